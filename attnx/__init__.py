@@ -1,0 +1,36 @@
+"""attnx: attention as four choices, a scorer, a scope, query inputs and a normaliser, composed and compared.
+
+Names are imported when first used: ``import attnx`` does not wait for torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attnx import attention as attention
+    from attnx.config import compose as compose
+    from attnx.errors import UserError as UserError
+    from attnx.registry import register as register
+    from attnx.fit import fit as fit
+    from attnx.training.open_run import open_run as open_run
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "compose": "attnx.config",
+    "UserError": "attnx.errors",
+    "register": "attnx.registry",
+    "fit": "attnx.fit",
+    "open_run": "attnx.training.open_run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name == "attention":
+        return importlib.import_module("attnx.attention")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'attnx' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

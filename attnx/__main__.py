@@ -1,0 +1,5 @@
+"""``python -m attnx``."""
+
+from attnx.cli import main
+
+main()

@@ -1,0 +1,35 @@
+"""Attention in plain PyTorch: scorers, scopes, query inputs and normalisers, and what composes them.
+
+Names are imported when first used, so that reading a plan or a signature does not wait for torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attnx.attention.attention import Attention as Attention
+    from attnx.attention.from_names import build as build
+    from attnx.attention.protocols import Field as Field
+    from attnx.attention.protocols import Memory as Memory
+    from attnx.attention.protocols import Read as Read
+    from attnx.attention.protocols import Step as Step
+    from attnx.attention.query import Query as Query
+
+_HOMES = {
+    "Attention": "attention",
+    "build": "from_names",
+    "Field": "protocols",
+    "Memory": "protocols",
+    "Read": "protocols",
+    "Step": "protocols",
+    "Query": "query",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'attnx.attention' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"attnx.attention.{_HOMES[name]}"), name)

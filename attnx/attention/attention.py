@@ -1,0 +1,107 @@
+"""Attention itself: a scorer, a scope and a normaliser composed; the query is made by its caller."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from attnx.attention.protocols import Memory, Read
+from attnx.errors import UserError
+from attnx.registry import Probability, Size, register
+
+
+@register("attention", "on")
+class Attention(nn.Module):
+    """Read a memory: score it, say what may be read, normalise, and sum the values by their weights.
+
+    Formula: ``context(q) = sum_m normalise(score(q, m) over the scope)(m) value(m)``
+    Source: Bahdanau et al. 2015, equations 5 and 6, https://arxiv.org/abs/1409.0473
+
+    ``projection=auto`` adds one linear map from the query's width to the key's if the scorer needs equal widths and
+    they differ; ``never`` refuses instead. ``dropout`` drops weights after normalising. ``schedule`` is read by the
+    model's planner: ``auto``, or one of the schedules to insist on.
+
+    >>> from attnx.attention import build
+    >>> attention = build(scorer="additive", scope="local", query_size=13, memory_size=26)
+    >>> memory = attention.remember(torch.ones(2, 5, 26))
+    >>> read = attention(torch.ones(2, 3, 13), memory, need_weights=True)
+    >>> read.context.shape, read.weights.shape
+    (torch.Size([2, 3, 26]), torch.Size([2, 3, 5]))
+    """
+
+    def __init__(
+        self,
+        scorer: nn.Module,
+        scope: nn.Module,
+        normaliser: nn.Module,
+        query_size: Size,
+        memory_size: Size,
+        projection: Literal["auto", "never"] = "auto",
+        dropout: Probability = 0.0,
+        schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",
+    ) -> None:
+        super().__init__()
+        self.scorer, self.scope, self.normaliser = scorer, scope, normaliser
+        unlike = bool(scorer.equal_widths) and query_size != memory_size
+        if unlike and projection == "never":
+            raise UserError(
+                f"the scorer {type(scorer).__name__.lower()} needs equal widths, but the query has {query_size} and the "
+                f"memory {memory_size}; use attention.projection=auto, another scorer, or equal sizes"
+            )
+        self.project = nn.Linear(query_size, memory_size, bias=False) if unlike else nn.Identity()
+        self.dropout = dropout
+
+    def remember(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
+        """Prepare what may be read, once.
+
+        Args:
+            states: (b, m, memory_size), what queries are compared with.
+            present: (b, m) bool, all True if left out. What lies at absent positions is never read.
+            values: (b, m, v), what contexts are made of; ``states`` if left out.
+        """
+        if present is None:
+            present = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        # Zeroed, not only masked: 0 weight times an inf or NaN in the padding would still be NaN.
+        absent = ~present[..., None]
+        states = states.masked_fill(absent, 0.0)
+        return Memory(
+            keys=self.scorer.keys(states),
+            values=states if values is None else values.masked_fill(absent, 0.0),
+            present=present,
+        )
+
+    def forward(
+        self,
+        queries: Tensor,
+        memory: Memory,
+        allowed: Tensor | None = None,
+        at: Tensor | None = None,
+        need_weights: bool = False,
+        keep: Tensor | None = None,
+    ) -> Read:
+        """Read the memory with each query.
+
+        Args:
+            queries: (b, q, query_size).
+            memory: from :meth:`remember`.
+            allowed: (b, q, m) bool or broadcastable to it; narrows the scope further.
+            at: (q,) or (b, q) int64, the absolute step of each query; 0, 1, ... if left out.
+            need_weights: also return weights and scores.
+            keep: (b, q, m) dropout mask to multiply the weights with, for callers that draw theirs before the loop;
+                left out, one is drawn here while training.
+
+        Returns:
+            the contexts (b, q, v), and weights and scores (b, q, m) if asked for.
+        """
+        if at is None:
+            at = torch.arange(queries.shape[1], device=queries.device)
+        field = self.scope(queries, at, memory.present)
+        scores = self.scorer.compare(self.scorer.queries(self.project(queries)), memory.keys)
+        weights = self.normaliser(scores, field.allowed if allowed is None else field.allowed & allowed)
+        if field.gain is not None:
+            weights = weights * field.gain
+        dropped = nn.functional.dropout(weights, self.dropout, self.training) if keep is None else weights * keep
+        context = dropped @ memory.values
+        return Read(context, weights, scores) if need_weights else Read(context)

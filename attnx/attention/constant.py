@@ -1,0 +1,44 @@
+"""No attention: the same context at every step, the baseline that attention is compared with."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from attnx.attention.protocols import Memory, Read
+from attnx.registry import register
+
+
+@register("attention", "none")
+class Constant(nn.Module):
+    """Give the decoder the encoder's last state as a constant context at every step.
+
+    Formula: ``c_t = h_S for every t``
+    Source: Cho et al. 2014, section 2.2, https://arxiv.org/abs/1406.1078
+
+    It has no scorer, scope, query or normaliser, and no weights to draw.
+
+    >>> attention = Constant()
+    >>> attention(torch.ones(2, 3, 0), attention.remember(torch.ones(2, 1, 26))).context.shape
+    torch.Size([2, 3, 26])
+    """
+
+    dropout = 0.0
+
+    def remember(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
+        """(b, 1, v), the last state as a memory of one position."""
+        if present is None:
+            present = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        return Memory(keys=states, values=states, present=present)
+
+    def forward(
+        self,
+        queries: Tensor,
+        memory: Memory,
+        allowed: Tensor | None = None,
+        at: Tensor | None = None,
+        need_weights: bool = False,
+        keep: Tensor | None = None,
+    ) -> Read:
+        """(b, q, anything) -> contexts (b, q, v), all the same."""
+        return Read(memory.values.expand(-1, queries.shape[1], -1))

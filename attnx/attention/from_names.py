@@ -1,0 +1,69 @@
+"""Build attention from names, in one call and without any configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from attnx import registry
+from attnx.attention.attention import Attention
+from attnx.registry import Spec
+
+Choice = Spec | nn.Module
+
+
+def build(
+    *,
+    query_size: int,
+    memory_size: int,
+    scorer: Choice = "additive",
+    scope: Choice = "global",
+    normaliser: Choice = "softmax",
+    dropout: float = 0.0,
+) -> Attention:
+    """Compose an attention module.
+
+    A part is given by name, by name and knobs, ``("mlp", {"depth": 2})``, or as an instance.
+
+    Args:
+        query_size: width of the queries.
+        memory_size: width of the memory's states.
+        scorer: how relevant a position is.
+        scope: which positions may be read.
+        normaliser: how scores become weights.
+        dropout: share of the weights dropped while training.
+
+    Raises:
+        UserError: an unknown part or knob, or a scorer that needs equal widths and has unequal ones.
+    """
+    knobs = {"projection": "never", "dropout": dropout}
+    return assemble(scorer, scope, normaliser, query_size, memory_size, knobs)
+
+
+def assemble(
+    scorer: Choice, scope: Choice, normaliser: Choice, query_size: int, memory_size: int, knobs: Mapping[str, Any]
+) -> Attention:
+    """Build the parts and what composes them; ``knobs`` are those of the ``attention`` node."""
+    equal = not isinstance(scorer, nn.Module) and _equal_widths(scorer)
+    parts = {
+        # A scorer that needs equal widths sees queries that were projected to the memory's.
+        "scorer": _make("scorer", scorer, query_size=memory_size if equal else query_size, memory_size=memory_size),
+        "scope": _make("scope", scope, query_size=query_size, memory_size=memory_size),
+        "normaliser": _make("normaliser", normaliser),
+    }
+    attention = registry.build("attention", {"name": "on", **knobs}, query_size=query_size, memory_size=memory_size, **parts)
+    assert isinstance(attention, Attention)
+    return attention
+
+
+def _equal_widths(scorer: Spec) -> bool:
+    name, _ = registry.spec("scorer", scorer)
+    return bool(registry.part("scorer", name).declares.get("equal_widths", False))
+
+
+def _make(kind: str, choice: Choice, **supplied: int) -> nn.Module:
+    part = choice if isinstance(choice, nn.Module) else registry.build(kind, choice, **supplied)
+    assert isinstance(part, nn.Module)
+    return part

@@ -1,0 +1,1 @@
+"""The normalisers: how scores become weights. One normaliser, one file."""

@@ -1,0 +1,29 @@
+"""The normaliser ``softmax``."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from attnx.ops import masked_softmax
+from attnx.registry import register
+
+
+@register("normaliser", "softmax")
+class Softmax(nn.Module):
+    """Exponentiate and divide by the sum over the allowed positions.
+
+    Formula: ``a_m = exp(e_m) / sum_j exp(e_j), j over the allowed positions``
+    Source: Bahdanau et al. 2015, equation 6, https://arxiv.org/abs/1409.0473
+
+    Every allowed position gets some weight. A row in which nothing is allowed gives zeros and not NaN.
+
+    >>> import torch
+    >>> Softmax()(torch.tensor([0.0, 0.0, 5.0]), torch.tensor([True, True, False]))
+    tensor([0.5000, 0.5000, 0.0000])
+    """
+
+    sums_to_one = True
+
+    def forward(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        """(..., m) scores and what is allowed -> (..., m) weights."""
+        return masked_softmax(scores, allowed)

@@ -1,0 +1,126 @@
+"""The planner: from plain facts about a composition to the schedule it runs by, and the sentence that says why.
+
+Teacher-forced training need not step through time. What the query needs and where the context goes decide whether the
+recurrence can run first, attention can run first, or both must take turns. This is the one place that decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from attnx.errors import UserError
+
+Feed = Literal["now", "next", "none"]
+Schedule = Literal["run_then_attend", "attend_then_run", "step_by_step"]
+
+WORDS = {
+    "run_then_attend": "run, then attend",
+    "attend_then_run": "attend, then run",
+    "step_by_step": "step by step",
+}
+# Fields of `Step` that are known for every step before decoding starts, under teacher forcing.
+KNOWN = frozenset({"token"})
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the planner needs to know, all of it plain.
+
+    Attributes:
+        needs: what the query inputs need, by query input: ``{"current_state": "after"}``; empty without attention.
+        feed: where the context enters the recurrence, or None to let the planner choose.
+        growing: the memory holds decoder states.
+        needs_past: the scorer reads earlier weights.
+        sampling: training feeds the model's own outputs back at times.
+    """
+
+    needs: dict[str, str]
+    feed: Feed | None = None
+    growing: bool = False
+    needs_past: bool = False
+    sampling: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The schedule chosen, all that would be right, and why."""
+
+    schedule: Schedule
+    feed: Feed
+    admitted: tuple[Schedule, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{WORDS[self.schedule]}: {self.reason}"
+
+
+def plan(facts: Facts, wanted: str = "auto") -> Plan:
+    """Choose the schedule.
+
+    Args:
+        facts: the composition.
+        wanted: ``auto``, or a schedule to insist on.
+
+    Raises:
+        UserError: the query contradicts the feed, or the wanted schedule is not admitted.
+    """
+    feed = facts.feed or _default_feed(facts)
+    late = [name for name, need in facts.needs.items() if need == "after"]
+    if feed == "now" and late:
+        raise UserError(
+            f"model.feed=now contradicts query={late[0]}: the context enters the cell that makes the state it would be "
+            "asked with; use query=previous_state, or model.feed=next or none"
+        )
+    loop = _why_loop(facts, feed)
+    admitted: list[Schedule] = []
+    reasons: dict[Schedule, str] = {"step_by_step": loop or "it was asked for"}
+    if loop is None and feed == "none":
+        admitted.append("run_then_attend")
+        reasons["run_then_attend"] = "no context enters the recurrence"
+    if loop is None and not facts.growing and set(facts.needs.values()) <= KNOWN:
+        admitted.append("attend_then_run")
+        reasons["attend_then_run"] = _known(facts)
+    admitted.append("step_by_step")
+    if wanted not in ("auto", *admitted):
+        raise UserError(f"attention.schedule={wanted} is not possible: {_why_not(facts, feed, loop)}")
+    schedule = next(name for name in admitted if wanted in ("auto", name))
+    return Plan(schedule, feed, tuple(admitted), reasons[schedule])
+
+
+def _default_feed(facts: Facts) -> Feed:
+    needs = set(facts.needs.values())
+    if "after" in needs:
+        return "none"
+    return "now" if "before" in needs or needs <= KNOWN else "none"
+
+
+def _why_loop(facts: Facts, feed: Feed) -> str | None:
+    """Why nothing but a loop over time will do, or None."""
+    if facts.sampling:
+        return "scheduled sampling feeds the model's own outputs back"
+    if facts.needs_past:
+        return "the scorer reads the weights of earlier steps"
+    if "context" in facts.needs.values():
+        return "the query holds the last context"
+    if feed == "next":
+        return "the last context enters the recurrence (model.feed=next)"
+    if feed == "now" and not set(facts.needs.values()) <= KNOWN:
+        return "the context enters the recurrence and its query holds a state (model.feed=now)"
+    if feed == "now" and facts.growing:
+        return "the context enters the recurrence and the memory grows with it"
+    return None
+
+
+def _known(facts: Facts) -> str:
+    if not facts.needs:
+        return "without attention the context is known at the start"
+    return f"the query is {' and '.join(facts.needs)} alone, known at the start"
+
+
+def _why_not(facts: Facts, feed: Feed, loop: str | None) -> str:
+    if loop is not None:
+        return f"{loop}; use step_by_step"
+    if feed != "none":
+        return "the context enters the recurrence (model.feed=now); use attend_then_run or step_by_step"
+    return "the query holds a state, which the recurrence must make first; use run_then_attend or step_by_step"

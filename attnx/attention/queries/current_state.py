@@ -1,0 +1,34 @@
+"""The query input ``current_state``."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from attnx.attention.protocols import Step
+from attnx.registry import Size, register
+
+
+@register("query", "current_state")
+class CurrentState(nn.Module):
+    """The decoder's top state after its cell ran at this step.
+
+    Formula: ``h_t``
+    Source: Luong et al. 2015, section 3, https://arxiv.org/abs/1508.04025
+
+    It is not known before the cell runs, so its context cannot enter the same step's cell (``model.feed=now``).
+
+    >>> import torch
+    >>> CurrentState(state_size=13)(Step(**{"token": torch.zeros(2, 3, 5), "after": torch.ones(2, 3, 13)})).shape
+    torch.Size([2, 3, 13])
+    """
+
+    needs = "after"
+
+    def __init__(self, state_size: Size) -> None:
+        super().__init__()
+        self.size = state_size
+
+    def forward(self, step: Step) -> Tensor:
+        """Pick it from the step: -> (b, q, state_size)."""
+        assert step.after is not None, "the plan ran attention before what its query needs"
+        return step.after

@@ -1,0 +1,28 @@
+"""The query: any set of query inputs, concatenated in the order given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from attnx.attention.protocols import Step
+
+
+class Query(nn.Module):
+    """Concatenate what the query inputs pick from a step.
+
+    Args:
+        inputs: the query inputs, each with ``size`` and ``needs``.
+    """
+
+    def __init__(self, inputs: Iterable[nn.Module]) -> None:
+        super().__init__()
+        self.inputs = nn.ModuleList(inputs)
+        self.size = sum(int(part.size) for part in self.inputs)
+
+    def forward(self, step: Step) -> Tensor:
+        """-> (b, q, size)."""
+        # The empty slice makes the empty set, the baseline without attention, a query of width 0.
+        return torch.cat([step.token[..., :0], *(part(step) for part in self.inputs)], dim=-1)

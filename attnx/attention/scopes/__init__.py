@@ -1,0 +1,1 @@
+"""The scopes: which memory positions a query may read. One scope, one file."""

@@ -1,0 +1,30 @@
+"""The scope ``global``."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from attnx.attention.protocols import Field
+from attnx.registry import register
+
+
+@register("scope", "global")
+class Global(nn.Module):
+    """Every query may read every position that is present.
+
+    Formula: ``allowed(t, s) = present(s)``
+    Source: Luong et al. 2015, section 3.1, https://arxiv.org/abs/1508.04025
+
+    Cost grows with the memory's length; it is the choice where an output may depend on any input.
+
+    >>> import torch
+    >>> Global()(torch.zeros(1, 2, 13), torch.arange(2), torch.tensor([[True, True, False]])).allowed
+    tensor([[[ True,  True, False],
+             [ True,  True, False]]])
+    """
+
+    sources = ("encoder",)
+
+    def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> Field:
+        """(b, q, query_size), steps, (b, m) -> the field, its ``allowed`` (b, q, m)."""
+        return Field(present[:, None, :].expand(-1, queries.shape[1], -1))

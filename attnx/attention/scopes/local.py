@@ -1,0 +1,63 @@
+"""The scope ``local``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from attnx.attention.protocols import Field
+from attnx.registry import Natural, Size, register
+
+
+@register("scope", "local")
+class Local(nn.Module):
+    """A window of 2 * window + 1 positions around a centre that moves with the decoder's step.
+
+    Formula: ``allowed: |s - round(p_t)| <= window; monotonic: p_t = min(t, S - 1); predictive: p_t = S sigmoid(v .
+        tanh(W q_t)) and the weights are multiplied by exp(-(s - p_t)^2 / (2 sigma^2)), sigma = window / 2``
+    Source: Luong et al. 2015, section 3.2, equations 7 to 10, https://arxiv.org/abs/1508.04025
+
+    ``monotonic`` is the paper's local-m and has no parameters; ``predictive`` is its local-p. The Gaussian multiplies
+    the weights after normalising and they are not renormalised, as in equation 10. S is each row's own length and
+    positions count from 0. The window is centred on the position nearest to p_t, so that it always holds 2 * window + 1
+    positions where the paper's real-valued borders hold one fewer; ``window=0`` has sigma = 1/2, not 0.
+
+    >>> import torch
+    >>> scope = Local(query_size=13, window=1)
+    >>> scope(torch.zeros(1, 2, 13), torch.arange(2), torch.ones(1, 5, dtype=torch.bool)).allowed.int()
+    tensor([[[1, 1, 0, 0, 0],
+             [1, 1, 1, 0, 0]]], dtype=torch.int32)
+    """
+
+    sources = ("encoder",)
+
+    def __init__(
+        self, query_size: Size, center: Literal["monotonic", "predictive"] = "monotonic", window: Natural = 3
+    ) -> None:
+        super().__init__()
+        self.window = window
+        self.centre = (
+            nn.Sequential(
+                nn.Linear(query_size, query_size, bias=False), nn.Tanh(), nn.Linear(query_size, 1, bias=False)
+            )
+            if center == "predictive"
+            else None
+        )
+
+    def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> Field:
+        """(b, q, query_size), steps, (b, m) -> the field, its ``allowed`` and ``gain`` (b, q, m)."""
+        length = present.sum(-1)[:, None]
+        position = torch.arange(present.shape[-1], device=present.device)
+        last = (length - 1).clamp(min=0)
+        if self.centre is None:
+            centre = torch.minimum(at.expand(queries.shape[:2]), last)
+            gain = None
+        else:
+            predicted = length * torch.sigmoid(self.centre(queries)[..., 0])
+            centre = torch.minimum(predicted.detach().round().long(), last)
+            sigma = max(self.window, 1) / 2
+            gain = torch.exp(-((position - predicted[..., None]) ** 2) / (2 * sigma**2))
+        near = (position - centre[..., None]).abs() <= self.window
+        return Field(near & present[:, None, :], gain)

@@ -1,0 +1,47 @@
+"""The scorer ``additive``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from attnx.registry import Positive, Size, register
+
+
+@register("scorer", "additive")
+class Additive(nn.Module):
+    """A one-layer network over the sum of projected query and projected memory.
+
+    Formula: ``score(q, m) = v . tanh(W q + U m)``
+    Source: Bahdanau et al. 2015, appendix A.1.2, https://arxiv.org/abs/1409.0473
+
+    Query and memory may have any widths. The definition below holds one value per query, memory position and hidden
+    unit, so its memory grows with q * m * hidden.
+
+    >>> scorer = Additive(query_size=13, memory_size=26, hidden=7)
+    >>> scorer.compare(scorer.queries(torch.ones(2, 3, 13)), scorer.keys(torch.ones(2, 5, 26))).shape
+    torch.Size([2, 3, 5])
+    """
+
+    equal_widths = False
+
+    def __init__(self, query_size: Size, memory_size: Size, hidden: Positive = 128) -> None:
+        super().__init__()
+        self.query = nn.Linear(query_size, hidden, bias=False)
+        self.memory = nn.Linear(memory_size, hidden, bias=False)
+        # As a Linear(hidden, 1) would start.
+        self.v = nn.Parameter(torch.empty(hidden).uniform_(-1, 1) / hidden**0.5)
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """(..., m, memory_size) -> (..., m, hidden)."""
+        projected: Tensor = self.memory(memory)
+        return projected
+
+    def queries(self, queries: Tensor) -> Tensor:
+        """(..., q, query_size) -> (..., q, hidden)."""
+        projected: Tensor = self.query(queries)
+        return projected
+
+    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(..., q, hidden), (..., m, hidden) -> (..., q, m)."""
+        return torch.tanh(queries[..., :, None, :] + keys[..., None, :, :]) @ self.v

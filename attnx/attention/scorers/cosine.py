@@ -1,0 +1,47 @@
+"""The scorer ``cosine``."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnx.registry import Rate, register
+
+
+@register("scorer", "cosine")
+class Cosine(nn.Module):
+    """The cosine of the angle between query and memory, times a strength.
+
+    Formula: ``score(q, m) = beta q . m / (|q| |m|)``
+    Source: Graves et al. 2014, equations 5 and 6, https://arxiv.org/abs/1410.5401
+
+    A cosine lies between -1 and 1, so after a softmax its weights differ by at most exp(2 beta): the strength beta is
+    what lets it be sharp. It is one positive number, learned by default. A zero vector scores 0.
+
+    >>> scorer = Cosine(strength=1.0)
+    >>> compared = scorer.compare(scorer.queries(torch.tensor([[3.0, 4.0]])), scorer.keys(torch.tensor([[6.0, 8.0]])))
+    >>> round(compared.item(), 5)
+    1.0
+    """
+
+    equal_widths = True
+
+    def __init__(self, strength: Rate = 5.0, learned: bool = True) -> None:
+        super().__init__()
+        # The logarithm is stored so that the strength stays positive.
+        self.log_strength = nn.Parameter(torch.tensor(math.log(strength)), requires_grad=learned)
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """(..., m, d) -> (..., m, d) of length 1."""
+        return F.normalize(memory, dim=-1)
+
+    def queries(self, queries: Tensor) -> Tensor:
+        """(..., q, d) -> (..., q, d) of length beta."""
+        return F.normalize(queries, dim=-1) * self.log_strength.exp()
+
+    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(..., q, d), (..., m, d) -> (..., q, m)."""
+        return queries @ keys.mT

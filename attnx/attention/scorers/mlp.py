@@ -1,0 +1,62 @@
+"""The scorer ``mlp``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from attnx.registry import Positive, Size, register
+
+ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU, "sigmoid": nn.Sigmoid}
+
+
+@register("scorer", "mlp")
+class Mlp(nn.Module):
+    """Any function f(m, q): a network of any depth over memory and query side by side.
+
+    Formula: ``score(q, m) = w . f_n(... f_1(U m + W q + b)), f_i(x) = activation(A_i x + b_i)``
+    Source: Luong et al. 2015, equation 8 (concat), made deeper; https://arxiv.org/abs/1508.04025
+
+    ``widths`` are the hidden layers from the first up; with a larger ``depth`` the last width repeats to reach it. The first layer is applied to memory and query apart (its matrix is [U, W]), so each is done once.
+
+    >>> scorer = Mlp(query_size=13, memory_size=26, depth=3, widths=[7, 5])
+    >>> scorer.compare(scorer.queries(torch.ones(2, 3, 13)), scorer.keys(torch.ones(2, 5, 26))).shape
+    torch.Size([2, 3, 5])
+    """
+
+    equal_widths = False
+
+    def __init__(
+        self,
+        query_size: Size,
+        memory_size: Size,
+        depth: Positive = 1,
+        widths: list[Positive] = [128],  # noqa: B006 - a knob's default is a literal, and is only read
+        activation: Literal["tanh", "relu", "gelu", "sigmoid"] = "tanh",
+    ) -> None:
+        super().__init__()
+        sizes = [*widths, *[widths[-1]] * (depth - len(widths))]
+        self.memory = nn.Linear(memory_size, sizes[0])
+        self.query = nn.Linear(query_size, sizes[0], bias=False)
+        layers: list[nn.Module] = [ACTIVATIONS[activation]()]
+        for size_in, size_out in zip(sizes, sizes[1:], strict=False):
+            layers += [nn.Linear(size_in, size_out), ACTIVATIONS[activation]()]
+        # The output has no bias: the same number added to all scores of a row changes no weight.
+        self.rest = nn.Sequential(*layers, nn.Linear(sizes[-1], 1, bias=False))
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """(..., m, memory_size) -> (..., m, widths[0])."""
+        projected: Tensor = self.memory(memory)
+        return projected
+
+    def queries(self, queries: Tensor) -> Tensor:
+        """(..., q, query_size) -> (..., q, widths[0])."""
+        projected: Tensor = self.query(queries)
+        return projected
+
+    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(..., q, widths[0]), (..., m, widths[0]) -> (..., q, m)."""
+        scores: Tensor = self.rest(torch.add(queries[..., :, None, :], keys[..., None, :, :]))
+        return scores[..., 0]

@@ -1,0 +1,42 @@
+"""The scorer ``multiplicative``."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from attnx.registry import Size, register
+
+
+@register("scorer", "multiplicative")
+class Multiplicative(nn.Module):
+    """A bilinear form between query and memory.
+
+    Formula: ``score(q, m) = q . W m``
+    Source: Luong et al. 2015, equation 8 (general), https://arxiv.org/abs/1508.04025
+
+    Query and memory may have any widths; with equal widths and W the identity it is ``dot``.
+
+    >>> import torch
+    >>> scorer = Multiplicative(query_size=13, memory_size=26)
+    >>> scorer.compare(scorer.queries(torch.ones(2, 3, 13)), scorer.keys(torch.ones(2, 5, 26))).shape
+    torch.Size([2, 3, 5])
+    """
+
+    equal_widths = False
+
+    def __init__(self, query_size: Size, memory_size: Size) -> None:
+        super().__init__()
+        self.memory = nn.Linear(memory_size, query_size, bias=False)
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """(..., m, memory_size) -> (..., m, query_size)."""
+        projected: Tensor = self.memory(memory)
+        return projected
+
+    def queries(self, queries: Tensor) -> Tensor:
+        """(..., q, query_size), unchanged."""
+        return queries
+
+    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(..., q, query_size), (..., m, query_size) -> (..., q, m)."""
+        return queries @ keys.mT

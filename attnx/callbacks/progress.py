@@ -1,0 +1,84 @@
+"""Shows how far a run is: a bar in a terminal, a line per validation anywhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lightning
+from lightning.pytorch.callbacks import Callback
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from attnx.callbacks.throughput import Throughput
+
+# Steps between updates of the loss: reading it waits for the device.
+EVERY = 10
+
+
+class ShowProgress(Callback):
+    """Draw progress with rich.
+
+    Args:
+        console: where to draw.
+        throughput: what counts words a second.
+        metrics: names of the validation metrics to show.
+    """
+
+    def __init__(self, console: Console, throughput: Throughput, metrics: list[str]) -> None:
+        self.console, self.throughput, self.metrics = console, throughput, metrics
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[told]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._task: Any = None
+        self._judged = ""
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Begin the bar at the step a resumed run begins at."""
+        if trainer.is_global_zero:
+            self.bar.start()
+            self._task = self.bar.add_task(
+                "training", total=trainer.max_steps, completed=trainer.global_step, told=""
+            )
+
+    def on_train_batch_end(
+        self,
+        trainer: lightning.Trainer,
+        pl_module: lightning.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        """Move the bar."""
+        if self._task is None:
+            return
+        told = {}
+        if trainer.global_step % EVERY == 0:
+            speed = f"{self.throughput.words_per_second:.0f} words/s"
+            told = {"told": f"loss {float(outputs['loss']):.3f}  {speed}  {self._judged}"}
+        self.bar.update(self._task, completed=trainer.global_step, **told)
+
+    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Tell what the validation found."""
+        logged = trainer.callback_metrics
+        self._judged = "  ".join(f"{name} {float(logged[name]):.2f}" for name in self.metrics if name in logged)
+        if trainer.is_global_zero and not self.console.is_terminal:
+            speed = f"{self.throughput.words_per_second:.0f} words/s"
+            self.console.print(f"step {trainer.global_step}/{trainer.max_steps}  {self._judged}  {speed}")
+
+    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """End the bar."""
+        self.bar.stop()
+
+    def on_exception(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException
+    ) -> None:
+        """End the bar."""
+        self.bar.stop()

@@ -1,0 +1,256 @@
+"""What parts exist, read from their source with `ast`: nothing is imported (so no torch) to know a part's knobs."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.metadata
+import importlib.util
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from attnx import plugins
+from attnx.knobs import KnobType, parse_type
+
+# Where the core keeps the parts of each kind: kind -> package.
+KINDS = {
+    "scorer": "attnx.attention.scorers",
+    "scope": "attnx.attention.scopes",
+    "query": "attnx.attention.queries",
+    "normaliser": "attnx.attention.normalisers",
+    "attention": "attnx.attention",
+    "model": "attnx.models",
+    "encoder": "attnx.nn.encoders",
+    "decoder": "attnx.nn.decoders",
+    "readout": "attnx.nn.readouts",
+    "task": "attnx.tasks",
+    "metric": "attnx.metrics",
+    "search": "attnx.decoding",
+    "optimiser": "attnx.training.optimisers",
+    "lr_schedule": "attnx.training.lr_schedules",
+    "trainer": "attnx.training.trainers",
+}
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One configurable constructor parameter of a part: what follows a default is what YAML may set."""
+
+    name: str
+    annotation: str
+    type: KnobType
+    default: Any
+
+
+@dataclass(frozen=True)
+class Part:
+    """One registered part as its source describes it."""
+
+    kind: str
+    name: str
+    module: str
+    symbol: str
+    file: Path
+    line: int
+    doc: str
+    knobs: tuple[Knob, ...]
+    supplied: tuple[str, ...]
+    declares: dict[str, Any]
+    origin: str
+
+    @property
+    def place(self) -> str:
+        """``file:line`` of the part."""
+        return f"{self.file}:{self.line}"
+
+    def doc_line(self, word: str) -> str:
+        """The text after ``word:`` in the docstring (``Formula`` and ``Source`` are what every part states)."""
+        found = re.search(rf"^{word}:(.*(?:\n[ \t]+\S.*)*)", self.doc, re.MULTILINE)
+        return " ".join(found[1].split()).strip("`") if found else ""
+
+
+@dataclass
+class Catalogue:
+    """All parts by kind and name, and a line for every plug-in file that could not be read."""
+
+    parts: dict[tuple[str, str], Part] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+
+    def names(self, kind: str) -> list[str]:
+        """The registered names of a kind, core first, each group in alphabetical order."""
+        found = [part for (of, _), part in self.parts.items() if of == kind]
+        return [part.name for part in sorted(found, key=lambda part: (part.origin != "core", part.name))]
+
+    def add(self, part: Part) -> None:
+        """Add a part; a name that is taken is reported as broken and the first one stays."""
+        taken = self.parts.get((part.kind, part.name))
+        if taken is None:
+            self.parts[part.kind, part.name] = part
+        elif taken.file != part.file or taken.line != part.line:
+            self.broken.append(
+                f"{part.place}: the {part.kind} {part.name!r} is already registered at {taken.place}; rename one"
+            )
+
+
+def catalogue() -> Catalogue:
+    """Every part of the core and of the plug-ins that are in force now."""
+    plugins.refresh()
+    return _scan(tuple(plugins.folders()))
+
+
+@functools.lru_cache(maxsize=8)
+def _scan(folders: tuple[Path, ...]) -> Catalogue:
+    found = Catalogue()
+    for module, file in _core_files():
+        for part in read_parts(file, module, "core"):
+            found.add(part)
+    for folder in folders:
+        for file in sorted(folder.glob("[!_]*.py")):
+            _add_plugin(found, file, f"attnx.plugins.{file.stem}", f"plug-in {file.name}")
+    for point in importlib.metadata.entry_points(group="attnx.plugins"):
+        file = _installed_file(point.value)
+        if file is None:
+            found.broken.append(f"the entry point {point.name} = {point.value}: no such module is installed")
+        else:
+            _add_plugin(found, file, point.value, f"package {point.value.partition('.')[0]}")
+    return found
+
+
+def _core_files() -> Iterator[tuple[str, Path]]:
+    root = Path(__file__).parent
+    for package in dict.fromkeys(KINDS.values()):
+        folder = root.joinpath(*package.split(".")[1:])
+        for file in sorted(folder.glob("*.py")):
+            yield f"{package}.{file.stem}", file
+
+
+def _installed_file(module: str) -> Path | None:
+    """The file of an installed module, found without importing its parents."""
+    top, *rest = module.split(".")
+    spec = importlib.util.find_spec(top)
+    if spec is None or spec.origin is None:
+        return None
+    place = Path(spec.origin).parent.joinpath(*rest)
+    candidates = [place.with_suffix(".py"), place / "__init__.py"] if rest else [Path(spec.origin)]
+    return next((file for file in candidates if file.is_file()), None)
+
+
+def _add_plugin(found: Catalogue, file: Path, module: str, origin: str) -> None:
+    try:
+        parts = read_parts(file, module, origin)
+    except SyntaxError as error:
+        found.broken.append(f"{file}:{error.lineno or 1}: {error.msg}")
+    except (ValueError, OSError) as error:
+        found.broken.append(f"{error}")
+    else:
+        for part in parts:
+            found.add(part)
+
+
+def read_parts(file: Path, module: str, origin: str) -> list[Part]:
+    """Read the parts a file registers, without running it.
+
+    Raises:
+        SyntaxError: the file is not Python.
+        ValueError: a decorator or a knob cannot be read; the message begins with ``file:line``.
+    """
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}:1: not UTF-8 text ({error.reason})") from None
+    parts = []
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            for decorator in node.decorator_list:
+                if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("register"):
+                    parts.append(_read_part(node, decorator, file, module, origin))
+    return parts
+
+
+def _read_part(
+    node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: Path, module: str, origin: str
+) -> Part:
+    try:
+        kind, name = (ast.literal_eval(argument) for argument in decorator.args)
+    except ValueError:
+        raise ValueError(f"{file}:{decorator.lineno}: write @register(kind, name) with two plain strings") from None
+    if kind not in KINDS:
+        raise ValueError(f"{file}:{decorator.lineno}: there is no kind {kind!r}; the kinds are {', '.join(KINDS)}")
+    knobs, supplied = _read_signature(_constructor(node), file)
+    return Part(
+        kind=kind,
+        name=name,
+        module=module,
+        symbol=node.name,
+        file=file,
+        line=node.lineno,
+        doc=ast.get_docstring(node) or "",
+        knobs=knobs,
+        supplied=supplied,
+        declares=_read_declarations(node),
+        origin=origin,
+    )
+
+
+def _constructor(node: ast.ClassDef | ast.FunctionDef) -> ast.FunctionDef | None:
+    if isinstance(node, ast.FunctionDef):
+        return node
+    found = (item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__")
+    return next(found, None)
+
+
+def _read_signature(node: ast.FunctionDef | None, file: Path) -> tuple[tuple[Knob, ...], tuple[str, ...]]:
+    """Split a constructor's parameters: with a default it is a knob, without one the builder supplies it."""
+    if node is None:
+        return (), ()
+    arguments = [*node.args.posonlyargs, *node.args.args]
+    defaults: list[ast.expr | None] = [None] * (len(arguments) - len(node.args.defaults)) + [*node.args.defaults]
+    pairs = [*zip(arguments, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
+    knobs, supplied = [], []
+    for argument, default in pairs:
+        if argument.arg == "self":
+            continue
+        if default is None:
+            supplied.append(argument.arg)
+        else:
+            knobs.append(_read_knob(argument, default, file))
+    return tuple(knobs), tuple(supplied)
+
+
+def _read_knob(argument: ast.arg, default: ast.expr, file: Path) -> Knob:
+    where = f"{file}:{argument.lineno}: knob {argument.arg!r}"
+    if argument.annotation is None:
+        raise ValueError(f"{where} needs a type, such as {argument.arg}: int = ...")
+    try:
+        knob_type = parse_type(argument.annotation)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    try:
+        value = ast.literal_eval(default)
+    except ValueError:
+        raise ValueError(f"{where} needs a literal default (a number, word, list or None)") from None
+    value = list(value) if isinstance(value, tuple) else value
+    if not knob_type.accepts(value):
+        raise ValueError(f"{where}: its default {value!r} is not {knob_type.phrase}")
+    return Knob(argument.arg, ast.unparse(argument.annotation), knob_type, value)
+
+
+def _read_declarations(node: ast.ClassDef | ast.FunctionDef) -> dict[str, Any]:
+    """The literal class attributes: what a part says is true of it (``equal_widths = True``)."""
+    declared = {}
+    for item in node.body if isinstance(node, ast.ClassDef) else []:
+        match item:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                pass
+            case _:
+                continue
+        try:
+            declared[name] = ast.literal_eval(value)
+        except ValueError:
+            continue
+    return declared

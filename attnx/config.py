@@ -1,0 +1,199 @@
+"""From a command line to a checked plain configuration, with mistakes told in our own words and before torch loads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attnx import registry
+from attnx.errors import UserError, near_misses
+from attnx.knobs import parse_type
+from attnx.models.composition import compose as compose_parts
+
+# Top-level values that are no part, and what each accepts.
+SCALARS = {"seed": "Natural", "name": "str | None", "folder": "str | None"}
+# Groups of whole configurations: they leave no node of their own behind.
+PRESETS = ("experiment", "recipe")
+# The groups that say how to attend, meaningless beside attention=none.
+ATTENDING = ("scorer", "scope", "query", "normaliser")
+
+
+def conf_folder() -> Path:
+    """The configuration folder: inside the package when installed, beside it in the repository."""
+    package = Path(__file__).parent
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
+def groups() -> tuple[str, ...]:
+    """The names that can be chosen on the command line."""
+    from attnx.options import GROUPS
+
+    return (*GROUPS, *PRESETS)
+
+
+def normalise(overrides: Sequence[str]) -> list[str]:
+    """Let ``+scorer=x``, ``++scorer=x`` and ``scorer=x`` mean the same, whatever the defaults list holds.
+
+    Hydra accepts only one spelling of each, depending on where a default stands. A plus before a group goes away; one
+    before a value becomes a force-override; what remains unknown is told by :func:`check`.
+    """
+    known = groups()
+
+    def one(override: str) -> str:
+        bare = override.lstrip("+")
+        if bare == override or "=" not in override:
+            return override
+        return bare if bare.split("=", 1)[0].split("@")[0] in known else f"++{bare}"
+
+    return [one(override) for override in overrides]
+
+
+def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dict[str, Any]:
+    """Compose and check a configuration.
+
+    Args:
+        overrides: as on the command line: ``["+scorer=additive", "scope.window=5"]``.
+        config_dir: a folder of the user's own configuration files, searched first.
+
+    Returns:
+        the configuration as plain containers, every knob filled in.
+
+    Raises:
+        UserError: any mistake, in one line.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    from attnx.options import store_options
+
+    store_options()
+    spelled = normalise(overrides)
+    _refuse_twice(spelled)
+    extra = [f"hydra.searchpath=[file://{Path(config_dir).resolve()}]"] if config_dir else []
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(conf_folder().resolve()), version_base="1.3"):
+            plain = OmegaConf.to_container(hydra_compose("config", [*extra, *spelled]), resolve=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(_in_our_words(error, spelled)) from error
+    assert isinstance(plain, dict)
+    return check({str(key): value for key, value in plain.items()}, spelled)
+
+
+def check(config: dict[str, Any], overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Check a composed configuration and fill in what it leaves out.
+
+    Args:
+        config: plain containers.
+        overrides: what the user named, to refuse parts named beside ``attention=none``.
+
+    Raises:
+        UserError: an unknown key, part or knob, a value of the wrong type, or choices that contradict each other.
+    """
+    kinds = [group for group in groups() if group not in PRESETS]
+    known = [*kinds, *SCALARS]
+    for key in config:
+        if key not in known:
+            raise UserError(f"unknown key {key!r}{near_misses(key, [*groups(), *SCALARS])}")
+    checked: dict[str, Any] = {key: _check_scalar(key, config.get(key)) for key in SCALARS}
+    for kind in kinds:
+        if kind == "query":
+            checked[kind] = {
+                name: registry.check("query", name, knobs or {}) for name, knobs in (config.get(kind) or {}).items()
+            }
+        elif kind in config:
+            name, knobs = registry.spec(kind, _node(kind, config[kind]))
+            checked[kind] = {"name": name, **registry.check(kind, name, knobs)}
+        else:
+            raise UserError(f"no {kind} is chosen; choose from {', '.join(registry.names(kind))}")
+    if checked["attention"]["name"] == "none":
+        _refuse_beside_none(overrides)
+        checked = {key: value for key, value in checked.items() if key not in ATTENDING}
+    if checked["model"]["name"] == "seq2seq":
+        compose_parts(checked)
+    return checked
+
+
+def _node(kind: str, value: Any) -> Any:
+    if not isinstance(value, dict | str):
+        raise UserError(f"{kind}={value}: expected the name of a {kind}; choose from {', '.join(registry.names(kind))}")
+    return value
+
+
+def _check_scalar(key: str, value: Any) -> Any:
+    import ast
+
+    accepted = parse_type(ast.parse(SCALARS[key], mode="eval").body)
+    if key == "seed" and value is None:
+        return 1
+    if not accepted.accepts(value):
+        raise UserError(f"{key}={value}: expected {accepted.phrase}")
+    return value
+
+
+def _refuse_beside_none(overrides: Sequence[str]) -> None:
+    for override in overrides:
+        word = re.split(r"[.=@]", override.lstrip("+~"), maxsplit=1)[0]
+        if word in ATTENDING:
+            raise UserError(f"{override} has no meaning beside attention=none; leave one of the two out")
+
+
+def _refuse_twice(overrides: Sequence[str]) -> None:
+    seen: dict[str, str] = {}
+    for override in overrides:
+        key = override.split("=", 1)[0]
+        if key in seen and key in groups():
+            raise UserError(f"{key} is chosen twice, as {seen[key]} and {override}; leave one out")
+        seen[key] = override
+
+
+def _in_our_words(error: Exception, overrides: Sequence[str]) -> str:
+    """Say in one line what Hydra refused."""
+    text = str(error)
+    missing = re.search(r"Could not find '([^']+)/([^'/]+)'", text)
+    if missing:
+        kind, name = missing.groups()
+        return f"unknown {kind} {name!r}{near_misses(name, _choices(kind))}"
+    unknown = re.search(r"Key '([^']+)' is not in struct\s+full_key: (\S+)", text)
+    if unknown:
+        return _unknown_key(unknown[2])
+    group = re.search(r"In 'config': Could not (?:find|override) '([^']+)'", text) or re.search(
+        r"Could not override '([^'@=]+)'", text
+    )
+    if group:
+        return _unknown_key(group[1])
+    syntax = re.search(r"(?:mismatched input|no viable alternative|extraneous input|token recognition|LexerNoViable)", text)
+    if syntax:
+        shown = " ".join(overrides)
+        return f"cannot read the overrides {shown!r}: write key=value, lists as key=[a,b], and quote spaces and braces"
+    return " ".join(text.split())
+
+
+def _unknown_key(path: str) -> str:
+    head, _, knob = path.partition(".")
+    if not knob:
+        return f"unknown key {head!r}{near_misses(head, [*groups(), *SCALARS])}"
+    if head == "query":
+        name, _, rest = knob.partition(".")
+        return f"query.{name} is not part of this query; add it with +query=[...]" if not rest else (
+            f"the query {name!r} has no knob {rest!r}"
+        )
+    if head not in groups() or head in PRESETS:
+        return f"unknown key {path!r}"
+    owners = {k.name: name for name in registry.names(head) for k in registry.part(head, name).knobs}
+    if knob in owners:
+        return f"the chosen {head} has no knob {knob!r}; it belongs to {head}={owners[knob]}"
+    return f"the chosen {head} has no knob {knob!r}{near_misses(knob, owners)}"
+
+
+def _choices(kind: str) -> list[str]:
+    if kind in PRESETS:
+        return sorted(file.stem for file in (conf_folder() / kind).glob("*.yaml"))
+    return registry.names(kind)

@@ -1,0 +1,1 @@
+"""Vocabularies, readers, splits and batches."""

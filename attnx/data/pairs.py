@@ -1,0 +1,83 @@
+"""Word lists: a tab-separated file becomes pairs of a source and all its references."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from attnx.errors import UserError
+
+Symbols: TypeAlias = tuple[str, ...]
+
+
+class Pair(NamedTuple):
+    """One source and the distinct references that are right for it, in the order of the file."""
+
+    source: Symbols
+    references: tuple[Symbols, ...]
+
+
+def merge(entries: Iterable[tuple[Symbols, Symbols]]) -> list[Pair]:
+    """Gather (source, reference) entries, one pair per source; first-seen order, equal references once."""
+    found: dict[Symbols, dict[Symbols, None]] = {}
+    for source, reference in entries:
+        found.setdefault(source, {})[reference] = None
+    return [Pair(source, tuple(references)) for source, references in found.items()]
+
+
+def read_pairs(path: str | Path) -> list[Pair]:
+    """Read a UTF-8 TSV file, plain or ``.gz``: a word, then one pronunciation per column.
+
+    The word is split into its characters (code points as they are written), a pronunciation at its spaces.
+    Lines with the same word become one pair. Blank lines, a byte order mark and CRLF endings are tolerated.
+
+    Raises:
+        UserError: ``file:line: what is wrong`` for a bad line, ``file: what is wrong`` for a bad file.
+    """
+    path = Path(path)
+    pairs = merge(entry for number, line in _lines(path) for entry in _entries(line, f"{path}:{number}"))
+    if not pairs:
+        raise UserError(f"{path}: holds no pairs; expected lines of a word, a tab and a pronunciation")
+    return pairs
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the line numbers (from 1) and texts of the lines that are not blank."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            # Decoded line by line: a text stream decodes in blocks, blind to the line a bad byte is on.
+            for number, raw in enumerate(stream, 1):
+                line = _decode(raw, f"{path}:{number}", first=number == 1)
+                if line.strip() or "\t" in line:
+                    yield number, line
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file") from error
+    except IsADirectoryError as error:
+        raise UserError(f"{path}: is a folder, expected a TSV file") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: is a broken gzip file: {error}") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _decode(raw: bytes, where: str, first: bool) -> str:
+    try:
+        return raw.decode("utf-8-sig" if first else "utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        wrong = f"byte {error.object[error.start]:#04x} at byte {error.start + 1} of the line is not UTF-8"
+        raise UserError(f"{where}: {wrong}; save the file as UTF-8") from error
+
+
+def _entries(line: str, where: str) -> Iterator[tuple[Symbols, Symbols]]:
+    word, *columns = (column.strip() for column in line.split("\t"))
+    if not columns:
+        raise UserError(f"{where}: no tab in {line!r}; expected a word, a tab and a pronunciation")
+    if not word:
+        raise UserError(f"{where}: the word (the first column) is empty")
+    for number, column in enumerate(columns, 2):
+        if not column:
+            raise UserError(f"{where}: the pronunciation in column {number} of {word!r} is empty")
+        yield tuple(word), tuple(column.split())

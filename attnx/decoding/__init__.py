@@ -1,0 +1,1 @@
+"""How outputs are searched for; decoders know no model."""

@@ -1,0 +1,48 @@
+"""The search ``greedy``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnx.decoding.step_model import Decoded, StepModel
+from attnx.registry import Natural, Rate, register
+from attnx.symbols import BOS, EOS, PAD
+
+
+@register("search", "greedy")
+class Greedy:
+    """Take the likeliest symbol at every step.
+
+    Formula: ``y_t = argmax_y p(y | y_<t, x)``
+    Source: Sutskever et al. 2014, section 3.2 with beam 1, https://arxiv.org/abs/1409.3215
+
+    A row ends at EOS or after ``ratio`` times its source's length plus ``extra`` symbols. The limit is each row's own,
+    so that the batch it happens to be in changes nothing.
+    """
+
+    def __init__(self, ratio: Rate = 2.0, extra: Natural = 5) -> None:
+        self.ratio, self.extra = ratio, extra
+
+    @torch.no_grad()
+    def __call__(self, model: StepModel, source: Tensor, present: Tensor, need_weights: bool = False) -> Decoded:
+        """Decode a batch: (b, s) symbols and (b, s) bool."""
+        limit = (present.sum(-1) * self.ratio).long() + self.extra
+        state = model.begin(source, present)
+        token = torch.full_like(limit, BOS)
+        running = torch.ones_like(limit, dtype=torch.bool)
+        total = torch.zeros(len(limit), device=source.device)
+        symbols, weights = [], []
+        for step in range(int(limit.max())):
+            log_probabilities, state, read = model.step(token, state, need_weights)
+            log_probabilities[:, [PAD, BOS]] = -torch.inf
+            score, token = log_probabilities.max(-1)
+            token = torch.where(running, token, PAD)
+            total = total + torch.where(running, score, 0.0)
+            symbols.append(token)
+            weights.append(read.weights)
+            running = running & (token != EOS) & (step + 1 < limit)
+            if not running.any():
+                break
+        held = [one for one in weights if one is not None]
+        return Decoded(torch.stack(symbols, dim=1), total, torch.cat(held, dim=1) if held else None)

@@ -1,0 +1,35 @@
+"""What a decoder needs of a model: begin, and step. Decoders know nothing else of models."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from torch import Tensor
+
+from attnx.attention import Read
+
+
+class StepModel(Protocol):
+    """A model that can be asked for one output symbol at a time."""
+
+    def begin(self, source: Tensor, present: Tensor) -> Any:
+        """(b, s) symbols and (b, s) bool -> the state before the first step."""
+        ...
+
+    def step(self, tokens: Tensor, state: Any, need_weights: bool = False) -> tuple[Tensor, Any, Read]:
+        """(b,) the last symbols -> log-probabilities (b, symbols), the state after, and what was read (q = 1)."""
+        ...
+
+
+class Decoded(NamedTuple):
+    """What a search found.
+
+    Attributes:
+        symbols: (b, t) int64, each row ended by EOS (unless cut off by its limit) and padded with PAD.
+        log_probability: (b,) the model's own log-probability of each row, its EOS included.
+        weights: (b, t, m) attention weights of the path taken, or None.
+    """
+
+    symbols: Tensor
+    log_probability: Tensor
+    weights: Tensor | None

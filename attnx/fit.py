@@ -1,0 +1,102 @@
+"""One run from a configuration to a finished folder; what the command and a notebook both call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from attnx.errors import UserError
+from attnx.models.composition import compose
+from attnx.training import run_folder
+from attnx.training.open_run import OpenRun, open_run, read_config
+from attnx.training.train import Job, prepare, total_steps, train
+
+
+def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Console | None = None) -> OpenRun:
+    """Train, test and report; return the run reopened with its best weights.
+
+    Args:
+        config: from :func:`attnx.compose`.
+        overrides: what the user asked for, to be noted in the run folder.
+        console: where to show progress; left out, the terminal.
+
+    Raises:
+        UserError: a mistake in the configuration or the data; nothing was written.
+        Interrupted: Ctrl-C; the run can be resumed.
+    """
+    console = console or Console()
+    job = prepare(config)
+    folder = run_folder.create(config, overrides, _facts(job))
+    run_folder.save_vocabularies(folder, job.data)
+    _show_composed(folder, console)
+    steps = total_steps(job)
+    run_folder.note(folder, steps=steps)
+    console.print(f"{steps:,} steps of {config['trainer']['batch_size'] * config['trainer']['accumulate']} words")
+    train(job, folder, steps, console)
+    return _finish(folder, console)
+
+
+def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
+    """Go on with a run that was interrupted, from its last checkpoint.
+
+    Raises:
+        UserError: not a run folder, already finished, or its checkpoint does not fit.
+    """
+    import json
+
+    path, console = Path(folder), console or Console()
+    config = read_config(path)
+    info = json.loads((path / run_folder.RUN).read_text(encoding="utf-8"))
+    if info.get("status") == "finished":
+        raise UserError(f"{path}: this run is finished; there is nothing to resume")
+    if "steps" not in info:
+        raise UserError(f"{path}: the run stopped before its first step; start it anew")
+    job = prepare(config)
+    run_folder.note(path, status="running")
+    train(job, path, info["steps"], console, resume=True)
+    return _finish(path, console)
+
+
+def _facts(job: Job) -> dict[str, Any]:
+    """What followed from the configuration, for the start table and the run folder."""
+    chosen = compose(job.config)
+    pairs = job.data.pairs
+    return {
+        "schedule": str(chosen.plan),
+        "follows": f"model.feed={chosen.plan.feed} bridge={chosen.bridge} memory={chosen.memory} values={chosen.values}"
+        + _projection(job),
+        "parameters": sum(weight.numel() for weight in job.experiment.model.parameters()),
+        "data": f"{len(pairs.train):,} train, {len(pairs.valid):,} valid, {len(pairs.test):,} test; "
+        f"{len(job.data.source)} source and {len(job.data.target)} target symbols",
+    }
+
+
+def _projection(job: Job) -> str:
+    project = getattr(getattr(job.experiment.model, "attention", None), "project", None)
+    if project is None or not hasattr(project, "weight"):
+        return ""
+    return f" projection={project.in_features}->{project.out_features} (the scorer needs equal widths)"
+
+
+def _show_composed(folder: Path, console: Console) -> None:
+    from attnx.reports.composed import composed
+
+    console.print(composed(folder))
+
+
+def _finish(folder: Path, console: Console) -> OpenRun:
+    """Draw and explain what the folder holds, and show the results."""
+    from attnx.reports.curves import draw_curves
+    from attnx.reports.explain import write_explanation
+    from attnx.reports.heatmaps import draw_alignments
+    from attnx.reports.outcome import files, outcome
+
+    draw_alignments(folder)
+    draw_curves(folder)
+    write_explanation(folder)
+    console.print(outcome(folder))
+    console.print(files(folder), highlight=False, soft_wrap=True)
+    return open_run(folder)

@@ -1,0 +1,111 @@
+"""The help page and the list of parts, from the catalogue: quick, and without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from attnx.catalogue import Part, catalogue
+from attnx.config import PRESETS, SCALARS, conf_folder, groups
+from attnx.errors import UserError, near_misses
+
+CHOICES = {
+    "task": "what is learned, and from which data",
+    "scorer": "how relevant is a memory position to a query?",
+    "scope": "which positions may be read?",
+    "query": "what is compared with the memory? one or a set: +query=[token,last_context]",
+    "normaliser": "how do scores become weights?",
+    "attention": "on, or none for the baseline without it",
+    "model": "the model around attention; model.feed=now|next|none",
+    "encoder": "from source symbols to states",
+    "decoder": "the recurrence that writes the target",
+    "readout": "what the output layer sees",
+    "search": "how outputs are found",
+    "optimiser": "how weights move",
+    "lr_schedule": "how the learning rate moves",
+    "trainer": "how long, how often, on what",
+    "recipe": "a paper's four choices by its name",
+    "experiment": "a whole configuration with its claim",
+}
+
+USAGE = """\
+attnx: compose an attention mechanism, train it, and see what it reads.
+
+  attnx [choice=option ...] [part.knob=value ...]   train one composition
+  attnx -m choice=option,option ...                 train every combination
+  attnx list [KIND] [NAME]                          the parts, with formula and knobs
+  attnx resume FOLDER                               go on with an interrupted run
+  attnx compare FOLDER FOLDER ...                   runs side by side, and how surely
+  attnx --cfg job [choice=option ...]               show the configuration only
+
+Choices:"""
+
+EXAMPLES = """\
+Examples:
+  attnx +scorer=additive +scope=local          train with two parts chosen
+  attnx scorer=mlp scorer.depth=2 seed=3       a part's knob; the plus is optional
+  attnx '+query=[token,last_context]'          ask with a set of query inputs
+  attnx -m +scorer=additive,dot +scope=global,local trainer.max_steps=200
+                                               every combination, in turn
+  attnx task.train=my.tsv recipe=bahdanau      your own words, a paper's attention
+
+Plug-ins are the files in plugins/ and in the folders of $ATTNX_PLUGINS.
+Runs land in multirun/. Hydra's own help: attnx --hydra-help"""
+
+
+def show_help() -> None:
+    """Print the page for people."""
+    print(USAGE)
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2))
+    for kind in groups():
+        table.add_row(f"  {kind}", Text(" ".join(options(kind))), Text(CHOICES.get(kind, ""), style="dim"))
+    Console().print(table)
+    print(f"\nValues: {', '.join(SCALARS)}. A part's knobs: attnx list NAME.\n")
+    print(EXAMPLES)
+
+
+def options(kind: str) -> list[str]:
+    """What a choice can be."""
+    if kind in PRESETS:
+        return sorted(file.stem for file in (conf_folder() / kind).glob("*.yaml"))
+    return catalogue().names(kind)
+
+
+def show_parts(words: Sequence[str]) -> None:
+    """Print all parts, those of a kind, or one in full.
+
+    Raises:
+        UserError: no such kind or part.
+    """
+    parts = list(catalogue().parts.values())
+    for word in words:
+        chosen = [part for part in parts if word in (part.kind, part.name, f"{part.kind}={part.name}")]
+        if not chosen:
+            raise UserError(f"no part or kind {word!r}{near_misses(word, {p.name for p in parts} | {p.kind for p in parts})}")
+        parts = chosen
+    console = Console()
+    if len(parts) == 1:
+        _show_one(parts[0], console)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("kind", "name", "formula", "knobs", "source", "origin"):
+        table.add_column(column, overflow="fold", no_wrap=column in ("kind", "name"))
+    for part in parts:
+        row = [part.kind, part.name, part.doc_line("Formula"), _knobs(part), part.doc_line("Source"), part.origin]
+        table.add_row(*map(Text, row))
+    console.print(table)
+
+
+def _knobs(part: Part) -> str:
+    return " ".join(f"{knob.name}={knob.default}" for knob in part.knobs)
+
+
+def _show_one(part: Part, console: Console) -> None:
+    console.print(f"{part.kind}={part.name}", style="bold", highlight=False)
+    console.print(Text(part.doc.split(">>>")[0].strip()))
+    for knob in part.knobs:
+        console.print(Text(f"  {part.kind}.{knob.name}={knob.default}    {knob.type.phrase}"))
+    console.print(Text(f"{part.origin}: {part.place}"), style="dim")

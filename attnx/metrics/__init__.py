@@ -1,0 +1,1 @@
+"""Metrics as torchmetrics Metrics, so that they reduce over processes."""

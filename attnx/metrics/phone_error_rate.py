@@ -1,0 +1,55 @@
+"""Phone error rate: how many symbols of a pronunciation have to be mended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from attnx.metrics.closest import closest
+from attnx.registry import register
+
+
+@register("metric", "phone_error_rate")
+class PhoneErrorRate(Metric):
+    """Edits per 100 reference symbols, in percent.
+
+    ``100 * sum(edits) / sum(length)`` over all words, both taken from the reference closest to the prediction
+    (fewest edits, the first of equals). It is a ratio of sums, not a mean of ratios, and may exceed 100; it
+    is NaN before the first word. The two sums are whole numbers, so merging processes loses nothing.
+
+    >>> metric = PhoneErrorRate()
+    >>> metric.update([["K", "AE"]], [[["K", "AE", "T"], ["D", "AO", "G"]]])
+    >>> round(metric.compute().item(), 2)
+    33.33
+    """
+
+    is_differentiable = False
+    higher_is_better = False
+    full_state_update = False
+
+    edits: Tensor
+    length: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("edits", torch.tensor(0), dist_reduce_fx="sum")
+        self.add_state("length", torch.tensor(0), dist_reduce_fx="sum")
+
+    def update(
+        self, predictions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]
+    ) -> None:
+        """Count the edits of a batch: one prediction and one or more references for each word.
+
+        Raises:
+            ValueError: the two lists differ in length, or a word has no reference.
+        """
+        found = [closest(*word) for word in zip(predictions, references, strict=True)]
+        self.edits += sum(edits for edits, _ in found)
+        self.length += sum(len(reference) for _, reference in found)
+
+    def compute(self) -> Tensor:
+        """Return the rate in percent, a scalar."""
+        return 100 * self.edits / self.length

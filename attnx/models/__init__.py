@@ -1,0 +1,1 @@
+"""Models in plain PyTorch, usable in a notebook."""

@@ -1,0 +1,118 @@
+"""The three schedules of a teacher-forced pass. All that a plan admits give the same numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnx.attention import Step
+
+if TYPE_CHECKING:
+    from attnx.models.seq2seq import DecoderState, Seq2seq
+
+
+class Masks(NamedTuple):
+    """Dropout masks for all steps, drawn before a schedule runs; None where nothing is dropped.
+
+    Attributes:
+        tokens: (b, t, e).
+        layers: (b, t, d) for the input of each decoder layer but the first.
+        weights: (b, t, m).
+        vectors: (b, t, r).
+    """
+
+    tokens: Tensor | None
+    layers: tuple[Tensor | None, ...]
+    weights: Tensor | None
+    vectors: Tensor | None
+
+    def at(self, step: int) -> Masks:
+        """The masks of one step; those of the weights keep a query axis of 1."""
+        return Masks(
+            tokens=None if self.tokens is None else self.tokens[:, step],
+            layers=tuple(None if mask is None else mask[:, step] for mask in self.layers),
+            weights=None if self.weights is None else self.weights[:, step : step + 1],
+            vectors=None if self.vectors is None else self.vectors[:, step],
+        )
+
+
+class Told(NamedTuple):
+    """What a schedule computed for all steps.
+
+    Attributes:
+        states: (b, t, d).
+        contexts: (b, t, v).
+        tokens: (b, t, e) the tokens read; under sampling some are the model's own.
+        vectors: (b, t, r) readouts, where the schedule had to make them; else None.
+        weights: (b, t, m) if asked for.
+    """
+
+    states: Tensor
+    contexts: Tensor
+    tokens: Tensor
+    vectors: Tensor | None
+    weights: Tensor | None
+
+
+def run_then_attend(
+    model: Seq2seq, tokens: Tensor, start: DecoderState, masks: Masks, sampling: float, need_weights: bool
+) -> Told:
+    """One fused pass of the recurrence, then one read for all steps: no context enters the recurrence."""
+    states = model.decoder.recurrent.run(tokens, state=start.cell, keep=masks.layers).outputs[-1]
+    before = torch.cat([start.cell[-1][0][:, None], states[:, :-1]], dim=1)
+    query = model.query(Step(tokens, before=before, after=states))
+    read = model.attention(query, start.memory, keep=masks.weights, need_weights=need_weights)
+    return Told(states, read.context, tokens, None, read.weights)
+
+
+def attend_then_run(
+    model: Seq2seq, tokens: Tensor, start: DecoderState, masks: Masks, sampling: float, need_weights: bool
+) -> Told:
+    """One read for all steps, then one fused pass: the query is known before the recurrence runs."""
+    read = model.attention(model.query(Step(tokens)), start.memory, keep=masks.weights, need_weights=need_weights)
+    inputs = torch.cat([tokens, read.context], dim=-1) if model.plan.feed == "now" else tokens
+    states = model.decoder.recurrent.run(inputs, state=start.cell, keep=masks.layers).outputs[-1]
+    return Told(states, read.context, tokens, None, read.weights)
+
+
+def step_by_step(
+    model: Seq2seq, tokens: Tensor, start: DecoderState, masks: Masks, sampling: float, need_weights: bool
+) -> Told:
+    """Step after step: what is read depends on the state, and the state on what was read."""
+    state = start
+    used, states, weights = [], [], []
+    for step in range(tokens.shape[1]):
+        token, now = tokens[:, step], masks.at(step)
+        if sampling and step:
+            token = _mixed(model, token, model.vector(used[-1], state), now, sampling)
+        state, read = model.advance(token, state, now, need_weights)
+        used.append(token)
+        states.append(state)
+        weights.append(read.weights)
+    held = [step for step in weights if step is not None]
+    return Told(
+        states=torch.stack([state.cell[-1][0] for state in states], dim=1),
+        contexts=torch.stack([state.context for state in states], dim=1),
+        tokens=torch.stack(used, dim=1),
+        vectors=torch.stack([state.fed for state in states], dim=1) if model.plan.feed == "next" else None,
+        weights=torch.cat(held, dim=1) if held else None,
+    )
+
+
+def _mixed(model: Seq2seq, token: Tensor, vector: Tensor, masks: Masks, sampling: float) -> Tensor:
+    """Replace some tokens by ones drawn from the model's last output (Bengio et al. 2015, arXiv 1506.03099)."""
+    with torch.no_grad():
+        drawn = torch.multinomial(torch.softmax(model.output(vector), dim=-1), 1)[:, 0]
+    own = model.embedding(drawn)
+    own = own if masks.tokens is None else own * masks.tokens
+    coins = torch.rand(len(token), 1, device=token.device) < sampling
+    return torch.where(coins, own, token)
+
+
+SCHEDULES = {
+    "run_then_attend": run_then_attend,
+    "attend_then_run": attend_then_run,
+    "step_by_step": step_by_step,
+}

@@ -1,0 +1,59 @@
+"""The bridges: where a decoder's state starts. ``last`` comes from the encoder, ``zeros`` and ``learned`` do not."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from attnx.nn.recurrent import LayerState, Recurrent, State
+
+
+class Last(nn.Module):
+    """Start from the encoder's final state, mapped to the decoder's width: h by tanh of a linear map, c by a linear map.
+
+    Bahdanau et al. 2015, appendix A.2.2. Decoder layer l starts from encoder layer l, or from the top one if there are
+    fewer; a GRU's h stands in for the c it does not have.
+    """
+
+    def __init__(self, decoder: Recurrent, encoder_size: int) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(
+            nn.ModuleList(nn.Linear(encoder_size, decoder.size) for _ in range(decoder.tensors)) for _ in decoder.layers
+        )
+
+    def forward(self, final: State, batch: int) -> State:
+        """The encoder's final states -> the decoder's first."""
+        return tuple(self._layer(maps, final[min(n, len(final) - 1)]) for n, maps in enumerate(self.maps))
+
+    def _layer(self, maps: nn.Module, final: LayerState) -> LayerState:
+        to_h, *to_c = maps.children()
+        return (torch.tanh(to_h(final[0])), *(to(final[-1]) for to in to_c))
+
+
+class Zeros(nn.Module):
+    """Start from zeros."""
+
+    def __init__(self, decoder: Recurrent, encoder_size: int) -> None:
+        super().__init__()
+        self.layers, self.tensors = len(decoder.layers), decoder.tensors
+        self.register_buffer("zero", torch.zeros(1, decoder.size), persistent=False)
+
+    def forward(self, final: State, batch: int) -> State:
+        """-> zeros."""
+        zero: Tensor = self.zero.expand(batch, -1)
+        return ((zero,) * self.tensors,) * self.layers
+
+
+class Learned(nn.Module):
+    """Start from a state that is learned, the same for every row."""
+
+    def __init__(self, decoder: Recurrent, encoder_size: int) -> None:
+        super().__init__()
+        self.start = nn.Parameter(0.01 * torch.randn(len(decoder.layers), decoder.tensors, 1, decoder.size))
+
+    def forward(self, final: State, batch: int) -> State:
+        """-> the learned state, for each row."""
+        return tuple(tuple(tensor.expand(batch, -1) for tensor in layer) for layer in self.start)
+
+
+BRIDGES: dict[str, type[nn.Module]] = {"last": Last, "zeros": Zeros, "learned": Learned}

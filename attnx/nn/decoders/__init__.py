@@ -1,0 +1,1 @@
+"""The decoders' recurrences. One decoder, one file."""

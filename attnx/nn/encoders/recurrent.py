@@ -1,0 +1,53 @@
+"""The encoder ``recurrent``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from attnx.nn.dropout import dropout_mask
+from attnx.nn.encoded import Encoded
+from attnx.nn.recurrent import Recurrent
+from attnx.registry import Positive, Probability, Size, register
+
+
+@register("encoder", "recurrent")
+class RecurrentEncoder(nn.Module):
+    """An LSTM, GRU or plain RNN over the source, in one direction or both.
+
+    Formula: ``h_s = [forward(x_s, h_{s-1}); backward(x_s, h_{s+1})]``
+    Source: Bahdanau et al. 2015, section 3.2, https://arxiv.org/abs/1409.0473
+
+    ``hidden`` is the width of each direction. Padding changes nothing: rows are packed to their own lengths.
+
+    >>> import torch
+    >>> encoder = RecurrentEncoder(input_size=11, hidden=13)
+    >>> encoder(torch.ones(2, 7, 11), torch.ones(2, 7, dtype=torch.bool)).layers[-1].shape
+    torch.Size([2, 7, 26])
+    """
+
+    def __init__(
+        self,
+        input_size: Size,
+        cell: Literal["lstm", "gru", "rnn"] = "lstm",
+        hidden: Positive = 256,
+        layers: Positive = 1,
+        bidirectional: bool = True,
+        dropout: Probability = 0.0,
+    ) -> None:
+        super().__init__()
+        self.recurrent = Recurrent(cell, input_size, hidden, layers, bidirectional)
+        self.size = self.recurrent.size
+        self.dropout = dropout
+
+    def forward(self, inputs: Tensor, present: Tensor) -> Encoded:
+        """(b, s, input_size) and (b, s) bool -> the states; a row without any symbol gives the states of one zero."""
+        lengths = present.sum(-1).clamp(min=1).cpu()
+        inputs = inputs.masked_fill(~present[..., None], 0.0)
+        masks = [
+            dropout_mask(inputs, self.dropout, self.training, *inputs.shape[:2], self.size)
+            for _ in self.recurrent.layers[1:]
+        ]
+        ran = self.recurrent.run(inputs, lengths, keep=masks)
+        return Encoded(ran.outputs, ran.state)

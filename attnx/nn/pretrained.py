@@ -1,0 +1,52 @@
+"""Pretrained embeddings from a text file: a symbol and its numbers a line, as word2vec and GloVe write them."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from attnx.errors import UserError
+
+
+@torch.no_grad()
+def load_vectors(embedding: nn.Embedding, ids: Mapping[str, int], path: str) -> int:
+    """Copy the vectors of known symbols into an embedding; symbols the file lacks keep their random start.
+
+    Returns:
+        how many symbols were found.
+
+    Raises:
+        UserError: the file is missing, a line is malformed or has another width (with file and line), or no symbol fits.
+    """
+    found = 0
+    try:
+        opener = gzip.open if path.endswith(".gz") else open
+        with opener(Path(path).expanduser(), "rt", encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                symbol, *numbers = line.split()
+                if number == 1 and len(numbers) == 1:
+                    continue  # word2vec's header: how many symbols, how wide
+                found += _copy(embedding, ids.get(symbol), numbers, f"{path}:{number}")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot read the vectors ({error})") from error
+    if not found:
+        raise UserError(f"{path}: holds no vector for any of the {len(ids)} symbols")
+    return found
+
+
+def _copy(embedding: nn.Embedding, row: int | None, numbers: list[str], where: str) -> bool:
+    if len(numbers) != embedding.embedding_dim:
+        raise UserError(
+            f"{where}: {len(numbers)} numbers, but model.embedding={embedding.embedding_dim}; set model.embedding to match"
+        )
+    if row is None:
+        return False
+    try:
+        embedding.weight[row] = torch.tensor([float(number) for number in numbers])
+    except ValueError as error:
+        raise UserError(f"{where}: not a number ({error})") from None
+    return True

@@ -1,0 +1,1 @@
+"""The readouts: what the output layer sees. One readout, one file."""

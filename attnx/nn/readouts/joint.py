@@ -1,0 +1,54 @@
+"""The readout ``joint``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from attnx.registry import Positive, Size, register
+
+
+@register("readout", "joint")
+class Joint(nn.Module):
+    """Join state, context and token, or any of them, into the vector that the output layer sees.
+
+    Formula: ``r_t = tanh(W [h_t; c_t])``
+    Source: Luong et al. 2015, equation 5, https://arxiv.org/abs/1508.04025
+
+    ``inputs`` names what is joined; ``tanh=false`` joins without W and tanh. ``size`` is the width of r_t and defaults
+    to the state's. With ``model.feed=next`` this vector is what enters the recurrence one step later.
+
+    >>> readout = Joint(state_size=13, context_size=26, token_size=11)
+    >>> readout(torch.ones(2, 3, 13), torch.ones(2, 3, 26), torch.ones(2, 3, 11)).shape
+    torch.Size([2, 3, 13])
+    """
+
+    def __init__(
+        self,
+        state_size: Size,
+        context_size: Size,
+        token_size: Size,
+        inputs: list[Literal["state", "context", "token"]] = ["state", "context"],  # noqa: B006 - only read
+        tanh: bool = True,
+        size: Positive | None = None,
+    ) -> None:
+        super().__init__()
+        self.inputs = tuple(inputs)
+        widths = {"state": state_size, "context": context_size, "token": token_size}
+        joined = sum(widths[name] for name in self.inputs)
+        self.size = size or (state_size if tanh else joined)
+        self.join = (
+            nn.Sequential(nn.Linear(joined, self.size, bias=False), nn.Tanh())
+            if tanh
+            else nn.Identity()
+            if self.size == joined
+            else nn.Linear(joined, self.size, bias=False)
+        )
+
+    def forward(self, state: Tensor, context: Tensor, token: Tensor) -> Tensor:
+        """(..., state_size), (..., context_size), (..., token_size) -> (..., size)."""
+        given = {"state": state, "context": context, "token": token}
+        joined: Tensor = self.join(torch.cat([given[name] for name in self.inputs], dim=-1))
+        return joined

@@ -1,0 +1,109 @@
+"""A stack of recurrent layers that runs over a whole sequence at once or one step at a time, with the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+Cell = Literal["lstm", "gru", "rnn"]
+# The state of one layer: (h,), or (h, c) for an LSTM; each (b, hidden). A stack's state has one of these per layer.
+LayerState = tuple[Tensor, ...]
+State = tuple[LayerState, ...]
+
+FUSED: dict[str, type[nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+STEPS = {"lstm": torch.lstm_cell, "gru": torch.gru_cell, "rnn": torch.rnn_tanh_cell}
+TENSORS = {"lstm": 2, "gru": 1, "rnn": 1}
+
+
+class Ran(NamedTuple):
+    """A whole pass: the outputs of every layer, lowest first, each (b, t, hidden), and the state after it."""
+
+    outputs: list[Tensor]
+    state: State
+
+
+class Recurrent(nn.Module):
+    """Layers of one kind of cell.
+
+    Dropout between the layers comes from masks its caller draws, so that a loop and a fused pass drop the same units.
+
+    Args:
+        cell: ``lstm``, ``gru`` or ``rnn`` (tanh).
+        input_size: width of the inputs.
+        hidden: width of each layer (of each direction).
+        layers: how many.
+        bidirectional: also run from the end; outputs and states of both directions are concatenated.
+    """
+
+    def __init__(
+        self, cell: Cell, input_size: int, hidden: int, layers: int = 1, bidirectional: bool = False
+    ) -> None:
+        super().__init__()
+        self.size = hidden * (2 if bidirectional else 1)
+        self.tensors = TENSORS[cell]
+        self._step = STEPS[cell]
+        sizes = [input_size] + [self.size] * (layers - 1)
+        self.layers = nn.ModuleList(
+            FUSED[cell](size, hidden, batch_first=True, bidirectional=bidirectional) for size in sizes
+        )
+
+    def run(
+        self,
+        inputs: Tensor,
+        lengths: Tensor | None = None,
+        state: State | None = None,
+        keep: Sequence[Tensor | None] = (),
+    ) -> Ran:
+        """Run over whole sequences.
+
+        Args:
+            inputs: (b, t, input_size).
+            lengths: (b,) on the CPU, each at least 1; left out, every row is full. What lies beyond a row's length
+                changes nothing and its outputs there are 0.
+            state: where to start; zeros if left out.
+            keep: dropout masks (b, t, size), or None, for the inputs of the second layer and up.
+        """
+        outputs, final = [], []
+        for number, layer in enumerate(self.layers):
+            inputs = self._drop(inputs, number, keep)
+            inputs, after = self._run_layer(layer, inputs, lengths, state[number] if state else None)
+            outputs.append(inputs)
+            final.append(after)
+        return Ran(outputs, tuple(final))
+
+    @staticmethod
+    def _drop(inputs: Tensor, layer: int, keep: Sequence[Tensor | None]) -> Tensor:
+        mask = keep[layer - 1] if layer and keep else None
+        return inputs if mask is None else inputs * mask
+
+    def _run_layer(
+        self, layer: nn.Module, inputs: Tensor, lengths: Tensor | None, state: LayerState | None
+    ) -> tuple[Tensor, LayerState]:
+        start = None
+        if state is not None:
+            stacked = tuple(tensor[None].contiguous() for tensor in state)
+            start = stacked if self.tensors == 2 else stacked[0]
+        if lengths is None:
+            outputs, final = layer(inputs, start)
+        else:
+            packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
+            outputs, final = layer(packed, start)
+            outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])
+        finals = final if self.tensors == 2 else (final,)
+        # (directions, b, hidden) -> (b, directions * hidden)
+        return outputs, tuple(tensor.transpose(0, 1).flatten(1) for tensor in finals)
+
+    def step(self, inputs: Tensor, state: State, keep: Sequence[Tensor | None] = ()) -> State:
+        """Take one step: (b, input_size) and the state before -> the state after; its top ``h`` is ``state[-1][0]``."""
+        after: list[LayerState] = []
+        for number, (layer, before) in enumerate(zip(self.layers, state, strict=True)):
+            inputs = self._drop(inputs, number, keep)
+            weights = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
+            result = self._step(inputs, before if self.tensors == 2 else before[0], *weights)  # type: ignore[arg-type]
+            after.append(tuple(result) if self.tensors == 2 else (result,))
+            inputs = after[-1][0]
+        return tuple(after)

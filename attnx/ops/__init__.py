@@ -1,0 +1,3 @@
+"""Pure tensor functions: no parameters, no state."""
+
+from attnx.ops.masked_softmax import masked_softmax as masked_softmax

@@ -1,0 +1,29 @@
+"""Softmax over the allowed positions, safe where nothing is allowed."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
+    """Softmax over the last axis, reading only what is allowed.
+
+    A row in which nothing is allowed gives zeros, with zero (and finite) gradients, where the plain formula gives NaN.
+
+    Args:
+        scores: (..., m).
+        allowed: (..., m) bool, broadcast against ``scores``.
+
+    Returns:
+        (..., m) weights, 0 where forbidden; each row sums to 1, or to 0 if nothing is allowed.
+
+    >>> masked_softmax(torch.tensor([[0.0, 0.0, 9.0], [1.0, 2.0, 3.0]]),
+    ...                torch.tensor([[True, True, False], [False, False, False]]))
+    tensor([[0.5000, 0.5000, 0.0000],
+            [0.0000, 0.0000, 0.0000]])
+    """
+    # A forbidden score becomes -inf only in rows that keep an allowed one; an all-forbidden row is softmaxed over
+    # zeros instead, so that neither its weights nor its gradient can be NaN before it is set to zero.
+    fill = torch.where(allowed.any(-1, keepdim=True), -torch.inf, 0.0).to(scores.dtype)
+    return torch.softmax(torch.where(allowed, scores, fill), dim=-1).masked_fill(~allowed, 0.0)

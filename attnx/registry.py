@@ -1,0 +1,176 @@
+"""The one door to all parts: register a class under a kind and a name, find it, build it from plain values."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+import sys
+import textwrap
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from attnx.catalogue import KINDS, Knob, Part, catalogue
+from attnx.errors import UserError, near_misses
+from attnx.knobs import Natural, Positive, Probability, Rate, Size, parse_type
+
+__all__ = ["Natural", "Positive", "Probability", "Rate", "Size", "build", "find", "names", "part", "register", "spec"]
+
+T = TypeVar("T", bound=Callable[..., Any])
+Spec = str | tuple[str, Mapping[str, Any]] | Mapping[str, Any]
+
+_registered: dict[tuple[str, str], Callable[..., Any]] = {}
+
+
+def register(kind: str, name: str) -> Callable[[T], T]:
+    """Register the class (or function) below under a kind and a name.
+
+    Its docstring, its parameters with defaults (the knobs) and their types are all the configuration there is.
+
+    Raises:
+        UserError: the kind is unknown, or another class has the name.
+    """
+    if kind not in KINDS:
+        raise UserError(f"cannot register {name!r}: there is no kind {kind!r}{near_misses(kind, KINDS)}")
+
+    def keep(item: T) -> T:
+        taken = _registered.get((kind, name))
+        if taken is not None and (taken.__module__, taken.__qualname__) != (item.__module__, item.__qualname__):
+            raise UserError(
+                f"the {kind} {name!r} is already registered by {taken.__module__}; rename the one in {item.__module__}"
+            )
+        _registered[kind, name] = item
+        return item
+
+    return keep
+
+
+def names(kind: str) -> list[str]:
+    """The names registered for a kind: the core's, the plug-ins', and those registered by hand in this process."""
+    known = catalogue().names(kind)
+    return known + [name for of, name in _registered if of == kind and name not in known]
+
+
+def part(kind: str, name: str) -> Part:
+    """Describe a part without importing it.
+
+    Raises:
+        UserError: no such part; the message holds the near misses.
+    """
+    found = catalogue().parts.get((kind, name))
+    if found is None and (kind, name) in _registered:
+        found = _describe(kind, name, _registered[kind, name])
+    if found is None:
+        raise UserError(f"unknown {kind} {name!r}{near_misses(name, names(kind))}")
+    return found
+
+
+def find(kind: str, name: str) -> Callable[..., Any]:
+    """Import a part's file and return the class.
+
+    Raises:
+        UserError: no such part, or its file cannot be imported (with file and line).
+    """
+    if (kind, name) not in _registered:
+        info = part(kind, name)
+        try:
+            importlib.import_module(info.module)
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(f"{_where(error, info)}: {type(error).__name__}: {error}") from error
+        if (kind, name) not in _registered:
+            raise UserError(f"{info.place}: importing {info.module} did not register the {kind} {name!r}")
+    return _registered[kind, name]
+
+
+def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Check values against a part's knobs and fill in the defaults, without importing the part.
+
+    Raises:
+        UserError: an unknown part or knob, or a value of the wrong type.
+    """
+    info = part(kind, name)
+    knobs = {knob.name: knob for knob in info.knobs}
+    for key, value in values.items():
+        if key not in knobs:
+            hint = near_misses(key, knobs) if knobs else "; it has none"
+            raise UserError(f"the {kind} {name!r} has no knob {key!r}{hint}")
+        if not knobs[key].type.accepts(value):
+            raise UserError(f"{kind}.{key}={_shown(value)}: expected {knobs[key].type.phrase}")
+    return {knob.name: values.get(knob.name, knob.default) for knob in info.knobs}
+
+
+def spec(kind: str, choice: Spec) -> tuple[str, dict[str, Any]]:
+    """Split a choice, ``"mlp"``, ``("mlp", {"depth": 2})`` or ``{"name": "mlp", "depth": 2}``, into name and knobs."""
+    if isinstance(choice, str):
+        return choice, {}
+    if isinstance(choice, Mapping):
+        values = dict(choice)
+        if "name" not in values:
+            raise UserError(f"the {kind} has no name; choose from {', '.join(names(kind))}")
+        return str(values.pop("name")), values
+    name, values = choice
+    return name, dict(values)
+
+
+def build(kind: str, choice: Spec, /, **supplied: Any) -> Any:
+    """Build a part from its name and knobs; of what is supplied it gets what its constructor asks for.
+
+    Raises:
+        UserError: as :func:`check` and :func:`find`, or the part itself refused its knobs.
+    """
+    name, values = spec(kind, choice)
+    knobs = check(kind, name, values)
+    info = part(kind, name)
+    missing = [size for size in info.supplied if size not in supplied]
+    if missing:
+        raise UserError(f"the {kind} {name!r} asks for {', '.join(missing)}, which nothing supplies here")
+    return find(kind, name)(**{size: supplied[size] for size in info.supplied}, **knobs)
+
+
+def _describe(kind: str, name: str, item: Callable[..., Any]) -> Part:
+    """Describe a part that was registered outside any part file, such as in a notebook cell."""
+    knobs, supplied = [], []
+    for parameter in inspect.signature(item).parameters.values():
+        if parameter.default is inspect.Parameter.empty:
+            supplied.append(parameter.name)
+        else:
+            text = _annotation(parameter.annotation)
+            try:
+                knob_type = parse_type(ast.parse(text, mode="eval").body)
+            except (ValueError, SyntaxError) as error:
+                raise UserError(f"the {kind} {name!r}, knob {parameter.name!r}: {error}") from None
+            knobs.append(Knob(parameter.name, text, knob_type, parameter.default))
+    declares = {key: value for key, value in vars(item).items() if isinstance(value, bool | int | str | tuple)}
+    doc = textwrap.dedent(item.__doc__ or "")
+    place = Path(getattr(sys.modules.get(item.__module__), "__file__", None) or "<interactive>")
+    return Part(
+        kind, name, item.__module__, item.__qualname__, place, 1, doc, tuple(knobs), tuple(supplied), declares, "interactive"
+    )
+
+
+def _annotation(annotation: Any) -> str:
+    aliases = {"Size": Size, "Natural": Natural, "Positive": Positive, "Probability": Probability, "Rate": Rate}
+    for alias, meaning in aliases.items():
+        if annotation == meaning:
+            return alias
+    if isinstance(annotation, str):
+        return annotation
+    if isinstance(annotation, type) and annotation.__module__ == "builtins" and "[" not in str(annotation):
+        return annotation.__name__
+    return str(annotation).replace("typing.", "").replace("NoneType", "None")
+
+
+def _where(error: Exception, info: Part) -> str:
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == info.file]
+    return f"{info.file}:{frames[-1].lineno}" if frames else info.place
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,0 +1,43 @@
+"""The table a run begins with: what was composed, from the run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from attnx.reports.folder import read_run
+
+# What to show, in this order; a node that a run does not have is left out.
+SHOWN = ("task", "model", "encoder", "decoder", "readout", "scorer", "scope", "query", "normaliser", "attention",
+         "search", "optimiser", "lr_schedule", "trainer")  # fmt: skip
+
+
+def composed(folder: Path) -> Table:
+    """Parts and knobs, the schedule and why, parameters and data sizes."""
+    run = read_run(folder)
+    table = Table(title=f"attnx {folder}", title_justify="left", show_header=False, pad_edge=False, box=None)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for kind in SHOWN:
+        if kind in run.config:
+            table.add_row(kind, _describe(kind, run.config[kind]))
+    for name in ("schedule", "follows", "parameters", "data", "steps", "seed"):
+        value = run.info.get(name, run.config.get(name))
+        if value:
+            table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+    return table
+
+
+def _describe(kind: str, node: Any) -> str:
+    if kind == "query":
+        return " + ".join(node)
+    knobs = " ".join(f"{key}={_plain(value)}" for key, value in node.items() if key != "name" and value is not None)
+    return f"{node['name']}  [dim]{knobs}[/dim]" if knobs else str(node["name"])
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return "\\[" + ",".join(map(str, value)) + "]"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,114 @@
+"""Writes the README.md of a run folder: what it was, what came out, what its files hold, how to go on."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from attnx.reports.folder import Run, read_run
+from attnx.run_format import ALIGNMENTS, CHECKPOINTS, CONFIG, METRICS, PREDICTIONS, RESULTS, RUN, VOCABULARY
+
+PARTS = ("scorer", "scope", "query", "normaliser")
+SETTING = ("task", "data", "model", "encoder", "cell", "attention", *PARTS, "search", "optimiser", "seed")
+HOLDS = {
+    RUN: "what was run: the command, versions, the code's commit, the schedule",
+    CONFIG: "the whole composed configuration, parts by name",
+    METRICS: "one row a logged step: losses and validation error rates",
+    RESULTS: "the test results and the speed, flat",
+    PREDICTIONS: "one line a test word: source, prediction, references, edits, log probability",
+    ALIGNMENTS: "attention weights of a few test words, as arrays and pictures",
+    "alignments.png": "six of those pictures on one page",
+    "curves.png": "losses and validation error rates over steps",
+    CHECKPOINTS: "the weights, best and last",
+    VOCABULARY: "source and target symbols, one a line",
+}
+ONWARD = """\
+## Go on
+
+```sh
+attnx resume {quoted}
+```
+
+```python
+import attnx
+
+run = attnx.open_run("{folder}")
+```"""
+
+
+def write_explanation(folder: Path | str) -> Path:
+    """Write README.md into a run folder from run.json, config.yaml and results.json, and return its path.
+
+    Raises:
+        UserError: not a run folder, an unreadable file, or a format newer than this attnx knows.
+    """
+    run = read_run(folder)
+    sections = [_opening(run), _setting(run), _results(run), _files(run), _onward(run)]
+    target = run.path / "README.md"
+    target.write_text("\n\n".join(section for section in sections if section) + "\n", encoding="utf-8")
+    return target
+
+
+def describe(value: object) -> str:
+    """Say a piece of configuration in one line: names first, knobs in brackets."""
+    if isinstance(value, Mapping):
+        knobs = {key: knob for key, knob in value.items() if key != "name"}
+        if "name" in value:
+            return f"{value['name']} ({_pairs(knobs)})" if knobs else str(value["name"])
+        return _pairs(knobs)
+    if isinstance(value, list | tuple):
+        return ", ".join(describe(item) for item in value)
+    if value is None:
+        return "none"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _pairs(knobs: Mapping[object, object]) -> str:
+    """``hidden 64, window 5``; a knob without a value of its own (a query input) is its name alone."""
+    said = []
+    for key, knob in knobs.items():
+        if isinstance(knob, Mapping):
+            said.append(f"{key} ({describe(knob)})" if knob else str(key))
+        else:
+            said.append(f"{key} {describe(knob)}")
+    return ", ".join(said)
+
+
+def _opening(run: Run) -> str:
+    facts = [f"A run folder of attnx, format {run.info['format']}"]
+    facts += [f"{key} {run.info[key]}" for key in ("created", "status") if run.info.get(key)]
+    lines = [f"# {run.name}", "", f"{', '.join(facts)}."]
+    if command := run.info.get("command"):
+        lines += ["", "```sh", command if isinstance(command, str) else shlex.join(map(str, command)), "```"]
+    return "\n".join(lines)
+
+
+def _setting(run: Run) -> str:
+    rows = [(key, describe(run.config[key])) for key in SETTING if key in run.config]
+    rows += [("schedule", describe(run.info["schedule"]))] if run.info.get("schedule") else []
+    return _table("What it was", ("part", "choice"), rows)
+
+
+def _results(run: Run) -> str:
+    rows = ((name, describe(value)) for name, value in run.results.items())
+    return _table("Results", ("measure", "value"), rows)
+
+
+def _files(run: Run) -> str:
+    rows = ((f"`{name}`", holds) for name, holds in HOLDS.items() if (run.path / name).exists())
+    return _table("Files", ("file", "holds"), rows)
+
+
+def _onward(run: Run) -> str:
+    here = Path.cwd()
+    path = run.path.resolve()
+    folder = path.relative_to(here) if path.is_relative_to(here) else path
+    return ONWARD.format(folder=folder, quoted=shlex.quote(str(folder)))
+
+
+def _table(title: str, head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
+    body = [f"| {name} | {' '.join(said.split()).replace('|', chr(92) + '|')} |" for name, said in rows]
+    return "\n".join([f"## {title}", "", f"| {head[0]} | {head[1]} |", "|---|---|", *body]) if body else ""

@@ -1,0 +1,60 @@
+"""How many steps fit into a time: measured once, then a number like any other."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+import time
+
+import torch
+
+from attnx.data.batches import Batch
+from attnx.errors import UserError
+from attnx.tasks.sequences import token_loss
+from attnx.training.experiment import Experiment
+from attnx.training.loaders import Loaders
+
+# Steps before the clock starts, the longest measurement, and the share of the budget left for validation.
+WARM, SECONDS, SPARE = 3, 8.0, 0.06
+
+
+def seconds(text: str) -> float:
+    """Read ``HH:MM:SS``.
+
+    Raises:
+        UserError: it is not of that form, or 0.
+    """
+    match = re.fullmatch(r"(\d+):([0-5]\d):([0-5]\d)", text)
+    total = sum(int(part) * unit for part, unit in zip(match.groups(), (3600, 60, 1), strict=True)) if match else 0
+    if total == 0:
+        raise UserError(f"trainer.max_time={text}: expected a time above zero as HH:MM:SS, such as 00:04:00")
+    return float(total)
+
+
+def steps_within(budget: float, experiment: Experiment, loaders: Loaders, accumulate: int) -> int:
+    """Measure training steps on a copy of the model and say how many fit into ``budget`` seconds.
+
+    The copy is thrown away and the random state put back, so that measuring changes nothing but the number.
+    """
+    trial = copy.deepcopy(experiment.model).train()
+    optimiser = experiment.settings.optimiser(trial.parameters())
+    batches = loaders.train_dataloader()
+    with torch.random.fork_rng():
+        taken, started = 0, time.perf_counter()
+        for number, batch in enumerate(itertools.cycle(batches)):
+            _step(trial, experiment, batch, optimiser)
+            if number + 1 == WARM:
+                started = time.perf_counter()
+            elif number >= WARM:
+                taken += 1
+                if time.perf_counter() - started > min(SECONDS, 0.1 * budget):
+                    break
+        per_step = (time.perf_counter() - started) / taken * accumulate
+    return max(1, int((1 - SPARE) * budget / per_step))
+
+
+def _step(model: torch.nn.Module, experiment: Experiment, batch: Batch, optimiser: torch.optim.Optimizer) -> None:
+    optimiser.zero_grad()
+    token_loss(model, batch, experiment.task.smoothing, experiment.settings.sampling).mean.backward()
+    optimiser.step()

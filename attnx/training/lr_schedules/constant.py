@@ -1,0 +1,22 @@
+"""The learning-rate schedule ``constant``."""
+
+from __future__ import annotations
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from attnx.registry import Natural, register
+
+
+@register("lr_schedule", "constant")
+def constant(optimiser: Optimizer, total_steps: int, warmup: Natural = 0) -> LambdaLR:
+    """The same learning rate throughout, after a linear warm-up if asked for.
+
+    Formula: ``lr(t) = lr min(1, t / warmup)``
+    Source: the plain choice; warm-up as in Goyal et al. 2017, https://arxiv.org/abs/1706.02677
+    """
+
+    def factor(step: int) -> float:
+        return min(1.0, (step + 1) / max(warmup, 1))
+
+    return LambdaLR(optimiser, factor)

@@ -1,0 +1,26 @@
+"""The learning-rate schedule ``cosine``."""
+
+from __future__ import annotations
+
+import math
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from attnx.registry import Natural, Probability, register
+
+
+@register("lr_schedule", "cosine")
+def cosine(optimiser: Optimizer, total_steps: int, warmup: Natural = 100, floor: Probability = 0.0) -> LambdaLR:
+    """Fall along half a cosine to ``floor`` at the last step T.
+
+    Formula: ``lr(t) = lr min(1, t / warmup) (floor + (1 - floor) (1 + cos(pi t / T)) / 2)``
+    Source: Loshchilov and Hutter 2017, https://arxiv.org/abs/1608.03983
+    """
+
+    def factor(step: int) -> float:
+        rise = min(1.0, (step + 1) / max(warmup, 1))
+        left = 0.5 * (1 + math.cos(math.pi * min(1.0, step / max(total_steps, 1))))
+        return rise * (floor + (1 - floor) * left)
+
+    return LambdaLR(optimiser, factor)

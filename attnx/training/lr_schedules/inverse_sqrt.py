@@ -1,0 +1,23 @@
+"""The learning-rate schedule ``inverse_sqrt``."""
+
+from __future__ import annotations
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from attnx.registry import Natural, register
+
+
+@register("lr_schedule", "inverse_sqrt")
+def inverse_sqrt(optimiser: Optimizer, total_steps: int, warmup: Natural = 400) -> LambdaLR:
+    """Rise over the warm-up, then fall with the square root of the step; needs no known end.
+
+    Formula: ``lr(t) = lr min(t / warmup, sqrt(warmup / t))``
+    Source: Vaswani et al. 2017, section 5.3, https://arxiv.org/abs/1706.03762
+    """
+
+    def factor(step: int) -> float:
+        start = max(warmup, 1)
+        return min((step + 1) / start, (start / (step + 1)) ** 0.5)
+
+    return LambdaLR(optimiser, factor)

@@ -1,0 +1,1 @@
+"""The optimisers, by name."""

@@ -1,0 +1,250 @@
+"""Trains, tests and writes a run folder, from a checked configuration."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning
+import torch
+from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from rich.console import Console
+
+from attnx import registry
+from attnx.callbacks.health import Health
+from attnx.callbacks.metrics_file import MetricsFile
+from attnx.callbacks.progress import ShowProgress
+from attnx.callbacks.throughput import Throughput
+from attnx.errors import UserError
+from attnx.nn.pretrained import load_vectors
+from attnx.run_format import CHECKPOINTS, METRICS
+from attnx.tasks.sequences import SequenceData
+from attnx.training import budget, run_folder
+from attnx.training.experiment import Experiment, Settings
+from attnx.training.loaders import Loaders
+
+Config = Mapping[str, Any]
+# How many test words get their alignment kept and drawn.
+DRAWN = 12
+
+
+class Interrupted(Exception):
+    """Training was stopped by the user; ``folder`` holds what is needed to go on."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(str(folder))
+        self.folder = folder
+
+
+@dataclass
+class Job:
+    """A run made ready: everything is built and checked, and nothing is written yet."""
+
+    config: Config
+    data: SequenceData
+    experiment: Experiment
+    loaders: Loaders
+
+
+def prepare(config: Config) -> Job:
+    """Read the data and build the model.
+
+    Raises:
+        UserError: the data, or the parts as they come together, are wrong.
+    """
+    _quieten()
+    task = registry.build("task", config["task"])
+    data = task.load()
+    trainer = config["trainer"]
+    if trainer["max_time"] is not None:
+        budget.seconds(trainer["max_time"])
+    elif trainer["max_steps"] is None and trainer["max_epochs"] is None:
+        raise UserError("a run needs an end: set trainer.max_steps, trainer.max_epochs or trainer.max_time")
+    lightning.seed_everything(config["seed"], workers=True, verbose=False)
+    experiment = Experiment(
+        model=build_model(config, data),
+        task=task,
+        data=data,
+        search=registry.build("search", config["search"]),
+        settings=Settings(
+            optimiser=_later("optimiser", config, "parameters"),
+            lr_schedule=_later("lr_schedule", config, "optimiser", "total_steps"),
+            total_steps=0,
+            sampling=config["model"].get("sampling", 0.0),
+        ),
+    )
+    loaders = Loaders(
+        data, trainer["batch_size"], trainer["valid_words"], trainer["workers"], config["seed"]
+    )
+    return Job(config, data, experiment, loaders)
+
+
+def build_model(config: Config, data: SequenceData) -> torch.nn.Module:
+    """Build the model for a task's vocabularies, with pretrained vectors if files are named."""
+    model = registry.build(
+        "model", config["model"], config=config, source_symbols=len(data.source), target_symbols=len(data.target)
+    )
+    assert isinstance(model, torch.nn.Module)
+    sides = {"source_vectors": (data.source, "source.embedding"), "target_vectors": (data.target, "embedding")}
+    for knob, (vocabulary, place) in sides.items():
+        if config["model"].get(knob):
+            ids = {symbol: number for number, symbol in enumerate(vocabulary.symbols)}
+            load_vectors(model.get_submodule(place), ids, config["model"][knob])  # type: ignore[arg-type]
+    return model
+
+
+def total_steps(job: Job) -> int:
+    """How many optimiser steps the run takes; measured if only a time is given."""
+    trainer = job.config["trainer"]
+    accumulate = trainer["accumulate"]
+    if trainer["max_steps"] is not None:
+        return int(trainer["max_steps"])
+    if trainer["max_epochs"] is not None:
+        return trainer["max_epochs"] * math.ceil(len(job.loaders.batches) / accumulate)
+    return budget.steps_within(budget.seconds(trainer["max_time"]), job.experiment, job.loaders, accumulate)
+
+
+def train(job: Job, folder: Path, steps: int, console: Console, resume: bool = False) -> dict[str, float]:
+    """Train for ``steps``, test the best checkpoint, and write results, predictions and alignments.
+
+    Raises:
+        Interrupted: by Ctrl-C; ``last`` was saved.
+        UserError: the checkpoint to resume from does not fit.
+    """
+    job.experiment.settings = job.experiment.settings._replace(total_steps=steps)
+    throughput, keep = Throughput(), _checkpoints(folder, job.experiment.task.monitor)
+    trainer = _trainer(job, folder, steps, console, throughput, keep)
+    started = time.perf_counter()
+    last = folder / CHECKPOINTS / "last.ckpt"
+    try:
+        if resume:
+            _check_fits(job.experiment, last)
+        trainer.fit(job.experiment, datamodule=job.loaders, ckpt_path=str(last) if resume else None, weights_only=True)
+    except SystemExit:  # what Lightning makes of Ctrl-C, once its callbacks have saved
+        run_folder.note(folder, status="interrupted")
+        raise Interrupted(folder) from None
+    except BaseException:
+        run_folder.note(folder, status="failed")
+        raise
+    trained = time.perf_counter() - started
+    load_weights(job.experiment.model, Path(keep.best_model_path or last))
+    console.print(f"testing on {len(job.data.pairs.test)} words ...")
+    tested = trainer.test(job.experiment, datamodule=job.loaders, verbose=False)[0]
+    results = {
+        **{name: float(value) for name, value in tested.items()},
+        "steps": trainer.global_step,
+        "train_seconds": trained,
+        "train_words_per_second": throughput.words_per_second,
+        "train_tokens_per_second": throughput.tokens_per_second,
+        "parameters": sum(weight.numel() for weight in job.experiment.model.parameters()),
+    }
+    run_folder.save_results(folder, results)
+    run_folder.save_predictions(folder, _in_order(job.experiment))
+    _save_alignments(job, folder)
+    run_folder.note(folder, status="finished")
+    return results
+
+
+def load_weights(model: torch.nn.Module, checkpoint: Path) -> None:
+    """Load the model's weights from a checkpoint, and nothing else from it."""
+    state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
+    model.load_state_dict({key.removeprefix("model."): value for key, value in state.items() if key.startswith("model.")})
+
+
+def _later(kind: str, config: Config, *names: str) -> Any:
+    """A builder that is called when what the part is supplied with exists."""
+    choice = config[kind]
+
+    def build(*supplied: Any) -> Any:
+        return registry.build(kind, choice, **dict(zip(names, supplied, strict=True)))
+
+    return build
+
+
+def _checkpoints(folder: Path, monitor: str) -> ModelCheckpoint:
+    return ModelCheckpoint(
+        dirpath=folder / CHECKPOINTS,
+        filename="best",
+        monitor=monitor,
+        save_last=True,
+        save_on_exception=True,
+        enable_version_counter=False,
+    )
+
+
+def _trainer(
+    job: Job, folder: Path, steps: int, console: Console, throughput: Throughput, keep: ModelCheckpoint
+) -> lightning.Trainer:
+    choice = job.config["trainer"]
+    names = [f"valid_{name}" for name in job.experiment.task.metrics()]
+    shown = ["valid_loss", *names]
+    callbacks: list[Callback] = [
+        Health(),
+        throughput,
+        MetricsFile(folder / METRICS, ["valid_loss", "valid_perplexity", *names], throughput),
+        ShowProgress(console, throughput, shown),
+        keep,
+    ]
+    if choice["patience"] is not None:
+        callbacks.append(EarlyStopping(job.experiment.task.monitor, patience=choice["patience"], min_delta=0.0))
+    every = max(1, steps * choice["accumulate"] // choice["validations"])
+    trainer: lightning.Trainer = registry.build(
+        "trainer", choice, callbacks=callbacks, total_steps=steps, valid_every=every
+    )
+    return trainer
+
+
+def _check_fits(experiment: Experiment, checkpoint: Path) -> None:
+    if not checkpoint.is_file():
+        raise UserError(f"{checkpoint}: no such checkpoint; the run stopped before its first one, so start it anew")
+    state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
+    mine = experiment.state_dict()
+    for name, weight in mine.items():
+        if name not in state:
+            raise UserError(f"{checkpoint}: does not fit this configuration: it has no {name}")
+        if state[name].shape != weight.shape:
+            raise UserError(
+                f"{checkpoint}: does not fit this configuration: {name} has shape {tuple(state[name].shape)} there "
+                f"and {tuple(weight.shape)} here"
+            )
+
+
+def _in_order(experiment: Experiment) -> list[Any]:
+    """The predictions in the order of the data, whatever the batches were."""
+    place = {pair.source: number for number, pair in enumerate(experiment.data.pairs.test)}
+    return sorted(experiment.predictions, key=lambda one: place[one.pair.source])
+
+
+def _save_alignments(job: Job, folder: Path) -> None:
+    """Decode some test words again with their weights, chosen evenly from short to long."""
+    from attnx.data.batches import collate
+
+    pairs = job.data.pairs.test
+    longest = sorted(range(len(pairs)), key=lambda row: len(pairs[row].source))
+    chosen = sorted({longest[round(k * (len(longest) - 1) / (DRAWN - 1))] for k in range(DRAWN)})
+    rows = job.loaders.test_rows
+    batch = collate([rows[row] for row in chosen])
+    decoded = job.experiment.eval().cpu().decode([pairs[row] for row in chosen], batch, need_weights=True)
+    if any(one.weights is not None for one in decoded):
+        run_folder.save_alignments(folder, decoded)
+
+
+def _quieten() -> None:
+    """Silence what Lightning says about choices that attnx makes on purpose."""
+    import logging
+
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    for message in (
+        ".*does not have many workers.*",
+        ".*Checkpoint directory .* exists and is not empty.*",
+        ".*exists and is not empty.*",
+        ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",
+    ):
+        warnings.filterwarnings("ignore", message=message)
+
+

@@ -1,0 +1,1 @@
+"""The trainers, by name."""

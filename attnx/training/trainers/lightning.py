@@ -1,0 +1,59 @@
+"""The trainer ``lightning``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import lightning
+from lightning.pytorch.callbacks import Callback
+
+from attnx.registry import Natural, Positive, Rate, register
+
+
+@register("trainer", "lightning")
+def trainer(
+    callbacks: list[Callback],
+    total_steps: int,
+    valid_every: int,
+    max_steps: Positive | None = None,
+    max_epochs: Positive | None = None,
+    max_time: str | None = "00:04:00",
+    batch_size: Positive = 128,
+    accumulate: Positive = 1,
+    validations: Positive = 6,
+    valid_words: Positive | None = 500,
+    patience: Positive | None = None,
+    gradient_clip: Rate | None = 1.0,
+    precision: Literal["32", "64", "bf16-mixed", "16-mixed"] = "32",
+    accelerator: Literal["auto", "cpu", "gpu"] = "auto",
+    devices: Positive = 1,
+    workers: Natural = 0,
+) -> lightning.Trainer:
+    """Train with Lightning for a number of steps, epochs, or as many steps as fit into a time.
+
+    Formula: ``steps = max_steps, else max_epochs * batches, else max_time / time of a step``
+    Source: Lightning, https://lightning.ai/docs/pytorch/stable/common/trainer.html
+
+    The first of ``max_steps``, ``max_epochs`` and ``max_time`` that is set decides. A time (HH:MM:SS) is turned into
+    steps once, by measuring, and the number is saved with the run. ``validations`` is how many times a run validates,
+    each time decoding ``valid_words`` words (null: all); ``patience`` stops after so many without a better result.
+    """
+    del max_steps, max_epochs, max_time, batch_size, validations, valid_words, patience, workers  # read by the run
+    return lightning.Trainer(
+        accelerator=accelerator,
+        devices=devices,
+        precision={"32": "32-true", "64": "64-true"}.get(precision, precision),
+        max_steps=total_steps,
+        max_epochs=-1,
+        accumulate_grad_batches=accumulate,
+        gradient_clip_val=gradient_clip,
+        val_check_interval=valid_every,
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+        callbacks=callbacks,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=True,
+    )

@@ -1,0 +1,107 @@
+"""The shipped dictionary: its words as the file has them, its cleaning on entries made by hand."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from attnx.data.cmudict import read, read_cmudict
+from attnx.data.pairs import Pair
+from attnx.errors import UserError
+
+ENTRIES = b"""\
+'bout B AW1 T
+a AH0
+a(2) EY1
+a.m. EY2 EH1 M
+aalborg AO1 L B AO0 R G # place, danish
+abuse AH0 B Y UW1 S
+abuse(2) AH0 B Y UW1 Z
+abuse(3) AH1 B Y UW0 S
+buenos-aires B W EH1 N
+d'artagnan D AH0 R
+nine9 N AY1 N
+' P
+"""
+
+
+@pytest.fixture
+def by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a dictionary of twelve entries in the place of the shipped one."""
+    path = tmp_path / "cmudict.dict.gz"
+    path.write_bytes(gzip.compress(ENTRIES))
+    monkeypatch.setattr(read, "FILE", path)
+    monkeypatch.setattr(read, "SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
+    return path
+
+
+def spelled(word: str, *references: str) -> Pair:
+    """Make a pair from plain text."""
+    return Pair(tuple(word), tuple(tuple(reference.split()) for reference in references))
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_cleaning() -> None:
+    """Comments go, variants merge, the first and third `abuse` are equal without stress, four words drop."""
+    assert read_cmudict() == [
+        spelled("'bout", "B AW T"),
+        spelled("a", "AH", "EY"),
+        spelled("aalborg", "AO L B AO R G"),
+        spelled("abuse", "AH B Y UW S", "AH B Y UW Z"),
+        spelled("d'artagnan", "D AH R"),
+    ]
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_stress_keeps_more_references() -> None:
+    """With their digits the three are different."""
+    pairs = {"".join(pair.source): pair for pair in read_cmudict(stress=True)}
+    assert pairs["abuse"] == spelled("abuse", "AH0 B Y UW1 S", "AH0 B Y UW1 Z", "AH1 B Y UW0 S")
+
+
+def test_a_changed_file_is_refused(by_hand: Path) -> None:
+    """One more byte is enough; the file is named."""
+    by_hand.write_bytes(by_hand.read_bytes() + b"\n")
+    with pytest.raises(UserError) as caught:
+        read_cmudict()
+    assert str(caught.value).startswith(f"{by_hand}: has SHA-256 ")
+
+
+def test_a_missing_file_is_named(by_hand: Path) -> None:
+    """An installation without the data says so."""
+    by_hand.unlink()
+    with pytest.raises(UserError) as caught:
+        read_cmudict()
+    assert str(caught.value).startswith(f"{by_hand}: cannot be read")
+
+
+def test_the_shipped_dictionary() -> None:
+    """Known words, the 39 phones of American English, letters and apostrophes alone, each word once."""
+    pairs = read_cmudict()
+    words = {"".join(pair.source): pair for pair in pairs}
+    assert len(words) == len(pairs)
+    assert words["cat"] == spelled("cat", "K AE T")
+    assert words["tomato"] == spelled("tomato", "T AH M EY T OW", "T AH M AA T OW")
+    assert len({phone for pair in pairs for reference in pair.references for phone in reference}) == 39
+    assert {letter for pair in pairs for letter in pair.source} == set("abcdefghijklmnopqrstuvwxyz'")
+
+
+def test_the_docstring_counts() -> None:
+    """The counts in the docstring are those of the file: all entries, the dropped ones, words, references."""
+    lines = gzip.decompress(read.FILE.read_bytes()).decode().splitlines()
+    written = [line.split()[0].split("(")[0] for line in lines]
+    kept = [w for w in written if set(w) <= set("abcdefghijklmnopqrstuvwxyz'") and set(w) != {"'"}]
+    bare, stressed = (sum(len(pair.references) for pair in read_cmudict(stress)) for stress in (False, True))
+    told = read_cmudict.__doc__ or ""
+    for count in (len(lines), len(lines) - len(kept), len(set(kept)), bare, stressed):
+        assert f"{count:,}".replace(",", " ") in told
+
+
+def test_the_file_bears_no_time_stamp_and_its_papers_lie_beside_it() -> None:
+    """Bytes 4 to 8 of a gzip header are its time; README and licence tell where the file is from."""
+    assert read.FILE.read_bytes()[4:8] == bytes(4)
+    assert read.SHA256 in read.FILE.with_name("README.md").read_text()
+    assert "Carnegie Mellon University" in read.FILE.with_name("LICENSE").read_text()

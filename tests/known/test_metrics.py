@@ -1,0 +1,136 @@
+"""Error rates: numbers counted by hand, and sums that survive being taken in parts."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torchmetrics import Metric
+
+from attnx.metrics.closest import closest
+from attnx.metrics.phone_error_rate import PhoneErrorRate
+from attnx.metrics.word_error_rate import WordErrorRate
+from attnx.registry import build
+
+# By hand: right; one substitution of 3; one insertion against the second reference, of 2; all 5 deleted.
+PREDICTIONS = [["K", "AE", "T"], ["D", "AO", "T"], ["B", "IY", "IY"], []]
+REFERENCES = [
+    [["K", "AA"], ["K", "AE", "T"]],
+    [["D", "AO", "G"]],
+    [["B", "EH", "EH", "D"], ["B", "IY"]],
+    [["HH", "AW", "S", "IH", "Z"]],
+]
+EDITS, LENGTH, WRONG, WORDS = 0 + 1 + 1 + 5, 3 + 3 + 2 + 5, 3, 4
+
+
+@pytest.mark.parametrize(
+    ("prediction", "references", "edits", "chosen"),
+    [
+        ("kitten", ["sitting"], 3, 0),  # two substitutions and an insertion
+        ("abc", ["abcd", "abc", "abc"], 0, 1),
+        ("abc", ["axc", "ab", "abc."], 1, 0),  # all one edit away: the first
+        ("", ["abc", "ab"], 2, 1),
+        ("ab", [""], 2, 0),
+    ],
+)
+def test_closest(prediction: str, references: list[str], edits: int, chosen: int) -> None:
+    """Fewest edits, the first of equals."""
+    answers = [list(reference) for reference in references]
+    found = closest(list(prediction), answers)
+    assert found == (edits, answers[chosen])
+    assert found[1] is answers[chosen]
+
+
+def test_a_symbol_is_one_however_long() -> None:
+    """The edit AE -> AA is one substitution; AE is not A and E; tuples do as well as lists."""
+    assert closest(["K", "AE"], [("K", "AA")])[0] == 1
+    assert closest(["AE"], [("A", "E")])[0] == 2
+
+
+def test_percentages_by_hand() -> None:
+    """Seven edits over 13 symbols; three wrong words of four."""
+    phones, words = PhoneErrorRate(), WordErrorRate()
+    assert phones(PREDICTIONS, REFERENCES).item() == pytest.approx(100 * EDITS / LENGTH)
+    assert words(PREDICTIONS, REFERENCES).item() == 75.0
+    assert phones.compute().item() == pytest.approx(100 * EDITS / LENGTH)
+    assert (phones.edits.item(), phones.length.item()) == (EDITS, LENGTH)
+    assert (words.wrong.item(), words.words.item()) == (WRONG, WORDS)
+
+
+def test_the_length_is_that_of_the_closest_reference() -> None:
+    """One edit from ``ab``, two from ``abcde``: 1 of 2 symbols, although the longer one would look better."""
+    metric = PhoneErrorRate()
+    metric.update([list("abc")], [[list("abcde"), list("ab")]])
+    assert metric.compute().item() == 50.0
+
+
+def test_more_edits_than_symbols() -> None:
+    """A rate may exceed 100: three insertions, one symbol."""
+    metric = PhoneErrorRate()
+    metric.update([list("abcd")], [[["a"]]])
+    assert metric.compute().item() == 300.0
+
+
+@pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
+def test_two_halves_merged_equal_the_whole(metric: type[Metric]) -> None:
+    """Unlike halves, whose mean of rates would differ, are reduced as two processes are."""
+    whole, first, second = metric(), metric(), metric()
+    whole.update(PREDICTIONS, REFERENCES)
+    first.update(PREDICTIONS[:1], REFERENCES[:1])
+    second.update(PREDICTIONS[1:], REFERENCES[1:])
+    assert second.compute() / 2 != whole.compute()  # the first half has no edit, so this is the mean
+    first.merge_state(second)
+    assert torch.equal(first.compute(), whole.compute())
+
+
+@pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
+def test_states_are_whole_numbers_reduced_by_sum(metric: type[Metric]) -> None:
+    """What one process holds twice counts twice, after the reduction that torchmetrics would call."""
+    one = metric()
+    one.update(PREDICTIONS, REFERENCES)
+    before = {name: getattr(one, name).clone() for name in one._defaults}
+    assert all(state.dtype == torch.int64 for state in before.values())
+    one._sync_dist(dist_sync_fn=lambda state, group: [state, state])
+    assert {name: getattr(one, name).item() for name in before} == {
+        k: 2 * v.item() for k, v in before.items()
+    }
+
+
+@pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
+def test_reset_copy_and_pickle(metric: type[Metric]) -> None:
+    """A reset metric has forgotten; a copy has not."""
+    one = metric()
+    one.update(PREDICTIONS, REFERENCES)
+    copies = [copy.deepcopy(one), pickle.loads(pickle.dumps(one))]
+    one.reset()
+    one.update(PREDICTIONS[:1], REFERENCES[:1])
+    assert one.compute().item() == 0.0
+    assert all(other.compute().item() > 50 for other in copies)
+
+
+@pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
+def test_bad_input_is_refused_and_counts_nothing(metric: type[Metric]) -> None:
+    """A word without references and lists of unlike length are errors, and no half of the batch is kept."""
+    one = metric()
+    with pytest.raises(ValueError, match="no reference to measure the prediction 'K AE' against"):
+        one.update([["A"], ["K", "AE"]], [[["B"]], []])
+    with pytest.raises(ValueError, match="shorter"):
+        one.update([["A"], ["B"]], [[["A"]]])
+    one.update([["A"]], [[["A"]]])
+    assert one.compute().item() == 0.0
+
+
+@pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
+def test_nothing_in_nothing_out(metric: type[Metric]) -> None:
+    """A batch of no words is no error, and the rate of no words is NaN."""
+    one = metric()
+    one.update([], [])
+    assert torch.isnan(one.compute())
+
+
+def test_both_have_their_name() -> None:
+    """The registry builds them."""
+    assert isinstance(build("metric", "phone_error_rate"), PhoneErrorRate)
+    assert isinstance(build("metric", "word_error_rate"), WordErrorRate)

@@ -1,0 +1,260 @@
+"""Reports on run folders written by hand, so that every number below can be counted on paper."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from attnx.errors import UserError
+from attnx.reports.compare import compare, paired_bootstrap
+from attnx.reports.curves import draw_curves, read_curves
+from attnx.reports.explain import describe, write_explanation
+from attnx.reports.folder import read_predictions, read_run
+from attnx.reports.lengths import Row, bin_label, error_by_length
+from attnx.run_format import CONFIG, FORMAT, METRICS, PREDICTIONS, RESULTS, RUN
+
+HEADER = "source\tprediction\treferences\tedits\tlog_probability"
+
+# Source length 3, 3, 5, 13. The second word is closest to its second reference (4 symbols, 1 edit).
+LINES = (
+    "c a t\tK AE T\tK AE T\t0\t-0.10",
+    "r e d\tR IY D Z\tR AH | R IY D IH\t1\t-1.50",
+    "p h o n e\tF OW N\tF OW N\t0\t-0.20",
+    "a b c d e f g h i j k l m\tA B\tA C D | A B C D E\t2\t-7.00",
+)
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write_run(name: str = "first", lines: tuple[str, ...] | None = LINES, **results: float) -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        info = {"format": FORMAT, "name": name, "created": "2031-07-05", "command": "attnx +scorer=additive"}
+        (folder / RUN).write_text(json.dumps(info))
+        if lines is not None:
+            (folder / PREDICTIONS).write_text("\n".join((HEADER, *lines)) + "\n")
+        if results:
+            (folder / RESULTS).write_text(json.dumps(results))
+        return folder
+
+    return write_run
+
+
+def shown(folders: list[Path]) -> list[list[str]]:
+    console = Console(file=io.StringIO(), width=200)
+    console.print(compare(folders))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
+
+
+def test_error_rates_by_length(write: Write) -> None:
+    assert error_by_length(write()) == [
+        Row("1-4", words=2, per=100 * 1 / (3 + 4), wer=50.0),
+        Row("5-6", words=1, per=0.0, wer=0.0),
+        # "A C D" and "A B C D E" are 2 and 3 edits away, so the reference has 3 symbols.
+        Row("13+", words=1, per=100 * 2 / 3, wer=100.0),
+    ]
+
+
+def test_a_length_on_an_edge_belongs_to_the_bin_it_ends(write: Write) -> None:
+    assert [(row.label, row.words) for row in error_by_length(write(), bins=(3, 4, 5))] == [
+        ("1-3", 2),
+        ("5", 1),
+        ("6+", 1),
+    ]
+    assert [bin_label((4, 6), number) for number in range(3)] == ["1-4", "5-6", "7+"]
+
+
+def test_a_prediction_of_nothing_is_read(write: Write) -> None:
+    (word,) = read_predictions(write(lines=("o\t\tOW | AO R\t1\t-3.0",)))
+    assert word.output == ()
+    assert word.references == (("OW",), ("AO", "R"))
+
+
+def wrong(*edits: int) -> tuple[str, ...]:
+    return tuple(f"{chr(97 + i)}\tA\tB\t{edit}\t-1" for i, edit in enumerate(edits))
+
+
+def test_the_point_estimate_is_the_difference_of_the_error_rates(write: Write) -> None:
+    first = write("first", wrong(0, 3, 0, 1, 0))  # 2 of 5 words wrong
+    second = write("second", wrong(1, 0, 2, 1, 1))  # 4 of 5
+    found = paired_bootstrap(first, second)
+    assert found.difference == pytest.approx(-40.0)
+    assert found.low < -40.0 < found.high
+    swapped = paired_bootstrap(second, first)
+    assert swapped.difference == pytest.approx(40.0)
+
+
+def test_only_shared_words_count(write: Write) -> None:
+    first = write("first", (*wrong(1, 0), "z z\tA\tB\t1\t-1"))
+    second = write("second", (*wrong(0, 0), "a\tA\tC\t1\t-1"))  # the last has another reference
+    assert paired_bootstrap(first, second).difference == pytest.approx(50.0)
+
+
+def test_a_difference_on_every_word_is_certain(write: Write) -> None:
+    first, second = write("first", wrong(1, 1, 1)), write("second", wrong(0, 0, 0))
+    assert tuple(paired_bootstrap(first, second, samples=199)) == pytest.approx((100, 100, 100, 2 / 200))
+
+
+def test_equal_runs_do_not_differ(write: Write) -> None:
+    assert paired_bootstrap(write("first"), write("second")) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_the_interval_is_that_of_a_binomial(write: Write) -> None:
+    """400 words, 100 won and none lost: sd of the difference is sqrt(1/4 x 3/4 / 400), 2.165 points."""
+    lines = [f"{number}\tA\tB\t{{}}\t-1" for number in range(400)]
+    first = write("first", tuple(line.format(0) for line in lines))
+    second = write("second", tuple(line.format(int(number < 100)) for number, line in enumerate(lines)))
+    found = paired_bootstrap(first, second)
+    assert found.difference == -25.0
+    assert found.low == pytest.approx(-25 - 1.96 * 2.165, abs=0.8)
+    assert found.high == pytest.approx(-25 + 1.96 * 2.165, abs=0.8)
+
+
+def test_runs_that_share_nothing_are_refused(write: Write) -> None:
+    first, second = write("first"), write("second", wrong(0))
+    with pytest.raises(UserError, match="share no word"):
+        paired_bootstrap(first, second)
+
+
+def test_compare_lays_runs_side_by_side(write: Write) -> None:
+    first = write("first", wrong(1, 1, 1), test_wer=34.0, train_words_per_second=2500.0)
+    second = write("second", wrong(0, 0, 0), test_wer=31.5)
+    (second / RESULTS).write_text('{"test_wer": 31.5, "parameters": 12345}')
+    rows = shown([first, second])
+    assert ["parameters", "-", "12,345"] in rows
+    assert ["test_wer", "34.00", "31.50"] in rows
+    assert ["train_words_per_second", "2,500.00", "-"] in rows
+    assert ["WER, length 1-4", "100.00", "0.00"] in rows
+    assert rows[-1][:2] == ["WER against the first", "-"]
+    assert rows[-1][2].startswith("-100.00 (-100.00 to -100.00), p 0.00")
+
+
+def test_compare_marks_the_best_in_its_direction(write: Write) -> None:
+    first = write("first", None, test_wer=34.0, train_words_per_second=2500.0, parameters=5)
+    second = write("second", None, test_wer=31.5, train_words_per_second=2400.0, parameters=7)
+    table = compare([first, second])
+    cells = [list(column.cells)[:3] for column in table.columns[1:]]
+    styles = [[str(cell.style) for cell in column if isinstance(cell, Text)] for column in cells]
+    assert styles == [["", "bold", ""], ["bold", "", ""]]
+
+
+def test_compare_tells_runs_of_one_name_apart_by_folder(write: Write) -> None:
+    first, second = write("first"), write("second")
+    (second / RUN).write_text(json.dumps({"format": FORMAT, "name": "first"}))
+    assert [str(column.header) for column in compare([first, second]).columns] == [
+        "measure",
+        "first",
+        "second",
+    ]
+
+
+def test_compare_needs_a_run() -> None:
+    with pytest.raises(UserError, match="at least one"):
+        compare([])
+
+
+def test_the_explanation_says_what_the_run_was(write: Write) -> None:
+    folder = write(test_per=8.125, words=7)
+    (folder / CONFIG).write_text(
+        "scorer: {name: additive, hidden: 19}\nscope: global\nscaled: 3\n"
+        "query: {token: {}, language_tag: {width: 5}}\n"
+    )
+    text = write_explanation(folder).read_text()
+    assert "# first\n" in text
+    assert "| scorer | additive (hidden 19) |" in text
+    assert "| scope | global |" in text
+    assert "| query | token, language_tag (width 5) |" in text
+    assert "scaled" not in text
+    assert "| test_per | 8.125 |" in text
+    assert "| `predictions.tsv` |" in text
+    assert "`metrics.csv`" not in text
+    assert f"attnx resume {folder}" in text
+    assert f'attnx.open_run("{folder}")' in text
+
+
+def test_the_explanation_needs_only_run_json(write: Write) -> None:
+    text = write_explanation(write(lines=None)).read_text()
+    assert "## Results" not in text
+    assert "attnx +scorer=additive" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "none"),
+        (False, "false"),
+        (0.1, "0.1"),
+        (["token", "last_context"], "token, last_context"),
+        ({"name": "softmax"}, "softmax"),
+        ({"name": "run then attend", "why": "feed is none"}, "run then attend (why feed is none)"),
+    ],
+)
+def test_configuration_in_one_line(value: object, said: str) -> None:
+    assert describe(value) == said
+
+
+def test_curves_keep_filled_cells_and_the_last_of_a_step(tmp_path: Path) -> None:
+    path = tmp_path / METRICS
+    path.write_text("epoch,step,train_loss,valid_wer,rate\n0,5,2.5,,1\n0,7,,61.0,1\n0,5,1.5,,1\n")
+    assert read_curves(path) == {"train_loss": {5: 1.5}, "valid_wer": {7: 61.0}}
+
+
+def test_nothing_to_draw_is_no_picture(tmp_path: Path) -> None:
+    assert draw_curves(tmp_path) is None
+    (tmp_path / METRICS).write_text("step,rate\n1,0.5\n")
+    assert draw_curves(tmp_path) is None
+    assert list(tmp_path.glob("*.png")) == []
+
+
+def test_a_metric_that_is_no_number_is_named(tmp_path: Path) -> None:
+    (tmp_path / METRICS).write_text("step,valid_per\n1,9.5\n2,low\n")
+    with pytest.raises(UserError, match=r"metrics\.csv:3: valid_per must be a number, not 'low'"):
+        draw_curves(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        (RUN, '{"format": 1,\n "name": }', r"run\.json:2: not valid JSON"),
+        (RUN, "[1]", r"run\.json:1: expected names with values, found a list"),
+        (RUN, b'{"format": 1,\n"name": "\xff"}', r"run\.json:2: not UTF-8"),
+        (RUN, "{}", r"run\.json: format must be a whole number"),
+        (RUN, json.dumps({"format": FORMAT + 1}), rf"run format {FORMAT + 1} is newer than the {FORMAT}"),
+        (RESULTS, "{\n\n7}", r"results\.json:3: not valid JSON"),
+        (CONFIG, "a: 1\nb: [", r"config\.yaml:\d: not valid YAML"),
+        (CONFIG, "a: \x00", r"config\.yaml:1: not valid YAML"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_line(
+    write: Write, file: str, content: str | bytes, message: str
+) -> None:
+    folder = write()
+    (folder / file).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError, match=message):
+        write_explanation(folder)
+    assert not (folder / "README.md").exists()
+
+
+def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="nowhere: not a folder"):
+        read_run(tmp_path / "nowhere")
+    with pytest.raises(UserError, match=r"not a run folder \(it has no run\.json\)"):
+        read_run(tmp_path)
+
+
+def test_a_missing_or_malformed_prediction_is_named(write: Write) -> None:
+    with pytest.raises(UserError, match="written when a run is tested"):
+        error_by_length(write("bare", lines=None))
+    with pytest.raises(UserError, match=r"predictions\.tsv:3: 2 columns"):
+        error_by_length(write("short", lines=(LINES[0], "a\tb")))
+    with pytest.raises(UserError, match=r"predictions\.tsv:2: edits must be a whole number, not 'x'"):
+        error_by_length(write("letters", lines=("a\tA\tA\tx\t-1",)))

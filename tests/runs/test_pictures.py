@@ -1,0 +1,251 @@
+"""Pictures of runs are looked at pixel by pixel: what was heavy is dark, what was absent is light."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from numpy.typing import NDArray
+
+from attnx.errors import UserError
+from attnx.reports.curves import draw_curves
+from attnx.reports.heatmaps import (
+    DPI,
+    draw_alignment,
+    draw_alignments,
+    lettering_for,
+    picture,
+    read_alignment,
+)
+from attnx.run_format import ALIGNMENTS, METRICS
+
+PNG = b"\x89PNG\r\n\x1a\n"
+NO_FONT_HAS_IT = "\U000e0fff"
+
+
+def save(path: Path, source: list[str], output: list[str], **others: Any) -> Path:
+    """Save an alignment whose step i reads source symbol 2i (wrapped round) and nothing else."""
+    weights = np.zeros((len(output), len(source)), dtype=np.float32)
+    weights[np.arange(len(output)), 2 * np.arange(len(output)) % len(source)] = 1
+    arrays = {"weights": weights, "reference": np.array(output)} | others
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, source=np.array(source), output=np.array(output), **arrays)
+    return path
+
+
+def cells(npz: Path, png: Path) -> NDArray[np.float64]:
+    """Return the brightness (t, s), 0 to 1, in each cell of the picture, a little off centre."""
+    image = imread(png)[..., :3].mean(axis=-1)
+    figure = picture([read_alignment(npz)])
+    assert image.shape == pytest.approx(figure.get_size_inches()[::-1] * DPI, abs=1)
+    steps, symbols = np.load(npz)["weights"].shape
+    rows, columns = np.mgrid[:steps, :symbols] + 0.3
+    x, y = figure.axes[0].transData.transform(np.stack([columns.ravel(), rows.ravel()], axis=-1)).T
+    picked: NDArray[np.float64] = image[(image.shape[0] - y).astype(int), x.astype(int)].reshape(
+        steps, symbols
+    )
+    return picked
+
+
+@pytest.fixture
+def word(tmp_path: Path) -> Path:
+    return save(tmp_path / "word.npz", [*"photo", "</s>"], ["F", "OW", "T", "OW", "</s>"])
+
+
+def test_weight_is_dark_and_its_absence_light(word: Path, tmp_path: Path) -> None:
+    png = tmp_path / "word.png"
+    draw_alignment(word, png)
+    assert png.read_bytes().startswith(PNG)
+    weights = np.load(word)["weights"]
+    brightness = cells(word, png)
+    assert brightness[weights == 1].max() < 0.3
+    assert brightness[weights == 0].min() > 0.97
+
+
+def test_more_weight_is_darker(tmp_path: Path) -> None:
+    weights = np.linspace(0, 1, 7, dtype=np.float32)[None]
+    npz = save(tmp_path / "ramp.npz", list("abcdefg"), ["A"], weights=weights)
+    draw_alignment(npz, tmp_path / "ramp.png")
+    assert (np.diff(cells(npz, tmp_path / "ramp.png")[0]) < 0).all()
+
+
+def test_cells_are_square_and_symbols_in_reading_order(word: Path) -> None:
+    axes = picture([read_alignment(word)]).axes[0]
+    box = axes.get_window_extent()
+    assert box.width / 6 == pytest.approx(box.height / 5)
+    assert [label.get_text() for label in axes.get_xticklabels()] == [*"photo", "</s>"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["F", "OW", "T", "OW", "</s>"]
+    across = [label.get_window_extent() for label in axes.get_xticklabels()]
+    down = [label.get_window_extent() for label in axes.get_yticklabels()]
+    assert all(one.x0 < other.x0 for one, other in pairwise(across))
+    assert all(one.y0 > other.y0 for one, other in pairwise(down))
+    assert min(label.y0 for label in across) > box.y1
+    assert max(label.x1 for label in down) < box.x0
+    assert axes.get_title(loc="left") == "photo → F OW T OW"
+
+
+def test_no_ink_is_cut_off_at_the_edges(word: Path, tmp_path: Path) -> None:
+    draw_alignment(word, tmp_path / "word.png")
+    image = imread(tmp_path / "word.png")[..., :3]
+    edges = [image[:3], image[-3:], image[:, :3], image[:, -3:]]
+    assert all((edge == 1).all() for edge in edges)
+    assert (image < 0.5).any()
+
+
+def test_a_wrong_word_is_marked_and_its_reference_shown(tmp_path: Path) -> None:
+    npz = save(
+        tmp_path / "a.npz", list("cat"), ["K", "AA", "T"], reference=np.array(["K", "AE", "T", "</s>"])
+    )
+    axes = picture([read_alignment(npz)]).axes[0]
+    assert axes.get_title(loc="left").endswith("✗")
+    assert axes.get_xlabel() == "reference: K AE T"
+    right = save(tmp_path / "b.npz", list("cat"), ["K", "AE", "</s>"], reference=np.array(["K", "AE"]))
+    axes = picture([read_alignment(right)]).axes[0]
+    assert "✗" not in axes.get_title(loc="left")
+    assert axes.get_xlabel() == ""
+
+
+def test_what_a_scope_forbade_is_hatched_and_the_rest_left_alone(tmp_path: Path) -> None:
+    allowed = np.ones((3, 5), dtype=np.bool_)
+    allowed[1, 3] = allowed[2, 4] = False
+    weights = np.zeros((3, 5), dtype=np.float32)
+    save(tmp_path / "plain.npz", list("abcde"), list("ABC"), weights=weights)
+    save(tmp_path / "local.npz", list("abcde"), list("ABC"), weights=weights, allowed=allowed)
+    for name in ("plain", "local"):
+        draw_alignment(tmp_path / f"{name}.npz", tmp_path / f"{name}.png")
+    plain, local = (imread(tmp_path / f"{name}.png")[..., :3].mean(axis=-1) for name in ("plain", "local"))
+    axes = picture([read_alignment(tmp_path / "local.npz")]).axes[0]
+    for (row, column), may_read in np.ndenumerate(allowed):
+        (left, bottom), (right, top) = axes.transData.transform([(column, row + 1), (column + 1, row)])
+        inside = np.s_[
+            int(len(plain) - top) + 4 : int(len(plain) - bottom) - 4, int(left) + 4 : int(right) - 4
+        ]
+        changed = (plain[inside] - local[inside] > 0.05).mean()
+        assert changed == 0 if may_read else 0.1 < changed < 0.9, (row, column)
+
+
+def test_a_centre_is_marked_where_it_lies(tmp_path: Path) -> None:
+    centre = np.array([1.0, 3.0], dtype=np.float32)
+    npz = save(tmp_path / "a.npz", list("abcde"), list("AB"), weights=np.zeros((2, 5)), centre=centre)
+    draw_alignment(npz, tmp_path / "a.png")
+    image = imread(tmp_path / "a.png")[..., :3]
+    axes = picture([read_alignment(npz)]).axes[0]
+    for row, column in np.ndindex(2, 5):
+        x, y = axes.transData.transform((column + 0.5, row + 0.5))
+        red, _, blue = image[int(len(image) - y), int(x)]
+        assert (red - blue > 0.5) == (column == centre[row]), (row, column)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        list("фотографія"),
+        ["t͡ʃ", "ɹ", "ʰ", "\u0303"],
+        ["$\\nothing$", "_^", "\\frac", "%"],
+        list("日本 \t"),
+        [NO_FONT_HAS_IT],
+    ],
+    ids=["cyrillic", "ipa", "maths", "spaces", "no font"],
+)
+def test_any_symbol_can_be_drawn(source: list[str], tmp_path: Path) -> None:
+    """Missing glyphs would warn, and warnings are errors."""
+    npz = save(tmp_path / "a.npz", source, ["A", NO_FONT_HAS_IT, "</s>"])
+    draw_alignment(npz, tmp_path / "a.png")
+    assert cells(npz, tmp_path / "a.png").min() < 0.3
+
+
+def test_characters_are_shown_as_themselves_or_by_their_code() -> None:
+    lettering = lettering_for(f"aʃф \t{NO_FONT_HAS_IT}")
+    assert lettering.shown("aʃф") == "aʃф"
+    assert lettering.shown(" ") == "␣"
+    assert lettering.shown("\t") == "U+0009"
+    assert lettering.shown(f"a{NO_FONT_HAS_IT}") == "aU+E0FFF"
+    assert lettering.shown("\u0303") == "◌\u0303"
+
+
+def test_a_long_alignment_stays_legible(tmp_path: Path) -> None:
+    letters = [chr(97 + i % 26) for i in range(79)]
+    npz = save(tmp_path / "long.npz", [*letters, "</s>"], ["AE"] * 60)
+    draw_alignment(npz, tmp_path / "long.png")
+    axes = picture([read_alignment(npz)]).axes[0]
+    labels = [*axes.get_xticklabels(), *axes.get_yticklabels()]
+    assert axes.get_window_extent().width / 80 >= 28  # pixels a cell
+    assert min(float(label.get_fontsize()) for label in labels) >= 8
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    assert all(one.x1 <= other.x0 for one, other in pairwise(boxes))
+    assert cells(npz, tmp_path / "long.png").min() < 0.3
+
+
+def test_wide_labels_turn_instead_of_overlapping(tmp_path: Path) -> None:
+    npz = save(tmp_path / "a.npz", ["international", "a", "understanding"], ["x"])
+    turned = [label.get_rotation() for label in picture([read_alignment(npz)]).axes[0].get_xticklabels()]
+    assert turned == [90, 90, 90]
+    npz = save(tmp_path / "b.npz", ["a", "</s>"], ["x"])
+    turned = [label.get_rotation() for label in picture([read_alignment(npz)]).axes[0].get_xticklabels()]
+    assert turned == [0, 90]
+
+
+def test_every_alignment_is_drawn_and_six_on_a_page(tmp_path: Path) -> None:
+    for number in range(7):
+        save(tmp_path / ALIGNMENTS / f"{number:03d}.npz", list("abcdefghijk")[: 3 + number], ["A", "B", "C"])
+    pictures = draw_alignments(tmp_path)
+    assert [path.name for path in pictures] == [
+        *(f"{number:03d}.png" for number in range(7)),
+        "alignments.png",
+    ]
+    assert all(path.read_bytes().startswith(PNG) for path in pictures)
+    assert pictures[-1] == tmp_path / "alignments.png"
+    page = picture([read_alignment(path) for path in sorted((tmp_path / ALIGNMENTS).glob("*.npz"))[:6]])
+    *panels, _ = page.axes
+    assert len(panels) == 6
+    sizes = {round(axes.get_window_extent().width / (3 + number), 3) for number, axes in enumerate(panels)}
+    assert len(sizes) == 1  # one size of cell on the whole page
+    needs = [axes.get_tightbbox() for axes in page.axes]
+    assert not any(one.overlaps(other) for i, one in enumerate(needs) for other in needs[:i] if one and other)
+
+
+def test_a_run_without_alignments_has_no_pictures(tmp_path: Path) -> None:
+    assert draw_alignments(tmp_path) == []
+    assert not (tmp_path / "alignments.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ({"weights": np.zeros((2, 3))}, r"weights is \(2, 3\) where output and source make it \(2, 5\)"),
+        ({"centre": np.zeros(3)}, r"centre is \(3,\)"),
+        ({"allowed": np.ones((5, 2), dtype=np.bool_)}, r"allowed is \(5, 2\)"),
+    ],
+)
+def test_shapes_that_disagree_are_refused(others: dict[str, Any], message: str, tmp_path: Path) -> None:
+    npz = save(tmp_path / "a.npz", list("abcde"), list("AB"), **others)
+    with pytest.raises(UserError, match=message):
+        draw_alignment(npz, tmp_path / "a.png")
+    assert not (tmp_path / "a.png").exists()
+
+
+def test_what_is_no_alignment_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.npz").write_text("no array")
+    with pytest.raises(UserError, match="not a readable alignment"):
+        read_alignment(tmp_path / "text.npz")
+    np.savez(tmp_path / "lacking.npz", weights=np.zeros((2, 3)), output=np.array(["a", "b"]))
+    with pytest.raises(UserError, match="lacks reference, source"):
+        read_alignment(tmp_path / "lacking.npz")
+
+
+def test_curves_are_drawn(tmp_path: Path) -> None:
+    rows = [f"{step},{3 / step},," for step in range(1, 60)] + [
+        f"{step},,{2 / step},{90 / step}" for step in (20, 40)
+    ]
+    (tmp_path / METRICS).write_text("\n".join(["step,train_loss,valid_loss,valid_per", *rows]))
+    path = draw_curves(tmp_path)
+    assert path == tmp_path / "curves.png"
+    assert path.read_bytes().startswith(PNG)
+    image = imread(path)[..., :3]
+    halves = np.array_split(image, 2, axis=1)
+    dark_blue = [((half[..., 2] > 0.5) & (half[..., 0] < 0.2)).sum() for half in halves]
+    assert min(dark_blue) > 100  # validation loss on the left, PER on the right
