@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from attnx.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from attnx import attention as attention
     from attnx.config import compose as compose
     from attnx.errors import UserError as UserError
-    from attnx.registry import register as register
     from attnx.fit import fit as fit
+    from attnx.registry import register as register
     from attnx.training.open_run import open_run as open_run
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "compose": "attnx.config",

@@ -111,11 +111,11 @@ def _scan(folders: tuple[Path, ...]) -> Catalogue:
         for file in sorted(folder.glob("[!_]*.py")):
             _add_plugin(found, file, f"attnx.plugins.{file.stem}", f"plug-in {file.name}")
     for point in importlib.metadata.entry_points(group="attnx.plugins"):
-        file = _installed_file(point.value)
-        if file is None:
+        installed = _installed_file(point.value)
+        if installed is None:
             found.broken.append(f"the entry point {point.name} = {point.value}: no such module is installed")
         else:
-            _add_plugin(found, file, point.value, f"package {point.value.partition('.')[0]}")
+            _add_plugin(found, installed, point.value, f"package {point.value.partition('.')[0]}")
     return found
 
 
@@ -161,18 +161,16 @@ def read_parts(file: Path, module: str, origin: str) -> list[Part]:
         tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
     except UnicodeDecodeError as error:
         raise ValueError(f"{file}:1: not UTF-8 text ({error.reason})") from None
-    parts = []
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            for decorator in node.decorator_list:
-                if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("register"):
-                    parts.append(_read_part(node, decorator, file, module, origin))
-    return parts
+    return [
+        _read_part(node, decorator, file, module, origin)
+        for node in tree.body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("register")
+    ]
 
 
-def _read_part(
-    node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: Path, module: str, origin: str
-) -> Part:
+def _read_part(node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: Path, module: str, origin: str) -> Part:
     try:
         kind, name = (ast.literal_eval(argument) for argument in decorator.args)
     except ValueError:

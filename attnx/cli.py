@@ -45,7 +45,7 @@ def run(argv: Sequence[str]) -> int:
         show_help()
         return 0
     if "--version" in argv:
-        from attnx import __version__
+        from attnx.version import __version__
 
         print(f"attnx {__version__}")
         return 0

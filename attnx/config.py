@@ -116,6 +116,9 @@ def check(config: dict[str, Any], overrides: Sequence[str] = ()) -> dict[str, An
     if checked["attention"]["name"] == "none":
         _refuse_beside_none(overrides)
         checked = {key: value for key, value in checked.items() if key not in ATTENDING}
+    trainer = checked["trainer"]
+    if not any(trainer.get(end, True) for end in ("max_steps", "max_epochs", "max_time")):
+        raise UserError("a run needs an end: set trainer.max_steps, trainer.max_epochs or trainer.max_time")
     if checked["model"]["name"] == "seq2seq":
         compose_parts(checked)
     return checked
@@ -169,7 +172,9 @@ def _in_our_words(error: Exception, overrides: Sequence[str]) -> str:
     )
     if group:
         return _unknown_key(group[1])
-    syntax = re.search(r"(?:mismatched input|no viable alternative|extraneous input|token recognition|LexerNoViable)", text)
+    syntax = re.search(
+        r"(?:mismatched input|no viable alternative|extraneous input|token recognition|LexerNoViable)", text
+    )
     if syntax:
         shown = " ".join(overrides)
         return f"cannot read the overrides {shown!r}: write key=value, lists as key=[a,b], and quote spaces and braces"
@@ -182,8 +187,10 @@ def _unknown_key(path: str) -> str:
         return f"unknown key {head!r}{near_misses(head, [*groups(), *SCALARS])}"
     if head == "query":
         name, _, rest = knob.partition(".")
-        return f"query.{name} is not part of this query; add it with +query=[...]" if not rest else (
-            f"the query {name!r} has no knob {rest!r}"
+        return (
+            f"query.{name} is not part of this query; add it with +query=[...]"
+            if not rest
+            else (f"the query {name!r} has no knob {rest!r}")
         )
     if head not in groups() or head in PRESETS:
         return f"unknown key {path!r}"

@@ -10,6 +10,12 @@ from rich.console import Console
 
 from attnx.errors import UserError
 from attnx.models.composition import compose
+from attnx.reports.composed import composed
+from attnx.reports.curves import draw_curves
+from attnx.reports.explain import write_explanation
+from attnx.reports.folder import read_run
+from attnx.reports.heatmaps import draw_alignments
+from attnx.reports.outcome import files, outcome
 from attnx.training import run_folder
 from attnx.training.open_run import OpenRun, open_run, read_config
 from attnx.training.train import Job, prepare, total_steps, train
@@ -31,7 +37,7 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
     job = prepare(config)
     folder = run_folder.create(config, overrides, _facts(job))
     run_folder.save_vocabularies(folder, job.data)
-    _show_composed(folder, console)
+    console.print(composed(folder))
     steps = total_steps(job)
     run_folder.note(folder, steps=steps)
     console.print(f"{steps:,} steps of {config['trainer']['batch_size'] * config['trainer']['accumulate']} words")
@@ -45,11 +51,9 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
     Raises:
         UserError: not a run folder, already finished, or its checkpoint does not fit.
     """
-    import json
-
     path, console = Path(folder), console or Console()
     config = read_config(path)
-    info = json.loads((path / run_folder.RUN).read_text(encoding="utf-8"))
+    info = read_run(path).info
     if info.get("status") == "finished":
         raise UserError(f"{path}: this run is finished; there is nothing to resume")
     if "steps" not in info:
@@ -81,19 +85,8 @@ def _projection(job: Job) -> str:
     return f" projection={project.in_features}->{project.out_features} (the scorer needs equal widths)"
 
 
-def _show_composed(folder: Path, console: Console) -> None:
-    from attnx.reports.composed import composed
-
-    console.print(composed(folder))
-
-
 def _finish(folder: Path, console: Console) -> OpenRun:
     """Draw and explain what the folder holds, and show the results."""
-    from attnx.reports.curves import draw_curves
-    from attnx.reports.explain import write_explanation
-    from attnx.reports.heatmaps import draw_alignments
-    from attnx.reports.outcome import files, outcome
-
     draw_alignments(folder)
     draw_curves(folder)
     write_explanation(folder)

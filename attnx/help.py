@@ -84,7 +84,9 @@ def show_parts(words: Sequence[str]) -> None:
     for word in words:
         chosen = [part for part in parts if word in (part.kind, part.name, f"{part.kind}={part.name}")]
         if not chosen:
-            raise UserError(f"no part or kind {word!r}{near_misses(word, {p.name for p in parts} | {p.kind for p in parts})}")
+            raise UserError(
+                f"no part or kind {word!r}{near_misses(word, {p.name for p in parts} | {p.kind for p in parts})}"
+            )
         parts = chosen
     console = Console()
     if len(parts) == 1:

@@ -36,9 +36,10 @@ def sweep(flags: Sequence[str], overrides: Sequence[str]) -> int:
         hydra = HydraConfig.get()
         plain = OmegaConf.to_container(config, resolve=True)
         assert isinstance(plain, dict)
+        named = {str(key): value for key, value in plain.items()}
         asked = list(hydra.overrides.task)
         place = folder / f"{hydra.job.num}"
-        return _job({**plain, "folder": str(place)}, asked, failures)
+        return _job({**named, "folder": str(place)}, asked, failures)
 
     code = _hydra([*flags, f"hydra.sweep.dir={folder}", *overrides], one)
     if failures:

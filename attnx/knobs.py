@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ Natural = Annotated[int, "a whole number, 0 or more"]
 Positive = Annotated[int, "a whole number, 1 or more"]
 Probability = Annotated[float, "a number from 0 up to, not including, 1"]
 Rate = Annotated[float, "a number above 0"]
+Time = Annotated[str, "a time above zero, HH:MM:SS"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,15 @@ def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def seconds(value: Any) -> float | None:
+    """Read ``HH:MM:SS``; None if it is not of that form or not above zero."""
+    match = re.fullmatch(r"(\d+):([0-5]\d):([0-5]\d)", value) if isinstance(value, str) else None
+    if match is None:
+        return None
+    hours, minutes, rest = map(int, match.groups())
+    return float(3600 * hours + 60 * minutes + rest) or None
+
+
 _PLAIN = {
     "int": KnobType("a whole number", _whole),
     "float": KnobType("a number", _number),
@@ -38,10 +49,9 @@ _PLAIN = {
     "bool": KnobType("true or false", lambda value: isinstance(value, bool)),
     "Natural": KnobType("a whole number, 0 or more", lambda value: _whole(value) and value >= 0),
     "Positive": KnobType("a whole number, 1 or more", lambda value: _whole(value) and value >= 1),
-    "Probability": KnobType(
-        "a number from 0 up to, not including, 1", lambda value: _number(value) and 0 <= value < 1
-    ),
+    "Probability": KnobType("a number from 0 up to, not including, 1", lambda value: _number(value) and 0 <= value < 1),
     "Rate": KnobType("a number above 0", lambda value: _number(value) and value > 0),
+    "Time": KnobType("a time above zero as HH:MM:SS, such as 00:04:00", lambda value: seconds(value) is not None),
     "None": KnobType("null", lambda value: value is None),
 }
 
@@ -49,7 +59,8 @@ _PLAIN = {
 def parse_type(node: ast.expr) -> KnobType:
     """Read the type of a knob from its annotation.
 
-    Known are ``int float str bool Natural Positive Probability Rate``, ``Literal[...]``, ``list[T]`` and ``T | None``.
+    Known are ``int float str bool Natural Positive Probability Rate Time``, ``Literal[...]``, ``list[T]`` and
+    ``T | None``.
 
     Raises:
         ValueError: the annotation is none of these.
@@ -72,9 +83,7 @@ def parse_type(node: ast.expr) -> KnobType:
 
 
 def _either(left: KnobType, right: KnobType) -> KnobType:
-    return KnobType(
-        f"{left.phrase} or {right.phrase}", lambda value: left.accepts(value) or right.accepts(value)
-    )
+    return KnobType(f"{left.phrase} or {right.phrase}", lambda value: left.accepts(value) or right.accepts(value))
 
 
 def _one_of(choices: Any) -> KnobType:

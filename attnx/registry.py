@@ -15,9 +15,22 @@ from typing import Any, TypeVar
 
 from attnx.catalogue import KINDS, Knob, Part, catalogue
 from attnx.errors import UserError, near_misses
-from attnx.knobs import Natural, Positive, Probability, Rate, Size, parse_type
+from attnx.knobs import Natural, Positive, Probability, Rate, Size, Time, parse_type
 
-__all__ = ["Natural", "Positive", "Probability", "Rate", "Size", "build", "find", "names", "part", "register", "spec"]
+__all__ = [
+    "Natural",
+    "Positive",
+    "Probability",
+    "Rate",
+    "Size",
+    "Time",
+    "build",
+    "find",
+    "names",
+    "part",
+    "register",
+    "spec",
+]
 
 T = TypeVar("T", bound=Callable[..., Any])
 Spec = str | tuple[str, Mapping[str, Any]] | Mapping[str, Any]
@@ -113,8 +126,7 @@ def spec(kind: str, choice: Spec) -> tuple[str, dict[str, Any]]:
         if "name" not in values:
             raise UserError(f"the {kind} has no name; choose from {', '.join(names(kind))}")
         return str(values.pop("name")), values
-    name, values = choice
-    return name, dict(values)
+    return choice[0], dict(choice[1])
 
 
 def build(kind: str, choice: Spec, /, **supplied: Any) -> Any:
@@ -149,12 +161,29 @@ def _describe(kind: str, name: str, item: Callable[..., Any]) -> Part:
     doc = textwrap.dedent(item.__doc__ or "")
     place = Path(getattr(sys.modules.get(item.__module__), "__file__", None) or "<interactive>")
     return Part(
-        kind, name, item.__module__, item.__qualname__, place, 1, doc, tuple(knobs), tuple(supplied), declares, "interactive"
+        kind,
+        name,
+        item.__module__,
+        item.__qualname__,
+        place,
+        1,
+        doc,
+        tuple(knobs),
+        tuple(supplied),
+        declares,
+        "interactive",
     )
 
 
 def _annotation(annotation: Any) -> str:
-    aliases = {"Size": Size, "Natural": Natural, "Positive": Positive, "Probability": Probability, "Rate": Rate}
+    aliases = {
+        "Size": Size,
+        "Natural": Natural,
+        "Positive": Positive,
+        "Probability": Probability,
+        "Rate": Rate,
+        "Time": Time,
+    }
     for alias, meaning in aliases.items():
         if annotation == meaning:
             return alias

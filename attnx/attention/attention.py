@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +19,8 @@ class Attention(nn.Module):
     Formula: ``context(q) = sum_m normalise(score(q, m) over the scope)(m) value(m)``
     Source: Bahdanau et al. 2015, equations 5 and 6, https://arxiv.org/abs/1409.0473
 
-    ``projection=auto`` adds one linear map from the query's width to the key's if the scorer needs equal widths and
-    they differ; ``never`` refuses instead. ``dropout`` drops weights after normalising. ``schedule`` is read by the
+    ``projection=auto`` adds one linear map from the query's width to the memory's if the scorer needs equal widths
+    and they differ; ``never`` refuses instead. ``dropout`` drops weights after normalising. ``schedule`` is read by the
     model's planner: ``auto``, or one of the schedules to insist on.
 
     >>> from attnx.attention import build
@@ -33,9 +33,9 @@ class Attention(nn.Module):
 
     def __init__(
         self,
-        scorer: nn.Module,
-        scope: nn.Module,
-        normaliser: nn.Module,
+        scorer: Any,
+        scope: Any,
+        normaliser: Any,
         query_size: Size,
         memory_size: Size,
         projection: Literal["auto", "never"] = "auto",
@@ -43,12 +43,14 @@ class Attention(nn.Module):
         schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",
     ) -> None:
         super().__init__()
-        self.scorer, self.scope, self.normaliser = scorer, scope, normaliser
+        self.scorer: Any = scorer
+        self.scope: Any = scope
+        self.normaliser: Any = normaliser
         unlike = bool(scorer.equal_widths) and query_size != memory_size
         if unlike and projection == "never":
             raise UserError(
-                f"the scorer {type(scorer).__name__.lower()} needs equal widths, but the query has {query_size} and the "
-                f"memory {memory_size}; use attention.projection=auto, another scorer, or equal sizes"
+                f"the scorer {type(scorer).__name__.lower()} needs equal widths, but the query has {query_size} and "
+                f"the memory {memory_size}; use attention.projection=auto, another scorer, or equal sizes"
             )
         self.project = nn.Linear(query_size, memory_size, bias=False) if unlike else nn.Identity()
         self.dropout = dropout

@@ -53,7 +53,9 @@ def assemble(
         "scope": _make("scope", scope, query_size=query_size, memory_size=memory_size),
         "normaliser": _make("normaliser", normaliser),
     }
-    attention = registry.build("attention", {"name": "on", **knobs}, query_size=query_size, memory_size=memory_size, **parts)
+    attention = registry.build(
+        "attention", {"name": "on", **knobs}, query_size=query_size, memory_size=memory_size, **parts
+    )
     assert isinstance(attention, Attention)
     return attention
 

@@ -67,7 +67,7 @@ class Step(NamedTuple):
 
 
 class Scorer(Protocol):
-    """How relevant is memory position m to query q?
+    """How relevant memory position m is to query q.
 
     The work is split so that whatever does not change is done once: ``keys`` once per memory, ``queries`` once for
     all query steps that are known in advance. ``equal_widths`` says that queries and memory must have one width.
@@ -89,7 +89,7 @@ class Scorer(Protocol):
 
 
 class Scope(Protocol):
-    """Which memory may query q read?
+    """Which memory query q may read.
 
     ``sources`` names what the memory is made of, so that the planner knows whether it grows while decoding.
     """
@@ -109,7 +109,7 @@ class Scope(Protocol):
 
 
 class Normaliser(Protocol):
-    """How do scores become weights? ``sums_to_one`` says that the weights of a row sum to 1 (or 0 if all-forbidden)."""
+    """How scores become weights. ``sums_to_one`` says that a row's weights sum to 1 (or 0 if all is forbidden)."""
 
     sums_to_one: bool
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +18,11 @@ class Query(nn.Module):
         inputs: the query inputs, each with ``size`` and ``needs``.
     """
 
-    def __init__(self, inputs: Iterable[nn.Module]) -> None:
+    def __init__(self, inputs: Iterable[Any]) -> None:
         super().__init__()
-        self.inputs = nn.ModuleList(inputs)
-        self.size = sum(int(part.size) for part in self.inputs)
+        parts = list(inputs)
+        self.inputs = nn.ModuleList(parts)
+        self.size: int = sum(part.size for part in parts)
 
     def forward(self, step: Step) -> Tensor:
         """-> (b, q, size)."""

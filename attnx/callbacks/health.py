@@ -14,9 +14,7 @@ from attnx.errors import UserError
 class Health(Callback):
     """Raise as soon as a training loss is NaN or infinite, before the optimiser spreads it into the weights."""
 
-    def on_before_backward(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, loss: Any
-    ) -> None:
+    def on_before_backward(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, loss: Any) -> None:
         """Look at the loss."""
         if not torch.isfinite(loss):
             raise UserError(

@@ -44,9 +44,7 @@ class ShowProgress(Callback):
         """Begin the bar at the step a resumed run begins at."""
         if trainer.is_global_zero:
             self.bar.start()
-            self._task = self.bar.add_task(
-                "training", total=trainer.max_steps, completed=trainer.global_step, told=""
-            )
+            self._task = self.bar.add_task("training", total=trainer.max_steps, completed=trainer.global_step, told="")
 
     def on_train_batch_end(
         self,
@@ -59,7 +57,7 @@ class ShowProgress(Callback):
         """Move the bar."""
         if self._task is None:
             return
-        told = {}
+        told: dict[str, Any] = {}
         if trainer.global_step % EVERY == 0:
             speed = f"{self.throughput.words_per_second:.0f} words/s"
             told = {"told": f"loss {float(outputs['loss']):.3f}  {speed}  {self._judged}"}

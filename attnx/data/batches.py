@@ -153,9 +153,7 @@ class BucketBatches(Sampler[list[int]]):
         UserError: ``size`` or ``pool`` is below 1, or ``seed`` below 0.
     """
 
-    def __init__(
-        self, lengths: Numbers, size: int, seed: int = 0, shuffle: bool = True, pool: int = 50
-    ) -> None:
+    def __init__(self, lengths: Numbers, size: int, seed: int = 0, shuffle: bool = True, pool: int = 50) -> None:
         if size < 1 or pool < 1 or seed < 0:
             raise UserError(f"batch size {size} and pool {pool} must be 1 or more, seed {seed} 0 or more")
         self.lengths = lengths

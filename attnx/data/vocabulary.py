@@ -50,9 +50,7 @@ class Vocabulary:
         """
         found = {symbol for sequence in sequences for symbol in sequence}
         if taken := sorted(found.intersection(SPECIALS)):
-            raise UserError(
-                f"the data hold the symbol {taken[0]!r}, a name attnx keeps for itself; rename it"
-            )
+            raise UserError(f"the data hold the symbol {taken[0]!r}, a name attnx keeps for itself; rename it")
         return cls(SPECIALS + tuple(sorted(found)))
 
     @cached_property

@@ -38,9 +38,7 @@ class PhoneErrorRate(Metric):
         self.add_state("edits", torch.tensor(0), dist_reduce_fx="sum")
         self.add_state("length", torch.tensor(0), dist_reduce_fx="sum")
 
-    def update(
-        self, predictions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]
-    ) -> None:
+    def update(self, predictions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> None:
         """Count the edits of a batch: one prediction and one or more references for each word.
 
         Raises:

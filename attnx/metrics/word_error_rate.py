@@ -38,9 +38,7 @@ class WordErrorRate(Metric):
         self.add_state("wrong", torch.tensor(0), dist_reduce_fx="sum")
         self.add_state("words", torch.tensor(0), dist_reduce_fx="sum")
 
-    def update(
-        self, predictions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]
-    ) -> None:
+    def update(self, predictions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> None:
         """Count the wrong words of a batch: one prediction and one or more references for each word.
 
         Raises:

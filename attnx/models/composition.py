@@ -1,4 +1,4 @@
-"""What a composed sequence-to-sequence model will be, from its plain configuration: checked before torch is imported."""
+"""What a sequence-to-sequence model will be, from its plain configuration: checked before torch is imported."""
 
 from __future__ import annotations
 
@@ -118,6 +118,6 @@ def _check_widths(config: Config, memory: str, values: str) -> None:
     # A plug-in's width is known only when it is built; then Attention itself refuses.
     if key is not None and None not in widths and sum(widths) != key:
         raise UserError(
-            f"scorer={config['scorer']['name']} needs equal widths, but the query has {sum(widths)} and the memory {key}; "
-            "use attention.projection=auto, another scorer, or equal sizes"
+            f"scorer={config['scorer']['name']} needs equal widths, but the query has {sum(widths)} and the memory "
+            f"{key}; use attention.projection=auto, another scorer, or equal sizes"
         )

@@ -82,7 +82,9 @@ def step_by_step(
 ) -> Told:
     """Step after step: what is read depends on the state, and the state on what was read."""
     state = start
-    used, states, weights = [], [], []
+    used: list[Tensor] = []
+    states: list[DecoderState] = []
+    weights: list[Tensor | None] = []
     for step in range(tokens.shape[1]):
         token, now = tokens[:, step], masks.at(step)
         if sampling and step:

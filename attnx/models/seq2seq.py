@@ -68,17 +68,20 @@ class Seq2seq(nn.Module):
         source: Source,
         embedding: nn.Embedding,
         bridge: nn.Module,
-        attention: tuple[Query, nn.Module],
-        decoder: nn.Module,
-        readout: nn.Module,
+        attention: tuple[Query, Any],
+        decoder: Any,
+        readout: Any,
         plan: Plan,
         tied: bool = False,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.source, self.embedding, self.bridge = source, embedding, bridge
-        self.query, self.attention = attention
-        self.decoder, self.readout = decoder, readout
+        self.source, self.embedding = source, embedding
+        self.bridge: Any = bridge
+        self.query = attention[0]
+        self.attention: Any = attention[1]
+        self.decoder: Any = decoder
+        self.readout: Any = readout
         self.plan, self.dropout = plan, dropout
         self.output = nn.Linear(int(readout.size), embedding.num_embeddings, bias=not tied)
         if tied:
@@ -126,7 +129,9 @@ class Seq2seq(nn.Module):
             at=torch.zeros(rows, dtype=torch.int64, device=source.device),
         )
 
-    def step(self, tokens: Tensor, state: DecoderState, need_weights: bool = False) -> tuple[Tensor, DecoderState, Read]:
+    def step(
+        self, tokens: Tensor, state: DecoderState, need_weights: bool = False
+    ) -> tuple[Tensor, DecoderState, Read]:
         """Take one step: (b,) symbols -> log-probabilities (b, symbols), the state after, and what was read."""
         token = self.embedding(tokens)
         after, read = self.advance(token, state, need_weights=need_weights)
@@ -228,7 +233,7 @@ def seq2seq(
     )
 
 
-def _attention(config: Mapping[str, Any], memory_size: int, widths: Mapping[str, int]) -> tuple[Query, nn.Module]:
+def _attention(config: Mapping[str, Any], memory_size: int, widths: Mapping[str, int]) -> tuple[Query, Any]:
     """Build the query and what reads with it."""
     if config["attention"]["name"] == "none":
         return Query([]), registry.build("attention", "none")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from attnx.nn.recurrent import LayerState, Recurrent, State
 
 
 class Last(nn.Module):
-    """Start from the encoder's final state, mapped to the decoder's width: h by tanh of a linear map, c by a linear map.
+    """Start from the encoder's final state, mapped to the decoder's width: c by a linear map, h by one and a tanh.
 
     Bahdanau et al. 2015, appendix A.2.2. Decoder layer l starts from encoder layer l, or from the top one if there are
     fewer; a GRU's h stands in for the c it does not have.
@@ -40,7 +40,7 @@ class Zeros(nn.Module):
 
     def forward(self, final: State, batch: int) -> State:
         """-> zeros."""
-        zero: Tensor = self.zero.expand(batch, -1)
+        zero = self.get_buffer("zero").expand(batch, -1)
         return ((zero,) * self.tensors,) * self.layers
 
 

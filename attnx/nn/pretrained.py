@@ -20,7 +20,7 @@ def load_vectors(embedding: nn.Embedding, ids: Mapping[str, int], path: str) -> 
         how many symbols were found.
 
     Raises:
-        UserError: the file is missing, a line is malformed or has another width (with file and line), or no symbol fits.
+        UserError: the file is missing, a line is malformed or of another width (with file and line), or no symbol fits.
     """
     found = 0
     try:
@@ -41,7 +41,7 @@ def load_vectors(embedding: nn.Embedding, ids: Mapping[str, int], path: str) -> 
 def _copy(embedding: nn.Embedding, row: int | None, numbers: list[str], where: str) -> bool:
     if len(numbers) != embedding.embedding_dim:
         raise UserError(
-            f"{where}: {len(numbers)} numbers, but model.embedding={embedding.embedding_dim}; set model.embedding to match"
+            f"{where}: {len(numbers)} numbers, but model.embedding={embedding.embedding_dim}; make them agree"
         )
     if row is None:
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +14,8 @@ Cell = Literal["lstm", "gru", "rnn"]
 LayerState = tuple[Tensor, ...]
 State = tuple[LayerState, ...]
 
-FUSED: dict[str, type[nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
-STEPS = {"lstm": torch.lstm_cell, "gru": torch.gru_cell, "rnn": torch.rnn_tanh_cell}
+FUSED: dict[str, Any] = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+STEPS: dict[str, Any] = {"lstm": torch.lstm_cell, "gru": torch.gru_cell, "rnn": torch.rnn_tanh_cell}
 TENSORS = {"lstm": 2, "gru": 1, "rnn": 1}
 
 
@@ -39,9 +39,7 @@ class Recurrent(nn.Module):
         bidirectional: also run from the end; outputs and states of both directions are concatenated.
     """
 
-    def __init__(
-        self, cell: Cell, input_size: int, hidden: int, layers: int = 1, bidirectional: bool = False
-    ) -> None:
+    def __init__(self, cell: Cell, input_size: int, hidden: int, layers: int = 1, bidirectional: bool = False) -> None:
         super().__init__()
         self.size = hidden * (2 if bidirectional else 1)
         self.tensors = TENSORS[cell]
@@ -103,7 +101,7 @@ class Recurrent(nn.Module):
         for number, (layer, before) in enumerate(zip(self.layers, state, strict=True)):
             inputs = self._drop(inputs, number, keep)
             weights = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
-            result = self._step(inputs, before if self.tensors == 2 else before[0], *weights)  # type: ignore[arg-type]
+            result = self._step(inputs, before if self.tensors == 2 else before[0], *weights)
             after.append(tuple(result) if self.tensors == 2 else (result,))
             inputs = after[-1][0]
         return tuple(after)

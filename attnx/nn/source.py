@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -39,9 +39,7 @@ class Source(nn.Module):
         dropout: share of the embeddings' units dropped while training.
     """
 
-    def __init__(
-        self, embedding: nn.Embedding, encoder: nn.Module | None, memory: str, values: str, dropout: float
-    ) -> None:
+    def __init__(self, embedding: nn.Embedding, encoder: Any, memory: str, values: str, dropout: float) -> None:
         super().__init__()
         self.embedding, self.encoder = embedding, encoder
         self.memory, self.values, self.dropout = memory, values, dropout

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__path__: list[str] = []
-
 
 def folders() -> list[Path]:
     """The plug-in folders in force now: named by ``$ATTNX_PLUGINS``, then ``plugins/`` here if it may be trusted."""
@@ -31,7 +29,8 @@ def _owned(folder: Path) -> bool:
 
 def refresh() -> None:
     """Let ``import attnx.plugins.NAME`` see the folders in force now."""
-    __path__[:] = [str(folder) for folder in folders()]
+    global __path__
+    __path__ = [str(folder) for folder in folders()]
 
 
 refresh()

@@ -74,17 +74,13 @@ def compare(folders: Sequence[Path | str]) -> Table:
     _add_lengths(table, runs)
     if len(runs) > 1:
         table.add_section()
-        table.caption = (
-            "last row: points and 95 % interval, paired bootstrap; below zero is better than the first"
-        )
+        table.caption = "last row: points and 95 % interval, paired bootstrap; below zero is better than the first"
         table.add_row("WER against the first", ABSENT, *(_against(runs[0], run) for run in runs[1:]))
     return table
 
 
 def _wrong(folder: Path | str) -> dict[object, int]:
-    return {
-        (line.source, frozenset(line.references)): int(line.edits > 0) for line in read_predictions(folder)
-    }
+    return {(line.source, frozenset(line.references)): int(line.edits > 0) for line in read_predictions(folder)}
 
 
 def _headings(runs: Sequence[Run]) -> list[Text]:
@@ -143,8 +139,6 @@ def _against(first: Run, other: Run) -> str:
         return ABSENT
     try:
         found = paired_bootstrap(other.path, first.path)
-    except (
-        UserError
-    ):  # the files were read for the rows above, so all that can be wrong is that nothing is shared
+    except UserError:  # the files were read for the rows above, so all that can be wrong is that nothing is shared
         return "no shared word"
     return f"{found.difference:+.2f} ({found.low:+.2f} to {found.high:+.2f}), p {found.p:.3f}"

@@ -26,8 +26,8 @@ class G2p:
 
     Without files it uses the dictionary shipped with attnx: ``holdout`` of the words for validation, twice as many for
     testing, chosen by a hash of the word, stress marks removed unless ``stress``. With ``train`` (and ``valid``,
-    ``test``) it reads TSV files, plain or .gz: the word, then one or more pronunciations, phones apart by spaces. A part
-    that is left out is held out of the training file. Words may have several references; the closest one counts.
+    ``test``) it reads TSV files, plain or .gz: the word, then one or more pronunciations, phones apart by spaces. A
+    part that is left out is held out of the training file. Words may have several references; the closest one counts.
     """
 
     monitor = "valid_per"
@@ -68,9 +68,7 @@ class G2p:
         }
 
 
-def _complete(
-    train: list[Pair], valid: list[Pair] | None, test: list[Pair] | None, holdout: float
-) -> Splits:
+def _complete(train: list[Pair], valid: list[Pair] | None, test: list[Pair] | None, holdout: float) -> Splits:
     """Hold out what was not given, by word, and see to it that no word is in two parts."""
     if valid is None and test is None:
         return split_by_word(train, valid=holdout, test=2 * holdout)
@@ -78,7 +76,8 @@ def _complete(
         train, valid = hold_out(train, holdout)
     elif test is None:
         train, test = hold_out(train, holdout)
-    assert valid is not None and test is not None
+    assert valid is not None
+    assert test is not None
     known = {pair.source for pair in train}
     for name, part in (("valid", valid), ("test", test)):
         shared = [pair for pair in part if pair.source in known]

@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import copy
 import itertools
-import re
 import time
 
 import torch
 
 from attnx.data.batches import Batch
-from attnx.errors import UserError
 from attnx.tasks.sequences import token_loss
 from attnx.training.experiment import Experiment
 from attnx.training.loaders import Loaders
 
 # Steps before the clock starts, the longest measurement, and the share of the budget left for validation.
 WARM, SECONDS, SPARE = 3, 8.0, 0.06
-
-
-def seconds(text: str) -> float:
-    """Read ``HH:MM:SS``.
-
-    Raises:
-        UserError: it is not of that form, or 0.
-    """
-    match = re.fullmatch(r"(\d+):([0-5]\d):([0-5]\d)", text)
-    total = sum(int(part) * unit for part, unit in zip(match.groups(), (3600, 60, 1), strict=True)) if match else 0
-    if total == 0:
-        raise UserError(f"trainer.max_time={text}: expected a time above zero as HH:MM:SS, such as 00:04:00")
-    return float(total)
 
 
 def steps_within(budget: float, experiment: Experiment, loaders: Loaders, accumulate: int) -> int:
@@ -56,5 +41,5 @@ def steps_within(budget: float, experiment: Experiment, loaders: Loaders, accumu
 
 def _step(model: torch.nn.Module, experiment: Experiment, batch: Batch, optimiser: torch.optim.Optimizer) -> None:
     optimiser.zero_grad()
-    token_loss(model, batch, experiment.task.smoothing, experiment.settings.sampling).mean.backward()
+    token_loss(model, batch, experiment.task.smoothing, experiment.settings.sampling).mean.backward()  # type: ignore[no-untyped-call]
     optimiser.step()

@@ -87,7 +87,9 @@ class Experiment(lightning.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         """Log what was measured; the loss is per token over all words, whatever the batches were."""
-        total, tokens = self.all_gather(torch.stack([self._total, self._tokens])).view(-1, 2).sum(0)
+        gathered = self.all_gather(torch.stack([self._total, self._tokens]))
+        assert isinstance(gathered, Tensor)
+        total, tokens = gathered.view(-1, 2).sum(0)
         self.log_dict({"valid_loss": total / tokens, "valid_perplexity": (total / tokens).exp()})
         self._log_metrics("valid", self.valid_metrics)
 

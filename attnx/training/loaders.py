@@ -24,9 +24,7 @@ class Loaders(lightning.LightningDataModule):
         seed: of the order of the batches.
     """
 
-    def __init__(
-        self, data: SequenceData, batch_size: int, valid_words: int | None, workers: int, seed: int
-    ) -> None:
+    def __init__(self, data: SequenceData, batch_size: int, valid_words: int | None, workers: int, seed: int) -> None:
         super().__init__()
         self.data, self.workers = data, workers
         self.train_rows = data.train_rows()

@@ -90,8 +90,12 @@ def open_run(folder: str | Path, checkpoint: str = "best") -> OpenRun:
     try:
         load_weights(model, weights)
     except RuntimeError as error:
-        raise UserError(f"{weights}: does not fit the run's configuration ({str(error).splitlines()[1].strip()})") from None
-    settings = Settings(optimiser=torch.optim.SGD, lr_schedule=torch.optim.lr_scheduler.ConstantLR, total_steps=0, sampling=0)
+        raise UserError(
+            f"{weights}: does not fit the run's configuration ({str(error).splitlines()[1].strip()})"
+        ) from None
+    settings = Settings(
+        optimiser=torch.optim.SGD, lr_schedule=torch.optim.lr_scheduler.ConstantLR, total_steps=0, sampling=0
+    )
     task, search = registry.build("task", config["task"]), registry.build("search", config["search"])
     return OpenRun(path, config, Experiment(model, task, data, search, settings).eval())
 

@@ -21,6 +21,7 @@ from attnx.metrics.closest import closest
 from attnx.run_format import ALIGNMENTS, CHECKPOINTS, CONFIG, FORMAT, PREDICTIONS, RESULTS, RUN, VOCABULARY
 from attnx.tasks.sequences import SequenceData
 from attnx.training.experiment import Prediction
+from attnx.version import __version__
 
 PACKAGES = ("torch", "lightning", "hydra-core", "omegaconf", "torchmetrics", "numpy")
 END = "</s>"
@@ -125,8 +126,6 @@ def _clean(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    from attnx import __version__
-
     found = {"attnx": __version__, "python": platform.python_version()}
     for package in PACKAGES:
         found[package] = metadata.version(package)
@@ -140,11 +139,11 @@ def _git() -> dict[str, Any]:
         return {}
 
     def ask(*words: str) -> str:
-        return subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ["git", "-C", str(root), *words], capture_output=True, text=True, check=True
+        ).stdout.strip()
 
     try:
         return {"commit": ask("rev-parse", "HEAD"), "changed": bool(ask("status", "--porcelain"))}
     except (OSError, subprocess.CalledProcessError):
         return {}
-
-

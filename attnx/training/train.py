@@ -21,6 +21,7 @@ from attnx.callbacks.metrics_file import MetricsFile
 from attnx.callbacks.progress import ShowProgress
 from attnx.callbacks.throughput import Throughput
 from attnx.errors import UserError
+from attnx.knobs import seconds
 from attnx.nn.pretrained import load_vectors
 from attnx.run_format import CHECKPOINTS, METRICS
 from attnx.tasks.sequences import SequenceData
@@ -61,10 +62,6 @@ def prepare(config: Config) -> Job:
     task = registry.build("task", config["task"])
     data = task.load()
     trainer = config["trainer"]
-    if trainer["max_time"] is not None:
-        budget.seconds(trainer["max_time"])
-    elif trainer["max_steps"] is None and trainer["max_epochs"] is None:
-        raise UserError("a run needs an end: set trainer.max_steps, trainer.max_epochs or trainer.max_time")
     lightning.seed_everything(config["seed"], workers=True, verbose=False)
     experiment = Experiment(
         model=build_model(config, data),
@@ -78,9 +75,7 @@ def prepare(config: Config) -> Job:
             sampling=config["model"].get("sampling", 0.0),
         ),
     )
-    loaders = Loaders(
-        data, trainer["batch_size"], trainer["valid_words"], trainer["workers"], config["seed"]
-    )
+    loaders = Loaders(data, trainer["batch_size"], trainer["valid_words"], trainer["workers"], config["seed"])
     return Job(config, data, experiment, loaders)
 
 
@@ -105,8 +100,10 @@ def total_steps(job: Job) -> int:
     if trainer["max_steps"] is not None:
         return int(trainer["max_steps"])
     if trainer["max_epochs"] is not None:
-        return trainer["max_epochs"] * math.ceil(len(job.loaders.batches) / accumulate)
-    return budget.steps_within(budget.seconds(trainer["max_time"]), job.experiment, job.loaders, accumulate)
+        return int(trainer["max_epochs"] * math.ceil(len(job.loaders.batches) / accumulate))
+    allowed = seconds(trainer["max_time"])
+    assert allowed is not None, "checked with the configuration"
+    return budget.steps_within(allowed, job.experiment, job.loaders, accumulate)
 
 
 def train(job: Job, folder: Path, steps: int, console: Console, resume: bool = False) -> dict[str, float]:
@@ -153,7 +150,9 @@ def train(job: Job, folder: Path, steps: int, console: Console, resume: bool = F
 def load_weights(model: torch.nn.Module, checkpoint: Path) -> None:
     """Load the model's weights from a checkpoint, and nothing else from it."""
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
-    model.load_state_dict({key.removeprefix("model."): value for key, value in state.items() if key.startswith("model.")})
+    model.load_state_dict(
+        {key.removeprefix("model."): value for key, value in state.items() if key.startswith("model.")}
+    )
 
 
 def _later(kind: str, config: Config, *names: str) -> Any:
@@ -246,5 +245,3 @@ def _quieten() -> None:
         ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",
     ):
         warnings.filterwarnings("ignore", message=message)
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Literal
 
 import torch
@@ -19,7 +20,8 @@ class Mlp(nn.Module):
     Formula: ``score(q, m) = w . f_n(... f_1(U m + W q + b)), f_i(x) = activation(A_i x + b_i)``
     Source: Luong et al. 2015, equation 8 (concat), made deeper; https://arxiv.org/abs/1508.04025
 
-    ``widths`` are the hidden layers from the first up; with a larger ``depth`` the last width repeats to reach it. The first layer is applied to memory and query apart (its matrix is [U, W]), so each is done once.
+    ``widths`` are the hidden layers from the first up; with a larger ``depth`` the last width repeats to reach it. The
+    first layer is applied to memory and query apart (its matrix is [U, W]), so each is done once.
 
     >>> scorer = Mlp(query_size=13, memory_size=26, depth=3, widths=[7, 5])
     >>> scorer.compare(scorer.queries(torch.ones(2, 3, 13)), scorer.keys(torch.ones(2, 5, 26))).shape
@@ -41,7 +43,7 @@ class Mlp(nn.Module):
         self.memory = nn.Linear(memory_size, sizes[0])
         self.query = nn.Linear(query_size, sizes[0], bias=False)
         layers: list[nn.Module] = [ACTIVATIONS[activation]()]
-        for size_in, size_out in zip(sizes, sizes[1:], strict=False):
+        for size_in, size_out in itertools.pairwise(sizes):
             layers += [nn.Linear(size_in, size_out), ACTIVATIONS[activation]()]
         # The output has no bias: the same number added to all scores of a row changes no weight.
         self.rest = nn.Sequential(*layers, nn.Linear(sizes[-1], 1, bias=False))

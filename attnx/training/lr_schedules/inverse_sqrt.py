@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -18,6 +20,6 @@ def inverse_sqrt(optimiser: Optimizer, total_steps: int, warmup: Natural = 400) 
 
     def factor(step: int) -> float:
         start = max(warmup, 1)
-        return min((step + 1) / start, (start / (step + 1)) ** 0.5)
+        return min((step + 1) / start, math.sqrt(start / (step + 1)))
 
     return LambdaLR(optimiser, factor)

@@ -11,7 +11,9 @@ from attnx.registry import Probability, Rate, register
 
 
 @register("optimiser", "adadelta")
-def adadelta(parameters: Iterable[nn.Parameter], lr: Rate = 1.0, rho: Probability = 0.95, eps: Rate = 1e-6) -> torch.optim.Optimizer:
+def adadelta(
+    parameters: Iterable[nn.Parameter], lr: Rate = 1.0, rho: Probability = 0.95, eps: Rate = 1e-6
+) -> torch.optim.Optimizer:
     """Steps in the units of the weights; what Bahdanau et al. 2015 trained with.
 
     Formula: ``w <- w - lr RMS(step) / RMS(g) g``

@@ -11,7 +11,13 @@ from attnx.registry import Probability, Rate, register
 
 
 @register("optimiser", "adam")
-def adam(parameters: Iterable[nn.Parameter], lr: Rate = 0.002, beta1: Probability = 0.9, beta2: Probability = 0.98, eps: Rate = 1e-8) -> torch.optim.Optimizer:
+def adam(
+    parameters: Iterable[nn.Parameter],
+    lr: Rate = 0.002,
+    beta1: Probability = 0.9,
+    beta2: Probability = 0.98,
+    eps: Rate = 1e-8,
+) -> torch.optim.Optimizer:
     """Steps scaled by running means of the gradient and of its square.
 
     Formula: ``w <- w - lr m / (sqrt(v) + eps), m and v running means of g and g^2``

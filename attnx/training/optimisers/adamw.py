@@ -11,7 +11,14 @@ from attnx.registry import Probability, Rate, register
 
 
 @register("optimiser", "adamw")
-def adamw(parameters: Iterable[nn.Parameter], lr: Rate = 0.002, beta1: Probability = 0.9, beta2: Probability = 0.98, eps: Rate = 1e-8, weight_decay: Probability = 0.01) -> torch.optim.Optimizer:
+def adamw(
+    parameters: Iterable[nn.Parameter],
+    lr: Rate = 0.002,
+    beta1: Probability = 0.9,
+    beta2: Probability = 0.98,
+    eps: Rate = 1e-8,
+    weight_decay: Probability = 0.01,
+) -> torch.optim.Optimizer:
     """Adam with weight decay that is not scaled by the gradient's history.
 
     Formula: ``as adam, and w <- w - lr weight_decay w``

@@ -11,7 +11,9 @@ from attnx.registry import Probability, Rate, register
 
 
 @register("optimiser", "sgd")
-def sgd(parameters: Iterable[nn.Parameter], lr: Rate = 0.5, momentum: Probability = 0.0, weight_decay: Probability = 0.0) -> torch.optim.Optimizer:
+def sgd(
+    parameters: Iterable[nn.Parameter], lr: Rate = 0.5, momentum: Probability = 0.0, weight_decay: Probability = 0.0
+) -> torch.optim.Optimizer:
     """Plain stochastic gradient descent, with momentum if asked for.
 
     Formula: ``w <- w - lr g``

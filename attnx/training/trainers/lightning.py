@@ -7,7 +7,7 @@ from typing import Literal
 import lightning
 from lightning.pytorch.callbacks import Callback
 
-from attnx.registry import Natural, Positive, Rate, register
+from attnx.registry import Natural, Positive, Rate, Time, register
 
 
 @register("trainer", "lightning")
@@ -17,7 +17,7 @@ def trainer(
     valid_every: int,
     max_steps: Positive | None = None,
     max_epochs: Positive | None = None,
-    max_time: str | None = "00:04:00",
+    max_time: Time | None = "00:04:00",
     batch_size: Positive = 128,
     accumulate: Positive = 1,
     validations: Positive = 6,
@@ -42,7 +42,7 @@ def trainer(
     return lightning.Trainer(
         accelerator=accelerator,
         devices=devices,
-        precision={"32": "32-true", "64": "64-true"}.get(precision, precision),
+        precision=precision,
         max_steps=total_steps,
         max_epochs=-1,
         accumulate_grad_batches=accumulate,

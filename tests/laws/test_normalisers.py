@@ -1,0 +1,126 @@
+"""Laws of every normaliser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx import registry
+
+pytestmark = pytest.mark.usefixtures("float64")
+Choice = tuple[str, dict[str, Any]]
+
+# Rows in which all, some, one and none of 7 positions are allowed.
+ALLOWED = torch.tensor(
+    [[1, 1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0, 1], [0, 0, 0, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0]], dtype=torch.bool
+)
+
+
+def make(choice: Choice) -> Any:
+    return registry.build("normaliser", choice)
+
+
+def scores(spread: float = 1.0) -> Tensor:
+    return spread * torch.randn(4, 7)
+
+
+@pytest.mark.parametrize("leading", [(), (2,), (2, 13)], ids=["alone", "batch", "batch and heads"])
+def test_shape(each_normaliser: Choice, leading: tuple[int, ...]) -> None:
+    weights = make(each_normaliser)(torch.randn(*leading, 3, 7), torch.ones(*leading, 3, 7, dtype=torch.bool))
+    assert weights.shape == (*leading, 3, 7)
+
+
+def test_allowed_broadcasts(each_normaliser: Choice) -> None:
+    """One row of what is allowed serves all queries."""
+    normaliser, given = make(each_normaliser), torch.randn(4, 3, 7)
+    narrow, wide = ALLOWED[:, None], ALLOWED[:, None].expand(4, 3, 7)
+    torch.testing.assert_close(normaliser(given, narrow), normaliser(given, wide))
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e4])
+def test_sums_to_one_is_true(each_normaliser: Choice, spread: float) -> None:
+    """Where a normaliser declares it, rows sum to 1, or to 0 where nothing is allowed; weights are never negative."""
+    weights = make(each_normaliser)(scores(spread), ALLOWED)
+    assert (weights >= 0).all()
+    if registry.part("normaliser", each_normaliser[0]).declares["sums_to_one"]:
+        torch.testing.assert_close(weights.sum(-1), torch.tensor([1.0, 1.0, 1.0, 0.0]))
+
+
+def test_forbidden_is_zero(each_normaliser: Choice) -> None:
+    weights = make(each_normaliser)(scores(), ALLOWED)
+    assert (weights[~ALLOWED] == 0).all()
+
+
+def test_forbidden_scores_change_nothing(each_normaliser: Choice) -> None:
+    normaliser, given = make(each_normaliser), scores()
+    other = torch.where(ALLOWED, given, 1e3 * torch.randn(4, 7))
+    assert torch.equal(normaliser(given, ALLOWED), normaliser(other, ALLOWED))
+
+
+@pytest.mark.parametrize("poison", [torch.inf, -torch.inf, torch.nan, 1e4])
+def test_poison_where_forbidden(each_normaliser: Choice, poison: float) -> None:
+    """Whatever stands at forbidden positions, weights and gradients are finite, and its own gradient is 0."""
+    given = scores().masked_fill(~ALLOWED, poison).requires_grad_()
+    weights = make(each_normaliser)(given, ALLOWED)
+    (weights * torch.randn(4, 7)).sum().backward()
+    assert weights.isfinite().all()
+    assert (weights[3] == 0).all()
+    assert given.grad.isfinite().all()
+    assert (given.grad[~ALLOWED] == 0).all()
+
+
+@pytest.mark.parametrize("extreme", [1e4, -1e4])
+def test_extreme_scores(each_normaliser: Choice, extreme: float) -> None:
+    """Large scores of either sign, alone or all of them, give finite weights and gradients."""
+    for given in (torch.full((4, 7), extreme), scores().index_fill(1, torch.tensor([3]), extreme)):
+        given.requires_grad_()
+        weights = make(each_normaliser)(given, ALLOWED)
+        (weights * torch.randn(4, 7)).sum().backward()
+        assert weights.isfinite().all()
+        assert given.grad.isfinite().all()
+
+
+def test_permutation(each_normaliser: Choice) -> None:
+    """Permuting the positions permutes the weights."""
+    normaliser, given, order = make(each_normaliser), scores(), torch.tensor([4, 0, 6, 2, 5, 1, 3])
+    permuted = normaliser(given[:, order], ALLOWED[:, order])
+    torch.testing.assert_close(permuted, normaliser(given, ALLOWED)[:, order])
+
+
+def test_rows_are_independent(each_normaliser: Choice) -> None:
+    normaliser, given = make(each_normaliser), scores()
+    together = normaliser(given, ALLOWED)
+    for row in range(4):
+        torch.testing.assert_close(together[row], normaliser(given[row], ALLOWED[row]))
+
+
+def test_padding_changes_nothing(each_normaliser: Choice) -> None:
+    normaliser, given = make(each_normaliser), scores()
+    padded = normaliser(torch.cat([given, torch.randn(4, 6)], -1), torch.cat([ALLOWED, torch.zeros(4, 6).bool()], -1))
+    torch.testing.assert_close(padded[:, :7], normaliser(given, ALLOWED))
+    assert (padded[:, 7:] == 0).all()
+
+
+def test_gradients(each_normaliser: Choice) -> None:
+    normaliser, given = make(each_normaliser), scores().requires_grad_()
+    assert torch.autograd.gradcheck(lambda given: normaliser(given, ALLOWED), (given,))
+
+
+def test_a_larger_score_gets_no_less(each_normaliser: Choice) -> None:
+    """Weights keep the order of the scores."""
+    given = scores()
+    weights = make(each_normaliser)(given, torch.ones_like(ALLOWED))
+    ordered = weights.gather(-1, given.argsort(-1))
+    assert (ordered.diff(dim=-1) >= 0).all()
+
+
+def test_bfloat16(each_normaliser: Choice) -> None:
+    given = scores(1e4).to(torch.bfloat16).requires_grad_()
+    weights = make(each_normaliser)(given, ALLOWED)
+    weights.sum().backward()
+    assert weights.dtype == torch.bfloat16
+    assert weights.isfinite().all()
+    assert given.grad.isfinite().all()

@@ -1,0 +1,144 @@
+"""Laws of every scope, and the local window position by position."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx import registry
+from attnx.attention import Field
+
+pytestmark = pytest.mark.usefixtures("float64")
+Choice = tuple[str, dict[str, Any]]
+
+WIDTH, STEPS = 5, 3
+LENGTHS = (7, 4, 1, 0)
+
+
+def make(choice: Choice) -> Any:
+    return registry.build("scope", choice, query_size=WIDTH, memory_size=11)
+
+
+def present(lengths: tuple[int, ...] = LENGTHS, size: int = 7) -> Tensor:
+    return torch.arange(size) < torch.tensor(lengths)[:, None]
+
+
+def same(found: Field, expected: Field) -> None:
+    assert torch.equal(found.allowed, expected.allowed)
+    assert (found.gain is None) == (expected.gain is None)
+    if found.gain is not None:
+        torch.testing.assert_close(found.gain, expected.gain)
+
+
+def rows(field: Field, pick: Any) -> Field:
+    return Field(field.allowed[pick], None if field.gain is None else field.gain[pick])
+
+
+def test_allowed_is_present(each_scope: Choice) -> None:
+    """Shapes (b, q, m), and nothing absent is ever allowed."""
+    field = make(each_scope)(torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), present())
+    assert field.allowed.shape == (4, STEPS, 7)
+    assert field.allowed.dtype == torch.bool
+    assert not (field.allowed & ~present()[:, None]).any()
+
+
+def test_a_row_with_something_present_may_read_something(each_scope: Choice) -> None:
+    field = make(each_scope)(torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), present())
+    assert torch.equal(field.allowed.any(-1), present().any(-1, keepdim=True).expand(4, STEPS))
+
+
+@pytest.mark.parametrize("per_row", [False, True], ids=["steps shared", "steps per row"])
+def test_a_loop_is_all_at_once(each_scope: Choice, per_row: bool) -> None:
+    """Asked one step at a time, a scope answers as it does for all steps."""
+    scope, queries = make(each_scope), torch.randn(4, STEPS, WIDTH)
+    at = torch.tensor([[0, 1, 2], [5, 6, 7], [2, 2, 2], [3, 1, 0]]) if per_row else torch.arange(STEPS)
+    whole = scope(queries, at, present())
+    for step in range(STEPS):
+        one = scope(queries[:, step : step + 1], at[..., step : step + 1], present())
+        same(one, rows(whole, (slice(None), slice(step, step + 1))))
+
+
+def test_rows_are_independent(each_scope: Choice) -> None:
+    scope, queries, at = make(each_scope), torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
+    whole = scope(queries, at, present())
+    for row in range(4):
+        same(scope(queries[row : row + 1], at, present()[row : row + 1]), rows(whole, slice(row, row + 1)))
+
+
+def test_padding_changes_nothing(each_scope: Choice) -> None:
+    """Absent positions added behind a memory leave the field of the others as it was."""
+    scope, queries, at = make(each_scope), torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
+    tight, padded = scope(queries, at, present()), scope(queries, at, present(size=13))
+    same(rows(padded, (..., slice(0, 7))), tight)
+    assert not padded.allowed[..., 7:].any()
+
+
+def test_gain(each_scope: Choice) -> None:
+    """A gain is a share: above 0 and at most 1 where something may be read; its gradients are right."""
+    scope, queries, at = make(each_scope), torch.randn(4, STEPS, WIDTH, requires_grad=True), torch.arange(STEPS)
+    field = scope(queries, at, present())
+    if field.gain is None:
+        assert not list(scope.parameters()), "without a gain nothing of a scope could be trained"
+        return
+    inside = field.gain[field.allowed]
+    assert ((inside > 0) & (inside <= 1)).all()
+    assert torch.autograd.gradcheck(
+        lambda queries, *_: scope(queries, at, present()).gain[field.allowed],
+        (queries, *scope.parameters()),
+        fast_mode=True,
+    )
+
+
+def test_bfloat16(each_scope: Choice) -> None:
+    scope = make(each_scope).to(torch.bfloat16)
+    field = scope(torch.randn(4, STEPS, WIDTH, dtype=torch.bfloat16), torch.arange(STEPS), present())
+    assert field.gain is None or field.gain.isfinite().all()
+
+
+def test_sources_are_declared(each_scope: Choice) -> None:
+    sources = registry.part("scope", each_scope[0]).declares["sources"]
+    assert sources == make(each_scope).sources
+    assert set(sources) <= {"encoder", "decoder"}
+    assert sources
+
+
+def window_of(centre: int, window: int, length: int) -> list[bool]:
+    """Which of 7 positions lie within the window and the row."""
+    return [position < length and abs(position - centre) <= window for position in range(7)]
+
+
+@pytest.mark.parametrize("window", [0, 1, 2, 3, 13])
+def test_local_monotonic_window(window: int) -> None:
+    """Exactly the positions within ``window`` of min(t, S - 1), for rows of unlike length and steps beyond them."""
+    steps = 11
+    scope = make(("local", {"window": window}))
+    allowed = scope(torch.randn(4, steps, WIDTH), torch.arange(steps), present()).allowed
+    expected = [
+        [window_of(min(step, length - 1), window, length) for step in range(steps)] for length in LENGTHS
+    ]
+    assert allowed.tolist() == expected
+
+
+@pytest.mark.parametrize("window", [0, 1, 2, 3, 13])
+def test_local_predictive_window(window: int) -> None:
+    """Exactly the positions within ``window`` of the one nearest to the predicted centre, p = S sigmoid(...)."""
+    scope = make(("local", {"window": window, "center": "predictive"}))
+    for parameter in scope.parameters():
+        torch.nn.init.normal_(parameter, std=3.0)  # centres from one end to the other
+    queries = torch.randn(4, 11, WIDTH)
+    allowed = scope(queries, torch.arange(11), present()).allowed
+    share = torch.sigmoid(scope.centre(queries)[..., 0])
+    for row, length in enumerate(LENGTHS):
+        for step in range(11):
+            centre = min(round(length * share[row, step].item()), length - 1)
+            assert allowed[row, step].tolist() == window_of(centre, window, length)
+
+
+def test_only_a_predictive_window_has_a_gain() -> None:
+    queries, at = torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
+    assert make(("local", {"center": "predictive"}))(queries, at, present()).gain is not None
+    assert make(("local", {"center": "monotonic"}))(queries, at, present()).gain is None
+    assert make(("global", {}))(queries, at, present()).gain is None
