@@ -43,7 +43,9 @@ ATTNX = (
     "task.train={pairs}",
     "folder={folder}",
     "trainer.max_steps={updates}",
-    "data.batch_size={batch}",
+    "trainer.batch_size={batch}",
+    "trainer.validations=1",
+    "trainer.valid_words=10",
     "model.embedding={embedding}",
     "encoder.hidden={encoder}",
     "decoder.hidden={decoder}",
@@ -54,7 +56,7 @@ ATTNX = (
 
 ATTNX_ROWS: dict[str, tuple[str, ...]] = {
     "attnx, run then attend": (),
-    "attnx, step by step": ("attention.schedule=step",),
+    "attnx, step by step": ("attention.schedule=step_by_step",),
 }
 
 

@@ -10,7 +10,7 @@ from attnx.reports.folder import Run, read_run
 from attnx.run_format import ALIGNMENTS, CHECKPOINTS, CONFIG, METRICS, PREDICTIONS, RESULTS, RUN, VOCABULARY
 
 PARTS = ("scorer", "scope", "query", "normaliser")
-SETTING = ("task", "data", "model", "encoder", "cell", "attention", *PARTS, "search", "optimiser", "seed")
+SETTING = ("task", "model", "encoder", "decoder", "readout", "attention", *PARTS, "search", "optimiser", "lr_schedule", "trainer", "seed")
 HOLDS = {
     RUN: "what was run: the command, versions, the code's commit, the schedule",
     CONFIG: "the whole composed configuration, parts by name",
@@ -23,14 +23,16 @@ HOLDS = {
     CHECKPOINTS: "the weights, best and last",
     VOCABULARY: "source and target symbols, one a line",
 }
-ONWARD = """\
-## Go on
-
+RESUME = """\
 ```sh
 attnx resume {quoted}
 ```
 
-```python
+"""
+ONWARD = """\
+## Go on
+
+{resume}```python
 import attnx
 
 run = attnx.open_run("{folder}")
@@ -106,7 +108,8 @@ def _onward(run: Run) -> str:
     here = Path.cwd()
     path = run.path.resolve()
     folder = path.relative_to(here) if path.is_relative_to(here) else path
-    return ONWARD.format(folder=folder, quoted=shlex.quote(str(folder)))
+    resume = RESUME.format(quoted=shlex.quote(str(folder))) if run.info.get("status") != "finished" else ""
+    return ONWARD.format(folder=folder, resume=resume)
 
 
 def _table(title: str, head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:

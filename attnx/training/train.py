@@ -128,6 +128,7 @@ def train(job: Job, folder: Path, steps: int, console: Console, resume: bool = F
     except BaseException:
         run_folder.note(folder, status="failed")
         raise
+    _judge_the_end(trainer, job, keep)
     trained = time.perf_counter() - started
     load_weights(job.experiment.model, Path(keep.best_model_path or last))
     console.print(f"testing on {len(job.data.pairs.test)} words ...")
@@ -191,11 +192,21 @@ def _trainer(
     ]
     if choice["patience"] is not None:
         callbacks.append(EarlyStopping(job.experiment.task.monitor, patience=choice["patience"], min_delta=0.0))
-    every = max(1, steps * choice["accumulate"] // choice["validations"])
+    every = math.ceil(steps * choice["accumulate"] / choice["validations"])
     trainer: lightning.Trainer = registry.build(
         "trainer", choice, callbacks=callbacks, total_steps=steps, valid_every=every
     )
     return trainer
+
+
+def _judge_the_end(trainer: lightning.Trainer, job: Job, keep: ModelCheckpoint) -> None:
+    """Validate the last weights too, if the run ended between two validations, and keep them if they are the best."""
+    if trainer.global_step * trainer.accumulate_grad_batches % trainer.val_check_interval == 0:
+        return
+    found = trainer.validate(job.experiment, datamodule=job.loaders, verbose=False)[0][job.experiment.task.monitor]
+    if keep.best_model_score is None or found < keep.best_model_score:
+        keep.best_model_path = str(Path(keep.dirpath or "") / "best.ckpt")
+        trainer.save_checkpoint(keep.best_model_path)
 
 
 def _check_fits(experiment: Experiment, checkpoint: Path) -> None:

@@ -81,7 +81,7 @@ def compositions(query: tuple[str, ...], feed: str | None) -> list[Config]:
             "scope": scope,
             "scorer": SCORERS[(first + turn) % len(SCORERS)],
             "model": {"feed": feed, "memory": MEMORIES[(first // len(FEEDS) + first + turn) % len(MEMORIES)]},
-            "encoder": {"layers": 2},
+            "encoder": {"layers": 1, "bidirectional": False},
             "decoder": {"layers": 2},
         }
         for turn, scope in enumerate(SCOPES)
@@ -211,6 +211,7 @@ def test_padding_changes_nothing(built: Built, query: tuple[str, ...], feed: str
         assert_padding_changes_nothing(built(**choices))
 
 
+# Every scorer with every scope, under each of:
 RECIPES = {
     "current_state": {"query": ["current_state"]},
     "token, now": {"query": ["token"], "model": {"feed": "now"}},
@@ -219,10 +220,11 @@ RECIPES = {
 }
 
 
+@pytest.mark.parametrize("scope", SCOPES, ids=str)
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
-def test_every_scorer_and_scope(built: Built, plain_scorer: Any, each_scope: Any, recipe: Config) -> None:
+def test_every_scorer_and_scope(built: Built, plain_scorer: Any, scope: Any, recipe: Config) -> None:
     """All the laws of schedules, for every pair of scorer and scope."""
-    choices = {**recipe, "scorer": plain_scorer, "scope": each_scope, "readout": {"inputs": ["state", "context", "token"]}}
+    choices = {**recipe, "scorer": plain_scorer, "scope": scope, "readout": {"inputs": ["state", "context", "token"]}}
     model = built(**with_dropout(choices))
     assert_schedules_agree(model)
     assert_generation_agrees(model)
@@ -316,35 +318,53 @@ def test_sampling_steps(built: Built, composed: Callable[..., Config]) -> None:
     torch.testing.assert_close(*outputs)
 
 
+def unused(model: Any) -> list[str]:
+    """The parameters that a pass by the plan's schedule leaves without a gradient. (Zeros are a gradient.)"""
+    learned = learn(model, model.plan.schedule)
+    return [name for name, value in model.named_parameters() if value.requires_grad and name not in learned]
+
+
 @over_the_grid
 def test_every_parameter_gets_a_gradient(built: Built, query: tuple[str, ...], feed: str | None) -> None:
-    """A parameter without one would stop distributed training. (A gradient of zero is a gradient.)"""
-    unused = {}
+    """A parameter without one would stop distributed training."""
     for choices in compositions(query, feed):
-        model = built(**choices)
-        learned = learn(model, model.plan.schedule)
-        without = [name for name, value in model.named_parameters() if value.requires_grad and name not in learned]
-        if without:
-            unused[str(choices)] = without
-    assert not unused
+        assert not unused(built(**choices))
 
 
-@pytest.mark.parametrize("bridge", ["last", "zeros", "learned"])
-@pytest.mark.parametrize("memory", MEMORIES)
-@pytest.mark.parametrize("values", [None, *MEMORIES])
-@pytest.mark.parametrize(("below", "above"), [(1, 1), (2, 2), (2, 1), (1, 2)])
-def test_every_parameter_gets_a_gradient_whatever_is_remembered(
-    built: Built, memory: str, values: str | None, bridge: str | None, below: int, above: int
-) -> None:
-    if bridge == "last" and memory == "inputs" and values in (None, "inputs"):
-        bridge = None  # without an encoder there is nothing to bridge from
-    model = built(
-        model={"memory": memory, "values": values, "bridge": bridge},
-        encoder={"layers": below},
-        decoder={"layers": above},
-    )
-    learned = learn(model, model.plan.schedule)
-    assert not [name for name, value in model.named_parameters() if name not in learned]
+def collect_unused(built: Built, every: list[Config]) -> dict[str, list[str]]:
+    """What is unused, by composition; one that is refused as contradictory has nothing to train."""
+    found = {}
+    for choices in every:
+        try:
+            found[str(choices)] = unused(built(**choices))
+        except UserError:
+            continue
+    return {choices: names for choices, names in found.items() if names}
+
+
+def test_every_parameter_gets_a_gradient_whatever_is_remembered(built: Built) -> None:
+    """Layers that nothing reads are not built, or the composition is refused."""
+    places = itertools.product([(1, 1), (2, 2), (2, 1), (1, 2)], MEMORIES, [None, *MEMORIES], [None, "zeros"])
+    every = [
+        {
+            "model": {"memory": memory, "values": values, "bridge": bridge},
+            "encoder": {"layers": below, "bidirectional": False},
+            "decoder": {"layers": above},
+        }
+        for (below, above), memory, values, bridge in places
+    ]
+    assert not collect_unused(built, every)
+
+
+def test_every_parameter_gets_a_gradient_whatever_is_read_out(built: Built) -> None:
+    """A readout that leaves the context or the state unread, with no other way out for it, is refused."""
+    readouts = [list(some) for n in (1, 2, 3) for some in itertools.combinations(["state", "context", "token"], n)]
+    every = [
+        {"query": [name], "model": {"feed": feed}, "encoder": {"bidirectional": False}, "readout": {"inputs": inputs}}
+        for name, feed, inputs in itertools.product(NAMES, FEEDS[1:], readouts)
+        if not contradicts((name,), feed)
+    ]
+    assert not collect_unused(built, every)
 
 
 PLUGIN = '''

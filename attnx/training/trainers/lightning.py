@@ -26,7 +26,6 @@ def trainer(
     gradient_clip: Rate | None = 1.0,
     precision: Literal["32", "64", "bf16-mixed", "16-mixed"] = "32",
     accelerator: Literal["auto", "cpu", "gpu"] = "auto",
-    devices: Positive = 1,
     workers: Natural = 0,
 ) -> lightning.Trainer:
     """Train with Lightning for a number of steps, epochs, or as many steps as fit into a time.
@@ -41,7 +40,7 @@ def trainer(
     del max_steps, max_epochs, max_time, batch_size, validations, valid_words, patience, workers  # read by the run
     return lightning.Trainer(
         accelerator=accelerator,
-        devices=devices,
+        devices=1,
         precision=precision,
         max_steps=total_steps,
         max_epochs=-1,

@@ -1,0 +1,48 @@
+"""The normaliser ``softmax``, worked by hand."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from attnx.attention.normalisers.softmax import Softmax
+
+LOGS = torch.tensor([math.log(1), math.log(2), math.log(5)])
+ALL = torch.ones(3, dtype=torch.bool)
+
+
+def test_exponentials_over_their_sum() -> None:
+    """exp gives 1, 2 and 5, of 8."""
+    torch.testing.assert_close(Softmax()(LOGS, ALL), torch.tensor([1 / 8, 2 / 8, 5 / 8]))
+
+
+def test_the_sum_runs_over_the_allowed() -> None:
+    """Without the 5, 1 and 2 of 3."""
+    allowed = torch.tensor([True, True, False])
+    torch.testing.assert_close(Softmax()(LOGS, allowed), torch.tensor([1 / 3, 2 / 3, 0.0]))
+
+
+def test_adding_a_number_to_every_score_changes_nothing() -> None:
+    torch.testing.assert_close(Softmax()(LOGS + 89.0, ALL), torch.tensor([1 / 8, 2 / 8, 5 / 8]))
+
+
+def test_one_allowed_gets_everything() -> None:
+    assert Softmax()(LOGS, torch.tensor([True, False, False])).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_nothing_allowed_gives_zeros() -> None:
+    assert Softmax()(LOGS, ~ALL).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_gradient() -> None:
+    """d a_i / d e_j = a_i (1 if i = j else 0) - a_i a_j; of the last weight: (-5/64, -10/64, 15/64)."""
+    scores = LOGS.clone().requires_grad_()
+    Softmax()(scores, ALL)[2].backward()
+    torch.testing.assert_close(scores.grad, torch.tensor([-5 / 64, -10 / 64, 15 / 64]))
+
+
+def test_gradient_where_nothing_is_allowed() -> None:
+    scores = LOGS.clone().requires_grad_()
+    Softmax()(scores, ~ALL).sum().backward()
+    assert scores.grad.tolist() == [0.0, 0.0, 0.0]
