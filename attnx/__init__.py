@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from attnx import attention as attention
     from attnx.config import compose as compose
     from attnx.errors import UserError as UserError
-    from attnx.fit import fit as fit
+    from attnx.fitting import fit as fit
     from attnx.registry import register as register
     from attnx.training.open_run import open_run as open_run
 
@@ -21,7 +21,7 @@ _HOMES = {
     "compose": "attnx.config",
     "UserError": "attnx.errors",
     "register": "attnx.registry",
-    "fit": "attnx.fit",
+    "fit": "attnx.fitting",
     "open_run": "attnx.training.open_run",
 }
 
@@ -31,6 +31,7 @@ def __getattr__(name: str) -> Any:
 
     if name == "attention":
         return importlib.import_module("attnx.attention")
+    # No module may bear one of these names: once imported, it would stand in front of the name itself.
     if name not in _HOMES:
         raise AttributeError(f"module 'attnx' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -9,12 +9,24 @@ from typing import Any
 
 from attnx.errors import UserError, near_misses
 
-# Flags of Hydra's that take a value.
-VALUED = {"--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp", "--cfg", "-c", "--package", "-p",
-          "--shell-completion", "-sc"}  # fmt: skip
-# Flags that make Hydra itself answer; all others of its are refused with ours.
-HYDRA = {"--cfg", "-c", "--info", "-i", "--shell-completion", "-sc", "--hydra-help", "--resolve", "--package", "-p"}
-MULTIRUN = {"--multirun", "-m"}
+# Those of Hydra's flags that attnx has: some take a value, of which two must be one of a few.
+CHOICES = {
+    "--cfg": ("job", "hydra", "all"),
+    "--info": ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
+}
+VALUED = (*CHOICES, "--config-dir", "--package", "--shell-completion")
+FLAGS = (*VALUED, "--multirun", "--resolve", "--hydra-help")
+SHORT = {
+    "-m": "--multirun",
+    "-cd": "--config-dir",
+    "-c": "--cfg",
+    "-p": "--package",
+    "-i": "--info",
+    "-sc": "--shell-completion",
+}
+# Those that are answered instead of training once, and those that only go with --cfg.
+ANSWERED = ("--multirun", "--cfg", "--info", "--hydra-help", "--shell-completion")
+BESIDE_CFG = ("--package", "--resolve")
 
 
 def main() -> None:
@@ -59,26 +71,27 @@ def _compose_and_run(argv: Sequence[str]) -> int:
 
     _warn_of_broken_plugins()
     flags, overrides = split_flags(argv)
-    completing = {"--shell-completion", "-sc"} & set(flags)
-    if completing:
+    config_dir = flags.pop("--config-dir", None)
+    words = [word for flag, value in flags.items() for word in (flag, value) if word]
+    if "--shell-completion" in flags:
         from attnx.hydra_app import complete
 
-        return complete(flags, normalise(overrides))
-    if MULTIRUN & set(flags):
+        return complete(words, normalise(overrides), config_dir)
+    if "--multirun" in flags:
         from attnx.hydra_app import sweep
 
-        return sweep(flags, normalise(overrides))
-    config = compose(overrides, _value_of(flags, "--config-dir", "-cd"))
-    if HYDRA & set(flags):
+        return sweep(words, normalise(overrides), config_dir)
+    config = compose(overrides, config_dir)
+    if flags:
         from attnx.hydra_app import show
 
-        return show(flags, normalise(overrides))
+        return show(words, normalise(overrides), config_dir)
     return train_one(config, overrides)
 
 
 def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
     """Train one composed configuration."""
-    from attnx.fit import fit
+    from attnx.fitting import fit
     from attnx.training.train import Interrupted
 
     try:
@@ -89,43 +102,48 @@ def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
     return 0
 
 
-def split_flags(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part flags from overrides, which may come in any order, as Hydra's own parser cannot.
+def split_flags(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Part flags (by their long names, with their values) from overrides, which may come in any order.
 
     Raises:
-        UserError: an unknown flag, or a word that is neither.
+        UserError: an unknown flag or value of one, flags that exclude each other, or a word that is neither.
     """
-    flags: list[str] = []
+    flags: dict[str, str] = {}
     overrides: list[str] = []
     words = iter(argv)
     for word in words:
-        if word.startswith("-") and not word.startswith("-="):
-            name = word.split("=", 1)[0]
-            if name not in VALUED | HYDRA | MULTIRUN:
-                raise UserError(f"unknown flag {name}{near_misses(name, [*VALUED, *HYDRA, *MULTIRUN, '--help'])}")
-            flags.append(word)
-            if name in VALUED and "=" not in word:
-                flags.append(_next(words, name))
-        elif "=" in word or word.startswith("~"):
+        if word.startswith("-"):
+            given, equals, value = word.partition("=")
+            name = SHORT.get(given, given)
+            if name not in FLAGS:
+                raise UserError(f"unknown flag {given}{near_misses(given, [*FLAGS, *SHORT, '--help'])}")
+            flags[name] = _checked(name, next(words, "") if name in VALUED and not equals else value)
+        elif "=" in word.lstrip("+")[1:] or word.startswith("~"):
             overrides.append(word)
         else:
             raise UserError(f"unknown command {word!r}{near_misses(word, COMMANDS)}; a choice is written key=value")
+    _refuse_together(flags)
     return flags, overrides
 
 
-def _next(words: Any, flag: str) -> str:
-    value = next(words, None)
-    if value is None:
+def _checked(flag: str, value: str) -> str:
+    """The value of a flag, if it is one that the flag can have."""
+    if flag in VALUED and not value:
         raise UserError(f"{flag} needs a value")
-    return str(value)
+    if flag not in VALUED and value:
+        raise UserError(f"{flag} takes no value, but has {value!r}")
+    if flag in CHOICES and value not in CHOICES[flag]:
+        raise UserError(f"{flag} {value}: expected one of {', '.join(CHOICES[flag])}")
+    return value
 
 
-def _value_of(flags: Sequence[str], *names: str) -> str | None:
-    for number, flag in enumerate(flags):
-        name, _, value = flag.partition("=")
-        if name in names:
-            return value or flags[number + 1]
-    return None
+def _refuse_together(flags: dict[str, str]) -> None:
+    answered = [flag for flag in flags if flag in ANSWERED]
+    if len(answered) > 1:
+        raise UserError(f"{answered[0]} and {answered[1]} cannot go together; leave one out")
+    for flag in BESIDE_CFG:
+        if flag in flags and "--cfg" not in flags:
+            raise UserError(f"{flag} says how --cfg shows a configuration; add --cfg job")
 
 
 def _warn_of_broken_plugins() -> None:
@@ -146,7 +164,10 @@ def _list(words: list[str]) -> int:
 def _resume(words: list[str]) -> int:
     if len(words) != 1:
         raise UserError("say which run to resume: attnx resume FOLDER")
-    from attnx.fit import resume
+    from attnx.reports.folder import read_run
+
+    read_run(words[0])  # a wrong folder is told before torch loads
+    from attnx.fitting import resume
     from attnx.training.train import Interrupted
 
     try:

@@ -73,16 +73,15 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
 
     from attnx.options import store_options
 
-    store_options()
+    store_options(config_dir)
     spelled = normalise(overrides)
-    _refuse_twice(spelled)
-    extra = [f"hydra.searchpath=[file://{Path(config_dir).resolve()}]"] if config_dir else []
+    _refuse_unclear(spelled)
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(conf_folder().resolve()), version_base="1.3"):
-            plain = OmegaConf.to_container(hydra_compose("config", [*extra, *spelled]), resolve=True)
+            plain = OmegaConf.to_container(hydra_compose("config", spelled), resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(_in_our_words(error, spelled)) from error
+        raise UserError(in_our_words(error, spelled)) from error
     assert isinstance(plain, dict)
     return check({str(key): value for key, value in plain.items()}, spelled)
 
@@ -110,6 +109,7 @@ def check(config: dict[str, Any], overrides: Sequence[str] = ()) -> dict[str, An
             }
         elif kind in config:
             name, knobs = registry.spec(kind, _node(kind, config[kind]))
+            knobs = _without_outdone(kind, name, knobs, overrides)
             checked[kind] = {"name": name, **registry.check(kind, name, knobs)}
         else:
             raise UserError(f"no {kind} is chosen; choose from {', '.join(registry.names(kind))}")
@@ -130,6 +130,16 @@ def _node(kind: str, value: Any) -> Any:
     return value
 
 
+def _without_outdone(kind: str, name: str, knobs: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Leave out knobs that a recipe or experiment gave a part when a stronger choice has put another in its place."""
+    named = {override.lstrip("+~").partition("=")[0] for override in overrides}
+    if kind not in named and not set(PRESETS) <= named:
+        return knobs
+    own = {knob.name for knob in registry.part(kind, name).knobs}
+    others = _owners(kind).keys() - own
+    return {knob: value for knob, value in knobs.items() if knob not in others or f"{kind}.{knob}" in named}
+
+
 def _check_scalar(key: str, value: Any) -> Any:
     import ast
 
@@ -148,19 +158,22 @@ def _refuse_beside_none(overrides: Sequence[str]) -> None:
             raise UserError(f"{override} has no meaning beside attention=none; leave one of the two out")
 
 
-def _refuse_twice(overrides: Sequence[str]) -> None:
+def _refuse_unclear(overrides: Sequence[str]) -> None:
+    """Refuse a choice made twice, or that is no name; only a query may be a set."""
     seen: dict[str, str] = {}
     for override in overrides:
-        key = override.split("=", 1)[0]
+        key, _, value = override.partition("=")
         if key in seen and key in groups():
             raise UserError(f"{key} is chosen twice, as {seen[key]} and {override}; leave one out")
+        if key in groups() and not re.match(r"[^{]" if key == "query" else r"[^{[]", value):
+            raise UserError(f"{override}: expected one name; choose from {', '.join(_choices(key))}")
         seen[key] = override
 
 
-def _in_our_words(error: Exception, overrides: Sequence[str]) -> str:
+def in_our_words(error: Exception, overrides: Sequence[str]) -> str:
     """Say in one line what Hydra refused."""
     text = str(error)
-    missing = re.search(r"Could not find '([^']+)/([^'/]+)'", text)
+    missing = re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", text)
     if missing:
         kind, name = missing.groups()
         return f"unknown {kind} {name!r}{near_misses(name, _choices(kind))}"
@@ -168,10 +181,13 @@ def _in_our_words(error: Exception, overrides: Sequence[str]) -> str:
     if unknown:
         return _unknown_key(unknown[2])
     group = re.search(r"In 'config': Could not (?:find|override) '([^']+)'", text) or re.search(
-        r"Could not override '([^'@=]+)'", text
+        r"Could not override '([^'=]+)'", text
     )
-    if group:
+    if group and group[1] not in groups():
         return _unknown_key(group[1])
+    several = re.search(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'", text)
+    if several:
+        return f"{several[1]} means several runs; add -m to run them in turn, or write a list as [a,b]"
     syntax = re.search(
         r"(?:mismatched input|no viable alternative|extraneous input|token recognition|LexerNoViable)", text
     )
@@ -194,10 +210,15 @@ def _unknown_key(path: str) -> str:
         )
     if head not in groups() or head in PRESETS:
         return f"unknown key {path!r}"
-    owners = {k.name: name for name in registry.names(head) for k in registry.part(head, name).knobs}
+    owners = _owners(head)
     if knob in owners:
         return f"the chosen {head} has no knob {knob!r}; it belongs to {head}={owners[knob]}"
     return f"the chosen {head} has no knob {knob!r}{near_misses(knob, owners)}"
+
+
+def _owners(kind: str) -> dict[str, str]:
+    """Which part has a knob: the last of them, by the knob's name."""
+    return {knob.name: name for name in registry.names(kind) for knob in registry.part(kind, name).knobs}
 
 
 def _choices(kind: str) -> list[str]:

@@ -5,30 +5,34 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import json
 import os
+import re
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnx.config import check, compose, conf_folder, groups
+from attnx import registry
+from attnx.config import check, compose, conf_folder, in_our_words, normalise
 from attnx.errors import UserError
 from attnx.options import store_options
+from attnx.run_format import CHECKPOINTS, RESULTS, RUN
 
 
-def show(flags: Sequence[str], overrides: Sequence[str]) -> int:
+def show(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
     """``--cfg``, ``--info`` and the like."""
-    return _hydra([*flags, *overrides], lambda config: None)
+    return _hydra([*flags, *overrides], lambda config: None, config_dir)
 
 
-def sweep(flags: Sequence[str], overrides: Sequence[str]) -> int:
+def sweep(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
     """Run a multirun: check every job first, train them in turn, and let no failed one stop the others."""
     from hydra.core.hydra_config import HydraConfig
     from omegaconf import OmegaConf
 
-    config_dir = next((flag for flag in flags if flag.startswith(("--config-dir=", "-cd="))), None)
-    for job in _jobs(overrides):
-        compose(job, config_dir.partition("=")[2] if config_dir else None)
+    for job in _jobs(overrides, config_dir):
+        compose(job, config_dir)
     folder = Path("multirun") / _sweep_name(overrides)
     failures: list[str] = []
 
@@ -41,7 +45,7 @@ def sweep(flags: Sequence[str], overrides: Sequence[str]) -> int:
         place = folder / f"{hydra.job.num}"
         return _job({**named, "folder": str(place)}, asked, failures)
 
-    code = _hydra([*flags, f"hydra.sweep.dir={folder}", *overrides], one)
+    code = _hydra([*flags, f"hydra.sweep.dir={folder}", *overrides], one, config_dir)
     if failures:
         print(f"attnx: {len(failures)} job(s) failed:", *failures, sep="\n  ", file=sys.stderr)
         return 1
@@ -49,12 +53,20 @@ def sweep(flags: Sequence[str], overrides: Sequence[str]) -> int:
 
 
 def _job(config: dict[str, Any], overrides: list[str], failures: list[str]) -> float | None:
-    from attnx.fit import fit
+    """Train one job, or go on with it, or take over its result, by what its folder holds; return what to minimise."""
+    import traceback
+
     from attnx.training.train import Interrupted
 
-    print(f"attnx {' '.join(overrides)} -> {config['folder']}", flush=True)
+    folder = Path(config["folder"])
+    print(f"attnx {' '.join(overrides)} -> {folder}", flush=True)
     try:
-        run = fit(check(config, overrides), overrides)
+        status = json.loads((folder / RUN).read_text(encoding="utf-8"))["status"] if (folder / RUN).is_file() else "new"
+        checked = check(config, overrides)
+        if status != "new":
+            _refuse_changed(checked, folder)
+        if status != "finished":
+            _train(checked, overrides, status)
     except Interrupted as stopped:
         # A KeyboardInterrupt ends Hydra's loop over jobs; SystemExit would end it without a word.
         raise KeyboardInterrupt(f"go on with: attnx resume {stopped.folder}") from None
@@ -62,34 +74,61 @@ def _job(config: dict[str, Any], overrides: list[str], failures: list[str]) -> f
         failures.append(f"{' '.join(overrides)}: {error}")
         return None
     except Exception as error:
-        import traceback
-
         traceback.print_exc()
         failures.append(f"{' '.join(overrides)}: {type(error).__name__}: {error}")
         return None
-    import json
-
-    from attnx.run_format import RESULTS
-
-    results = json.loads((run.folder / RESULTS).read_text(encoding="utf-8"))
-    return float(results[run.experiment.task.monitor.replace("valid_", "test_")])
+    monitor = registry.build("task", config["task"]).monitor
+    results = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+    return float(results[monitor.replace("valid_", "test_")])
 
 
-def _jobs(overrides: Sequence[str]) -> list[list[str]]:
+def _train(config: dict[str, Any], overrides: list[str], status: str) -> None:
+    from attnx.fitting import fit, resume
+
+    if status == "new":
+        fit(config, overrides)
+    elif (Path(config["folder"]) / CHECKPOINTS / "last.ckpt").is_file():
+        resume(config["folder"])
+    else:
+        shutil.rmtree(config["folder"])  # it stopped before its first checkpoint, so there is nothing to go on from
+        fit(config, overrides)
+
+
+def _refuse_changed(config: dict[str, Any], folder: Path) -> None:
+    """Refuse to take a job's folder for another configuration's."""
+    from attnx.training.open_run import read_config
+
+    held = read_config(folder)
+    changed = [key for key in config if key != "folder" and config[key] != held.get(key)]
+    if changed:
+        raise UserError(
+            f"{folder}: holds a run of another configuration ({', '.join(changed)} differ); choose name=..."
+        )
+
+
+def _jobs(overrides: Sequence[str], config_dir: str | None) -> list[list[str]]:
     """The jobs of a sweep, or none to check where only a sweeper of another kind can tell."""
+    from hydra import initialize_config_dir
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+    from hydra.core.global_hydra import GlobalHydra
     from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import OverrideParseException
+    from hydra.errors import HydraException
 
     if any(override.startswith("hydra/sweeper=") for override in overrides):
         return []
+    store_options(config_dir)
+    GlobalHydra.instance().clear()
     try:
-        parsed = OverridesParser.create().parse_overrides(list(overrides))
-    except OverrideParseException as error:
-        raise UserError(f"cannot read the overrides: {error}".split("\n")[0]) from error
-    if any(override.is_sweep_override() and not override.is_choice_sweep() for override in parsed):
-        return []
-    return [list(job) for batch in BasicSweeper.split_arguments(parsed, None) for job in batch]
+        with initialize_config_dir(str(conf_folder().resolve()), version_base="1.3"):
+            # What a glob stands for is found where configurations are.
+            parser = OverridesParser.create(GlobalHydra.instance().config_loader())
+            batches = BasicSweeper.split_arguments(parser.parse_overrides(list(overrides)), None)
+    except HydraException as error:
+        raise UserError(in_our_words(error, overrides)) from error
+    jobs = [list(job) for batch in batches for job in batch]
+    if not jobs:
+        raise UserError(f"{' '.join(overrides)}: stands for no job at all")
+    return jobs
 
 
 def _sweep_name(overrides: Sequence[str]) -> str:
@@ -98,26 +137,25 @@ def _sweep_name(overrides: Sequence[str]) -> str:
     return named[-1] if named else hashlib.sha256("\n".join(sorted(overrides)).encode()).hexdigest()[:10]
 
 
-def complete(flags: Sequence[str], overrides: Sequence[str]) -> int:
+def complete(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
     """Answer a shell's request for completions, also for words that begin with a plus."""
-    line = os.environ.get("COMP_LINE", "")
-    typed = line.split(" ")[-1]
-    plus = typed[: len(typed) - len(typed.lstrip("+"))]
-    if plus and typed[len(plus) :].split("=")[0] in groups():
-        os.environ["COMP_LINE"] = line[: len(line) - len(typed)] + typed[len(plus) :]
+    *before, typed = os.environ.get("COMP_LINE", "").split(" ")
+    bare = typed.lstrip("+")
+    plus = typed.removesuffix(bare)
+    os.environ["COMP_LINE"] = " ".join([*normalise(before), bare])
     heard = io.StringIO()
     with contextlib.redirect_stdout(heard):
-        code = _hydra([*flags, *overrides], lambda config: None)
-    for word in heard.getvalue().splitlines():
-        print(plus + word if plus else word)
+        code = _hydra([*flags, *overrides], lambda config: None, config_dir)
+    # A shell offers only what begins with what was typed; bash is told in one line, fish in a line each.
+    print(re.sub(r"\S+", lambda word: plus + word[0], heard.getvalue()) if plus else heard.getvalue(), end="")
     return code
 
 
-def _hydra(argv: Sequence[str], task: Callable[[Any], Any]) -> int:
+def _hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str | None) -> int:
     """Hand an ordered command line to Hydra."""
     import hydra
 
-    store_options()
+    store_options(config_dir)
     kept = sys.argv
     sys.argv = ["attnx", *argv]
     try:

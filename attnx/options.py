@@ -1,17 +1,46 @@
-"""From part files to Hydra options: the only module that knows Hydra's ConfigStore."""
+"""From part files and a user's folder to Hydra options: all that knows ConfigStore and the search path."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import ClassVar
+
+from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
+from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from attnx.catalogue import KINDS, Part, catalogue
+from attnx.errors import UserError
 
 # Kinds that are chosen by a config group; a metric is chosen by its task.
 GROUPS = tuple(kind for kind in KINDS if kind != "metric")
 
 
-def store_options() -> None:
-    """Offer every part in the catalogue as an option of its kind's group, with its knobs' defaults."""
+class UserFolder(SearchPathPlugin):
+    """Lets Hydra look into a user's own folder first: its ``--config-dir`` comes last, so shipped files would win."""
+
+    folder: ClassVar[Path | None] = None
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Put the folder before the one that ships."""
+        if self.folder is not None:
+            search_path.prepend("user", f"file://{self.folder}", "main")
+
+
+def store_options(config_dir: str | None = None) -> None:
+    """Offer every part in the catalogue as an option of its kind's group, with its knobs' defaults.
+
+    Args:
+        config_dir: a folder of the user's own configuration files, searched first.
+
+    Raises:
+        UserError: there is no such folder.
+    """
+    if config_dir is not None and not Path(config_dir).is_dir():
+        raise UserError(f"--config-dir {config_dir}: no such folder")
+    UserFolder.folder = Path(config_dir).resolve() if config_dir else None
+    Plugins.instance().register(UserFolder)
     store = ConfigStore.instance()
     known = catalogue()
     for kind in GROUPS:

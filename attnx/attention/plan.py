@@ -123,4 +123,6 @@ def _why_not(facts: Facts, feed: Feed, loop: str | None) -> str:
         return f"{loop}; use step_by_step"
     if feed != "none":
         return "the context enters the recurrence (model.feed=now); use attend_then_run or step_by_step"
+    if facts.growing and set(facts.needs.values()) <= KNOWN:
+        return "the memory grows while decoding; use run_then_attend or step_by_step"
     return "the query holds a state, which the recurrence must make first; use run_then_attend or step_by_step"

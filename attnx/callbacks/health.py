@@ -18,6 +18,6 @@ class Health(Callback):
         """Look at the loss."""
         if not torch.isfinite(loss):
             raise UserError(
-                f"the loss became {float(loss)} at step {trainer.global_step}; lower optimiser.lr, or set "
+                f"the loss became {float(loss.detach())} at step {trainer.global_step}; lower optimiser.lr, or set "
                 "trainer.gradient_clip"
             )

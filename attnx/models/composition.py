@@ -22,14 +22,14 @@ class Composition:
         memory: what the keys are made of: ``states``, ``inputs``, ``layer:N``, or ``final`` without attention.
         values: what the contexts are made of, likewise.
         bridge: where the decoder's state starts.
-        encoder: whether there is an encoder.
+        encoder: how many layers of the encoder are read by anything; only those are built, none for embeddings alone.
     """
 
     plan: Plan
     memory: str
     values: str
     bridge: str
-    encoder: bool
+    encoder: int
 
 
 def compose(config: Config) -> Composition:
@@ -43,14 +43,15 @@ def compose(config: Config) -> Composition:
     chosen = plan(_facts(config, attends), config["attention"].get("schedule", "auto"))
     memory = _source("model.memory", model["memory"], config) if attends else "final"
     values = _source("model.values", model["values"] or memory, config) if attends else "final"
-    encoder = {memory, values} != {"inputs"}
-    bridge = model["bridge"] or ("last" if encoder else "learned")
-    if bridge == "last" and not encoder:
+    encoded = {memory, values} != {"inputs"}
+    bridge = model["bridge"] or ("last" if encoded else "learned")
+    if bridge == "last" and not encoded:
         raise UserError("model.bridge=last needs an encoder, and model.memory=inputs has none; use zeros or learned")
     _check_tied(config)
+    _check_read(config, chosen)
     if attends:
         _check_widths(config, memory, values)
-    return Composition(chosen, memory, values, bridge, encoder)
+    return Composition(chosen, memory, values, bridge, _layers_read(config, memory, values, bridge))
 
 
 def _facts(config: Config, attends: bool) -> Facts:
@@ -92,6 +93,15 @@ def _source(knob: str, choice: str, config: Config) -> str:
     return choice
 
 
+def _layers_read(config: Config, memory: str, values: str, bridge: str) -> int:
+    """How many encoder layers anything reads; a parameter that is never used would stop distributed training."""
+    layers: int = config["encoder"].get("layers", 1)
+    read = {"inputs": 0, "states": layers, "final": layers}
+    counts = [read[pick] if pick in read else int(pick.removeprefix("layer:")) + 1 for pick in (memory, values)]
+    from_bridge = min(layers, config["decoder"].get("layers", 1)) if bridge == "last" else 0
+    return max(*counts, from_bridge)
+
+
 def _check_tied(config: Config) -> None:
     readout, model = config["readout"], config["model"]
     if model["tied"] and readout.get("size") not in (None, model["embedding"]):
@@ -99,6 +109,30 @@ def _check_tied(config: Config) -> None:
             f"model.tied=true makes the output layer the embedding, of width {model['embedding']}, "
             f"but readout.size={readout['size']}; leave readout.size out"
         )
+
+
+def _check_read(config: Config, chosen: Plan) -> None:
+    """Refuse a composition in which the state or the context never reaches the output, by whatever way."""
+    inputs = config["readout"].get("inputs", ["state", "context"])
+    query = [_needs(name) for name in config.get("query", {})]
+    reads = {
+        "state": ["token", *(["context"] if chosen.feed == "now" else [])],
+        "context": [{"before": "state", "after": "state"}.get(need, need) for need in query],
+        "token": [],
+    }
+    reached: set[str] = set()
+    waiting = list(inputs)
+    while waiting:
+        thing = waiting.pop()
+        if thing not in reached:
+            reached.add(thing)
+            waiting += reads[thing]
+    for thing in ("state", "context"):
+        if thing not in reached:
+            raise UserError(
+                f"nothing that leads to the output reads the {thing} (readout.inputs=[{','.join(inputs)}], "
+                f"model.feed={chosen.feed}); add {thing} to readout.inputs"
+            )
 
 
 def _check_widths(config: Config, memory: str, values: str) -> None:

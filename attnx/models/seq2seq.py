@@ -211,7 +211,10 @@ def seq2seq(
     feed the model's own output back. ``source_vectors`` and ``target_vectors`` are files of pretrained embeddings.
     """
     chosen = compose(config)
-    encoder = registry.build("encoder", config["encoder"], input_size=embedding) if chosen.encoder else None
+    layers = {"layers": chosen.encoder} if "layers" in config["encoder"] else {}
+    encoder = (
+        registry.build("encoder", {**config["encoder"], **layers}, input_size=embedding) if chosen.encoder else None
+    )
     inputs = nn.Embedding(source_symbols, embedding, padding_idx=0)
     source = Source(inputs, encoder, chosen.memory, chosen.values, dropout)
     # `hidden` is every decoder's state width: the readout is built first because feed=next puts it into the decoder.

@@ -27,9 +27,9 @@ def load_vectors(embedding: nn.Embedding, ids: Mapping[str, int], path: str) -> 
         opener = gzip.open if path.endswith(".gz") else open
         with opener(Path(path).expanduser(), "rt", encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
-                symbol, *numbers = line.split()
-                if number == 1 and len(numbers) == 1:
-                    continue  # word2vec's header: how many symbols, how wide
+                symbol, *numbers = line.split() or [""]
+                if not symbol or (number == 1 and len(numbers) == 1):
+                    continue  # a blank line, or word2vec's header: how many symbols, how wide
                 found += _copy(embedding, ids.get(symbol), numbers, f"{path}:{number}")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot read the vectors ({error})") from error
@@ -46,7 +46,10 @@ def _copy(embedding: nn.Embedding, row: int | None, numbers: list[str], where: s
     if row is None:
         return False
     try:
-        embedding.weight[row] = torch.tensor([float(number) for number in numbers])
+        vector = torch.tensor([float(number) for number in numbers])
     except ValueError as error:
         raise UserError(f"{where}: not a number ({error})") from None
+    if not vector.isfinite().all():
+        raise UserError(f"{where}: a vector must hold finite numbers only")
+    embedding.weight[row] = vector
     return True

@@ -10,7 +10,20 @@ from attnx.reports.folder import Run, read_run
 from attnx.run_format import ALIGNMENTS, CHECKPOINTS, CONFIG, METRICS, PREDICTIONS, RESULTS, RUN, VOCABULARY
 
 PARTS = ("scorer", "scope", "query", "normaliser")
-SETTING = ("task", "model", "encoder", "decoder", "readout", "attention", *PARTS, "search", "optimiser", "lr_schedule", "trainer", "seed")
+SETTING = (
+    "task",
+    "model",
+    "encoder",
+    "decoder",
+    "readout",
+    "attention",
+    *PARTS,
+    "search",
+    "optimiser",
+    "lr_schedule",
+    "trainer",
+    "seed",
+)
 HOLDS = {
     RUN: "what was run: the command, versions, the code's commit, the schedule",
     CONFIG: "the whole composed configuration, parts by name",

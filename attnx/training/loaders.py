@@ -19,18 +19,20 @@ class Loaders(lightning.LightningDataModule):
     Args:
         data: pairs and vocabularies.
         batch_size: words in a batch.
-        valid_words: how many words to validate on; None for all.
+        judged: how many words to validate and to test on; None for all.
         workers: loader processes; 0 loads in this one.
         seed: of the order of the batches.
     """
 
-    def __init__(self, data: SequenceData, batch_size: int, valid_words: int | None, workers: int, seed: int) -> None:
+    def __init__(
+        self, data: SequenceData, batch_size: int, judged: tuple[int | None, int | None], workers: int, seed: int
+    ) -> None:
         super().__init__()
         self.data, self.workers = data, workers
         self.train_rows = data.train_rows()
         self.batches = BucketBatches(self.train_rows.lengths(), batch_size, seed=seed)
-        self.valid_rows = data.rows(data.pairs.valid[:valid_words])
-        self.test_rows = data.rows(data.pairs.test)
+        self.valid_rows = data.rows(data.pairs.valid[: judged[0]])
+        self.test_rows = data.rows(data.pairs.test[: judged[1]])
         self.judged_at_once = 4 * batch_size
 
     def train_dataloader(self) -> Loader:

@@ -62,6 +62,8 @@ def prepare(config: Config) -> Job:
     task = registry.build("task", config["task"])
     data = task.load()
     trainer = config["trainer"]
+    if trainer.get("accelerator") == "gpu" and not torch.accelerator.is_available():
+        raise UserError("trainer.accelerator=gpu: there is no GPU to be seen here; use auto or cpu")
     lightning.seed_everything(config["seed"], workers=True, verbose=False)
     experiment = Experiment(
         model=build_model(config, data),
@@ -75,7 +77,8 @@ def prepare(config: Config) -> Job:
             sampling=config["model"].get("sampling", 0.0),
         ),
     )
-    loaders = Loaders(data, trainer["batch_size"], trainer["valid_words"], trainer["workers"], config["seed"])
+    judged = (trainer["valid_words"], trainer["test_words"])
+    loaders = Loaders(data, trainer["batch_size"], judged, trainer["workers"], config["seed"])
     return Job(config, data, experiment, loaders)
 
 
@@ -131,10 +134,11 @@ def train(job: Job, folder: Path, steps: int, console: Console, resume: bool = F
     _judge_the_end(trainer, job, keep)
     trained = time.perf_counter() - started
     load_weights(job.experiment.model, Path(keep.best_model_path or last))
-    console.print(f"testing on {len(job.data.pairs.test)} words ...")
+    console.print(f"testing on {len(job.loaders.test_rows)} words ...")
     tested = trainer.test(job.experiment, datamodule=job.loaders, verbose=False)[0]
     results = {
         **{name: float(value) for name, value in tested.items()},
+        "test_words": len(job.experiment.predictions),
         "steps": trainer.global_step,
         "train_seconds": trained,
         "train_words_per_second": throughput.words_per_second,
@@ -234,7 +238,7 @@ def _save_alignments(job: Job, folder: Path) -> None:
     """Decode some test words again with their weights, chosen evenly from short to long."""
     from attnx.data.batches import collate
 
-    pairs = job.data.pairs.test
+    pairs = job.data.pairs.test[: len(job.loaders.test_rows)]
     longest = sorted(range(len(pairs)), key=lambda row: len(pairs[row].source))
     chosen = sorted({longest[round(k * (len(longest) - 1) / (DRAWN - 1))] for k in range(DRAWN)})
     rows = job.loaders.test_rows

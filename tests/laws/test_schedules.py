@@ -81,7 +81,7 @@ def compositions(query: tuple[str, ...], feed: str | None) -> list[Config]:
             "scope": scope,
             "scorer": SCORERS[(first + turn) % len(SCORERS)],
             "model": {"feed": feed, "memory": MEMORIES[(first // len(FEEDS) + first + turn) % len(MEMORIES)]},
-            "encoder": {"layers": 1, "bidirectional": False},
+            "encoder": {"layers": 2, "bidirectional": False},
             "decoder": {"layers": 2},
         }
         for turn, scope in enumerate(SCOPES)

@@ -22,6 +22,7 @@ def trainer(
     accumulate: Positive = 1,
     validations: Positive = 6,
     valid_words: Positive | None = 500,
+    test_words: Positive | None = None,
     patience: Positive | None = None,
     gradient_clip: Rate | None = 1.0,
     precision: Literal["32", "64", "bf16-mixed", "16-mixed"] = "32",
@@ -35,9 +36,11 @@ def trainer(
 
     The first of ``max_steps``, ``max_epochs`` and ``max_time`` that is set decides. A time (HH:MM:SS) is turned into
     steps once, by measuring, and the number is saved with the run. ``validations`` is how many times a run validates,
-    each time decoding ``valid_words`` words (null: all); ``patience`` stops after so many without a better result.
+    each time decoding ``valid_words`` words, and ``test_words`` once at the end (null: all); ``patience`` stops after
+    so many without a better result.
     """
-    del max_steps, max_epochs, max_time, batch_size, validations, valid_words, patience, workers  # read by the run
+    # What is not passed on here is read by the run itself.
+    del max_steps, max_epochs, max_time, batch_size, validations, valid_words, test_words, patience, workers
     return lightning.Trainer(
         accelerator=accelerator,
         devices=1,

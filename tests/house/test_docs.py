@@ -1,0 +1,243 @@
+"""What the documentation says is so: its commands compose, its examples are parts, its tables and links are right."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from itertools import pairwise, product
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from attnx.catalogue import catalogue
+from attnx.cli import COMMANDS, split_flags
+from attnx.config import compose, conf_folder, normalise
+from attnx.hydra_app import _jobs
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("attnx/**/*.md")])
+FOUR = ("scorer", "scope", "query", "normaliser")
+# Words before "--" name plug-ins whose doctests are run, those after it are pytest's.
+TRY = """
+import doctest, importlib, sys
+import pytest
+from attnx.catalogue import catalogue
+
+catalogue()  # puts the plug-in folders in force
+names = sys.argv[1 : sys.argv.index("--")]
+for name in names:
+    found = doctest.testmod(importlib.import_module(f"attnx.plugins.{name}"))
+    print(f"doctests of {name}: {found.failed} failed of {found.attempted}")
+sys.exit(pytest.main(sys.argv[len(names) + 2 :]))
+"""
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of a page in a language, also those inside a list."""
+    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [text for _, text in found]
+
+
+def commands() -> Iterator[tuple[Path, list[str]]]:
+    """Every use of the command ``attnx`` in a shell block: the page, and the words after it."""
+    for page in PAGES:
+        for line in "".join(blocks(page, "sh")).splitlines():
+            for piece in re.split(r"&&|\|\|", line):
+                words = shlex.split(piece, comments=True)
+                while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+                    words.pop(0)
+                if words and Path(words[0]).name == "attnx":
+                    yield page, words[1:]
+
+
+def plugins_of(page: Path) -> dict[str, str]:
+    """The example plug-ins of a page, by file name."""
+    named = ((re.match(r"# plugins/(\w+\.py)\n", text), text) for text in blocks(page, "python"))
+    return {name[1]: text for name, text in named if name}
+
+
+@pytest.fixture
+def with_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A plug-in folder that is in force, beside the repository's own."""
+    folder = tmp_path / "examples"
+    folder.mkdir()
+    monkeypatch.setenv("ATTNX_PLUGINS", os.pathsep.join([str(folder), str(ROOT / "plugins")]))
+    return folder
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_the_readme_lists_the_parts() -> None:
+    """Row by row the registry's own parts, with the formulas of their docstrings; plug-ins are not listed."""
+    known = catalogue()
+    parts = [known.parts[kind, name] for kind in FOUR for name in known.names(kind)]
+    expected = [
+        f"| {part.kind} | {part.name} | `{part.doc_line('Formula').replace('|', chr(92) + '|')}` |"
+        for part in parts
+        if part.origin == "core"
+    ]
+    lines = README.read_text(encoding="utf-8").splitlines()
+    start = lines.index("| kind | name | formula |") + 2
+    shown = lines[start : lines.index("", start)]
+    assert shown == expected, "README.md's table of parts should read:\n" + "\n".join(expected)
+
+
+def test_there_are_commands_to_check() -> None:
+    """The checks below look at something: the README alone shows eight commands, every page of docs/ some."""
+    pages = [page for page, _ in commands()]
+    assert pages.count(README) >= 8
+    assert {ROOT / "docs" / f"{name}.md" for name in ("idea", "add-a-part", "runs")} <= set(pages)
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), [pytest.param(page, words, id=f"{page.stem}: {shlex.join(words)}") for page, words in commands()]
+)
+def test_a_documented_command_composes(page: Path, words: list[str], with_plugins: Path) -> None:
+    """As a command would check it before anything is read, built or written."""
+    write(with_plugins, plugins_of(page))
+    assert not catalogue().broken
+    if words and words[0] in COMMANDS:
+        assert words[0] != "list" or len(words) == 1 or any(words[-1] in pair for pair in catalogue().parts)
+        return
+    if words == ["--help"]:
+        return
+    flags, overrides = split_flags(words)
+    jobs = _jobs(normalise(overrides), None) if "--multirun" in flags else [overrides]
+    assert jobs
+    for job in jobs:
+        compose(job)
+
+
+def test_the_documented_plug_ins_keep_the_laws(tmp_path: Path) -> None:
+    """The examples of docs/add-a-part.md, one of each kind, keep their doctests and the laws, in another process."""
+    examples = plugins_of(ROOT / "docs" / "add-a-part.md")
+    kinds = re.findall(r'^@register\("(\w+)"', "\n".join(examples.values()), re.MULTILINE)
+    assert sorted(kinds) == sorted(FOUR)
+    write(tmp_path, examples)
+    names = [Path(name).stem for name in examples]
+    laws = [f"tests/laws/test_{kind}.py" for kind in ("scorers", "scopes", "queries", "normalisers")]
+    done = subprocess.run(
+        [sys.executable, "-c", TRY, *names, "--", *laws, "-k", " or ".join(names), "-v", "-p", "no:cacheprovider"],
+        cwd=ROOT,
+        env={**os.environ, "ATTNX_PLUGINS": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    for name in names:
+        assert f"doctests of {name}: 0 failed of " in done.stdout
+        assert re.search(rf"::test_(shape|allowed_is_present)\[{name}.* PASSED", done.stdout), f"no law tried {name}"
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "plugins").glob("*.py")), ids=lambda file: file.stem)
+def test_the_example_plug_in_does_what_its_docstring_shows(file: Path, with_plugins: Path) -> None:
+    assert catalogue() is not None  # puts the folders in force
+    found = doctest.testmod(importlib.import_module(f"attnx.plugins.{file.stem}"))
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+def test_the_readme_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its block runs as it stands, on words of our own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ATTNX_PLUGINS", "")
+    letters = "abcdefghijklmnopqrstuvw"
+    lines = [f"{first}{second}\t{first} {second}" for first, second in product(letters, letters)]
+    Path("words.tsv").write_text("\n".join(lines), encoding="utf-8")
+    block = next(text for text in blocks(README, "python") if "import attnx" in text)
+    held: dict[str, object] = {}
+    exec(compile(block, "README.md", "exec"), held)
+    read, run = held["read"], held["run"]
+    assert read.context.shape == (2, 5, 26)  # type: ignore[attr-defined]
+    assert read.weights.shape == (2, 5, 7)  # type: ignore[attr-defined]
+    assert (run.folder / "results.json").is_file()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_blocks_are_python(page: Path) -> None:
+    for text in blocks(page, "python"):
+        ast.parse(text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    missing = [
+        link for link in links if "://" not in link and not (page.parent / link.partition("#")[0]).exists()
+    ]
+    assert not missing
+
+
+def test_every_preset_is_documented() -> None:
+    """Recipes and experiments are named in the pages that explain them."""
+    for group, page in (("recipe", "idea.md"), ("experiment", "runs.md")):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        for file in (conf_folder() / group).glob("*.yaml"):
+            assert file.stem in text, f"docs/{page} does not mention {group}={file.stem}"
+
+
+def test_the_index_lists_every_decision() -> None:
+    folder = ROOT / "docs" / "decisions"
+    files = sorted(file.name for file in folder.glob("[0-9]*.md"))
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"\((\d{4}-[\w-]+\.md)\)", index) == files
+    assert [int(file[:4]) for file in files] == list(range(1, len(files) + 1))
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    parted = [line.partition("==") for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(name): version for name, _, version in parted}
+
+
+def test_constraints_pin_what_the_project_asks_for() -> None:
+    """Each direct dependency has one pin within its range, torch first and without a build."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    found = pins()
+    assert next(iter(found)) == "torch"
+    assert all(re.fullmatch(r"[\w.]+", version) for version in found.values())
+    for requirement in map(Requirement, asked):
+        assert found[canonicalize_name(requirement.name)] in requirement.specifier
+
+
+def test_the_two_commands_stand_below_their_markers() -> None:
+    """.ci/run takes the test command from there: set up, then test, on one line."""
+    text = README.read_text(encoding="utf-8")
+    for marker, last in (("main", ".venv/bin/attnx"), ("test", "-m pytest")):
+        command = re.search(rf"<!-- {marker} command -->\n```sh\n(.+)\n```\n", text)
+        assert command, f"no {marker} command"
+        made, installed, ran = command[1].split(" && ")
+        assert made == "python3.11 -m venv .venv"
+        assert installed.startswith(".venv/bin/pip install")
+        assert "-c constraints.txt" in installed
+        assert last in ran
+
+
+def test_headings_go_down_one_level_at_a_time() -> None:
+    for page in PAGES:
+        text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        levels = [len(marks) for marks in re.findall(r"^(#+) ", text, re.MULTILINE)]
+        assert levels[0] == 1
+        assert levels.count(1) == 1
+        assert all(deeper <= level + 1 for level, deeper in pairwise(levels)), page

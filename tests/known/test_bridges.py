@@ -1,0 +1,89 @@
+"""The bridges, worked by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from attnx.nn.bridges import BRIDGES, Last, Learned, Zeros
+from attnx.nn.recurrent import Recurrent, State
+
+LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
+
+
+def last(cell: Any, layers: int, weight: float = 1.0) -> Last:
+    """A bridge from one unit to one unit whose maps multiply by ``weight``, those of a c by twice that."""
+    bridge = Last(Recurrent(cell, 1, 1, layers), encoder_size=1)
+    for maps in bridge.maps:
+        for factor, linear in enumerate(maps, start=1):
+            torch.nn.init.constant_(linear.weight, factor * weight)
+            torch.nn.init.zeros_(linear.bias)
+    return bridge
+
+
+def state(*layers: tuple[float, ...]) -> State:
+    return tuple(tuple(torch.tensor([[value]]) for value in layer) for layer in layers)
+
+
+def numbers(found: State) -> list[list[float]]:
+    return [[tensor.item() for tensor in layer] for layer in found]
+
+
+def close(found: State, expected: list[list[float]]) -> None:
+    assert [pytest.approx(layer) for layer in expected] == numbers(found)
+
+
+def test_h_goes_through_a_tanh_and_c_does_not() -> None:
+    """h = tanh(1 * ln 2), c = 2 * 7."""
+    close(last("lstm", 1)(state((LN2, 7.0)), 1), [[3 / 5, 14.0]])
+
+
+@pytest.mark.parametrize("cell", ["gru", "rnn"])
+def test_without_a_c(cell: Any) -> None:
+    """A GRU takes an LSTM's h and leaves its c; the other way round the h stands in for the c."""
+    close(last(cell, 1)(state((LN2, 7.0)), 1), [[3 / 5]])
+    close(last("lstm", 1)(state((LN2,)), 1), [[3 / 5, 2 * LN2]])
+
+
+def test_layers_that_match() -> None:
+    close(last("gru", 2)(state((LN2,), (LN3,)), 1), [[3 / 5], [4 / 5]])
+
+
+def test_a_taller_decoder_starts_from_the_top() -> None:
+    close(last("gru", 3)(state((LN2,), (LN3,)), 1), [[3 / 5], [4 / 5], [4 / 5]])
+
+
+def test_widths_may_differ() -> None:
+    bridge = Last(Recurrent("lstm", 3, 13, 2), encoder_size=5)
+    found = bridge(tuple((torch.randn(2, 5), torch.randn(2, 5)) for _ in range(2)), 2)
+    assert [[tuple(tensor.shape) for tensor in layer] for layer in found] == [[(2, 13)] * 2] * 2
+
+
+@pytest.mark.parametrize(("cell", "tensors"), [("lstm", 2), ("gru", 1), ("rnn", 1)])
+def test_zeros(cell: Any, tensors: int) -> None:
+    """Zeros for every row, whatever the encoder did, and nothing to train or to save."""
+    bridge = Zeros(Recurrent(cell, 3, 13, 2), encoder_size=5)
+    found = bridge((), 7)
+    assert [len(layer) for layer in found] == [tensors] * 2
+    assert all(tensor.shape == (7, 13) and (tensor == 0).all() for layer in found for tensor in layer)
+    assert not bridge.state_dict()
+
+
+@pytest.mark.parametrize(("cell", "tensors"), [("lstm", 2), ("gru", 1), ("rnn", 1)])
+def test_learned(cell: Any, tensors: int) -> None:
+    """One state for every row, each of its tensors trained by all of them: the gradient of a sum counts the rows."""
+    bridge = Learned(Recurrent(cell, 3, 13, 2), encoder_size=5)
+    found = bridge((), 7)
+    assert [len(layer) for layer in found] == [tensors] * 2
+    for number, layer in enumerate(found):
+        for which, tensor in enumerate(layer):
+            assert torch.equal(tensor, bridge.start[number, which].expand(7, 13))
+    sum(tensor.sum() for layer in found for tensor in layer).backward()
+    assert (bridge.start.grad == 7).all()
+
+
+def test_the_names() -> None:
+    assert BRIDGES == {"last": Last, "zeros": Zeros, "learned": Learned}

@@ -1,0 +1,84 @@
+"""The types of knobs: which values each accepts, and the words for it."""
+
+from __future__ import annotations
+
+import ast
+import math
+from typing import Any
+
+import pytest
+
+from attnx.knobs import KnobType, parse_type, seconds
+
+
+def read(annotation: str) -> KnobType:
+    return parse_type(ast.parse(annotation, mode="eval").body)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "accepted", "refused"),
+    [
+        ("int", [0, -3, 7], [1.0, "1", True, None, [1]]),
+        ("float", [0.5, -3, 7], [True, "1", math.nan, math.inf, None]),
+        ("str", ["word", "", "3"], [3, None, True, ["word"]]),
+        ("bool", [True, False], [0, 1, "true", None]),
+        ("Natural", [0, 1, 97], [-1, 1.0, True, "1", None]),
+        ("Positive", [1, 97], [0, -1, 1.0, True, None]),
+        ("Probability", [0, 0.0, 0.999], [1, 1.0, -0.001, True, math.nan, "0.1"]),
+        ("Rate", [1e-9, 3, 2.5], [0, 0.0, -1, True, math.inf, None]),
+        ("Time", ["00:00:01", "00:04:00", "137:59:59"], ["00:00:00", "4:0", "00:60:00", "00:00:60", "1:2:3", 240, None]),
+        ("None", [None], [0, False, ""]),
+        ("Positive | None", [None, 3], [0, "3"]),
+        ("int | str", [3, "three"], [None, 3.5]),
+        ("Literal['now', 'next']", ["now", "next"], ["none", "Now", None, 1]),
+        ("Literal['now']", ["now"], ["next", ["now"]]),
+        ("Literal[1, 2]", [1, 2], [True, 1.0, 3, "1"]),
+        ("Literal[True]", [True], [1, False]),
+        ("Literal['now', 'next'] | None", ["now", None], ["none"]),
+        ("list[Positive]", [[1], [3, 5]], [[], [0], [1, -1], 3, (3, 5), None, [True], "3"]),
+        ("list[Literal['a', 'b']]", [["a"], ["b", "a"]], [["c"], "a", []]),
+        ("list[int] | None", [[0], None], [[None]]),
+    ],
+)
+def test_accepts(annotation: str, accepted: list[Any], refused: list[Any]) -> None:
+    """A number is never taken for a truth value nor the other way round, and nothing is converted."""
+    found = read(annotation)
+    assert [value for value in accepted if not found.accepts(value)] == []
+    assert [value for value in refused if found.accepts(value)] == []
+
+
+@pytest.mark.parametrize(
+    ("annotation", "phrase"),
+    [
+        ("Natural", "a whole number, 0 or more"),
+        ("Positive | None", "a whole number, 1 or more or null"),
+        ("Literal['now', 'next']", "one of now, next"),
+        ("list[Positive]", "a list [...] that is not empty, each a whole number, 1 or more"),
+        ("bool", "true or false"),
+    ],
+)
+def test_phrases(annotation: str, phrase: str) -> None:
+    assert read(annotation).phrase == phrase
+
+
+@pytest.mark.parametrize(
+    "annotation", ["dict", "Size", "dict[str, int]", "tuple[int]", "Tensor", "int & str", "list", "Literal[x]", "Optional[int]"]
+)
+def test_unknown_types(annotation: str) -> None:
+    """Anything else is refused: ``Size`` too, since what the model supplies has no default."""
+    with pytest.raises(ValueError, match=r"."):
+        read(annotation)
+
+
+def test_an_unknown_type_names_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="a knob cannot have the type dict") as refused:
+        read("dict")
+    for known in ("int", "float", "str", "bool", "Natural", "Positive", "Probability", "Rate", "Literal[...]", "| None"):
+        assert known in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("00:04:00", 240), ("01:01:01", 3661), ("100:00:00", 360000), ("00:00:00", None), (240, None)]
+)
+def test_seconds(text: Any, expected: float | None) -> None:
+    assert seconds(text) == expected

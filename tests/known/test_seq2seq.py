@@ -1,0 +1,284 @@
+"""The sequence-to-sequence model: three tiny ones worked by hand, what may influence what, and refused compositions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx.errors import UserError
+from attnx.models.composition import compose
+
+pytestmark = pytest.mark.usefixtures("float64")
+Built = Callable[..., Any]
+Composed = Callable[..., dict[str, Any]]
+
+LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
+# Source symbols 5 and 7 stand for 0 and ln 3, target symbols 2 and 3 for 0 and 1; all else is 0.
+SOURCE, INPUTS = torch.tensor([[5, 7]]), torch.tensor([[3, 2]])
+PRESENT = torch.ones(1, 2, dtype=torch.bool)
+
+
+def fill(parameter: Tensor, values: Any) -> None:
+    with torch.no_grad():
+        parameter.copy_(torch.as_tensor(values).reshape(parameter.shape))
+
+
+def tiny(built: Built, ih: list[float], hh: float, **choices: Any) -> Any:
+    """One number per symbol, per state and per memory position; symbol k scores k times the first unit read out."""
+    model = built(
+        **{
+            "scorer": "dot",
+            "query": ["token"],
+            "decoder": {"cell": "rnn", "hidden": 1},
+            "readout": {"inputs": ["state"], "tanh": False},
+            **choices,
+            "model": {"embedding": 1, "memory": "inputs", "bridge": "zeros", **choices.get("model", {})},
+        }
+    )
+    for parameter in model.parameters():
+        torch.nn.init.zeros_(parameter)
+    fill(model.source.embedding.weight[7], LN3)
+    fill(model.embedding.weight[3], 1.0)
+    (layer,) = model.decoder.recurrent.layers
+    fill(layer.weight_ih_l0, ih)
+    fill(layer.weight_hh_l0, hh)
+    fill(model.output.weight[:, 0], torch.arange(17.0))
+    return model
+
+
+def assert_output(model: Any, weights: list[list[float]], read_out: list[float]) -> None:
+    output = model(SOURCE, PRESENT, INPUTS, need_weights=True)
+    torch.testing.assert_close(output.weights[0], torch.tensor(weights))
+    torch.testing.assert_close(output.logits[0], torch.tensor(read_out)[:, None] * torch.arange(17.0))
+
+
+def test_now_by_hand(built: Built) -> None:
+    """The token asks and the context enters the cell at once.
+
+    Step 0: scores (0, ln 3), weights (1/4, 3/4), context 3/4 ln 3, h = tanh(4/3 * 3/4 ln 3) = 4/5.
+    Step 1: scores (0, 0), weights (1/2, 1/2), context 1/2 ln 3, h = tanh(2/3 ln 3 + (ln 2 - 2/3 ln 3)) = 3/5.
+    """
+    model = tiny(built, ih=[0.0, 4 / 3], hh=(LN2 - 2 / 3 * LN3) / (4 / 5), model={"feed": "now"})
+    assert_output(model, [[1 / 4, 3 / 4], [1 / 2, 1 / 2]], [4 / 5, 3 / 5])
+
+
+def test_next_by_hand(built: Built) -> None:
+    """What is read out, (h, c), enters the cell one step later.
+
+    Step 0: nothing is fed, h = tanh(0) = 0, context 3/4 ln 3. Step 1: h = tanh(4/3 * 3/4 ln 3) = 4/5.
+    """
+    readout = {"inputs": ["state", "context"], "tanh": False}
+    model = tiny(built, ih=[0.0, 0.0, 4 / 3], hh=0.0, model={"feed": "next"}, readout=readout)
+    assert_output(model, [[1 / 4, 3 / 4], [1 / 2, 1 / 2]], [0.0, 4 / 5])
+
+
+def test_none_by_hand(built: Built) -> None:
+    """The state asks, and the context is read out alone.
+
+    Step 0: h = tanh(ln 2) = 3/5, scores (0, 3/5 ln 3), so weights 1 : 3^(3/5).
+    Step 1: h = tanh(0 + 0) = 0, weights (1/2, 1/2), context 1/2 ln 3.
+    """
+    readout = {"inputs": ["context"], "tanh": False}
+    model = tiny(built, ih=[LN2], hh=0.0, query=["current_state"], readout=readout)
+    second = 3 ** (3 / 5) / (1 + 3 ** (3 / 5))
+    assert_output(model, [[1 - second, second], [1 / 2, 1 / 2]], [second * LN3, LN3 / 2])
+
+
+def test_no_attention_by_hand(built: Built) -> None:
+    """The baseline's context is the encoder's last state: tanh(ln 3) = 4/5, at the end of each row, at every step."""
+    model = tiny(
+        built,
+        ih=[0.0, 5 / 4 * LN2],
+        hh=0.0,
+        attention="none",
+        encoder={"cell": "rnn", "hidden": 1, "bidirectional": False},
+    )
+    fill(model.source.encoder.recurrent.layers[0].weight_ih_l0, 1.0)
+    sources = torch.tensor([[5, 7, 5], [5, 7, 5]])
+    present = torch.tensor([[True, True, False], [True, True, True]])
+    logits = model(sources, present, INPUTS.expand(2, 2)).logits
+    # Row 0 ends on ln 3: c = 4/5, h = tanh(ln 2) = 3/5. Row 1 ends on 0: c = 0, h = 0.
+    torch.testing.assert_close(logits[0], torch.tensor([[3 / 5], [3 / 5]]) * torch.arange(17.0))
+    assert (logits[1] == 0).all()
+
+
+def test_log_probabilities(built: Built) -> None:
+    """A step gives the logarithm of the softmax of its logits: 17 symbols that are all alike get 1/17 each."""
+    model = tiny(built, ih=[0.0], hh=0.0, model={"feed": "none"})
+    found, state, _ = model.step(torch.tensor([3]), model.begin(SOURCE, PRESENT))
+    torch.testing.assert_close(found, torch.full((1, 17), -math.log(17)))
+    assert state.at.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("feed", "changed"), [("now", [True, True, True]), ("next", [False, True, True]), ("none", [False] * 3)]
+)
+def test_when_the_context_reaches_the_recurrence(built: Built, feed: str, changed: list[bool]) -> None:
+    """Two sources, one start: at once, one step later, or never do the states part."""
+    model = built(query=["token"], model={"feed": feed, "bridge": "zeros"})
+    present = torch.ones(1, 5, dtype=torch.bool)
+    one, two = (model.begin(source, present) for source in (torch.tensor([[3, 5, 7, 11, 13]]), torch.tensor([[2, 19, 17, 1, 8]])))
+    for step, differ in enumerate(changed):
+        token = model.embedding(torch.tensor([step + 2]))
+        (one, _), (two, _) = model.advance(token, one), model.advance(token, two)
+        assert torch.equal(one.cell[-1][0], two.cell[-1][0]) is not differ
+
+
+@pytest.mark.parametrize("feed", ["now", "next", "none"])
+@pytest.mark.parametrize("changed", [0, 1, 2])
+def test_an_output_depends_on_what_was_read_before_it(built: Built, feed: str, changed: int) -> None:
+    """Another token at a step leaves all earlier outputs alone and reaches that one and all later ones."""
+    model = built(query=["token"], model={"feed": feed})
+    source = torch.tensor([[3, 5, 7]])
+    inputs = torch.tensor([[1, 5, 11]])
+    other = inputs.clone()
+    other[0, changed] = 2
+    before, after = (model(source, source > 0, given).logits[0] for given in (inputs, other))
+    same = [torch.equal(one, two) for one, two in zip(before, after, strict=True)]
+    assert same == [step < changed for step in range(3)]
+
+
+def test_the_first_step_sees_the_bridge_and_no_context(built: Built) -> None:
+    """At step 0 the previous state is the bridge's, and the last context is zeros."""
+    model = built(query=["previous_state", "last_context"], scorer="multiplicative")
+    source = torch.tensor([[3, 5, 7], [11, 13, 0]])
+    start = model.begin(source, source > 0)
+    _, _, read = model.step(torch.tensor([1, 1]), start, need_weights=True)
+    asked = torch.cat([start.cell[-1][0], torch.zeros(2, model.source.values_size)], -1)[:, None]
+    torch.testing.assert_close(read.weights, model.attention(asked, start.memory, need_weights=True).weights)
+
+
+@pytest.mark.parametrize("feed", ["now", "next", "none"])
+def test_rows_of_a_state_can_be_reordered(built: Built, feed: str) -> None:
+    """A beam does so: every tensor of the state has its rows first."""
+    model = built(query=["previous_state", "last_context"], model={"feed": feed}, scope="local").eval()
+    source, order = torch.tensor([[3, 5, 7], [11, 13, 0]]), torch.tensor([1, 0, 1])
+
+    def reorder(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value[order]
+        items = [reorder(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+
+    _, state, _ = model.step(torch.tensor([1, 2]), model.begin(source, source > 0))
+    straight, _, _ = model.step(torch.tensor([5, 7]), state)
+    reordered, _, _ = model.step(torch.tensor([5, 7])[order], reorder(state))
+    torch.testing.assert_close(reordered, straight[order])
+
+
+@pytest.mark.parametrize("place", ["states", "inputs", "layer:0", "layer:1"])
+def test_what_is_remembered(built: Built, place: str) -> None:
+    """Keys and values come from where they are said to come from; what is absent is zeros."""
+    model = built(scorer="dot", encoder={"layers": 3}, model={"memory": place, "values": "inputs"}).eval()
+    source = torch.tensor([[3, 5, 7], [11, 13, 0]])
+    present = source > 0
+    inputs = model.source.embedding(source)
+    layers = model.source.encoder(inputs, present).layers if model.source.encoder else []
+    places = {"states": 2, "layer:0": 0, "layer:1": 1}
+    expected = inputs if place == "inputs" else layers[places[place]]
+    memory = model.begin(source, present).memory
+    torch.testing.assert_close(memory.keys, expected * present[..., None])
+    torch.testing.assert_close(memory.values, inputs * present[..., None])
+    assert (model.source.encoder is None) == (place == "inputs")
+
+
+def test_a_tied_output_layer_is_the_embedding(built: Built) -> None:
+    model = built(model={"tied": True})
+    assert model.output.weight is model.embedding.weight
+    assert model.output.bias is None
+    assert model.readout.size == 7
+
+
+def test_dropout_is_for_training(built: Built) -> None:
+    model = built(model={"dropout": 0.5}, decoder={"layers": 2, "dropout": 0.5}, attention=("on", {"dropout": 0.5}))
+    source, inputs = torch.tensor([[3, 5, 7]]), torch.tensor([[1, 5, 11]])
+    assert not torch.equal(model(source, source > 0, inputs).logits, model(source, source > 0, inputs).logits)
+    model.eval()
+    assert torch.equal(model(source, source > 0, inputs).logits, model(source, source > 0, inputs).logits)
+
+
+def test_a_row_without_any_symbol(built: Built) -> None:
+    """An empty source reads zeros; its outputs and every gradient are finite, and other rows do not notice."""
+    model = built(scorer="cosine", model={"feed": "next"})
+    source, inputs = torch.tensor([[3, 5, 7], [0, 0, 0]]), torch.tensor([[1, 5], [1, 7]])
+    output = model(source, source > 0, inputs, need_weights=True)
+    output.logits.pow(2).sum().backward()
+    assert output.logits.isfinite().all()
+    assert (output.weights[1] == 0).all()
+    assert all(value.grad.isfinite().all() for value in model.parameters() if value.grad is not None)
+    torch.testing.assert_close(model(source[:1], source[:1] > 0, inputs[:1]).logits, output.logits[:1])
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (
+            {"model": {"memory": "inputs", "bridge": "last"}},
+            "model.bridge=last needs an encoder, and model.memory=inputs has none; use zeros or learned",
+        ),
+        ({"model": {"memory": "layer:1"}}, "model.memory=layer:1: the encoder has 1 layer(s), counted from layer:0"),
+        ({"model": {"values": "layer:x"}}, "model.values=layer:x: expected states, inputs or layer:N"),
+        ({"model": {"memory": "state"}}, "model.memory=state: expected states, inputs or layer:N"),
+        (
+            {"model": {"tied": True}, "readout": {"size": 5}},
+            "model.tied=true makes the output layer the embedding, of width 7, but readout.size=5; leave readout.size out",
+        ),
+        (
+            {"scorer": "dot", "attention": ("on", {"projection": "never"})},
+            "scorer=dot needs equal widths, but the query has 13 and the memory 22; use attention.projection=auto, "
+            "another scorer, or equal sizes",
+        ),
+        (
+            {"query": []},
+            "the query is empty: choose one or more of current_state, last_context, previous_state, token",
+        ),
+    ],
+)
+def test_compositions_that_contradict_themselves(composed: Composed, choices: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as refused:
+        compose(composed(**choices))
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("choices", "encoder", "bridge"),
+    [
+        ({}, True, "last"),
+        ({"model": {"memory": "inputs"}}, False, "learned"),
+        ({"model": {"memory": "inputs", "values": "states"}}, True, "last"),
+        ({"model": {"memory": "states", "values": "inputs"}}, True, "last"),
+        ({"model": {"memory": "inputs", "bridge": "zeros"}}, False, "zeros"),
+        ({"attention": "none"}, True, "last"),
+    ],
+)
+def test_what_follows_from_the_memory(composed: Composed, choices: dict[str, Any], encoder: bool, bridge: str) -> None:
+    found = compose(composed(**choices))
+    assert (found.encoder, found.bridge) == (encoder, bridge)
+
+
+def test_widths_are_foreseen(composed: Composed, built: Built) -> None:
+    """A query of 13 + 7 + 42 over a memory of 42: what is refused before anything is built is what is built."""
+    choices: dict[str, Any] = {
+        "scorer": "dot",
+        "query": ["current_state", "token", "last_context"],
+        "encoder": {"hidden": 21},
+    }
+    with pytest.raises(UserError, match="the query has 62 and the memory 42"):
+        compose(composed(**choices, attention=("on", {"projection": "never"})))
+    project = built(**choices).attention.project
+    assert (project.in_features, project.out_features) == (62, 42)
+
+
+def test_equal_widths_need_no_projection(built: Built) -> None:
+    """A token of 7 over embeddings of 7; a state of 22 over states of 2 * 11."""
+    never = ("on", {"projection": "never"})
+    for choices in (
+        {"query": ["token"], "model": {"memory": "inputs"}},
+        {"query": ["current_state"], "decoder": {"hidden": 22}},
+    ):
+        assert not list(built(scorer="dot", attention=never, **choices).attention.project.parameters())
