@@ -173,8 +173,10 @@ def read_parts(file: Path, module: str, origin: str) -> list[Part]:
 def _read_part(node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: Path, module: str, origin: str) -> Part:
     try:
         kind, name = (ast.literal_eval(argument) for argument in decorator.args)
-    except ValueError:
-        raise ValueError(f"{file}:{decorator.lineno}: write @register(kind, name) with two plain strings") from None
+    except (ValueError, TypeError):
+        kind = name = None
+    if not (isinstance(kind, str) and isinstance(name, str)):
+        raise ValueError(f"{file}:{decorator.lineno}: write @register(kind, name) with two plain strings")
     if kind not in KINDS:
         raise ValueError(f"{file}:{decorator.lineno}: there is no kind {kind!r}; the kinds are {', '.join(KINDS)}")
     knobs, supplied = _read_signature(_constructor(node), file)
@@ -228,7 +230,7 @@ def _read_knob(argument: ast.arg, default: ast.expr, file: Path) -> Knob:
         raise ValueError(f"{where}: {error}") from None
     try:
         value = ast.literal_eval(default)
-    except ValueError:
+    except (ValueError, TypeError):
         raise ValueError(f"{where} needs a literal default (a number, word, list or None)") from None
     value = list(value) if isinstance(value, tuple) else value
     if not knob_type.accepts(value):

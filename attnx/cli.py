@@ -31,13 +31,16 @@ BESIDE_CFG = ("--package", "--resolve")
 
 def main() -> None:
     """Run the command of ``sys.argv`` and exit: 0 done, 1 failed, 2 a mistake in what was asked, 130 interrupted."""
+    # Threads that wait by spinning take the cores from those they wait for: on a machine that others use too, a step
+    # is then many times slower, and on an idle one it is no faster. OpenMP reads this once, when torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         code = run(sys.argv[1:])
     except UserError as error:
         print(f"attnx: {error}", file=sys.stderr)
         code = 2
-    except KeyboardInterrupt:
-        print("attnx: interrupted before training began; nothing was lost", file=sys.stderr)
+    except KeyboardInterrupt as stopped:
+        print(f"attnx: interrupted; {str(stopped) or 'training had not begun'}", file=sys.stderr)
         code = 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

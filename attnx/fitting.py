@@ -18,7 +18,7 @@ from attnx.reports.heatmaps import draw_alignments
 from attnx.reports.outcome import files, outcome
 from attnx.training import run_folder
 from attnx.training.open_run import OpenRun, open_run, read_config
-from attnx.training.train import Job, prepare, total_steps, train
+from attnx.training.train import Job, check_fits, prepare, total_steps, train
 
 
 def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Console | None = None) -> OpenRun:
@@ -59,6 +59,7 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
     if "steps" not in info:
         raise UserError(f"{path}: the run stopped before its first step; start it anew")
     job = prepare(config)
+    check_fits(job.experiment, path)
     run_folder.note(path, status="running")
     train(job, path, info["steps"], console, resume=True)
     return _finish(path, console)

@@ -137,15 +137,17 @@ def _sweep_name(overrides: Sequence[str]) -> str:
     return named[-1] if named else hashlib.sha256("\n".join(sorted(overrides)).encode()).hexdigest()[:10]
 
 
-def complete(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
+def complete(asked: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
     """Answer a shell's request for completions, also for words that begin with a plus."""
     *before, typed = os.environ.get("COMP_LINE", "").split(" ")
     bare = typed.lstrip("+")
     plus = typed.removesuffix(bare)
-    os.environ["COMP_LINE"] = " ".join([*normalise(before), bare])
+    flags = [word for word in before if word in ("-m", "--multirun")]  # Hydra wants them first, and needs no other
+    before = [*before[:1], *flags, *normalise([word for word in before[1:] if "=" in word and word[0] != "-"])]
+    os.environ["COMP_LINE"] = " ".join([*before, bare])
     heard = io.StringIO()
     with contextlib.redirect_stdout(heard):
-        code = _hydra([*flags, *overrides], lambda config: None, config_dir)
+        code = _hydra([*asked, *overrides], lambda config: None, config_dir)
     # A shell offers only what begins with what was typed; bash is told in one line, fish in a line each.
     print(re.sub(r"\S+", lambda word: plus + word[0], heard.getvalue()) if plus else heard.getvalue(), end="")
     return code

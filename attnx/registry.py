@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
+import copy
 import importlib
 import inspect
 import json
 import sys
-import textwrap
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -114,7 +114,8 @@ def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
             raise UserError(f"the {kind} {name!r} has no knob {key!r}{hint}")
         if not knobs[key].type.accepts(value):
             raise UserError(f"{kind}.{key}={_shown(value)}: expected {knobs[key].type.phrase}")
-    return {knob.name: values.get(knob.name, knob.default) for knob in info.knobs}
+    # Copied, so that changing a list that was given does not change the default.
+    return {knob.name: copy.deepcopy(values.get(knob.name, knob.default)) for knob in info.knobs}
 
 
 def spec(kind: str, choice: Spec) -> tuple[str, dict[str, Any]]:
@@ -148,6 +149,8 @@ def _describe(kind: str, name: str, item: Callable[..., Any]) -> Part:
     """Describe a part that was registered outside any part file, such as in a notebook cell."""
     knobs, supplied = [], []
     for parameter in inspect.signature(item).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue  # those of a class without a constructor of its own
         if parameter.default is inspect.Parameter.empty:
             supplied.append(parameter.name)
         else:
@@ -158,7 +161,7 @@ def _describe(kind: str, name: str, item: Callable[..., Any]) -> Part:
                 raise UserError(f"the {kind} {name!r}, knob {parameter.name!r}: {error}") from None
             knobs.append(Knob(parameter.name, text, knob_type, parameter.default))
     declares = {key: value for key, value in vars(item).items() if isinstance(value, bool | int | str | tuple)}
-    doc = textwrap.dedent(item.__doc__ or "")
+    doc = inspect.cleandoc(item.__doc__ or "")
     place = Path(getattr(sys.modules.get(item.__module__), "__file__", None) or "<interactive>")
     return Part(
         kind,

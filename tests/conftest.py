@@ -62,7 +62,11 @@ def choices_of(annotation: str) -> Sequence[Any]:
     if annotation == "bool":
         return (False, True)
     for node in ast.walk(ast.parse(annotation, mode="eval")):
-        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal" and not annotation.startswith("list"):
+        if (
+            isinstance(node, ast.Subscript)
+            and ast.unparse(node.value) == "Literal"
+            and not annotation.startswith("list")
+        ):
             values = ast.literal_eval(node.slice)
             return values if isinstance(values, tuple) else (values,)
     return ()

@@ -16,9 +16,12 @@ from attnx.registry import register
 class PhoneErrorRate(Metric):
     """Edits per 100 reference symbols, in percent.
 
-    ``100 * sum(edits) / sum(length)`` over all words, both taken from the reference closest to the prediction
-    (fewest edits, the first of equals). It is a ratio of sums, not a mean of ratios, and may exceed 100; it
-    is NaN before the first word. The two sums are whole numbers, so merging processes loses nothing.
+    Formula: ``100 * sum(edits) / sum(length) over all words``
+    Source: Yao and Zweig 2015, section 4, https://arxiv.org/abs/1506.00196
+
+    Edits and length are those of the reference closest to the prediction (fewest edits, the first of equals). It is a
+    ratio of sums, not a mean of ratios, and may exceed 100; it is NaN before the first word. The two sums are whole
+    numbers, so merging processes loses nothing.
 
     >>> metric = PhoneErrorRate()
     >>> metric.update([["K", "AE"]], [[["K", "AE", "T"], ["D", "AO", "G"]]])

@@ -16,6 +16,9 @@ from attnx.registry import register
 class WordErrorRate(Metric):
     """Words whose prediction equals none of their references, in percent of all words.
 
+    Formula: ``100 * wrong / words``
+    Source: Yao and Zweig 2015, section 4, https://arxiv.org/abs/1506.00196
+
     This is the word error rate of grapheme-to-phoneme conversion, where a word is right or wrong as a whole,
     not that of speech recognition. It is NaN before the first word. The two counts are whole numbers, so
     merging processes loses nothing.

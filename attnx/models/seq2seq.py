@@ -188,7 +188,7 @@ def seq2seq(
     config: Mapping[str, Any],
     source_symbols: Size,
     target_symbols: Size,
-    embedding: Positive = 128,
+    embedding: Positive = 64,
     feed: Literal["now", "next", "none"] | None = None,
     memory: str = "states",
     values: str | None = None,

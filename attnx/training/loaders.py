@@ -62,7 +62,8 @@ class Loaders(lightning.LightningDataModule):
         """Where in the data the run stands."""
         assert self.trainer is not None
         progress = self.trainer.fit_loop.epoch_loop.batch_progress.current
-        return {"epoch": self.trainer.current_epoch, "batches": progress.completed}
+        # Not those completed: a run that stops at a batch's end has learned from it already.
+        return {"epoch": self.trainer.current_epoch, "batches": progress.processed}  # type: ignore[attr-defined]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Skip what a resumed run has already seen of its epoch."""

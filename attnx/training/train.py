@@ -12,11 +12,13 @@ from typing import Any
 
 import lightning
 import torch
-from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from lightning.pytorch.callbacks import Callback, EarlyStopping
 from rich.console import Console
 
 from attnx import registry
+from attnx.callbacks.draws import Draws
 from attnx.callbacks.health import Health
+from attnx.callbacks.keep import Keep
 from attnx.callbacks.metrics_file import MetricsFile
 from attnx.callbacks.progress import ShowProgress
 from attnx.callbacks.throughput import Throughput
@@ -114,26 +116,37 @@ def train(job: Job, folder: Path, steps: int, console: Console, resume: bool = F
 
     Raises:
         Interrupted: by Ctrl-C; ``last`` was saved.
-        UserError: the checkpoint to resume from does not fit.
     """
     job.experiment.settings = job.experiment.settings._replace(total_steps=steps)
-    throughput, keep = Throughput(), _checkpoints(folder, job.experiment.task.monitor)
+    throughput, keep = Throughput(), Keep(folder / CHECKPOINTS, job.experiment.task.monitor)
     trainer = _trainer(job, folder, steps, console, throughput, keep)
-    started = time.perf_counter()
-    last = folder / CHECKPOINTS / "last.ckpt"
     try:
-        if resume:
-            _check_fits(job.experiment, last)
-        trainer.fit(job.experiment, datamodule=job.loaders, ckpt_path=str(last) if resume else None, weights_only=True)
-    except SystemExit:  # what Lightning makes of Ctrl-C, once its callbacks have saved
+        with keep:
+            return _train_and_test(job, folder, console, trainer, throughput, keep, resume)
+    except (KeyboardInterrupt, SystemExit):  # the latter is what Lightning makes of the former
         run_folder.note(folder, status="interrupted")
         raise Interrupted(folder) from None
     except BaseException:
         run_folder.note(folder, status="failed")
         raise
-    _judge_the_end(trainer, job, keep)
+
+
+def _train_and_test(
+    job: Job,
+    folder: Path,
+    console: Console,
+    trainer: lightning.Trainer,
+    throughput: Throughput,
+    keep: Keep,
+    resume: bool,
+) -> dict[str, float]:
+    started = time.perf_counter()
+    last = str(keep.last) if resume else None
+    trainer.fit(job.experiment, datamodule=job.loaders, ckpt_path=last, weights_only=True)
+    if keep.judged != trainer.global_step:  # the run ended between two validations
+        trainer.validate(job.experiment, datamodule=job.loaders, verbose=False)
     trained = time.perf_counter() - started
-    load_weights(job.experiment.model, Path(keep.best_model_path or last))
+    load_weights(job.experiment.model, keep.best if keep.best.is_file() else keep.last)
     console.print(f"testing on {len(job.loaders.test_rows)} words ...")
     tested = trainer.test(job.experiment, datamodule=job.loaders, verbose=False)[0]
     results = {
@@ -170,24 +183,14 @@ def _later(kind: str, config: Config, *names: str) -> Any:
     return build
 
 
-def _checkpoints(folder: Path, monitor: str) -> ModelCheckpoint:
-    return ModelCheckpoint(
-        dirpath=folder / CHECKPOINTS,
-        filename="best",
-        monitor=monitor,
-        save_last=True,
-        save_on_exception=True,
-        enable_version_counter=False,
-    )
-
-
 def _trainer(
-    job: Job, folder: Path, steps: int, console: Console, throughput: Throughput, keep: ModelCheckpoint
+    job: Job, folder: Path, steps: int, console: Console, throughput: Throughput, keep: Keep
 ) -> lightning.Trainer:
     choice = job.config["trainer"]
     names = [f"valid_{name}" for name in job.experiment.task.metrics()]
     shown = ["valid_loss", *names]
     callbacks: list[Callback] = [
+        Draws(job.config["seed"]),
         Health(),
         throughput,
         MetricsFile(folder / METRICS, ["valid_loss", "valid_perplexity", *names], throughput),
@@ -203,17 +206,13 @@ def _trainer(
     return trainer
 
 
-def _judge_the_end(trainer: lightning.Trainer, job: Job, keep: ModelCheckpoint) -> None:
-    """Validate the last weights too, if the run ended between two validations, and keep them if they are the best."""
-    if trainer.global_step * trainer.accumulate_grad_batches % trainer.val_check_interval == 0:
-        return
-    found = trainer.validate(job.experiment, datamodule=job.loaders, verbose=False)[0][job.experiment.task.monitor]
-    if keep.best_model_score is None or found < keep.best_model_score:
-        keep.best_model_path = str(Path(keep.dirpath or "") / "best.ckpt")
-        trainer.save_checkpoint(keep.best_model_path)
+def check_fits(experiment: Experiment, folder: Path) -> None:
+    """Check that a run can go on from the last checkpoint in its folder.
 
-
-def _check_fits(experiment: Experiment, checkpoint: Path) -> None:
+    Raises:
+        UserError: there is none, or its weights are those of another configuration.
+    """
+    checkpoint = folder / CHECKPOINTS / "last.ckpt"
     if not checkpoint.is_file():
         raise UserError(f"{checkpoint}: no such checkpoint; the run stopped before its first one, so start it anew")
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
@@ -255,6 +254,7 @@ def _quieten() -> None:
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     for message in (
         ".*does not have many workers.*",
+        ".*your dataloader is not resumable.*",
         ".*Checkpoint directory .* exists and is not empty.*",
         ".*exists and is not empty.*",
         ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",

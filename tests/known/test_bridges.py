@@ -33,7 +33,7 @@ def numbers(found: State) -> list[list[float]]:
 
 
 def close(found: State, expected: list[list[float]]) -> None:
-    assert [pytest.approx(layer) for layer in expected] == numbers(found)
+    assert numbers(found) == [pytest.approx(layer) for layer in expected]
 
 
 def test_h_goes_through_a_tanh_and_c_does_not() -> None:
@@ -86,4 +86,4 @@ def test_learned(cell: Any, tensors: int) -> None:
 
 
 def test_the_names() -> None:
-    assert BRIDGES == {"last": Last, "zeros": Zeros, "learned": Learned}
+    assert {"last": Last, "zeros": Zeros, "learned": Learned} == BRIDGES

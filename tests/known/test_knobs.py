@@ -26,7 +26,11 @@ def read(annotation: str) -> KnobType:
         ("Positive", [1, 97], [0, -1, 1.0, True, None]),
         ("Probability", [0, 0.0, 0.999], [1, 1.0, -0.001, True, math.nan, "0.1"]),
         ("Rate", [1e-9, 3, 2.5], [0, 0.0, -1, True, math.inf, None]),
-        ("Time", ["00:00:01", "00:04:00", "137:59:59"], ["00:00:00", "4:0", "00:60:00", "00:00:60", "1:2:3", 240, None]),
+        (
+            "Time",
+            ["00:00:01", "00:04:00", "137:59:59"],
+            ["00:00:00", "4:0", "00:60:00", "00:00:60", "1:2:3", 240, None],
+        ),
         ("None", [None], [0, False, ""]),
         ("Positive | None", [None, 3], [0, "3"]),
         ("int | str", [3, "three"], [None, 3.5]),
@@ -62,7 +66,8 @@ def test_phrases(annotation: str, phrase: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "annotation", ["dict", "Size", "dict[str, int]", "tuple[int]", "Tensor", "int & str", "list", "Literal[x]", "Optional[int]"]
+    "annotation",
+    ["dict", "Size", "dict[str, int]", "tuple[int]", "Tensor", "int & str", "list", "Literal[x]", "Optional[int]"],
 )
 def test_unknown_types(annotation: str) -> None:
     """Anything else is refused: ``Size`` too, since what the model supplies has no default."""
@@ -73,12 +78,24 @@ def test_unknown_types(annotation: str) -> None:
 def test_an_unknown_type_names_the_known_ones() -> None:
     with pytest.raises(ValueError, match="a knob cannot have the type dict") as refused:
         read("dict")
-    for known in ("int", "float", "str", "bool", "Natural", "Positive", "Probability", "Rate", "Literal[...]", "| None"):
+    for known in (
+        "int",
+        "float",
+        "str",
+        "bool",
+        "Natural",
+        "Positive",
+        "Probability",
+        "Rate",
+        "Literal[...]",
+        "| None",
+    ):
         assert known in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("00:04:00", 240), ("01:01:01", 3661), ("100:00:00", 360000), ("00:00:00", None), (240, None)]
+    ("text", "expected"),
+    [("00:04:00", 240), ("01:01:01", 3661), ("100:00:00", 360000), ("00:00:00", None), (240, None)],
 )
 def test_seconds(text: Any, expected: float | None) -> None:
     assert seconds(text) == expected

@@ -38,9 +38,7 @@ def test_concat() -> None:
         scorer.memory.bias.zero_()
         scorer.rest[-1].weight.copy_(torch.tensor([[5.0, 10.0]]))
     # tanh(ln 2) = 3/5 and tanh(ln 3) = 4/5, so 5 * 3/5 + 10 * 4/5.
-    compared = scorer.compare(
-        scorer.queries(torch.tensor([[math.log(2)]])), scorer.keys(torch.tensor([[math.log(3)]]))
-    )
+    compared = scorer.compare(scorer.queries(torch.tensor([[math.log(2)]])), scorer.keys(torch.tensor([[math.log(3)]])))
     torch.testing.assert_close(compared, torch.tensor([[11.0]]))
 
 

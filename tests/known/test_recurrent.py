@@ -70,7 +70,9 @@ def test_both_directions_by_hand() -> None:
     """Without recurrent weights one direction is tanh(x), the other tanh(-x): outputs stand side by side."""
     recurrent = Recurrent("rnn", input_size=1, hidden=1, bidirectional=True)
     for name, value in recurrent.layers[0].named_parameters():
-        torch.nn.init.constant_(value, 1.0 if name == "weight_ih_l0" else -1.0 if name == "weight_ih_l0_reverse" else 0.0)
+        torch.nn.init.constant_(
+            value, 1.0 if name == "weight_ih_l0" else -1.0 if name == "weight_ih_l0_reverse" else 0.0
+        )
     ran = recurrent.run(torch.tensor([[[LN2], [LN3]]]))
     torch.testing.assert_close(ran.outputs[-1], torch.tensor([[[3 / 5, -3 / 5], [4 / 5, -4 / 5]]]))
     # Forward ends on the last input, backward on the first.

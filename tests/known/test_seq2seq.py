@@ -109,7 +109,7 @@ def test_no_attention_by_hand(built: Built) -> None:
 
 def test_log_probabilities(built: Built) -> None:
     """A step gives the logarithm of the softmax of its logits: 17 symbols that are all alike get 1/17 each."""
-    model = tiny(built, ih=[0.0], hh=0.0, model={"feed": "none"})
+    model = tiny(built, ih=[0.0, 0.0], hh=0.0, model={"feed": "now"})
     found, state, _ = model.step(torch.tensor([3]), model.begin(SOURCE, PRESENT))
     torch.testing.assert_close(found, torch.full((1, 17), -math.log(17)))
     assert state.at.tolist() == [1]
@@ -122,7 +122,10 @@ def test_when_the_context_reaches_the_recurrence(built: Built, feed: str, change
     """Two sources, one start: at once, one step later, or never do the states part."""
     model = built(query=["token"], model={"feed": feed, "bridge": "zeros"})
     present = torch.ones(1, 5, dtype=torch.bool)
-    one, two = (model.begin(source, present) for source in (torch.tensor([[3, 5, 7, 11, 13]]), torch.tensor([[2, 19, 17, 1, 8]])))
+    one, two = (
+        model.begin(source, present)
+        for source in (torch.tensor([[3, 5, 7, 11, 13]]), torch.tensor([[2, 19, 17, 1, 8]]))
+    )
     for step, differ in enumerate(changed):
         token = model.embedding(torch.tensor([step + 2]))
         (one, _), (two, _) = model.advance(token, one), model.advance(token, two)
@@ -226,7 +229,7 @@ def test_a_row_without_any_symbol(built: Built) -> None:
         ({"model": {"memory": "state"}}, "model.memory=state: expected states, inputs or layer:N"),
         (
             {"model": {"tied": True}, "readout": {"size": 5}},
-            "model.tied=true makes the output layer the embedding, of width 7, but readout.size=5; leave readout.size out",
+            "model.tied=true makes the output layer the embedding, of width 7, but readout.size=5; leave",
         ),
         (
             {"scorer": "dot", "attention": ("on", {"projection": "never"})},
@@ -248,16 +251,21 @@ def test_compositions_that_contradict_themselves(composed: Composed, choices: di
 @pytest.mark.parametrize(
     ("choices", "encoder", "bridge"),
     [
-        ({}, True, "last"),
-        ({"model": {"memory": "inputs"}}, False, "learned"),
-        ({"model": {"memory": "inputs", "values": "states"}}, True, "last"),
-        ({"model": {"memory": "states", "values": "inputs"}}, True, "last"),
-        ({"model": {"memory": "inputs", "bridge": "zeros"}}, False, "zeros"),
-        ({"attention": "none"}, True, "last"),
+        ({}, 3, "last"),
+        ({"model": {"memory": "inputs"}}, 0, "learned"),
+        ({"model": {"memory": "inputs", "bridge": "zeros"}}, 0, "zeros"),
+        ({"model": {"memory": "inputs", "values": "states"}}, 3, "last"),
+        ({"model": {"memory": "states", "values": "inputs"}}, 3, "last"),
+        ({"model": {"memory": "layer:0"}}, 2, "last"),  # the decoder's second layer starts from the encoder's
+        ({"model": {"memory": "layer:0", "bridge": "zeros"}}, 1, "zeros"),
+        ({"model": {"memory": "layer:0", "values": "layer:1", "bridge": "learned"}}, 2, "learned"),
+        ({"model": {"memory": "layer:1", "values": "layer:2", "bridge": "zeros"}}, 3, "zeros"),
+        ({"attention": "none"}, 3, "last"),
     ],
 )
-def test_what_follows_from_the_memory(composed: Composed, choices: dict[str, Any], encoder: bool, bridge: str) -> None:
-    found = compose(composed(**choices))
+def test_what_follows_from_the_memory(composed: Composed, choices: dict[str, Any], encoder: int, bridge: str) -> None:
+    """How many of the encoder's 3 layers are built, under a decoder of 2, and where the decoder starts."""
+    found = compose(composed(**choices, encoder={"layers": 3}, decoder={"layers": 2}))
     assert (found.encoder, found.bridge) == (encoder, bridge)
 
 

@@ -39,7 +39,9 @@ class Given:
         return iter((self.queries, self.states, self.values))
 
 
-def read(attention: Any, queries: Tensor, states: Tensor, values: Tensor | None, present: Tensor = PRESENT, **more: Any) -> Read:
+def read(
+    attention: Any, queries: Tensor, states: Tensor, values: Tensor | None, present: Tensor = PRESENT, **more: Any
+) -> Read:
     result: Read = attention(queries, attention.remember(states, present, values), need_weights=True, **more)
     return result
 

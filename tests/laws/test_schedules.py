@@ -27,9 +27,9 @@ NAMES = registry.names("query")
 QUERIES = [query for count in (1, 2, 3) for query in itertools.combinations(NAMES, count)]
 FEEDS = (None, "now", "next", "none")
 MEMORIES = ("states", "inputs", "layer:0")
-SCOPES: list[Any] = [
-    ("local", {"window": 1, "center": center}) for center in ("monotonic", "predictive")
-] + [name for name in registry.names("scope") if name != "local"]
+SCOPES: list[Any] = [("local", {"window": 1, "center": center}) for center in ("monotonic", "predictive")] + [
+    name for name in registry.names("scope") if name != "local"
+]
 SCORERS = registry.names("scorer")
 # Rows of unlike length, none of them empty; the target is read by all.
 SOURCE = torch.tensor([[3, 19, 7, 2, 11], [5, 13, 0, 0, 0]])
@@ -115,7 +115,9 @@ def learn(model: Any, schedule: str) -> dict[str, Tensor]:
 def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
     assert found.keys() == expected.keys()
     for name, tensor in expected.items():
-        torch.testing.assert_close(found[name], tensor, rtol=1e-7, atol=1e-10, msg=lambda text, name=name: f"{name}: {text}")
+        torch.testing.assert_close(
+            found[name], tensor, rtol=1e-7, atol=1e-10, msg=lambda text, name=name: f"{name}: {text}"
+        )
 
 
 def assert_schedules_agree(model: Any) -> None:
@@ -144,7 +146,10 @@ def assert_padding_changes_nothing(model: Any) -> None:
     results = []
     for source, present in (
         (SOURCE, PRESENT),
-        (torch.cat([SOURCE.masked_fill(~PRESENT, 17), torch.full((2, 3), 19)], 1), torch.cat([PRESENT, torch.zeros(2, 3).bool()], 1)),
+        (
+            torch.cat([SOURCE.masked_fill(~PRESENT, 17), torch.full((2, 3), 19)], 1),
+            torch.cat([PRESENT, torch.zeros(2, 3).bool()], 1),
+        ),
     ):
         model.zero_grad(set_to_none=True)
         output = model(source, present, INPUTS, need_weights=True)
@@ -187,7 +192,9 @@ def test_the_others_are_refused(composed: Callable[..., Config], query: tuple[st
 
 
 @pytest.mark.parametrize("query", [query for query in QUERIES if "current_state" in query], ids="+".join)
-def test_a_current_state_cannot_feed_the_cell_that_makes_it(composed: Callable[..., Config], query: tuple[str, ...]) -> None:
+def test_a_current_state_cannot_feed_the_cell_that_makes_it(
+    composed: Callable[..., Config], query: tuple[str, ...]
+) -> None:
     with pytest.raises(UserError, match=re.escape("model.feed=now contradicts query=current_state")):
         compose(composed(query=query, model={"feed": "now"}))
 
@@ -238,7 +245,9 @@ BASELINES = {None: "attend_then_run", "now": "attend_then_run", "next": "step_by
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
 def test_no_attention(built: Built, feed: str | None, chosen: str, cell: str) -> None:
     """The baseline obeys the same laws: its context is known before anything runs."""
-    model = built(**with_dropout({"attention": "none", "model": {"feed": feed}, "decoder": {"cell": cell, "layers": 2}}))
+    model = built(
+        **with_dropout({"attention": "none", "model": {"feed": feed}, "decoder": {"cell": cell, "layers": 2}})
+    )
     assert model.plan.schedule == chosen
     assert_schedules_agree(model)
     assert_generation_agrees(model)
@@ -276,8 +285,21 @@ def is_possible(choices: Config) -> bool:
     model, layers = choices["model"], choices["encoder"]["layers"]
     without_encoder = model["memory"] == "inputs" and model["values"] in (None, "inputs")
     too_high = layers == 1 and "layer:1" in (model["memory"], model["values"])
-    return not (
-        contradicts(choices["query"], model["feed"]) or too_high or (without_encoder and model["bridge"] == "last")
+    nowhere = without_encoder and model["bridge"] == "last"
+    return (
+        not contradicts(choices["query"], model["feed"])
+        and not too_high
+        and not nowhere
+        and all_is_read(choices["query"], model["feed"], choices["readout"]["inputs"])
+    )
+
+
+def all_is_read(query: tuple[str, ...], feed: str | None, inputs: list[str]) -> bool:
+    """State and context both reach the output: read out, or one by way of the other."""
+    from_context_to_state = feed_of(query, feed) == "now"
+    from_state_to_context = bool(needs(query) & {"before", "after"})
+    return ("state" in inputs or ("context" in inputs and from_state_to_context)) and (
+        "context" in inputs or ("state" in inputs and from_context_to_state)
     )
 
 
@@ -304,7 +326,7 @@ def test_a_forbidden_schedule_would_be_wrong(built: Built, schedule: str) -> Non
 
 
 def test_sampling_steps(built: Built, composed: Callable[..., Config]) -> None:
-    """Scheduled sampling steps; at chance 0 it is teacher forcing, at chance 1 the first token alone is the target's."""
+    """Scheduled sampling steps; at chance 0 it is teacher forcing, at chance 1 only the first token is told."""
     plan: Plan = compose(composed(model={"sampling": 0.3})).plan
     assert plan.admitted == ("step_by_step",)
     model = built(model={"sampling": 0.3}).eval()
@@ -343,7 +365,7 @@ def collect_unused(built: Built, every: list[Config]) -> dict[str, list[str]]:
 
 
 def test_every_parameter_gets_a_gradient_whatever_is_remembered(built: Built) -> None:
-    """Layers that nothing reads are not built, or the composition is refused."""
+    """Layers that nothing reads are not built."""
     places = itertools.product([(1, 1), (2, 2), (2, 1), (1, 2)], MEMORIES, [None, *MEMORIES], [None, "zeros"])
     every = [
         {
@@ -356,15 +378,31 @@ def test_every_parameter_gets_a_gradient_whatever_is_remembered(built: Built) ->
     assert not collect_unused(built, every)
 
 
+READOUTS = [list(some) for n in (1, 2, 3) for some in itertools.combinations(["state", "context", "token"], n)]
+
+
 def test_every_parameter_gets_a_gradient_whatever_is_read_out(built: Built) -> None:
-    """A readout that leaves the context or the state unread, with no other way out for it, is refused."""
-    readouts = [list(some) for n in (1, 2, 3) for some in itertools.combinations(["state", "context", "token"], n)]
+    """What is built can be trained throughout."""
     every = [
         {"query": [name], "model": {"feed": feed}, "encoder": {"bidirectional": False}, "readout": {"inputs": inputs}}
-        for name, feed, inputs in itertools.product(NAMES, FEEDS[1:], readouts)
+        for name, feed, inputs in itertools.product(NAMES, FEEDS[1:], READOUTS)
         if not contradicts((name,), feed)
     ]
     assert not collect_unused(built, every)
+
+
+@over_the_grid
+def test_what_nothing_reads_is_refused(
+    composed: Callable[..., Config], query: tuple[str, ...], feed: str | None
+) -> None:
+    """A readout may leave out the state or the context only where the other one brings it to the output."""
+    for inputs in READOUTS:
+        config = composed(query=query, model={"feed": feed}, readout={"inputs": inputs})
+        if all_is_read(query, feed, inputs):
+            compose(config)
+        else:
+            with pytest.raises(UserError, match=r"nothing that leads to the output reads the (state|context)"):
+                compose(config)
 
 
 PLUGIN = '''
@@ -403,6 +441,7 @@ def test_a_plug_in_is_a_scorer_like_any_other(built: Built, tmp_path: Any, monke
     assert "first_unit_of_lore" not in registry.names("scorer")
     (tmp_path / "lore_of_scorers.py").write_text(PLUGIN)
     monkeypatch.setenv("ATTNX_PLUGINS", str(tmp_path))
+    monkeypatch.setattr(registry, "_registered", registry._registered.copy())  # what is imported here is forgotten
     assert "first_unit_of_lore" in registry.names("scorer")
     assert registry.part("scorer", "first_unit_of_lore").origin == "plug-in lore_of_scorers.py"
     for sign in (True, False):

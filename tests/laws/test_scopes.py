@@ -116,9 +116,7 @@ def test_local_monotonic_window(window: int) -> None:
     steps = 11
     scope = make(("local", {"window": window}))
     allowed = scope(torch.randn(4, steps, WIDTH), torch.arange(steps), present()).allowed
-    expected = [
-        [window_of(min(step, length - 1), window, length) for step in range(steps)] for length in LENGTHS
-    ]
+    expected = [[window_of(min(step, length - 1), window, length) for step in range(steps)] for length in LENGTHS]
     assert allowed.tolist() == expected
 
 

@@ -13,7 +13,7 @@ from attnx.registry import Probability, Rate, register
 @register("optimiser", "adamw")
 def adamw(
     parameters: Iterable[nn.Parameter],
-    lr: Rate = 0.002,
+    lr: Rate = 0.004,
     beta1: Probability = 0.9,
     beta2: Probability = 0.98,
     eps: Rate = 1e-8,

@@ -18,7 +18,7 @@ def trainer(
     max_steps: Positive | None = None,
     max_epochs: Positive | None = None,
     max_time: Time | None = "00:04:00",
-    batch_size: Positive = 128,
+    batch_size: Positive = 64,
     accumulate: Positive = 1,
     validations: Positive = 6,
     valid_words: Positive | None = 500,

@@ -1,0 +1,63 @@
+"""One saved alignment: reading it back from its array file."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnx.errors import UserError
+
+END = "</s>"
+
+
+class Alignment(NamedTuple):
+    """One saved alignment: weights (t, s), the symbols, and what a scope allowed or centred on, if saved."""
+
+    weights: NDArray[np.float32]
+    source: tuple[str, ...]
+    output: tuple[str, ...]
+    reference: tuple[str, ...]
+    allowed: NDArray[np.bool_] | None = None
+    centre: NDArray[np.float32] | None = None
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the output differs from the reference, end symbols aside."""
+        return without_end(self.output) != without_end(self.reference)
+
+
+def without_end(symbols: Iterable[str]) -> tuple[str, ...]:
+    """The symbols, end symbols left out."""
+    return tuple(symbol for symbol in symbols if symbol != END)
+
+
+def read_alignment(path: Path | str) -> Alignment:
+    """Read weights (t, s), source (s,), output (t,), reference (r,), and any allowed (t, s), centre (t,).
+
+    Raises:
+        UserError: the array file cannot be read or its shapes disagree.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            found: dict[str, Any] = {name: arrays[name] for name in Alignment._fields if name in arrays}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path}: not a readable alignment: {error}") from error
+    if missing := {"weights", "source", "output", "reference"} - found.keys():
+        raise UserError(f"{path}: not an alignment, it lacks {', '.join(sorted(missing))}")
+    steps, symbols = found["output"].size, found["source"].size
+    expected = {"weights": (steps, symbols), "allowed": (steps, symbols), "centre": (steps,)}
+    for name, shape in expected.items():
+        if name in found and found[name].shape != shape:
+            raise UserError(f"{path}: {name} is {found[name].shape} where output and source make it {shape}")
+    if not steps or not symbols:
+        raise UserError(f"{path}: an empty alignment")
+    for name in ("source", "output", "reference"):
+        found[name] = tuple(map(str, found[name]))
+    if "allowed" in found:
+        found["allowed"] = found["allowed"].astype(np.bool_)
+    return Alignment(**found)

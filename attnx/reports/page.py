@@ -1,0 +1,67 @@
+"""Lays heat maps out on one page: aligned at the upper left, cells of one size, one colour bar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+DPI = 150
+INK, GRID = "#222222", "#dfe3e8"
+GAP, EDGE, BAR = 0.35, 0.15, 0.11  # inches: between panels, around the page, the colour bar's width
+
+
+class Room(NamedTuple):
+    """What a panel needs around the upper left corner of its heat map, in inches."""
+
+    left: float
+    above: float
+    right: float
+    below: float
+
+
+def arrange(figure: Figure, panels: Sequence[Axes], columns: int) -> None:
+    """Set panels row by row, heat maps aligned at the upper left, and fit the page around them and a bar."""
+    sizes = [axes.get_position().size for axes in panels]  # the figure is one inch square until the end
+    rooms = [_room(axes) for axes in panels]
+    by_column = [rooms[column::columns] for column in range(columns)]
+    by_row = [rooms[start : start + columns] for start in range(0, len(rooms), columns)]
+    lefts = _starts([(max(r.left for r in rooms), max(r.right for r in rooms)) for rooms in by_column])
+    tops = _starts([(max(r.above for r in rooms), max(r.below for r in rooms)) for rooms in by_row])
+    corners = [(lefts[number % columns], tops[number // columns]) for number in range(len(panels))]
+    bar = max(x + width for (x, _), (width, _) in zip(corners, sizes, strict=True)) + 0.22
+    right = max(x + room.right for (x, _), room in zip(corners, rooms, strict=True))
+    wide = max(bar + BAR + 0.55, right) + EDGE
+    high = max(y + room.below for (_, y), room in zip(corners, rooms, strict=True)) + EDGE
+    boxes = [(x, y, *size) for (x, y), size in zip(corners, sizes, strict=True)]
+    boxes.append((bar, tops[0], BAR, min(sizes[columns - 1][1], 2.4)))
+    figure.set_size_inches(wide, high)
+    axes_of_bar = _bar(figure, panels[0])
+    for axes, (x, y, width, height) in zip([*panels, axes_of_bar], boxes, strict=True):
+        axes.set_position((x / wide, 1 - (y + height) / high, width / wide, height / high))
+
+
+def _room(axes: Axes) -> Room:
+    needed = axes.get_tightbbox()
+    assert needed is not None  # only an invisible axes has none
+    (x0, y0), (x1, y1) = needed.get_points() / DPI
+    height = float(axes.get_position().height)
+    return Room(left=-x0, above=y1 - height, right=x1, below=height - y0)
+
+
+def _starts(needs: Sequence[tuple[float, float]]) -> list[float]:
+    """Where each heat map of a line of panels starts, from what each needs before and after its start."""
+    ends = accumulate((before + after + GAP for before, after in needs), initial=EDGE)
+    return [end + before for end, (before, _) in zip(ends, needs, strict=False)]
+
+
+def _bar(figure: Figure, panel: Axes) -> Axes:
+    axes = figure.add_axes((0, 0, 1, 1))
+    bar = figure.colorbar(panel.collections[0], cax=axes, ticks=[0, 0.5, 1])
+    bar.set_label("weight", color=INK, fontsize=9)
+    bar.outline.set_edgecolor(GRID)
+    axes.tick_params(length=0, labelsize=9, labelcolor=INK)
+    return axes

@@ -1,0 +1,186 @@
+"""The rules of the house that a command can check: words, files, and who may import whom."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from attnx.catalogue import KINDS, Part, catalogue, read_parts
+
+ROOT = Path(__file__).parents[2]
+HOUSE = ROOT / "attnx"
+FILES = sorted(HOUSE.rglob("*.py"))
+PARTS = [info for info in catalogue().parts.values() if info.origin == "core"]
+# The kinds whose parts are one file each.
+ATTENTION = ("scorer", "scope", "query", "normaliser")
+AUTHORS = {"Bahdanau", "Bengio", "Cho", "Chorowski", "Gehring", "Graves", "Hieber", "Jaitly", "Luong", "Martins"}
+AUTHORS |= {"Peters", "Schuster", "See", "Sukhbaatar", "Sutskever", "Vaswani", "Vinyals", "Weston", "Xu"}
+
+every_file = pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(HOUSE)))
+every_part = pytest.mark.parametrize("info", PARTS, ids=lambda info: f"{info.kind}-{info.name}")
+
+
+def imported(file: Path) -> set[str]:
+    """Every module that a file imports at any depth: at its top, in a function, or for type checkers."""
+    here = ["attnx", *file.relative_to(HOUSE).with_suffix("").parts]
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parent = [*(here[: -node.level] if node.level else []), *([node.module] if node.module else [])]
+            names |= {".".join([*parent, alias.name]) for alias in node.names}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and node.args:
+            names |= {ast.unparse(node.args[0]).strip("f'\"")}
+    return names
+
+
+def under(names: set[str], *packages: str) -> set[str]:
+    return {name for name in names for package in packages if name == package or name.startswith(f"{package}.")}
+
+
+def classes(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+
+
+def files_of(*packages: str) -> list[Path]:
+    return [file for file in FILES if file.relative_to(HOUSE).parts[0] in packages]
+
+
+@every_part
+def test_a_part_says_what_it_computes_and_where_it_is_from(info: Part) -> None:
+    assert info.doc, info.place
+    assert info.doc_line("Formula"), f"{info.place}: no Formula"
+    assert info.doc_line("Source"), f"{info.place}: no Source"
+
+
+@pytest.mark.parametrize(
+    "info", [info for info in PARTS if info.kind in ATTENTION or info.kind == "attention"], ids=lambda info: info.name
+)
+def test_a_part_of_attention_shows_itself(info: Part) -> None:
+    """A doctest, and a source that can be looked up."""
+    assert ">>> " in info.doc, f"{info.place}: no doctest"
+    assert re.search(r"https?://\S+", info.doc_line("Source")), f"{info.place}: no link"
+
+
+@pytest.mark.parametrize("kind", ATTENTION)
+def test_one_part_one_file(kind: str) -> None:
+    """A file holds exactly one part and bears its name, with an underscore behind it where Python needs the word."""
+    folder = ROOT.joinpath(*KINDS[kind].split("."))
+    files = [file for file in folder.glob("*.py") if file.name != "__init__.py"]
+    assert files
+    for file in files:
+        parts = read_parts(file, "", "core")
+        assert [(info.kind, info.name) for info in parts] == [(kind, file.stem.removesuffix("_"))], file
+        assert len(list(classes(file))) == 1, file
+
+
+@every_part
+def test_a_name_is_a_word(info: Part) -> None:
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", info.name), info.place
+
+
+@every_file
+def test_files(file: Path) -> None:
+    """None is a lumber room, none is long, and each tells its story in its first line."""
+    assert file.stem not in ("utils", "util", "helpers", "helper", "base", "common", "misc")
+    text = file.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 300
+    tree = ast.parse(text)
+    if tree.body:
+        assert ast.get_docstring(tree), "no docstring"
+    if any(isinstance(node, ast.ClassDef | ast.FunctionDef) for node in tree.body):
+        assert "from __future__ import annotations" in text
+
+
+@every_file
+def test_no_class_is_named_after_a_paper_or_a_cell(file: Path) -> None:
+    """Papers are recipes, and GRU and LSTM are values of a knob."""
+    for name in classes(file):
+        words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
+        assert not set(words) & AUTHORS, name
+        assert not re.search("gru|lstm", name, re.IGNORECASE), name
+
+
+@pytest.mark.parametrize("package", ["ops", "attention", "nn", "models", "decoding", "kernels"])
+def test_the_lower_floors_do_not_know_the_tools(package: str) -> None:
+    for file in files_of(package):
+        tools = under(imported(file), "lightning", "pytorch_lightning", "hydra", "omegaconf", "wandb")
+        assert not tools, f"{file}: {tools}"
+
+
+def test_attention_knows_nothing_above_it() -> None:
+    for file in files_of("attention"):
+        above = under(imported(file), "attnx.nn", "attnx.models", "attnx.kernels", "attnx.training", "attnx.data")
+        assert not above, f"{file}: {above}"
+
+
+def test_reports_read_files() -> None:
+    """Never a live model."""
+    for file in files_of("reports"):
+        live = under(imported(file), "torch", "attnx.models", "attnx.nn", "attnx.attention", "attnx.training")
+        assert not live, f"{file}: {live}"
+
+
+def test_one_module_knows_hydras_store() -> None:
+    knowing = {file.name for file in FILES if any("config_store" in name for name in imported(file))}
+    assert knowing == {"options.py"}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("importlinter") is None, reason="import-linter is not installed")
+def test_imports_go_down() -> None:
+    """The contracts in pyproject.toml."""
+    command = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    ran = subprocess.run(
+        [sys.executable, "-c", command, "--no-cache", "--config", "pyproject.toml"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+LIGHT = {
+    "the catalogue": "import attnx, attnx.registry, attnx.attention.plan, attnx.models.composition",
+    "composing": "import attnx.config; attnx.config.compose(['scorer=dot'])",
+    "a mistake": "\n".join(
+        [
+            "import attnx",
+            "try: attnx.compose(['scorer=dto'])",
+            "except attnx.UserError as error: assert 'did you mean dot' in str(error)",
+            "else: raise AssertionError",
+        ]
+    ),
+    "reading every part": "\n".join(
+        [
+            "from attnx import registry",
+            "from attnx.catalogue import KINDS",
+            "[registry.check(kind, name, {}) for kind in KINDS for name in registry.names(kind)]",
+        ]
+    ),
+    "the command's module": "import attnx.cli",
+}
+
+
+@pytest.mark.parametrize("code", LIGHT.values(), ids=LIGHT)
+def test_what_does_not_wait_for_torch(code: str) -> None:
+    """Reading the catalogue, composing a configuration and telling a mistake import neither torch nor lightning."""
+    check = (
+        "import sys; found = {'torch', 'lightning', 'wandb', 'matplotlib'} & set(sys.modules); assert not found, found"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{check}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr

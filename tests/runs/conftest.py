@@ -1,0 +1,144 @@
+"""What whole-run tests share: a tiny language of invented words, small sizes, the command, and a clean registry."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+from rich.console import Console
+
+from attnx import catalogue, cli, registry
+from attnx.config import compose
+from attnx.training.open_run import OpenRun
+
+# Each letter has one sound, so a pronunciation is a rule of its letters.
+SOUNDS = {"a": "AA", "b": "B", "d": "D", "e": "EH", "k": "K", "s": "S"}
+SMALL = [
+    "task.train=words.tsv",
+    "task.holdout=0.15",
+    "model.embedding=5",
+    "encoder.hidden=7",
+    "decoder.hidden=11",
+    "trainer.batch_size=8",
+    "trainer.max_steps=5",
+    "trainer.validations=2",
+]
+
+
+def invented(count: int = 60) -> list[str]:
+    """Words of two to five letters, all different: each is the one before times 37, modulo a prime, to the base of 6."""
+    letters, number, words = list(SOUNDS), 1, []
+    while len(words) < count:
+        number = number * 37 % 7919
+        digits, rest = "", number
+        while rest:
+            rest, digit = divmod(rest, len(letters))
+            digits += letters[digit]
+        if 2 <= len(digits) <= 5 and digits not in words:
+            words.append(digits)
+    return words
+
+
+class Answer(NamedTuple):
+    """What the command said."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Every test runs in a folder of its own, and the parts it adds are gone after it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ATTNX_PLUGINS", raising=False)
+    known = dict(registry._registered)
+    yield tmp_path
+    registry._registered.clear()
+    registry._registered.update(known)
+    for module in [name for name in sys.modules if name.startswith("attnx.plugins.")]:
+        sys.modules.pop(module)
+    catalogue._scan.cache_clear()
+
+
+@pytest.fixture
+def words(here: Path) -> Path:
+    """Sixty invented words in ``words.tsv``."""
+    path = here / "words.tsv"
+    path.write_text("".join(f"{word}\t{' '.join(SOUNDS[c] for c in word)}\n" for word in invented()), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pictures: they take longer than such small runs."""
+    fitting = importlib.import_module("attnx.fitting")
+    monkeypatch.setattr(fitting, "draw_alignments", lambda folder: [])
+    monkeypatch.setattr(fitting, "draw_curves", lambda folder: None)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+    """Give the command line some words, in this process."""
+
+    def give(*words: str) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["attnx", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capfd.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Answer(ended.value.code, out, err)
+
+    return give
+
+
+@pytest.fixture
+def run(words: Path, undrawn: None) -> Callable[..., OpenRun]:
+    """Make a small run from Python: ``run("scorer=dot", folder="a")``; later words win over the small sizes."""
+    from attnx.fitting import fit
+
+    def make(*overrides: str, folder: str) -> OpenRun:
+        named = {override.partition("=")[0] for override in overrides}
+        sizes = [size for size in SMALL if size.partition("=")[0] not in named]
+        asked = [*sizes, *overrides, f"folder={folder}"]
+        return fit(compose(asked), asked, console=Console(file=io.StringIO()))
+
+    return make
+
+
+@pytest.fixture
+def small() -> list[str]:
+    """The small sizes, for the command line."""
+    return list(SMALL)
+
+
+@pytest.fixture
+def weights() -> Callable[..., dict[str, torch.Tensor]]:
+    """The weights in a run's checkpoint."""
+
+    def load(folder: str | Path, which: str = "last") -> dict[str, torch.Tensor]:
+        state = torch.load(Path(folder) / "checkpoints" / f"{which}.ckpt", weights_only=True)["state_dict"]
+        assert state
+        return dict(state)
+
+    return load
+
+
+@pytest.fixture
+def same_weights(weights: Callable[..., dict[str, torch.Tensor]]) -> Callable[..., bool]:
+    """Whether several runs ended with the same weights, bit by bit."""
+
+    def compare(folders: Sequence[str]) -> bool:
+        first, *others = [weights(folder) for folder in folders]
+        return all(
+            first.keys() == other.keys() and all(torch.equal(first[name], other[name]) for name in first)
+            for other in others
+        )
+
+    return compare

@@ -1,0 +1,226 @@
+"""One composition can be asked for in many ways, and shown without being trained."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import attnx
+from attnx import cli
+from attnx.config import compose, conf_folder
+from attnx.registry import names
+
+PRESETS = [f"{file.parent.name}={file.stem}" for file in sorted(conf_folder().glob("*/*.yaml"))]
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The configurations that would have been trained."""
+    held: list[dict[str, Any]] = []
+    monkeypatch.setattr(cli, "train_one", lambda config, overrides: held.append(config) or 0)
+    return held
+
+
+@pytest.fixture
+def swept(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """The scorer and scope of each job that a sweep would have trained."""
+    held: list[tuple[str, str]] = []
+    app = __import__("attnx.hydra_app", fromlist=["_job"])
+    monkeypatch.setattr(
+        app, "_job", lambda config, *_: held.append((config["scorer"]["name"], config["scope"]["name"]))
+    )
+    return held
+
+
+def attnx_in_a_process(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "attnx", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_alone_it_runs_the_default_experiment(trained: list[dict[str, Any]]) -> None:
+    assert cli.run([]) == 0
+    (config,) = trained
+    assert config["task"]["name"] == "g2p"
+    assert config["task"]["train"] is None
+    assert (config["scorer"]["name"], config["scope"]["name"]) == ("additive", "global")
+    assert list(config["query"]) == ["current_state"]
+    assert config["normaliser"]["name"] == "softmax"
+    assert config["attention"]["name"] == "on"
+
+
+@pytest.mark.parametrize("spelling", ["{}", "+{}", "++{}"])
+def test_a_choice_may_have_a_plus_or_two_or_none(spelling: str, trained: list[dict[str, Any]]) -> None:
+    assert cli.run([spelling.format(choice) for choice in ("scorer=mlp", "scope=local", "scorer.depth=3")]) == 0
+    assert (trained[0]["scorer"]["name"], trained[0]["scope"]["name"]) == ("mlp", "local")
+    assert trained[0]["scorer"]["depth"] == 3
+    assert trained[0]["scope"]["window"] == 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-m scorer=dot,scaled scope=local",
+        "+scorer=dot,scaled -m +scope=local",
+        "++scorer=dot,scaled ++scope=local --multirun",
+    ],
+)
+def test_a_sweep_takes_every_spelling_and_order(line: str, swept: list[tuple[str, str]]) -> None:
+    assert cli.run(line.split()) == 0
+    assert swept == [("dot", "local"), ("scaled", "local")]
+
+
+def test_a_sweep_over_several_choices_tries_every_combination(swept: list[tuple[str, str]]) -> None:
+    assert cli.run(["-m", "+scope=global,local", "+scorer=additive,dot"]) == 0
+    assert sorted(swept) == [(scorer, scope) for scorer in ("additive", "dot") for scope in ("global", "local")]
+
+
+def test_a_glob_stands_for_every_part_of_a_kind(swept: list[tuple[str, str]]) -> None:
+    assert cli.run(["-m", "+scope=glob(*)"]) == 0
+    assert [scope for _, scope in swept] == sorted(names("scope"))
+
+
+@pytest.mark.parametrize("line", ["--cfg job scorer=dot seed=7", "seed=7 --cfg=job +scorer=dot", "++scorer=dot -c job seed=7"])
+def test_a_configuration_is_shown_and_nothing_is_trained(
+    line: str, command: Callable[..., Any], trained: list[dict[str, Any]], here: Path
+) -> None:
+    answer = command(*line.split())
+    shown = yaml.safe_load(answer.out)
+    assert (answer.code, answer.err) == (0, "")
+    assert (shown["scorer"]["name"], shown["scope"]["name"], shown["seed"]) == ("dot", "global", 7)
+    assert "hydra" not in shown
+    assert not trained
+    assert not list(here.iterdir())
+
+
+def test_a_query_is_a_set_in_the_order_given() -> None:
+    assert list(compose(["+query=[token,last_context]"])["query"]) == ["token", "last_context"]
+    assert list(compose(["query=[last_context,token]"])["query"]) == ["last_context", "token"]
+    assert list(compose(["+query=token"])["query"]) == ["token"]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_recipe_and_experiment_composes(preset: str) -> None:
+    kind, _, name = preset.partition("=")
+    written = yaml.safe_load((conf_folder() / kind / f"{name}.yaml").read_text(encoding="utf-8"))
+    config = compose([preset])
+    for line in written.get("defaults", []):
+        for group, choice in line.items():
+            chosen = config[group.removeprefix("override /")]
+            assert chosen["name"] == choice if isinstance(choice, str) else list(chosen) == choice
+    for node, knobs in written.items():
+        if node != "defaults":
+            assert knobs.items() <= config[node].items()
+
+
+def test_there_are_presets_to_compose() -> None:
+    assert {preset.partition("=")[0] for preset in PRESETS} == {"recipe", "experiment"}
+
+
+def test_python_composes_what_the_command_does(trained: list[dict[str, Any]]) -> None:
+    cli.run(["+scorer=mlp", "scorer.depth=3", "seed=11"])
+    assert attnx.compose(["scorer=mlp", "+scorer.depth=3", "seed=11"]) == trained[0]
+
+
+def test_the_list_names_every_part_with_formula_knobs_source_and_origin(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    lines = command("list").out.splitlines()
+    heads = [lines[0].index(head) for head in ("formula", "knobs", "source", "origin")]
+    rows = {tuple(line.split()[:2]): line for line in lines[1:]}
+    for kind in ("scorer", "scope", "query", "normaliser", "task", "trainer"):
+        for name in names(kind):
+            row = rows[kind, name]
+            assert all(row[head].strip() for head in heads if lines[0][head:].split()[0] != "knobs")
+    assert "hidden=128" in rows["scorer", "additive"]
+    assert rows["scorer", "additive"].endswith("core")
+
+
+def test_one_part_is_listed_in_full(command: Callable[..., Any]) -> None:
+    out = command("list", "scope=local").out
+    assert "scope.window=3" in out
+    assert "a whole number, 0 or more" in out
+    assert "attnx/attention/scopes/local.py" in out.replace("\n", "")
+
+
+# Hydra asks for completions as bash does: the line so far comes in the environment.
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("attnx sco", {"scorer=", "scorer.", "scope=", "scope."}),
+        ("attnx +sco", {"+scorer=", "+scorer.", "+scope=", "+scope."}),
+        ("attnx scope=", {"scope=global", "scope=local"}),
+        ("attnx +scope=", {"+scope=global", "+scope=local"}),
+        ("attnx ++scope=l", {"++scope=local"}),
+        ("attnx +scorer=additive -m +scope=", {"+scope=global", "+scope=local"}),
+        ("attnx +scope=local scope.wi", {"scope.window="}),
+        ("attnx +recipe=bah", {"+recipe=bahdanau"}),
+        ("attnx ++trainer.max_st", {"++trainer.max_steps="}),
+    ],
+)
+def test_a_shell_completes_words_with_and_without_a_plus(
+    line: str, offered: set[str], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COMP_LINE", line)
+    monkeypatch.setenv("COMP_POINT", str(len(line)))
+    answer = command("-sc", "query=bash")
+    assert (answer.code, answer.err) == (0, "")
+    assert set(answer.out.split()) == offered
+
+
+def test_each_shell_is_answered_as_it_expects(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COMP_LINE", "attnx +scope=")
+    assert command("-sc", "query=bash").out == command("-sc", "query=zsh").out == "+scope=global +scope=local\n"
+    assert command("-sc", "query=fish").out == "+scope=global\n+scope=local\n"
+
+
+def test_bash_itself_completes(here: Path) -> None:
+    shim = here / "attnx"
+    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m attnx "$@"\n', encoding="utf-8")
+    shim.chmod(0o755)
+    script = """
+eval "$(attnx -sc install=bash)"
+COMP_LINE='attnx +scorer=additive +scope=l' COMP_POINT=31 COMP_CWORD=2
+hydra_bash_completion
+echo "${COMPREPLY[@]}"
+complete -p attnx
+"""
+    environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env=environment)
+    reply, rule = done.stdout.splitlines()
+    assert reply == "+scope=local"
+    assert "hydra_bash_completion" in rule
+
+
+def test_help_answers_without_torch_in_a_process_of_its_own() -> None:
+    loaded = "import sys, attnx.cli; attnx.cli.run(['--help']); sys.exit(bool({'torch', 'lightning'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    for word in ("scorer", "multiplicative", "scope", "recipe", "bahdanau", "attnx resume FOLDER", "+scope=local"):
+        assert word in done.stdout
+
+
+def test_a_mistake_ends_a_process_with_2_and_one_line(here: Path) -> None:
+    done = attnx_in_a_process("scop=local")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == "attnx: unknown key 'scop'; did you mean scope or scorer?\n"
+    assert not list(here.iterdir())
+
+
+def test_the_version_is_told(command: Callable[..., Any]) -> None:
+    assert command("--version").out == f"attnx {attnx.__version__}\n"
