@@ -18,12 +18,12 @@ TANH_4_5 = math.log(3)  # (9 - 1) / (9 + 1) = 4/5
 
 @pytest.fixture
 def scorer() -> Additive:
-    """W = (1, 0), U = the identity, v = (5, 10): the query moves the first hidden unit alone."""
+    """W = (1, 0), U = the identity, v = (5, -10): the query moves the first hidden unit alone."""
     scorer = Additive(query_size=1, memory_size=2, hidden=2)
     with torch.no_grad():
         scorer.query.weight.copy_(torch.tensor([[1.0], [0.0]]))
         scorer.memory.weight.copy_(torch.eye(2))
-        scorer.v.copy_(torch.tensor([5.0, 10.0]))
+        scorer.v.copy_(torch.tensor([5.0, -10.0]))
     return scorer
 
 
@@ -32,9 +32,9 @@ def test_scores(scorer: Additive) -> None:
     memory = torch.tensor([[0.0, TANH_3_5], [TANH_HALF, 0.0], [-TANH_HALF, -TANH_4_5]])
     scores = scorer.compare(scorer.queries(queries), scorer.keys(memory))
     expected = [
-        # 5 tanh(q + m1) + 10 tanh(m2)
-        [5 * 1 / 2 + 10 * 3 / 5, 5 * 4 / 5 + 0, 0 - 10 * 4 / 5],
-        [0 + 10 * 3 / 5, 5 * 1 / 2 + 0, -5 * 1 / 2 - 10 * 4 / 5],
+        # 5 tanh(q + m1) - 10 tanh(m2)
+        [5 * 1 / 2 - 10 * 3 / 5, 5 * 4 / 5 - 0, 0 + 10 * 4 / 5],
+        [0 - 10 * 3 / 5, 5 * 1 / 2 - 0, -5 * 1 / 2 + 10 * 4 / 5],
     ]
     torch.testing.assert_close(scores, torch.tensor(expected))
 

@@ -197,6 +197,17 @@ def test_a_tied_output_layer_is_the_embedding(built: Built) -> None:
     assert model.readout.size == 7
 
 
+def test_padding_is_zeros_and_stays_so(built: Built) -> None:
+    """Symbol 0 of either side is no symbol: its vector is zeros, and reading it trains nothing."""
+    model = built()
+    source, inputs = torch.tensor([[3, 5, 0]]), torch.tensor([[1, 5, 0]])
+    model(source, source > 0, inputs).logits.pow(2).sum().backward()
+    for embedding in (model.source.embedding, model.embedding):
+        assert (embedding.weight[0] == 0).all()
+        assert (embedding.weight.grad[0] == 0).all()
+        assert (embedding.weight.grad[5] != 0).any()
+
+
 def test_dropout_is_for_training(built: Built) -> None:
     model = built(model={"dropout": 0.5}, decoder={"layers": 2, "dropout": 0.5}, attention=("on", {"dropout": 0.5}))
     source, inputs = torch.tensor([[3, 5, 7]]), torch.tensor([[1, 5, 11]])

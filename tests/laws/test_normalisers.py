@@ -72,6 +72,13 @@ def test_poison_where_forbidden(each_normaliser: Choice, poison: float) -> None:
     assert (given.grad[~ALLOWED] == 0).all()
 
 
+def test_no_nan_on_the_way(each_normaliser: Choice) -> None:
+    """Not in between either, where whoever searches for the first NaN of a run would find it."""
+    given = scores().requires_grad_()
+    with torch.autograd.set_detect_anomaly(True):
+        make(each_normaliser)(given, ALLOWED).sum().backward()
+
+
 @pytest.mark.parametrize("extreme", [1e4, -1e4])
 def test_extreme_scores(each_normaliser: Choice, extreme: float) -> None:
     """Large scores of either sign, alone or all of them, give finite weights and gradients."""

@@ -58,21 +58,32 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Every test runs in a folder of its own, and the parts it adds are gone after it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ATTNX_PLUGINS", raising=False)
-    known = dict(registry._registered)
+    known = set(registry._registered)
     yield tmp_path
-    registry._registered.clear()
-    registry._registered.update(known)
-    for module in [name for name in sys.modules if name.startswith("attnx.plugins.")]:
-        sys.modules.pop(module)
+    for part, item in list(registry._registered.items()):
+        if part not in known and (not item.__module__.startswith("attnx.") or "attnx.plugins." in item.__module__):
+            del registry._registered[part]
+            sys.modules.pop(item.__module__, None)
     catalogue._scan.cache_clear()
 
 
+@pytest.fixture(scope="session")
+def write_words() -> Callable[[Path], Path]:
+    """Write sixty invented words to ``words.tsv`` in a folder."""
+
+    def write(folder: Path) -> Path:
+        lines = [f"{word}\t{' '.join(SOUNDS[letter] for letter in word)}\n" for word in invented()]
+        path = folder / "words.tsv"
+        path.write_text("".join(lines), encoding="utf-8")
+        return path
+
+    return write
+
+
 @pytest.fixture
-def words(here: Path) -> Path:
-    """Sixty invented words in ``words.tsv``."""
-    path = here / "words.tsv"
-    path.write_text("".join(f"{word}\t{' '.join(SOUNDS[c] for c in word)}\n" for word in invented()), encoding="utf-8")
-    return path
+def words(here: Path, write_words: Callable[[Path], Path]) -> Path:
+    """The invented words, in the test's own folder."""
+    return write_words(here)
 
 
 @pytest.fixture
@@ -112,7 +123,7 @@ def run(words: Path, undrawn: None) -> Callable[..., OpenRun]:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def small() -> list[str]:
     """The small sizes, for the command line."""
     return list(SMALL)

@@ -1,0 +1,214 @@
+"""A run that is stopped goes on as if it had never been: same weights, same rows, same predictions."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import attnx
+from attnx.callbacks.progress import ShowProgress
+from attnx.training.train import Interrupted
+
+Weights = Callable[..., dict[str, torch.Tensor]]
+
+# Compositions and sizes; the optimiser steps at which Ctrl-C is pressed; five or six batches make an epoch.
+CASES = {
+    "within an epoch": (["trainer.max_steps=13"], [2, 9]),
+    "between epochs": (["trainer.max_steps=null", "trainer.max_epochs=2"], [5, 6]),
+    "where a validation is due": (["trainer.max_steps=12", "trainer.validations=3"], [4, 8]),
+    "at the last step": (["trainer.max_steps=7"], [7]),
+    "with dropout": (["trainer.max_steps=13", "model.dropout=0.3", "attention.dropout=0.2"], [5, 7]),
+    "with sampling": (["trainer.max_steps=9", "model.sampling=0.9"], [4]),
+    "with gathered gradients": (["trainer.max_steps=7", "trainer.accumulate=2"], [2, 3]),
+    "with workers": (["trainer.max_steps=9", "trainer.workers=1"], [4]),
+}
+FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+
+
+@pytest.fixture
+def press(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Press Ctrl-C while a given optimiser step is being taken, once or twice."""
+    show = ShowProgress.on_train_batch_end
+
+    def at(step: int | None, times: int = 1) -> None:
+        def pressed(self: ShowProgress, trainer: Any, *others: Any) -> None:
+            show(self, trainer, *others)
+            if trainer.global_step == step:
+                for _ in range(times):
+                    signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr(ShowProgress, "on_train_batch_end", pressed)
+
+    return at
+
+
+def rows(folder: str) -> list[list[str]]:
+    """The steps, epochs, learning rates and validation figures of a run; not its speed."""
+    with Path(folder, "metrics.csv").open(encoding="utf-8", newline="") as file:
+        return [
+            [text for name, text in row.items() if "second" not in name and name != "train_loss"]
+            for row in csv.DictReader(file)
+        ]
+
+
+@FORKS
+@pytest.mark.parametrize("case", CASES)
+def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
+    case: str,
+    run: Callable[..., Any],
+    press: Callable[..., None],
+    command: Callable[..., Any],
+    same_weights: Callable[..., bool],
+) -> None:
+    knobs, steps = CASES[case]
+    run(*knobs, folder="whole")
+    for step in steps:
+        press(step)
+        with pytest.raises(Interrupted, match=f"cut{step}"):
+            run(*knobs, folder=f"cut{step}")
+        press(None)
+        assert json.loads(Path(f"cut{step}/run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
+        saved = torch.load(f"cut{step}/checkpoints/last.ckpt", weights_only=True)["global_step"]
+        assert saved == step
+        answer = command("resume", f"cut{step}")
+        assert (answer.code, answer.err) == (0, "")
+        assert same_weights(["whole", f"cut{step}"])
+        assert rows(f"cut{step}") == rows("whole")
+        assert Path(f"cut{step}/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()
+
+
+def test_a_second_press_stops_at_once_and_can_be_gone_on_from(
+    run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any]
+) -> None:
+    press(3, times=2)
+    with pytest.raises(Interrupted):
+        run(folder="one")
+    press(None)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert command("resume", "one").code == 0
+    assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 5
+
+
+def test_a_run_that_is_stopped_while_testing_can_be_gone_on_from(
+    run: Callable[..., Any],
+    command: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    weights: Weights,
+    same_weights: Callable[..., bool],
+) -> None:
+    from attnx.training.experiment import Experiment
+
+    def stop(self: Experiment, *others: Any) -> None:
+        raise KeyboardInterrupt
+
+    run(folder="whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(Experiment, "test_step", stop)
+        with pytest.raises(Interrupted):
+            run(folder="cut")
+    assert same_weights(["whole", "cut"])
+    assert command("resume", "cut").code == 0
+    assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()
+
+
+def test_the_command_says_how_to_go_on(
+    command: Callable[..., Any], press: Callable[..., None], words: Path, small: list[str], undrawn: None
+) -> None:
+    press(2)
+    answer = command(*small, "folder=one")
+    assert answer.code == 130
+    assert answer.err == "attnx: interrupted; go on with: attnx resume one\n"
+    answer = command("resume", "one")  # still pressed at step 2, which is over
+    assert (answer.code, answer.err) == (0, "")
+    answer = command("resume", "one")
+    assert answer.code == 2
+    assert answer.err == "attnx: one: this run is finished; there is nothing to resume\n"
+
+
+def test_a_moved_folder_can_be_gone_on_from(
+    run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any], same_weights: Callable[..., bool]
+) -> None:
+    run("trainer.validations=5", folder="whole")
+    press(3)
+    with pytest.raises(Interrupted):
+        run("trainer.validations=5", folder="cut")
+    press(None)
+    Path("cut").rename("moved")
+    answer = command("resume", "moved")
+    assert (answer.code, answer.err) == (0, "")
+    assert same_weights(["whole", "moved"])
+    assert not Path("cut").exists()
+
+
+def test_an_interrupted_run_can_be_used(run: Callable[..., Any], press: Callable[..., None], weights: Weights) -> None:
+    press(4)
+    with pytest.raises(Interrupted):
+        run(folder="one")
+    # It validated after the third of five steps; what came after is in the last checkpoint only.
+    steps = [torch.load(f"one/checkpoints/{which}.ckpt", weights_only=True)["global_step"] for which in ("best", "last")]
+    assert steps == [3, 4]
+    assert attnx.open_run("one").predict(["dab"])
+
+
+def test_a_checkpoint_that_does_not_fit_is_told_and_left_alone(
+    run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any]
+) -> None:
+    press(2)
+    with pytest.raises(Interrupted):
+        run(folder="one")
+    press(None)
+    before = {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()}
+    config = Path("one/config.yaml")
+    # The decoder is 11 wide; an LSTM has four gates, so its weights have 44 rows.
+    config.write_text(config.read_text(encoding="utf-8").replace("hidden: 11", "hidden: 13"), encoding="utf-8")
+    answer = command("resume", "one")
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+    assert "last.ckpt: does not fit" in answer.err
+    assert all(path.read_bytes() == held for path, held in before.items() if path != config)
+    with pytest.raises(attnx.UserError, match="does not fit"):
+        attnx.open_run("one", checkpoint="last")
+
+
+def test_a_run_without_a_checkpoint_is_told(run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any]) -> None:
+    press(2)
+    with pytest.raises(Interrupted):
+        run(folder="one")
+    press(None)
+    Path("one/checkpoints/last.ckpt").unlink()
+    answer = command("resume", "one")
+    assert answer.code == 2
+    assert "last.ckpt: no such checkpoint" in answer.err
+
+
+def test_ctrl_c_ends_a_process_with_130(words: Path, small: list[str]) -> None:
+    long = ["trainer.max_steps=1000000", "trainer.validations=100000", "folder=one"]
+    asked = [*[size for size in small if not size.startswith("trainer.max") and "validations" not in size], *long]
+    with subprocess.Popen(
+        [sys.executable, "-m", "attnx", *asked],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in process.stdout:
+            if line.startswith("step "):
+                break
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        err = process.stderr.read()
+    assert process.returncode == 130
+    assert err == "attnx: interrupted; go on with: attnx resume one\n"
+    assert Path("one/checkpoints/last.ckpt").is_file()

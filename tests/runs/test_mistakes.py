@@ -1,0 +1,251 @@
+"""Every mistake is one line that names it, exit code 2, and nothing is written; configurations are judged without torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# What is asked, and what the answer must hold.
+CONFIGURATIONS = {
+    "scorer=aditive": ["unknown scorer 'aditive'", "did you mean additive?"],
+    "task=poetry": ["unknown task 'poetry'", "g2p"],
+    "recipe=vaswani": ["unknown recipe 'vaswani'", "bahdanau"],
+    "experiment=none": ["unknown experiment 'none'", "g2p_full"],
+    "query=[token,tokn]": ["unknown query 'tokn'", "token"],
+    "scop=local": ["unknown key 'scop'", "scope"],
+    "scorer@model.scorer=dot": ["unknown key 'scorer@model.scorer'"],
+    "scorer.hiden=64": ["no knob 'hiden'", "hidden"],
+    "+scorer.hiden=64": ["'additive' has no knob 'hiden'", "hidden"],
+    "scorer=dot scorer.hidden=64": ["no knob 'hidden'", "scorer=additive"],
+    "scorer.hidden=many": ["scorer.hidden=many", "whole number"],
+    "scorer.hidden=0": ["scorer.hidden=0", "1 or more"],
+    "seed=-1": ["seed=-1", "0 or more"],
+    "optimiser.lr=nan": ["optimiser.lr", "above 0"],
+    "model.feed=later": ["model.feed=later", "now", "next", "none"],
+    "scope=local scope.window=-1": ["scope.window=-1", "0 or more"],
+    "readout.inputs=[]": ["readout.inputs", "not empty"],
+    "query=[]": ["query is empty", "token"],
+    "query={token:1}": ["query={token:1}"],
+    "scorer=[dot,scaled]": ["scorer=[dot,scaled]", "one name"],
+    "scorer=dot,scaled": ["scorer=dot,scaled", "-m"],
+    "scorer=glob(*)": ["scorer=glob(*)", "-m"],
+    "scorer=": ["scorer=", "additive"],
+    "scorer=dot scorer=scaled": ["scorer is chosen twice", "scorer=dot", "scorer=scaled"],
+    "+scorer=dot ++scorer=scaled": ["scorer is chosen twice"],
+    "~scorer": ["no scorer is chosen"],
+    "scorer='dot": ["cannot read"],
+    "task.train=a=b": ["cannot read"],
+    "additive": ["unknown command 'additive'", "key=value"],
+    "=dot": ["'=dot'", "key=value"],
+    "resum folder": ["unknown command 'resum'", "resume"],
+    "--sweep scorer=dot": ["unknown flag --sweep"],
+    "--config-name other": ["unknown flag --config-name"],
+    "--cfg yaml": ["--cfg yaml", "job"],
+    "--cfg": ["--cfg needs a value"],
+    "--config-dir nowhere": ["nowhere", "no such folder"],
+    "-m scorer=dot --config-dir nowhere": ["nowhere", "no such folder"],
+    "--cfg job -m scorer=dot,scaled": ["--cfg", "--multirun"],
+    "--resolve": ["--resolve", "--cfg"],
+    "--multirun=yes": ["--multirun takes no value"],
+    "attention=none scorer=dot": ["scorer=dot", "attention=none"],
+    "attention=none scorer.hidden=64": ["scorer.hidden=64", "attention=none"],
+    "+attention=none '+query=[token]'": ["query=[token]", "attention=none"],
+    "model.feed=now": ["model.feed=now", "current_state"],
+    "scorer=dot attention.projection=never": ["equal widths", "256", "512", "attention.projection=auto"],
+    "attention.schedule=attend_then_run": ["attend_then_run", "not possible"],
+    "model.memory=layer:9": ["model.memory=layer:9", "1 layer"],
+    "model.memory=inputs model.bridge=last": ["model.bridge=last", "model.memory=inputs"],
+    "model.tied=true readout.size=3": ["model.tied=true", "readout.size=3"],
+    "trainer.max_time=4": ["trainer.max_time=4", "HH:MM:SS"],
+    "trainer.max_time=00:61:00": ["trainer.max_time=00:61:00", "HH:MM:SS"],
+    "trainer.max_time=00:00:00": ["trainer.max_time=00:00:00", "above zero"],
+    "trainer.max_time=null": ["trainer.max_steps", "trainer.max_time"],
+    "-m scorer=dot,aditive": ["unknown scorer 'aditive'", "additive"],
+    "-m scorer=choice(dot,aditive) seed=range(1,3)": ["unknown scorer 'aditive'"],
+    "-m query=[token],[]": ["query is empty"],
+    "-m scorer=additive,dot scorer.hidden=64": ["no knob 'hidden'"],
+    "-m scorer=glob(zzz*)": ["scorer=glob(zzz*)", "no job"],
+    "-m scorer=[": ["scorer=["],
+    "list nothing_of_this_name": ["nothing_of_this_name"],
+    "resume": ["attnx resume FOLDER"],
+    "resume nowhere": ["nowhere: not a folder"],
+    "resume .": ["not a run folder", "run.json"],
+    "compare one": ["attnx compare FOLDER FOLDER"],
+    "compare one two": ["one: not a folder"],
+}
+
+# Asks everything in one process, which must not have loaded torch by the end of any answer.
+ASKING = """
+import contextlib, io, json, os, shlex, sys
+from attnx import cli
+
+for line in json.load(sys.stdin):
+    before, err, out = sorted(os.listdir()), io.StringIO(), io.StringIO()
+    try:
+        sys.argv = ["attnx", *shlex.split(line)]
+    except ValueError:
+        sys.argv = ["attnx", line]
+    with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out):
+        try:
+            cli.main()
+        except SystemExit as ended:
+            code = ended.code
+        except BaseException as escaped:
+            code = repr(escaped)
+    print(json.dumps({
+        "code": code, "err": err.getvalue(), "out": out.getvalue(), "wrote": sorted(os.listdir()) != before,
+        "loaded": sorted({"torch", "lightning"} & set(sys.modules)),
+    }))
+"""
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("asked")
+    environment = {name: value for name, value in os.environ.items() if name != "ATTNX_PLUGINS"}
+    done = subprocess.run(
+        [sys.executable, "-c", ASKING],
+        input=json.dumps(list(CONFIGURATIONS)),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder,
+        env=environment,
+    )
+    return dict(zip(CONFIGURATIONS, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("line", CONFIGURATIONS)
+def test_a_mistaken_configuration_is_refused_in_one_line(line: str, answers: dict[str, Any]) -> None:
+    answer = answers[line]
+    assert answer["code"] == 2
+    assert answer["out"] == ""
+    assert answer["err"].startswith("attnx: ")
+    assert answer["err"].count("\n") == 1
+    assert answer["err"].endswith("\n")
+    for said in CONFIGURATIONS[line]:
+        assert said in answer["err"]
+    assert not answer["wrote"]
+    assert answer["loaded"] == []
+
+
+@pytest.fixture
+def refused(command: Callable[..., Any], words: Path, small: list[str], here: Path) -> Callable[..., str]:
+    """Ask for a small run that must be refused; return the line."""
+
+    def ask(*asked: str) -> str:
+        before = sorted(here.rglob("*"))
+        named = {override.partition("=")[0] for override in asked}
+        answer = command(*[size for size in small if size.partition("=")[0] not in named], *asked)
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.count("\n") == 1
+        assert sorted(here.rglob("*")) == before
+        return str(answer.err)
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ab\tAA B\nde\tD EH\nkab K AA B\n", "data.tsv:3: no tab"),
+        ("ab\tAA B\n\tD EH\n", "data.tsv:2: the word (the first column) is empty"),
+        ("ab\tAA B\t\n", "data.tsv:1: the pronunciation in column 3"),
+        ("", "data.tsv: holds no pairs"),
+        ("ab\tAA B\n", "part holds no pairs"),
+        ("".join(f"{first}{second}\tB <eos>\n" for first in "abdeks" for second in "abdeks"), "the symbol '<eos>'"),
+    ],
+)
+def test_malformed_data_are_refused_with_file_and_line(
+    text: str, said: str, refused: Callable[..., str], here: Path
+) -> None:
+    (here / "data.tsv").write_text(text, encoding="utf-8")
+    assert said in refused("task.train=data.tsv")
+
+
+def test_data_that_are_not_there_are_refused(refused: Callable[..., str]) -> None:
+    assert "nowhere.tsv: no such file" in refused("task.train=nowhere.tsv")
+    line = refused("task.train=$ATTNX_NOPE/words.tsv")
+    assert "ATTNX_NOPE is not set" in line
+    assert "task.train" in line
+    assert "task.train" in refused("task.train=null", "task.valid=words.tsv")
+
+
+def test_words_may_be_in_one_part_only(refused: Callable[..., str], here: Path) -> None:
+    (here / "test.tsv").write_text("kk\tK K\nzz\tK\n", encoding="utf-8")
+    with (here / "words.tsv").open("a", encoding="utf-8") as file:
+        file.write("zz\tK\n")
+    line = refused("task.test=test.tsv")
+    assert "task.test" in line
+    assert "'zz'" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a 1 2 3 4 5\nb 1 2 3\n", "vectors.txt:2: 3 numbers, but model.embedding=5"),
+        ("a 1 2 3 4 5\nb 1 2 three 4 5\n", "vectors.txt:2: not a number"),
+        ("a 1 2 3 4 5\nb 1 2 nan 4 5\n", "vectors.txt:2: a vector must hold finite numbers"),
+        ("q 1 2 3 4 5\n", "vectors.txt: holds no vector for any"),
+    ],
+)
+def test_malformed_vectors_are_refused_with_file_and_line(
+    text: str, said: str, refused: Callable[..., str], here: Path
+) -> None:
+    (here / "vectors.txt").write_text(text, encoding="utf-8")
+    assert said in refused("model.source_vectors=vectors.txt")
+
+
+def test_vectors_that_are_not_there_are_refused(refused: Callable[..., str]) -> None:
+    assert "nowhere.txt" in refused("model.target_vectors=nowhere.txt")
+
+
+def test_a_folder_that_is_taken_is_left_alone(refused: Callable[..., str], here: Path) -> None:
+    (here / "full").mkdir()
+    (here / "full" / "letter").write_text("mine", encoding="utf-8")
+    assert "folder=full: it is not empty" in refused("folder=full")
+    assert "words.tsv" in refused("folder=words.tsv")
+    assert (here / "full" / "letter").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_folder_that_cannot_be_made_is_told(refused: Callable[..., str]) -> None:
+    assert "cannot write the run folder" in refused("folder=words.tsv/run")
+
+
+def test_a_gpu_that_is_not_there_is_told(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
+    assert "trainer.accelerator=gpu" in refused("trainer.accelerator=gpu")
+
+
+def test_a_loss_that_is_no_number_ends_the_run_with_one_line(
+    command: Callable[..., Any], words: Path, small: list[str]
+) -> None:
+    steep = ["optimiser=sgd", "optimiser.lr=1e38", "trainer.gradient_clip=null", "trainer.max_steps=40", "folder=steep"]
+    answer = command(*[size for size in small if "max_steps" not in size], *steep)
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+    assert "the loss became" in answer.err
+    assert "optimiser.lr" in answer.err
+    assert json.loads(Path("steep/run.json").read_text(encoding="utf-8"))["status"] == "failed"
+
+
+def test_a_part_that_cannot_be_imported_is_named_with_file_and_line(refused: Callable[..., str], here: Path) -> None:
+    (here / "plugins").mkdir()
+    lines = [
+        "import attnx_has_no_such_module",
+        "from attnx.registry import register",
+        "",
+        "",
+        '@register("scorer", "lost")',
+    ]
+    (here / "plugins" / "lost.py").write_text("\n".join([*lines, "class Lost:", "    pass", ""]), encoding="utf-8")
+    line = refused("scorer=lost")
+    assert "lost.py:1" in line
+    assert "attnx_has_no_such_module" in line

@@ -1,0 +1,138 @@
+"""Who wins: the command line over a recipe, a recipe over an experiment, an experiment over the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from attnx import cli
+from attnx.config import compose
+from attnx.errors import UserError
+
+EXPERIMENT = """\
+# @package _global_
+defaults:
+  - override /scorer: dot
+  - override /scope: local
+  - override /optimiser: sgd
+seed: 5
+model:
+  embedding: 31
+scope:
+  window: 7
+trainer:
+  max_steps: 13
+"""
+RECIPE = """\
+# @package _global_
+defaults:
+  - override /scorer: mlp
+  - override /query: [token]
+scorer:
+  depth: 3
+model:
+  embedding: 37
+"""
+BAHDANAU = """\
+# @package _global_
+defaults:
+  - override /scorer: cosine
+"""
+
+
+@pytest.fixture
+def mine(here: Path) -> str:
+    """A user's own configuration folder, which holds a recipe named like one that ships."""
+    files = {"experiment/mine": EXPERIMENT, "recipe/mine": RECIPE, "recipe/bahdanau": BAHDANAU}
+    for name, text in files.items():
+        path = here / "conf" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return str(here / "conf")
+
+
+def test_an_experiment_wins_over_the_defaults(mine: str) -> None:
+    config = compose(["experiment=mine"], mine)
+    assert (config["scorer"]["name"], config["scope"]["name"], config["optimiser"]["name"]) == ("dot", "local", "sgd")
+    assert (config["seed"], config["model"]["embedding"], config["scope"]["window"]) == (5, 31, 7)
+    assert config["trainer"]["max_steps"] == 13
+
+
+@pytest.mark.parametrize("line", [["experiment=mine", "recipe=mine"], ["+recipe=mine", "+experiment=mine"]])
+def test_a_recipe_wins_over_an_experiment_in_whatever_order_they_are_named(line: list[str], mine: str) -> None:
+    config = compose(line, mine)
+    assert (config["scorer"]["name"], config["scorer"]["depth"]) == ("mlp", 3)
+    assert list(config["query"]) == ["token"]
+    assert config["model"]["embedding"] == 37
+    # What only the experiment names stays.
+    assert (config["scope"]["name"], config["scope"]["window"]) == ("local", 7)
+    assert (config["seed"], config["optimiser"]["name"], config["trainer"]["max_steps"]) == (5, "sgd", 13)
+
+
+def test_the_command_line_wins_over_both(mine: str) -> None:
+    line = ["+query=previous_state", "scorer.depth=2", "model.embedding=41", "seed=7", "trainer.max_steps=17"]
+    config = compose(["experiment=mine", "recipe=mine", *line, "scope=global", "optimiser=adam"], mine)
+    assert (config["scorer"]["name"], config["scorer"]["depth"]) == ("mlp", 2)
+    assert list(config["query"]) == ["previous_state"]
+    assert (config["seed"], config["model"]["embedding"], config["trainer"]["max_steps"]) == (7, 41, 17)
+    assert (config["scope"]["name"], config["optimiser"]["name"]) == ("global", "adam")
+
+
+def test_a_choice_that_is_outdone_takes_its_knobs_along(mine: str) -> None:
+    assert compose(["recipe=mine", "scorer=additive"], mine)["scorer"] == {"name": "additive", "hidden": 128}
+    assert compose(["experiment=mine", "scope=global"], mine)["scope"] == {"name": "global"}
+    assert compose(["recipe=luong_local_p", "scope=global"])["scope"] == {"name": "global"}
+    assert compose(["experiment=mine", "recipe=luong_global"], mine)["scope"] == {"name": "global"}
+
+
+def test_a_knob_that_is_named_is_never_dropped(mine: str) -> None:
+    with pytest.raises(UserError, match="'additive' has no knob 'depth'"):
+        compose(["recipe=mine", "scorer=additive", "scorer.depth=2"], mine)
+
+
+def test_a_wrong_knob_in_a_recipe_is_told(mine: str) -> None:
+    Path(mine, "recipe", "wrong.yaml").write_text("# @package _global_\nscorer:\n  hiden: 3\n", encoding="utf-8")
+    for line in (["recipe=wrong"], ["recipe=wrong", "scorer=additive"], ["recipe=wrong", "experiment=mine"]):
+        with pytest.raises(UserError, match="no knob 'hiden'"):
+            compose(line, mine)
+
+
+def test_an_experiment_may_build_on_a_recipe(mine: str) -> None:
+    text = "# @package _global_\ndefaults:\n  - /recipe@_global_: luong_local_m\n  - override /scorer: dot\nscope:\n  window: 2\n"
+    Path(mine, "experiment", "built.yaml").write_text(text, encoding="utf-8")
+    config = compose(["experiment=built"], mine)
+    assert (config["scorer"]["name"], config["scope"]["name"], config["scope"]["window"]) == ("dot", "local", 2)
+    assert config["model"]["feed"] == "next"
+
+
+def test_a_users_file_wins_over_a_shipped_one_of_its_name(mine: str) -> None:
+    assert compose(["recipe=bahdanau"])["scorer"]["name"] == "additive"
+    assert compose(["recipe=bahdanau"], mine)["scorer"]["name"] == "cosine"
+    assert compose(["recipe=luong_global"], mine)["scorer"]["name"] == "multiplicative"
+    assert compose(["recipe=bahdanau"])["scorer"]["name"] == "additive"
+
+
+@pytest.mark.parametrize("flag", [["--config-dir", "conf"], ["--config-dir=conf"], ["-cd", "conf"]])
+def test_the_flag_works_for_a_run(flag: list[str], mine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[dict[str, Any]] = []
+    monkeypatch.setattr(cli, "train_one", lambda config, overrides: held.append(config) or 0)
+    assert cli.run(["recipe=bahdanau", *flag, "scope=local"]) == 0
+    assert (held[0]["scorer"]["name"], held[0]["scope"]["name"]) == ("cosine", "local")
+
+
+def test_the_flag_works_when_the_configuration_is_shown(mine: str, command: Callable[..., Any]) -> None:
+    shown = yaml.safe_load(command("--cfg", "job", "recipe=bahdanau", "--config-dir", mine).out)
+    assert shown["scorer"]["name"] == "cosine"
+
+
+def test_the_flag_works_for_a_sweep(mine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from attnx import hydra_app
+
+    held: list[str] = []
+    monkeypatch.setattr(hydra_app, "_job", lambda config, *_: held.append(config["scorer"]["name"]))
+    assert cli.run(["-m", "recipe=mine,bahdanau", "--config-dir", "conf"]) == 0
+    assert held == ["mlp", "cosine"]

@@ -1,0 +1,259 @@
+"""A run leaves a folder from which it can be understood, reopened and repeated."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from rapidfuzz.distance import Levenshtein
+from rich.console import Console
+
+import attnx
+from attnx import cli
+from attnx.data.split import place
+from attnx.training import budget
+
+PNG = b"\x89PNG\r\n\x1a\n"
+SECRET = "sentinel-of-a-secret"
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path], Path], small: list[str]) -> Path:
+    """The folder of one run by the command, pictures and all."""
+    home = tmp_path_factory.mktemp("home")
+    write_words(home)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        patch.setenv("WANDB_API_KEY", SECRET)
+        assert cli.run(["+scorer=additive", "+scope=local", *small, "folder=one"]) == 0
+    return home / "one"
+
+
+def table(path: Path, between: str = ",") -> list[dict[str, str]]:
+    """The rows of a file with a header."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter=between))
+
+
+def test_a_folder_holds_these_files(one: Path) -> None:
+    assert {path.name for path in one.iterdir()} == {
+        "run.json",
+        "config.yaml",
+        "metrics.csv",
+        "results.json",
+        "predictions.tsv",
+        "alignments",
+        "alignments.png",
+        "curves.png",
+        "checkpoints",
+        "vocabulary",
+        "README.md",
+    }
+    for picture in one.rglob("*.png"):
+        assert picture.read_bytes().startswith(PNG)
+    readme = (one / "README.md").read_text(encoding="utf-8")
+    for said in ("attnx +scorer=additive +scope=local", "status finished", 'attnx.open_run("one")', "`run.json`"):
+        assert said in readme
+
+
+def test_info_and_configuration_speak_in_names(one: Path) -> None:
+    info = json.loads((one / "run.json").read_text(encoding="utf-8"))
+    assert (info["format"], info["status"], info["steps"]) == (1, "finished", 5)
+    assert info["command"].startswith("attnx +scorer=additive +scope=local")
+    assert info["versions"]["attnx"] == attnx.__version__
+    text = (one / "config.yaml").read_text(encoding="utf-8")
+    config = yaml.safe_load(text)
+    assert (config["scorer"]["name"], config["scope"]["name"], config["task"]["name"]) == ("additive", "local", "g2p")
+    # Names, and neither where the code is nor where the run was.
+    assert "attnx." not in text
+    assert str(one.parent) not in text
+    assert "folder" not in config
+    assert attnx.compose(_as_overrides(config)) == {**config, "folder": None}
+
+
+def _as_overrides(config: dict[str, Any]) -> list[str]:
+    """The command line that says all that a configuration says."""
+    words = [f"+query={','.join(config['query'])}".replace("=", "=[") + "]"]
+    for kind, node in config.items():
+        if isinstance(node, dict) and kind != "query":
+            words.append(f"{kind}={node['name']}")
+            words += [f"{kind}.{knob}={json.dumps(value)}" for knob, value in node.items() if knob != "name"]
+    return [*words, f"seed={config['seed']}"]
+
+
+def test_predictions_are_the_test_words_in_order_with_their_edits(one: Path) -> None:
+    lines = (one.parent / "words.tsv").read_text(encoding="utf-8").splitlines()
+    entries = dict(line.split("\t") for line in lines)
+    tested = [word for word in entries if place(tuple(word)) < 0.3]
+    rows = table(one / "predictions.tsv", "\t")
+    assert ["".join(row["source"].split()) for row in rows] == tested
+    for row, word in zip(rows, tested, strict=True):
+        assert row["references"] == entries[word]
+        assert int(row["edits"]) == Levenshtein.distance(row["prediction"].split(), entries[word].split())
+        assert float(row["log_probability"]) < 0
+
+
+def test_metrics_have_a_row_a_validation_and_results_follow_from_predictions(one: Path) -> None:
+    rows = table(one / "metrics.csv")
+    # Five steps in two validations: after the third, and at the end.
+    assert [int(row["step"]) for row in rows] == [3, 5]
+    assert all(float(row["valid_loss"]) > 0 and float(row["train_loss"]) > 0 for row in rows[:1])
+    results = json.loads((one / "results.json").read_text(encoding="utf-8"))
+    predicted = table(one / "predictions.tsv", "\t")
+    edits = sum(int(row["edits"]) for row in predicted)
+    symbols = sum(len(row["references"].split()) for row in predicted)
+    wrong = sum(int(row["edits"]) > 0 for row in predicted)
+    assert results["test_per"] == pytest.approx(100 * edits / symbols)
+    assert results["test_wer"] == pytest.approx(100 * wrong / len(predicted))
+    assert results["steps"] == 5
+
+
+def test_alignments_are_distributions_over_the_source(one: Path) -> None:
+    arrays = sorted((one / "alignments").glob("*.npz"))
+    # At most twelve, and no word twice.
+    sources = ["".join(np.load(path)["source"]) for path in arrays]
+    assert 2 <= len(set(sources)) == len(sources) <= 12
+    for path in arrays:
+        held = np.load(path)
+        assert held["weights"].shape == (len(held["output"]), len(held["source"]))
+        assert held["weights"].sum(-1) == pytest.approx(1, abs=1e-5)
+        assert path.with_suffix(".png").is_file()
+
+
+def test_checkpoints_hold_the_model_and_no_code(one: Path) -> None:
+    assert {path.name for path in (one / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
+    last = torch.load(one / "checkpoints" / "last.ckpt", weights_only=True)
+    assert last["global_step"] == 5
+    parameters = json.loads((one / "results.json").read_text(encoding="utf-8"))["parameters"]
+    held = sum(value.numel() for name, value in last["state_dict"].items() if name.startswith("model."))
+    assert held == parameters
+
+
+def test_no_secret_is_written(one: Path) -> None:
+    assert not [path for path in one.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
+def test_a_reopened_run_predicts_the_same(one: Path) -> None:
+    run = attnx.open_run(one)
+    assert not run.model.training
+    rows = table(one / "predictions.tsv", "\t")
+    # All at once and one by one: what else is in the batch changes nothing.
+    sources = ["".join(row["source"].split()) for row in rows]
+    for predictions in (run.predict(sources), [run.predict([source])[0] for source in sources]):
+        assert [" ".join(one.output) for one in predictions] == [row["prediction"] for row in rows]
+        told = [one.log_probability for one in predictions]
+        assert told == pytest.approx([float(row["log_probability"]) for row in rows], abs=1e-4)
+    drawn = np.load(next((one / "alignments").glob("*.npz")))
+    (again,) = run.predict(["".join(drawn["source"])], need_weights=True)
+    assert again.weights == pytest.approx(drawn["weights"], abs=1e-5)
+
+
+def test_a_run_without_attention_has_no_alignments(command: Callable[..., Any], words: Path, small: list[str]) -> None:
+    answer = command("attention=none", *small, "folder=none")
+    assert (answer.code, answer.err) == (0, "")
+    assert not Path("none/alignments").exists()
+    assert not Path("none/alignments.png").exists()
+    assert Path("none/curves.png").is_file()
+    config = yaml.safe_load(Path("none/config.yaml").read_text(encoding="utf-8"))
+    assert not {"scorer", "scope", "query", "normaliser"} & config.keys()
+    (prediction,) = attnx.open_run("none").predict(["dab"], need_weights=True)
+    assert prediction.weights is None
+
+
+def test_a_run_without_a_folder_lands_in_multirun(
+    command: Callable[..., Any], words: Path, small: list[str], undrawn: None
+) -> None:
+    assert command(*small, "trainer.max_steps=1").code == 0
+    assert command(*small, "trainer.max_steps=1").code == 0
+    folders = list(Path("multirun/runs").iterdir())
+    assert len(folders) == 2
+    assert all((folder / "results.json").is_file() for folder in folders)
+
+
+def test_python_fits_and_reopens_as_often_as_it_likes(words: Path, undrawn: None, small: list[str]) -> None:
+    quiet = Console(file=io.StringIO())
+    for folder in ("first", "second"):
+        run = attnx.fit(attnx.compose([*small, "+scorer=dot", f"folder={folder}"]), console=quiet)
+        assert run.folder == Path(folder)
+        assert run.config["scorer"]["name"] == "dot"
+        assert run.source.decode(run.source.encode("dab")) == ["d", "a", "b"]
+    last = attnx.open_run("first", checkpoint="last")
+    assert len(last.predict(["dab", "e"])) == 2
+    assert last.predict([]) == []
+
+
+def test_what_cannot_be_opened_is_told(run: Callable[..., Any], here: Path) -> None:
+    run(folder="one")
+    with pytest.raises(attnx.UserError, match="empty source"):
+        attnx.open_run("one").predict([""])
+    with pytest.raises(attnx.UserError, match="other.ckpt: no such checkpoint"):
+        attnx.open_run("one", checkpoint="other")
+    with pytest.raises(attnx.UserError, match="not a run folder"):
+        attnx.open_run(here)
+    info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
+    Path("one/run.json").write_text(json.dumps({**info, "format": 2}), encoding="utf-8")
+    with pytest.raises(attnx.UserError, match="format 2 is newer"):
+        attnx.open_run("one")
+
+
+def test_a_folder_may_be_moved(run: Callable[..., Any], here: Path) -> None:
+    before = [one.output for one in run(folder="one").predict(["dab", "skeb"])]
+    (here / "elsewhere").mkdir()
+    Path("one").rename("elsewhere/two")
+    assert [one.output for one in attnx.open_run("elsewhere/two").predict(["dab", "skeb"])] == before
+
+
+def test_the_same_command_twice_ends_with_the_same_weights(
+    run: Callable[..., Any], same_weights: Callable[..., bool]
+) -> None:
+    knobs = ["model.dropout=0.2", "encoder.layers=2", "encoder.dropout=0.2", "attention.dropout=0.1"]
+    run(*knobs, folder="one")
+    run(*knobs, folder="two")
+    run(*knobs, "seed=2", folder="other")
+    assert same_weights(["one", "two"])
+    assert Path("one/predictions.tsv").read_bytes() == Path("two/predictions.tsv").read_bytes()
+    assert not same_weights(["one", "other"])
+
+
+def test_a_time_becomes_steps_and_those_steps_give_the_same_weights(
+    run: Callable[..., Any], same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "SPARE", 0.9)  # a second is long for so small a model
+    run("trainer.max_steps=null", "trainer.max_time=00:00:01", "model.dropout=0.2", folder="timed")
+    steps = json.loads(Path("timed/run.json").read_text(encoding="utf-8"))["steps"]
+    assert steps >= 1
+    assert torch.load("timed/checkpoints/last.ckpt", weights_only=True)["global_step"] == steps
+    run(f"trainer.max_steps={steps}", "model.dropout=0.2", folder="counted")
+    assert same_weights(["timed", "counted"])
+
+
+def test_epochs_become_steps(run: Callable[..., Any]) -> None:
+    # Sixty words, of which those whose own number lies in the middle 55 % are trained on, eight a batch.
+    trained = run("trainer.max_steps=null", "trainer.max_epochs=3", "trainer.accumulate=2", folder="one")
+    rows = int(json.loads(Path("one/run.json").read_text(encoding="utf-8"))["data"].split()[0])
+    batches = -(-rows // 8)
+    assert json.loads(Path("one/run.json").read_text(encoding="utf-8"))["steps"] == 3 * -(-batches // 2)
+    assert trained.folder == Path("one")
+
+
+def test_the_last_weights_are_kept_even_when_they_are_not_the_best(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attnx.metrics.phone_error_rate import PhoneErrorRate
+
+    told = iter([9.0, 4.0, 7.0, 5.0, 3.0])  # four validations and a test
+    monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(told)))
+    run("trainer.max_steps=8", "trainer.validations=4", folder="one")
+    steps = {
+        which: torch.load(f"one/checkpoints/{which}.ckpt", weights_only=True)["global_step"]
+        for which in ("best", "last")
+    }
+    assert steps == {"best": 4, "last": 8}
