@@ -35,6 +35,10 @@ KINDS = {
 }
 
 
+# How a part may spell the decorator; anything else called register is not ours.
+REGISTER = ("register", "registry.register", "attnx.register", "attnx.registry.register")
+
+
 @dataclass(frozen=True)
 class Knob:
     """One configurable constructor parameter of a part: what follows a default is what YAML may set."""
@@ -98,17 +102,24 @@ class Catalogue:
 def catalogue() -> Catalogue:
     """Every part of the core and of the plug-ins that are in force now."""
     plugins.refresh()
-    return _scan(tuple(plugins.folders()))
+    folders = tuple(plugins.folders())
+    files = [file for folder in folders for file in sorted(folder.glob("[!_]*.py"))]
+    return _scan(folders, tuple((file, file.lstat().st_mtime_ns) for file in files))
 
 
 @functools.lru_cache(maxsize=8)
-def _scan(folders: tuple[Path, ...]) -> Catalogue:
+def _scan(folders: tuple[Path, ...], written: tuple[tuple[Path, int], ...]) -> Catalogue:
+    """Read them again when a file was added or written, as happens in a notebook's long life."""
     found = Catalogue()
     for module, file in _core_files():
         for part in read_parts(file, module, "core"):
             found.add(part)
-    for folder in folders:
-        for file in sorted(folder.glob("[!_]*.py")):
+    seen: dict[str, Path] = {}
+    for file, _ in written:
+        if file.stem in seen:
+            found.broken.append(f"{file}:1: another plug-in file has the same name, {seen[file.stem]}; rename one")
+        else:
+            seen[file.stem] = file
             _add_plugin(found, file, f"attnx.plugins.{file.stem}", f"plug-in {file.name}")
     for point in importlib.metadata.entry_points(group="attnx.plugins"):
         installed = _installed_file(point.value)
@@ -166,7 +177,7 @@ def read_parts(file: Path, module: str, origin: str) -> list[Part]:
         for node in tree.body
         if isinstance(node, ast.ClassDef | ast.FunctionDef)
         for decorator in node.decorator_list
-        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("register")
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) in REGISTER
     ]
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import importlib
-import inspect
 import json
 import sys
 import traceback
@@ -13,9 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from attnx.catalogue import KINDS, Knob, Part, catalogue
+from attnx.catalogue import KINDS, Part, catalogue
 from attnx.errors import UserError, near_misses
-from attnx.knobs import Natural, Positive, Probability, Rate, Size, Time, parse_type
+from attnx.interactive import describe
+from attnx.knobs import Natural, Positive, Probability, Rate, Size, Time
 
 __all__ = [
     "Natural",
@@ -50,21 +49,39 @@ def register(kind: str, name: str) -> Callable[[T], T]:
         raise UserError(f"cannot register {name!r}: there is no kind {kind!r}{near_misses(kind, KINDS)}")
 
     def keep(item: T) -> T:
-        taken = _registered.get((kind, name))
-        if taken is not None and (taken.__module__, taken.__qualname__) != (item.__module__, item.__qualname__):
-            raise UserError(
-                f"the {kind} {name!r} is already registered by {taken.__module__}; rename the one in {item.__module__}"
-            )
+        _refuse_taken(kind, name, item)
         _registered[kind, name] = item
         return item
 
     return keep
 
 
+def _refuse_taken(kind: str, name: str, item: Callable[..., Any]) -> None:
+    """Refuse a name that another file's part has; the same file, or the same notebook cell run again, may take it."""
+    known = catalogue().parts.get((kind, name))
+    if known is not None and _file(item) != known.file.resolve():
+        raise UserError(f"the {kind} {name!r} is already registered at {known.place}; choose another name")
+    taken = _registered.get((kind, name))
+    if taken is not None and (_file(taken), taken.__qualname__) != (_file(item), item.__qualname__):
+        raise UserError(
+            f"the {kind} {name!r} is already registered by {taken.__module__}; rename the one in {item.__module__}"
+        )
+
+
+def _file(item: Callable[..., Any]) -> Path | None:
+    file = getattr(sys.modules.get(item.__module__), "__file__", None)
+    return Path(file).resolve() if file else None
+
+
 def names(kind: str) -> list[str]:
     """The names registered for a kind: the core's, the plug-ins', and those registered by hand in this process."""
     known = catalogue().names(kind)
-    return known + [name for of, name in _registered if of == kind and name not in known]
+    by_hand = [
+        name
+        for (of, name), item in _registered.items()
+        if of == kind and name not in known and not item.__module__.startswith("attnx.")
+    ]
+    return known + by_hand
 
 
 def part(kind: str, name: str) -> Part:
@@ -75,7 +92,7 @@ def part(kind: str, name: str) -> Part:
     """
     found = catalogue().parts.get((kind, name))
     if found is None and (kind, name) in _registered:
-        found = _describe(kind, name, _registered[kind, name])
+        found = describe(kind, name, _registered[kind, name])
     if found is None:
         raise UserError(f"unknown {kind} {name!r}{near_misses(name, names(kind))}")
     return found
@@ -143,58 +160,6 @@ def build(kind: str, choice: Spec, /, **supplied: Any) -> Any:
     if missing:
         raise UserError(f"the {kind} {name!r} asks for {', '.join(missing)}, which nothing supplies here")
     return find(kind, name)(**{size: supplied[size] for size in info.supplied}, **knobs)
-
-
-def _describe(kind: str, name: str, item: Callable[..., Any]) -> Part:
-    """Describe a part that was registered outside any part file, such as in a notebook cell."""
-    knobs, supplied = [], []
-    for parameter in inspect.signature(item).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue  # those of a class without a constructor of its own
-        if parameter.default is inspect.Parameter.empty:
-            supplied.append(parameter.name)
-        else:
-            text = _annotation(parameter.annotation)
-            try:
-                knob_type = parse_type(ast.parse(text, mode="eval").body)
-            except (ValueError, SyntaxError) as error:
-                raise UserError(f"the {kind} {name!r}, knob {parameter.name!r}: {error}") from None
-            knobs.append(Knob(parameter.name, text, knob_type, parameter.default))
-    declares = {key: value for key, value in vars(item).items() if isinstance(value, bool | int | str | tuple)}
-    doc = inspect.cleandoc(item.__doc__ or "")
-    place = Path(getattr(sys.modules.get(item.__module__), "__file__", None) or "<interactive>")
-    return Part(
-        kind,
-        name,
-        item.__module__,
-        item.__qualname__,
-        place,
-        1,
-        doc,
-        tuple(knobs),
-        tuple(supplied),
-        declares,
-        "interactive",
-    )
-
-
-def _annotation(annotation: Any) -> str:
-    aliases = {
-        "Size": Size,
-        "Natural": Natural,
-        "Positive": Positive,
-        "Probability": Probability,
-        "Rate": Rate,
-        "Time": Time,
-    }
-    for alias, meaning in aliases.items():
-        if annotation == meaning:
-            return alias
-    if isinstance(annotation, str):
-        return annotation
-    if isinstance(annotation, type) and annotation.__module__ == "builtins" and "[" not in str(annotation):
-        return annotation.__name__
-    return str(annotation).replace("typing.", "").replace("NoneType", "None")
 
 
 def _where(error: Exception, info: Part) -> str:

@@ -20,7 +20,7 @@ def folders() -> list[Path]:
 
 
 def _owned(folder: Path) -> bool:
-    """Whether the folder belongs to the user and nobody else may write to it."""
+    """Whether the folder belongs to the user and is not open to everybody's writing."""
     if not hasattr(os, "getuid"):
         return True
     status = folder.stat()

@@ -124,11 +124,11 @@ def test_what_a_state_is(cell: Any, tensors: int) -> None:
     assert [[tuple(tensor.shape) for tensor in layer] for layer in state] == [[(2, 26)] * tensors] * 3
 
 
-def test_keep_is_for_the_second_layer_and_up() -> None:
-    """A mask of zeros before the second layer makes it deaf to the input; the first layer hears as before."""
-    recurrent = Recurrent("gru", 7, 13, layers=2)
+@pytest.mark.parametrize(("deaf", "same"), [(0, [False, True, True]), (1, [False, False, True])])
+def test_keep_is_for_the_second_layer_and_up(deaf: int, same: list[bool]) -> None:
+    """A mask of zeros before a layer makes it and those above deaf to the input; those below hear as before."""
+    recurrent = Recurrent("gru", 7, 13, layers=3)
     first, second = torch.randn(2, 2, 5, 7)
-    masks = [torch.zeros(2, 5, 13)]
+    masks = [torch.full((2, 5, 13), float(number != deaf)) for number in range(2)]
     one, two = (recurrent.run(given, keep=masks).outputs for given in (first, second))
-    assert torch.equal(one[1], two[1])
-    assert not torch.equal(one[0], two[0])
+    assert [torch.equal(below, above) for below, above in zip(one, two, strict=True)] == same

@@ -45,9 +45,7 @@ def cells(npz: Path, png: Path) -> NDArray[np.float64]:
     steps, symbols = np.load(npz)["weights"].shape
     rows, columns = np.mgrid[:steps, :symbols] + 0.3
     x, y = figure.axes[0].transData.transform(np.stack([columns.ravel(), rows.ravel()], axis=-1)).T
-    picked: NDArray[np.float64] = image[(image.shape[0] - y).astype(int), x.astype(int)].reshape(
-        steps, symbols
-    )
+    picked: NDArray[np.float64] = image[(image.shape[0] - y).astype(int), x.astype(int)].reshape(steps, symbols)
     return picked
 
 
@@ -97,9 +95,7 @@ def test_no_ink_is_cut_off_at_the_edges(word: Path, tmp_path: Path) -> None:
 
 
 def test_a_wrong_word_is_marked_and_its_reference_shown(tmp_path: Path) -> None:
-    npz = save(
-        tmp_path / "a.npz", list("cat"), ["K", "AA", "T"], reference=np.array(["K", "AE", "T", "</s>"])
-    )
+    npz = save(tmp_path / "a.npz", list("cat"), ["K", "AA", "T"], reference=np.array(["K", "AE", "T", "</s>"]))
     axes = picture([read_alignment(npz)]).axes[0]
     assert axes.get_title(loc="left").endswith("✗")
     assert axes.get_xlabel() == "reference: K AE T"
@@ -121,9 +117,7 @@ def test_what_a_scope_forbade_is_hatched_and_the_rest_left_alone(tmp_path: Path)
     axes = picture([read_alignment(tmp_path / "local.npz")]).axes[0]
     for (row, column), may_read in np.ndenumerate(allowed):
         (left, bottom), (right, top) = axes.transData.transform([(column, row + 1), (column + 1, row)])
-        inside = np.s_[
-            int(len(plain) - top) + 4 : int(len(plain) - bottom) - 4, int(left) + 4 : int(right) - 4
-        ]
+        inside = np.s_[int(len(plain) - top) + 4 : int(len(plain) - bottom) - 4, int(left) + 4 : int(right) - 4]
         changed = (plain[inside] - local[inside] > 0.05).mean()
         assert changed == 0 if may_read else 0.1 < changed < 0.9, (row, column)
 
@@ -238,9 +232,7 @@ def test_what_is_no_alignment_is_refused(tmp_path: Path) -> None:
 
 
 def test_curves_are_drawn(tmp_path: Path) -> None:
-    rows = [f"{step},{3 / step},," for step in range(1, 60)] + [
-        f"{step},,{2 / step},{90 / step}" for step in (20, 40)
-    ]
+    rows = [f"{step},{3 / step},," for step in range(1, 60)] + [f"{step},,{2 / step},{90 / step}" for step in (20, 40)]
     (tmp_path / METRICS).write_text("\n".join(["step,train_loss,valid_loss,valid_per", *rows]))
     path = draw_curves(tmp_path)
     assert path == tmp_path / "curves.png"

@@ -1,0 +1,330 @@
+"""A plug-in is one file: it trains, sweeps, loads in other processes, and cannot break what it has no part in."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import operator
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnx import catalogue, registry
+from attnx.attention import build
+from attnx.config import compose
+from attnx.errors import UserError
+from attnx.fitting import fit
+
+SCORER = '''\
+"""The scorer ``{name}``."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from attnx.registry import Rate, Size, register
+
+
+@register("scorer", "{name}")
+class Mine(nn.Module):
+    """The negative distance of the projected query from the memory, made steeper.
+
+    Formula: ``score(q, m) = -steep |W q - m|_1``
+    Source: invented for a test
+    """
+
+    equal_widths = False
+
+    def __init__(self, query_size: Size, memory_size: Size, steep: Rate = 2.0) -> None:
+        super().__init__()
+        self.project = nn.Linear(query_size, memory_size, bias=False)
+        self.steep = steep
+
+    def keys(self, memory: Tensor) -> Tensor:
+        return memory
+
+    def queries(self, queries: Tensor) -> Tensor:
+        return self.project(queries)
+
+    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+        return -self.steep * (queries[..., :, None, :] - keys[..., None, :, :]).abs().sum(-1)
+'''
+NORMALISER = '''\
+"""The normaliser ``squares``."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from attnx.registry import register
+
+
+@register("normaliser", "squares")
+class Squares(nn.Module):
+    """Shares of the squared scores.
+
+    Formula: ``w(m) = s(m)^2 / sum_k s(k)^2``
+    Source: invented for a test
+    """
+
+    sums_to_one = True
+
+    def forward(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        squares = scores.square().masked_fill(~allowed, 0.0)
+        return squares / squares.sum(-1, keepdim=True).clamp(min=1e-9)
+'''
+TASK = '''\
+"""The task ``backwards``: say the letters from the last to the first."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from attnx import registry
+from attnx.data.pairs import Pair
+from attnx.data.split import split_by_word
+from attnx.registry import Positive, register
+from attnx.tasks.sequences import SequenceData
+
+
+@register("task", "backwards")
+class Backwards:
+    """Reverse all strings of a length over two letters.
+
+    Formula: ``y_t = x_(S-1-t)``
+    Source: invented for a test
+    """
+
+    monitor = "valid_wer"
+    smoothing = 0.0
+
+    def __init__(self, length: Positive = 6) -> None:
+        self.length = length
+
+    def load(self) -> SequenceData:
+        words = [format(number, f"0{self.length}b") for number in range(2**self.length)]
+        pairs = [Pair(tuple(word), (tuple(reversed(word)),)) for word in words]
+        return SequenceData.of(split_by_word(pairs, valid=0.2, test=0.2))
+
+    def metrics(self) -> dict[str, nn.Module]:
+        return {"wer": registry.build("metric", "word_error_rate")}
+'''
+FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+
+
+@pytest.fixture
+def plug(here: Path) -> Callable[..., Path]:
+    """Put a file into a plug-in folder; ``plugins/`` unless another is named."""
+
+    def put(name: str, text: str, folder: str = "plugins") -> Path:
+        path = here / folder / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return put
+
+
+def test_a_new_scorer_trains_and_is_reopened(plug: Callable[..., Path], run: Callable[..., Any]) -> None:
+    plug("mine", SCORER.format(name="mine"))
+    trained = run("+scorer=mine", "scorer.steep=3", folder="one")
+    assert trained.config["scorer"] == {"name": "mine", "steep": 3}
+    assert trained.model.attention.scorer.steep == 3
+    assert type(trained.model.attention.scorer).__module__ == "attnx.plugins.mine"
+    weights = trained.predict(["dab"], need_weights=True)[0].weights
+    assert weights.sum(-1) == pytest.approx(1, abs=1e-5)
+
+
+def test_its_knobs_are_checked_like_any_other(plug: Callable[..., Path]) -> None:
+    plug("mine", SCORER.format(name="mine"))
+    with pytest.raises(UserError, match="no knob 'step'; did you mean steep"):
+        compose(["scorer=mine", "+scorer.step=3"])
+    with pytest.raises(UserError, match=r"scorer\.steep=-1: expected a number above 0"):
+        compose(["scorer=mine", "scorer.steep=-1"])
+
+
+def test_a_process_of_its_own_finds_it_in_a_folder_that_is_named(
+    plug: Callable[..., Path], words: Path, small: list[str], here: Path
+) -> None:
+    plug("mine", SCORER.format(name="mine"), folder="elsewhere/parts")
+    done = subprocess.run(
+        [sys.executable, "-m", "attnx", "scorer=mine", *small, "folder=one"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "ATTNX_PLUGINS": str(here / "elsewhere" / "parts")},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path("one/alignments.png").is_file()
+    with pytest.raises(UserError, match="unknown scorer 'mine'"):  # which this process was not told of
+        compose(["scorer=mine"])
+
+
+def test_it_is_swept_by_name_and_by_glob(
+    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], undrawn: None
+) -> None:
+    plug("mine", SCORER.format(name="mine"))
+    plug("squares", NORMALISER)
+    answer = command("-m", "scorer=mine,dot", "+normaliser=glob(*)", *small, "name=grid")
+    assert (answer.code, answer.err) == (0, "")
+    jobs = [line for line in answer.out.splitlines() if line.startswith("attnx scorer=")]
+    assert [" ".join(job.split()[1:3]) for job in jobs] == [
+        "scorer=mine normaliser=softmax",
+        "scorer=mine normaliser=squares",
+        "scorer=dot normaliser=softmax",
+        "scorer=dot normaliser=squares",
+    ]
+    assert len(list(Path("multirun/grid").glob("*/results.json"))) == 4
+
+
+def test_it_is_listed_and_offered(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
+    plug("mine", SCORER.format(name="mine"))
+    out = command("list", "scorer=mine").out
+    assert "score(q, m) = -steep |W q - m|_1" in out
+    assert "plug-in mine.py" in out
+    assert "mine" in command("--help").out.split("scope")[0].split()
+
+
+def test_it_is_built_from_python(plug: Callable[..., Path]) -> None:
+    plug("mine", SCORER.format(name="mine"))
+    plug("squares", NORMALISER)
+    attention = build(scorer=("mine", {"steep": 1}), normaliser="squares", query_size=3, memory_size=2)
+    torch.nn.init.zeros_(attention.scorer.project.weight)
+    # The projected query is 0, so the scores are the negated sums 1 and 2; squared and shared: 1/5 and 4/5.
+    read = attention(
+        torch.ones(1, 1, 3), attention.remember(torch.tensor([[[1.0, 0.0], [1.0, 1.0]]])), need_weights=True
+    )
+    assert read.weights[0, 0].tolist() == pytest.approx([0.2, 0.8])
+
+
+@FORKS
+def test_a_new_task_trains_with_loader_processes(plug: Callable[..., Path], undrawn: None) -> None:
+    plug("backwards", TASK)
+    plug("mine", SCORER.format(name="mine"))
+    asked = ["task=backwards", "+task.length=5", "scorer=mine", "trainer.workers=2"]
+    sizes = [
+        "model.embedding=5",
+        "encoder.hidden=7",
+        "decoder.hidden=11",
+        "trainer.batch_size=8",
+        "trainer.max_steps=6",
+    ]
+    trained = fit(compose([*asked, *sizes, "folder=one"]))
+    assert trained.experiment.task.length == 5
+    assert len(trained.predict(["01101"])) == 1
+    assert len(Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()) > 2
+
+
+def test_what_it_makes_can_be_unpickled_by_a_process_that_did_not_load_it(
+    plug: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, here: Path
+) -> None:
+    light = TASK.replace("from torch import nn\n\n", "").replace("-> dict[str, nn.Module]", "-> dict[str, object]")
+    light = light.replace("from attnx.data.pairs import Pair\nfrom attnx.data.split import split_by_word\n", "")
+    light = light.replace("from attnx.tasks.sequences import SequenceData\n", "")
+    plug("backwards", light, folder="parts")
+    monkeypatch.setenv("ATTNX_PLUGINS", str(here / "parts"))
+    task = registry.build("task", ("backwards", {"length": 7}))
+    # Spawned processes inherit nothing but the environment, as on macOS and Windows.
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(operator.attrgetter("length"), (task,)) == 7
+
+
+@pytest.fixture
+def installed(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that offers parts by an entry point, as pip would leave it."""
+    site = here / "site"
+    files = {
+        "far_parts/__init__.py": "",
+        "far_parts/scorers.py": SCORER.format(name="far"),
+        "far_parts-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: far-parts\nVersion: 1.0\n",
+        "far_parts-1.0.dist-info/entry_points.txt": "[attnx.plugins]\nfar = far_parts.scorers\n",
+    }
+    for name, text in files.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(site))
+    importlib.invalidate_caches()
+    catalogue._scan.cache_clear()
+    return site
+
+
+def test_an_installed_package_offers_parts_by_an_entry_point(
+    installed: Path, run: Callable[..., Any], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "far_parts" not in sys.modules
+    assert "package far_parts" in command("list", "scorer=far").out
+    assert "far_parts" not in sys.modules  # reading what a package offers runs none of it
+    trained = run("+scorer=far", folder="one")
+    assert type(trained.model.attention.scorer).__module__ == "far_parts.scorers"
+    sys.modules.pop("far_parts")
+
+
+def test_an_entry_point_to_nothing_is_told_and_the_rest_works(installed: Path, command: Callable[..., Any]) -> None:
+    points = installed / "far_parts-1.0.dist-info" / "entry_points.txt"
+    points.write_text("[attnx.plugins]\nlost = far_parts.nothing\nfar = far_parts.scorers\n", encoding="utf-8")
+    catalogue._scan.cache_clear()
+    answer = command("list", "scorer")
+    assert answer.code == 0
+    assert "far_parts.nothing" in answer.err
+    assert "far" in answer.out.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        (SCORER.format(name="mine").replace("class Mine(nn.Module):", "class Mine(nn.Module)"), 11, "expected ':'"),
+        (SCORER.format(name="mine").replace('"scorer", "mine"', '"scorrer", "mine"'), 10, "there is no kind 'scorrer'"),
+        (SCORER.format(name="mine").replace("steep: Rate = 2.0", "steep=2.0"), 20, "knob 'steep' needs a type"),
+        (SCORER.format(name="mine").replace("Rate = 2.0", "complex = 2.0"), 20, "cannot have the type complex"),
+        (
+            SCORER.format(name="mine").replace("Rate = 2.0", "Rate = -2.0"),
+            20,
+            "its default -2.0 is not a number above 0",
+        ),
+        (SCORER.format(name="dot"), 11, "'dot' is already registered"),
+    ],
+)
+def test_a_broken_one_is_named_with_file_and_line_and_the_rest_works(
+    text: str, line: int, said: str, plug: Callable[..., Path], command: Callable[..., Any]
+) -> None:
+    path = plug("broken", text)
+    plug("fine", NORMALISER)
+    answer = command("list", "normaliser")
+    assert answer.code == 0
+    assert answer.err.count("\n") == 1
+    assert answer.err.startswith("attnx: plug-in left out: ")
+    assert f"{path}:{line}: " in answer.err
+    assert said in answer.err
+    assert "squares" in answer.out.split()
+    assert type(build(scorer="dot", query_size=3, memory_size=3).scorer).__module__ == "attnx.attention.scorers.dot"
+
+
+def test_one_that_is_written_later_is_seen(plug: Callable[..., Path]) -> None:
+    plug("first", SCORER.format(name="first"))
+    assert compose(["scorer=first"])["scorer"]["steep"] == 2.0
+    plug("second", SCORER.format(name="second"))
+    assert compose(["scorer=second"])["scorer"]["steep"] == 2.0
+    plug("second", SCORER.format(name="second").replace("Rate = 2.0", "Rate = 4.0")).touch()
+    assert compose(["scorer=second"])["scorer"]["steep"] == 4.0
+
+
+def test_two_of_one_name_are_told_apart(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
+    first, second = plug("a", SCORER.format(name="twin")), plug("b", SCORER.format(name="twin"))
+    answer = command("list", "scorer=twin")
+    assert f"{second}:11: the scorer 'twin' is already registered at {first}:11" in answer.err
+    assert answer.out.startswith("scorer=twin")
+
+
+def test_a_folder_that_others_may_write_to_is_not_trusted(plug: Callable[..., Path], here: Path) -> None:
+    plug("mine", SCORER.format(name="mine"))
+    (here / "plugins").chmod(0o777)
+    with pytest.raises(UserError, match="unknown scorer 'mine'"):
+        compose(["scorer=mine"])
+    (here / "plugins").chmod(0o755)
+    assert compose(["scorer=mine"])["scorer"]["name"] == "mine"

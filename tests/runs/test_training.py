@@ -1,0 +1,158 @@
+"""What a knob of training says is what training does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnx.config import compose
+from attnx.data.batches import collate
+from attnx.tasks.sequences import token_loss
+from attnx.training.train import Job, prepare
+
+
+@pytest.fixture
+def prepared(words: Path, small: list[str]) -> Callable[..., Job]:
+    """Everything of a small run built and nothing trained."""
+
+    def make(*overrides: str) -> Job:
+        return prepare(compose([*small, *overrides]))
+
+    return make
+
+
+def loss_of(job: Job, smoothing: float = 0.0) -> float:
+    rows = job.loaders.train_rows
+    batch = collate([rows[number] for number in range(7)])
+    return float(token_loss(job.experiment.model.eval(), batch, smoothing).mean.detach())
+
+
+def test_scheduled_sampling_trains_step_by_step(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
+    run(folder="taught")
+    run("model.sampling=0.9", folder="sampled")
+    schedules = [
+        json.loads(Path(name, "run.json").read_text(encoding="utf-8"))["schedule"] for name in ("taught", "sampled")
+    ]
+    assert [schedule.partition(":")[0] for schedule in schedules] == ["run, then attend", "step by step"]
+    assert "sampling" in schedules[1]
+    assert not same_weights(["taught", "sampled"])
+
+
+def test_scheduled_sampling_begins_with_the_truth_and_rises(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attnx.training import experiment
+
+    chances: list[float] = []
+    original = token_loss
+
+    def noted(model: Any, batch: Any, smoothing: float = 0.0, sampling: float = 0.0) -> Any:
+        if model.training:
+            chances.append(sampling)
+        return original(model, batch, smoothing, sampling)
+
+    monkeypatch.setattr(experiment, "token_loss", noted)
+    run("model.sampling=0.5", folder="one")
+    # A straight line from 0 to 0.5 over five steps.
+    assert chances == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
+
+
+def test_label_smoothing_is_part_of_the_loss(prepared: Callable[..., Job]) -> None:
+    job = prepared("task.smoothing=0.1")
+    assert job.experiment.task.smoothing == 0.1
+    rows = job.loaders.train_rows
+    batch = collate([rows[number] for number in range(7)])
+    inputs = torch.cat([torch.full_like(batch.target[:, :1], 1), batch.target[:, :-1]], dim=1)
+    logits = job.experiment.model.eval()(batch.source, batch.present, inputs).logits.detach().double()
+    real = batch.target != 0
+    told = logits.log_softmax(-1)
+    chosen = told.gather(-1, batch.target[..., None])[..., 0][real].sum()
+    uniform = told.mean(-1)[real].sum()
+    # Szegedy et al. 2016: nine parts of the truth, one part of every symbol alike.
+    assert loss_of(job, 0.1) == pytest.approx(float(-(0.9 * chosen + 0.1 * uniform) / real.sum()), rel=1e-4)
+    assert loss_of(job) == pytest.approx(float(-chosen / real.sum()), rel=1e-4)
+
+
+def test_label_smoothing_changes_what_is_learned_but_not_how_it_is_judged(
+    run: Callable[..., Any], same_weights: Callable[..., bool]
+) -> None:
+    run("optimiser.lr=1e-12", folder="plain")
+    run("optimiser.lr=1e-12", "task.smoothing=0.3", folder="smooth")
+    rows = [Path(name, "metrics.csv").read_text(encoding="utf-8").splitlines() for name in ("plain", "smooth")]
+    header = rows[0][0].split(",")
+    trained, valid = header.index("train_loss"), header.index("valid_loss")
+    first = [row[1].split(",") for row in rows]
+    assert first[0][trained] != first[1][trained]
+    assert first[0][valid] == first[1][valid]
+
+
+def test_pretrained_vectors_are_where_training_begins(prepared: Callable[..., Job], here: Path) -> None:
+    (here / "source.txt").write_text("2 5\na 1 2 3 4 5\nk -1 0 0.5 2 9\nunheard 0 0 0 0 0\n", encoding="utf-8")
+    (here / "target.txt").write_text("\nAA 5 4 3 2 1\n", encoding="utf-8")
+    plain = prepared()
+    job = prepared("model.source_vectors=source.txt", "model.target_vectors=target.txt")
+    model, data = job.experiment.model, job.data
+    assert model.source.embedding.weight[data.source.encode("a")[0]].tolist() == [1, 2, 3, 4, 5]
+    assert model.source.embedding.weight[data.source.encode("k")[0]].tolist() == [-1, 0, 0.5, 2, 9]
+    assert model.embedding.weight[data.target.encode(["AA"])[0]].tolist() == [5, 4, 3, 2, 1]
+    for symbol in "bde":  # what the file lacks keeps its random start
+        number = data.source.encode(symbol)[0]
+        assert torch.equal(
+            model.source.embedding.weight[number], plain.experiment.model.source.embedding.weight[number]
+        )
+
+
+def test_a_tied_output_is_the_embedding_before_and_after_training(
+    run: Callable[..., Any], prepared: Callable[..., Job]
+) -> None:
+    tied = run("model.tied=true", folder="one").model
+    assert tied.output.weight is tied.embedding.weight
+    assert tied.output.bias is None
+    # Five wide each; the output's own weights are saved, and the readout becomes five wide instead of eleven.
+    symbols = tied.embedding.num_embeddings
+    assert tied.readout.size == 5
+    assert prepared().experiment.model.output.weight.shape == (symbols, 11)
+
+
+def test_the_first_validation_that_is_no_better_ends_a_run_without_patience(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attnx.metrics.phone_error_rate import PhoneErrorRate
+
+    told = iter([9.0, 4.0, 4.0, 2.0, 2.0])
+    monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(told)))
+    run("trainer.max_steps=8", "trainer.validations=4", "trainer.patience=1", folder="one")
+    assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 6
+
+
+@pytest.mark.parametrize(
+    "composition",
+    [
+        ["recipe=bahdanau"],
+        ["recipe=luong_local_p", "scope.window=1"],
+        ["+query=[token,last_context]", "scorer=concat", "decoder.cell=gru", "decoder.layers=2"],
+        ["+query=token", "model.memory=inputs", "scorer=scaled", "encoder.cell=rnn"],
+        ["scorer=cosine", "model.memory=layer:0", "model.values=inputs", "encoder.layers=2", "model.bridge=zeros"],
+        [
+            "scorer=mlp",
+            "scorer.depth=2",
+            "readout.inputs=[state,context,token]",
+            "readout.tanh=false",
+            "search.ratio=1",
+        ],
+        ["optimiser=adamw", "lr_schedule=cosine", "trainer.precision=64", "trainer.test_words=3"],
+        ["optimiser=adadelta", "lr_schedule=inverse_sqrt", "trainer.precision=bf16-mixed", "trainer.valid_words=2"],
+    ],
+    ids=lambda composition: composition[0],
+)
+def test_unlike_compositions_train_and_are_tested(composition: list[str], run: Callable[..., Any]) -> None:
+    trained = run(*composition, "trainer.max_steps=2", folder="one")
+    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
+    assert results["steps"] == 2
+    assert results["test_per"] >= 0
+    assert len(trained.predict(["dab", "ke"])) == 2
