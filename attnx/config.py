@@ -4,34 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from attnx import registry
+from attnx.choices import CHOSEN, GROUPS, PRESETS, SCALARS, conf_folder, options, owners
 from attnx.errors import UserError, near_misses
 from attnx.knobs import parse_type
+from attnx.mistakes import in_our_words
 from attnx.models.composition import compose as compose_parts
 
-# Top-level values that are no part, and what each accepts.
-SCALARS = {"seed": "Natural", "name": "str | None", "folder": "str | None"}
-# Groups of whole configurations: they leave no node of their own behind.
-PRESETS = ("experiment", "recipe")
 # The groups that say how to attend, meaningless beside attention=none.
 ATTENDING = ("scorer", "scope", "query", "normaliser")
-
-
-def conf_folder() -> Path:
-    """The configuration folder: inside the package when installed, beside it in the repository."""
-    package = Path(__file__).parent
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
-
-
-def groups() -> tuple[str, ...]:
-    """The names that can be chosen on the command line."""
-    from attnx.options import GROUPS
-
-    return (*GROUPS, *PRESETS)
 
 
 def normalise(overrides: Sequence[str]) -> list[str]:
@@ -40,13 +23,12 @@ def normalise(overrides: Sequence[str]) -> list[str]:
     Hydra accepts only one spelling of each, depending on where a default stands. A plus before a group goes away; one
     before a value becomes a force-override; what remains unknown is told by :func:`check`.
     """
-    known = groups()
 
     def one(override: str) -> str:
         bare = override.lstrip("+")
         if bare == override or "=" not in override:
             return override
-        return bare if bare.split("=", 1)[0].split("@")[0] in known else f"++{bare}"
+        return bare if bare.split("=", 1)[0].split("@")[0] in GROUPS else f"++{bare}"
 
     return [one(override) for override in overrides]
 
@@ -96,13 +78,11 @@ def check(config: dict[str, Any], overrides: Sequence[str] = ()) -> dict[str, An
     Raises:
         UserError: an unknown key, part or knob, a value of the wrong type, or choices that contradict each other.
     """
-    kinds = [group for group in groups() if group not in PRESETS]
-    known = [*kinds, *SCALARS]
     for key in config:
-        if key not in known:
-            raise UserError(f"unknown key {key!r}{near_misses(key, [*groups(), *SCALARS])}")
+        if key not in (*CHOSEN, *SCALARS):
+            raise UserError(f"unknown key {key!r}{near_misses(key, [*GROUPS, *SCALARS])}")
     checked: dict[str, Any] = {key: _check_scalar(key, config.get(key)) for key in SCALARS}
-    for kind in kinds:
+    for kind in CHOSEN:
         if kind == "query":
             checked[kind] = {
                 name: registry.check("query", name, knobs or {}) for name, knobs in (config.get(kind) or {}).items()
@@ -136,7 +116,7 @@ def _without_outdone(kind: str, name: str, knobs: dict[str, Any], overrides: Seq
     if kind not in named and not set(PRESETS) <= named:
         return knobs
     own = {knob.name for knob in registry.part(kind, name).knobs}
-    others = _owners(kind).keys() - own
+    others = owners(kind).keys() - own
     return {knob: value for knob, value in knobs.items() if knob not in others or f"{kind}.{knob}" in named}
 
 
@@ -163,65 +143,8 @@ def _refuse_unclear(overrides: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for override in overrides:
         key, _, value = override.partition("=")
-        if key in seen and key in groups():
+        if key in seen and key in GROUPS:
             raise UserError(f"{key} is chosen twice, as {seen[key]} and {override}; leave one out")
-        if key in groups() and not re.match(r"[^{]" if key == "query" else r"[^{[]", value):
-            raise UserError(f"{override}: expected one name; choose from {', '.join(_choices(key))}")
+        if key in GROUPS and not re.match(r"[^{]" if key == "query" else r"[^{[]", value):
+            raise UserError(f"{override}: expected one name; choose from {', '.join(options(key))}")
         seen[key] = override
-
-
-def in_our_words(error: Exception, overrides: Sequence[str]) -> str:
-    """Say in one line what Hydra refused."""
-    text = str(error)
-    missing = re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", text)
-    if missing:
-        kind, name = missing.groups()
-        return f"unknown {kind} {name!r}{near_misses(name, _choices(kind))}"
-    unknown = re.search(r"Key '([^']+)' is not in struct\s+full_key: (\S+)", text)
-    if unknown:
-        return _unknown_key(unknown[2])
-    group = re.search(r"In 'config': Could not (?:find|override) '([^']+)'", text) or re.search(
-        r"Could not override '([^'=]+)'", text
-    )
-    if group and group[1] not in groups():
-        return _unknown_key(group[1])
-    several = re.search(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'", text)
-    if several:
-        return f"{several[1]} means several runs; add -m to run them in turn, or write a list as [a,b]"
-    syntax = re.search(
-        r"(?:mismatched input|no viable alternative|extraneous input|token recognition|LexerNoViable)", text
-    )
-    if syntax:
-        shown = " ".join(overrides)
-        return f"cannot read the overrides {shown!r}: write key=value, lists as key=[a,b], and quote spaces and braces"
-    return " ".join(text.split())
-
-
-def _unknown_key(path: str) -> str:
-    head, _, knob = path.partition(".")
-    if not knob:
-        return f"unknown key {head!r}{near_misses(head, [*groups(), *SCALARS])}"
-    if head == "query":
-        name, _, rest = knob.partition(".")
-        return (
-            f"query.{name} is not part of this query; add it with +query=[...]"
-            if not rest
-            else (f"the query {name!r} has no knob {rest!r}")
-        )
-    if head not in groups() or head in PRESETS:
-        return f"unknown key {path!r}"
-    owners = _owners(head)
-    if knob in owners:
-        return f"the chosen {head} has no knob {knob!r}; it belongs to {head}={owners[knob]}"
-    return f"the chosen {head} has no knob {knob!r}{near_misses(knob, owners)}"
-
-
-def _owners(kind: str) -> dict[str, str]:
-    """Which part has a knob: the last of them, by the knob's name."""
-    return {knob.name: name for name in registry.names(kind) for knob in registry.part(kind, name).knobs}
-
-
-def _choices(kind: str) -> list[str]:
-    if kind in PRESETS:
-        return sorted(file.stem for file in (conf_folder() / kind).glob("*.yaml"))
-    return registry.names(kind)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnx.catalogue import Part, catalogue
-from attnx.config import PRESETS, SCALARS, conf_folder, groups
+from attnx.choices import GROUPS, SCALARS, options
 from attnx.errors import UserError, near_misses
 
 CHOICES = {
@@ -60,18 +60,11 @@ def show_help() -> None:
     """Print the page for people."""
     print(USAGE)
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2))
-    for kind in groups():
+    for kind in GROUPS:
         table.add_row(f"  {kind}", Text(" ".join(options(kind))), Text(CHOICES.get(kind, ""), style="dim"))
     Console().print(table)
     print(f"\nValues: {', '.join(SCALARS)}. A part's knobs: attnx list NAME.\n")
     print(EXAMPLES)
-
-
-def options(kind: str) -> list[str]:
-    """What a choice can be."""
-    if kind in PRESETS:
-        return sorted(file.stem for file in (conf_folder() / kind).glob("*.yaml"))
-    return catalogue().names(kind)
 
 
 def show_parts(words: Sequence[str]) -> None:

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.config import check, compose, conf_folder, in_our_words, normalise
+from attnx.choices import conf_folder
+from attnx.config import check, compose, normalise
 from attnx.errors import UserError
+from attnx.mistakes import in_our_words
 from attnx.options import store_options
 from attnx.run_format import CHECKPOINTS, RESULTS, RUN
 

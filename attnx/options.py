@@ -10,11 +10,9 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from attnx.catalogue import KINDS, Part, catalogue
+from attnx.catalogue import Part, catalogue
+from attnx.choices import CHOSEN
 from attnx.errors import UserError
-
-# Kinds that are chosen by a config group; a metric is chosen by its task.
-GROUPS = tuple(kind for kind in KINDS if kind != "metric")
 
 
 class UserFolder(SearchPathPlugin):
@@ -43,7 +41,7 @@ def store_options(config_dir: str | None = None) -> None:
     Plugins.instance().register(UserFolder)
     store = ConfigStore.instance()
     known = catalogue()
-    for kind in GROUPS:
+    for kind in CHOSEN:
         # A part of a plug-in folder that is no longer in force must not linger in a long-lived process.
         store.repo.pop(kind, None)
         for name in known.names(kind):

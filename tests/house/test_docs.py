@@ -20,8 +20,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from attnx.catalogue import catalogue
+from attnx.choices import conf_folder
 from attnx.cli import COMMANDS, split_flags
-from attnx.config import compose, conf_folder, normalise
+from attnx.config import compose, normalise
 from attnx.hydra_app import _jobs
 
 ROOT = Path(__file__).parents[2]

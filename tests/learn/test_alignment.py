@@ -23,7 +23,7 @@ def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
 
 
 def composed(scorer: str, scope: str) -> dict[str, Any]:
-    """Contexts are sums of source embeddings, and nothing else passes to the decoder: to be right it must look right."""
+    """Contexts are sums of source embeddings and nothing else reaches the decoder: to be right it must look right."""
     return {
         "scorer": node("scorer", scorer),
         "scope": node("scope", scope),
@@ -68,8 +68,8 @@ def on_the_line(weights: Tensor, batch: Batch, reverse: bool) -> float:
     """The mean weight on the position that holds the symbol to be written."""
     held = []
     for row, length in enumerate(batch.present.sum(-1).tolist()):
-        for step in range(length):
-            held.append(float(weights[row, step, length - 1 - step if reverse else step]))
+        places = reversed(range(length)) if reverse else range(length)
+        held += [float(weights[row, step, place]) for step, place in enumerate(places)]
     return sum(held) / len(held)
 
 

@@ -32,7 +32,7 @@ SMALL = [
 
 
 def invented(count: int = 60) -> list[str]:
-    """Words of two to five letters, all different: each is the one before times 37, modulo a prime, to the base of 6."""
+    """Words of two to five letters, all different: each the one before times 37, modulo a prime, to the base of 6."""
     letters, number, words = list(SOUNDS), 1, []
     while len(words) < count:
         number = number * 37 % 7919

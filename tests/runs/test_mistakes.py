@@ -1,4 +1,4 @@
-"""Every mistake is one line that names it, exit code 2, and nothing is written; configurations are judged without torch."""
+"""Every mistake is one line that names it, exit code 2, nothing written; configurations are judged without torch."""
 
 from __future__ import annotations
 

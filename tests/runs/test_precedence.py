@@ -102,7 +102,10 @@ def test_a_wrong_knob_in_a_recipe_is_told(mine: str) -> None:
 
 
 def test_an_experiment_may_build_on_a_recipe(mine: str) -> None:
-    text = "# @package _global_\ndefaults:\n  - /recipe@_global_: luong_local_m\n  - override /scorer: dot\nscope:\n  window: 2\n"
+    text = (
+        "# @package _global_\ndefaults:\n  - /recipe@_global_: luong_local_m\n  - override /scorer: dot\n"
+        "scope:\n  window: 2\n"
+    )
     Path(mine, "experiment", "built.yaml").write_text(text, encoding="utf-8")
     config = compose(["experiment=built"], mine)
     assert (config["scorer"]["name"], config["scope"]["name"], config["scope"]["window"]) == ("dot", "local", 2)

@@ -194,7 +194,7 @@ def test_what_cannot_be_opened_is_told(run: Callable[..., Any], here: Path) -> N
     run(folder="one")
     with pytest.raises(attnx.UserError, match="empty source"):
         attnx.open_run("one").predict([""])
-    with pytest.raises(attnx.UserError, match="other.ckpt: no such checkpoint"):
+    with pytest.raises(attnx.UserError, match=r"other\.ckpt: no such checkpoint"):
         attnx.open_run("one", checkpoint="other")
     with pytest.raises(attnx.UserError, match="not a run folder"):
         attnx.open_run(here)

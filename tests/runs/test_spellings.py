@@ -14,7 +14,8 @@ import yaml
 
 import attnx
 from attnx import cli
-from attnx.config import compose, conf_folder
+from attnx.choices import conf_folder
+from attnx.config import compose
 from attnx.registry import names
 
 PRESETS = [f"{file.parent.name}={file.stem}" for file in sorted(conf_folder().glob("*/*.yaml"))]

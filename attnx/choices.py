@@ -1,0 +1,35 @@
+"""What can be chosen on the command line, and from what: no part is imported to know it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attnx import registry
+from attnx.catalogue import KINDS
+
+# Kinds that are chosen by a configuration group; a metric is chosen by its task.
+CHOSEN = tuple(kind for kind in KINDS if kind != "metric")
+# Groups of whole configurations: they leave no node of their own behind.
+PRESETS = ("experiment", "recipe")
+GROUPS = (*CHOSEN, *PRESETS)
+# Top-level values that are no part, and what each accepts.
+SCALARS = {"seed": "Natural", "name": "str | None", "folder": "str | None"}
+
+
+def conf_folder() -> Path:
+    """The configuration folder: inside the package when installed, beside it in the repository."""
+    package = Path(__file__).parent
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
+def options(group: str) -> list[str]:
+    """What a group can be."""
+    if group in PRESETS:
+        return sorted(file.stem for file in (conf_folder() / group).glob("*.yaml"))
+    return registry.names(group)
+
+
+def owners(kind: str) -> dict[str, str]:
+    """Which part has a knob: the last of them, by the knob's name."""
+    return {knob.name: name for name in registry.names(kind) for knob in registry.part(kind, name).knobs}
