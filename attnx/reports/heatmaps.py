@@ -21,6 +21,7 @@ from attnx.reports.page import DPI, GRID, INK, arrange
 from attnx.run_format import ALIGNMENTS
 
 SHOWN = 6
+PAGED = range(5, 13)  # symbols on the longer side of what is shown on the page, as far as there are enough
 WHITE_TO_BLUE = LinearSegmentedColormap.from_list(
     "white_to_blue", ["#ffffff", "#dbe9f6", "#a6cbe5", "#5a9fcf", "#1f68ad", "#08306b"]
 )
@@ -44,8 +45,8 @@ def draw_alignments(folder: Path | str) -> list[Path]:
     for alignment, path in zip(alignments, pictures, strict=True):
         picture([alignment]).savefig(path, dpi=DPI)
     page = Path(folder) / "alignments.png"
-    shortest_first = sorted(alignments, key=lambda alignment: max(alignment.weights.shape) > 24)
-    picture(shortest_first[:SHOWN]).savefig(page, dpi=DPI)
+    middling_first = sorted(alignments, key=lambda alignment: max(alignment.weights.shape) not in PAGED)
+    picture(middling_first[:SHOWN]).savefig(page, dpi=DPI)
     return [*pictures, page]
 
 

@@ -1,7 +1,8 @@
-"""A small model learns to copy and to reverse, and what it reads lies where it must."""
+"""A small model learns to copy and to reverse, what it reads lies where it must, and without reading it learns less."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from attnx.decoding.greedy import Greedy
 from attnx.symbols import EOS, PAD
 from attnx.tasks.sequences import token_loss
 
-SYMBOLS, SHORTEST, LONGEST = 11, 3, 7
+SYMBOLS, SHORTEST, LONGEST, STEPS = 11, 3, 7, 250
 FIRST = 4  # ids below are the special symbols'
 
 
@@ -37,8 +38,16 @@ def composed(scorer: str, scope: str) -> dict[str, Any]:
     }
 
 
-def draw(rows: int, chance: torch.Generator, reverse: bool) -> Batch:
-    lengths = torch.randint(SHORTEST, LONGEST + 1, (rows,), generator=chance)
+def without_attention() -> dict[str, Any]:
+    """The same sizes; the context is the encoder's last state at every step."""
+    config = composed("additive", "global")
+    for kind in ("scorer", "scope", "query", "normaliser"):
+        del config[kind]
+    return {**config, "attention": node("attention", "none"), "model": node("model", "seq2seq", embedding=16)}
+
+
+def draw(rows: int, chance: torch.Generator, reverse: bool, shortest: int = SHORTEST) -> Batch:
+    lengths = torch.randint(shortest, LONGEST + 1, (rows,), generator=chance)
     source = torch.randint(FIRST, FIRST + SYMBOLS, (rows, LONGEST), generator=chance)
     present = torch.arange(LONGEST) < lengths[:, None]
     target = torch.full((rows, LONGEST + 1), PAD)
@@ -49,14 +58,16 @@ def draw(rows: int, chance: torch.Generator, reverse: bool) -> Batch:
     return Batch(source.masked_fill(~present, PAD), present, target, torch.arange(rows))
 
 
-def train(config: dict[str, Any], reverse: bool, steps: int) -> torch.nn.Module:
+@cache
+def trained(scorer: str | None, scope: str, reverse: bool) -> torch.nn.Module:
+    config = composed(scorer, scope) if scorer else without_attention()
     torch.manual_seed(7)
     chance = torch.Generator().manual_seed(11)
     symbols = FIRST + SYMBOLS
     model = registry.build("model", config["model"], config=config, source_symbols=symbols, target_symbols=symbols)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-    falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.05, steps)
-    for _ in range(steps):
+    falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.05, STEPS)
+    for _ in range(STEPS):
         optimiser.zero_grad()
         token_loss(model, draw(48, chance, reverse)).mean.backward()
         optimiser.step()
@@ -73,16 +84,30 @@ def on_the_line(weights: Tensor, batch: Batch, reverse: bool) -> float:
     return sum(held) / len(held)
 
 
+def share_right(model: torch.nn.Module, batch: Batch) -> tuple[float, Tensor | None]:
+    """The share of strings that are right to the last symbol, and the weights."""
+    found = Greedy()(model, batch.source, batch.present, need_weights=True)
+    steps = min(found.symbols.shape[1], batch.target.shape[1])
+    right = (found.symbols[:, :steps] == batch.target[:, :steps]).all(-1) & (found.symbols[:, steps:] == PAD).all(-1)
+    return float(right.float().mean()), found.weights
+
+
 @pytest.mark.parametrize(
     ("scorer", "scope", "reverse"),
     [("additive", "global", True), ("additive", "local", False)],
 )
 def test_it_reads_where_it_must(scorer: str, scope: str, reverse: bool) -> None:
-    model = train(composed(scorer, scope), reverse, steps=350)
     batch = draw(200, torch.Generator().manual_seed(13), reverse)  # other strings than those trained on
-    found = Greedy()(model, batch.source, batch.present, need_weights=True)
-    steps = min(found.symbols.shape[1], batch.target.shape[1])
-    right = (found.symbols[:, :steps] == batch.target[:, :steps]).all(-1) & (found.symbols[:, steps:] == PAD).all(-1)
-    assert right.float().mean() > 0.9
-    assert found.weights is not None
-    assert on_the_line(found.weights, batch, reverse) > 0.7
+    right, weights = share_right(trained(scorer, scope, reverse), batch)
+    assert right > 0.9
+    assert weights is not None
+    assert on_the_line(weights, batch, reverse) > 0.7
+
+
+def test_without_attention_long_strings_are_learned_later() -> None:
+    batch = draw(200, torch.Generator().manual_seed(13), reverse=True, shortest=LONGEST)
+    attending, _ = share_right(trained("additive", "global", True), batch)
+    constant, weights = share_right(trained(None, "", True), batch)
+    assert weights is None
+    # In trials with five seeds the difference was between 0.61 and 0.67.
+    assert attending - constant > 0.4

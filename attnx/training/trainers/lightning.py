@@ -25,7 +25,7 @@ def trainer(
     test_words: Positive | None = None,
     patience: Positive | None = None,
     gradient_clip: Rate | None = 1.0,
-    precision: Literal["32", "64", "bf16-mixed", "16-mixed"] = "32",
+    precision: Literal[32, 64, "bf16-mixed", "16-mixed"] = 32,
     accelerator: Literal["auto", "cpu", "gpu"] = "auto",
     workers: Natural = 0,
 ) -> lightning.Trainer:
