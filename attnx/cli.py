@@ -85,6 +85,12 @@ def _compose_and_run(argv: Sequence[str]) -> int:
 
         return sweep(words, normalise(overrides), config_dir)
     config = compose(overrides, config_dir)
+    if flags == {"--cfg": "job"}:
+        import yaml
+
+        # What will run, knobs checked and filled in; Hydra would show what it composed before that.
+        print(yaml.safe_dump(config, sort_keys=False), end="")
+        return 0
     if flags:
         from attnx.hydra_app import show
 

@@ -21,14 +21,12 @@ from attnx.training.train import Interrupted
 
 # What is run, and the optimiser step at which Ctrl-C is pressed; five batches make an epoch.
 CASES = {
-    "within an epoch": (["trainer.max_steps=9"], 3),
+    "within an epoch": (["trainer.max_steps=9", "trainer.workers=1"], 3),
     "between epochs": (["trainer.max_steps=null", "trainer.max_epochs=2"], 5),
     "where a validation is due": (["trainer.max_steps=12", "trainer.validations=3"], 8),
     "at the last step": (["trainer.max_steps=7"], 7),
-    "with dropout": (["trainer.max_steps=9", "model.dropout=0.3", "attention.dropout=0.2"], 7),
-    "with sampling": (["trainer.max_steps=9", "model.sampling=0.9"], 4),
+    "with chance": (["trainer.max_steps=9", "model.dropout=0.3", "attention.dropout=0.2", "model.sampling=0.9"], 7),
     "with gathered gradients": (["trainer.max_steps=7", "trainer.accumulate=2"], 4),
-    "with workers": (["trainer.max_steps=9", "trainer.workers=1"], 4),
 }
 FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 import torch
 
-from attnx import catalogue, registry
+from attnx import catalogue, hydra_app, registry
 from attnx.attention import build
 from attnx.config import compose
 from attnx.errors import UserError
 from attnx.fitting import fit
+from attnx.training.open_run import open_run
 
 SCORER = '''\
 """The scorer ``{name}``."""
@@ -153,7 +154,7 @@ def test_a_process_of_its_own_finds_it_in_a_folder_that_is_named(
 ) -> None:
     plug("mine", SCORER.format(name="mine"), folder="elsewhere/parts")
     done = subprocess.run(
-        [sys.executable, "-m", "attnx", "scorer=mine", *small, "folder=one"],
+        [sys.executable, "-m", "attnx", "scorer=mine", *small, "trainer.test_words=1", "folder=one"],
         capture_output=True,
         text=True,
         check=False,
@@ -165,21 +166,25 @@ def test_a_process_of_its_own_finds_it_in_a_folder_that_is_named(
         compose(["scorer=mine"])
 
 
-def test_it_is_swept_by_name_and_by_glob(
+def test_it_is_swept_by_name(
     plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], undrawn: None
 ) -> None:
     plug("mine", SCORER.format(name="mine"))
-    plug("squares", NORMALISER)
-    answer = command("-m", "scorer=mine,dot", "+normaliser=glob(*)", *small, "name=grid")
+    answer = command("-m", "scorer=mine,dot", *small, "name=grid")
     assert (answer.code, answer.err) == (0, "")
-    jobs = [line for line in answer.out.splitlines() if line.startswith("attnx scorer=")]
-    assert [" ".join(job.split()[1:3]) for job in jobs] == [
-        "scorer=mine normaliser=softmax",
-        "scorer=mine normaliser=squares",
-        "scorer=dot normaliser=softmax",
-        "scorer=dot normaliser=squares",
-    ]
-    assert len(list(Path("multirun/grid").glob("*/results.json"))) == 4
+    folders = [Path("multirun/grid") / str(number) for number in range(2)]
+    assert [open_run(folder).config["scorer"]["name"] for folder in folders] == ["mine", "dot"]
+
+
+def test_a_glob_includes_it(
+    plug: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[str] = []
+    monkeypatch.setattr(hydra_app, "_job", lambda config, *_: held.append(config["scorer"]["name"]))
+    plug("mine", SCORER.format(name="mine"))
+    assert command("-m", "+scorer=glob(mi*)").code == 0
+    assert held == ["mine"]
+    assert "mine" in {job[0].partition("=")[2] for job in hydra_app._jobs(["scorer=glob(*)"], None)}
 
 
 def test_it_is_listed_and_offered(plug: Callable[..., Path], command: Callable[..., Any]) -> None:

@@ -33,7 +33,7 @@ def one(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path], 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         patch.setenv("WANDB_API_KEY", SECRET)
-        assert cli.run(["+scorer=additive", "+scope=local", *small, "folder=one"]) == 0
+        assert cli.run(["+scorer=additive", "+scope=local", *small, "trainer.test_words=5", "folder=one"]) == 0
     return home / "one"
 
 
@@ -92,7 +92,8 @@ def _as_overrides(config: dict[str, Any]) -> list[str]:
 def test_predictions_are_the_test_words_in_order_with_their_edits(one: Path) -> None:
     lines = (one.parent / "words.tsv").read_text(encoding="utf-8").splitlines()
     entries = dict(line.split("\t") for line in lines)
-    tested = [word for word in entries if place(tuple(word)) < 0.3]
+    # Twice 15 % of the words, by their own numbers; this run was asked for the first five of them.
+    tested = [word for word in entries if place(tuple(word)) < 0.3][:5]
     rows = table(one / "predictions.tsv", "\t")
     assert ["".join(row["source"].split()) for row in rows] == tested
     for row, word in zip(rows, tested, strict=True):
@@ -118,9 +119,8 @@ def test_metrics_have_a_row_a_validation_and_results_follow_from_predictions(one
 
 def test_alignments_are_distributions_over_the_source(one: Path) -> None:
     arrays = sorted((one / "alignments").glob("*.npz"))
-    # At most twelve, and no word twice.
-    sources = ["".join(np.load(path)["source"]) for path in arrays]
-    assert 2 <= len(set(sources)) == len(sources) <= 12
+    sources = {"".join(np.load(path)["source"]) for path in arrays}
+    assert sources == {"".join(row["source"].split()) for row in table(one / "predictions.tsv", "\t")}
     for path in arrays:
         held = np.load(path)
         assert held["weights"].shape == (len(held["output"]), len(held["source"]))

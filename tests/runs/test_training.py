@@ -133,10 +133,10 @@ def test_the_first_validation_that_is_no_better_ends_a_run_without_patience(
 @pytest.mark.parametrize(
     "composition",
     [
-        ["recipe=bahdanau"],
+        ["recipe=bahdanau", "optimiser=adamw", "lr_schedule=cosine", "trainer.precision=64"],
         ["recipe=luong_local_p", "scope.window=1"],
-        ["+query=[token,last_context]", "scorer=concat", "decoder.cell=gru", "decoder.layers=2"],
-        ["+query=token", "model.memory=inputs", "scorer=scaled", "encoder.cell=rnn"],
+        ["+query=[token,last_context]", "scorer=concat", "decoder.cell=gru", "decoder.layers=2", "optimiser=adadelta"],
+        ["+query=token", "model.memory=inputs", "scorer=scaled", "encoder.cell=rnn", "trainer.precision=bf16-mixed"],
         ["scorer=cosine", "model.memory=layer:0", "model.values=inputs", "encoder.layers=2", "model.bridge=zeros"],
         [
             "scorer=mlp",
@@ -144,9 +144,8 @@ def test_the_first_validation_that_is_no_better_ends_a_run_without_patience(
             "readout.inputs=[state,context,token]",
             "readout.tanh=false",
             "search.ratio=1",
+            "lr_schedule=inverse_sqrt",
         ],
-        ["optimiser=adamw", "lr_schedule=cosine", "trainer.precision=64", "trainer.test_words=3"],
-        ["optimiser=adadelta", "lr_schedule=inverse_sqrt", "trainer.precision=bf16-mixed", "trainer.valid_words=2"],
     ],
     ids=lambda composition: composition[0],
 )
