@@ -120,9 +120,7 @@ def write_pairs(pairs: list[Pair], count: int, path: Path) -> None:
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def contenders(
-    envs: Path, only: Sequence[str], console: Console
-) -> tuple[dict[str, Measure], dict[str, str]]:
+def contenders(envs: Path, only: Sequence[str], console: Console) -> tuple[dict[str, Measure], dict[str, str]]:
     """Who takes part, in the order of a round, and what is wrong with those who cannot."""
     ready: dict[str, Measure] = {}
     problems: dict[str, str] = {}
@@ -209,9 +207,7 @@ def table(title: str, rounds: Rounds, digits: int) -> Table:
     return drawn
 
 
-def show(
-    request: Request, speeds: Rounds, others: Rounds, problems: dict[str, str], console: Console
-) -> None:
+def show(request: Request, speeds: Rounds, others: Rounds, problems: dict[str, str], console: Console) -> None:
     """Print the tables and what went wrong."""
     words = request.steps * SIZES["batch"]
     console.print(table(f"words per second ({words} words, {request.threads} threads)", speeds, 0))
@@ -244,9 +240,7 @@ def read_options() -> argparse.Namespace:
     """The command line."""
     names = ("attnx", *(peer.name for peer in PEERS))
     cache = ROOT / ".benchmarks"
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--rounds", type=int, default=3, help="everybody is measured once a round")
     add("--words", type=int, default=6400, help="training pairs in each measurement")
@@ -271,9 +265,7 @@ def main() -> None:
     try:
         pairs = read_pairs(options.pairs) if options.pairs else read_cmudict()
         if count > len(pairs):
-            raise UserError(
-                f"--words {options.words} needs {count} pairs, there are {len(pairs)}: ask for fewer"
-            )
+            raise UserError(f"--words {options.words} needs {count} pairs, there are {len(pairs)}: ask for fewer")
     except UserError as error:
         raise SystemExit(f"error: {error}") from error
     envs = options.envs.resolve()

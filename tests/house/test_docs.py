@@ -183,9 +183,7 @@ def test_python_blocks_are_python(page: Path) -> None:
 def test_links_lead_to_files(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)\s]+)\)", text)
-    missing = [
-        link for link in links if "://" not in link and not (page.parent / link.partition("#")[0]).exists()
-    ]
+    missing = [link for link in links if "://" not in link and not (page.parent / link.partition("#")[0]).exists()]
     assert not missing
 
 

@@ -93,9 +93,7 @@ def test_states_are_whole_numbers_reduced_by_sum(metric: type[Metric]) -> None:
     before = {name: getattr(one, name).clone() for name in one._defaults}
     assert all(state.dtype == torch.int64 for state in before.values())
     one._sync_dist(dist_sync_fn=lambda state, group: [state, state])
-    assert {name: getattr(one, name).item() for name in before} == {
-        k: 2 * v.item() for k, v in before.items()
-    }
+    assert {name: getattr(one, name).item() for name in before} == {k: 2 * v.item() for k, v in before.items()}
 
 
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])

@@ -165,8 +165,7 @@ def test_compare_needs_a_run() -> None:
 def test_the_explanation_says_what_the_run_was(write: Write) -> None:
     folder = write(test_per=8.125, words=7)
     (folder / CONFIG).write_text(
-        "scorer: {name: additive, hidden: 19}\nscope: global\nscaled: 3\n"
-        "query: {token: {}, language_tag: {width: 5}}\n"
+        "scorer: {name: additive, hidden: 19}\nscope: global\nscaled: 3\nquery: {token: {}, language_tag: {width: 5}}\n"
     )
     text = write_explanation(folder).read_text()
     assert "# first\n" in text
@@ -234,9 +233,7 @@ def test_a_metric_that_is_no_number_is_named(tmp_path: Path) -> None:
         (CONFIG, "a: \x00", r"config\.yaml:1: not valid YAML"),
     ],
 )
-def test_a_broken_file_is_named_with_its_line(
-    write: Write, file: str, content: str | bytes, message: str
-) -> None:
+def test_a_broken_file_is_named_with_its_line(write: Write, file: str, content: str | bytes, message: str) -> None:
     folder = write()
     (folder / file).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match=message):

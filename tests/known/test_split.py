@@ -53,9 +53,7 @@ def test_hold_out_agrees_with_the_split() -> None:
     assert hold_out(PAIRS, 0) == (PAIRS, [])
 
 
-@pytest.mark.parametrize(
-    ("valid", "test"), [(-0.1, 0.1), (0.1, -0.1), (0.5, 0.5), (1.5, 0.1), (float("nan"), 0)]
-)
+@pytest.mark.parametrize(("valid", "test"), [(-0.1, 0.1), (0.1, -0.1), (0.5, 0.5), (1.5, 0.1), (float("nan"), 0)])
 def test_impossible_shares_are_refused(valid: float, test: float) -> None:
     """Before anything is split."""
     with pytest.raises(UserError, match=f"valid={valid} and test={test}"):

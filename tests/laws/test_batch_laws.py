@@ -52,9 +52,7 @@ def test_a_batch_depends_on_seed_and_epoch_alone(
 
 @patient
 @given(lengths, sizes, sizes, numbers)
-def test_batches_are_sorted_and_sorting_all_rows_pads_least(
-    lengths: Numbers, size: int, pool: int, seed: int
-) -> None:
+def test_batches_are_sorted_and_sorting_all_rows_pads_least(lengths: Numbers, size: int, pool: int, seed: int) -> None:
     """Within a batch rows come sorted, and sorted batches pad the sources least of all."""
 
     def width(batches: BucketBatches) -> int:
@@ -78,9 +76,7 @@ def test_nothing_is_lost_on_the_way_into_a_batch(pairs: list[Pair]) -> None:
     expected = [(i, pair.source, reference) for i, pair in enumerate(pairs) for reference in pair.references]
     found = [
         (data.pair_of[row], tuple(letters.decode(source)), tuple(phones.decode(target)))
-        for row, source, target in zip(
-            batch.index.tolist(), batch.source.tolist(), batch.target.tolist(), strict=True
-        )
+        for row, source, target in zip(batch.index.tolist(), batch.source.tolist(), batch.target.tolist(), strict=True)
     ]
     assert found == expected
     assert batch.present.sum(1).tolist() == [len(source) for _, source, _ in expected]

@@ -110,17 +110,18 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
     return give
 
 
+composed = cache(compose)  # of the many small runs most are of a few compositions
+
+
 @pytest.fixture
 def run(words: Path, undrawn: None) -> Callable[..., OpenRun]:
     """Make a small run from Python: ``run("scorer=dot", folder="a")``; later words win over the small sizes."""
     from attnx.fitting import fit
 
-    composed = cache(lambda *overrides: compose(overrides))  # a test makes several runs of one composition
-
     def make(*overrides: str, folder: str) -> OpenRun:
         named = {override.partition("=")[0] for override in overrides}
         asked = [*[size for size in SMALL if size.partition("=")[0] not in named], *overrides]
-        return fit({**composed(*asked), "folder": folder}, asked, console=Console(file=io.StringIO()))
+        return fit({**composed(tuple(asked)), "folder": folder}, asked, console=Console(file=io.StringIO()))
 
     return make
 
