@@ -31,8 +31,9 @@ BESIDE_CFG = ("--package", "--resolve")
 
 def main() -> None:
     """Run the command of ``sys.argv`` and exit: 0 done, 1 failed, 2 a mistake in what was asked, 130 interrupted."""
-    # Threads that wait by spinning take the cores from those they wait for: on a machine that others use too, a step
-    # is then many times slower, and on an idle one it is no faster. OpenMP reads this once, when torch is imported.
+    # Threads that wait by spinning take the cores from those they wait for: beside one busy neighbour a step is then
+    # many times slower, while on an idle machine it is somewhat faster (docs/decisions/0013). OpenMP reads this once,
+    # when torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         code = run(sys.argv[1:])
