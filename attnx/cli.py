@@ -32,9 +32,11 @@ BESIDE_CFG = ("--package", "--resolve")
 def main() -> None:
     """Run the command of ``sys.argv`` and exit: 0 done, 1 failed, 2 a mistake in what was asked, 130 interrupted."""
     # Threads that wait by spinning take the cores from those they wait for: beside one busy neighbour a step is then
-    # many times slower, while on an idle machine it is somewhat faster (docs/decisions/0013). OpenMP reads this once,
+    # many times slower. A very short spin costs no neighbour anything (docs/decisions/0013). OpenMP reads this once,
     # when torch is imported.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+        os.environ.setdefault("GOMP_SPINCOUNT", "3000")
     try:
         code = run(sys.argv[1:])
     except UserError as error:
