@@ -176,7 +176,7 @@ def _list(words: list[str]) -> int:
 def _resume(words: list[str]) -> int:
     if len(words) != 1:
         raise UserError("say which run to resume: attnx resume FOLDER")
-    from attnx.reports.folder import read_run
+    from attnx.read_run import read_run
 
     read_run(words[0])  # a wrong folder is told before torch loads
     from attnx.fitting import resume

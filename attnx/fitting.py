@@ -8,16 +8,17 @@ from typing import Any
 
 from rich.console import Console
 
+from attnx import registry
 from attnx.errors import UserError
 from attnx.models.composition import compose
+from attnx.read_run import read_run
 from attnx.reports.composed import composed
 from attnx.reports.curves import draw_curves
 from attnx.reports.explain import write_explanation
-from attnx.reports.folder import read_run
 from attnx.reports.heatmaps import draw_alignments
 from attnx.reports.outcome import files, outcome
 from attnx.training import run_folder
-from attnx.training.open_run import OpenRun, open_run, read_config
+from attnx.training.open_run import OpenRun, open_run
 from attnx.training.train import Job, check_fits, prepare, total_steps, train
 
 
@@ -36,7 +37,7 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
     console = console or Console()
     job = prepare(config)
     folder = run_folder.create(config, overrides, _facts(job))
-    run_folder.save_vocabularies(folder, job.data)
+    run_folder.save_vocabularies(folder, job.data, job.experiment.task)
     console.print(composed(folder))
     steps = total_steps(job)
     run_folder.note(folder, steps=steps)
@@ -52,13 +53,15 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
         UserError: not a run folder, already finished, or its checkpoint does not fit.
     """
     path, console = Path(folder), console or Console()
-    config = read_config(path)
-    info = read_run(path).info
+    run = read_run(path)
+    config, info = {**registry.filled(run.config), "folder": str(path)}, run.info
     if info.get("status") == "finished":
         raise UserError(f"{path}: this run is finished; there is nothing to resume")
     if "steps" not in info:
         raise UserError(f"{path}: the run stopped before its first step; start it anew")
     job = prepare(config)
+    if info.get("fingerprint", job.data.fingerprint()) != job.data.fingerprint():
+        raise UserError(f"{path}: the training data are not those the run began with; put them back, or start anew")
     check_fits(job.experiment, path)
     run_folder.note(path, status="running")
     train(job, path, info["steps"], console, resume=True)
@@ -73,15 +76,18 @@ def _facts(job: Job) -> dict[str, Any]:
         "schedule": str(chosen.plan),
         "follows": f"model.feed={chosen.plan.feed} bridge={chosen.bridge} memory={chosen.memory} values={chosen.values}"
         + _projection(job),
+        "monitor": job.experiment.task.monitor,
+        "fingerprint": job.data.fingerprint(),
         "parameters": sum(weight.numel() for weight in job.experiment.model.parameters()),
-        "data": f"{len(pairs.train):,} train, {len(pairs.valid):,} valid, {len(pairs.test):,} test; "
-        f"{len(job.data.source)} source and {len(job.data.target)} target symbols",
+        "data": f"{len(pairs.train) or len(job.data.train_rows()):,} train, {len(pairs.valid):,} valid, "
+        f"{len(pairs.test):,} test; source {job.data.source}, target {job.data.target}"
+        + (f"; tags {' '.join(job.data.tags)}" if job.data.tags else ""),
     }
 
 
 def _projection(job: Job) -> str:
-    project = getattr(getattr(job.experiment.model, "attention", None), "project", None)
-    if project is None or not hasattr(project, "weight"):
+    project: Any = getattr(getattr(job.experiment.model, "attention", None), "project", None)
+    if not hasattr(project, "in_features"):
         return ""
     return f" projection={project.in_features}->{project.out_features} (the scorer needs equal widths)"
 

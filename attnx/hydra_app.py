@@ -20,7 +20,8 @@ from attnx.config import check, compose, normalise
 from attnx.errors import UserError
 from attnx.mistakes import in_our_words
 from attnx.options import store_options
-from attnx.run_format import CHECKPOINTS, RESULTS, RUN
+from attnx.read_run import read_run
+from attnx.run_format import CHECKPOINTS, RUN
 
 
 def show(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
@@ -79,9 +80,8 @@ def _job(config: dict[str, Any], overrides: list[str], failures: list[str]) -> f
         traceback.print_exc()
         failures.append(f"{' '.join(overrides)}: {type(error).__name__}: {error}")
         return None
-    monitor = registry.build("task", config["task"]).monitor
-    results = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
-    return float(results[monitor.replace("valid_", "test_")])
+    run = read_run(folder)
+    return float(run.results[run.info["monitor"].replace("valid_", "test_")])
 
 
 def _train(config: dict[str, Any], overrides: list[str], status: str) -> None:
@@ -98,9 +98,7 @@ def _train(config: dict[str, Any], overrides: list[str], status: str) -> None:
 
 def _refuse_changed(config: dict[str, Any], folder: Path) -> None:
     """Refuse to take a job's folder for another configuration's."""
-    from attnx.training.open_run import read_config
-
-    held = read_config(folder)
+    held = registry.filled(read_run(folder).config)
     changed = [key for key in config if key != "folder" and config[key] != held.get(key)]
     if changed:
         raise UserError(

@@ -14,6 +14,7 @@ Natural = Annotated[int, "a whole number, 0 or more"]
 Positive = Annotated[int, "a whole number, 1 or more"]
 Probability = Annotated[float, "a number from 0 up to, not including, 1"]
 Rate = Annotated[float, "a number above 0"]
+NonNegative = Annotated[float, "a number, 0 or more"]
 Time = Annotated[str, "a time above zero, HH:MM:SS"]
 
 
@@ -51,6 +52,7 @@ _PLAIN = {
     "Positive": KnobType("a whole number, 1 or more", lambda value: _whole(value) and value >= 1),
     "Probability": KnobType("a number from 0 up to, not including, 1", lambda value: _number(value) and 0 <= value < 1),
     "Rate": KnobType("a number above 0", lambda value: _number(value) and value > 0),
+    "NonNegative": KnobType("a number, 0 or more", lambda value: _number(value) and value >= 0),
     "Time": KnobType("a time above zero as HH:MM:SS, such as 00:04:00", lambda value: seconds(value) is not None),
     "None": KnobType("null", lambda value: value is None),
 }
@@ -59,7 +61,7 @@ _PLAIN = {
 def parse_type(node: ast.expr) -> KnobType:
     """Read the type of a knob from its annotation.
 
-    Known are ``int float str bool Natural Positive Probability Rate Time``, ``Literal[...]``, ``list[T]`` and
+    Known are ``int float str bool Natural Positive Probability Rate NonNegative Time``, ``Literal[...]``, ``list[T]`` and
     ``T | None``.
 
     Raises:

@@ -14,16 +14,18 @@ from typing import Any, TypeVar
 from attnx.catalogue import KINDS, Part, catalogue
 from attnx.errors import UserError, near_misses
 from attnx.interactive import describe
-from attnx.knobs import Natural, Positive, Probability, Rate, Size, Time
+from attnx.knobs import Natural, NonNegative, Positive, Probability, Rate, Size, Time
 
 __all__ = [
     "Natural",
+    "NonNegative",
     "Positive",
     "Probability",
     "Rate",
     "Size",
     "Time",
     "build",
+    "filled",
     "find",
     "names",
     "part",
@@ -160,6 +162,22 @@ def build(kind: str, choice: Spec, /, **supplied: Any) -> Any:
     if missing:
         raise UserError(f"the {kind} {name!r} asks for {', '.join(missing)}, which nothing supplies here")
     return find(kind, name)(**{size: supplied[size] for size in info.supplied}, **knobs)
+
+
+def filled(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored configuration with the knobs it leaves out: those that came after it was written.
+
+    Raises:
+        UserError: it names a part or a knob that is not there any more.
+    """
+    found = dict(config)
+    for kind in KINDS:
+        if kind == "query" and kind in found:
+            found[kind] = {name: check(kind, name, knobs or {}) for name, knobs in found[kind].items()}
+        elif kind in found:
+            name, knobs = spec(kind, found[kind])
+            found[kind] = {"name": name, **check(kind, name, knobs)}
+    return found
 
 
 def _where(error: Exception, info: Part) -> str:

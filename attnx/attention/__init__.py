@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from attnx.attention.from_names import build as build
     from attnx.attention.protocols import Field as Field
     from attnx.attention.protocols import Memory as Memory
+    from attnx.attention.protocols import Past as Past
     from attnx.attention.protocols import Read as Read
     from attnx.attention.protocols import Step as Step
     from attnx.attention.query import Query as Query
@@ -21,6 +22,7 @@ _HOMES = {
     "build": "from_names",
     "Field": "protocols",
     "Memory": "protocols",
+    "Past": "protocols",
     "Read": "protocols",
     "Step": "protocols",
     "Query": "query",

@@ -7,9 +7,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from attnx.attention.protocols import Memory, Read
+from attnx.attention.memory import unread
+from attnx.attention.protocols import Field, Memory, Past, Read
 from attnx.errors import UserError
-from attnx.registry import Probability, Size, register
+from attnx.registry import Positive, Probability, Size, register
 
 
 @register("attention", "on")
@@ -20,8 +21,9 @@ class Attention(nn.Module):
     Source: Bahdanau et al. 2015, equations 5 and 6, https://arxiv.org/abs/1409.0473
 
     ``projection=auto`` adds one linear map from the query's width to the memory's if the scorer needs equal widths
-    and they differ; ``never`` refuses instead. ``dropout`` drops weights after normalising. ``schedule`` is read by the
-    model's planner: ``auto``, or one of the schedules to insist on.
+    and they differ; ``never`` refuses instead. ``dropout`` drops weights after normalising. With ``heads`` above 1
+    there are so many of it side by side, each with parts of its own over narrower projections of query and memory
+    (:mod:`attnx.attention.heads`). ``schedule`` is read by the model's planner: ``auto``, or one to insist on.
 
     >>> from attnx.attention import build
     >>> attention = build(scorer="additive", scope="local", query_size=13, memory_size=26)
@@ -40,6 +42,7 @@ class Attention(nn.Module):
         memory_size: Size,
         projection: Literal["auto", "never"] = "auto",
         dropout: Probability = 0.0,
+        heads: Positive = 1,
         schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",
     ) -> None:
         super().__init__()
@@ -54,6 +57,12 @@ class Attention(nn.Module):
             )
         self.project = nn.Linear(query_size, memory_size, bias=False) if unlike else nn.Identity()
         self.dropout = dropout
+        self.heads = 1  # where there are more, `Heads` holds one of these for each
+
+    @property
+    def needs_past(self) -> bool:
+        """Whether the scorer reads earlier weights."""
+        return bool(getattr(self.scorer, "needs_past", False))
 
     def remember(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
         """Prepare what may be read, once.
@@ -72,6 +81,7 @@ class Attention(nn.Module):
             keys=self.scorer.keys(states),
             values=states if values is None else values.masked_fill(absent, 0.0),
             present=present,
+            lengths=(states.shape[1],),
         )
 
     def forward(
@@ -80,6 +90,7 @@ class Attention(nn.Module):
         memory: Memory,
         allowed: Tensor | None = None,
         at: Tensor | None = None,
+        past: Past | None = None,
         need_weights: bool = False,
         keep: Tensor | None = None,
     ) -> Read:
@@ -90,6 +101,7 @@ class Attention(nn.Module):
             memory: from :meth:`remember`.
             allowed: (b, q, m) bool or broadcastable to it; narrows the scope further.
             at: (q,) or (b, q) int64, the absolute step of each query; 0, 1, ... if left out.
+            past: how the memory was read before, for a scorer that needs it; never, if left out.
             need_weights: also return weights and scores.
             keep: (b, q, m) dropout mask to multiply the weights with, for callers that draw theirs before the loop;
                 left out, one is drawn here while training.
@@ -99,11 +111,25 @@ class Attention(nn.Module):
         """
         if at is None:
             at = torch.arange(queries.shape[1], device=queries.device)
-        field = self.scope(queries, at, memory.present)
-        scores = self.scorer.compare(self.scorer.queries(self.project(queries)), memory.keys)
+        field = self._field(queries, at, memory)
+        if self.needs_past and past is None:
+            past = unread(memory)
+        known = (past,) if self.needs_past else ()
+        scores = self.scorer.compare(self.scorer.queries(self.project(queries)), memory.keys, *known)
         weights = self.normaliser(scores, field.allowed if allowed is None else field.allowed & allowed)
         if field.gain is not None:
             weights = weights * field.gain
         dropped = nn.functional.dropout(weights, self.dropout, self.training) if keep is None else weights * keep
         context = dropped @ memory.values
-        return Read(context, weights, scores) if need_weights else Read(context)
+        penalty = self.scorer.penalty(weights, past) if hasattr(self.scorer, "penalty") else None
+        return Read(context, weights, scores, penalty) if need_weights else Read(context, penalty=penalty)
+
+    def _field(self, queries: Tensor, at: Tensor, memory: Memory) -> Field:
+        """Ask the scope about each source on its own; a window holds within each."""
+        present = memory.present if memory.present.dim() == 3 else memory.present[:, None]
+        sources = torch.split(present, list(memory.lengths), dim=-1)
+        fields = [self.scope(queries, at, source) for source in sources]
+        if len(fields) == 1:
+            return Field(*fields[0])
+        gains = [field.gain for field in fields if field.gain is not None]
+        return Field(torch.cat([field.allowed for field in fields], -1), torch.cat(gains, -1) if gains else None)

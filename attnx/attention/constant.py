@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnx.attention.protocols import Memory, Read
+from attnx.attention.protocols import Memory, Past, Read
 from attnx.registry import register
 
 
@@ -24,12 +24,14 @@ class Constant(nn.Module):
     """
 
     dropout = 0.0
+    needs_past = False
+    heads = 1
 
     def remember(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
         """(b, 1, v), the last state as a memory of one position."""
         if present is None:
             present = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-        return Memory(keys=states, values=states, present=present)
+        return Memory(keys=states, values=states, present=present, lengths=(states.shape[1],))
 
     def forward(
         self,
@@ -37,6 +39,7 @@ class Constant(nn.Module):
         memory: Memory,
         allowed: Tensor | None = None,
         at: Tensor | None = None,
+        past: Past | None = None,
         need_weights: bool = False,
         keep: Tensor | None = None,
     ) -> Read:

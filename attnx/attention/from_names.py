@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch import nn
 
 from attnx import registry
 from attnx.attention.attention import Attention
+from attnx.attention.heads import Heads, head_width
 from attnx.registry import Spec
 
 Choice = Spec | nn.Module
@@ -22,7 +24,9 @@ def build(
     scope: Choice = "global",
     normaliser: Choice = "softmax",
     dropout: float = 0.0,
-) -> Attention:
+    heads: int = 1,
+    values_size: int | None = None,
+) -> Attention | Heads:
     """Compose an attention module.
 
     A part is given by name, by name and knobs, ``("mlp", {"depth": 2})``, or as an instance.
@@ -34,18 +38,43 @@ def build(
         scope: which positions may be read.
         normaliser: how scores become weights.
         dropout: share of the weights dropped while training.
+        heads: how many attend side by side; each sees its share of the widths, projected.
+        values_size: width of the values where they are not the memory's states; heads need to know it.
 
     Raises:
-        UserError: an unknown part or knob, or a scorer that needs equal widths and has unequal ones.
+        UserError: an unknown part or knob, a scorer that needs equal widths and has unequal ones, or heads that do not
+            divide the widths.
     """
-    knobs = {"projection": "never", "dropout": dropout}
-    return assemble(scorer, scope, normaliser, query_size, memory_size, knobs)
+    knobs = {"projection": "never", "dropout": dropout, "heads": heads}
+    return assemble(scorer, scope, normaliser, (query_size, memory_size, values_size or memory_size), knobs)
 
 
 def assemble(
+    scorer: Choice, scope: Choice, normaliser: Choice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
+) -> Attention | Heads:
+    """Build the parts and what composes them.
+
+    Args:
+        scorer: as in :func:`build`.
+        scope: likewise.
+        normaliser: likewise.
+        sizes: the widths of queries, memory and values.
+        knobs: those of the ``attention`` node.
+    """
+    query_size, memory_size, values_size = sizes
+    heads = knobs.get("heads", 1)
+    if heads == 1:
+        return _one(scorer, scope, normaliser, query_size, memory_size, knobs)
+    head_width(heads, values_size, "the width of the values")
+    width = head_width(heads, memory_size, "the width of the memory")
+    # Copied, so that heads which are given an instance do not share its parameters.
+    each = (_one(*copy.deepcopy((scorer, scope, normaliser)), width, width, knobs) for _ in range(heads))
+    return Heads(each, query_size, memory_size, values_size)
+
+
+def _one(
     scorer: Choice, scope: Choice, normaliser: Choice, query_size: int, memory_size: int, knobs: Mapping[str, Any]
 ) -> Attention:
-    """Build the parts and what composes them; ``knobs`` are those of the ``attention`` node."""
     equal = not isinstance(scorer, nn.Module) and _equal_widths(scorer)
     parts = {
         # A scorer that needs equal widths sees queries that were projected to the memory's.

@@ -20,7 +20,7 @@ WORDS = {
     "step_by_step": "step by step",
 }
 # Fields of `Step` that are known for every step before decoding starts, under teacher forcing.
-KNOWN = frozenset({"token"})
+KNOWN = frozenset({"token", "tag"})
 
 
 @dataclass(frozen=True)

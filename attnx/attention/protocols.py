@@ -1,6 +1,7 @@
 """The values that travel between the parts of attention, and what each kind of part promises.
 
-Values are passed and never kept on a module. Axes: see :mod:`attnx.shapes`.
+Values are passed and never kept on a module. Axes: see :mod:`attnx.shapes`. With several heads, keys, values, weights
+and the past have an axis ``h`` after the batch's; a part sees one head at a time and never that axis.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from torch import Tensor
 
 
 class Memory(NamedTuple):
-    """What may be read, prepared once and read many times.
+    """What may be read, prepared once and read many times; see :mod:`attnx.attention.memory` for joining and growing.
 
     Attributes:
         keys: (b, m, k) as the scorer made them; ``k`` is the scorer's own width.
         values: (b, m, v), what a context is the weighted sum of.
-        present: (b, m) bool, True where the position is real.
+        present: (b, m) bool, True where the position is real; or (b, q, m), where each query finds its own there.
+        lengths: how many positions each source has, in order; their sum is m.
     """
 
     keys: Tensor
     values: Tensor
     present: Tensor
+    lengths: tuple[int, ...]
 
 
 class Field(NamedTuple):
@@ -36,6 +39,18 @@ class Field(NamedTuple):
     gain: Tensor | None = None
 
 
+class Past(NamedTuple):
+    """How the memory was read before.
+
+    Attributes:
+        last: (b, m) the weights of the step before; zeros at the first.
+        total: (b, m) the sum of the weights of all steps before.
+    """
+
+    last: Tensor
+    total: Tensor
+
+
 class Read(NamedTuple):
     """The outcome of one read.
 
@@ -43,11 +58,13 @@ class Read(NamedTuple):
         context: (b, q, v).
         weights: (b, q, m), or None when not asked for.
         scores: (b, q, m) before normalising and masking, or None when not asked for.
+        penalty: (b, q) what the scorer adds to the loss, or None if it adds nothing.
     """
 
     context: Tensor
     weights: Tensor | None = None
     scores: Tensor | None = None
+    penalty: Tensor | None = None
 
 
 class Step(NamedTuple):
@@ -58,12 +75,14 @@ class Step(NamedTuple):
         before: (b, q, d) top state before the cell runs, h_{t-1}; None if it is not known yet.
         after: (b, q, d) top state after the cell ran, h_t; None if it is not known yet.
         context: (b, q, v) the last context, c_{t-1}; None if it is not known yet.
+        tag: (b, q) int64, the number of the row's tag (its language); None if there are no tags.
     """
 
     token: Tensor
     before: Tensor | None = None
     after: Tensor | None = None
     context: Tensor | None = None
+    tag: Tensor | None = None
 
 
 class Scorer(Protocol):
@@ -88,13 +107,30 @@ class Scorer(Protocol):
         ...
 
 
+class PastScorer(Protocol):
+    """A scorer that also knows how the memory was read before, and so makes the decoder step; ``needs_past`` is True.
+
+    ``keys`` and ``queries`` are those of :class:`Scorer`. It may have a method ``penalty(weights, past)``,
+    (b, q, m) -> (b, q), whose sum over the target's steps joins the training loss.
+    """
+
+    equal_widths: bool
+    needs_past: bool
+
+    def compare(self, queries: Tensor, keys: Tensor, past: Past) -> Tensor:
+        """Score every pair: (b, q, k), (b, m, k) and the past -> (b, q, m)."""
+        ...
+
+
 class Scope(Protocol):
     """Which memory query q may read.
 
-    ``sources`` names what the memory is made of, so that the planner knows whether it grows while decoding.
+    ``sources`` names what the memory is made of, ``encoder``, ``decoder`` or both. A scope is asked about one source
+    at a time. ``include_self`` says whether a state that is in the query may be read, too.
     """
 
     sources: tuple[str, ...]
+    include_self: bool
 
     def __call__(self, queries: Tensor, at: Tensor, present: Tensor) -> Field:
         """Say what each query may read.
@@ -103,7 +139,7 @@ class Scope(Protocol):
             queries: (b, q, query_size).
             at: (b, q) or (q,) int64, the absolute decoder step of each query, so that a loop and an all-at-once
                 pass agree.
-            present: (b, m) bool.
+            present: (b, 1, m) or (b, q, m) bool, the positions of one source that are there when each query asks.
         """
         ...
 

@@ -17,7 +17,7 @@ from attnx.errors import UserError
 
 
 class Keep(Checkpoint):
-    """Save ``last.ckpt`` at every validation and when a run is stopped, and ``best.ckpt`` when a metric is lowest.
+    """Save ``last.ckpt`` at every validation and when a run is stopped, and ``best.ckpt`` when a metric is best.
 
     As a context it takes over Ctrl-C: the first waits until the batch is done, so that the weights are whole and a
     resumed run computes what an uninterrupted one would have; the second stops at once. Lightning's own callback
@@ -25,11 +25,13 @@ class Keep(Checkpoint):
 
     Args:
         folder: where the checkpoints lie.
-        monitor: the metric that is to be small.
+        monitor: the metric that says which weights are best.
+        maximise: whether it is to be large rather than small.
     """
 
-    def __init__(self, folder: Path, monitor: str) -> None:
+    def __init__(self, folder: Path, monitor: str, maximise: bool = False) -> None:
         self.best, self.last, self.monitor = folder / "best.ckpt", folder / "last.ckpt", monitor
+        self.sign = -1 if maximise else 1
         self.lowest = math.inf
         self.judged = -1
         self._training = self._asked = False
@@ -75,7 +77,7 @@ class Keep(Checkpoint):
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Save, then stop if asked to."""
         self.judged = trainer.global_step
-        found = float(trainer.callback_metrics[self.monitor])
+        found = self.sign * float(trainer.callback_metrics[self.monitor])
         better = found < self.lowest
         self.lowest = min(found, self.lowest)
         for path in [self.best] * better + [self.last]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,12 @@ class MetricsFile(Callback):
     """Append rows to a CSV file; a resumed run goes on where the file ends.
 
     Args:
-        path: the file.
-        metrics: names of the validation metrics, as logged.
+        path: the file; its columns for what a validation logs follow from the first one.
         throughput: what counts words a second.
     """
 
-    def __init__(self, path: Path, metrics: Sequence[str], throughput: Throughput) -> None:
+    def __init__(self, path: Path, throughput: Throughput) -> None:
         self.path, self.throughput = path, throughput
-        self.columns = [
-            "step", "epoch", "learning_rate", "train_loss", *metrics, "words_per_second", "tokens_per_second"
-        ]  # fmt: skip
         self._losses: list[Any] = []
 
     def on_train_batch_end(
@@ -47,18 +42,20 @@ class MetricsFile(Callback):
         logged = {name: float(value) for name, value in trainer.callback_metrics.items()}
         losses = [float(loss) for loss in self._losses]
         self._losses = []
+        found = {name: f"{value:.6g}" for name, value in logged.items() if name.startswith("valid_")}
         row = {
-            **{name: f"{logged[name]:.6g}" for name in self.columns if name in logged},
             "step": trainer.global_step,
             "epoch": trainer.current_epoch,
             "learning_rate": f"{trainer.optimizers[0].param_groups[0]['lr']:.6g}",
             "train_loss": f"{sum(losses) / len(losses):.6g}" if losses else "",
+            **found,
             "words_per_second": f"{self.throughput.words_per_second:.1f}",
             "tokens_per_second": f"{self.throughput.tokens_per_second:.1f}",
         }
         new = not self.path.exists()
+        columns = list(row) if new else self.path.read_text(encoding="utf-8").partition("\n")[0].rstrip().split(",")
         with self.path.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, self.columns)
+            writer = csv.DictWriter(file, columns)
             if new:
                 writer.writeheader()
             writer.writerow(row)

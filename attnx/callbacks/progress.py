@@ -13,6 +13,8 @@ from attnx.callbacks.throughput import Throughput
 
 # Steps between updates of the loss: reading it waits for the device.
 EVERY = 10
+# Measures shown after a validation; where there are more (one a language), only what decides is.
+MOST = 4
 
 
 class ShowProgress(Callback):
@@ -21,11 +23,11 @@ class ShowProgress(Callback):
     Args:
         console: where to draw.
         throughput: what counts words a second.
-        metrics: names of the validation metrics to show.
+        monitor: the metric that says which weights are best.
     """
 
-    def __init__(self, console: Console, throughput: Throughput, metrics: list[str]) -> None:
-        self.console, self.throughput, self.metrics = console, throughput, metrics
+    def __init__(self, console: Console, throughput: Throughput, monitor: str) -> None:
+        self.console, self.throughput, self.monitor = console, throughput, monitor
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -66,7 +68,10 @@ class ShowProgress(Callback):
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Tell what the validation found."""
         logged = trainer.callback_metrics
-        self._judged = "  ".join(f"{name} {float(logged[name]):.2f}" for name in self.metrics if name in logged)
+        names = [name for name in logged if name.startswith("valid_") and name != "valid_perplexity"]
+        if len(names) > MOST:
+            names = ["valid_loss", self.monitor]
+        self._judged = "  ".join(f"{name} {float(logged[name]):.2f}" for name in names)
         if trainer.is_global_zero and not self.console.is_terminal:
             speed = f"{self.throughput.words_per_second:.0f} words/s"
             self.console.print(f"step {trainer.global_step}/{trainer.max_steps}  {self._judged}  {speed}")

@@ -25,11 +25,12 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Row(NamedTuple):
-    """One example: the source ids, the target ids with their ``EOS``, and the row's number in the dataset."""
+    """One example: the source ids, the target ids with their ``EOS``, the row's number in the dataset, and its tag."""
 
     source: Ids
     target: Ids
     number: int
+    tag: int = 0
 
 
 class Batch(NamedTuple):
@@ -40,12 +41,14 @@ class Batch(NamedTuple):
         present: (b, s) bool, True where ``source`` is real.
         target: (b, t) int64 ids, then ``EOS``, then ``PAD``.
         index: (b,) int64, the rows' numbers in the dataset.
+        tag: (b,) int64, the number of each row's tag; 0 where there are no tags.
     """
 
     source: Tensor
     present: Tensor
     target: Tensor
     index: Tensor  # type: ignore[assignment]  # it hides tuple.index, which no batch needs
+    tag: Tensor
 
 
 class Ragged(NamedTuple):
@@ -74,12 +77,14 @@ class PairDataset(Dataset[Row]):
 
     Attributes:
         pair_of: (rows,) the number of the pair that each row was made from.
+        tags: (rows,) the number of each row's tag.
     """
 
-    def __init__(self, sources: Ragged, targets: Ragged, pair_of: Numbers) -> None:
+    def __init__(self, sources: Ragged, targets: Ragged, pair_of: Numbers, tags: Numbers | None = None) -> None:
         self.sources = sources
         self.targets = targets
         self.pair_of = pair_of
+        self.tags = np.zeros_like(pair_of) if tags is None else tags
 
     @classmethod
     def from_pairs(
@@ -88,11 +93,19 @@ class PairDataset(Dataset[Row]):
         source_vocabulary: Vocabulary,
         target_vocabulary: Vocabulary,
         every_reference: bool,
+        tags: Sequence[str] = (),
     ) -> PairDataset:
         """Encode ``pairs``: a row per pair and reference (to train on), or a row per pair with its first one.
 
+        Args:
+            pairs: what to encode.
+            source_vocabulary: of the sources.
+            target_vocabulary: of the references.
+            every_reference: see above.
+            tags: every tag, in the order of its number; without any, all rows have number 0.
+
         Raises:
-            ValueError: a pair has no reference.
+            ValueError: a pair has no reference, or a tag that is not listed.
         """
         sources, targets, pair_of = [], [], []
         for number, pair in enumerate(pairs):
@@ -103,7 +116,9 @@ class PairDataset(Dataset[Row]):
                 sources.append(source)
                 targets.append(target_vocabulary.encode(reference, end=True))
                 pair_of.append(number)
-        return cls(Ragged.of(sources), Ragged.of(targets), np.array(pair_of, dtype=np.int64))
+        numbers = [tags.index(pairs[number].tag) if tags else 0 for number in pair_of]
+        rows = (np.array(listed, dtype=np.int64) for listed in (pair_of, numbers))
+        return cls(Ragged.of(sources), Ragged.of(targets), *rows)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -113,7 +128,7 @@ class PairDataset(Dataset[Row]):
         """Return one row; its arrays are views, not copies."""
         if not 0 <= index < len(self):
             raise IndexError(f"row {index} of a dataset of {len(self)} rows")
-        return Row(self.sources.row(index), self.targets.row(index), index)
+        return Row(self.sources.row(index), self.targets.row(index), index, int(self.tags[index]))
 
     def lengths(self) -> Numbers:
         """Return (rows, 2): the source length and the target length, ``EOS`` counted, of every row."""
@@ -124,8 +139,8 @@ def collate(rows: Sequence[Row]) -> Batch:
     """Pad rows to the longest source and the longest target among them."""
     source = _pad([row.source for row in rows])
     target = _pad([row.target for row in rows])
-    index = np.array([row.number for row in rows], dtype=np.int64)
-    return Batch(*map(torch.from_numpy, (source, source != PAD, target, index)))
+    index, tag = (np.array(listed, dtype=np.int64) for listed in zip(*((row.number, row.tag) for row in rows)))
+    return Batch(*map(torch.from_numpy, (source, source != PAD, target, index, tag)))
 
 
 def _pad(rows: Sequence[Ids]) -> Numbers:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from attnx.errors import UserError
 
@@ -14,10 +18,21 @@ Symbols: TypeAlias = tuple[str, ...]
 
 
 class Pair(NamedTuple):
-    """One source and the distinct references that are right for it, in the order of the file."""
+    """One source and the distinct references that are right for it, in the order of the file.
+
+    Attributes:
+        source: what the model reads.
+        references: what it may write.
+        tag: the language (or whatever else the query is to know), "" where there is only one.
+        texts: the references as they were written, for metrics that read text; empty where symbols are all there is.
+        features: (s, f) float32, a source that is a matrix; ``source`` then names its steps.
+    """
 
     source: Symbols
     references: tuple[Symbols, ...]
+    tag: str = ""
+    texts: tuple[str, ...] = ()
+    features: npt.NDArray[np.float32] | None = None
 
 
 def merge(entries: Iterable[tuple[Symbols, Symbols]]) -> list[Pair]:
@@ -28,17 +43,22 @@ def merge(entries: Iterable[tuple[Symbols, Symbols]]) -> list[Pair]:
     return [Pair(source, tuple(references)) for source, references in found.items()]
 
 
-def read_pairs(path: str | Path) -> list[Pair]:
+def read_pairs(path: str | Path, compose: bool = False) -> list[Pair]:
     """Read a UTF-8 TSV file, plain or ``.gz``: a word, then one pronunciation per column.
 
-    The word is split into its characters (code points as they are written), a pronunciation at its spaces.
-    Lines with the same word become one pair. Blank lines, a byte order mark and CRLF endings are tolerated.
+    The word is split into its characters (code points), a pronunciation at its spaces. Lines with the same word become
+    one pair. Blank lines, a byte order mark and CRLF endings are tolerated.
+
+    Args:
+        path: the file.
+        compose: compose the words' characters first (Unicode NFC), so that a word is the same however its accents are
+            written; without it code points are as they are.
 
     Raises:
         UserError: ``file:line: what is wrong`` for a bad line, ``file: what is wrong`` for a bad file.
     """
     path = Path(path)
-    pairs = merge(entry for number, line in _lines(path) for entry in _entries(line, f"{path}:{number}"))
+    pairs = merge(entry for number, line in _lines(path) for entry in _entries(line, f"{path}:{number}", compose))
     if not pairs:
         raise UserError(f"{path}: holds no pairs; expected lines of a word, a tab and a pronunciation")
     return pairs
@@ -71,13 +91,14 @@ def _decode(raw: bytes, where: str, first: bool) -> str:
         raise UserError(f"{where}: {wrong}; save the file as UTF-8") from error
 
 
-def _entries(line: str, where: str) -> Iterator[tuple[Symbols, Symbols]]:
+def _entries(line: str, where: str, compose: bool) -> Iterator[tuple[Symbols, Symbols]]:
     word, *columns = (column.strip() for column in line.split("\t"))
     if not columns:
         raise UserError(f"{where}: no tab in {line!r}; expected a word, a tab and a pronunciation")
     if not word:
         raise UserError(f"{where}: the word (the first column) is empty")
+    letters = tuple(unicodedata.normalize("NFC", word) if compose else word)
     for number, column in enumerate(columns, 2):
         if not column:
             raise UserError(f"{where}: the pronunciation in column {number} of {word!r} is empty")
-        yield tuple(word), tuple(column.split())
+        yield letters, tuple(column.split())

@@ -58,6 +58,10 @@ class Vocabulary:
         # The specials are left out: text that happens to read "<eos>" is an unknown symbol, not an end.
         return {symbol: i for i, symbol in enumerate(self.symbols) if i >= len(SPECIALS)}
 
+    def __str__(self) -> str:
+        """For the start table."""
+        return f"{len(self)} symbols"
+
     def __len__(self) -> int:
         """Return the number of ids, the specials included."""
         return len(self.symbols)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attnx.attention.memory import all_steps
 from attnx.decoding.step_model import Decoded, StepModel
 from attnx.registry import Natural, Rate, register
 from attnx.symbols import BOS, EOS, PAD
@@ -25,10 +26,12 @@ class Greedy:
         self.ratio, self.extra = ratio, extra
 
     @torch.no_grad()
-    def __call__(self, model: StepModel, source: Tensor, present: Tensor, need_weights: bool = False) -> Decoded:
-        """Decode a batch: (b, s) symbols and (b, s) bool."""
+    def __call__(
+        self, model: StepModel, source: Tensor, present: Tensor, tag: Tensor | None = None, need_weights: bool = False
+    ) -> Decoded:
+        """Decode a batch: (b, s) symbols, (b, s) bool, and (b,) tags if there are any."""
         limit = (present.sum(-1) * self.ratio).long() + self.extra
-        state = model.begin(source, present)
+        state = model.begin(source, present, tag)
         token = torch.full_like(limit, BOS)
         running = torch.ones_like(limit, dtype=torch.bool)
         total = torch.zeros(len(limit), device=source.device)
@@ -45,4 +48,4 @@ class Greedy:
             if not running.any():
                 break
         held = [one for one in weights if one is not None]
-        return Decoded(torch.stack(symbols, dim=1), total, torch.cat(held, dim=1) if held else None)
+        return Decoded(torch.stack(symbols, dim=1), total, all_steps(held) if held else None)

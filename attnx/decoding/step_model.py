@@ -10,10 +10,15 @@ from attnx.attention import Read
 
 
 class StepModel(Protocol):
-    """A model that can be asked for one output symbol at a time."""
+    """A model that can be asked for one output symbol at a time.
 
-    def begin(self, source: Tensor, present: Tensor) -> Any:
-        """(b, s) symbols and (b, s) bool -> the state before the first step."""
+    ``sources`` names what its memory holds, ``encoder``, ``decoder`` or both, in the order of the weights' columns.
+    """
+
+    sources: tuple[str, ...]
+
+    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> Any:
+        """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
         ...
 
     def step(self, tokens: Tensor, state: Any, need_weights: bool = False) -> tuple[Tensor, Any, Read]:
@@ -27,7 +32,8 @@ class Decoded(NamedTuple):
     Attributes:
         symbols: (b, t) int64, each row ended by EOS (unless cut off by its limit) and padded with PAD.
         log_probability: (b,) the model's own log-probability of each row, its EOS included.
-        weights: (b, t, m) attention weights of the path taken, or None.
+        weights: (b, t, m) attention weights of the path taken, or None; (b, h, t, m) with several heads. Of the columns
+            the first are the source's positions, the rest the decoder's own states, as far as the memory holds them.
     """
 
     symbols: Tensor

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from attnx.attention import Step
+from attnx.attention.memory import all_steps
 
 if TYPE_CHECKING:
+    from attnx.attention import Read
     from attnx.models.seq2seq import DecoderState, Seq2seq
 
 
@@ -19,7 +21,7 @@ class Masks(NamedTuple):
     Attributes:
         tokens: (b, t, e).
         layers: (b, t, d) for the input of each decoder layer but the first.
-        weights: (b, t, m).
+        weights: (b, t, m); (b, h, t, m) with several heads.
         vectors: (b, t, r).
     """
 
@@ -33,7 +35,7 @@ class Masks(NamedTuple):
         return Masks(
             tokens=None if self.tokens is None else self.tokens[:, step],
             layers=tuple(None if mask is None else mask[:, step] for mask in self.layers),
-            weights=None if self.weights is None else self.weights[:, step : step + 1],
+            weights=None if self.weights is None else self.weights[..., step : step + 1, :],
             vectors=None if self.vectors is None else self.vectors[:, step],
         )
 
@@ -46,7 +48,8 @@ class Told(NamedTuple):
         contexts: (b, t, v).
         tokens: (b, t, e) the tokens read; under sampling some are the model's own.
         vectors: (b, t, r) readouts, where the schedule had to make them; else None.
-        weights: (b, t, m) if asked for.
+        weights: (b, t, m) if asked for; (b, h, t, m) with several heads.
+        penalty: (b, t) what the scorer adds to the loss, or None.
     """
 
     states: Tensor
@@ -54,16 +57,21 @@ class Told(NamedTuple):
     tokens: Tensor
     vectors: Tensor | None
     weights: Tensor | None
+    penalty: Tensor | None = None
 
 
 def run_then_attend(
     model: Seq2seq, tokens: Tensor, start: DecoderState, masks: Masks, sampling: float, need_weights: bool
 ) -> Told:
     """One fused pass of the recurrence, then one read for all steps: no context enters the recurrence."""
-    states = model.decoder.recurrent.run(tokens, state=start.cell, keep=masks.layers).outputs[-1]
+    states = model.decoder.recurrent.run(_inputs(tokens, start), state=start.cell, keep=masks.layers).outputs[-1]
     before = torch.cat([start.cell[-1][0][:, None], states[:, :-1]], dim=1)
-    query = model.query(Step(tokens, before=before, after=states))
-    read = model.attention(query, start.memory, keep=masks.weights, need_weights=need_weights)
+    query = model.query(Step(tokens, before=before, after=states, tag=_tags(tokens, start)))
+    at = torch.arange(tokens.shape[1], device=tokens.device)
+    memory = start.memory
+    if model.own is not None:
+        memory = model.there(model.with_own(memory, states, at), at)
+    read = model.attention(query, memory, keep=masks.weights, need_weights=need_weights)
     return Told(states, read.context, tokens, None, read.weights)
 
 
@@ -71,10 +79,21 @@ def attend_then_run(
     model: Seq2seq, tokens: Tensor, start: DecoderState, masks: Masks, sampling: float, need_weights: bool
 ) -> Told:
     """One read for all steps, then one fused pass: the query is known before the recurrence runs."""
-    read = model.attention(model.query(Step(tokens)), start.memory, keep=masks.weights, need_weights=need_weights)
-    inputs = torch.cat([tokens, read.context], dim=-1) if model.plan.feed == "now" else tokens
+    query = model.query(Step(tokens, tag=_tags(tokens, start)))
+    read = model.attention(query, start.memory, keep=masks.weights, need_weights=need_weights)
+    fed = [read.context] if model.plan.feed == "now" else []
+    inputs = torch.cat([_inputs(tokens, start), *fed], dim=-1)
     states = model.decoder.recurrent.run(inputs, state=start.cell, keep=masks.layers).outputs[-1]
     return Told(states, read.context, tokens, None, read.weights)
+
+
+def _inputs(tokens: Tensor, start: DecoderState) -> Tensor:
+    """The tokens, and beside each what the decoder is told at every step."""
+    return torch.cat([tokens, start.told[:, None].expand(-1, tokens.shape[1], -1)], dim=-1)
+
+
+def _tags(tokens: Tensor, start: DecoderState) -> Tensor:
+    return start.tag[:, None].expand(-1, tokens.shape[1])
 
 
 def step_by_step(
@@ -84,7 +103,7 @@ def step_by_step(
     state = start
     used: list[Tensor] = []
     states: list[DecoderState] = []
-    weights: list[Tensor | None] = []
+    reads: list[Read] = []
     for step in range(tokens.shape[1]):
         token, now = tokens[:, step], masks.at(step)
         if sampling and step:
@@ -92,14 +111,16 @@ def step_by_step(
         state, read = model.advance(token, state, now, need_weights)
         used.append(token)
         states.append(state)
-        weights.append(read.weights)
-    held = [step for step in weights if step is not None]
+        reads.append(read)
+    weights = [read.weights for read in reads if read.weights is not None]
+    penalties = [read.penalty for read in reads if read.penalty is not None]
     return Told(
         states=torch.stack([state.cell[-1][0] for state in states], dim=1),
         contexts=torch.stack([state.context for state in states], dim=1),
         tokens=torch.stack(used, dim=1),
         vectors=torch.stack([state.fed for state in states], dim=1) if model.plan.feed == "next" else None,
-        weights=torch.cat(held, dim=1) if held else None,
+        weights=all_steps(weights) if weights else None,
+        penalty=torch.cat(penalties, dim=1) if penalties else None,
     )
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.encoded import Encoded
+from attnx.nn.positions import POSITIONS
 from attnx.nn.recurrent import State
 
 
@@ -32,39 +33,54 @@ class Source(nn.Module):
     """Embed and encode the source.
 
     Args:
-        embedding: symbols to vectors.
+        embedding: symbols, or whatever the source's steps are, to vectors.
         encoder: vectors to states, or None to remember the embeddings themselves.
-        memory: what the keys are: ``states``, ``inputs`` (the embeddings), ``layer:N`` or ``final`` (one position).
+        embedding_size: width of the embeddings.
+        memory: what the keys are: ``states``, ``inputs`` (the embeddings), ``layer:N``, ``one_hot`` or ``sinusoidal``
+            positions, or ``final`` (one position).
         values: what the values are, likewise.
+        positions: width of the vectors of positions.
         dropout: share of the embeddings' units dropped while training.
     """
 
-    def __init__(self, embedding: nn.Embedding, encoder: Any, memory: str, values: str, dropout: float) -> None:
+    def __init__(
+        self,
+        embedding: nn.Module,
+        encoder: Any,
+        embedding_size: int,
+        memory: str,
+        values: str,
+        positions: int,
+        dropout: float,
+    ) -> None:
         super().__init__()
         self.embedding, self.encoder = embedding, encoder
         self.memory, self.values, self.dropout = memory, values, dropout
         self.final_size = 0 if encoder is None else int(encoder.size)
-        self.keys_size, self.values_size = self._size(memory), self._size(values)
+        sizes = {"inputs": embedding_size, "one_hot": positions, "sinusoidal": positions}
+        self.keys_size, self.values_size = (sizes.get(pick, self.final_size) for pick in (memory, values))
 
-    def _size(self, pick: str) -> int:
-        return self.embedding.embedding_dim if pick == "inputs" else self.final_size
-
-    def forward(self, source: Tensor, present: Tensor) -> Sourced:
-        """(b, s) symbols and (b, s) bool."""
+    def forward(self, source: Tensor, present: Tensor, told: Tensor | None = None) -> Sourced:
+        """(b, s) symbols or (b, s, features), (b, s) bool, and what the encoder is told besides (b, g)."""
         inputs = self.embedding(source)
         mask = dropout_mask(inputs, self.dropout, self.training, *inputs.shape)
         inputs = inputs if mask is None else inputs * mask
-        encoded = Encoded([], ()) if self.encoder is None else self.encoder(inputs, present)
-        keys = _pick(self.memory, inputs, encoded)
+        encoded = Encoded([], ())
+        if self.encoder is not None:
+            beside = [] if told is None else [told[:, None].expand(-1, inputs.shape[1], -1)]
+            encoded = self.encoder(torch.cat([inputs, *beside], dim=-1), present)
+        keys = self._pick(self.memory, inputs, encoded)
         if self.memory == "final":
             present = torch.ones_like(present[:, :1])
-        values = keys if self.values == self.memory else _pick(self.values, inputs, encoded)
+        values = keys if self.values == self.memory else self._pick(self.values, inputs, encoded)
         return Sourced(keys, values, present, encoded.final)
 
-
-def _pick(what: str, inputs: Tensor, encoded: Encoded) -> Tensor:
-    if what == "inputs":
-        return inputs
-    if what == "final":
-        return encoded.final[-1][0][:, None]
-    return encoded.layers[-1 if what == "states" else int(what.removeprefix("layer:"))]
+    def _pick(self, what: str, inputs: Tensor, encoded: Encoded) -> Tensor:
+        if what in POSITIONS:
+            at = torch.arange(inputs.shape[1], device=inputs.device)
+            return POSITIONS[what](at, self.keys_size).expand(len(inputs), -1, -1)
+        if what == "inputs":
+            return inputs
+        if what == "final":
+            return encoded.final[-1][0][:, None]
+        return encoded.layers[-1 if what == "states" else int(what.removeprefix("layer:"))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from attnx.errors import UserError
-from attnx.reports.folder import Run, read_predictions, read_run
+from attnx.read_run import Run, read_run
+from attnx.reports.folder import read_predictions
 from attnx.reports.lengths import BINS, Row, bin_label, error_by_length
 from attnx.run_format import PREDICTIONS
 
@@ -80,7 +82,14 @@ def compare(folders: Sequence[Path | str]) -> Table:
 
 
 def _wrong(folder: Path | str) -> dict[object, int]:
-    return {(line.source, frozenset(line.references)): int(line.edits > 0) for line in read_predictions(folder)}
+    """Whether each line is wrong, by what tells it apart: lines that are equal are numbered."""
+    times: Counter[object] = Counter()
+    wrong: dict[object, int] = {}
+    for line in read_predictions(folder):
+        word = (line.tag, line.source, frozenset(line.references))
+        times[word] += 1
+        wrong[word, times[word]] = int(line.edits > 0)
+    return wrong
 
 
 def _headings(runs: Sequence[Run]) -> list[Text]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from attnx.reports.folder import read_run
+from attnx.read_run import read_run
 
 # What to show, in this order; a node that a run does not have is left out.
 SHOWN = ("task", "model", "encoder", "decoder", "readout", "scorer", "scope", "query", "normaliser", "attention",

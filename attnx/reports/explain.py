@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from attnx.reports.folder import Run, read_run
+from attnx.read_run import Run, read_run
 from attnx.run_format import ALIGNMENTS, CHECKPOINTS, CONFIG, METRICS, PREDICTIONS, RESULTS, RUN, VOCABULARY
 
 PARTS = ("scorer", "scope", "query", "normaliser")

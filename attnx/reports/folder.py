@@ -1,55 +1,24 @@
-"""Reads a run folder, files only: what the run was, what came out of it, and what it predicted."""
+"""Reads what a run predicted."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import yaml
+from typing import NamedTuple
 
 from attnx.errors import UserError
-from attnx.run_format import CONFIG, FORMAT, PREDICTIONS, RESULTS, RUN
-
-
-class Run(NamedTuple):
-    """One run folder: ``info`` is run.json; ``config`` and ``results`` are empty if their file is missing."""
-
-    path: Path
-    info: dict[str, Any]
-    config: dict[str, Any]
-    results: dict[str, Any]
-
-    @property
-    def name(self) -> str:
-        """The name the run was given, else that of its folder."""
-        return str(self.info.get("name") or self.path.resolve().name)
+from attnx.read_run import read_text
+from attnx.run_format import PREDICTIONS
 
 
 class Prediction(NamedTuple):
-    """One line of predictions.tsv, cut into symbols."""
+    """One line of predictions.tsv, cut into symbols; ``tag`` is "" where there is only one."""
 
     source: tuple[str, ...]
     output: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]
     edits: int
-
-
-def read_run(folder: Path | str) -> Run:
-    """Read a run folder.
-
-    Raises:
-        UserError: not a folder, not a run folder, an unreadable file, or a format too new.
-    """
-    path = Path(folder)
-    if not path.is_dir():
-        raise UserError(f"{path}: not a folder")
-    if not (path / RUN).is_file():
-        raise UserError(f"{path}: not a run folder (it has no {RUN})")
-    info = _mapping(path / RUN)
-    _check_format(path / RUN, info.get("format"))
-    return Run(path, info, _mapping(path / CONFIG), _mapping(path / RESULTS))
+    tag: str = ""
 
 
 def read_predictions(folder: Path | str) -> list[Prediction]:
@@ -61,16 +30,16 @@ def read_predictions(folder: Path | str) -> list[Prediction]:
     path = Path(folder) / PREDICTIONS
     if not path.is_file():
         raise UserError(f"{path}: no such file; it is written when a run is tested")
-    lines = enumerate(_text(path).rstrip("\n").split("\n"), start=1)
+    lines = enumerate(read_text(path).rstrip("\n").split("\n"), start=1)
     next(lines)
     return [_prediction(line, f"{path}:{number}") for number, line in lines]
 
 
 def _prediction(line: str, where: str) -> Prediction:
     fields = line.split("\t")
-    if len(fields) != 5:
-        raise UserError(f"{where}: {len(fields)} columns where 5 were expected")
-    source, output, references, edits, _ = fields
+    if len(fields) not in (5, 6):  # the tag is written where there are tags
+        raise UserError(f"{where}: {len(fields)} columns where 5 or 6 were expected")
+    source, output, references, edits, _, *tag = fields
     if not edits.isdecimal():
         raise UserError(f"{where}: edits must be a whole number, not {edits!r}")
     return Prediction(
@@ -78,42 +47,9 @@ def _prediction(line: str, where: str) -> Prediction:
         tuple(_symbols(output)),
         tuple(tuple(_symbols(reference)) for reference in references.split(" | ")),
         int(edits),
+        *tag,
     )
 
 
 def _symbols(text: str) -> Iterator[str]:
     return (symbol for symbol in text.split(" ") if symbol)
-
-
-def _check_format(path: Path, number: object) -> None:
-    if type(number) is not int or number < 1:
-        raise UserError(f"{path}: format must be a whole number from 1 to {FORMAT}, not {number!r}")
-    if number > FORMAT:
-        raise UserError(f"{path}: run format {number} is newer than the {FORMAT} known here; update attnx")
-
-
-def _mapping(path: Path) -> dict[str, Any]:
-    """The mapping in a JSON or YAML file; empty if there is no file."""
-    if not path.is_file():
-        return {}
-    text = _text(path)
-    try:
-        content = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text) or {}
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}:{error.lineno}: not valid JSON: {error.msg}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or getattr(error, "reason", "unreadable")
-        raise UserError(f"{path}:{mark.line + 1 if mark else 1}: not valid YAML: {reason}") from error
-    if not isinstance(content, dict):
-        raise UserError(f"{path}:1: expected names with values, found a {type(content).__name__}")
-    return content
-
-
-def _text(path: Path) -> str:
-    content = path.read_bytes()
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path}:{line}: not UTF-8 text") from error

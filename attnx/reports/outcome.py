@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from attnx.reports.folder import read_run
+from attnx.read_run import read_run
 
 UNITS = {
     "test_per": "%  phone error rate",

@@ -1,19 +1,27 @@
-"""The task ``g2p``: from a word's letters to its phones."""
+"""The task ``g2p``: from a word's letters to its phones, in one language or in many."""
 
 from __future__ import annotations
 
-import os
-import re
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal
 
 from torch import nn
 
 from attnx import registry
 from attnx.data.cmudict import read_cmudict
-from attnx.data.pairs import Pair, read_pairs
+from attnx.data.pairs import Pair, Symbols, read_pairs
+from attnx.data.paths import fill_in
+from attnx.data.sigmorphon import holds_languages, read_languages
 from attnx.data.split import Splits, hold_out, split_by_word
+from attnx.data.writing import cut
 from attnx.errors import UserError
+from attnx.metrics.per_tag import MACRO, PerTag
 from attnx.registry import Probability, register
 from attnx.tasks.sequences import SequenceData
+
+RATES = {"per": "phone_error_rate", "wer": "word_error_rate"}
 
 
 @register("task", "g2p")
@@ -22,54 +30,126 @@ class G2p:
 
     Formula: ``minimise -sum_t log p(phone_t | phones_<t, letters)``
     Source: the CMU Pronouncing Dictionary, http://www.speech.cs.cmu.edu/cgi-bin/cmudict; Yao and Zweig 2015,
-        https://arxiv.org/abs/1506.00196
+        https://arxiv.org/abs/1506.00196; many languages: Gorman et al. 2020, https://aclanthology.org/2020.sigmorphon-1.2
 
     Without files it uses the dictionary shipped with attnx: ``holdout`` of the words for validation, twice as many for
     testing, chosen by a hash of the word, stress marks removed unless ``stress``. With ``train`` (and ``valid``,
     ``test``) it reads TSV files, plain or .gz: the word, then one or more pronunciations, phones apart by spaces. A
     part that is left out is held out of the training file. Words may have several references; the closest one counts.
+
+    Folders instead of files (or patterns, ``low/*_train.tsv``) hold a file for each language, its code first in the
+    name, as ``ady_train.tsv``; ``languages`` takes some of them. Rates are then those of each language, their mean
+    (macro) and that of all words (micro). The query ``language_tag`` and ``model.tag`` tell the model the language;
+    ``tag_token`` does it by a symbol before the letters. ``writing`` says how letters are cut: as they are in the file,
+    or in a Unicode form, ``nfc`` (composed), ``nfd`` (accents and jamo apart) or ``jamo`` (Hangul alone cut).
     """
 
     monitor = "valid_per"
+    maximise = False
 
     def __init__(
         self,
         train: str | None = None,
         valid: str | None = None,
         test: str | None = None,
+        languages: list[str] | None = None,
+        writing: Literal["as_is", "nfc", "nfd", "jamo"] = "as_is",
+        tag_token: bool = False,
         stress: bool = False,
         holdout: Probability = 0.05,
         smoothing: Probability = 0.0,
     ) -> None:
         self.train, self.valid, self.test = train, valid, test
+        self.languages, self.writing, self.tag_token = languages, writing, tag_token
         self.stress, self.holdout, self.smoothing = stress, holdout, smoothing
 
     def load(self) -> SequenceData:
         """Read and split the data.
 
         Raises:
-            UserError: a file is missing or malformed, with file and line; or parts share words.
+            UserError: a file is missing or malformed, with file and line; parts share words; or an unknown language.
         """
+        splits = self._split()
+        if self.tag_token and not all(pair.tag for pair in splits.train):
+            raise UserError("task.tag_token=true needs languages: let task.train name a folder with a file for each")
+        # Only now, so that the parts hold the same words however these are written.
+        data = SequenceData.of(Splits(*([self._written(pair) for pair in part] for part in splits)))
+        self.monitor = f"valid_per_{MACRO}" if data.tags else "valid_per"
+        return data
+
+    def _split(self) -> Splits:
         if self.train is None:
             if self.valid or self.test:
                 raise UserError("task.valid and task.test need task.train: name all files, or none for the dictionary")
+            if self.languages:
+                raise UserError("task.languages needs task.train: a folder with a file for each language")
             pairs = read_cmudict(stress=self.stress)
-            return SequenceData.of(split_by_word(pairs, valid=self.holdout, test=2 * self.holdout))
-        train = read_pairs(_path("task.train", self.train))
-        test = read_pairs(_path("task.test", self.test)) if self.test else None
-        valid = read_pairs(_path("task.valid", self.valid)) if self.valid else None
-        return SequenceData.of(_complete(train, valid, test, self.holdout))
+            return split_by_word(pairs, valid=self.holdout, test=2 * self.holdout)
+        train = self._read("task.train", self.train)
+        test = self._read("task.test", self.test) if self.test else None
+        valid = self._read("task.valid", self.valid) if self.valid else None
+        return _complete(train, valid, test, self.holdout)
 
-    def metrics(self) -> dict[str, nn.Module]:
-        """Phone and word error rates, in percent, against the closest reference."""
-        return {
-            "per": registry.build("metric", "phone_error_rate"),
-            "wer": registry.build("metric", "word_error_rate"),
-        }
+    def _read(self, knob: str, path: str) -> list[Pair]:
+        named, compose = fill_in(knob, path), self.writing != "as_is"
+        if holds_languages(named):
+            return read_languages(named, self.languages, compose)
+        if self.languages:
+            raise UserError(
+                f"{knob}={path} names one file, but task.languages chooses among those of a folder; leave one out"
+            )
+        return read_pairs(named, compose)
+
+    def _written(self, pair: Pair) -> Pair:
+        return pair._replace(source=self.symbols("".join(pair.source), pair.tag))
+
+    def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
+        """Phone and word error rates, in percent, against the closest reference; with tags, for each of them."""
+        if not tags:
+            return {name: registry.build("metric", rate) for name, rate in RATES.items()}
+        measures = {name: partial(registry.build, "metric", rate) for name, rate in RATES.items()}
+        return {name: registry.build("metric", "per_tag", measure=each, tags=tags) for name, each in measures.items()}
+
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
+        """Show the metrics a batch: the symbols written for each pair."""
+        references, tags = [pair.references for pair in pairs], [pair.tag for pair in pairs]
+        for metric in metrics.values():
+            if isinstance(metric, PerTag):
+                metric.update(outputs, references, tags)
+            else:
+                metric.update(outputs, references)  # type: ignore[operator]
+
+    def symbols(self, text: str, tag: str = "") -> Symbols:
+        """A word's letters, as ``writing`` cuts them; with ``tag_token``, its language before them.
+
+        Raises:
+            UserError: the language is asked for and not given.
+        """
+        letters = cut(text, self.writing)
+        if not self.tag_token:
+            return letters
+        if not tag:
+            raise UserError(f"{text!r}: say which language it is; this model reads it before the letters")
+        return (token(tag), *letters)
+
+    def text(self, symbols: Sequence[str]) -> str:
+        """Phones, apart by spaces."""
+        return " ".join(symbols)
+
+    def save(self, folder: Path) -> None:
+        """Nothing beside the vocabularies."""
+
+    def restore(self, folder: Path) -> None:
+        """Nothing beside the vocabularies."""
+
+
+def token(tag: str) -> str:
+    """The source symbol of a language: longer than one character, as no letter is, and no special such as ``<bos>``."""
+    return f"<tag:{tag}>"
 
 
 def _complete(train: list[Pair], valid: list[Pair] | None, test: list[Pair] | None, holdout: float) -> Splits:
-    """Hold out what was not given, by word, and see to it that no word is in two parts."""
+    """Hold out what was not given, by word, and see to it that no word of a language is in two parts."""
     if valid is None and test is None:
         return split_by_word(train, valid=holdout, test=2 * holdout)
     if valid is None:
@@ -78,22 +158,13 @@ def _complete(train: list[Pair], valid: list[Pair] | None, test: list[Pair] | No
         train, test = hold_out(train, holdout)
     assert valid is not None
     assert test is not None
-    known = {pair.source for pair in train}
+    known = {(pair.tag, pair.source) for pair in train}
     for name, part in (("valid", valid), ("test", test)):
-        shared = [pair for pair in part if pair.source in known]
+        shared = [pair for pair in part if (pair.tag, pair.source) in known]
         if shared:
-            word = "".join(shared[0].source)
+            word = repr("".join(shared[0].source)) + (f" ({shared[0].tag})" if shared[0].tag else "")
             raise UserError(
-                f"task.{name}: {len(shared)} of its words are also in task.train, the first is {word!r}; "
+                f"task.{name}: {len(shared)} of its words are also in task.train, the first is {word}; "
                 "a word may be in one part only"
             )
     return Splits(train, valid, test)
-
-
-def _path(knob: str, path: str) -> str:
-    """Fill in environment variables, as in ``$ATTNX_DATA/words.tsv``."""
-    filled = os.path.expandvars(os.path.expanduser(path))
-    unset = re.search(r"\$\{?(\w+)", filled)
-    if unset:
-        raise UserError(f"{knob}={path}: the environment variable {unset[1]} is not set; set it to the data's folder")
-    return filled

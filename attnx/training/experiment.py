@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import lightning
 import numpy as np
@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from attnx.data.batches import Batch
 from attnx.data.pairs import Pair
-from attnx.decoding.step_model import Decoded
+from attnx.decoding.step_model import Decoded, StepModel
 from attnx.tasks.sequences import SequenceData, SequenceTask, token_loss
 
 
@@ -34,12 +34,21 @@ class Settings(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """One decoded example, in symbols; ``weights`` is (t, s), or None without attention."""
+    """One decoded example, in symbols.
+
+    Attributes:
+        pair: what it was decoded from.
+        output: what was written.
+        log_probability: the model's own, EOS included.
+        weights: (t, m), or (h, t, m) with several heads; None without attention.
+        own: how many of the m positions, the last ones, are the decoder's own states.
+    """
 
     pair: Pair
     output: list[str]
     log_probability: float
     weights: np.ndarray[Any, np.dtype[np.float32]] | None
+    own: int = 0
 
 
 class Experiment(lightning.LightningModule):
@@ -63,9 +72,9 @@ class Experiment(lightning.LightningModule):
     ) -> None:
         super().__init__()
         self.model, self.task, self.data, self.search, self.settings = model, task, data, search, settings
-        self.valid_metrics = nn.ModuleDict(task.metrics())
-        self.test_metrics = nn.ModuleDict(task.metrics())
-        self.predictions: list[Prediction] = []
+        self.valid_metrics = nn.ModuleDict(task.metrics(data.tags))
+        self.test_metrics = nn.ModuleDict(task.metrics(data.tags))
+        self._predicted: dict[int, Prediction] = {}
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         """One batch's loss per token."""
@@ -95,7 +104,8 @@ class Experiment(lightning.LightningModule):
 
     def test_step(self, batch: Batch, batch_index: int) -> None:
         """Decode a batch and keep its predictions."""
-        self.predictions += self._judge(self.data.pairs.test, batch, self.test_metrics)
+        found = self._judge(self.data.pairs.test, batch, self.test_metrics)
+        self._predicted.update(zip(batch.index.tolist(), found, strict=True))
 
     def on_test_epoch_end(self) -> None:
         """Log the test's metrics."""
@@ -103,27 +113,42 @@ class Experiment(lightning.LightningModule):
 
     def _log_metrics(self, stage: str, metrics: nn.ModuleDict) -> None:
         for name, metric in metrics.items():
-            self.log(f"{stage}_{name}", metric.compute())  # type: ignore[operator]
+            found = metric.compute()  # type: ignore[operator]
+            entries = found if isinstance(found, Mapping) else {"": found}
+            self.log_dict({f"{stage}_{name}{entry and '_' + entry}": value for entry, value in entries.items()})
             metric.reset()  # type: ignore[operator]
 
     def _judge(self, pairs: Sequence[Pair], batch: Batch, metrics: nn.ModuleDict) -> list[Prediction]:
         predictions = self.decode([pairs[row] for row in batch.index.tolist()], batch)
-        for metric in metrics.values():
-            metric.update([one.output for one in predictions], [one.pair.references for one in predictions])  # type: ignore[operator]
+        self.task.update(metrics, [one.output for one in predictions], [one.pair for one in predictions])
         return predictions
 
     def decode(self, pairs: Sequence[Pair], batch: Batch, need_weights: bool = False) -> list[Prediction]:
         """Decode a batch made of ``pairs``."""
-        found = self.search(self.model, batch.source, batch.present, need_weights)
+        found = self.search(self.model, batch.source, batch.present, batch.tag, need_weights)
         outputs = [self.data.target.decode(row) for row in found.symbols.tolist()]
-        weights: list[Any] = [None] * len(pairs)
-        if found.weights is not None:
-            weights = [
-                rows[: len(output) + 1, : len(pair.source)]
-                for rows, output, pair in zip(found.weights.float().cpu().numpy(), outputs, pairs, strict=True)
-            ]
         scores = found.log_probability.tolist()
-        return [Prediction(*one) for one in zip(pairs, outputs, scores, weights, strict=True)]
+        predictions = [Prediction(*one, None) for one in zip(pairs, outputs, scores, strict=True)]
+        if found.weights is None:
+            return predictions
+        weights = found.weights.float().cpu().numpy()
+        return [self._with_weights(one, row) for one, row in zip(predictions, weights, strict=True)]
+
+    def _with_weights(self, prediction: Prediction, weights: Any) -> Prediction:
+        """Cut the padding off a row's weights: behind its output, its source, and the states it took."""
+        sources = cast("StepModel", self.model).sources
+        read = len(prediction.pair.source) if "encoder" in sources else 0
+        steps = min(len(prediction.output) + 1, weights.shape[-2])
+        own = steps if "decoder" in sources else 0
+        # The encoder's columns come first; as many as there were steps in the batch are the decoder's.
+        first = weights.shape[-1] - weights.shape[-2]
+        columns = [*range(read), *range(first, first + own)]
+        return prediction._replace(weights=weights[..., :steps, :][..., columns], own=own)
+
+    @property
+    def predictions(self) -> list[Prediction]:
+        """What the test predicted, in the order of the data, whatever the batches were."""
+        return [self._predicted[row] for row in sorted(self._predicted)]
 
     def configure_optimizers(self) -> Any:
         """The optimiser and its schedule, stepped at every optimiser step."""

@@ -31,8 +31,8 @@ class Loaders(lightning.LightningDataModule):
         self.data, self.workers = data, workers
         self.train_rows = data.train_rows()
         self.batches = BucketBatches(self.train_rows.lengths(), batch_size, seed=seed)
-        self.valid_rows = data.rows(data.pairs.valid[: judged[0]])
-        self.test_rows = data.rows(data.pairs.test[: judged[1]])
+        self.valid_rows = data.judged_rows(data.pairs.valid[: judged[0]])
+        self.test_rows = data.judged_rows(data.pairs.test[: judged[1]])
         self.judged_at_once = 4 * batch_size
 
     def train_dataloader(self) -> Loader:

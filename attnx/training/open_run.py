@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
 from attnx import registry
 from attnx.data.batches import collate
+from attnx.data.features import Features, Matrix
 from attnx.data.pairs import Pair
 from attnx.data.split import Splits
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.run_format import CHECKPOINTS, CONFIG, FORMAT, RUN, VOCABULARY
+from attnx.read_run import read_run
+from attnx.run_format import CHECKPOINTS, VOCABULARY
 from attnx.tasks.sequences import SequenceData
 from attnx.training.experiment import Experiment, Prediction, Settings
-from attnx.training.train import load_weights
+from attnx.training.train import load_weights, new_model
 
 
 @dataclass
@@ -42,8 +44,8 @@ class OpenRun:
         return self.experiment.model
 
     @property
-    def source(self) -> Vocabulary:
-        """The source vocabulary."""
+    def source(self) -> Vocabulary | Features:
+        """The source vocabulary, or how features are scaled."""
         return self.experiment.data.source
 
     @property
@@ -51,20 +53,39 @@ class OpenRun:
         """The target vocabulary."""
         return self.experiment.data.target
 
-    def predict(self, sources: Sequence[str], need_weights: bool = False) -> list[Prediction]:
-        """Decode sources, each a string of symbols.
+    def predict(self, sources: Sequence[str | Matrix], tag: str = "", need_weights: bool = False) -> list[Prediction]:
+        """Decode sources.
+
+        Args:
+            sources: each a text, as the task's data hold it, or a matrix of features (s, f).
+            tag: the language of all of them, where the run knows several.
+            need_weights: also return the attention weights.
 
         Raises:
-            UserError: a source is empty.
+            UserError: a source is empty or of the wrong kind, or the tag is not one that the run knows.
         """
-        if not all(sources):
+        tags = self.experiment.data.tags
+        if tag not in (tags or ("",)):
+            raise UserError(f"the tag {tag!r} is not one that this run knows: {', '.join(tags) or 'it has none'}")
+        if not all(len(source) for source in sources):
             raise UserError("cannot predict from an empty source")
         if not sources:
             return []
-        pairs = [Pair(tuple(source), ((),)) for source in sources]
-        rows = self.experiment.data.rows(pairs)
+        pairs = [self._pair(source, tag) for source in sources]
+        rows = self.experiment.data.judged_rows(pairs)
         batch = collate([rows[number] for number in range(len(pairs))])
         return self.experiment.decode(pairs, batch, need_weights)
+
+
+    def _pair(self, source: str | Matrix, tag: str) -> Pair:
+        width = self.source.width if isinstance(self.source, Features) else None
+        if isinstance(source, str):
+            if width is not None:
+                raise UserError(f"this run reads matrices of {width} features a step, not text")
+            return Pair(self.experiment.task.symbols(source, tag), ((),), tag)
+        if width is None or source.ndim != 2 or source.shape[1] != width:
+            raise UserError(f"this run reads {self.source}, not a matrix of shape {source.shape}")
+        return Pair(tuple(map(str, range(len(source)))), ((),), tag, features=source)
 
 
 def open_run(folder: str | Path, checkpoint: str = "best") -> OpenRun:
@@ -78,12 +99,12 @@ def open_run(folder: str | Path, checkpoint: str = "best") -> OpenRun:
         UserError: not a run folder, a newer format, a missing checkpoint, or weights that do not fit.
     """
     path = Path(folder)
-    config = read_config(path)
-    vocabularies = [Vocabulary.load(path / VOCABULARY / f"{side}.json") for side in ("source", "target")]
-    data = SequenceData(Splits([], [], []), *vocabularies)
-    model = registry.build(
-        "model", config["model"], config=config, source_symbols=len(data.source), target_symbols=len(data.target)
-    )
+    config = {**registry.filled(read_run(path).config), "folder": str(path)}
+    target = Vocabulary.load(path / VOCABULARY / "target.json")
+    matrices = path / VOCABULARY / "features.json"
+    read = Features.load(matrices) if matrices.is_file() else Vocabulary.load(path / VOCABULARY / "source.json")
+    data = SequenceData(Splits([], [], []), read, target, _tags(path / VOCABULARY / "tags.json"))
+    model = new_model(config, data)
     weights = path / CHECKPOINTS / f"{checkpoint}.ckpt"
     if not weights.is_file():
         raise UserError(f"{weights}: no such checkpoint")
@@ -97,21 +118,10 @@ def open_run(folder: str | Path, checkpoint: str = "best") -> OpenRun:
         optimiser=torch.optim.SGD, lr_schedule=torch.optim.lr_scheduler.ConstantLR, total_steps=0, sampling=0
     )
     task, search = registry.build("task", config["task"]), registry.build("search", config["search"])
+    task.restore(path / VOCABULARY)
     return OpenRun(path, config, Experiment(model, task, data, search, settings).eval())
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """Read a run folder's configuration.
-
-    Raises:
-        UserError: not a run folder, or written by a newer attnx.
-    """
-    import json
-
-    if not (folder / RUN).is_file():
-        raise UserError(f"{folder}: not a run folder (it has no {RUN})")
-    found = json.loads((folder / RUN).read_text(encoding="utf-8")).get("format")
-    if not isinstance(found, int) or found > FORMAT:
-        raise UserError(f"{folder}: format {found} is newer than this attnx, which reads up to {FORMAT}; upgrade attnx")
-    config = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
-    return {**config, "folder": str(folder)}
+def _tags(file: Path) -> tuple[str, ...]:
+    """The run's tags; a run without any has no such file."""
+    return tuple(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else ()

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import yaml
 
+from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.closest import closest
 from attnx.run_format import ALIGNMENTS, CHECKPOINTS, CONFIG, FORMAT, PREDICTIONS, RESULTS, RUN, VOCABULARY
-from attnx.tasks.sequences import SequenceData
+from attnx.tasks.sequences import SequenceData, SequenceTask
 from attnx.training.experiment import Prediction
 from attnx.version import __version__
 
@@ -75,11 +76,19 @@ def write_json(path: Path, value: Any) -> None:
     os.replace(partial, path)
 
 
-def save_vocabularies(folder: Path, data: SequenceData) -> None:
-    """Write ``vocabulary/source.json`` and ``target.json``."""
+def save_vocabularies(folder: Path, data: SequenceData, task: SequenceTask) -> None:
+    """Write what maps symbols to numbers.
+
+    ``vocabulary/source.json`` (or ``features.json``) and ``target.json``, ``tags.json`` if there are tags, and what the
+    task adds.
+    """
     (folder / VOCABULARY).mkdir(exist_ok=True)
-    data.source.save(folder / VOCABULARY / "source.json")
+    source = "source.json" if isinstance(data.source, Vocabulary) else "features.json"
+    data.source.save(folder / VOCABULARY / source)
     data.target.save(folder / VOCABULARY / "target.json")
+    if data.tags:
+        write_json(folder / VOCABULARY / "tags.json", data.tags)
+    task.save(folder / VOCABULARY)
 
 
 def save_results(folder: Path, results: Mapping[str, float]) -> None:
@@ -88,12 +97,14 @@ def save_results(folder: Path, results: Mapping[str, float]) -> None:
 
 
 def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:
-    """Write ``predictions.tsv``: source, prediction, references, edits to the closest, log-probability."""
-    lines = ["source\tprediction\treferences\tedits\tlog_probability"]
+    """Write ``predictions.tsv``: source, prediction, references, edits to the closest, log-probability, any tag."""
+    tagged = any(one.pair.tag for one in predictions)
+    lines = ["source\tprediction\treferences\tedits\tlog_probability" + "\ttag" * tagged]
     for one in predictions:
         edits, _ = closest(one.output, one.pair.references)
         references = " | ".join(" ".join(reference) for reference in one.pair.references)
         fields = [" ".join(one.pair.source), " ".join(one.output), references, str(edits), f"{one.log_probability:.6f}"]
+        fields += [one.pair.tag] * tagged
         lines.append("\t".join(fields))
     (folder / PREDICTIONS).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -104,12 +115,17 @@ def save_alignments(folder: Path, predictions: Sequence[Prediction]) -> None:
     for number, one in enumerate(predictions):
         if one.weights is not None:
             _, reference = closest(one.output, one.pair.references)
+            output = [*one.output, END][: one.weights.shape[-2]]
+            heads: dict[str, Any] = {"heads": one.weights} if one.weights.ndim == 3 else {}
             np.savez_compressed(
                 folder / ALIGNMENTS / f"{number:03d}.npz",
-                weights=one.weights,
-                source=np.array(one.pair.source),
-                output=np.array([*one.output, END][: len(one.weights)]),
+                weights=one.weights.mean(0) if heads else one.weights,
+                # A state of the decoder's own goes by what it wrote.
+                source=np.array([*one.pair.source, *output][-one.weights.shape[-1] :] if one.own else one.pair.source),
+                output=np.array(output),
                 reference=np.array(reference),
+                own=np.array(one.own),
+                **heads,
             )
 
 

@@ -22,8 +22,11 @@ from attnx.callbacks.keep import Keep
 from attnx.callbacks.metrics_file import MetricsFile
 from attnx.callbacks.progress import ShowProgress
 from attnx.callbacks.throughput import Throughput
+from attnx.data.features import Features
+from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.knobs import seconds
+from attnx.models.composition import compose
 from attnx.nn.pretrained import load_vectors
 from attnx.run_format import CHECKPOINTS, METRICS
 from attnx.tasks.sequences import SequenceData
@@ -86,15 +89,37 @@ def prepare(config: Config) -> Job:
 
 def build_model(config: Config, data: SequenceData) -> torch.nn.Module:
     """Build the model for a task's vocabularies, with pretrained vectors if files are named."""
-    model = registry.build(
-        "model", config["model"], config=config, source_symbols=len(data.source), target_symbols=len(data.target)
-    )
-    assert isinstance(model, torch.nn.Module)
+    model = new_model(config, data)
     sides = {"source_vectors": (data.source, "source.embedding"), "target_vectors": (data.target, "embedding")}
     for knob, (vocabulary, place) in sides.items():
         if config["model"].get(knob):
+            if not isinstance(vocabulary, Vocabulary):
+                raise UserError(f"model.{knob}: the source is made of features, which have no vectors of their own")
             ids = {symbol: number for number, symbol in enumerate(vocabulary.symbols)}
             load_vectors(model.get_submodule(place), ids, config["model"][knob])  # type: ignore[arg-type]
+    return model
+
+
+def new_model(config: Config, data: SequenceData) -> torch.nn.Module:
+    """Build the model for a task's vocabularies.
+
+    Raises:
+        UserError: something is to be told the rows' tags, and the data have none.
+    """
+    if not data.tags and config["model"]["name"] == "seq2seq" and compose(config).tagged:
+        raise UserError(
+            "query=language_tag and model.tag need data with tags, such as task.train=FOLDER with a file a language; "
+            "these have none"
+        )
+    features = data.source.width if isinstance(data.source, Features) else 0
+    sizes = {
+        "source_symbols": len(data.source) if isinstance(data.source, Vocabulary) else 0,
+        "source_features": features,
+        "target_symbols": len(data.target),
+        "tags": len(data.tags),
+    }
+    model = registry.build("model", config["model"], config=config, **sizes)
+    assert isinstance(model, torch.nn.Module)
     return model
 
 
@@ -118,7 +143,8 @@ def train(job: Job, folder: Path, steps: int, console: Console, resume: bool = F
         Interrupted: by Ctrl-C; ``last`` was saved.
     """
     job.experiment.settings = job.experiment.settings._replace(total_steps=steps)
-    throughput, keep = Throughput(), Keep(folder / CHECKPOINTS, job.experiment.task.monitor)
+    task = job.experiment.task
+    throughput, keep = Throughput(), Keep(folder / CHECKPOINTS, task.monitor, task.maximise)
     trainer = _trainer(job, folder, steps, console, throughput, keep)
     try:
         with keep:
@@ -159,7 +185,7 @@ def _train_and_test(
         "parameters": sum(weight.numel() for weight in job.experiment.model.parameters()),
     }
     run_folder.save_results(folder, results)
-    run_folder.save_predictions(folder, _in_order(job.experiment))
+    run_folder.save_predictions(folder, job.experiment.predictions)
     _save_alignments(job, folder)
     run_folder.note(folder, status="finished")
     return results
@@ -187,18 +213,18 @@ def _trainer(
     job: Job, folder: Path, steps: int, console: Console, throughput: Throughput, keep: Keep
 ) -> lightning.Trainer:
     choice = job.config["trainer"]
-    names = [f"valid_{name}" for name in job.experiment.task.metrics()]
-    shown = ["valid_loss", *names]
+    task = job.experiment.task
     callbacks: list[Callback] = [
         Draws(job.config["seed"]),
         Health(),
         throughput,
-        MetricsFile(folder / METRICS, ["valid_loss", "valid_perplexity", *names], throughput),
-        ShowProgress(console, throughput, shown),
+        MetricsFile(folder / METRICS, throughput),
+        ShowProgress(console, throughput, task.monitor),
         keep,
     ]
     if choice["patience"] is not None:
-        callbacks.append(EarlyStopping(job.experiment.task.monitor, patience=choice["patience"], min_delta=0.0))
+        mode = "max" if task.maximise else "min"
+        callbacks.append(EarlyStopping(task.monitor, patience=choice["patience"], min_delta=0.0, mode=mode))
     every = math.ceil(steps * choice["accumulate"] / choice["validations"])
     trainer: lightning.Trainer = registry.build(
         "trainer", choice, callbacks=callbacks, total_steps=steps, valid_every=every
@@ -225,12 +251,6 @@ def check_fits(experiment: Experiment, folder: Path) -> None:
                 f"{checkpoint}: does not fit this configuration: {name} has shape {tuple(state[name].shape)} there "
                 f"and {tuple(weight.shape)} here"
             )
-
-
-def _in_order(experiment: Experiment) -> list[Any]:
-    """The predictions in the order of the data, whatever the batches were."""
-    place = {pair.source: number for number, pair in enumerate(experiment.data.pairs.test)}
-    return sorted(experiment.predictions, key=lambda one: place[one.pair.source])
 
 
 def _save_alignments(job: Job, folder: Path) -> None:

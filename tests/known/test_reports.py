@@ -15,7 +15,8 @@ from attnx.errors import UserError
 from attnx.reports.compare import compare, paired_bootstrap
 from attnx.reports.curves import draw_curves, read_curves
 from attnx.reports.explain import describe, write_explanation
-from attnx.reports.folder import read_predictions, read_run
+from attnx.read_run import read_run
+from attnx.reports.folder import read_predictions
 from attnx.reports.lengths import Row, bin_label, error_by_length
 from attnx.run_format import CONFIG, FORMAT, METRICS, PREDICTIONS, RESULTS, RUN
 

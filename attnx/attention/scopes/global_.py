@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from torch import Tensor, nn
 
 from attnx.attention.protocols import Field
@@ -10,21 +12,29 @@ from attnx.registry import register
 
 @register("scope", "global")
 class Global(nn.Module):
-    """Every query may read every position that is present.
+    """Every query may read every position that is there.
 
     Formula: ``allowed(t, s) = present(s)``
     Source: Luong et al. 2015, section 3.1, https://arxiv.org/abs/1508.04025
 
-    Cost grows with the memory's length; it is the choice where an output may depend on any input.
+    Cost grows with the memory's length; it is the choice where an output may depend on any input. ``sources`` names
+    what the memory is made of; of the decoder's states those are there that were made before the one in the query, and
+    that one too if ``include_self``.
 
     >>> import torch
-    >>> Global()(torch.zeros(1, 2, 13), torch.arange(2), torch.tensor([[True, True, False]])).allowed
+    >>> Global()(torch.zeros(1, 2, 13), torch.arange(2), torch.tensor([[[True, True, False]]])).allowed
     tensor([[[ True,  True, False],
              [ True,  True, False]]])
     """
 
-    sources = ("encoder",)
+    def __init__(
+        self,
+        sources: list[Literal["encoder", "decoder"]] = ["encoder"],  # noqa: B006 - only read
+        include_self: bool = False,
+    ) -> None:
+        super().__init__()
+        self.sources, self.include_self = tuple(sources), include_self
 
     def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> Field:
-        """(b, q, query_size), steps, (b, m) -> the field, its ``allowed`` (b, q, m)."""
-        return Field(present[:, None, :].expand(-1, queries.shape[1], -1))
+        """(b, q, query_size), steps, (b, 1 or q, m) -> the field, its ``allowed`` (b, q, m)."""
+        return Field(present.expand(-1, queries.shape[1], -1))

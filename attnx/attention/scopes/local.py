@@ -22,21 +22,27 @@ class Local(nn.Module):
     ``monotonic`` is the paper's local-m and has no parameters; ``predictive`` is its local-p. The Gaussian multiplies
     the weights after normalising and they are not renormalised, as in equation 10. S is each row's own length and
     positions count from 0. The window is centred on the position nearest to p_t, so that it always holds 2 * window + 1
-    positions where the paper's real-valued borders hold one fewer; ``window=0`` has sigma = 1/2, not 0.
+    positions where the paper's real-valued borders hold one fewer; ``window=0`` has sigma = 1/2, not 0. With several
+    ``sources`` each has a window of its own; among the decoder's states S is how many there are, so that ``monotonic``
+    reads the latest.
 
     >>> import torch
     >>> scope = Local(query_size=13, window=1)
-    >>> scope(torch.zeros(1, 2, 13), torch.arange(2), torch.ones(1, 5, dtype=torch.bool)).allowed.int()
+    >>> scope(torch.zeros(1, 2, 13), torch.arange(2), torch.ones(1, 1, 5, dtype=torch.bool)).allowed.int()
     tensor([[[1, 1, 0, 0, 0],
              [1, 1, 1, 0, 0]]], dtype=torch.int32)
     """
 
-    sources = ("encoder",)
-
     def __init__(
-        self, query_size: Size, center: Literal["monotonic", "predictive"] = "monotonic", window: Natural = 3
+        self,
+        query_size: Size,
+        center: Literal["monotonic", "predictive"] = "monotonic",
+        window: Natural = 3,
+        sources: list[Literal["encoder", "decoder"]] = ["encoder"],  # noqa: B006 - only read
+        include_self: bool = False,
     ) -> None:
         super().__init__()
+        self.sources, self.include_self = tuple(sources), include_self
         self.window = window
         self.centre = (
             nn.Sequential(
@@ -47,8 +53,8 @@ class Local(nn.Module):
         )
 
     def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> Field:
-        """(b, q, query_size), steps, (b, m) -> the field, its ``allowed`` and ``gain`` (b, q, m)."""
-        length = present.sum(-1)[:, None]
+        """(b, q, query_size), steps, (b, 1 or q, m) -> the field, its ``allowed`` and ``gain`` (b, q, m)."""
+        length = present.sum(-1)
         position = torch.arange(present.shape[-1], device=present.device)
         last = (length - 1).clamp(min=0)
         if self.centre is None:
@@ -60,4 +66,4 @@ class Local(nn.Module):
             sigma = max(self.window, 1) / 2
             gain = torch.exp(-((position - predicted[..., None]) ** 2) / (2 * sigma**2))
         near = (position - centre[..., None]).abs() <= self.window
-        return Field(near & present[:, None, :], gain)
+        return Field(near & present, gain)

@@ -1,0 +1,77 @@
+"""Memories that are joined from several sources, that grow, and that remember how they were read."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnx.attention.protocols import Memory, Past
+
+
+def beside(first: Memory, second: Memory) -> Memory:
+    """Lay one memory after another: positions of both may be read, each source by the scope on its own."""
+    return Memory(*_appended(first, second), lengths=(*first.lengths, *second.lengths))
+
+
+def grown(memory: Memory, more: Memory) -> Memory:
+    """Append positions to the last source of a memory."""
+    *others, last = memory.lengths
+    return Memory(*_appended(memory, more), lengths=(*others, last + sum(more.lengths)))
+
+
+def _appended(first: Memory, second: Memory) -> tuple[Tensor, Tensor, Tensor]:
+    return (
+        torch.cat([first.keys, second.keys], dim=-2),
+        torch.cat([first.values, second.values], dim=-2),
+        torch.cat([first.present, second.present], dim=-1),
+    )
+
+
+def seen(memory: Memory, first: Tensor) -> Memory:
+    """Hide from each query the positions of the last source from ``first`` on: (q,) or (b, q) int64.
+
+    It is what makes a pass over all steps at once read no state that a loop would not have made yet.
+    """
+    rows, positions = memory.present.shape
+    own = memory.lengths[-1]
+    there = torch.arange(own, device=first.device) < first[..., None]
+    steps = there.shape[-2]
+    there = there.expand(rows, steps, own)
+    others = memory.present[:, None, : positions - own].expand(-1, steps, -1)
+    return memory._replace(present=torch.cat([others, memory.present[:, None, positions - own :] & there], dim=-1))
+
+
+def no_context(memory: Memory) -> Tensor:
+    """Zeros (b, v), the context before anything was read."""
+    heads = memory.values.shape[1:-2]
+    return memory.values.new_zeros(len(memory.values), memory.values.shape[-1] * heads.numel())
+
+
+def unread(memory: Memory) -> Past:
+    """The past of a memory that was never read."""
+    nothing = memory.values.new_zeros(memory.keys.shape[:-1])
+    return Past(nothing, nothing)
+
+
+def after_reading(past: Past, weights: Tensor) -> Past:
+    """The past after a read with weights (b, 1, m), of a memory that may have grown since the read before."""
+    now = weights[..., 0, :]
+    return Past(now, padded(past.total, now.shape[-1]) + now)
+
+
+def in_step(past: Past, memory: Memory) -> Past:
+    """The past of a memory that has grown: the new positions were never read."""
+    positions = memory.keys.shape[-2]
+    return Past(padded(past.last, positions), padded(past.total, positions))
+
+
+def padded(weights: Tensor, positions: int) -> Tensor:
+    """(..., m) weights -> (..., positions), with zeros for what was not there yet."""
+    return F.pad(weights, (0, positions - weights.shape[-1]))
+
+
+def all_steps(weights: list[Tensor]) -> Tensor:
+    """Weights of steps, each (..., 1, m) over a memory that may have grown -> (..., t, m) over the last one's."""
+    positions = weights[-1].shape[-1]
+    return torch.cat([padded(step, positions) for step in weights], dim=-2)

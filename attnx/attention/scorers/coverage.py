@@ -1,0 +1,56 @@
+"""The scorer ``coverage``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from attnx.attention.protocols import Past
+from attnx.registry import NonNegative, Positive, Size, register
+
+
+@register("scorer", "coverage")
+class Coverage(nn.Module):
+    """``additive``, which also knows how much each position was read so far, and is penalised for reading it again.
+
+    Formula: ``score(q, m) = v . tanh(W q + U m + w c_m), c = sum of earlier weights; loss + k sum_m min(a_m, c_m)``
+    Source: See et al. 2017, equations 10 to 13, https://arxiv.org/abs/1704.04368
+
+    ``penalty`` is the factor k of the loss, summed over the target's symbols; 0 leaves it out. Validation losses and
+    perplexities do not hold it. It makes the decoder run step by step.
+
+    >>> scorer = Coverage(query_size=13, memory_size=26, hidden=7)
+    >>> queries, keys = scorer.queries(torch.ones(2, 1, 13)), scorer.keys(torch.ones(2, 5, 26))
+    >>> scorer.compare(queries, keys, Past(torch.zeros(2, 5), torch.ones(2, 5))).shape
+    torch.Size([2, 1, 5])
+    """
+
+    equal_widths = False
+    needs_past = True
+
+    def __init__(self, query_size: Size, memory_size: Size, hidden: Positive = 128, penalty: NonNegative = 1.0) -> None:
+        super().__init__()
+        self.query = nn.Linear(query_size, hidden, bias=False)
+        self.memory = nn.Linear(memory_size, hidden, bias=False)
+        self.covered = nn.Parameter(torch.empty(hidden).uniform_(-1, 1) / hidden**0.5)
+        self.v = nn.Parameter(torch.empty(hidden).uniform_(-1, 1) / hidden**0.5)
+        self.factor = penalty
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """(..., m, memory_size) -> (..., m, hidden)."""
+        projected: Tensor = self.memory(memory)
+        return projected
+
+    def queries(self, queries: Tensor) -> Tensor:
+        """(..., q, query_size) -> (..., q, hidden)."""
+        projected: Tensor = self.query(queries)
+        return projected
+
+    def compare(self, queries: Tensor, keys: Tensor, past: Past) -> Tensor:
+        """(b, q, hidden), (b, m, hidden) and the past -> (b, q, m)."""
+        covered = keys + past.total[..., None] * self.covered
+        return torch.tanh(queries[..., :, None, :] + covered[..., None, :, :]) @ self.v
+
+    def penalty(self, weights: Tensor, past: Past) -> Tensor:
+        """(b, q, m) weights and the past -> (b, q), the overlap of what is read with what was read before."""
+        return self.factor * torch.minimum(weights, past.total[..., None, :]).sum(-1)

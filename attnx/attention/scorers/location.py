@@ -1,0 +1,62 @@
+"""The scorer ``location``."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnx.attention.protocols import Past
+from attnx.registry import Natural, Positive, Size, register
+
+
+@register("scorer", "location")
+class Location(nn.Module):
+    """``additive``, which also knows where the step before read: a convolution over its weights.
+
+    Formula: ``score(q, m) = v . tanh(W q + U m + L f_m), f = F * a_{t-1}``
+    Source: Chorowski et al. 2015, equations 8 and 9, https://arxiv.org/abs/1506.07503
+
+    The convolution has so many ``filters``, each over 2 * ``reach`` + 1 positions. Before the first step nothing was
+    read, and f is zeros. It makes the decoder run step by step.
+
+    >>> scorer = Location(query_size=13, memory_size=26, hidden=7)
+    >>> queries, keys = scorer.queries(torch.ones(2, 1, 13)), scorer.keys(torch.ones(2, 5, 26))
+    >>> scorer.compare(queries, keys, Past(torch.zeros(2, 5), torch.zeros(2, 5))).shape
+    torch.Size([2, 1, 5])
+    """
+
+    equal_widths = False
+    needs_past = True
+
+    def __init__(
+        self,
+        query_size: Size,
+        memory_size: Size,
+        hidden: Positive = 128,
+        filters: Positive = 10,
+        reach: Natural = 5,
+    ) -> None:
+        super().__init__()
+        self.query = nn.Linear(query_size, hidden, bias=False)
+        self.memory = nn.Linear(memory_size, hidden, bias=False)
+        self.near = nn.Conv1d(1, filters, 2 * reach + 1, padding=reach, bias=False)
+        self.location = nn.Linear(filters, hidden, bias=False)
+        self.v = nn.Parameter(torch.empty(hidden).uniform_(-1, 1) / hidden**0.5)
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """(..., m, memory_size) -> (..., m, hidden)."""
+        projected: Tensor = self.memory(memory)
+        return projected
+
+    def queries(self, queries: Tensor) -> Tensor:
+        """(..., q, query_size) -> (..., q, hidden)."""
+        projected: Tensor = self.query(queries)
+        return projected
+
+    def compare(self, queries: Tensor, keys: Tensor, past: Past) -> Tensor:
+        """(b, q, hidden), (b, m, hidden) and the past -> (b, q, m)."""
+        # One zero more at the end, and its output less: a convolution refuses a memory that is still empty.
+        near = self.near(F.pad(past.last[:, None], (0, 1)))[..., :-1]
+        located = self.location(near.mT)
+        return torch.tanh(queries[..., :, None, :] + (keys + located)[..., None, :, :]) @ self.v

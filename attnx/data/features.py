@@ -1,0 +1,73 @@
+"""Sources that are matrices: a row of numbers a step, scaled by what the training part holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from attnx.errors import UserError
+
+Matrix = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Features:
+    """What each column of a source's matrix is scaled by: mean 0 and standard deviation 1 over the training part.
+
+    >>> scaled = Features.of([np.array([[1.0, 5.0], [3.0, 5.0]])])
+    >>> scaled.encode(np.array([[3.0, 5.0]])).tolist()
+    [[1.0, 0.0]]
+    """
+
+    mean: tuple[float, ...]
+    scale: tuple[float, ...]
+
+    @classmethod
+    def of(cls, matrices: Iterable[npt.NDArray[np.floating]]) -> Features:
+        """Measure matrices (s, f); a column that never changes keeps its scale."""
+        steps, total, squares = 0, np.zeros(()), np.zeros(())
+        for matrix in matrices:
+            steps += len(matrix)
+            total = total + matrix.sum(0, dtype=np.float64)
+            squares = squares + np.square(matrix, dtype=np.float64).sum(0)
+        mean = total / steps
+        spread = np.sqrt(np.maximum(squares / steps - mean**2, 0))
+        return cls(tuple(mean.tolist()), tuple(np.where(spread > 1e-8 * (1 + np.abs(mean)), spread, 1).tolist()))
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+        return len(self.mean)
+
+    def encode(self, matrix: npt.NDArray[np.floating]) -> Matrix:
+        """Scale a matrix (s, f)."""
+        scaled: Matrix = ((matrix - np.array(self.mean)) / np.array(self.scale)).astype(np.float32)
+        return scaled
+
+    def __str__(self) -> str:
+        """For the start table."""
+        return f"{self.width} features"
+
+    def save(self, path: str | Path) -> None:
+        """Write the scales as JSON."""
+        Path(path).write_text(json.dumps({"mean": self.mean, "scale": self.scale}) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Features:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            UserError: the file cannot be read or holds something else.
+        """
+        try:
+            found = json.loads(Path(path).read_text(encoding="utf-8"))
+            return cls(tuple(map(float, found["mean"])), tuple(map(float, found["scale"])))
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path}: is no file of feature scales: {error}") from error

@@ -1,0 +1,28 @@
+"""BLEU: how many n-grams of a translation are in its references."""
+
+from __future__ import annotations
+
+from attnx.metrics.corpus import CorpusScore
+from attnx.registry import register
+
+
+@register("metric", "bleu")
+def bleu(lower: bool = False) -> CorpusScore:
+    """Precision of n-grams up to 4, with a penalty for brevity, in percent.
+
+    Formula: ``100 min(1, exp(1 - r / c)) (p_1 p_2 p_3 p_4)^(1/4)``
+    Source: Papineni et al. 2002, https://aclanthology.org/P02-1040; sacreBLEU, Post 2018,
+        https://aclanthology.org/W18-6319
+
+    Texts are compared as they read, detokenised; sacreBLEU cuts them by its own rules (13a). ``lower`` compares them
+    in lower case, which counts as another measure: the signature tells.
+
+    >>> metric = bleu()
+    >>> metric.update(["a dog runs home now"], [["the dog runs home now"]])
+    >>> round(metric.compute().item(), 2)  # (4/5 3/4 2/3 1/2)^(1/4)
+    66.87
+    >>> metric.signature.rpartition("|")[0]
+    'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp'
+    """
+    # The lengths of output and reference, and per order the n-grams that match and those there are.
+    return CorpusScore("BLEU", width=2 + 2 * 4, lowercase=lower)

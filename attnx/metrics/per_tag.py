@@ -1,0 +1,106 @@
+"""Any metric for each tag apart (a language, say), with the mean over tags and the measure over everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torchmetrics import Metric
+from torchmetrics.wrappers.abstract import WrapperMetric
+
+from attnx.errors import UserError
+from attnx.registry import register
+
+MACRO, MICRO = "macro", "micro"
+Symbols = Sequence[str]
+
+
+@register("metric", "per_tag")
+class PerTag(WrapperMetric):
+    """A measure of each tag's words, its mean over the tags (macro), and the measure of all words (micro).
+
+    Formula: ``macro = mean over tags of measure(words of the tag); micro = measure(all words)``
+    Source: Gorman et al. 2020, section 4, https://aclanthology.org/2020.sigmorphon-1.2
+
+    A tag counts as much as any other in the mean, however many words it has; one without any word is NaN and left out
+    of it. Processes are merged measure by measure, before the mean.
+
+    Args:
+        measure: makes a metric that takes predictions and references, none of them too.
+        tags: every tag there may be.
+
+    Raises:
+        UserError: a tag is called macro or micro.
+
+    >>> from attnx.metrics.word_error_rate import WordErrorRate
+    >>> metric = PerTag(WordErrorRate, ["fre", "ita"])
+    >>> metric.update([["a"], ["b"], ["a"]], [[["a"]], [["c"]], [["c"]]], ["fre", "fre", "ita"])
+    >>> {name: round(value.item(), 1) for name, value in metric.compute().items()}
+    {'macro': 75.0, 'micro': 66.7, 'fre': 50.0, 'ita': 100.0}
+    """
+
+    is_differentiable = False
+    full_state_update = False
+
+    def __init__(self, measure: Callable[[], Metric], tags: Sequence[str]) -> None:
+        super().__init__()
+        if taken := {MACRO, MICRO} & set(tags):
+            raise UserError(f"no language can be called {min(taken)!r}: the results have another use for it; rename it")
+        self.tags = tuple(tags)
+        # Not a ModuleDict: it refuses names such as "to", which is Tongan.
+        self.parts = nn.ModuleList([measure(), *(measure() for _ in tags)])
+
+    def update(
+        self, predictions: Sequence[Symbols], references: Sequence[Sequence[Symbols]], tags: Sequence[str]
+    ) -> None:
+        """Count a batch: one prediction, its references and its tag for each word.
+
+        Raises:
+            ValueError: the lists differ in length, a word has no reference, or a tag is unknown.
+        """
+        for part, words in self._shared_out(predictions, references, tags):
+            part.update(*words)
+
+    def forward(
+        self, predictions: Sequence[Symbols], references: Sequence[Sequence[Symbols]], tags: Sequence[str]
+    ) -> dict[str, Tensor]:
+        """Count a batch and return what it alone comes to."""
+        return self._named([part(*words) for part, words in self._shared_out(predictions, references, tags)])
+
+    def compute(self) -> dict[str, Tensor]:
+        """Return ``macro``, ``micro`` and each tag's measure, in this order."""
+        return self._named([part.compute() for part in self._parts()])
+
+    def reset(self) -> None:
+        """Forget what was counted."""
+        super().reset()
+        for part in self._parts():
+            part.reset()
+
+    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
+        """Add what another one of the same tags has counted."""
+        if not isinstance(incoming_state, PerTag) or incoming_state.tags != self.tags:
+            raise ValueError("only a metric of the same tags can be merged into this one")
+        for mine, other in zip(self._parts(), incoming_state._parts(), strict=True):
+            mine.merge_state(other)
+
+    def _parts(self) -> list[Metric]:
+        """The measure of all words, then each tag's."""
+        return list(self.parts)  # type: ignore[arg-type]
+
+    def _shared_out(
+        self, predictions: Sequence[Symbols], references: Sequence[Sequence[Symbols]], tags: Sequence[str]
+    ) -> Iterator[tuple[Metric, tuple[list[Symbols], list[Sequence[Symbols]]]]]:
+        """Each part with its words. All come first: what is wrong with a batch is found before anything is counted."""
+        if unknown := set(tags) - set(self.tags):
+            raise ValueError(f"the tag {min(unknown)!r} is not one of {', '.join(self.tags)}")
+        words = list(zip(predictions, references, tags, strict=True))
+        groups = [words, *([word for word in words if word[2] == tag] for tag in self.tags)]
+        for part, group in zip(self._parts(), groups, strict=True):
+            yield part, ([word[0] for word in group], [word[1] for word in group])
+
+    def _named(self, values: Sequence[Tensor]) -> dict[str, Tensor]:
+        micro, *each = values
+        return {MACRO: torch.stack(each).nanmean(), MICRO: micro, **dict(zip(self.tags, each, strict=True))}
