@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from attnx.data.pairs import Pair
 
+EMPTY = "with an empty side"
+
 
 class Kept(NamedTuple):
     """The pairs that passed, and how many did not, by reason.
@@ -51,7 +53,7 @@ def _reason(source: int, reference: int, longest: int | None, ratio: float | Non
     """Why a pair of such lengths is left out; "" if it is not."""
     shorter, longer = sorted((source, reference))
     if not shorter:
-        return "with an empty side"
+        return EMPTY
     if longest is not None and longer > longest:
         return f"longer than {longest} symbols"
     if ratio is not None and longer > ratio * shorter:

@@ -1,4 +1,4 @@
-"""Sentences with their translations from a dataset of Hugging Face's `datasets`: a file, a folder, or a name on its hub."""
+"""Sentences with their translations by Hugging Face's `datasets`: from a file, a folder, or a name on its hub."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def read_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
     """
     names = list(languages) or [""]
     if len(columns) != len(names) + 1:
-        raise UserError(f"task.columns={list(columns)}: expected the source's and one for each target, {len(names) + 1}")
+        raise UserError(
+            f"task.columns={list(columns)}: expected {len(names) + 1}, the source's and one for each target"
+        )
     tables = _load(name)
     found = {}
     for part, known in PARTS.items():
@@ -85,12 +87,16 @@ def _sentences(table: Any, columns: Sequence[str], names: Sequence[str], where: 
 
 
 def _column(table: Any, column: str, where: str) -> list[str | None]:
-    if column in table.column_names:
-        return list(table[column])
     first = table[0] if len(table) else {}
     within = {name: list(value) for name, value in first.items() if isinstance(value, dict)}
-    for outer, inner in within.items():
-        if column in inner:
-            return [row[column] for row in table[outer]]
-    known = [*table.column_names, *chain.from_iterable(within.values())]
-    raise UserError(f"{where}: has no column {column!r}{near_misses(column, known)}")
+    outer = next((name for name, inner in within.items() if column in inner), None)
+    if column in table.column_names:
+        texts = list(table[column])
+    elif outer is not None:
+        texts = [row[column] for row in table[outer]]
+    else:
+        known = [*table.column_names, *chain.from_iterable(within.values())]
+        raise UserError(f"{where}: has no column {column!r}{near_misses(column, known)}")
+    if other := next((text for text in texts if not isinstance(text, str | None)), None):
+        raise UserError(f"{where}: the column {column!r} holds {type(other).__name__}, expected text")
+    return texts

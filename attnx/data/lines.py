@@ -1,4 +1,4 @@
-"""The lines of a UTF-8 text file, plain or ``.gz``, with their numbers, so that a mistake can be told with its place."""
+"""The lines of a UTF-8 text file, plain or ``.gz``, with their numbers, so that a mistake is told with its place."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def _expected(paths: Sequence[Path], names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"[{listed}]: {len(paths)} files; expected a TSV file, or the source's and the translations' text files"
     return (
-        f"[{listed}]: {len(paths)} files for {len(names)} languages; expected a TSV file for each, or a text file of the "
-        "source and one for each, or a single TSV file with the language in its third column"
+        f"[{listed}]: {len(paths)} files for {len(names)} languages; expected a TSV file for each, or the source's "
+        "text file and one for each, or a single TSV file with the language in its third column"
     )
 
 

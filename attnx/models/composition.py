@@ -90,7 +90,7 @@ def _sources(config: Config) -> tuple[str, ...]:
         UserError: a source named twice, or ``include_self`` where it means nothing.
     """
     scope = config["scope"]
-    named = scope.get("sources", ["encoder"])
+    named = list(scope.get("sources") or _declared(config, "scope").get("sources") or ["encoder"])
     if len(set(named)) < len(named):
         raise UserError(f"scope.sources=[{','.join(named)}]: name each source once")
     if scope.get("include_self"):

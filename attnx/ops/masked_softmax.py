@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attnx.ops.over_allowed import over_allowed
+
 
 def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
     """Softmax over the last axis, reading only what is allowed.
@@ -23,7 +25,4 @@ def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
     tensor([[0.5000, 0.5000, 0.0000],
             [0.0000, 0.0000, 0.0000]])
     """
-    # A forbidden score becomes -inf only in rows that keep an allowed one; an all-forbidden row is softmaxed over
-    # zeros instead, so that neither its weights nor its gradient can be NaN before it is set to zero.
-    fill = torch.where(allowed.any(-1, keepdim=True), -torch.inf, 0.0).to(scores.dtype)
-    return torch.softmax(torch.where(allowed, scores, fill), dim=-1).masked_fill(~allowed, 0.0)
+    return over_allowed(lambda kept: torch.softmax(kept, dim=-1), scores, allowed)

@@ -16,7 +16,17 @@ END = "</s>"
 
 
 class Alignment(NamedTuple):
-    """One saved alignment: weights (t, s), the symbols, and what a scope allowed or centred on, if saved."""
+    """One saved alignment.
+
+    Attributes:
+        weights: (t, m); the mean of the heads', if there were several.
+        source: (m,) what the columns are: source symbols, then what each of the decoder's own states wrote.
+        output: (t,) what was written.
+        reference: what should have been.
+        allowed: (t, m) what the scope allowed, if saved.
+        centre: (t,) the column each step centred on, if saved.
+        own: how many of the columns, the last ones, are the decoder's own states.
+    """
 
     weights: NDArray[np.float32]
     source: tuple[str, ...]
@@ -24,6 +34,12 @@ class Alignment(NamedTuple):
     reference: tuple[str, ...]
     allowed: NDArray[np.bool_] | None = None
     centre: NDArray[np.float32] | None = None
+    own: int = 0
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The source symbols among the columns; none if only the decoder's own states were read."""
+        return self.source[: len(self.source) - self.own]
 
     @property
     def wrong(self) -> bool:
@@ -37,7 +53,7 @@ def without_end(symbols: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_alignment(path: Path | str) -> Alignment:
-    """Read weights (t, s), source (s,), output (t,), reference (r,), and any allowed (t, s), centre (t,).
+    """Read weights (t, m), source (m,), output (t,), reference (r,), and any allowed (t, m), centre (t,) and own.
 
     Raises:
         UserError: the array file cannot be read or its shapes disagree.
@@ -50,12 +66,15 @@ def read_alignment(path: Path | str) -> Alignment:
     if missing := {"weights", "source", "output", "reference"} - found.keys():
         raise UserError(f"{path}: not an alignment, it lacks {', '.join(sorted(missing))}")
     steps, symbols = found["output"].size, found["source"].size
-    expected = {"weights": (steps, symbols), "allowed": (steps, symbols), "centre": (steps,)}
+    expected = {"weights": (steps, symbols), "allowed": (steps, symbols), "centre": (steps,), "own": ()}
     for name, shape in expected.items():
         if name in found and found[name].shape != shape:
             raise UserError(f"{path}: {name} is {found[name].shape} where output and source make it {shape}")
     if not steps or not symbols:
         raise UserError(f"{path}: an empty alignment")
+    found["own"] = int(found.get("own", 0))
+    if not 0 <= found["own"] <= symbols:
+        raise UserError(f"{path}: {found['own']} of its {symbols} columns cannot be the decoder's own states")
     for name in ("source", "output", "reference"):
         found[name] = tuple(map(str, found[name]))
     if "allowed" in found:

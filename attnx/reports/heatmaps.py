@@ -1,4 +1,7 @@
-"""Draws saved alignments as heat maps: source symbols along the top, output symbols down the side."""
+"""Draws saved alignments as heat maps: source symbols along the top, output symbols down the side.
+
+Where the decoder's own states were read, too, they stand to the right of a gap, each by the symbol it wrote.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ PAGED = range(5, 13)  # symbols on the longer side of what is shown on the page,
 WHITE_TO_BLUE = LinearSegmentedColormap.from_list(
     "white_to_blue", ["#ffffff", "#dbe9f6", "#a6cbe5", "#5a9fcf", "#1f68ad", "#08306b"]
 )
-FORBIDDEN, WRONG, MARK = "#c4c8ce", "#b3261e", "#d95f0e"
+FORBIDDEN, WRONG, MARK, PALE = "#c4c8ce", "#b3261e", "#d95f0e", "#6b7280"
+APART = 0.6  # cells between what was read of the source and the decoder's own states
 
 
 def draw_alignments(folder: Path | str) -> list[Path]:
@@ -75,44 +79,98 @@ def picture(alignments: Sequence[Alignment]) -> Figure:
 
 def _panel(figure: Figure, alignment: Alignment, cell: float, lettering: Lettering) -> Axes:
     """Draw one alignment, ``cell`` inches a cell, at the figure's lower left corner."""
-    steps, symbols = alignment.weights.shape
-    axes = figure.add_axes((0, 0, symbols * cell, steps * cell))
-    axes.pcolormesh(alignment.weights, cmap=WHITE_TO_BLUE, vmin=0, vmax=1, edgecolors=GRID, linewidth=0.4)
-    axes.set(xlim=(0, symbols), ylim=(steps, 0))
-    axes.spines[:].set_color(GRID)
+    steps = len(alignment.weights)
+    lefts = _lefts(alignment)
+    axes = figure.add_axes((0, 0, (lefts[-1] + 1) * cell, steps * cell))
+    axes.set(xlim=(0, lefts[-1] + 1), ylim=(steps, 0))
+    for part in _halves(alignment):
+        edges = np.append(lefts[part], lefts[part][-1] + 1)
+        axes.pcolormesh(
+            edges,
+            np.arange(steps + 1),
+            alignment.weights[:, part],
+            cmap=WHITE_TO_BLUE,
+            vmin=0,
+            vmax=1,
+            edgecolors=GRID,
+            linewidth=0.4,
+        )
+        _frame(axes, edges[0], edges[-1], steps)
+    axes.spines[:].set_visible(False)
     if alignment.allowed is not None:
-        _forbid(axes, alignment.allowed)
+        _forbid(axes, alignment.allowed, lefts)
     if alignment.centre is not None:
         rows = np.arange(steps) + 0.5
-        axes.scatter(alignment.centre + 0.5, rows, s=(14 * cell) ** 2, marker="D", color=MARK, linewidth=0)
+        places = np.interp(alignment.centre, np.arange(len(lefts)), lefts) + 0.5
+        axes.scatter(places, rows, s=(14 * cell) ** 2, marker="D", color=MARK, linewidth=0)
     _label(axes, alignment, lettering, size=float(np.clip(0.45 * 72 * cell, 8, 11)))
     return axes
 
 
-def _forbid(axes: Axes, allowed: NDArray[np.bool_]) -> None:
+def _halves(alignment: Alignment) -> list[slice]:
+    """The columns of the source, then those of the decoder's own states; those there are none of are left out."""
+    read, symbols = len(alignment.read), len(alignment.source)
+    return [part for part in (slice(0, read), slice(read, symbols)) if part.start < part.stop]
+
+
+def _lefts(alignment: Alignment) -> NDArray[np.float64]:
+    """Where each column begins, in cells."""
+    read, symbols = len(alignment.read), len(alignment.source)
+    return np.arange(symbols) + APART * (np.arange(symbols) >= read) * bool(read)
+
+
+def _frame(axes: Axes, left: float, right: float, steps: int) -> None:
+    outline = Rectangle((left, 0), right - left, steps, facecolor="none", edgecolor=GRID, linewidth=0.8, clip_on=False)
+    axes.add_patch(outline)
+
+
+def _forbid(axes: Axes, allowed: NDArray[np.bool_], lefts: NDArray[np.float64]) -> None:
     for row, column in np.argwhere(~allowed):
         axes.add_patch(
-            Rectangle((column, row), 1, 1, facecolor="none", edgecolor=FORBIDDEN, hatch="/////", linewidth=0)
+            Rectangle((lefts[column], row), 1, 1, facecolor="none", edgecolor=FORBIDDEN, hatch="/////", linewidth=0)
         )
 
 
 def _label(axes: Axes, alignment: Alignment, lettering: Lettering, size: float) -> None:
-    steps, symbols = alignment.weights.shape
+    steps = len(alignment.weights)
     style: dict[str, Any] = {"parse_math": False, "fontfamily": lettering.families, "color": INK}
     axes.xaxis.tick_top()
     axes.tick_params(length=0, pad=4, labelsize=size)
-    axes.set_xticks(np.arange(symbols) + 0.5, [lettering.shown(s) for s in alignment.source], **style)
+    axes.set_xticks(_lefts(alignment) + 0.5, [lettering.shown(s) for s in alignment.source], **style)
     axes.set_yticks(np.arange(steps) + 0.5, [lettering.shown(s) for s in alignment.output], **style)
-    _turn_wide(axes, 0.94 * axes.get_window_extent().width / symbols)
-    said = [_said(part, lettering) for part in (alignment.source, alignment.output, alignment.reference)]
+    _turn_wide(axes, 0.94 * axes.get_window_extent().width / axes.get_xlim()[1])
     width = max(26, int(axes.get_window_extent().width / DPI * 72 / (0.62 * size)))
-    mark = " \u2717" if alignment.wrong else ""
-    title = fill(f"{said[0]} \u2192 {said[1]}{mark}", width)
-    axes.set_title(title, loc="left", fontsize=size + 1, pad=7, **style)
+    axes.set_title(fill(_title(alignment, lettering), width), loc="left", fontsize=size + 1, pad=7, **style)
+    below = 6.0
+    if alignment.own:
+        _name_halves(axes, alignment, size)
+        below += 1.4 * size
     if alignment.wrong:
         style["color"] = WRONG
-        axes.set_xlabel(fill(f"reference: {said[2]}", width), loc="left", fontsize=size, labelpad=6, **style)
+        reference = f"reference: {_said(alignment.reference, lettering)}"
+        axes.set_xlabel(fill(reference, width), loc="left", fontsize=size, labelpad=below, **style)
         axes.xaxis.set_label_position("bottom")
+
+
+def _title(alignment: Alignment, lettering: Lettering) -> str:
+    """What was read and what was written; the latter alone where no source was read."""
+    said = [_said(part, lettering) for part in (alignment.read, alignment.output)]
+    return (" \u2192 ".join(said) if alignment.read else said[1]) + (" \u2717" if alignment.wrong else "")
+
+
+def _name_halves(axes: Axes, alignment: Alignment, size: float) -> None:
+    names = ["source", "own states"][-len(_halves(alignment)) :]
+    for name, part in zip(names, _halves(alignment), strict=True):
+        axes.annotate(
+            name,
+            (_lefts(alignment)[part.start], len(alignment.weights)),
+            xytext=(0, -4),
+            textcoords="offset points",
+            verticalalignment="top",
+            color=PALE,
+            fontsize=size - 1,
+            annotation_clip=False,
+        )
 
 
 def _turn_wide(axes: Axes, most: float) -> None:

@@ -1,0 +1,46 @@
+"""Vocabularies of the symbols that a text holds most often."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from attnx.data.pairs import Symbols
+from attnx.errors import UserError
+
+
+def most_frequent(texts: Iterable[Symbols], size: int) -> Symbols:
+    """The ``size`` most frequent symbols, sorted; of equally frequent ones the first in sorted order.
+
+    >>> most_frequent([("b", "a", "c"), ("c",)], 2)
+    ('a', 'c')
+    """
+    counts: Counter[str] = Counter()
+    for symbols in texts:
+        counts.update(symbols)
+    ranked = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
+    return tuple(sorted(ranked[:size]))
+
+
+def save_symbols(path: Path, symbols: Symbols) -> None:
+    """Write symbols as a JSON list."""
+    path.write_text(json.dumps(symbols, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+
+
+def load_symbols(path: Path) -> Symbols:
+    """Read what :func:`save_symbols` wrote.
+
+    Raises:
+        UserError: the file cannot be read, or is not such a list.
+    """
+    try:
+        symbols = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"{path}: is no JSON file: {error}") from error
+    if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
+        raise UserError(f"{path}: holds no symbols: expected a JSON list of strings")
+    return tuple(symbols)

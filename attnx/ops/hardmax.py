@@ -1,0 +1,31 @@
+"""All weight on the highest allowed score, with a gradient that is lent by softmax."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnx.ops.over_allowed import over_allowed
+
+
+def hardmax(scores: Tensor, allowed: Tensor) -> Tensor:
+    """One-hot at the highest allowed score, the first of equals; straight-through: backwards it is softmax.
+
+    Args:
+        scores: (..., m).
+        allowed: (..., m) bool, broadcast against ``scores``.
+
+    Returns:
+        (..., m) weights, each row one 1 among zeros, or all zeros if nothing is allowed.
+
+    >>> hardmax(torch.tensor([3.0, 5.0, 5.0, 9.0]), torch.tensor([True, True, True, False]))
+    tensor([0., 1., 0., 0.])
+    """
+    return over_allowed(_straight_through, scores, allowed)
+
+
+def _straight_through(scores: Tensor) -> Tensor:
+    soft = torch.softmax(scores, dim=-1)
+    hard = torch.zeros_like(soft).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
+    # In this order, since soft - soft is exactly 0, where hard - soft + soft need not be exactly hard.
+    return hard + (soft - soft.detach())

@@ -1,0 +1,144 @@
+"""Measures by tag: numbers counted by hand, and what happens to them in several processes."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+from attnx.errors import UserError
+from attnx.metrics.per_tag import PerTag
+from attnx.metrics.phone_error_rate import PhoneErrorRate
+from attnx.metrics.word_error_rate import WordErrorRate
+from attnx.registry import build
+
+# "to" is Tongan, and a method of every module; no word of it is seen.
+TAGS = ["fre", "ita", "to"]
+# By hand: right, of 3; one substitution, of 3; one insertion against the second reference, of 2; all 5 deleted.
+BATCH = (
+    [["K", "AE", "T"], ["B", "IY", "IY"], ["D", "AO", "T"], []],
+    [[["K", "AE", "T"]], [["B", "EH", "EH", "D"], ["B", "IY"]], [["D", "AO", "G"]], [["HH", "AW", "S", "IH", "Z"]]],
+    ["fre", "ita", "fre", "ita"],
+)
+FIRST, SECOND = (tuple(column[:1] for column in BATCH), tuple(column[1:] for column in BATCH))
+FRENCH, ITALIAN = 100 * 1 / 6, 100 * 6 / 7
+
+
+def phones(*batches: tuple[object, ...]) -> PerTag:
+    metric = PerTag(PhoneErrorRate, TAGS)
+    for batch in batches:
+        metric.update(*batch)  # type: ignore[arg-type]
+    return metric
+
+
+def numbers(found: dict[str, torch.Tensor]) -> dict[str, float]:
+    return {name: value.item() for name, value in found.items()}
+
+
+BY_HAND = pytest.approx(
+    {"macro": (FRENCH + ITALIAN) / 2, "micro": 100 * 7 / 13, "fre": FRENCH, "ita": ITALIAN, "to": float("nan")},
+    nan_ok=True,
+)
+
+
+def test_phones_by_hand() -> None:
+    """Tags, their mean, and all words; a tag without a word is NaN and not in the mean."""
+    metric = phones(BATCH)
+    assert numbers(metric.compute()) == BY_HAND
+    assert list(metric.compute()) == ["macro", "micro", *TAGS]
+
+
+def test_words_by_hand() -> None:
+    """One wrong of two, two wrong of two, and a right one: the mean of three tags is not the rate of five words."""
+    metric = PerTag(WordErrorRate, TAGS)
+    metric.update(*BATCH)  # type: ignore[arg-type]
+    metric.update([["A"]], [[["A"]]], ["to"])
+    assert numbers(metric.compute()) == {"macro": 50.0, "micro": 60.0, "fre": 50.0, "ita": 100.0, "to": 0.0}
+
+
+def test_batches_add_up() -> None:
+    assert numbers(phones(FIRST, SECOND, ([], [], [])).compute()) == BY_HAND
+
+
+def test_forward_tells_the_batch_and_counts_it() -> None:
+    """The second part of the batch has a wrong French word of three phones, and both Italian ones."""
+    metric = phones(FIRST)
+    told = metric(*SECOND)
+    assert numbers(told) == pytest.approx(
+        {
+            "macro": (100 / 3 + ITALIAN) / 2,
+            "micro": 100 * 7 / 10,
+            "fre": 100 / 3,
+            "ita": ITALIAN,
+            "to": float("nan"),
+        },
+        nan_ok=True,
+    )
+    assert numbers(metric.compute()) == BY_HAND
+
+
+def test_halves_merged_equal_the_whole() -> None:
+    first, second = phones(FIRST), phones(SECOND)
+    first.merge_state(second)
+    assert numbers(first.compute()) == BY_HAND
+    with pytest.raises(ValueError, match="same tags"):
+        first.merge_state(PerTag(PhoneErrorRate, TAGS[:2]))
+
+
+def test_two_processes() -> None:
+    """Each has words that the other lacks; torchmetrics gathers counts, so both compute what one would alone."""
+    mine, other = phones(FIRST), phones(SECOND)
+    for part, peer in zip(mine.parts, other.parts, strict=True):
+        theirs = iter([getattr(peer, name) for name in part._reductions])
+        part.dist_sync_fn = lambda state, group, theirs=theirs: [state, next(theirs)]
+        part.distributed_available_fn = lambda: True
+    assert numbers(mine.compute()) == BY_HAND
+    assert mine.parts[0].length.item() == 3  # what was gathered does not stay
+
+
+def test_reset_copy_and_pickle() -> None:
+    """A reset metric has forgotten; a copy has not."""
+    metric = phones(BATCH)
+    copies = [copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))]
+    metric.reset()
+    metric.update(*FIRST)  # type: ignore[arg-type]
+    assert metric.compute()["micro"].item() == 0.0
+    assert metric.compute()["ita"].isnan()
+    for one in copies:
+        assert numbers(one.compute()) == BY_HAND
+
+
+def test_it_is_a_module_like_any_other() -> None:
+    """Lightning moves metrics with the model."""
+    holder = torch.nn.ModuleDict({"per": phones(BATCH)}).to("cpu")
+    assert len([part for part in holder.modules() if isinstance(part, PhoneErrorRate)]) == 1 + len(TAGS)
+
+
+def test_bad_input_is_refused_and_counts_nothing() -> None:
+    metric = phones()
+    with pytest.raises(ValueError, match="the tag 'rum' is not one of fre, ita, to"):
+        metric.update([["A"], ["B"]], [[["B"]], [["A"]]], ["fre", "rum"])
+    with pytest.raises(ValueError, match="shorter"):
+        metric.update([["B"], ["B"]], [[["A"]], [["A"]]], ["fre"])
+    with pytest.raises(ValueError, match="no reference"):
+        metric.update([["A"], ["B"]], [[["B"]], []], ["fre", "ita"])
+    metric.update([["A"]], [[["A"]]], ["fre"])
+    assert metric.compute()["macro"].item() == 0.0
+
+
+def test_nothing_in_nothing_out() -> None:
+    """Batches of no words are no error, and every rate of no words is NaN."""
+    assert all(value.isnan() for value in phones(([], [], [])).compute().values())
+
+
+@pytest.mark.parametrize("name", ["macro", "micro"])
+def test_the_names_of_the_means_are_no_tags(name: str) -> None:
+    with pytest.raises(UserError, match=f"no language can be called '{name}'"):
+        PerTag(PhoneErrorRate, ["fre", name])
+
+
+def test_it_has_its_name() -> None:
+    """The registry builds it."""
+    assert isinstance(build("metric", "per_tag", measure=PhoneErrorRate, tags=TAGS), PerTag)

@@ -1,0 +1,114 @@
+"""Recipes: those that are shipped are well formed and true of the files they name; malformed ones are refused."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from attnx.data.recipes.recipe import FOLDER, Recipe, RecipeFile, read_recipe, read_recipes
+from attnx.errors import UserError
+
+SHIPPED = read_recipes()
+FILES = [(recipe, file) for recipe in SHIPPED.values() for file in recipe.files]
+A, B = "a" * 64, "b" * 64
+GOOD = f"""
+what: Nothing much
+licence: CC0
+origin: https://example.org
+files:
+  - path: small/one.txt
+    url: https://example.org/one.txt
+    bytes: 7
+    sha256: {A}
+"""
+
+
+def test_every_file_is_a_recipe() -> None:
+    assert set(SHIPPED) == {"babi", "cmudict_g014b2b", "etth1", "multi30k", "sigmorphon2020", "tatoeba"}
+    assert {path.stem for path in FOLDER.iterdir() if path.suffix == ".yaml"} == set(SHIPPED)
+
+
+@pytest.mark.parametrize(("recipe", "file"), FILES, ids=lambda item: getattr(item, "path", ""))
+def test_an_address_never_changes_its_meaning(recipe: Recipe, file: RecipeFile) -> None:
+    """It names a commit in full, so the SHA-256 stays true."""
+    server, owner, repository, commit, path = file.url.removeprefix("https://").split("/", 4)
+    assert server == "raw.githubusercontent.com"
+    assert owner
+    assert repository
+    assert len(commit) == 40
+    assert set(commit) <= set("0123456789abcdef")
+    assert path
+    assert file.path.startswith(f"{recipe.name}/")
+
+
+@pytest.mark.parametrize(("recipe", "file"), FILES, ids=lambda item: getattr(item, "path", ""))
+def test_a_recipe_is_true_of_the_files_that_are_here(recipe: Recipe, file: RecipeFile) -> None:
+    if not os.environ.get("ATTNX_DATA"):
+        pytest.skip("$ATTNX_DATA is not set")
+    place = Path(os.environ["ATTNX_DATA"]) / file.path
+    if not place.exists():
+        pytest.skip(f"{recipe.name} is not in $ATTNX_DATA")
+    assert file.wrong(place) == ""
+
+
+def test_a_recipe_says_what_its_file_says(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+    file = RecipeFile("small/one.txt", "https://example.org/one.txt", 7, A)
+    assert read_recipe(path) == Recipe("small", "Nothing much", "CC0", "https://example.org", "", (file,))
+
+
+def test_what_is_wrong_with_a_file(tmp_path: Path) -> None:
+    """The SHA-256 of "abc" is the first example of FIPS 180-2."""
+    abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    place = tmp_path / "abc.txt"
+    place.write_bytes(b"abc")
+    assert RecipeFile("x/abc.txt", "", 3, abc).wrong(place) == ""
+    assert RecipeFile("x/abc.txt", "", 5, abc).wrong(place) == "expected 5 bytes, got 3"
+    assert RecipeFile("x/abc.txt", "", 2, abc).wrong(place) == "expected 2 bytes, got more"
+    assert RecipeFile("x/abc.txt", "", 3, A).wrong(place) == f"expected SHA-256 {A}, got {abc}"
+    assert RecipeFile("x/abc.txt", "", 3, A, "abc.txt", abc).wrong(place) == ""
+    assert RecipeFile("x/abc.gz", "", 3, A, "abc.txt", abc).wrong(place) == "expected a gzip file"
+    assert hashlib.sha256(b"abc").hexdigest() == abc
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "said"),
+    [
+        ("what: Nothing much\n", "", "what is missing"),
+        ("licence: CC0", "licence:", "licence is None"),
+        ("licence", "license", "licence is missing; license is unknown"),
+        ("files:", "rest: 7\nfiles:", "rest is unknown"),
+        (GOOD[GOOD.index("files:") :], "files: none\n", "files should be a list"),
+        ("path: small/one.txt", "path: other/one.txt", "file 1: path is 'other/one.txt'"),
+        ("path: small/one.txt", "path: small/../one.txt", "file 1: path is"),
+        ("path: small/one.txt", "path: /small/one.txt", "file 1: path is"),
+        ("path: small/one.txt", "path: small", "file 1: path is"),
+        ("url: https://", "url: http://", "file 1: url is 'http://example.org/one.txt'"),
+        ("url: https://", "url: file:///", "file 1: url is"),
+        ("url: https://example.org", "url: http://127.0.0.1.example.org", "file 1: url is"),
+        ("bytes: 7", "bytes: 0", "file 1: bytes is 0"),
+        ("bytes: 7", "bytes: 7.5", "file 1: bytes is 7.5"),
+        ("bytes: 7", "size: 7", "file 1: bytes is missing; size is unknown"),
+        (A, A[1:], "file 1: sha256 is 'aaa"),
+        (A, f"{A}\n    unpacked: {B}", "file 1: member and unpacked go together"),
+        (A, f"{A}\n    member: one.txt", "file 1: member and unpacked go together"),
+        ("  - path", "  - 7\n  - path", "file 1: expected path"),
+        (GOOD[GOOD.index("  - ") :], GOOD[GOOD.index("  - ") :] * 2, "two files have one path"),
+        ("what:", "what: :", "line 2"),
+        (GOOD, "- 7", "expected what, licence, origin"),
+        (GOOD, "", "expected what, licence, origin"),
+    ],
+)
+def test_a_malformed_recipe_is_refused(good: str, bad: str, said: str, tmp_path: Path) -> None:
+    assert GOOD.count(good) == 1
+    path = tmp_path / "small.yaml"
+    path.write_text(GOOD.replace(good, bad), encoding="utf-8")
+    with pytest.raises(UserError) as refused:
+        read_recipes(tmp_path)
+    assert str(refused.value).startswith(f"{path}: ")
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)

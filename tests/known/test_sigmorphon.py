@@ -1,0 +1,277 @@
+"""Many languages: folders of word lists, the task that reads them, and the real ones where they are at hand."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx.data.pairs import Pair
+from attnx.data.sigmorphon import holds_languages, read_languages
+from attnx.data.split import place
+from attnx.data.vocabulary import SPECIALS
+from attnx.errors import UserError
+from attnx.metrics.per_tag import PerTag
+from attnx.metrics.phone_error_rate import PhoneErrorRate
+from attnx.tasks.g2p import G2p
+
+Write = Callable[[dict[str, str]], Path]
+
+# Three languages that write "ab", one of them twice; each word's phones say whose it is.
+WORDS = {
+    "train/ita_train.tsv": "ab\ta b\nba\tb a\n",
+    "train/fre_train.tsv": "ab\tA B\nb\tB\nab\tA P\ncab\tS A B\n",
+    "train/bos_train.tsv": "ab\taa bb\n",
+}
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write files, named by their paths, into the test's own folder, and return that."""
+
+    def files(contents: dict[str, str]) -> Path:
+        for name, text in contents.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        return tmp_path
+
+    return files
+
+
+def pair(tag: str, word: str, *references: str) -> Pair:
+    return Pair(tuple(word), tuple(tuple(reference.split()) for reference in references), tag)
+
+
+def refused(action: Callable[[], Any]) -> str:
+    with pytest.raises(UserError) as caught:
+        action()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_folder_is_read_language_by_language_in_turns(write: Write) -> None:
+    """Repeated words of a language are one pair, those of two languages two; languages are in alphabetical order."""
+    assert read_languages(write(WORDS) / "train") == [
+        pair("bos", "ab", "aa bb"),
+        pair("fre", "ab", "A B", "A P"),
+        pair("ita", "ab", "a b"),
+        pair("fre", "b", "B"),
+        pair("ita", "ba", "b a"),
+        pair("fre", "cab", "S A B"),
+    ]
+
+
+def test_what_is_no_word_list_is_left_alone(write: Write) -> None:
+    """Also read: packed lists, a name that is the code alone, one with more behind it, a region."""
+    folder = write(
+        {
+            "README": "no list",
+            "notes_train.txt": "nor this",
+            ".hid_train.tsv": "nor this",
+            "deep/gre_train.tsv": "nor this",
+            "ita.tsv": "a\ta\n",
+            "eng_us_train.tsv": "b\tb\n",
+            "ady_train.tsv.gz": "c\tc\n",
+            "pt-BR_train.tsv": "d\td\n",
+        }
+    )
+    assert [one.tag for one in read_languages(folder)] == ["ady", "eng", "ita", "pt-BR"]
+
+
+def test_a_pattern_takes_some_files_of_a_folder(write: Write) -> None:
+    folder = write({"ita_train.tsv": "a\ta\n", "ita_dev.tsv": "b\tb\n", "fre_train.tsv": "c\tc\n"})
+    assert read_languages(folder / "*_train.tsv") == [pair("fre", "c", "c"), pair("ita", "a", "a")]
+    assert read_languages(folder / "ita_d*") == [pair("ita", "b", "b")]
+    for path, many in [(folder, True), (folder / "*.tsv", True), (folder / "ita_dev.tsv", False)]:
+        assert holds_languages(path) is many
+
+
+def test_some_languages(write: Write) -> None:
+    folder = write(WORDS) / "train"
+    assert {one.tag for one in read_languages(folder, ["ita", "bos"])} == {"ita", "bos"}
+    assert read_languages(folder, ["ita", "ita"]) == read_languages(folder, ["ita"])
+
+
+def test_composing_makes_one_word_of_two_spellings(write: Write) -> None:
+    """The letter with an accent, and the letter followed by an accent."""
+    folder = write({"fre_train.tsv": "\u00e9\te\ne\u0301\tE\n"})
+    assert read_languages(folder) == [pair("fre", "\u00e9", "e"), pair("fre", "e\u0301", "E")]
+    assert read_languages(folder, compose=True) == [pair("fre", "\u00e9", "e", "E")]
+
+
+def test_mistakes_are_told_with_file_and_line(write: Write) -> None:
+    folder = write(WORDS) / "train"
+    ita = folder / "ita_train.tsv"
+    for content, line, wrong in [
+        (b"ab\ta b\ncaf\xe9\tk", 2, "byte 0xe9 at byte 4 of the line is not UTF-8"),
+        (b"ab", 1, "no tab in 'ab'"),
+        (b"\n\nab\t\n", 3, "the pronunciation in column 2 of 'ab' is empty"),
+        (b"\ta", 1, "the word (the first column) is empty"),
+    ]:
+        ita.write_bytes(content)
+        assert refused(lambda: read_languages(folder)).startswith(f"{ita}:{line}: {wrong}")
+    ita.write_bytes(b"")
+    assert refused(lambda: read_languages(folder)).startswith(f"{ita}: holds no pairs")
+
+
+def test_folders_that_cannot_be_read(write: Write) -> None:
+    folder = write(WORDS)
+    told = refused(lambda: read_languages(folder / "train", ["itaa"]))
+    assert told == f"{folder / 'train'}: has no file of the language 'itaa'; did you mean ita?"
+    for empty in (folder, folder / "nowhere" / "*.tsv"):
+        assert refused(lambda empty=empty: read_languages(empty)).startswith(f"{empty}: holds no word lists")
+    write({"train/ita_dev.tsv": "b\tb\n"})
+    told = refused(lambda: read_languages(folder / "train"))
+    assert told.startswith(f"{folder / 'train'}: ita_dev.tsv and ita_train.tsv are both of the language 'ita'")
+    write({"odd/_train.tsv": "b\tb\n"})
+    told = refused(lambda: read_languages(folder / "odd"))
+    assert told.startswith(f"{folder / 'odd' / '_train.tsv'}: its name does not begin with a language")
+
+
+@pytest.fixture
+def folders(write: Write) -> Path:
+    """The three languages with validation and test words; "ab" is trained on in all, and judged in none."""
+    parts = {"dev": "a", "test": "bb"}
+    judged = {f"{part}/{tag}_{part}.tsv": f"{word}\tA\n" for part, word in parts.items() for tag in ("ita", "fre")}
+    return write({**WORDS, **judged})
+
+
+def task(folder: Path, **knobs: Any) -> G2p:
+    paths = {part: str(folder / name) for part, name in (("train", "train"), ("valid", "dev"), ("test", "test"))}
+    return G2p(**{**paths, **knobs})
+
+
+def test_the_task_reads_three_folders(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tags are those of the training part; a language may lack words to be judged on. Variables are filled in."""
+    monkeypatch.setenv("SOME_DATA", str(folders))
+    for one in (task(folders), G2p("$SOME_DATA/train", "$SOME_DATA/dev", "${SOME_DATA}/test")):
+        data = one.load()
+        assert data.tags == ("bos", "fre", "ita")
+        assert len(data.pairs.train) == 6
+        assert data.pairs.valid == [pair("fre", "a", "A"), pair("ita", "a", "A")]
+        assert data.pairs.test == [pair("fre", "bb", "A"), pair("ita", "bb", "A")]
+        assert one.monitor == "valid_per_macro"
+
+
+def test_one_file_has_no_tags(folders: Path) -> None:
+    """Everything is as it was: plain rates, watched by their plain name."""
+    one = G2p(str(folders / "train/fre_train.tsv"), str(folders / "dev/fre_dev.tsv"), str(folders / "test/fre_test.tsv"))
+    data = one.load()
+    assert data.tags == ()
+    assert one.monitor == "valid_per"
+    metrics = one.metrics(data.tags)
+    assert isinstance(metrics["per"], PhoneErrorRate)
+    assert data.pairs.train[0] == pair("", "ab", "A B", "A P")
+
+
+def test_the_tasks_metrics_by_hand(folders: Path) -> None:
+    """A right French word and an Italian one with a wrong phone of two; nothing was said in Bosnian."""
+    import torch
+
+    one = task(folders)
+    metrics = torch.nn.ModuleDict(one.metrics(one.load().tags))
+    assert all(isinstance(metric, PerTag) for metric in metrics.values())
+    one.update(metrics, [["A", "B"], ["a", "c"]], [pair("fre", "ab", "A B"), pair("ita", "ab", "a b")])
+    found = {name: {entry: value.item() for entry, value in metrics[name].compute().items()} for name in metrics}
+    nan = float("nan")
+    assert found["per"] == pytest.approx(
+        {"macro": 25.0, "micro": 25.0, "bos": nan, "fre": 0.0, "ita": 50.0}, nan_ok=True
+    )
+    assert found["wer"] == pytest.approx(
+        {"macro": 50.0, "micro": 50.0, "bos": nan, "fre": 0.0, "ita": 100.0}, nan_ok=True
+    )
+
+
+def test_some_languages_are_taken_from_every_part(folders: Path) -> None:
+    data = task(folders, languages=["ita"]).load()
+    assert data.tags == ("ita",)
+    assert {one.tag for part in data.pairs for one in part} == {"ita"}
+    told = refused(task(folders, languages=["ita", "bos"]).load)
+    assert told == f"{folders / 'test'}: has no file of the language 'bos'; choose from fre, ita"
+
+
+def test_words_are_apart_by_language_and_word(folders: Path, write: Write) -> None:
+    """Bosnian "b" may be a test word although French "b" is trained on; French "b" may not."""
+    write({"test/bos_test.tsv": "b\tB\n"})
+    assert ("bos", ("b",)) in {(one.tag, one.source) for one in task(folders).load().pairs.test}
+    write({"test/fre_test.tsv": "b\tB\n"})
+    told = refused(task(folders).load)
+    assert told.startswith("task.test: 1 of its words are also in task.train, the first is 'b' (fre)")
+
+
+def test_an_unknown_language_to_be_judged_on(folders: Path, write: Write) -> None:
+    write({"dev/rum_dev.tsv": "b\tB\n"})
+    assert "'rum'" in refused(task(folders).load)
+    assert "without a tag" in refused(task(folders, valid=str(folders / "test/fre_test.tsv")).load)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pattern"])
+def test_what_is_held_out_depends_on_the_word_alone(write: Write, kind: str) -> None:
+    """The same words in every language, in every writing, with a token before them, and in a file of its own."""
+    words = [f"\u00e9{first}{second}" for first in "abcdefgh" for second in "abcdefgh"]
+    text = "".join(f"{word}\tx\n" for word in words)
+    folder = write({"all/fre_all.tsv": text, "all/ita_all.tsv": text})
+    path = str(folder / "all" / ("*_all.tsv" if kind == "pattern" else ""))
+    expected = {word for word in words if place(tuple(word)) >= 0.8}
+    assert 0 < len(expected) < len(words)
+    for knobs in ({"writing": "nfc"}, {"writing": "nfd", "tag_token": True}, {"writing": "jamo"}, {}):
+        valid = G2p(path, holdout=0.2, **knobs).load().pairs.valid
+        for tag in ("fre", "ita"):
+            held = ["".join(one.source).removeprefix(f"<tag:{tag}>") for one in valid if one.tag == tag]
+            assert {unicodedata.normalize("NFC", word) for word in held} == expected
+            assert len(held) == len(expected)
+    alone = G2p(str(folder / "all/fre_all.tsv"), holdout=0.2).load().pairs.valid
+    assert {"".join(one.source) for one in alone} == expected
+
+
+def test_writing_cuts_the_data_and_what_users_ask_for(write: Write) -> None:
+    folder = write({"train/fre_train.tsv": "\u00e9\te\n", "dev/fre_dev.tsv": "a\te\n", "test/fre_test.tsv": "b\te\n"})
+    for writing, letters in (("as_is", "\u00e9"), ("nfc", "\u00e9"), ("nfd", "e\u0301"), ("jamo", "\u00e9")):
+        one = task(folder, writing=writing)
+        assert one.load().pairs.train[0].source == tuple(letters)
+        assert one.symbols("\u00e9") == tuple(letters)
+    assert G2p().symbols("e\u0301") == ("e", "\u0301")
+
+
+def test_a_token_tells_the_language(folders: Path) -> None:
+    """A symbol of its own before the letters, in data and questions; nothing that is typed can be taken for it."""
+    one = task(folders, tag_token=True)
+    data = one.load()
+    assert data.pairs.train[0] == Pair(("<tag:bos>", "a", "b"), (("aa", "bb"),), "bos")
+    assert set(data.source.symbols) == {*SPECIALS, *"abc", "<tag:bos>", "<tag:fre>", "<tag:ita>"}
+    assert one.symbols("ab", "ita") == ("<tag:ita>", "a", "b")
+    assert one.symbols("<tag:ita>", "fre")[1:] == tuple("<tag:ita>")
+    assert "say which language" in refused(lambda: one.symbols("ab"))
+
+
+def test_contradictions_are_refused(folders: Path) -> None:
+    ita = str(folders / "train/ita_train.tsv")
+    assert "task.languages" in refused(G2p(ita, languages=["ita"]).load)
+    assert "needs task.train" in refused(G2p(languages=["ita"]).load)
+    assert "needs languages" in refused(G2p(ita, tag_token=True).load)
+    assert "needs languages" in refused(G2p(tag_token=True).load)
+
+
+DATA = Path(os.environ.get("ATTNX_DATA", ""), "sigmorphon2020")
+
+
+@pytest.mark.skipif(not (DATA / "train").is_dir(), reason="$ATTNX_DATA holds no folder sigmorphon2020")
+def test_the_fifteen_languages() -> None:
+    """The counts of the shared task, 3600, 450 and 450 words a language, and what its pages say of the letters: NFC."""
+    one = task(DATA, valid=str(DATA / "dev"))
+    data = one.load()
+    assert data.tags == tuple("ady arm bul dut fre geo gre hin hun ice jpn kor lit rum vie".split())
+    for part, count in zip(data.pairs, (3600, 450, 450), strict=True):
+        assert {tag: sum(one.tag == tag for one in part) for tag in data.tags} == dict.fromkeys(data.tags, count)
+        assert all(unicodedata.is_normalized("NFC", "".join(one.source)) for one in part)
+        assert {one.tag for one in part[:15]} == set(data.tags)
+    assert pair("fre", "abandonner", "a b ɑ̃ d ɔ n e") in data.pairs.train
+    assert data.pairs == task(DATA, writing="nfc").load().pairs
+    jamo = [one for one in task(DATA, writing="jamo").load().pairs.train if one.tag == "kor"]
+    assert jamo[0].source == ("\u1100", "\u1161", "\u1100", "\u1161", "\u11b7")  # 가감

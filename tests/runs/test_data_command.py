@@ -1,0 +1,475 @@
+"""``attnx data`` against real servers: resumed, checked, placed whole or not at all, and every mistake one line."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import yaml
+
+from attnx import cli
+from attnx.data.recipes import download as downloading
+from attnx.data_command import data
+
+ONE = bytes(number * 37 % 251 for number in range(200_003))
+TWO = b"two\n" * 7
+TEXT = "Hallo Welt\n".encode() * 13
+
+
+class Site(ThreadingHTTPServer):
+    """A server of a few files. It may know no ranges, and cut each answer after so many bytes."""
+
+    files: dict[str, bytes]
+    moved: dict[str, str]
+    ranges = True
+    cut: int | None = None
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answers)
+        self.files, self.moved = {"/one.bin": ONE, "/two.txt": TWO}, {}
+        self.asked: list[tuple[str, str | None]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Answers(BaseHTTPRequestHandler):
+    server: Site
+
+    def do_GET(self) -> None:
+        ranged = self.headers["Range"]
+        self.server.asked.append((self.path, ranged))
+        if self.path in self.server.moved:
+            self.send_response(302)
+            self.send_header("Location", self.server.moved[self.path])
+            self.end_headers()
+            return
+        if self.path not in self.server.files:
+            self.send_error(404)
+            return
+        body, start = self.server.files[self.path], 0
+        if ranged and self.server.ranges:
+            start = int(ranged.removeprefix("bytes=").removesuffix("-"))
+            if start >= len(body):
+                self.send_error(416)
+                return
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+        else:
+            self.send_response(200)
+        self.send_header("Content-Length", str(len(body) - start))
+        self.end_headers()
+        self.wfile.write(body[start:][: self.server.cut])
+
+    def log_message(self, *said: Any) -> None:
+        """Keep quiet."""
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def entry(path: str, url: str, content: bytes) -> dict[str, Any]:
+    return {"path": path, "url": url, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def write_recipe(files: list[dict[str, Any]], name: str = "small") -> None:
+    Path("recipes").mkdir(exist_ok=True)
+    recipe = {"what": "Nothing much", "licence": "CC0", "origin": "https://example.org", "files": files}
+    Path("recipes", f"{name}.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
+
+
+@pytest.fixture
+def recipe(site: Site, here: Path) -> None:
+    """The recipe ``small``: two files of the site."""
+    write_recipe(
+        [entry("small/one.bin", f"{site.url}/one.bin", ONE), entry("small/deep/two.txt", f"{site.url}/two.txt", TWO)]
+    )
+
+
+@pytest.fixture
+def ask(command: Callable[..., Any], here: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Give ``attnx data`` some words; the recipes are those of the test."""
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.delenv("ATTNX_DATA", raising=False)
+    monkeypatch.setitem(cli.COMMANDS, "data", lambda words: data(words, here / "recipes"))
+    return lambda *words: command("data", *words)
+
+
+def lying(folder: str = "data") -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()
+    }
+
+
+BOTH = {"small/one.bin": ONE, "small/deep/two.txt": TWO}
+
+
+def refused(answer: Any, *said: str) -> None:
+    assert answer.code == 2
+    assert answer.err.startswith("attnx: ")
+    assert answer.err.count("\n") == 1
+    for words in said:
+        assert words in answer.err
+
+
+@pytest.mark.usefixtures("recipe")
+def test_get_fetches_what_is_missing(ask: Callable[..., Any], site: Site) -> None:
+    answer = ask("get", "small")
+    assert (answer.code, answer.err) == (0, "")
+    assert "2 files are right, 2 of them new" in answer.out
+    assert "CC0" in answer.out
+    assert lying() == BOTH
+    assert site.asked == [("/one.bin", None), ("/two.txt", None)]
+    assert "2 files are right, 0 of them new" in ask("get", "small").out
+    assert len(site.asked) == 2
+
+
+@pytest.mark.usefixtures("recipe")
+@pytest.mark.parametrize(
+    ("words", "variable", "folder"),
+    [([], None, "data"), ([], "there", "there"), (["--to", "else"], "there", "else"), (["--to=else"], None, "else")],
+)
+def test_the_folder(
+    words: list[str], variable: str | None, folder: str, ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variable:
+        monkeypatch.setenv("ATTNX_DATA", variable)
+    answer = ask("get", "small", *words)
+    assert lying(folder) == BOTH
+    assert f"in {folder}/small" in answer.out
+    assert (f"export ATTNX_DATA={Path(folder).resolve()}" in answer.out) == (variable != folder)
+
+
+@pytest.mark.usefixtures("recipe")
+def test_a_file_that_is_there_is_not_fetched(ask: Callable[..., Any], site: Site) -> None:
+    place = Path("data/small/one.bin")
+    place.parent.mkdir(parents=True)
+    place.write_bytes(ONE)
+    before = place.stat()
+    assert ask("get", "small").code == 0
+    assert site.asked == [("/two.txt", None)]
+    assert (place.stat().st_mtime_ns, place.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+
+
+@pytest.mark.usefixtures("recipe")
+def test_a_file_of_the_same_name_is_not_overwritten(ask: Callable[..., Any], site: Site) -> None:
+    Path("data/small/deep").mkdir(parents=True)
+    Path("data/small/deep/two.txt").write_bytes(b"mine")
+    refused(ask("get", "small"), "data/small/deep/two.txt is there", "expected 28 bytes, got 4", "move it away")
+    assert lying() == {"small/deep/two.txt": b"mine"}
+    assert site.asked == []
+
+
+@pytest.mark.usefixtures("recipe")
+def test_a_download_goes_on_where_it_was_left(ask: Callable[..., Any], site: Site) -> None:
+    Path("data/small").mkdir(parents=True)
+    Path("data/small/one.bin.partial").write_bytes(ONE[:101])
+    assert ask("get", "small").code == 0
+    assert site.asked == [("/one.bin", "bytes=101-"), ("/two.txt", None)]
+    assert lying() == BOTH
+
+
+@pytest.mark.usefixtures("recipe")
+@pytest.mark.parametrize(
+    ("left", "asked"),
+    [
+        (b"x" * 101, ["bytes=101-", None]),  # of another file: told by its SHA-256
+        (b"x" * len(ONE), [None]),
+        (b"x" * (len(ONE) + 7), [None]),
+    ],
+)
+def test_what_was_left_may_be_wrong(left: bytes, asked: list[str | None], ask: Callable[..., Any], site: Site) -> None:
+    Path("data/small").mkdir(parents=True)
+    Path("data/small/one.bin.partial").write_bytes(left)
+    assert ask("get", "small").code == 0
+    assert site.asked == [*(("/one.bin", ranged) for ranged in asked), ("/two.txt", None)]
+    assert lying() == BOTH
+
+
+@pytest.mark.usefixtures("recipe")
+def test_cut_connections_are_resumed(ask: Callable[..., Any], site: Site) -> None:
+    site.cut = 70_001
+    assert ask("get", "small").code == 0
+    assert site.asked == [
+        ("/one.bin", None),
+        ("/one.bin", "bytes=70001-"),
+        ("/one.bin", "bytes=140002-"),
+        ("/two.txt", None),
+    ]
+    assert lying() == BOTH
+
+
+@pytest.mark.usefixtures("recipe")
+def test_a_server_without_ranges_begins_again(ask: Callable[..., Any], site: Site) -> None:
+    site.ranges, site.cut = False, 70_001
+    answer = ask("get", "small")
+    refused(answer, "cut after 70001 of 200003 bytes", "they are kept")
+    assert f"fetch {site.url}/one.bin to data/small/one.bin" in answer.out
+    assert lying() == {"small/one.bin.partial": ONE[:70_001]}
+    site.cut = None
+    assert ask("get", "small").code == 0
+    assert lying() == BOTH
+
+
+@pytest.mark.usefixtures("recipe")
+@pytest.mark.parametrize("ranges", [True, False])
+@pytest.mark.parametrize("left", [b"", ONE[:101]])
+def test_a_wrong_download_leaves_nothing(left: bytes, ranges: bool, ask: Callable[..., Any], site: Site) -> None:
+    site.files["/one.bin"], site.ranges = ONE[:-1] + b"\0", ranges
+    assert ONE[-1] != 0
+    if left:
+        Path("data/small").mkdir(parents=True)
+        Path("data/small/one.bin.partial").write_bytes(left)
+    got = hashlib.sha256(site.files["/one.bin"]).hexdigest()
+    refused(ask("get", "small"), "/one.bin", f"expected SHA-256 {hashlib.sha256(ONE).hexdigest()}", f"got {got}")
+    assert lying() == {}
+
+
+@pytest.mark.usefixtures("recipe")
+@pytest.mark.parametrize(("content", "size"), [(ONE[:-1], 200_002), (ONE + b"!", 200_004)])
+def test_a_download_of_another_size_is_told_at_once(
+    content: bytes, size: int, ask: Callable[..., Any], site: Site
+) -> None:
+    site.files["/one.bin"] = content
+    refused(ask("get", "small"), "expected 200003 bytes", f"the server has {size}")
+    assert not Path("data").exists()
+
+
+@pytest.mark.usefixtures("recipe")
+def test_a_shorter_file_than_what_was_left(ask: Callable[..., Any], site: Site) -> None:
+    Path("data/small").mkdir(parents=True)
+    Path("data/small/one.bin.partial").write_bytes(ONE[:101])
+    site.files["/one.bin"] = ONE[:53]
+    refused(ask("get", "small"), "expected 200003 bytes", "the server has 53")
+    assert "small/one.bin" not in lying()
+
+
+@pytest.mark.usefixtures("recipe")
+def test_no_final_file_is_ever_wrong(ask: Callable[..., Any], site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is given its final name is right when it gets it, and nothing writes to that name."""
+    named: list[tuple[str, bytes]] = []
+    replace = os.replace
+
+    def watched(source: Path, target: Path) -> None:
+        assert not target.exists()
+        named.append((target.name, source.read_bytes()))
+        replace(source, target)
+
+    site.cut = 70_001
+    monkeypatch.setattr(os, "replace", watched)
+    assert ask("get", "small").code == 0
+    assert named == [("one.bin", ONE), ("two.txt", TWO)]
+
+
+@pytest.mark.usefixtures("recipe")
+def test_another_process_that_writes_the_same_partial_file_does_no_harm(
+    ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the file open when ours is checked, and writes on."""
+    wrong_download = downloading.RecipeFile.wrong_download
+
+    def disturbed(file: downloading.RecipeFile, place: Path) -> str:
+        said = wrong_download(file, place)
+        if place.name == "one.bin.partial":
+            with place.open("ab") as other:
+                other.write(b"more")
+        return said
+
+    monkeypatch.setattr(downloading.RecipeFile, "wrong_download", disturbed)
+    refused(ask("get", "small"), "small/one.bin", "expected 200003 bytes, got more")
+    assert "small/one.bin" not in lying()
+
+
+@pytest.mark.usefixtures("recipe")
+def test_offline_it_says_what_to_fetch_and_where_to_put_it(ask: Callable[..., Any], site: Site) -> None:
+    Path("data/small").mkdir(parents=True)
+    Path("data/small/one.bin").write_bytes(ONE)
+    host = site.url.removeprefix("http://")
+    site.shutdown()
+    site.server_close()
+    answer = ask("get", "small")
+    refused(answer, f"cannot reach {host}", "other means")
+    assert answer.out == f"fetch {site.url}/two.txt to data/small/deep/two.txt\n"
+    assert lying() == {"small/one.bin": ONE}
+    assert not Path("data/small/deep").exists()
+
+
+@pytest.mark.usefixtures("recipe")
+def test_a_refusal_is_told_with_its_code(ask: Callable[..., Any], site: Site) -> None:
+    del site.files["/one.bin"]
+    answer = ask("get", "small")
+    refused(answer, f"{site.url}/one.bin: the server answers 404")
+    assert answer.out.splitlines() == [
+        f"fetch {site.url}/one.bin to data/small/one.bin",
+        f"fetch {site.url}/two.txt to data/small/deep/two.txt",
+    ]
+    assert not Path("data").exists()
+
+
+@pytest.mark.usefixtures("recipe")
+def test_redirects_are_followed_where_they_are_secure(ask: Callable[..., Any], site: Site) -> None:
+    site.moved = {"/one.bin": f"{site.url}/one.new"}
+    site.files["/one.new"] = ONE
+    site.moved["/two.txt"] = "http://attnx.invalid/two.txt"
+    refused(ask("get", "small"), "sends on to http://attnx.invalid/two.txt, which is not https")
+    assert lying() == {"small/one.bin": ONE}
+
+
+@pytest.fixture
+def archived(site: Site, here: Path) -> bytes:
+    """The recipe ``small`` is one member of a zip archive; returns the archive."""
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("deep/text.txt", TEXT)
+        archive.writestr("_about.txt", "terms")
+    site.files["/pack.zip"] = held.getvalue()
+    file = entry("small/text.txt.gz", f"{site.url}/pack.zip", held.getvalue())
+    write_recipe([{**file, "member": "deep/text.txt", "unpacked": hashlib.sha256(TEXT).hexdigest()}])
+    return held.getvalue()
+
+
+def test_a_member_of_an_archive(ask: Callable[..., Any], archived: bytes, site: Site) -> None:
+    assert ask("get", "small").code == 0
+    assert list(lying()) == ["small/text.txt.gz"]
+    assert gzip.decompress(lying()["small/text.txt.gz"]) == TEXT
+    Path("data/small/text.txt.gz").write_bytes(gzip.compress(TEXT, 1))
+    assert "right" in ask("check", "small").out  # however it is packed
+    assert ask("get", "small").code == 0
+    assert len(site.asked) == 1
+
+
+def test_an_archive_offline(ask: Callable[..., Any], archived: bytes, site: Site) -> None:
+    site.shutdown()
+    site.server_close()
+    said = f"fetch {site.url}/pack.zip, gzip its deep/text.txt to data/small/text.txt.gz\n"
+    assert ask("get", "small").out == said
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"unpacked": "a" * 64}, "expected SHA-256 aaa"),
+        ({"member": "other.txt"}, "no zip archive that holds other.txt"),
+    ],
+)
+def test_an_archive_that_holds_something_else(
+    changed: dict[str, str], said: str, ask: Callable[..., Any], archived: bytes
+) -> None:
+    recipe = yaml.safe_load(Path("recipes/small.yaml").read_text(encoding="utf-8"))
+    write_recipe([{**recipe["files"][0], **changed}])
+    refused(ask("get", "small"), said)
+    assert list(lying()) == ["small/text.txt.gz.partial"]
+
+
+@pytest.mark.usefixtures("recipe")
+def test_a_folder_that_cannot_be_written(ask: Callable[..., Any]) -> None:
+    Path("data").write_text("mine", encoding="utf-8")
+    refused(ask("get", "small"), "data", "Not a directory")
+    assert Path("data").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.usefixtures("recipe")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk(ask: Callable[..., Any]) -> None:
+    Path("data/small").mkdir(parents=True)
+    Path("data/small/one.bin.partial").symlink_to("/dev/full")
+    refused(ask("get", "small"), "data", "No space left on device")
+    assert lying() == {}
+
+
+@pytest.mark.usefixtures("recipe")
+def test_interrupted(ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
+    receive = downloading._receive
+
+    def interrupted(answer: Any) -> bytes:
+        monkeypatch.setattr(downloading, "_receive", stop)
+        return receive(answer)
+
+    def stop(answer: Any) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(downloading, "_receive", interrupted)
+    answer = ask("get", "small")
+    assert answer.code == 130
+    assert "go on with: attnx data get small" in answer.err
+    assert lying() == {"small/one.bin.partial": ONE[: downloading.CHUNK]}
+
+
+@pytest.mark.usefixtures("recipe")
+def test_progress_is_shown_to_a_terminal(ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"FORCE_COLOR": "1", "COLUMNS": "120", "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
+    answer = ask("get", "small")
+    assert "small/deep/two.txt" in answer.err
+    assert "200.0/200.0 kB" in answer.err
+
+
+@pytest.mark.usefixtures("recipe")
+def test_list_and_check(ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    row = ["small", "Nothing", "much", "200.0", "kB", "CC0"]
+    assert [*row, "no"] in [line.split() for line in ask("list").out.splitlines()]
+    assert not Path("data").exists()
+    Path("data/small").mkdir(parents=True)
+    Path("data/small/one.bin").write_bytes(ONE)
+    assert [*row, "1", "of", "2"] in [line.split() for line in ask("list").out.splitlines()]
+    answer = ask("check", "small")
+    refused(answer, "1 of 2 files are missing or wrong", "attnx data get small")
+    assert answer.out == "data/small/one.bin: right\ndata/small/deep/two.txt: missing\n"
+    ask("get", "small")
+    assert [*row, "yes"] in [line.split() for line in ask("list").out.splitlines()]
+    assert ask("check", "small").code == 0
+    shown = ask("list", "small").out
+    for content in (ONE, TWO):
+        assert f"sha256  {hashlib.sha256(content).hexdigest()}" in shown
+        assert f"bytes   {len(content)}\n" in shown
+
+
+@pytest.mark.usefixtures("recipe")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("get smal", "unknown data set 'smal'; did you mean small?"),
+        ("get small other", "unknown data set 'other'; choose from small"),
+        ("list babi", "unknown data set 'babi'"),
+        ("get", "attnx data get NAME; choose from small"),
+        ("check", "attnx data check NAME; choose from small"),
+        ("", "attnx data: say attnx data list"),
+        ("fetch small", "attnx data fetch: say attnx data list"),
+        ("get small --to", "--to needs a value"),
+        ("get small --to=", "--to needs a value"),
+        ("get small --too=x", "unknown flag --too; did you mean --to?"),
+    ],
+)
+def test_mistakes(words: str, said: str, ask: Callable[..., Any], site: Site, here: Path) -> None:
+    refused(ask(*words.split()), said)
+    assert site.asked == []
+    assert [path.name for path in here.iterdir()] == ["recipes"]
+
+
+def test_the_shipped_recipes_are_listed_without_torch(here: Path) -> None:
+    code = "import sys; from attnx.data_command import data; data(['list']); assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for name in ("babi", "cmudict_g014b2b", "etth1", "multi30k", "sigmorphon2020", "tatoeba"):
+        assert name in done.stdout
