@@ -201,4 +201,25 @@ def _compare(words: list[str]) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[list[str]], int]] = {"list": _list, "resume": _resume, "compare": _compare}
+def _data(words: list[str]) -> int:
+    from attnx.data_command import data
+
+    return data(words)
+
+
+def _draw(words: list[str]) -> int:
+    from attnx.drawings.command import draw
+
+    _warn_of_broken_plugins()
+    for path in draw(words):
+        print(path)
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "list": _list,
+    "draw": _draw,
+    "data": _data,
+    "resume": _resume,
+    "compare": _compare,
+}

@@ -41,7 +41,7 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
     console.print(composed(folder))
     steps = total_steps(job)
     run_folder.note(folder, steps=steps)
-    console.print(f"{steps:,} steps of {config['trainer']['batch_size'] * config['trainer']['accumulate']} words")
+    console.print(f"{steps:,} steps of {_batch(config['trainer'])}")
     train(job, folder, steps, console)
     return _finish(folder, console)
 
@@ -78,11 +78,27 @@ def _facts(job: Job) -> dict[str, Any]:
         + _projection(job),
         "monitor": job.experiment.task.monitor,
         "fingerprint": job.data.fingerprint(),
+        **_told(job),
         "parameters": sum(weight.numel() for weight in job.experiment.model.parameters()),
         "data": f"{len(pairs.train) or len(job.data.train_rows()):,} train, {len(pairs.valid):,} valid, "
         f"{len(pairs.test):,} test; source {job.data.source}, target {job.data.target}"
         + (f"; tags {' '.join(job.data.tags)}" if job.data.tags else ""),
     }
+
+
+def _batch(trainer: Mapping[str, Any]) -> str:
+    """How much a step sees."""
+    if trainer.get("batch_tokens"):
+        return f"up to {trainer['batch_tokens'] * trainer['accumulate']:,} tokens"
+    return f"{trainer['batch_size'] * trainer['accumulate']} rows"
+
+
+def _told(job: Job) -> dict[str, Any]:
+    """What the task says of its data and metrics, if anything."""
+    task = job.experiment.task
+    notes = list(getattr(task, "notes", []))
+    signatures = task.signatures(job.experiment.test_metrics) if hasattr(task, "signatures") else {}
+    return {name: value for name, value in (("notes", notes), ("signatures", signatures)) if value}
 
 
 def _projection(job: Job) -> str:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from attnx.catalogue import Part, catalogue
 from attnx.choices import GROUPS, SCALARS, options
+from attnx.drawings.choice import DRAWN
 from attnx.errors import UserError, near_misses
 
 CHOICES = {
@@ -37,6 +38,8 @@ attnx: compose an attention mechanism, train it, and see what it reads.
   attnx [choice=option ...] [part.knob=value ...]   train one composition
   attnx -m choice=option,option ...                 train every combination
   attnx list [KIND] [NAME]                          the parts, with formula and knobs
+  attnx draw [NAME ...]                             what a part does, as a picture
+  attnx data list | get NAME | check NAME           public data sets, fetched and checked
   attnx resume FOLDER                               go on with an interrupted run
   attnx compare FOLDER FOLDER ...                   runs side by side, and how surely
   attnx --cfg job [choice=option ...]               show the configuration only
@@ -103,4 +106,6 @@ def _show_one(part: Part, console: Console) -> None:
     console.print(Text(part.doc.split(">>>")[0].strip()))
     for knob in part.knobs:
         console.print(Text(f"  {part.kind}.{knob.name}={knob.default}    {knob.type.phrase}"))
+    if part.kind in DRAWN:
+        console.print(Text(f"attnx draw {part.name} draws what it does"))
     console.print(Text(f"{part.origin}: {part.place}"), style="dim")

@@ -61,8 +61,8 @@ _PLAIN = {
 def parse_type(node: ast.expr) -> KnobType:
     """Read the type of a knob from its annotation.
 
-    Known are ``int float str bool Natural Positive Probability Rate NonNegative Time``, ``Literal[...]``, ``list[T]`` and
-    ``T | None``.
+    Known are ``int float str bool Natural Positive Probability Rate NonNegative Time``, ``Literal[...]``, ``list[T]``
+    and ``T | None``.
 
     Raises:
         ValueError: the annotation is none of these.

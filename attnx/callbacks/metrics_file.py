@@ -23,6 +23,7 @@ class MetricsFile(Callback):
     def __init__(self, path: Path, throughput: Throughput) -> None:
         self.path, self.throughput = path, throughput
         self._losses: list[Any] = []
+        self._epoch = 0  # that of the last batch: once training has ended, the trainer counts one more
 
     def on_train_batch_end(
         self,
@@ -34,6 +35,7 @@ class MetricsFile(Callback):
     ) -> None:
         """Keep the loss; it is read (which waits for a GPU) only when a row is written."""
         self._losses.append(outputs["loss"].detach())
+        self._epoch = trainer.current_epoch
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Write a row."""
@@ -45,7 +47,7 @@ class MetricsFile(Callback):
         found = {name: f"{value:.6g}" for name, value in logged.items() if name.startswith("valid_")}
         row = {
             "step": trainer.global_step,
-            "epoch": trainer.current_epoch,
+            "epoch": self._epoch,
             "learning_rate": f"{trainer.optimizers[0].param_groups[0]['lr']:.6g}",
             "train_loss": f"{sum(losses) / len(losses):.6g}" if losses else "",
             **found,

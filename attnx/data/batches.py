@@ -6,8 +6,8 @@ and a fork after one can hang.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,12 @@ from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
 from attnx.data.pairs import Pair
+from attnx.data.shuffle import Numbers
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.symbols import PAD
 
-Ids = npt.NDArray[np.int32]
-Numbers = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.integer[Any]]
 
 
 class Row(NamedTuple):
@@ -71,20 +71,36 @@ class Ragged(NamedTuple):
         """Return sequence ``i`` as a view."""
         return self.flat[self.offsets[i] : self.offsets[i + 1]]
 
+    def lengths(self, rows: Numbers) -> Numbers:
+        """Return the lengths of the sequences ``rows``."""
+        return self.offsets[rows + 1] - self.offsets[rows]
+
 
 class PairDataset(Dataset[Row]):
     """Encoded rows in a handful of arrays: quick to pickle, and forked workers share their pages for good.
 
     Attributes:
-        pair_of: (rows,) the number of the pair that each row was made from.
-        tags: (rows,) the number of each row's tag.
+        pair_of: (rows,) the number of the pair that each row was made from; None where row i is pair i.
+        tags: (rows,) the number of each row's tag; None where there are none.
+        by_tag: the rows of each tag, if known already.
+        reopen: how another process comes by the same rows, instead of being sent a copy.
     """
 
-    def __init__(self, sources: Ragged, targets: Ragged, pair_of: Numbers, tags: Numbers | None = None) -> None:
+    def __init__(
+        self,
+        sources: Ragged,
+        targets: Ragged,
+        pair_of: Numbers | None = None,
+        tags: Ids | None = None,
+        by_tag: Ragged | None = None,
+        reopen: Callable[[], PairDataset] | None = None,
+    ) -> None:
         self.sources = sources
         self.targets = targets
         self.pair_of = pair_of
-        self.tags = np.zeros_like(pair_of) if tags is None else tags
+        self.tags = tags
+        self.by_tag = by_tag
+        self.reopen = reopen
 
     @classmethod
     def from_pairs(
@@ -116,23 +132,52 @@ class PairDataset(Dataset[Row]):
                 sources.append(source)
                 targets.append(target_vocabulary.encode(reference, end=True))
                 pair_of.append(number)
-        numbers = [tags.index(pairs[number].tag) if tags else 0 for number in pair_of]
-        rows = (np.array(listed, dtype=np.int64) for listed in (pair_of, numbers))
-        return cls(Ragged.of(sources), Ragged.of(targets), *rows)
+        numbers = number_tags([pairs[number].tag for number in pair_of], tags) if tags else None
+        return cls(Ragged.of(sources), Ragged.of(targets), np.array(pair_of, dtype=np.int64), numbers)
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        return len(self.pair_of)
+        return len(self.sources.offsets) - 1
 
     def __getitem__(self, index: int) -> Row:
         """Return one row; its arrays are views, not copies."""
         if not 0 <= index < len(self):
             raise IndexError(f"row {index} of a dataset of {len(self)} rows")
-        return Row(self.sources.row(index), self.targets.row(index), index, int(self.tags[index]))
+        tag = 0 if self.tags is None else int(self.tags[index])
+        return Row(self.sources.row(index), self.targets.row(index), index, tag)
 
-    def lengths(self) -> Numbers:
-        """Return (rows, 2): the source length and the target length, ``EOS`` counted, of every row."""
-        return np.stack([np.diff(self.sources.offsets), np.diff(self.targets.offsets)], axis=1)
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle the arrays, or the way to them."""
+        return (self.reopen, ()) if self.reopen else super().__reduce_ex__(protocol)
+
+    def lengths(self, rows: Numbers | None = None) -> Numbers:
+        """Return (rows, 2): the source length and the target length, ``EOS`` counted, of ``rows``, by default all."""
+        rows = np.arange(len(self)) if rows is None else rows
+        return np.stack([self.sources.lengths(rows), self.targets.lengths(rows)], axis=1)
+
+    def rows_by_tag(self) -> Ragged:
+        """Return the numbers of the rows of each tag.
+
+        Raises:
+            ValueError: there are no tags.
+        """
+        if self.by_tag is not None:
+            return self.by_tag
+        if self.tags is None:
+            raise ValueError("rows without tags cannot be drawn by tag")
+        return Ragged(np.argsort(self.tags, kind="stable"), np.append(0, np.cumsum(np.bincount(self.tags))))
+
+
+def number_tags(tags: Sequence[str], known: Sequence[str]) -> Numbers:
+    """Return the place of each of ``tags`` among the ``known`` ones.
+
+    Raises:
+        ValueError: one is not known.
+    """
+    numbers = {tag: number for number, tag in enumerate(known)}
+    if missing := sorted(set(tags) - set(known)):
+        raise ValueError(f"the tag {missing[0]!r} is none of {', '.join(known)}")
+    return np.array([numbers[tag] for tag in tags], dtype=np.int64)
 
 
 def collate(rows: Sequence[Row]) -> Batch:

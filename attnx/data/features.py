@@ -19,6 +19,13 @@ Matrix = npt.NDArray[np.float32]
 class Features:
     """What each column of a source's matrix is scaled by: mean 0 and standard deviation 1 over the training part.
 
+    Args:
+        mean: of each column.
+        scale: of each column, what its distance from the mean is divided by.
+
+    Raises:
+        ValueError: there are no columns, or not as many scales as means.
+
     >>> scaled = Features.of([np.array([[1.0, 5.0], [3.0, 5.0]])])
     >>> scaled.encode(np.array([[3.0, 5.0]])).tolist()
     [[1.0, 0.0]]
@@ -27,17 +34,33 @@ class Features:
     mean: tuple[float, ...]
     scale: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        """Check that each column has both numbers."""
+        if not self.mean or len(self.mean) != len(self.scale):
+            raise ValueError(f"{len(self.mean)} means and {len(self.scale)} scales")
+
     @classmethod
     def of(cls, matrices: Iterable[npt.NDArray[np.floating]]) -> Features:
-        """Measure matrices (s, f); a column that never changes keeps its scale."""
-        steps, total, squares = 0, np.zeros(()), np.zeros(())
+        """Measure matrices (s, f) of one width, steps counting alike; a column that never changes keeps its scale.
+
+        Raises:
+            ValueError: there are no steps.
+        """
+        steps, origin, total, squares = 0, np.zeros(()), np.zeros(()), np.zeros(())
         for matrix in matrices:
+            if not steps and len(matrix):
+                origin = matrix[0].astype(np.float64)
+            # From the first step rather than from 0: squares of large numbers leave no digits for small changes.
+            moved = matrix - origin
             steps += len(matrix)
-            total = total + matrix.sum(0, dtype=np.float64)
-            squares = squares + np.square(matrix, dtype=np.float64).sum(0)
+            total = total + moved.sum(0)
+            squares = squares + np.square(moved).sum(0)
+        if not steps:
+            raise ValueError("there are no steps to measure")
         mean = total / steps
         spread = np.sqrt(np.maximum(squares / steps - mean**2, 0))
-        return cls(tuple(mean.tolist()), tuple(np.where(spread > 1e-8 * (1 + np.abs(mean)), spread, 1).tolist()))
+        changes = spread > 1e-8 * (1 + np.abs(origin + mean))
+        return cls(tuple((origin + mean).tolist()), tuple(np.where(changes, spread, 1).tolist()))
 
     @property
     def width(self) -> int:

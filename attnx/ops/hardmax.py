@@ -27,5 +27,5 @@ def hardmax(scores: Tensor, allowed: Tensor) -> Tensor:
 def _straight_through(scores: Tensor) -> Tensor:
     soft = torch.softmax(scores, dim=-1)
     hard = torch.zeros_like(soft).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
-    # In this order, since soft - soft is exactly 0, where hard - soft + soft need not be exactly hard.
+    # What is added is exactly 0, and its gradient is softmax's.
     return hard + (soft - soft.detach())

@@ -42,7 +42,6 @@ def _project(scores: Tensor) -> Tensor:
 
 def _threshold(gaps: Tensor) -> Tensor:
     """(..., m) -> (..., 1). The k highest alone ask for (their sum - 1) / k; the highest of these is the true one."""
-    # It is -1 at least, so whatever lies lower may as well lie at -2, and sums are never of -inf.
-    ordered = gaps.clamp(min=-2.0).sort(dim=-1, descending=True).values
+    ordered = gaps.sort(dim=-1, descending=True).values
     count = torch.arange(1, gaps.shape[-1] + 1, device=gaps.device)
     return ((ordered.cumsum(-1) - 1) / count).amax(-1, keepdim=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from attnx.read_run import read_run
 
@@ -23,11 +24,20 @@ def composed(folder: Path) -> Table:
     for kind in SHOWN:
         if kind in run.config:
             table.add_row(kind, _describe(kind, run.config[kind]))
-    for name in ("schedule", "follows", "parameters", "data", "steps", "seed"):
+    for name in ("schedule", "follows", "parameters", "data", "notes", "signatures", "steps", "seed"):
         value = run.info.get(name, run.config.get(name))
         if value:
-            table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+            table.add_row(name, Text(_said(value)))
     return table
+
+
+def _said(value: Any) -> str:
+    """A fact in words: lists and mappings a line an entry."""
+    if isinstance(value, dict):
+        return "\n".join(f"{key}: {entry}" for key, entry in value.items())
+    if isinstance(value, list):
+        return "\n".join(map(str, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _describe(kind: str, node: Any) -> str:

@@ -15,7 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path as Outline
 from numpy.typing import NDArray
 
 from attnx.reports.alignment import END, Alignment, read_alignment, without_end
@@ -29,6 +30,7 @@ WHITE_TO_BLUE = LinearSegmentedColormap.from_list(
     "white_to_blue", ["#ffffff", "#dbe9f6", "#a6cbe5", "#5a9fcf", "#1f68ad", "#08306b"]
 )
 FORBIDDEN, WRONG, MARK, PALE = "#c4c8ce", "#b3261e", "#d95f0e", "#6b7280"
+UNIT = np.array([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0)])
 APART = 0.6  # cells between what was read of the source and the decoder's own states
 
 
@@ -98,7 +100,7 @@ def _panel(figure: Figure, alignment: Alignment, cell: float, lettering: Letteri
         _frame(axes, edges[0], edges[-1], steps)
     axes.spines[:].set_visible(False)
     if alignment.allowed is not None:
-        _forbid(axes, alignment.allowed, lefts)
+        forbid(axes, alignment.allowed, lefts)
     if alignment.centre is not None:
         rows = np.arange(steps) + 0.5
         places = np.interp(alignment.centre, np.arange(len(lefts)), lefts) + 0.5
@@ -124,11 +126,12 @@ def _frame(axes: Axes, left: float, right: float, steps: int) -> None:
     axes.add_patch(outline)
 
 
-def _forbid(axes: Axes, allowed: NDArray[np.bool_], lefts: NDArray[np.float64]) -> None:
-    for row, column in np.argwhere(~allowed):
-        axes.add_patch(
-            Rectangle((lefts[column], row), 1, 1, facecolor="none", edgecolor=FORBIDDEN, hatch="/////", linewidth=0)
-        )
+def forbid(axes: Axes, allowed: NDArray[np.bool_], lefts: NDArray[np.float64]) -> None:
+    """Hatch the cells that may not be read, all in one stroke; ``lefts`` is where each column begins."""
+    corners = [(lefts[column], row) for row, column in np.argwhere(~allowed)]
+    if corners:
+        cells = Outline.make_compound_path(*(Outline(UNIT + corner, closed=True) for corner in corners))
+        axes.add_patch(PathPatch(cells, facecolor="none", edgecolor=FORBIDDEN, hatch="/////", linewidth=0))
 
 
 def _label(axes: Axes, alignment: Alignment, lettering: Lettering, size: float) -> None:

@@ -39,9 +39,10 @@ class G2p:
 
     Folders instead of files (or patterns, ``low/*_train.tsv``) hold a file for each language, its code first in the
     name, as ``ady_train.tsv``; ``languages`` takes some of them. Rates are then those of each language, their mean
-    (macro) and that of all words (micro). The query ``language_tag`` and ``model.tag`` tell the model the language;
-    ``tag_token`` does it by a symbol before the letters. ``writing`` says how letters are cut: as they are in the file,
-    or in a Unicode form, ``nfc`` (composed), ``nfd`` (accents and jamo apart) or ``jamo`` (Hangul alone cut).
+    (macro) and that of all words (micro). ``tag_token`` tells the model the language by a symbol before the letters,
+    ``model.tag`` beside its inputs. The query ``language_tag`` tells attention alone, as to where to look: where
+    languages share letters, one of the others is needed too. ``writing`` says how letters are cut: as they are in the
+    file, or in a Unicode form, ``nfc`` (composed), ``nfd`` (accents and jamo apart) or ``jamo`` (Hangul alone cut).
     """
 
     monitor = "valid_per"

@@ -108,6 +108,9 @@ def tags_of(pairs: Splits) -> tuple[str, ...]:
 class SequenceTask(Protocol):
     """What training needs of a task.
 
+    Beside what stands here it may have ``notes``, lines that tell after :meth:`load` what was left out of the data, and
+    a method ``signatures(metrics)``, the exact definition of each metric by its name. Both are shown and kept.
+
     Attributes:
         monitor: the validation measure that says which weights are best, as it is logged: ``valid_per``.
         maximise: whether a higher one is better.

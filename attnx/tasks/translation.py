@@ -195,14 +195,17 @@ class Translation:
         """A user's sentence, cut as the training data were.
 
         Raises:
-            UserError: the language is unknown, or left out where there are several.
+            UserError: it is blank, or its language is unknown, or left out where there are several.
         """
         if tag and tag not in self.languages:
             hint = near_misses(tag, self.languages) or "; this run knows one, without a name: leave it out"
             raise UserError(f"unknown language {tag!r}{hint}")
         if not tag and len(self.languages) > 1:
             raise UserError(f"{text!r}: say into which language: {', '.join(self.languages)}")
-        return self.source.cut(self._clean(text))
+        symbols = self.source.cut(self._clean(text))
+        if not symbols:
+            raise UserError(f"{text!r} holds nothing to translate")
+        return symbols
 
     def text(self, symbols: Sequence[str]) -> str:
         """Output symbols as text; an unknown one reads ``⁇``."""

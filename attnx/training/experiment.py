@@ -132,18 +132,8 @@ class Experiment(lightning.LightningModule):
         if found.weights is None:
             return predictions
         weights = found.weights.float().cpu().numpy()
-        return [self._with_weights(one, row) for one, row in zip(predictions, weights, strict=True)]
-
-    def _with_weights(self, prediction: Prediction, weights: Any) -> Prediction:
-        """Cut the padding off a row's weights: behind its output, its source, and the states it took."""
-        sources = cast("StepModel", self.model).sources
-        read = len(prediction.pair.source) if "encoder" in sources else 0
-        steps = min(len(prediction.output) + 1, weights.shape[-2])
-        own = steps if "decoder" in sources else 0
-        # The encoder's columns come first; as many as there were steps in the batch are the decoder's.
-        first = weights.shape[-1] - weights.shape[-2]
-        columns = [*range(read), *range(first, first + own)]
-        return prediction._replace(weights=weights[..., :steps, :][..., columns], own=own)
+        first = batch.source.shape[1] if "encoder" in cast("StepModel", self.model).sources else 0
+        return [_with_weights(one, row, first) for one, row in zip(predictions, weights, strict=True)]
 
     @property
     def predictions(self) -> list[Prediction]:
@@ -155,3 +145,18 @@ class Experiment(lightning.LightningModule):
         optimiser = self.settings.optimiser(self.model.parameters())
         schedule = self.settings.lr_schedule(optimiser, self.settings.total_steps)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+def _with_weights(prediction: Prediction, weights: Any, first: int) -> Prediction:
+    """Cut the padding off a row's weights: behind its output, its source, and the states it took.
+
+    Args:
+        prediction: what the weights led to.
+        weights: (t, m) or (h, t, m), padded.
+        first: the first column of the decoder's own states; those before it are the source's.
+    """
+    read = len(prediction.pair.source) if first else 0
+    steps = min(len(prediction.output) + 1, weights.shape[-2])
+    own = min(steps, weights.shape[-1] - first)
+    columns = [*range(read), *range(first, first + own)]
+    return prediction._replace(weights=weights[..., :steps, :][..., columns], own=own)

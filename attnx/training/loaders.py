@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import lightning
 from torch.utils.data import DataLoader, Subset
 
-from attnx.data.batches import BucketBatches, PairDataset, Row, collate
+from attnx.data.batches import PairDataset, Row, collate
+from attnx.data.buckets import BucketBatches
+from attnx.errors import UserError
 from attnx.tasks.sequences import SequenceData
 
 Loader = DataLoader[Row]
@@ -18,22 +21,26 @@ class Loaders(lightning.LightningDataModule):
 
     Args:
         data: pairs and vocabularies.
-        batch_size: words in a batch.
-        judged: how many words to validate and to test on; None for all.
-        workers: loader processes; 0 loads in this one.
+        trainer: the trainer's knobs: ``batch_size`` or ``batch_tokens``, ``temperature``, ``workers``, ``valid_words``,
+            ``test_words``.
         seed: of the order of the batches.
+
+    Raises:
+        UserError: a temperature for data without tags.
     """
 
-    def __init__(
-        self, data: SequenceData, batch_size: int, judged: tuple[int | None, int | None], workers: int, seed: int
-    ) -> None:
+    def __init__(self, data: SequenceData, trainer: Mapping[str, Any], seed: int) -> None:
         super().__init__()
-        self.data, self.workers = data, workers
+        self.data, self.workers = data, trainer["workers"]
+        tokens, temperature = trainer.get("batch_tokens"), trainer.get("temperature", 1.0)
+        if temperature > 1 and not data.tags:
+            raise UserError(f"trainer.temperature={temperature:g} draws rows by their tags, and these data have none")
         self.train_rows = data.train_rows()
-        self.batches = BucketBatches(self.train_rows.lengths(), batch_size, seed=seed)
-        self.valid_rows = data.judged_rows(data.pairs.valid[: judged[0]])
-        self.test_rows = data.judged_rows(data.pairs.test[: judged[1]])
-        self.judged_at_once = 4 * batch_size
+        size = None if tokens else trainer["batch_size"]
+        self.batches = BucketBatches(self.train_rows, size, tokens, seed=seed, temperature=temperature)
+        self.valid_rows = data.judged_rows(data.pairs.valid[: trainer["valid_words"]])
+        self.test_rows = data.judged_rows(data.pairs.test[: trainer["test_words"]])
+        self.judged_at_once = 4 * trainer["batch_size"]
 
     def train_dataloader(self) -> Loader:
         """Bucketed batches, in an order that only seed and epoch decide."""
@@ -55,7 +62,7 @@ class Loaders(lightning.LightningDataModule):
 
     def _judged(self, rows: PairDataset | Subset[Row]) -> Loader:
         assert isinstance(rows, PairDataset)
-        batches = BucketBatches(rows.lengths(), self.judged_at_once, shuffle=False)
+        batches = BucketBatches(rows, self.judged_at_once, shuffle=False)
         return DataLoader(rows, batch_sampler=batches, collate_fn=collate)
 
     def state_dict(self) -> dict[str, Any]:

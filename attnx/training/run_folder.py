@@ -116,12 +116,13 @@ def save_alignments(folder: Path, predictions: Sequence[Prediction]) -> None:
         if one.weights is not None:
             _, reference = closest(one.output, one.pair.references)
             output = [*one.output, END][: one.weights.shape[-2]]
+            read = one.pair.source if one.weights.shape[-1] > one.own else ()
             heads: dict[str, Any] = {"heads": one.weights} if one.weights.ndim == 3 else {}
             np.savez_compressed(
                 folder / ALIGNMENTS / f"{number:03d}.npz",
                 weights=one.weights.mean(0) if heads else one.weights,
                 # A state of the decoder's own goes by what it wrote.
-                source=np.array([*one.pair.source, *output][-one.weights.shape[-1] :] if one.own else one.pair.source),
+                source=np.array([*read, *output[: one.own]]),
                 output=np.array(output),
                 reference=np.array(reference),
                 own=np.array(one.own),

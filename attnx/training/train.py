@@ -23,6 +23,7 @@ from attnx.callbacks.metrics_file import MetricsFile
 from attnx.callbacks.progress import ShowProgress
 from attnx.callbacks.throughput import Throughput
 from attnx.data.features import Features
+from attnx.data.paths import fill_in
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.knobs import seconds
@@ -82,8 +83,7 @@ def prepare(config: Config) -> Job:
             sampling=config["model"].get("sampling", 0.0),
         ),
     )
-    judged = (trainer["valid_words"], trainer["test_words"])
-    loaders = Loaders(data, trainer["batch_size"], judged, trainer["workers"], config["seed"])
+    loaders = Loaders(data, trainer, config["seed"])
     return Job(config, data, experiment, loaders)
 
 
@@ -96,7 +96,8 @@ def build_model(config: Config, data: SequenceData) -> torch.nn.Module:
             if not isinstance(vocabulary, Vocabulary):
                 raise UserError(f"model.{knob}: the source is made of features, which have no vectors of their own")
             ids = {symbol: number for number, symbol in enumerate(vocabulary.symbols)}
-            load_vectors(model.get_submodule(place), ids, config["model"][knob])  # type: ignore[arg-type]
+            file = str(fill_in(f"model.{knob}", config["model"][knob]))
+            load_vectors(model.get_submodule(place), ids, file)  # type: ignore[arg-type]
     return model
 
 

@@ -61,6 +61,14 @@ def test_a_recipe_says_what_its_file_says(tmp_path: Path) -> None:
     assert read_recipe(path) == Recipe("small", "Nothing much", "CC0", "https://example.org", "", (file,))
 
 
+def test_the_documented_recipe_is_well_formed(tmp_path: Path) -> None:
+    """That of docs/data.md, as it stands there."""
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    path = tmp_path / "myset.yaml"
+    path.write_text(page.partition("```yaml\n")[2].partition("```")[0], encoding="utf-8")
+    assert [file.bytes for file in read_recipe(path).files] == [12345]
+
+
 def test_what_is_wrong_with_a_file(tmp_path: Path) -> None:
     """The SHA-256 of "abc" is the first example of FIPS 180-2."""
     abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

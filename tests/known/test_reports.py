@@ -7,15 +7,17 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 from rich.text import Text
 
 from attnx.errors import UserError
+from attnx.read_run import read_run
+from attnx.reports.alignment import read_alignment
 from attnx.reports.compare import compare, paired_bootstrap
 from attnx.reports.curves import draw_curves, read_curves
 from attnx.reports.explain import describe, write_explanation
-from attnx.read_run import read_run
 from attnx.reports.folder import read_predictions
 from attnx.reports.lengths import Row, bin_label, error_by_length
 from attnx.run_format import CONFIG, FORMAT, METRICS, PREDICTIONS, RESULTS, RUN
@@ -200,6 +202,20 @@ def test_the_explanation_needs_only_run_json(write: Write) -> None:
 )
 def test_configuration_in_one_line(value: object, said: str) -> None:
     assert describe(value) == said
+
+
+@pytest.mark.parametrize(("own", "read"), [(0, "catK"), (1, "cat"), (4, "")])
+def test_an_alignment_says_which_columns_are_source(own: int, read: str, tmp_path: Path) -> None:
+    arrays = {"weights": np.zeros((2, 4)), "source": list("catK"), "output": ["K", "AE"], "reference": ["K"]}
+    np.savez(tmp_path / "a.npz", **arrays, own=np.array(own))
+    alignment = read_alignment(tmp_path / "a.npz")
+    assert (alignment.own, "".join(alignment.read)) == (own, read)
+    assert "".join(alignment.source) == "catK"
+
+
+def test_an_alignment_of_before_there_were_own_states_has_none(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", weights=np.zeros((1, 2)), source=["a", "b"], output=["A"], reference=["A"])
+    assert read_alignment(tmp_path / "a.npz").own == 0
 
 
 def test_curves_keep_filled_cells_and_the_last_of_a_step(tmp_path: Path) -> None:

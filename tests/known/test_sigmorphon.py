@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import unicodedata
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,7 @@ def test_the_task_reads_three_folders(folders: Path, monkeypatch: pytest.MonkeyP
 
 def test_one_file_has_no_tags(folders: Path) -> None:
     """Everything is as it was: plain rates, watched by their plain name."""
-    one = G2p(str(folders / "train/fre_train.tsv"), str(folders / "dev/fre_dev.tsv"), str(folders / "test/fre_test.tsv"))
+    one = G2p(*(str(folders / f"{part}/fre_{part}.tsv") for part in ("train", "dev", "test")))
     data = one.load()
     assert data.tags == ()
     assert one.monitor == "valid_per"
@@ -266,12 +267,12 @@ def test_the_fifteen_languages() -> None:
     """The counts of the shared task, 3600, 450 and 450 words a language, and what its pages say of the letters: NFC."""
     one = task(DATA, valid=str(DATA / "dev"))
     data = one.load()
-    assert data.tags == tuple("ady arm bul dut fre geo gre hin hun ice jpn kor lit rum vie".split())
+    assert " ".join(data.tags) == "ady arm bul dut fre geo gre hin hun ice jpn kor lit rum vie"
     for part, count in zip(data.pairs, (3600, 450, 450), strict=True):
-        assert {tag: sum(one.tag == tag for one in part) for tag in data.tags} == dict.fromkeys(data.tags, count)
+        assert Counter(one.tag for one in part) == dict.fromkeys(data.tags, count)
         assert all(unicodedata.is_normalized("NFC", "".join(one.source)) for one in part)
         assert {one.tag for one in part[:15]} == set(data.tags)
-    assert pair("fre", "abandonner", "a b ɑ̃ d ɔ n e") in data.pairs.train
+    assert pair("fre", "abandonner", "a b \u0251\u0303 d \u0254 n e") in data.pairs.train
     assert data.pairs == task(DATA, writing="nfc").load().pairs
     jamo = [one for one in task(DATA, writing="jamo").load().pairs.train if one.tag == "kor"]
     assert jamo[0].source == ("\u1100", "\u1161", "\u1100", "\u1161", "\u11b7")  # 가감

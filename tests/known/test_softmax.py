@@ -27,6 +27,12 @@ def test_adding_a_number_to_every_score_changes_nothing() -> None:
     torch.testing.assert_close(Softmax()(LOGS + 89.0, ALL), torch.tensor([1 / 8, 2 / 8, 5 / 8]))
 
 
+def test_temperature() -> None:
+    """At T = 1/2 the exponentials are squared: 1, 4 and 25, of 30. At a very high one all weigh the same."""
+    torch.testing.assert_close(Softmax(temperature=0.5)(LOGS, ALL), torch.tensor([1 / 30, 4 / 30, 25 / 30]))
+    torch.testing.assert_close(Softmax(temperature=1e9)(LOGS, ALL), torch.tensor([1 / 3, 1 / 3, 1 / 3]))
+
+
 def test_one_allowed_gets_everything() -> None:
     assert Softmax()(LOGS, torch.tensor([True, False, False])).tolist() == [1.0, 0.0, 0.0]
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -20,19 +21,22 @@ import yaml
 
 from attnx import cli
 from attnx.data.recipes import download as downloading
+from attnx.data.recipes.recipe import RecipeFile
 from attnx.data_command import data
+from attnx.errors import UserError
 
 ONE = bytes(number * 37 % 251 for number in range(200_003))
 TWO = b"two\n" * 7
-TEXT = "Hallo Welt\n".encode() * 13
+TEXT = b"Hallo Welt\n" * 13
 
 
 class Site(ThreadingHTTPServer):
-    """A server of a few files. It may know no ranges, and cut each answer after so many bytes."""
+    """A server of a few files. It may know no ranges, not say how much comes, and cut each answer after some bytes."""
 
     files: dict[str, bytes]
     moved: dict[str, str]
     ranges = True
+    chunked = False
     cut: int | None = None
 
     def __init__(self) -> None:
@@ -69,9 +73,15 @@ class Answers(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
         else:
             self.send_response(200)
-        self.send_header("Content-Length", str(len(body) - start))
+        sent = body[start:][: self.server.cut]
+        if self.server.chunked:  # and none that ends the answer, where it is cut
+            self.send_header("Transfer-Encoding", "chunked")
+            sent = b"%x\r\n%b\r\n" % (len(sent), sent) + (b"" if self.server.cut else b"0\r\n\r\n")
+        else:
+            self.send_header("Content-Length", str(len(body) - start))
         self.end_headers()
-        self.wfile.write(body[start:][: self.server.cut])
+        with suppress(ConnectionError):
+            self.wfile.write(sent)
 
     def log_message(self, *said: Any) -> None:
         """Keep quiet."""
@@ -207,8 +217,10 @@ def test_what_was_left_may_be_wrong(left: bytes, asked: list[str | None], ask: C
 
 
 @pytest.mark.usefixtures("recipe")
-def test_cut_connections_are_resumed(ask: Callable[..., Any], site: Site) -> None:
-    site.cut = 70_001
+@pytest.mark.parametrize("chunked", [False, True])
+def test_cut_connections_are_resumed(chunked: bool, ask: Callable[..., Any], site: Site) -> None:
+    """Also where the cut is an error, since how much would come was not said."""
+    site.cut, site.chunked = 70_001, chunked
     assert ask("get", "small").code == 0
     assert site.asked == [
         ("/one.bin", None),
@@ -256,6 +268,25 @@ def test_a_download_of_another_size_is_told_at_once(
 
 
 @pytest.mark.usefixtures("recipe")
+def test_a_download_without_a_size(ask: Callable[..., Any], site: Site) -> None:
+    site.chunked = True
+    assert ask("get", "small").code == 0
+    assert lying() == BOTH
+
+
+def test_a_download_that_does_not_end_is_not_waited_for(
+    site: Site, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    site.chunked, site.files["/one.bin"] = True, ONE * 23
+    told: list[int] = []
+    with pytest.raises(UserError, match="expected 200003 bytes, got more"):
+        downloading.download(RecipeFile(**entry("small/one.bin", f"{site.url}/one.bin", ONE)), here, told.append)
+    assert len(ONE) < max(told) <= len(ONE) + downloading.CHUNK
+    assert lying(str(here)) == {}
+
+
+@pytest.mark.usefixtures("recipe")
 def test_a_shorter_file_than_what_was_left(ask: Callable[..., Any], site: Site) -> None:
     Path("data/small").mkdir(parents=True)
     Path("data/small/one.bin.partial").write_bytes(ONE[:101])
@@ -286,16 +317,16 @@ def test_another_process_that_writes_the_same_partial_file_does_no_harm(
     ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has the file open when ours is checked, and writes on."""
-    wrong_download = downloading.RecipeFile.wrong_download
+    wrong_download = RecipeFile.wrong_download
 
-    def disturbed(file: downloading.RecipeFile, place: Path) -> str:
+    def disturbed(file: RecipeFile, place: Path) -> str:
         said = wrong_download(file, place)
         if place.name == "one.bin.partial":
             with place.open("ab") as other:
                 other.write(b"more")
         return said
 
-    monkeypatch.setattr(downloading.RecipeFile, "wrong_download", disturbed)
+    monkeypatch.setattr(RecipeFile, "wrong_download", disturbed)
     refused(ask("get", "small"), "small/one.bin", "expected 200003 bytes, got more")
     assert "small/one.bin" not in lying()
 
@@ -331,7 +362,9 @@ def test_redirects_are_followed_where_they_are_secure(ask: Callable[..., Any], s
     site.moved = {"/one.bin": f"{site.url}/one.new"}
     site.files["/one.new"] = ONE
     site.moved["/two.txt"] = "http://attnx.invalid/two.txt"
-    refused(ask("get", "small"), "sends on to http://attnx.invalid/two.txt, which is not https")
+    answer = ask("get", "small")
+    refused(answer, "sends on to http://attnx.invalid/two.txt, which is not https")
+    assert answer.out == f"fetch {site.url}/two.txt to data/small/deep/two.txt\n"
     assert lying() == {"small/one.bin": ONE}
 
 
@@ -412,7 +445,10 @@ def test_interrupted(ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, s
     answer = ask("get", "small")
     assert answer.code == 130
     assert "go on with: attnx data get small" in answer.err
-    assert lying() == {"small/one.bin.partial": ONE[: downloading.CHUNK]}
+    assert list(lying()) == ["small/one.bin.partial"]
+    left = lying()["small/one.bin.partial"]
+    assert 0 < len(left) < len(ONE)
+    assert ONE.startswith(left)
 
 
 @pytest.mark.usefixtures("recipe")

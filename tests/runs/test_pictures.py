@@ -122,6 +122,78 @@ def test_what_a_scope_forbade_is_hatched_and_the_rest_left_alone(tmp_path: Path)
         assert changed == 0 if may_read else 0.1 < changed < 0.9, (row, column)
 
 
+OWN = {
+    "source": ["c", "a", "K", "AE", "T"],
+    "output": ["K", "AE", "T"],
+    "weights": np.array([[1, 0, 0, 0, 0], [0, 0.5, 0.5, 0, 0], [0, 0, 0, 1, 0]], dtype=np.float32),
+    "own": np.array(3),
+}
+
+
+def places(axes: Any, column: float, row: float, height: int) -> tuple[int, int]:
+    x, y = axes.transData.transform((column, row))
+    return int(height - y), int(x)
+
+
+def test_own_states_stand_apart_each_by_what_it_wrote(tmp_path: Path) -> None:
+    npz = save(tmp_path / "a.npz", **OWN)
+    draw_alignment(npz, tmp_path / "a.png")
+    axes = picture([read_alignment(npz)]).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["c", "a", "K", "AE", "T"]
+    assert axes.get_title(loc="left") == "ca → K AE T"
+    centres = axes.get_xticks()
+    assert np.diff(centres)[[0, 2, 3]] == pytest.approx([1, 1, 1])
+    assert centres[2] - centres[1] > 1.3
+    image = imread(tmp_path / "a.png")[..., :3].mean(axis=-1)
+    for (row, column), weight in np.ndenumerate(OWN["weights"]):
+        brightness = image[places(axes, centres[column] + 0.2, row + 0.3, len(image))]
+        assert brightness < 0.3 if weight == 1 else brightness > 0.97 if weight == 0 else 0.3 < brightness < 0.8
+    gap = places(axes, (centres[1] + centres[2]) / 2, 1.5, len(image))
+    assert (image[gap[0] - 30 : gap[0] + 30, gap[1]] == 1).all()  # no cell, no line
+    below = {text.get_text(): axes.transData.inverted().transform(text.get_window_extent())[0] for text in axes.texts}
+    assert set(below) == {"source", "own states"}
+    assert below["source"][0] == pytest.approx(0, abs=0.1)
+    assert below["own states"][0] == pytest.approx(centres[2] - 0.5, abs=0.1)
+    assert min(row for _, row in below.values()) > 3
+
+
+def test_own_states_that_are_not_there_yet_are_hatched_if_it_was_saved(tmp_path: Path) -> None:
+    allowed = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]], dtype=np.bool_)
+    nothing = OWN | {"weights": np.zeros((3, 5), dtype=np.float32)}
+    save(tmp_path / "plain.npz", **nothing)
+    save(tmp_path / "hatched.npz", **nothing, allowed=allowed)
+    for name in ("plain", "hatched"):
+        draw_alignment(tmp_path / f"{name}.npz", tmp_path / f"{name}.png")
+    plain, hatched = (imread(tmp_path / f"{name}.png")[..., :3].mean(axis=-1) for name in ("plain", "hatched"))
+    axes = picture([read_alignment(tmp_path / "hatched.npz")]).axes[0]
+    for (row, column), may_read in np.ndenumerate(allowed):
+        middle = axes.get_xticks()[column]
+        bottom, left = places(axes, middle - 0.4, row + 0.9, len(plain))
+        top, right = places(axes, middle + 0.4, row + 0.1, len(plain))
+        assert (plain[top:bottom, left:right] > 0.97).all()
+        changed = (plain - hatched > 0.05)[top:bottom, left:right].mean()
+        assert changed == 0 if may_read else 0.1 < changed < 0.9, (row, column)
+
+
+def test_own_states_alone_have_no_source_to_name(tmp_path: Path) -> None:
+    weights = np.array([[0, 0], [1, 0]], dtype=np.float32)
+    reference = np.array(["OW", "T"])
+    npz = save(
+        tmp_path / "a.npz", ["OW", "</s>"], ["OW", "</s>"], weights=weights, own=np.array(2), reference=reference
+    )
+    axes = picture([read_alignment(npz)]).axes[0]
+    assert axes.get_title(loc="left") == "OW ✗"
+    assert [text.get_text() for text in axes.texts] == ["own states"]
+    assert axes.get_xticks() == pytest.approx([0.5, 1.5])
+    assert axes.get_xlabel() == "reference: OW T"
+    reading = axes.xaxis.label.get_window_extent()
+    assert not reading.overlaps(axes.texts[0].get_window_extent())
+
+
+def test_what_the_heads_read_one_by_one_is_left_out(tmp_path: Path) -> None:
+    assert read_alignment(save(tmp_path / "a.npz", **OWN, heads=np.zeros((2, 3, 5)))) is not None
+
+
 def test_a_centre_is_marked_where_it_lies(tmp_path: Path) -> None:
     centre = np.array([1.0, 3.0], dtype=np.float32)
     npz = save(tmp_path / "a.npz", list("abcde"), list("AB"), weights=np.zeros((2, 5)), centre=centre)
@@ -213,6 +285,8 @@ def test_a_run_without_alignments_has_no_pictures(tmp_path: Path) -> None:
         ({"weights": np.zeros((2, 3))}, r"weights is \(2, 3\) where output and source make it \(2, 5\)"),
         ({"centre": np.zeros(3)}, r"centre is \(3,\)"),
         ({"allowed": np.ones((5, 2), dtype=np.bool_)}, r"allowed is \(5, 2\)"),
+        ({"own": np.ones(2)}, r"own is \(2,\)"),
+        ({"own": np.array(6)}, r"6 of its 5 columns cannot be the decoder's own states"),
     ],
 )
 def test_shapes_that_disagree_are_refused(others: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ class Sparsemax(nn.Module):
     Formula: ``a_m = max(0, e_m / T - tau), tau such that they sum to 1``
     Source: Martins and Astudillo 2016, equations 2 and 3, https://arxiv.org/abs/1602.02068
 
-    Of all weights that sum to 1 they have the least squared distance to e / T. Only differences between scores matter: a position that scores T less than the best weighs nothing and learns
-    nothing. A higher ``temperature`` T lets more in.
+    Of all weights that sum to 1 these have the least squared distance to e / T. A position that scores T less than the
+    best weighs nothing, and learns nothing; a higher ``temperature`` T lets more in.
 
     >>> import torch
     >>> Sparsemax()(torch.tensor([1.0, 0.5, -1.0, 9.0, 9.0]), torch.tensor([True, True, True, False, False]))

@@ -92,16 +92,16 @@ def _ask(file: RecipeFile, start: int) -> HTTPResponse:
         reason = error.reason if isinstance(error, URLError) else error
         raise Unreachable(f"cannot reach {urlsplit(file.url).netloc}: {reason}") from None
     length = answer.headers["Content-Length"]
-    if answer.status == 200 and length and int(length) != file.bytes:
+    if answer.status == 200 and length and length != str(file.bytes):
         answer.close()
         raise UserError(f"{file.url}: expected {file.bytes} bytes, the server has {length}")
     return answer
 
 
 def _receive(answer: HTTPResponse) -> bytes:
-    """The next bytes; none at the end, or where the connection was cut."""
+    """What has arrived, so that nothing of it is lost with the connection; none at the end or where it was cut."""
     try:
-        return answer.read(CHUNK)
+        return answer.read1(CHUNK)
     except (OSError, HTTPException):
         return b""
 

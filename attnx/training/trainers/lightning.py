@@ -19,6 +19,8 @@ def trainer(
     max_epochs: Positive | None = None,
     max_time: Time | None = "00:04:00",
     batch_size: Positive = 64,
+    batch_tokens: Positive | None = None,
+    temperature: Rate = 1.0,
     accumulate: Positive = 1,
     validations: Positive = 6,
     valid_words: Positive | None = 500,
@@ -37,10 +39,13 @@ def trainer(
     The first of ``max_steps``, ``max_epochs`` and ``max_time`` that is set decides. A time (HH:MM:SS) is turned into
     steps once, by measuring, and the number is saved with the run. ``validations`` is how many times a run validates,
     each time decoding ``valid_words`` words, and ``test_words`` once at the end (null: all); ``patience`` stops after
-    so many without a better result.
+    so many without a better result. A batch has ``batch_size`` rows, or with ``batch_tokens`` as many as that number
+    holds when padded. ``temperature`` above 1 draws rows of rare tags (languages) more often: in proportion to the
+    number of their rows to the power of 1 / temperature.
     """
     # What is not passed on here is read by the run itself.
-    del max_steps, max_epochs, max_time, batch_size, validations, valid_words, test_words, patience, workers
+    del max_steps, max_epochs, max_time, batch_size, batch_tokens, temperature
+    del validations, valid_words, test_words, patience, workers
     return lightning.Trainer(
         accelerator=accelerator,
         devices=1,

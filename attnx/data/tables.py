@@ -1,0 +1,128 @@
+"""Tab-separated lines, each a source and its target: texts, whole numbers, or the name of a file of features."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from attnx.data.lines import read_lines
+from attnx.data.matrices import Recording, read_matrix
+from attnx.data.pairs import Pair, Symbols
+from attnx.errors import UserError
+
+Cut = Literal["characters", "words", "ids"]
+SAID = {"characters": "a text", "words": "a text", "ids": "whole numbers", "features": "a file of features"}
+
+
+def cut(text: str, how: Cut) -> Symbols:
+    """Cut a text into symbols.
+
+    Args:
+        text: a field of a table, or what a user asks.
+        how: ``characters`` are code points, spaces included. ``words`` are whatever has spaces between. ``ids`` are
+            words that are whole numbers; 7 and 007 are the same one.
+
+    Raises:
+        UserError: an id is none.
+
+    >>> cut("3 May", "characters"), cut("x  = 3", "words"), cut("1041 007", "ids")
+    (('3', ' ', 'M', 'a', 'y'), ('x', '=', '3'), ('1041', '7'))
+    """
+    if how == "characters":
+        return tuple(text)
+    words = text.split()
+    if how == "words":
+        return tuple(words)
+    if wrong := next((word for word in words if not re.fullmatch("[0-9]+", word)), None):
+        raise UserError(f"{wrong!r} is no id: ids are whole numbers, 0 or more, with spaces between")
+    return tuple(word.lstrip("0") or "0" for word in words)
+
+
+def join(symbols: Symbols, how: Cut) -> str:
+    """Write symbols as the text they were cut from, with single spaces."""
+    return ("" if how == "characters" else " ").join(symbols)
+
+
+class Table:
+    """How the lines of a table are read: a source, a tab, its target, and if ``tagged`` a tab and a tag.
+
+    Args:
+        source: how the first column is cut; ``features`` means that it names a file, seen from the table's own folder.
+        target: how the second column is cut.
+        tagged: whether there is a third column, a language or whatever else the model is to be told.
+        step_names: as in :func:`attnx.data.matrices.read_matrix`.
+    """
+
+    def __init__(
+        self,
+        source: Literal["characters", "words", "ids", "features"],
+        target: Cut,
+        tagged: bool = False,
+        step_names: str | None = None,
+    ) -> None:
+        self.source, self.target, self.tagged, self.step_names = source, target, tagged, step_names
+        self.columns = [SAID[source], SAID[target], *(["a tag"] if tagged else [])]
+        self.first: tuple[Path, Recording] | None = None
+
+    def read(self, path: Path) -> dict[tuple[str, str], Pair]:
+        """Read a UTF-8 file, plain or ``.gz``: a pair for each (source as text, tag), in the order of the file.
+
+        Lines with the same source and tag become one pair with several references. Blank lines are skipped. All files
+        of features must have the same columns, those of tables read before included.
+
+        Raises:
+            UserError: ``file:line: what is wrong`` for a bad line, also if what it names is bad; ``file: what is
+                wrong`` for a bad file.
+        """
+        found: dict[tuple[str, str], Pair] = {}
+        for number, line in read_lines(path):
+            if not line.strip():
+                continue
+            try:
+                self._add(found, line, path.parent)
+            except UserError as error:
+                raise UserError(f"{path}:{number}: {error}") from error
+        if not found:
+            raise UserError(f"{path}: holds no pairs; expected lines of {', a tab, '.join(self.columns)}")
+        return found
+
+    def _add(self, found: dict[tuple[str, str], Pair], line: str, folder: Path) -> None:
+        source, target, tag = self._split(line)
+        reference = cut(target, self.target)
+        symbols = () if self.source == "features" else cut(source, self.source)
+        name = source if self.source == "features" else join(symbols, self.source)
+        if known := found.get((name, tag)):
+            references = dict.fromkeys([*known.references, reference])
+            found[name, tag] = known._replace(references=tuple(references))
+        elif self.source == "features":
+            recording = self._recording(folder / source)
+            found[name, tag] = Pair(recording.steps, (reference,), tag, features=recording.features)
+        else:
+            found[name, tag] = Pair(symbols, (reference,), tag)
+
+    def _split(self, line: str) -> tuple[str, str, str]:
+        fields = [field.strip() for field in line.split("\t")]
+        if len(fields) != len(self.columns):
+            expected = ", a tab, ".join(self.columns)
+            hint = "; if the third is a tag, set task.tagged=true" if len(fields) == 3 else ""
+            raise UserError(f"{len(fields)} column{'s' * (len(fields) > 1)}; expected {expected}{hint}")
+        if "" in fields:
+            place = fields.index("")
+            raise UserError(f"column {place + 1} is empty; expected {self.columns[place]}")
+        source, target, *tags = fields
+        return source, target, "".join(tags)
+
+    def _recording(self, path: Path) -> Recording:
+        recording = read_matrix(path, self.step_names)
+        first, other = self.first or (path, recording)
+        width, expected = recording.features.shape[1], other.features.shape[1]
+        if width != expected:
+            raise UserError(f"{path}: {width} features a step, but {first} has {expected}")
+        if recording.columns and other.columns and recording.columns != other.columns:
+            raise UserError(
+                f"{path}: its columns are {', '.join(recording.columns)}, but those of {first} are "
+                f"{', '.join(other.columns)}; all files need the same ones, in the same order"
+            )
+        self.first = first, other
+        return recording

@@ -1,0 +1,197 @@
+"""BLEU, chrF and TER: numbers counted by hand, equal to sacreBLEU's of the corpus, and sums that merge."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import sys
+from typing import Any
+
+import pytest
+import sacrebleu
+import torch
+
+from attnx.errors import UserError
+from attnx.metrics.per_tag import PerTag
+from attnx.registry import build
+
+NAMES = ("bleu", "chrf", "ter")
+OUTPUTS = [
+    "A man in a blue shirt is standing on a ladder.",
+    "the dog , the dog runs",
+    "",
+    "Zwei Männer stehen am Herd und kochen!",
+    "sits a girl on the bench in the park",
+    "?",
+]
+REFERENCES = [
+    ["A man in a blue shirt is standing on a ladder cleaning a window."],
+    ["The dog runs, the other dog sleeps.", "Two dogs run.", "the dog runs and runs"],
+    ["Nothing was written."],
+    ["Zwei Männer stehen am Herd und bereiten Essen zu.", "Zwei Männer kochen am Herd."],
+    ["a girl sits on the bench in the park"],
+    ["What?", "?"],
+]
+# The same with a third column of nothing, as sacreBLEU takes unlike numbers of references.
+STREAMS = [[listed[place] if place < len(listed) else None for listed in REFERENCES] for place in range(3)]
+# What it calls them itself; our TER heeds case unless told otherwise, as BLEU and chrF do.
+THEIRS = {
+    ("bleu", False): sacrebleu.BLEU(),
+    ("bleu", True): sacrebleu.BLEU(lowercase=True),
+    ("chrf", False): sacrebleu.CHRF(),
+    ("chrf", True): sacrebleu.CHRF(lowercase=True),
+    ("ter", False): sacrebleu.TER(case_sensitive=True),
+    ("ter", True): sacrebleu.TER(case_sensitive=False),
+}
+each = pytest.mark.parametrize("name", NAMES)
+
+
+def counted(name: str, outputs: list[str] = OUTPUTS, references: list[list[str]] = REFERENCES, **knobs: Any) -> Any:
+    metric = build("metric", (name, knobs))
+    metric.update(outputs, references)
+    return metric
+
+
+def test_bleu_by_hand() -> None:
+    """6 words against 7: n-grams 5/6, 4/5, 3/4, 2/3 match, and it is too short by exp(1 - 7/6)."""
+    metric = counted("bleu", ["a b c d e x"], [["a b c d e f g"]])
+    precisions = (5 / 6) * (4 / 5) * (3 / 4) * (2 / 3)
+    assert metric.compute().item() == pytest.approx(100 * math.exp(1 - 7 / 6) * precisions**0.25, rel=1e-6)
+
+
+def test_bleu_is_of_the_corpus() -> None:
+    """Counts are summed before they are divided: 2 of 3 and 4 of 4 words, 1 of 2 and 3 of 3 pairs, and so on."""
+    metric = counted("bleu", ["a b x", "a b c d"], [["a b c"], ["a b c d"]])
+    precisions = (6 / 7) * (4 / 5) * (2 / 3) * (1 / 1)
+    assert metric.compute().item() == pytest.approx(100 * precisions**0.25, rel=1e-6)
+
+
+def test_chrf_by_hand() -> None:
+    """Output ab, reference abc: 2/2 and 1/1 of the output's runs match, 2/3, 1/2 and 0/1 of the reference's.
+
+    Orders that one side lacks (3 and up) are left out of both means.
+    """
+    precision, recall = 1.0, (2 / 3 + 1 / 2) / 2
+    expected = 100 * 5 * precision * recall / (4 * precision + recall)
+    assert counted("chrf", ["a b"], [["abc"]]).compute().item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_ter_by_hand() -> None:
+    """One word wrong of three, two words put in; of two references the closer, over their mean length."""
+    assert counted("ter", ["a b x"], [["a b c"]]).compute().item() == pytest.approx(100 / 3, rel=1e-6)
+    assert counted("ter", ["a b c d e"], [["a b c"]]).compute().item() == pytest.approx(200 / 3, rel=1e-6)
+    assert counted("ter", ["a b x"], [["a b c d e", "a b"]]).compute().item() == pytest.approx(100 / 3.5, rel=1e-6)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+@each
+def test_equal_to_sacrebleu(name: str, lower: bool) -> None:
+    """In one call or segment by segment, with one reference or several, in score and signature."""
+    theirs = THEIRS[name, lower]
+    expected, signature = theirs.corpus_score(OUTPUTS, STREAMS).score, theirs.get_signature().format()
+    metric = counted(name, lower=lower)
+    assert metric.compute().item() == pytest.approx(expected, rel=1e-6)
+    assert metric.signature == signature
+    assert "nrefs:var" in signature
+    slowly = build("metric", (name, {"lower": lower}))
+    for output, listed in zip(OUTPUTS, REFERENCES, strict=True):
+        slowly.update([output], [listed])
+    assert torch.equal(slowly.sums, metric.sums)
+
+    firsts = [listed[:1] for listed in REFERENCES]
+    expected = theirs.corpus_score(OUTPUTS, [[one for (one,) in firsts]]).score
+    single = counted(name, references=firsts, lower=lower)
+    assert single.compute().item() == pytest.approx(expected, rel=1e-6)
+    assert single.signature == theirs.get_signature().format()
+
+
+@each
+def test_case_counts_unless_told_otherwise(name: str) -> None:
+    worst = {"bleu": 0.0, "chrf": 0.0, "ter": 100.0}[name]
+    best = {"bleu": 100.0, "chrf": 100.0, "ter": 0.0}[name]
+    upper, lower = ["A B C D E F"], [["a b c d e f"]]
+    assert counted(name, upper, lower).compute().item() == worst
+    assert counted(name, upper, lower, lower=True).compute().item() == pytest.approx(best)
+
+
+@each
+def test_parts_merged_equal_the_whole(name: str) -> None:
+    """As two processes are: unlike shares, with unlike numbers of references."""
+    whole, first, second = counted(name), counted(name, OUTPUTS[:1], REFERENCES[:1]), build("metric", name)
+    second.update(OUTPUTS[1:], REFERENCES[1:])
+    assert copy.deepcopy(first).compute() != whole.compute()  # of a copy: what was computed is kept
+    first.merge_state(second)
+    assert torch.equal(first.compute(), whole.compute())
+    assert first.signature == whole.signature
+
+
+@each
+def test_states_are_whole_numbers(name: str) -> None:
+    """What one process holds twice counts twice; the fewest and the most references stay."""
+    one = counted(name)
+    before = {state: getattr(one, state).clone() for state in one._defaults}
+    assert all(state.dtype == torch.int64 for state in before.values())
+    one._sync_dist(dist_sync_fn=lambda state, group: [state, state])
+    assert torch.equal(one.sums, 2 * before["sums"])
+    assert (one.fewest.item(), one.most.item()) == (1, 3)
+
+
+@each
+def test_reset_copy_and_pickle(name: str) -> None:
+    """A reset metric has forgotten its sums, and still says what it computed; a copy has both."""
+    one = counted(name)
+    expected, signature = one.compute(), one.signature
+    copies = [copy.deepcopy(one), pickle.loads(pickle.dumps(one))]
+    one.reset()
+    assert one.signature == signature
+    one.update(OUTPUTS[:1], [OUTPUTS[:1]])
+    assert one.compute().item() == pytest.approx(0.0 if name == "ter" else 100.0)
+    assert "nrefs:1|" in one.signature
+    for other in copies:
+        assert torch.equal(other.compute(), expected)
+        assert other.signature == signature
+
+
+@each
+def test_nothing_in_nothing_out(name: str) -> None:
+    """A batch without segments is no error, and a score of none is NaN; nor is its number of references known."""
+    one = counted(name, [], [])
+    assert torch.isnan(one.compute())
+    assert "nrefs" not in one.signature
+    assert one.signature.startswith("case:mixed|")
+    assert one.signature.endswith(f"|version:{sacrebleu.__version__}")
+
+
+@each
+def test_bad_input_is_refused_and_counts_nothing(name: str) -> None:
+    one = build("metric", name)
+    with pytest.raises(ValueError, match="no reference"):
+        one.update(["a", "b"], [["a"], []])
+    with pytest.raises(ValueError, match="shorter"):
+        one.update(["a", "b"], [["a"]])
+    assert not one.sums.any()
+
+
+@each
+def test_each_language_has_its_own(name: str) -> None:
+    """Apart, their mean, and all together, each as if it were measured alone."""
+    tags = ["de", "en", "en", "de", "en", "en"]
+    metric = build("metric", "per_tag", measure=lambda: build("metric", name), tags=["de", "en"])
+    assert isinstance(metric, PerTag)
+    metric.update(OUTPUTS, REFERENCES, tags)
+    found = {entry: value.item() for entry, value in metric.compute().items()}
+    for tag in ("de", "en"):
+        chosen = [row for row, one in enumerate(tags) if one == tag]
+        alone = counted(name, [OUTPUTS[row] for row in chosen], [REFERENCES[row] for row in chosen])
+        assert found[tag] == alone.compute().item()
+    assert found["macro"] == pytest.approx((found["de"] + found["en"]) / 2)
+    assert found["micro"] == counted(name).compute().item()
+
+
+@each
+def test_sacrebleu_that_is_missing_is_asked_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    with pytest.raises(UserError, match=r"needs sacrebleu, which is not installed: pip install 'attnx\[translation\]'"):
+        build("metric", name)

@@ -1,0 +1,176 @@
+"""Peters et al. 2019 and Correia et al. 2019: entmax by hand, and against its definition as a maximum."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx.attention.normalisers.entmax import Entmax
+from attnx.errors import UserError
+from attnx.ops import entmax, masked_softmax, sparsemax
+
+ALL = torch.ones(3, dtype=torch.bool)
+# At alpha 1.5 a weight is the square of score / 2 - threshold: with the threshold -0.6 these are 0.8^2, 0.6^2 and 0,
+# since -1.3 / 2 is below it.
+SCORES = torch.tensor([0.4, 0.0, -1.3])
+ALPHAS = [1.001, 1.01, 1.2, 1.5, 1.8, 1.99, 2.0]
+ALLOWED = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0, 1], [0, 0, 0, 1, 0, 0, 0], [0] * 7], dtype=torch.bool)
+
+
+def randn(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+
+
+def gain_from_moving(weights: Tensor, scores: Tensor, alpha: float) -> Tensor:
+    """How much ``p . scores + H(p)`` could still grow: an upper bound, from the definition alone.
+
+    The function is concave, so from p it grows by no more than its slope towards the best corner of the simplex says.
+    H is the Tsallis entropy ``sum(p - p^alpha) / (alpha (alpha - 1))``, whose slope is the bracket below.
+    """
+    slope = scores + (1 - alpha * weights ** (alpha - 1)) / (alpha * (alpha - 1))
+    return slope.amax(-1) - (weights * slope).sum(-1)
+
+
+def test_by_hand() -> None:
+    torch.testing.assert_close(Entmax()(SCORES, ALL), torch.tensor([0.64, 0.36, 0.0]))
+    torch.testing.assert_close(Entmax()(SCORES + 89.0, ALL), torch.tensor([0.64, 0.36, 0.0]), rtol=0, atol=1e-5)
+    # Roots 2/3, 2/3 and 1/3, whose squares sum to 1, differ by half of 2/3.
+    torch.testing.assert_close(Entmax()(torch.tensor([2 / 3, 0.0, 2 / 3]), ALL), torch.tensor([4 / 9, 1 / 9, 4 / 9]))
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_weights_have_their_scores(alpha: float) -> None:
+    """From weights to scores and back: with the threshold 0, the score of p is p^(alpha - 1) / (alpha - 1)."""
+    weights = torch.tensor([0.5, 0.0, 0.3, 0.2, 0.0], dtype=torch.float64)
+    scores = weights ** (alpha - 1) / (alpha - 1)
+    scores[4] = -7.0
+    found = entmax(scores, torch.tensor(True), alpha)
+    torch.testing.assert_close(found, weights)
+    # The second lies exactly at the threshold, where rounding may decide; below it zeros are exact.
+    assert found[4] == 0
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_it_is_the_maximum(alpha: float, spread: float) -> None:
+    """Nothing is to be gained from any other weights, for an alpha that is told and for one that is a tensor."""
+    scores = spread * randn(11, 7)
+    for given in (alpha, torch.tensor(alpha, dtype=torch.float64)):
+        weights = entmax(scores, torch.tensor(True), given)
+        assert (weights >= 0).all()
+        torch.testing.assert_close(weights.sum(-1), torch.ones(11, dtype=torch.float64))
+        # Relative to the sizes that cancel in the slope. H is strongly concave (its second derivative is
+        # -p^(alpha - 2) <= -1), so weights that could gain g are within sqrt(2 g) of the best.
+        assert (gain_from_moving(weights, scores, alpha) < 1e-14 / (alpha - 1) ** 2).all()
+
+
+def test_the_bound_would_notice() -> None:
+    """Weights that are off by a thousandth could gain something."""
+    scores = randn(11, 7)
+    off = entmax(scores, torch.tensor(True), 1.5) * 0.999 + 0.001 / 7
+    assert (gain_from_moving(off, scores, 1.5) > 1e-7).all()
+
+
+def test_towards_softmax_and_sparsemax() -> None:
+    """At the ends of the family are the two that have names."""
+    scores = randn(4, 7)
+    torch.testing.assert_close(entmax(scores, ALLOWED, 1 + 1e-9), masked_softmax(scores, ALLOWED), rtol=0, atol=1e-8)
+    two = torch.tensor(2.0, dtype=torch.float64)
+    torch.testing.assert_close(entmax(scores, ALLOWED, two), sparsemax(scores, ALLOWED))
+    assert torch.equal(entmax(scores, ALLOWED, 2.0), sparsemax(scores, ALLOWED))
+
+
+def test_larger_alphas_are_sparser() -> None:
+    counts = [int((entmax(3 * randn(11, 7), torch.tensor(True), alpha) > 0).sum()) for alpha in (1.01, 1.3, 1.6, 2.0)]
+    assert counts[0] == 77
+    assert counts == sorted(counts, reverse=True)
+    assert len(set(counts)) == 4
+
+
+@pytest.mark.parametrize("alpha", [1.2, 2.0])
+def test_where_newton_is_slowest(alpha: float) -> None:
+    """Scores that the threshold must pass one after another, a long row of them, in both precisions."""
+    for dtype in (torch.float32, torch.float64):
+        scores = -3 * (1 - 0.99 ** torch.arange(997, dtype=dtype))
+        weights = entmax(scores, torch.tensor(True), torch.tensor(alpha, dtype=dtype)).double()
+        bound = 1e-5 if dtype == torch.float32 else 1e-13
+        assert gain_from_moving(weights, scores.double(), alpha) < bound
+
+
+def test_the_allowed_alone_compete() -> None:
+    """0 against -1.3: half the difference is 0.65, and x^2 + (x - 0.65)^2 = 1 has the root (1.3 + sqrt(6.31)) / 4."""
+    first = ((1.3 + math.sqrt(1.69 - 8 * (0.4225 - 1))) / 4) ** 2
+    found = Entmax()(SCORES, torch.tensor([False, True, True]))
+    torch.testing.assert_close(found, torch.tensor([0.0, first, 1 - first]))
+    assert Entmax()(SCORES, torch.tensor([False, True, False])).tolist() == [0.0, 1.0, 0.0]
+    assert Entmax()(SCORES, ~ALL).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_temperature() -> None:
+    torch.testing.assert_close(Entmax(temperature=5.0)(5 * SCORES, ALL), torch.tensor([0.64, 0.36, 0.0]))
+
+
+def test_gradient() -> None:
+    """The steepness is the root, w = 0.8, 0.6, 0; of the first weight w_1 - w_1^2 / 1.4 and -w_1 w_2 / 1.4."""
+    scores = SCORES.clone().requires_grad_()
+    Entmax()(scores, ALL)[0].backward()
+    torch.testing.assert_close(scores.grad, torch.tensor([0.48 / 1.4, -0.48 / 1.4, 0.0]))
+
+
+@pytest.mark.parametrize("alpha", [1.05, 1.2, 1.5, 1.9])
+def test_gradients_of_any_order(alpha: float) -> None:
+    """Of scores and alpha, one alpha for each row, against finite differences; and of those gradients again."""
+    scores = randn(4, 7).requires_grad_()
+    alphas = (alpha + 0.01 * torch.arange(4, dtype=torch.float64)[:, None]).requires_grad_()
+    assert torch.autograd.gradcheck(lambda scores, alphas: entmax(scores, ALLOWED, alphas), (scores, alphas))
+    assert torch.autograd.gradgradcheck(lambda scores, alphas: entmax(scores, ALLOWED, alphas), (scores, alphas))
+
+
+def test_the_gradient_of_alpha_by_hand() -> None:
+    """Two positions d apart with weights p and 1 - p: p^b - (1 - p)^b = b d, b = alpha - 1, tells p from alpha.
+
+    So dp/db = (d - p^b log p + (1 - p)^b log(1 - p)) / (b p^(b - 1) + b (1 - p)^(b - 1)); here p = 16/25, b = 1/2.
+    """
+    p, q, b, d = 16 / 25, 9 / 25, 1 / 2, 0.4
+    by_hand = (d - 4 / 5 * math.log(p) + 3 / 5 * math.log(q)) / (b * 5 / 4 + b * 5 / 3)
+    alpha = torch.tensor(1 + b, requires_grad=True)
+    entmax(torch.tensor([d, 0.0]), torch.tensor(True), alpha)[0].backward()
+    torch.testing.assert_close(alpha.grad, torch.tensor(by_hand))
+
+
+def test_learned() -> None:
+    """It begins where it is told to, can be moved, and stays where entmax is defined however far it is."""
+    normaliser = Entmax(alpha=1.3, learned=True)
+    ((_, parameter),) = normaliser.named_parameters()
+    torch.testing.assert_close(normaliser(SCORES, ALL), entmax(SCORES, ALL, 1.3))
+    (normaliser(SCORES, ALL) * SCORES).sum().backward()
+    assert parameter.grad > 0  # a larger alpha is sharper
+    for far, alpha in ((-1e3, 1.01), (1e3, 2.0)):
+        with torch.no_grad():
+            parameter.fill_(far)
+        torch.testing.assert_close(normaliser(SCORES, ALL), entmax(SCORES, ALL, alpha))
+        normaliser(SCORES, ALL)[0].backward()
+        assert parameter.grad.isfinite()
+
+
+def test_a_learned_alpha_keeps_its_digits_in_bfloat16() -> None:
+    """The parameter has bfloat16's 8 digits; what is made of it, and the weights on the way, have float32's."""
+    normaliser = Entmax(alpha=1.5, learned=True).to(torch.bfloat16)
+    assert normaliser.alpha.dtype == torch.float32
+    assert normaliser(SCORES.to(torch.bfloat16), ALL).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("alpha", [-1.0, 0.5, 1.0, 2.001, 4.0])
+def test_an_alpha_it_does_not_take(alpha: float) -> None:
+    with pytest.raises(UserError, match=rf"normaliser\.alpha={alpha}: .* above 1, up to 2; 1 is normaliser=softmax"):
+        Entmax(alpha=alpha)
+
+
+@pytest.mark.parametrize("alpha", [1.005, 1.01, 2.0])
+def test_an_alpha_it_cannot_learn_from(alpha: float) -> None:
+    Entmax(alpha=alpha)
+    with pytest.raises(UserError, match=rf"normaliser\.alpha={alpha}: .* learned starts between 1\.01 and 2"):
+        Entmax(alpha=alpha, learned=True)

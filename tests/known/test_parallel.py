@@ -1,0 +1,286 @@
+"""Sentences and translations: what good files mean, the line a bad one is refused at, and what is held out."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx.data.held_out import Parts, complete, known_sources, where
+from attnx.data.hugging_face import read_dataset
+from attnx.data.lines import read_lines
+from attnx.data.parallel import Sentence, read_parallel
+from attnx.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, content: str | bytes) -> Path:
+    """Write a file, packed if its name says so."""
+    data = content if isinstance(content, bytes) else content.encode()
+    Path(name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return Path(name)
+
+
+def message(paths: Sequence[Path], languages: Sequence[str] = (), whole: bool = False) -> str:
+    """What the reader says of bad files, in one line."""
+    with pytest.raises(UserError) as caught:
+        read_parallel(paths, languages, whole)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_two_files_in_step() -> None:
+    """Packed or not, with a byte order mark, CRLF, and no newline at the end."""
+    paths = [write("a.de.gz", "Hallo\r\nzwei  Wörter\n"), write("b.en", b"\xef\xbb\xbfhello\ntwo words")]
+    assert read_parallel(paths) == [Sentence("Hallo", ("hello",)), Sentence("zwei  Wörter", ("two words",))]
+
+
+def test_only_a_line_feed_ends_a_line() -> None:
+    """Unicode's other ends of lines are text, or the files would fall out of step."""
+    strange = "a\u2028b\u0085c\x0bd\x0ce\x1cf\rg"
+    paths = [write("a", f"{strange}\nh\n"), write("b", "x\ny\n")]
+    assert [sentence.source for sentence in read_parallel(paths)] == [strange, "h"]
+
+
+def test_a_table() -> None:
+    """Further columns are ignored; lines without text are skipped."""
+    path = write("a.tsv", "Hi.\tHallo!\tCC-BY 2.0\n\n  \nRun!\tLauf!\n")
+    assert read_parallel([path]) == [Sentence("Hi.", ("Hallo!",)), Sentence("Run!", ("Lauf!",))]
+
+
+def test_several_languages_take_turns() -> None:
+    """However they are given: a table each, a text file each, or one table with the language in its third column."""
+    turns = [("Hi.", "Hallo!", "de"), ("Hi.", "Salut !", "fr"), ("Run!", "Lauf!", "de")]
+    expected = [Sentence(source, (target,), tag) for source, target, tag in turns]
+    tables = [write("de.tsv", "Hi.\tHallo!\nRun!\tLauf!\n"), write("fr.tsv", "Hi.\tSalut !\n")]
+    assert read_parallel(tables, ["de", "fr"]) == expected
+    mixed = write("all.tsv", "Hi.\tHallo!\tde\nHi.\tSalut !\t fr \nRun!\tLauf!\tde\n")
+    assert read_parallel([mixed], ["de", "fr"]) == expected
+    texts = [write("en", "Hi.\nRun!\n"), write("de", "Hallo!\nLauf!\n"), write("fr", "Salut !\nCours !\n")]
+    assert read_parallel(texts, ["de", "fr"]) == [*expected, Sentence("Run!", ("Cours !",), "fr")]
+
+
+def test_one_language_may_have_a_name() -> None:
+    table, texts = write("a.tsv", "Hi.\tHallo!\n"), [write("en", "Hi.\n"), write("de", "Hallo!\n")]
+    assert read_parallel([table], ["de"]) == read_parallel(texts, ["de"]) == [Sentence("Hi.", ("Hallo!",), "de")]
+
+
+def test_unequal_line_counts_are_told() -> None:
+    paths = [write("a.de", "eins\nzwei\ndrei\n"), write("b.en", "one\ntwo\n")]
+    assert message(paths).startswith("b.en: has 2 lines, but a.de has 3")
+
+
+@pytest.mark.parametrize("name", ["b.en", "b.en.gz"])
+def test_a_bad_byte_is_told_with_its_place(name: str) -> None:
+    """Far into a file too."""
+    before = b"a line\n" * 40_000
+    paths = [write("a.de", before + b"last\n"), write(name, before + b"caf\xe9\n")]
+    expected = f"{name}:40001: byte 0xe9 at byte 4 of the line is not UTF-8; save the file as UTF-8"
+    assert message(paths) == expected
+    assert message([write("c.tsv", b"a\tb\ncaf\xe9\tb\n")]).startswith("c.tsv:2: byte 0xe9 at byte 4")
+
+
+@pytest.mark.parametrize(
+    ("content", "languages", "said"),
+    [
+        ("a\tb\nno tab here\n", [], "c.tsv:2: no tab in 'no tab here'; expected a sentence, a tab, its translation"),
+        (
+            "a\tb\tde\n\na\tb\n",
+            ["de", "fr"],
+            "c.tsv:3: 1 tab in 'a\\tb'; expected a sentence, a tab",
+        ),
+        ("a\tb\tde\na\tb\tdee\n", ["de", "fr"], "c.tsv:2: unknown language 'dee'; did you mean de?"),
+        ("a\tb\t\n", ["de", "fr"], "c.tsv:1: unknown language ''; choose from de, fr"),
+        ("x" * 70 + "\n", [], f"c.tsv:1: no tab in '{'x' * 57}...'; expected"),
+    ],
+)
+def test_a_bad_line_of_a_table_is_told(content: str, languages: list[str], said: str) -> None:
+    assert message([write("c.tsv", content)], languages).startswith(said)
+
+
+def test_blank_sides_are_kept_or_refused() -> None:
+    """What is trained on may be blank and is left out later; what is judged may not."""
+    paths = [write("a", "x\n \ny\n"), write("b", "1\n2\n\n")]
+    assert [sentence.blank for sentence in read_parallel(paths)] == [False, True, True]
+    assert message(paths, whole=True).startswith("a:2: the line is blank")
+    assert message([write("c", "x\ny\nz\n"), Path("b")], whole=True).startswith("b:3: the line is blank")
+    table = write("c.tsv", "a\tb\n\tb\n")
+    assert [sentence.blank for sentence in read_parallel([table])] == [False, True]
+    assert message([table], whole=True).startswith("c.tsv:2: a side of it is blank")
+
+
+@pytest.mark.parametrize(
+    ("count", "languages", "said"),
+    [
+        (3, [], "3 files; expected a TSV file, or the source's and the translations' text files"),
+        (2, ["de", "fr", "it"], "2 files for 3 languages; expected a TSV file for each"),
+        (5, ["de", "fr", "it"], "5 files for 3 languages"),
+    ],
+)
+def test_a_number_of_files_that_means_nothing(count: int, languages: list[str], said: str) -> None:
+    assert said in message([Path(f"{number}.txt") for number in range(count)], languages)
+
+
+def test_files_that_cannot_be_read() -> None:
+    (folder := Path("folder")).mkdir()
+    write("broken.gz", "")
+    Path("broken.gz").write_bytes(b"no gzip")
+    for path, said in (("none", "no such file"), (folder, "is a folder"), ("broken.gz", "is a broken gzip file")):
+        with pytest.raises(UserError) as caught:
+            list(read_lines(Path(path)))
+        assert str(caught.value).startswith(f"{path}: {said}")
+
+
+LINES = [Sentence(f"sentence {number}", (f"Satz {number}",), tag) for number in range(1009) for tag in ("de", "fr")]
+
+
+def test_a_sentence_is_in_one_part_only() -> None:
+    """With all its translations, into every language; the shares are met within five deviations."""
+    parts = complete(LINES, None, None, 0.1)
+    sources = [{sentence.source for sentence in part} for part in parts]
+    assert sum(map(len, sources)) == len(set().union(*sources)) == 1009
+    assert [len(part) for part in parts] == [2 * len(held) for held in sources]
+    for held, share in zip(sources, (0.7, 0.1, 0.2), strict=True):
+        assert abs(len(held) - share * 1009) < 5 * (1009 * share * (1 - share)) ** 0.5
+    assert sorted(sentence for part in parts for sentence in part) == sorted(LINES)
+
+
+def test_only_the_sentence_decides() -> None:
+    """Not what else there is, nor its order, case, or Unicode form."""
+    whole, half = complete(LINES, None, None, 0.1), complete(LINES[1000::-1], None, None, 0.1)
+    for all_of_it, some in zip(whole, half, strict=True):
+        assert set(some) == set(all_of_it) & set(LINES[:1001])
+    assert where("Straße Á") == where("STRASSE a\u0301")
+    assert where("Straße") != where("Strasse.")
+
+
+def test_what_is_given_stays() -> None:
+    """The other part is held out of the training data, the same sentences as if both were."""
+    given = LINES[:7]
+    both = complete(LINES, None, None, 0.1)
+    valid = complete(LINES, None, given, 0.1)
+    assert (valid.valid, valid.test) == (both.valid, given)
+    assert sorted(valid.train) == sorted(both.train + both.test)
+    test = complete(LINES, given, None, 0.1)
+    assert (test.valid, test.test) == (given, both.test)
+    assert complete(LINES, given, given, 0.1) == Parts(LINES, given, given)
+
+
+def test_translations_that_are_held_out_are_references() -> None:
+    """Each once; lines to train on stay as they are."""
+    lines = [
+        Sentence("Hi.", ("Hallo!",), "de"),
+        Sentence("Hi.", ("Salut !",), "fr"),
+        Sentence("Hi.", ("Moin!",), "de"),
+        Sentence("Hi.", ("Hallo!",), "de"),
+    ]
+    share = 0.999  # all but nothing is held out for validation
+    assert complete(lines, None, [], share).valid == [Sentence("Hi.", ("Hallo!", "Moin!"), "de"), lines[1]]
+    assert complete(lines, [], [], share).train == lines
+
+
+def test_sources_that_are_known_from_training_are_counted() -> None:
+    parts = Parts(LINES[:4], [LINES[0], LINES[6]], [LINES[8]])
+    assert known_sources(parts) == ["1 of 2 sources of the valid part are also in the training part"]
+    assert known_sources(complete(LINES, None, None, 0.1)) == []
+
+
+with_datasets = pytest.mark.skipif(
+    importlib.util.find_spec("datasets") is None,
+    reason="datasets, 270 MB with what it needs, is an extra that the tests do without: pip install 'attnx[datasets]'",
+)
+
+
+@pytest.fixture
+def cached(here: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Hugging Face's `datasets`, keeping what it reads in the test's own folder, and off the network."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    datasets = importlib.import_module("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", here / "cache")
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    return datasets
+
+
+ROWS = [{"de": "Hallo!", "en": "Hi.", "n": 3}, {"de": "Lauf!", "en": "Run!", "n": 5}]
+READ = [Sentence("Hallo!", ("Hi.",)), Sentence("Lauf!", ("Run!",))]
+
+
+@with_datasets
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.csv", "a.parquet", "saved", "split", "folder"])
+def test_a_dataset_from_files(name: str, cached: Any) -> None:
+    """A file or what save_to_disk made is for training; a folder may have more parts."""
+    table = cached.Dataset.from_list(ROWS)
+    expected = {"train": READ}
+    if name.endswith("json"):
+        write(name, json.dumps(ROWS))
+    elif name.endswith("jsonl"):
+        table.to_json(name)
+    elif name.endswith("csv"):
+        table.to_csv(name)
+    elif name.endswith("parquet"):
+        table.to_parquet(name)
+    elif name == "saved":
+        table.save_to_disk(name)
+    elif name == "split":
+        cached.DatasetDict({"train": table, "dev": table}).save_to_disk(name)
+        expected["valid"] = READ
+    else:
+        for part in ("train", "validation", "test"):
+            table.to_csv(f"folder/{part}.csv")
+        expected |= {"valid": READ, "test": READ}
+    assert read_dataset(name, ["de", "en"]) == expected
+
+
+@with_datasets
+def test_columns_within_a_column(cached: Any) -> None:
+    """As translation datasets of the hub have them; None reads as blank, languages take turns."""
+    rows = [{"en": "Hi.", "de": "Hallo!", "fr": "Salut !"}, {"en": "Run!", "de": "Lauf!"}]
+    cached.Dataset.from_list([{"translation": row} for row in rows]).save_to_disk("saved")
+    assert read_dataset("saved", ["en", "de", "fr"], ["de", "fr"])["train"] == [
+        Sentence("Hi.", ("Hallo!",), "de"),
+        Sentence("Hi.", ("Salut !",), "fr"),
+        Sentence("Run!", ("Lauf!",), "de"),
+        Sentence("Run!", ("",), "fr"),
+    ]
+
+
+@with_datasets
+def test_what_is_wrong_with_a_dataset(cached: Any) -> None:
+    cached.DatasetDict({"train": cached.Dataset.from_list(ROWS)}).save_to_disk("good")
+    cached.DatasetDict({"test": cached.Dataset.from_list(ROWS)}).save_to_disk("untrained")
+    blank = cached.Dataset.from_list([*ROWS, {"de": " ", "en": "x", "n": 7}])
+    cached.DatasetDict({"train": blank, "test": blank}).save_to_disk("blank")
+    write("bad.json", b'{"de": "a"')
+    asked: list[tuple[str, list[str], str]] = [
+        ("good", ["de", "em"], "task.dataset=good: train: has no column 'em'; choose from de, en, n"),
+        ("good", ["de", "n"], "task.dataset=good: train: the column 'n' holds int, expected text"),
+        ("good", ["de"], "task.columns=['de']: expected 2"),
+        ("untrained", ["de", "en"], "task.dataset=untrained: has no part called train; it has test"),
+        ("blank", ["de", "en"], "task.dataset=blank: test: row 3 has a blank side"),
+        ("none.csv", ["de", "en"], "task.dataset=none.csv: cannot be read: "),
+        ("bad.json", ["de", "en"], "task.dataset=bad.json: cannot be read: "),
+        ("nobody/nothing", ["de", "en"], "task.dataset=nobody/nothing: cannot be read: "),
+    ]
+    for name, columns, said in asked:
+        with pytest.raises(UserError) as caught:
+            read_dataset(name, columns)
+        assert str(caught.value).startswith(said)
+        assert "\n" not in str(caught.value)
+
+
+def test_datasets_that_is_missing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(UserError, match=r"task.dataset needs datasets, .*: pip install 'attnx\[datasets\]'"):
+        read_dataset("wmt14:de-en", ["de", "en"])

@@ -1,0 +1,87 @@
+"""Martins and Astudillo 2016: sparsemax by hand, and against its definition as the nearest point of the simplex."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx.attention.normalisers.sparsemax import Sparsemax
+from attnx.ops import sparsemax
+
+# The two highest ask for a threshold of (1 + 1/2 - 1) / 2 = 1/4; the third is below it.
+SCORES = torch.tensor([0.5, -1.0, 1.0])
+ALL = torch.ones(3, dtype=torch.bool)
+
+
+def nearest(scores: Tensor) -> Tensor:
+    """The definition, by trying every set of positions that may weigh something (equation 2).
+
+    With all others at 0, the nearest point of the plane where the set's weights sum to 1 takes the same from each of
+    its scores. The answer is the nearest of those points that have no negative weight.
+    """
+    candidates = []
+    for chosen in itertools.product([False, True], repeat=len(scores)):
+        picked = torch.tensor(chosen)
+        if picked.any():
+            point = torch.where(picked, scores - (scores[picked].sum() - 1) / picked.sum(), 0.0)
+            if (point >= 0).all():
+                candidates.append(point)
+    return min(candidates, key=lambda point: float((point - scores).square().sum()))
+
+
+def test_what_is_above_the_threshold() -> None:
+    torch.testing.assert_close(Sparsemax()(SCORES, ALL), torch.tensor([1 / 4, 0.0, 3 / 4]))
+
+
+def test_zeros_are_exact() -> None:
+    """One T behind the best, and all is said."""
+    assert Sparsemax()(torch.tensor([7.0, 6.0, 5.9]), ALL).tolist() == [1.0, 0.0, 0.0]
+    assert Sparsemax()(torch.tensor([7.0, 6.5, 5.9]), ALL).tolist() == [0.75, 0.25, 0.0]
+    assert Sparsemax()(torch.tensor([1e4, 1e4, -1e4]), ALL).tolist() == [0.5, 0.5, 0.0]
+
+
+def test_a_point_of_the_simplex_is_its_own_projection() -> None:
+    weights = torch.tensor([0.125, 0.625, 0.25])
+    torch.testing.assert_close(Sparsemax()(weights, ALL), weights)
+    torch.testing.assert_close(Sparsemax()(weights - 89.0, ALL), weights, rtol=0, atol=1e-5)
+
+
+def test_equals_share() -> None:
+    torch.testing.assert_close(Sparsemax()(torch.full((3,), -5.0), ALL), torch.full((3,), 1 / 3))
+
+
+def test_the_allowed_alone_compete() -> None:
+    """1/2 against -1: the first is more than 1 ahead. Alone, anything gets everything."""
+    assert Sparsemax()(SCORES, torch.tensor([True, True, False])).tolist() == [1.0, 0.0, 0.0]
+    assert Sparsemax()(SCORES, torch.tensor([False, True, False])).tolist() == [0.0, 1.0, 0.0]
+    assert Sparsemax()(SCORES, ~ALL).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_temperature() -> None:
+    """At T = 2 the scores are 1/4, -1/2 and 1/2: the two highest ask for (3/4 - 1) / 2 = -1/8."""
+    torch.testing.assert_close(Sparsemax(temperature=2.0)(SCORES, ALL), torch.tensor([3 / 8, 0.0, 5 / 8]))
+
+
+def test_gradient() -> None:
+    """Of n that weigh something each passes on 1 - 1/n to itself and -1/n to the others; the rest learns nothing."""
+    scores = SCORES.clone().requires_grad_()
+    Sparsemax()(scores, ALL)[0].backward()
+    torch.testing.assert_close(scores.grad, torch.tensor([1 / 2, 0.0, -1 / 2]))
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
+def test_it_is_the_nearest_point(spread: float) -> None:
+    scores = spread * torch.randn(11, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    found = sparsemax(scores, torch.tensor(True))
+    for row in range(11):
+        torch.testing.assert_close(found[row], nearest(scores[row]))
+        assert torch.equal(found[row] == 0, nearest(scores[row]) == 0)
+
+
+def test_gradients_of_any_order() -> None:
+    scores = torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).requires_grad_()
+    allowed = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0, 1], [0, 0, 0, 0, 0, 0, 0]], dtype=torch.bool)
+    assert torch.autograd.gradgradcheck(lambda scores: sparsemax(scores, allowed) ** 2, (scores,))

@@ -1,0 +1,308 @@
+"""Pictures of parts: what they show is what the parts do, and the page in docs/ is the one that the command writes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+from numpy.typing import NDArray
+
+from attnx import registry
+from attnx.drawings.choice import Choice
+from attnx.drawings.command import draw, everything
+from attnx.drawings.example import (
+    AGAIN,
+    ALLOWED,
+    ASKED,
+    FITTING,
+    LONG,
+    OTHER,
+    PADDING,
+    POSITIONS,
+    STEPS,
+    WIDTH,
+    normalise,
+    read,
+    target,
+)
+from attnx.drawings.page import BEGINNING, page
+from attnx.drawings.pictures import picture, telling
+from attnx.errors import UserError
+from attnx.help import show_parts
+from attnx.reports.decoder_step import VECTORS, step_picture
+from attnx.reports.page import DPI
+from attnx.reports.parts import Reading, reading_picture
+
+ROOT = Path(__file__).parents[2]
+PNG = b"\x89PNG\r\n\x1a\n"
+PLUGIN = '''
+from torch import nn
+from attnx.registry import Rate, register
+
+@register("scorer", "tripled")
+class Tripled(nn.Module):
+    """Three inner products."""
+
+    equal_widths = True
+
+    def __init__(self, times: Rate = 3.0) -> None:
+        super().__init__()
+        self.times = times
+
+    def keys(self, memory):
+        return memory
+
+    def queries(self, queries):
+        return queries * self.times
+
+    def compare(self, queries, keys):
+        return queries @ keys.mT
+'''
+
+
+@pytest.fixture
+def plugins(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = here / "mine"
+    folder.mkdir()
+    monkeypatch.setenv("ATTNX_PLUGINS", str(folder))
+    return folder
+
+
+def test_the_page_is_up_to_date(plugins: Path) -> None:
+    shutil.copy(ROOT / "plugins" / "gaussian.py", plugins)
+    choices = [choice for part in everything() for choice in telling(part)]
+    said = "docs/parts.md: out of date; in the repository's folder, run: attnx draw folder=docs"
+    assert (ROOT / "docs" / "parts.md").read_text(encoding="utf-8") == page(choices), said
+    pictures = list((ROOT / "docs" / "parts").iterdir())
+    assert {file.name for file in pictures} == {choice.file for choice in choices}, said
+    assert sum(file.stat().st_size for file in pictures) < 1_000_000
+
+
+def test_a_part_is_drawn_where_it_was_asked_for(here: Path) -> None:
+    assert draw(["dot"]) == [Path("parts/scorer-dot.png")]
+    assert (here / "parts" / "scorer-dot.png").read_bytes().startswith(PNG)
+    knobs = ["scope.center=predictive", "scope.window=1"]
+    assert draw(["folder=a/b", "local", "scorer=dot", *knobs]) == [
+        Path("a/b/parts/scope-local-scope.center-predictive-scope.window-1.png"),
+        Path("a/b/parts/scorer-dot.png"),
+    ]
+    assert not list(here.rglob("*.md"))
+
+
+def test_without_a_name_everything_is_drawn_with_its_page(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [registry.part("query", "token"), registry.part("scope", "history")]
+    monkeypatch.setattr("attnx.drawings.command.everything", lambda: parts)
+    written = draw([])
+    assert [file.name for file in written] == [
+        "query-token.png",
+        "scope-history.png",
+        "scope-history-scope.include_self-true.png",
+        "parts.md",
+    ]
+    text = written[-1].read_text()
+    assert all(f"](parts/{file.name})" in text for file in written[:-1])
+    assert text.index("### history") < text.index("### token")  # scopes before query inputs, whatever came first
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["locl"], "no part or kind 'locl'; did you mean local"),
+        (["adam"], "'adam' has no picture: .* and not of optimiser"),
+        (["scope.window=1"], "scope.window=1: no part is named that this belongs to"),
+        (["dot", "scope.window=1"], "scope.window=1: no part is named that this belongs to"),
+        (["dot", "local", "scope.windw=1"], "no knob 'windw'; did you mean window"),
+        (["local", "scope.window=-1"], "scope.window=-1: expected a whole number, 0 or more"),
+        (["dot", "folder=taken"], "folder=taken: taken is a file"),
+    ],
+)
+def test_mistakes_are_told_and_nothing_is_written(here: Path, words: list[str], message: str) -> None:
+    (here / "taken").write_text("")
+    with pytest.raises(UserError, match=message):
+        draw(words)
+    assert [file.name for file in here.iterdir()] == ["taken"]
+
+
+def test_a_plug_in_is_drawn(plugins: Path) -> None:
+    (plugins / "tripled.py").write_text(PLUGIN)
+    assert draw(["tripled", "scorer.times=2"]) == [Path("parts/scorer-tripled-scorer.times-2.png")]
+    np.testing.assert_allclose(
+        read(scorer=("tripled", {"times": 2.0})).reading.scores, 2 * read(scorer="dot").reading.scores, rtol=1e-5
+    )
+    assert "plug-in tripled.py" in page([Choice(registry.part("scorer", "tripled"))])
+
+
+def test_a_query_input_that_does_not_say_what_it_needs(plugins: Path) -> None:
+    (plugins / "vague.py").write_text(PLUGIN.replace('"scorer", "tripled"', '"query", "vague"'))
+    with pytest.raises(UserError, match=r"vague\.py:\d+: .* must declare needs"):
+        draw(["vague"])
+
+
+def test_one_part_in_full_says_how_it_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+    show_parts(["local"])
+    assert "attnx draw local" in capsys.readouterr().out
+    show_parts(["adam"])
+    assert "attnx draw" not in capsys.readouterr().out
+
+
+def test_the_command_says_what_it_wrote(command: Callable[..., Any]) -> None:
+    answer = command("draw", "token")
+    assert (answer.code, answer.out.strip()) == (0, "parts/query-token.png")
+    assert command("draw", "tokn").code == 2
+
+
+def test_choices_that_change_a_picture_are_shown() -> None:
+    def shown(kind: str, name: str) -> list[dict[str, Any]]:
+        return [dict(choice.knobs) for choice in telling(registry.part(kind, name))]
+
+    assert shown("scope", "local") == [{}, {"center": "predictive"}]
+    assert shown("scope", "history") == [{}, {"include_self": True}]
+    assert shown("scope", "global") == [{}]  # without the decoder's states include_self changes nothing
+    assert shown("scorer", "scaled") == [{}]
+    assert shown("query", "token") == [{}]
+
+
+def test_the_page_describes_the_example_that_is_drawn() -> None:
+    said = [
+        f"Step {AGAIN} asks what step {ASKED} asked, and position {AGAIN} holds almost what position {ASKED} holds",
+        f"The vector of position {LONG} ",
+        f"fitted for {FITTING}\n",
+        f"a width of {WIDTH}",
+    ]
+    assert [text for text in said if text not in BEGINNING] == []
+    assert (STEPS, POSITIONS, PADDING) == (10, 9, 2)  # written there in words
+
+
+class TestTheExample:
+    """What the page says of it."""
+
+    def test_each_step_reads_its_target_where_nothing_is_in_the_way(self) -> None:
+        """Vectors of length 2.4 score 5.76 with themselves and exp(-1/2) times that with a neighbour: 1 to 0.10."""
+        weights = read(scorer="dot").reading.weights
+        best = weights.argmax(axis=1)
+        hard = {LONG - 1, LONG + 1, AGAIN}
+        assert [step for step in range(STEPS) if best[step] != target()[step]] == [AGAIN]
+        assert all(weights[step].max() > 0.75 for step in range(STEPS) if step not in {*hard, ASKED})
+        assert (weights[:, POSITIONS:] == 0).all()
+
+    def test_what_knows_no_past_answers_the_same_question_the_same(self) -> None:
+        for scorer in ("dot", "additive"):
+            weights = read(scorer=scorer).reading.weights
+            np.testing.assert_allclose(weights[ASKED], weights[AGAIN], atol=1e-6)
+
+    def test_a_window_and_a_past_tell_what_is_alike_apart(self) -> None:
+        for chosen in ({"scope": "local"}, {"scorer": "location"}, {"scorer": "coverage"}):
+            weights = read(**chosen).reading.weights  # type: ignore[arg-type]
+            assert weights[ASKED].argmax() == ASKED
+            assert weights[AGAIN].argmax() == AGAIN
+
+    def test_a_long_vector_draws_an_inner_product_and_no_cosine(self) -> None:
+        """Position 4's is half as long again as that of position 0; a cosine there is 1, and its strength 5."""
+        dot, cosine = read(scorer="dot").reading, read(scorer=("cosine", {"learned": False})).reading
+        assert dot.scores[LONG, LONG] == pytest.approx(1.5 * dot.scores[0, 0], rel=1e-5)
+        assert cosine.scores[LONG, LONG] == pytest.approx(cosine.scores[0, 0], rel=1e-5) == 5.0
+
+    def test_own_states_are_there_once_they_were_made(self) -> None:
+        earlier = np.tri(STEPS, STEPS, -1, dtype=np.bool_)
+        alone = read(scope="history").reading
+        assert (alone.own, len(alone.columns)) == (STEPS, STEPS)
+        np.testing.assert_array_equal(alone.allowed, earlier)
+        assert (alone.weights[0] == 0).all()
+        with_self = read(scope=("history", {"include_self": True})).reading
+        np.testing.assert_array_equal(with_self.allowed, earlier | np.eye(STEPS, dtype=np.bool_))
+        both = read(scope="encoder_decoder").reading
+        np.testing.assert_array_equal(both.allowed[:, -STEPS:], earlier)
+        assert both.allowed[:, :POSITIONS].all()
+        assert not both.allowed[:, POSITIONS:-STEPS].any()
+
+    def test_a_gain_is_shown_and_lies_on_the_target(self) -> None:
+        reading = read(scope=("local", {"center": "predictive", "window": 2})).reading
+        assert reading.gain is not None
+        steps = [step for step in range(STEPS) if step not in (ASKED, AGAIN)]
+        assert (abs(reading.gain.argmax(axis=1) - target().numpy())[steps] <= 1).all()
+        assert read(scope="local").reading.gain is None
+
+    def test_it_is_the_same_each_time_and_leaves_the_random_state_alone(self) -> None:
+        import torch
+
+        state = torch.get_rng_state()
+        first, second = read(scorer="additive"), read(scorer="additive")
+        assert torch.equal(torch.get_rng_state(), state)
+        np.testing.assert_array_equal(first.reading.weights, second.reading.weights)
+        assert first.fitted
+        assert not read(scorer="dot").fitted
+
+    def test_normalisers_stand_beside_softmax(self) -> None:
+        shown = normalise("softmax")
+        np.testing.assert_array_equal(shown.weights, shown.softmax)
+        assert shown.weights[:ALLOWED].sum() == pytest.approx(1)
+        assert (shown.weights[ALLOWED:] == 0).all()
+        middle = len(shown.rising) // 2
+        assert (shown.rising[middle], shown.weight[middle]) == pytest.approx((OTHER, 0.5))
+        assert (np.diff(shown.weight) > 0).all()
+
+
+def pixel(figure: Figure, axes: int, x: float, y: float, tmp_path: Path) -> NDArray[np.float64]:
+    """The colour at a place of a panel, its own coordinates given."""
+    figure.savefig(tmp_path / "a.png", dpi=DPI)
+    image = imread(tmp_path / "a.png")[..., :3]
+    across, up = figure.axes[axes].transData.transform((x, y))
+    found: NDArray[np.float64] = image[int(len(image) - up), int(across)]
+    return found
+
+
+def test_panels_show_scores_what_may_be_read_and_weights(tmp_path: Path) -> None:
+    """Two steps over two source positions and three states; position 1 is forbidden to step 0."""
+    scores = np.array([[0.0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
+    weights = np.array([[1.0, 0, 0, 0, 0], [0, 0, 0, 0, 1]])
+    allowed = np.ones((2, 5), dtype=np.bool_)
+    allowed[0, 1] = False
+    reading = Reading(scores, allowed, None, weights, ["0", "1", "0", "1", "2"], own=3)
+    figure = reading_picture(reading, "scope=any", "")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["scores", "may be read", "weights"]
+    lefts = reading.lefts
+    assert lefts[2] - lefts[1] > 1.3  # the halves stand apart
+    assert np.diff(lefts)[[0, 2, 3]] == pytest.approx([1, 1, 1])
+
+    def at(panel: int, row: int, column: int) -> NDArray[np.float64]:
+        return pixel(figure, panel, lefts[column] + 0.3, row + 0.3, tmp_path)
+
+    assert at(0, 0, 0).min() > 0.95
+    assert at(0, 0, 4)[2] < 0.2  # brown
+    assert [at(2, row, column).max() < 0.6 for row, column in [(0, 0), (1, 4)]] == [True, True]
+    assert at(2, 1, 0).min() > 0.95
+    red, green, _ = at(1, 1, 1)
+    assert green > red + 0.1
+    between = pixel(figure, 1, (lefts[1] + 1 + lefts[2]) / 2, 0.5, tmp_path)
+    assert (between == 1).all()
+    written = {text.get_text() for text in figure.axes[0].texts}
+    assert {"source", "own states", "white 0.0, darkest 4.0"} <= written
+
+
+@pytest.mark.parametrize("needs", VECTORS)
+def test_what_a_query_input_picks_is_in_colour(needs: str, tmp_path: Path) -> None:
+    figure = step_picture(needs, "query=any")
+    for name, vector in VECTORS.items():
+        x, y = vector.at
+        red, _, blue = pixel(figure, 0, x, y + 0.09, tmp_path)
+        assert (blue - red > 0.3) == (name == needs), name
+
+
+def test_every_part_can_be_drawn_at_a_page_width(tmp_path: Path) -> None:
+    """Nothing lies outside the picture."""
+    for part in everything():
+        if part.kind != "scorer" or part.name in ("dot", "concat"):
+            figure = picture(Choice(part))
+            width, height = figure.get_size_inches() * DPI
+            for axes in figure.axes:
+                needed = axes.get_tightbbox()
+                assert needed is not None
+                assert min(needed.x0, needed.y0) >= 0, part.name
+                assert needed.x1 <= width + 1, part.name
+                assert needed.y1 <= height + 1, part.name

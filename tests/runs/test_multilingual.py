@@ -1,0 +1,180 @@
+"""Whole runs over several languages that write with the same letters, each with sounds of its own."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import attnx
+from attnx.callbacks.progress import ShowProgress
+from attnx.fitting import resume
+from attnx.training.train import Interrupted
+
+LANGUAGES = ("ady", "fre", "ita")
+LETTERS = "abdeks"
+FOLDERS = ["task.train=many/train", "task.valid=many/dev", "task.test=many/test", "trainer.valid_words=null"]
+TOLD = ["query=[current_state,language_tag]", "query.language_tag.width=3"]
+
+
+@pytest.fixture
+def many(here: Path) -> Path:
+    """Words of three letters, well mixed: 61 to train on, 5 to validate and 6 to test on, the same in each language."""
+    spelled = ["".join(letters) for letters in product(LETTERS, repeat=3)]
+    words = [spelled[37 * number % 216] for number in range(72)]
+    parts = {"train": words[11:], "dev": words[:5], "test": words[5:11]}
+    for part, held in parts.items():
+        folder = here / "many" / part
+        folder.mkdir(parents=True)
+        for tag in LANGUAGES:
+            lines = [f"{word}\t{' '.join(letter + tag[0] for letter in word)}\n" for word in held]
+            (folder / f"{tag}_{part}.tsv").write_text("".join(lines), encoding="utf-8")
+    return here / "many"
+
+
+def table(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter=delimiter, quoting=csv.QUOTE_NONE))
+
+
+def test_results_follow_from_predictions(many: Path, run: Callable[..., Any]) -> None:
+    """Of each language, of all words, and the mean of the languages."""
+    run(*FOLDERS, *TOLD, "trainer.max_steps=30", folder="one")
+    predicted = table(Path("one/predictions.tsv"), "\t")
+    assert len(predicted) == 18
+    rates: dict[str, dict[str, float]] = {"per": {}, "wer": {}}
+    for tag in [*LANGUAGES, ""]:
+        rows = [row for row in predicted if not tag or row["tag"] == tag]
+        assert len(rows) == (6 if tag else 18)
+        edits = [int(row["edits"]) for row in rows]
+        rates["per"][tag or "micro"] = 100 * sum(edits) / sum(len(row["references"].split()) for row in rows)
+        rates["wer"][tag or "micro"] = 100 * sum(edit > 0 for edit in edits) / len(rows)
+    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
+    for rate, found in rates.items():
+        found["macro"] = sum(found[tag] for tag in LANGUAGES) / 3
+        told = {name: value for name, value in results.items() if name.startswith(f"test_{rate}")}
+        assert told == pytest.approx({f"test_{rate}_{name}": value for name, value in found.items()})
+        assert "test_" + rate not in results
+
+
+def test_the_macro_average_says_which_weights_are_best(many: Path, run: Callable[..., Any]) -> None:
+    run(*FOLDERS, *TOLD, "trainer.max_steps=40", "trainer.validations=8", folder="one")
+    rows = table(Path("one/metrics.csv"))
+    assert [int(row["step"]) for row in rows] == [5, 10, 15, 20, 25, 30, 35, 40]
+    for row in rows:
+        each = [float(row[f"valid_per_{tag}"]) for tag in LANGUAGES]
+        assert float(row["valid_per_macro"]) == pytest.approx(sum(each) / 3, rel=1e-4)
+    lowest = min(rows, key=lambda row: float(row["valid_per_macro"]))
+    best = torch.load("one/checkpoints/best.ckpt", weights_only=True)
+    assert best["global_step"] == int(lowest["step"])
+
+
+TELLS = {
+    "the query": TOLD,
+    "the decoder's inputs": ["model.tag=[decoder]"],
+    "the encoder's inputs": ["model.tag=[encoder]"],
+    "a symbol": ["task.tag_token=true"],
+}
+
+
+@pytest.mark.parametrize("told", TELLS.values(), ids=TELLS)
+def test_a_reopened_run_is_asked_in_a_language(many: Path, run: Callable[..., Any], told: list[str]) -> None:
+    """It answers as it did in the test, and the language makes a difference, however it is told."""
+    run(*FOLDERS, *told, folder="one")
+    reopened = attnx.open_run("one")
+    answers: dict[str, dict[str, float]] = {tag: {} for tag in LANGUAGES}
+    for row in table(Path("one/predictions.tsv"), "\t"):
+        word = "".join(row["source"].split()).removeprefix(f"<tag:{row['tag']}>")
+        (one,) = reopened.predict([word], tag=row["tag"])
+        assert " ".join(one.output) == row["prediction"]
+        assert one.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
+        answers[row["tag"]][word] = one.log_probability
+    assert len(answers["ady"]) == 6
+    assert answers["ady"] != answers["fre"]
+    for wrong in ("", "itaa"):
+        with pytest.raises(attnx.UserError, match="ady, fre, ita"):
+            reopened.predict(["ab"], tag=wrong)
+
+
+def test_a_symbol_is_enough_to_tell_languages_apart(many: Path, run: Callable[..., Any]) -> None:
+    """The same words have other sounds in each language: without being told, two of three are wrong at best."""
+    sizes = ["model.embedding=16", "encoder.hidden=32", "decoder.hidden=32", "trainer.batch_size=16"]
+    run(*FOLDERS, *sizes, "task.tag_token=true", "optimiser.lr=0.005", "trainer.max_steps=250", folder="one")
+    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
+    assert results["test_per_macro"] < 30
+
+
+def test_users_words_are_written_as_the_data_are(many: Path, run: Callable[..., Any]) -> None:
+    """A letter with its accent, asked for in one character or in two."""
+    for part in ("train", "dev", "test"):
+        path = many / part / f"fre_{part}.tsv"
+        path.write_text(path.read_text(encoding="utf-8").replace("k", "\u00e9"), encoding="utf-8")
+    run(*FOLDERS, *TOLD, "task.writing=nfd", folder="one")
+    reopened = attnx.open_run("one")
+    assert "\u0301" in reopened.source.symbols
+    assert "\u00e9" not in reopened.source.symbols
+    (composed,), (apart,) = (reopened.predict([word], tag="fre") for word in ("b\u00e9", "be\u0301"))
+    assert composed.pair.source == apart.pair.source == ("b", "e", "\u0301")
+    assert (composed.output, composed.log_probability) == (apart.output, apart.log_probability)
+
+
+def test_an_interrupted_run_ends_like_one_that_was_not(
+    many: Path, run: Callable[..., Any], same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    show = ShowProgress.on_train_batch_end
+
+    def press(self: ShowProgress, trainer: Any, *others: Any) -> None:
+        show(self, trainer, *others)
+        if trainer.global_step == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    run(*FOLDERS, *TOLD, "trainer.max_steps=6", folder="whole")
+    with monkeypatch.context() as patched:
+        patched.setattr(ShowProgress, "on_train_batch_end", press)
+        with pytest.raises(Interrupted):
+            run(*FOLDERS, *TOLD, "trainer.max_steps=6", folder="stopped")
+    resume("stopped")
+    assert same_weights(["whole", "stopped"])
+    assert Path("whole/predictions.tsv").read_bytes() == Path("stopped/predictions.tsv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (["task.languages=[ita,frr]"], "many/train: has no file of the language 'frr'; did you mean fre?"),
+        (["task.languages=[ita,0]"], "task.languages="),
+        (["task.writing=nfkd"], "task.writing=nfkd: expected one of as_is, nfc, nfd, jamo"),
+        (["task.test=many/nowhere.tsv"], "many/nowhere.tsv: no such file"),
+        (["task.train=$NOT_SET/train"], "the environment variable NOT_SET is not set"),
+        (["task.valid=many"], "many: holds no word lists"),
+        (["task.train=many/train/ita_train.tsv"], "the valid part holds 'ady'"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(
+    many: Path, command: Callable[..., Any], small: list[str], asked: list[str], told: str, here: Path
+) -> None:
+    named = {one.partition("=")[0] for one in asked}
+    overrides = [one for one in [*small[1:], *FOLDERS] if one.partition("=")[0] not in named]
+    answer = command(*dict.fromkeys([*overrides, *asked, "folder=one"]))
+    assert answer.code == 2
+    assert told in answer.err
+    assert len(answer.err.strip().splitlines()) == 1
+    assert not (here / "one").exists()
+
+
+def test_the_experiment_is_one_told_model_of_many_languages() -> None:
+    """Its choices can still be overridden, those of the query as a set."""
+    config = attnx.compose(["experiment=g2p_multilingual"])
+    assert list(config["query"]) == ["current_state", "language_tag"]
+    assert config["task"]["train"] == "$ATTNX_DATA/sigmorphon2020/train"
+    assert config["trainer"]["max_epochs"] > 0
+    other = attnx.compose(["experiment=g2p_multilingual", "query=token", "task.writing=jamo"])
+    assert list(other["query"]) == ["token"]
+    assert other["task"]["writing"] == "jamo"

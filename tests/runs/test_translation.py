@@ -1,0 +1,277 @@
+"""Whole runs of translation between two invented languages, and what is refused before one starts."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sacrebleu
+import torch
+
+import attnx
+from attnx import registry
+from attnx.tasks.translation import Translation
+
+# Each word has one translation, and the second word of a sentence comes last; in the other language words are longer.
+WORDS = {"der": "the", "ein": "a", "Hund": "dog", "Äpfel": "apples", "läuft": "runs", "sieht": "sees", "rot": "red"}
+FILES = ["task.train=[a.de.gz,b.en]", "task.valid=[va.de,vb.en]", "task.test=[ta.de,tb.en]"]
+SIZES = ["task.pieces=61", "trainer.max_steps=30"]
+
+
+def sentences() -> list[str]:
+    """Ninety-one sentences of three to five words, all different: numbers to the base of 7, one times 37 the next."""
+    words, number, found = list(WORDS), 1, []
+    while len(found) < 91:
+        number, digits = number * 37 % 7919, ""
+        rest = number
+        while rest:
+            rest, digit = divmod(rest, 7)
+            digits += str(digit)
+        sentence = " ".join(words[int(digit)] for digit in digits) + "."
+        if 3 <= len(digits) <= 5 and sentence not in found:
+            found.append(sentence)
+    return found
+
+
+def translated(sentence: str, mark: str = "") -> str:
+    first, second, *rest = sentence.rstrip(".").split()
+    return " ".join(WORDS[word] + mark for word in (first, *rest, second)) + "!"
+
+
+def write(name: str, lines: list[str]) -> None:
+    data = "".join(f"{line}\n" for line in lines).encode()
+    Path(name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+
+
+def table(path: str, delimiter: str = "\t") -> list[dict[str, str]]:
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter=delimiter, quoting=csv.QUOTE_NONE))
+
+
+@pytest.fixture
+def texts(here: Path) -> list[str]:
+    """Parallel files of three parts: 71 sentences to train on, 7 to validate and 13 to test on, which are returned."""
+    found = sentences()
+    for source, target, lines in (
+        ("a.de.gz", "b.en", found[:71]),
+        ("va.de", "vb.en", found[71:78]),
+        ("ta.de", "tb.en", found[78:]),
+    ):
+        write(source, lines)
+        write(target, [translated(line) for line in lines])
+    return found[78:]
+
+
+@pytest.fixture
+def translate(run: Callable[..., Any], texts: list[str]) -> Callable[..., Any]:
+    """A small run: ``translate("task.tokeniser=word", folder="a")``."""
+
+    def make(*overrides: str, folder: str) -> Any:
+        named = {override.partition("=")[0] for override in overrides}
+        mine = [each for each in [*FILES, *SIZES] if each.partition("=")[0] not in named]
+        return run("task=translation", *mine, *overrides, folder=folder)
+
+    return make
+
+
+@pytest.mark.parametrize("tokeniser", ["bpe", "word", "character"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_run_from_files_to_scores(
+    tokeniser: str, shared: bool, translate: Callable[..., Any], texts: list[str]
+) -> None:
+    """Its scores are sacreBLEU's of its predictions as text, and reopened it answers as it did in the test."""
+    translate(f"task.tokeniser={tokeniser}", f"task.shared={shared}", folder="one")
+    reopened = attnx.open_run("one")
+    predicted = table("one/predictions.tsv")
+    assert len(predicted) == len(texts) == 13
+    outputs = [reopened.experiment.task.text(row["prediction"].split()) for row in predicted]
+    assert len(set(outputs)) > 1
+    expected = {
+        "bleu": sacrebleu.BLEU().corpus_score(outputs, [[translated(text) for text in texts]]).score,
+        "chrf": sacrebleu.CHRF().corpus_score(outputs, [[translated(text) for text in texts]]).score,
+        "ter": sacrebleu.TER(case_sensitive=True).corpus_score(outputs, [[translated(text) for text in texts]]).score,
+    }
+    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
+    assert expected["chrf"] > 0
+    for name, score in expected.items():
+        assert results[f"test_{name}"] == pytest.approx(score, rel=1e-5)
+    for text, row in zip(texts, predicted, strict=True):
+        (one,) = reopened.predict([text])
+        assert " ".join(one.pair.source) == row["source"]
+        assert " ".join(one.output) == row["prediction"]
+    names = {path.name for path in Path("one/vocabulary").iterdir() if path.suffix == ".tokeniser"}
+    assert names == ({"source.tokeniser"} if shared else {"source.tokeniser", "target.tokeniser"})
+    assert (reopened.source.symbols == reopened.target.symbols) == shared
+
+
+def test_the_highest_bleu_is_the_best(translate: Callable[..., Any]) -> None:
+    translate("trainer.max_steps=80", "trainer.validations=8", "optimiser.lr=0.01", folder="one")
+    rows = table("one/metrics.csv", ",")
+    assert len({row["valid_bleu"] for row in rows}) > 1
+    highest = max(rows, key=lambda row: float(row["valid_bleu"]))
+    best = torch.load("one/checkpoints/best.ckpt", weights_only=True)
+    assert best["global_step"] == int(highest["step"])
+
+
+def test_one_model_of_two_languages(translate: Callable[..., Any], texts: list[str]) -> None:
+    """The language is part of the query: from one table each, with scores of each, and of what it is asked for."""
+    for tag in ("xa", "yb"):
+        write(f"{tag}.tsv", [f"{line}\t{translated(line, tag)}" for line in sentences()])
+    given = ["task.train=[xa.tsv,yb.tsv]", "task.valid=null", "task.test=null", "task.languages=[xa,yb]"]
+    told = ["query=[current_state,language_tag]", "query.language_tag.width=3", "task.tokeniser=word"]
+    translate(*given, *told, "task.holdout=0.1", folder="one")
+    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
+    predicted = table("one/predictions.tsv")
+    reopened = attnx.open_run("one")
+    outputs: dict[str, list[str]] = {"xa": [], "yb": []}
+    answers = []
+    for row in predicted:
+        outputs[row["tag"]].append(reopened.experiment.task.text(row["prediction"].split()))
+        (one,) = reopened.predict([reopened.experiment.task.target.join(row["source"].split())], tag=row["tag"])
+        assert " ".join(one.output) == row["prediction"]
+        answers.append(one.log_probability)
+    assert len(outputs["xa"]) == len(outputs["yb"]) > 3
+    assert answers[::2] != pytest.approx(answers[1::2], abs=1e-6)  # the same sentence, asked for in either language
+    sources = [reopened.experiment.task.target.join(row["source"].split()) for row in predicted]
+    for tag, written in outputs.items():
+        references = [translated(text, tag) for text, row in zip(sources, predicted, strict=True) if row["tag"] == tag]
+        assert results[f"test_chrf_{tag}"] == pytest.approx(sacrebleu.CHRF().corpus_score(written, [references]).score)
+    assert results["test_chrf_macro"] == pytest.approx((results["test_chrf_xa"] + results["test_chrf_yb"]) / 2)
+    for wrong in ("", "xc"):
+        with pytest.raises(attnx.UserError, match="xa, yb"):
+            reopened.predict(["der Hund läuft."], tag=wrong)
+
+
+@pytest.mark.parametrize("tokeniser", registry.names("tokeniser"))
+def test_only_the_training_side_is_learned_from(tokeniser: str, texts: list[str]) -> None:
+    """Other sentences to test and validate on, other scripts even, change no symbol."""
+    knobs: dict[str, Any] = {"train": ["a.de.gz", "b.en"], "tokeniser": tokeniser, "pieces": 307}
+    known = Translation(**knobs, valid=["va.de", "vb.en"], test=["ta.de", "tb.en"]).load()
+    write("other", ["漢字 ñandú", "qq"])
+    other = Translation(**knobs, valid=["other", "other"], test=["other", "other"]).load()
+    assert (other.source, other.target) == (known.source, known.target)
+    assert other.fingerprint() == known.fingerprint()
+    assert other.pairs.test[0].texts == ("漢字 ñandú",)
+
+
+def test_no_sentence_is_in_two_parts(texts: list[str]) -> None:
+    """However many lines and languages it has; in a part that is held out its translations are references."""
+    lines = [
+        f"{line}\t{translated(line, mark)}\t{tag}" for line in sentences() for mark, tag in (("", "xa"), ("b", "xa"))
+    ]
+    lines += [f"{line.upper()}\t{translated(line)}\tyb" for line in sentences()]
+    write("all.tsv", lines)
+    task = Translation(train="all.tsv", languages=["xa", "yb"], tokeniser="word", holdout=0.1)
+    data = task.load()
+    parts = [{"".join(pair.source).lower() for pair in part} for part in data.pairs]
+    assert sum(map(len, parts)) == len(set().union(*parts)) == 91
+    assert all(len(pair.references) == len(pair.texts) == (2 if pair.tag == "xa" else 1) for pair in data.pairs.test)
+    assert data.tags == ("xa", "yb")
+    assert task.notes == []
+
+
+def test_what_was_left_out_is_told(texts: list[str]) -> None:
+    """Blank, too long, too lopsided; and what the test shares with the training."""
+    write("a", ["der Hund läuft", "", "ein " * 11, "rot", "der Hund", *texts[:1]])
+    write("b", ["the dog runs", "nothing", "a " * 11, "red red red red", "the dog", translated(texts[0])])
+    task = Translation(
+        train=["a", "b"], valid=["va.de", "vb.en"], test=["ta.de", "tb.en"], tokeniser="word", longest=7, ratio=3
+    )
+    assert [len(part) for part in task.load().pairs] == [3, 7, 13]
+    left_out, met = task.notes
+    assert left_out.startswith("left out 3 of 6 training pairs: ")
+    for reason in (
+        "1 with an empty side",
+        "1 longer than 7 symbols",
+        "1 with a side over 3 times as long as the other",
+    ):
+        assert reason in left_out
+    assert met == "1 of 13 sources of the test part are also in the training part"
+
+
+@pytest.mark.parametrize(
+    ("knobs", "text", "cut"),
+    [
+        ({}, "Ein  ﬁt\u00a0A\u0308", "Ein ﬁt Ä"),
+        ({"lower": True}, "Ein ÄPFEL", "ein äpfel"),
+        ({"form": "nfkc"}, "ﬁt Ａ²", "fit A2"),
+        ({"form": "none"}, "A\u0308pfel", "A\u0308pfel"),
+    ],
+)
+def test_case_and_form(knobs: dict[str, Any], text: str, cut: str, here: Path) -> None:
+    """A user's text and the data's are cut alike; scores are of texts in that case and form."""
+    write("a.tsv", [f"{text}\t{text}"])
+    task = Translation(train="a.tsv", valid="a.tsv", test="a.tsv", tokeniser="word", **knobs)
+    data = task.load()
+    assert data.pairs.test[0].texts == (cut,)
+    assert task.symbols(text) == data.pairs.test[0].source == tuple(cut.split())
+    case = "lc" if knobs.get("lower") else "mixed"
+    metrics = torch.nn.ModuleDict(task.metrics(data.tags))
+    task.update(metrics, [pair.references[0] for pair in data.pairs.test], data.pairs.test)
+    assert metrics["chrf"].compute().item() == pytest.approx(100)
+    assert set(task.signatures(metrics)) == {"bleu", "chrf", "ter"}
+    assert all(f"nrefs:1|case:{case}|" in signature for signature in task.signatures(metrics).values())
+
+
+def test_an_unknown_symbol_reads_as_one_word(texts: list[str]) -> None:
+    task = Translation(train=["a.de.gz", "b.en"], tokeniser="word", holdout=0.1)
+    data = task.load()
+    assert task.text(data.target.decode(data.target.encode(["the", "giraffe", "runs", "￭!"]))) == "the ⁇ runs!"
+
+
+BAD = "abc\ncaf\xe9\n".encode("latin-1")
+MISTAKES = {
+    "task.train=null": "task.train is not set",
+    "task.train=[a.de.gz,b.en,b.en]": "3 files; expected a TSV file",
+    "task.train=[a.de.gz,short.en]": "short.en: has 1 lines, but a.de.gz has 71",
+    "task.train=[bad.de,b.en]": "bad.de:2: byte 0xe9 at byte 4 of the line is not UTF-8",
+    "task.train=[nowhere.de,b.en]": "nowhere.de: no such file",
+    "task.train=[$ATTNX_NOPE/a,b.en]": "ATTNX_NOPE is not set",
+    "task.train=a.de.gz": "a.de.gz:1: no tab",
+    "task.train=mixed.tsv task.languages=[xa,yb]": "mixed.tsv:2: unknown language 'yc'; choose from xa, yb",
+    "task.train=[a.de.gz,b.en] task.languages=[xa] task.test=wrong.tsv": "wrong.tsv:1: no tab",
+    "task.languages=[xa,xa]": "task.languages names 'xa' twice",
+    "task.languages=[x.a]": "'x.a' is no name",
+    "task.train=xa.tsv task.languages=[xa,yb] task.valid=both.tsv task.test=both.tsv": "the valid part holds 'yb'",
+    "task.tokeniser=bbpe": "unknown tokeniser 'bbpe'; did you mean bpe",
+    "task.pieces=7": "task.pieces=7: the tokeniser bpe needs",
+    "task.longest=1": "no training pair is left: left out 71 of 71 training pairs: 71 longer than 1 symbols",
+    "task.ratio=0.5": "task.ratio=0.5",
+    "task.train=[blank,blank]": "no training pair is left",
+    "task.test=[blank,blank]": "blank:1: the line is blank",
+    "task.test=[empty,empty]": "the test part holds no pairs",
+    "task.test=null task.holdout=0": "the test part holds no pairs",
+    "task.columns=[de,en]": "task.columns is for task.dataset",
+    "task.dataset=nowhere.csv task.columns=[de,en]": "task.dataset and task.train are both set",
+    "task.dataset=x task.train=null task.valid=null task.test=null": "task.dataset needs task.columns",
+}
+
+
+@pytest.mark.parametrize(("asked", "said"), MISTAKES.items(), ids=MISTAKES)
+def test_a_mistake_is_one_line_and_nothing_is_written(
+    asked: str, said: str, command: Callable[..., Any], texts: list[str], small: list[str], here: Path
+) -> None:
+    write("short.en", ["the dog"])
+    write("blank", ["", " "])
+    write("empty", [])
+    write("mixed.tsv", ["der\tthe\txa", "der\tthe\tyc"])
+    write("xa.tsv", ["der Hund\tthe dog\txa", "ein Hund\ta dog\txa"])
+    write("both.tsv", ["rot\tred\txa", "rot\tred\tyb"])
+    write("wrong.tsv", ["rot"])
+    Path("bad.de").write_bytes(BAD)
+    before = sorted(here.rglob("*"))
+    words = asked.split()
+    named = {word.partition("=")[0] for word in words}
+    sizes = [size for size in [*small, *SIZES] if size.partition("=")[0] not in ("task.train", *named)]
+    files = [file for file in FILES if file.partition("=")[0] not in named]
+    answer = command("task=translation", *dict.fromkeys([*sizes, *files, *words]))
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("attnx: ")
+    assert answer.err.count("\n") == 1
+    assert said in answer.err
+    assert sorted(here.rglob("*")) == before
