@@ -12,7 +12,7 @@ from attnx.attention.memory import all_steps
 
 if TYPE_CHECKING:
     from attnx.attention import Read
-    from attnx.models.seq2seq import DecoderState, Seq2seq
+    from attnx.models.encoder_decoder import DecoderState, Seq2seq
 
 
 class Masks(NamedTuple):

@@ -76,7 +76,6 @@ class OpenRun:
         batch = collate([rows[number] for number in range(len(pairs))])
         return self.experiment.decode(pairs, batch, need_weights)
 
-
     def _pair(self, source: str | Matrix, tag: str) -> Pair:
         width = self.source.width if isinstance(self.source, Features) else None
         if isinstance(source, str):

@@ -127,6 +127,19 @@ def test_parts_merged_equal_the_whole(name: str) -> None:
 
 
 @each
+def test_unlike_numbers_of_references_are_told_after_merging(name: str) -> None:
+    """Two in one process, one in the other; each alone has a fixed number."""
+    one, two = counted(name, ["a"], [["a"]]), counted(name, ["a"], [["a", "b"]])
+    for metric, number in ((one, 1), (two, 2)):
+        copied = copy.deepcopy(metric)
+        copied.compute()
+        assert f"nrefs:{number}|" in copied.signature
+    two.merge_state(one)
+    two.compute()
+    assert "nrefs:var|" in two.signature
+
+
+@each
 def test_states_are_whole_numbers(name: str) -> None:
     """What one process holds twice counts twice; the fewest and the most references stay."""
     one = counted(name)

@@ -148,6 +148,7 @@ def test_words_and_marks_by_hand() -> None:
         "1.5 %": ("1", "￭.￭", "5", "%"),
         "हिन्दी।": ("हिन्दी", "￭।"),
         "e\u0301t": ("e\u0301t",),
+        "می\u200cخواهم": ("می\u200cخواهم",),
         "a￭b": ("a", "￭■￭", "b"),
         "": (),
     }
@@ -193,6 +194,12 @@ def test_unigram_takes_the_likeliest_cut(known: dict[str, Any]) -> None:
         assert len(cuts) > 1
         chosen = list(tokeniser.cut(word[1:]))
         assert sum(scores[piece] for piece in chosen) == pytest.approx(max(cuts)[0], abs=1e-4)
+
+
+def test_wordpiece_keeps_marks_apart() -> None:
+    """However often a word ends in one."""
+    tokeniser = trained("wordpiece", ["low. low. low."] * 3, 23)
+    assert tokeniser.cut("low. low") == ("▁low", ".", "▁low")
 
 
 def test_wordpiece_takes_the_longest_piece_first() -> None:

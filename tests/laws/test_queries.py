@@ -14,7 +14,7 @@ from attnx.attention import Query, Step
 pytestmark = pytest.mark.usefixtures("float64")
 Choice = tuple[str, dict[str, Any]]
 
-SIZES = {"state_size": 13, "context_size": 11, "token_size": 7}
+SIZES = {"state_size": 13, "context_size": 11, "token_size": 7, "tags": 101}
 WIDTHS = {"token": 7, "before": 13, "after": 13, "context": 11}
 
 
@@ -23,8 +23,9 @@ def make(choice: Choice) -> Any:
 
 
 def step(leave_out: tuple[str, ...] = ()) -> Step:
-    fields = {name: torch.randn(2, 3, width) for name, width in WIDTHS.items() if name not in leave_out}
-    return Step(**fields)
+    fields = {name: torch.randn(2, 3, width) for name, width in WIDTHS.items()}
+    fields["tag"] = torch.randint(SIZES["tags"], (2, 3))
+    return Step(**{name: field for name, field in fields.items() if name not in leave_out})
 
 
 def needs(choice: Choice) -> str:
@@ -45,11 +46,10 @@ def test_shape(each_query: Choice) -> None:
 def test_it_reads_what_it_needs_and_nothing_else(each_query: Choice) -> None:
     """Other fields may be unknown or hold anything; what it needs changes the outcome."""
     part, given = make(each_query), step()
-    others = {name: torch.randn(2, 3, width) for name, width in WIDTHS.items()}
-    changed = Step(**{**others, needs(each_query): getattr(given, needs(each_query))})
+    changed = step()._replace(**{needs(each_query): getattr(given, needs(each_query))})
     torch.testing.assert_close(part(given), part(changed))
     assert not torch.equal(part(given), part(step()))
-    unknown = tuple(name for name in WIDTHS if name not in ("token", needs(each_query)))
+    unknown = tuple(name for name in Step._fields if name not in ("token", needs(each_query)))
     assert part(step(leave_out=unknown)).isfinite().all()
 
 
@@ -64,7 +64,7 @@ def test_steps_and_rows_are_independent(each_query: Choice) -> None:
 def test_it_is_asked_too_early(each_query: Choice) -> None:
     """A field that is not known yet is refused, not read as something else."""
     if needs(each_query) != "token":
-        with pytest.raises(AssertionError, match="before what its query needs"):
+        with pytest.raises(AssertionError, match="before what its query needs|given no tags"):
             make(each_query)(step(leave_out=(needs(each_query),)))
 
 
@@ -77,7 +77,12 @@ def test_what_each_picks(name: str, picks: str) -> None:
     assert torch.equal(make((name, {}))(given), getattr(given, picks))
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(["token", "previous_state", "last_context"], 2)))
+def test_a_tag_is_embedded() -> None:
+    given, part = step(), make(("language_tag", {"width": 5}))
+    assert torch.equal(part(given), part.embedding.weight[given.tag])
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(["token", "previous_state", "language_tag"], 2)))
 def test_a_query_is_its_inputs_in_the_order_given(order: tuple[str, ...]) -> None:
     given = step()
     parts = [make((name, {})) for name in order]

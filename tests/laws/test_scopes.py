@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from attnx.attention import Field
 
 pytestmark = pytest.mark.usefixtures("float64")
 Choice = tuple[str, dict[str, Any]]
+Present = Callable[..., Tensor]
 
 WIDTH, STEPS = 5, 3
 LENGTHS = (7, 4, 1, 0)
@@ -23,7 +25,16 @@ def make(choice: Choice) -> Any:
 
 
 def present(lengths: tuple[int, ...] = LENGTHS, size: int = 7) -> Tensor:
-    return torch.arange(size) < torch.tensor(lengths)[:, None]
+    """(b, 1, m), the same for all queries."""
+    return (torch.arange(size) < torch.tensor(lengths)[:, None])[:, None]
+
+
+def growing(size: int = 7) -> Tensor:
+    """(b, q, m), as of a memory that grows by two a step, from nothing."""
+    return present(size=size) & (torch.arange(size) < 2 * torch.arange(STEPS)[:, None])
+
+
+each_present = pytest.mark.parametrize("of", [present, growing], ids=["shared", "per query"])
 
 
 def same(found: Field, expected: Field) -> None:
@@ -37,43 +48,54 @@ def rows(field: Field, pick: Any) -> Field:
     return Field(field.allowed[pick], None if field.gain is None else field.gain[pick])
 
 
-def test_allowed_is_present(each_scope: Choice) -> None:
+@each_present
+def test_allowed_is_present(each_scope: Choice, of: Present) -> None:
     """Shapes (b, q, m), and nothing absent is ever allowed."""
-    field = make(each_scope)(torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), present())
+    field = make(each_scope)(torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), of())
     assert field.allowed.shape == (4, STEPS, 7)
     assert field.allowed.dtype == torch.bool
-    assert not (field.allowed & ~present()[:, None]).any()
+    assert not (field.allowed & ~of()).any()
 
 
-def test_a_row_with_something_present_may_read_something(each_scope: Choice) -> None:
-    field = make(each_scope)(torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), present())
-    assert torch.equal(field.allowed.any(-1), present().any(-1, keepdim=True).expand(4, STEPS))
+@each_present
+def test_a_row_with_something_present_may_read_something(each_scope: Choice, of: Present) -> None:
+    field = make(each_scope)(torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), of())
+    assert torch.equal(field.allowed.any(-1), of().any(-1).expand(4, STEPS))
 
 
+@each_present
 @pytest.mark.parametrize("per_row", [False, True], ids=["steps shared", "steps per row"])
-def test_a_loop_is_all_at_once(each_scope: Choice, per_row: bool) -> None:
+def test_a_loop_is_all_at_once(each_scope: Choice, per_row: bool, of: Present) -> None:
     """Asked one step at a time, a scope answers as it does for all steps."""
     scope, queries = make(each_scope), torch.randn(4, STEPS, WIDTH)
     at = torch.tensor([[0, 1, 2], [5, 6, 7], [2, 2, 2], [3, 1, 0]]) if per_row else torch.arange(STEPS)
-    whole = scope(queries, at, present())
+    whole, there = scope(queries, at, of()), of().expand(4, STEPS, 7)
     for step in range(STEPS):
-        one = scope(queries[:, step : step + 1], at[..., step : step + 1], present())
-        same(one, rows(whole, (slice(None), slice(step, step + 1))))
+        pick = slice(step, step + 1)
+        same(scope(queries[:, pick], at[..., pick], there[:, pick]), rows(whole, (slice(None), pick)))
 
 
-def test_rows_are_independent(each_scope: Choice) -> None:
+@each_present
+def test_rows_are_independent(each_scope: Choice, of: Present) -> None:
     scope, queries, at = make(each_scope), torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
-    whole = scope(queries, at, present())
+    whole = scope(queries, at, of())
     for row in range(4):
-        same(scope(queries[row : row + 1], at, present()[row : row + 1]), rows(whole, slice(row, row + 1)))
+        same(scope(queries[row : row + 1], at, of()[row : row + 1]), rows(whole, slice(row, row + 1)))
 
 
-def test_padding_changes_nothing(each_scope: Choice) -> None:
+@each_present
+def test_padding_changes_nothing(each_scope: Choice, of: Present) -> None:
     """Absent positions added behind a memory leave the field of the others as it was."""
     scope, queries, at = make(each_scope), torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
-    tight, padded = scope(queries, at, present()), scope(queries, at, present(size=13))
+    tight, padded = scope(queries, at, of()), scope(queries, at, of(size=13))
     same(rows(padded, (..., slice(0, 7))), tight)
     assert not padded.allowed[..., 7:].any()
+
+
+def test_a_memory_of_no_positions(each_scope: Choice) -> None:
+    """So a history begins."""
+    field = make(each_scope)(torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), present(size=0))
+    assert field.allowed.shape == (4, STEPS, 0)
 
 
 def test_gain(each_scope: Choice) -> None:
@@ -98,11 +120,25 @@ def test_bfloat16(each_scope: Choice) -> None:
     assert field.gain is None or field.gain.isfinite().all()
 
 
-def test_sources_are_declared(each_scope: Choice) -> None:
-    sources = registry.part("scope", each_scope[0]).declares["sources"]
-    assert sources == make(each_scope).sources
-    assert set(sources) <= {"encoder", "decoder"}
-    assert sources
+def test_sources_are_known_beforehand(each_scope: Choice) -> None:
+    """What a memory holds is planned before a scope is built: what the knob says, or the encoder's states without one."""
+    knobs = {knob.name: knob.default for knob in registry.part("scope", each_scope[0]).knobs}
+    scope = make(each_scope)
+    assert scope.sources == tuple(knobs.get("sources", ["encoder"]))
+    assert getattr(scope, "include_self", False) is each_scope[1].get("include_self", False)
+
+
+CORE = [name for name in registry.names("scope") if registry.part("scope", name).origin == "core"]
+
+
+@pytest.mark.parametrize("sources", [["encoder"], ["decoder"], ["encoder", "decoder"]], ids="+".join)
+@pytest.mark.parametrize("name", CORE)
+def test_every_scope_takes_any_sources(name: str, sources: list[str]) -> None:
+    """They are where, and the scope is which: what it allows of one source is the same."""
+    given = torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), growing()
+    scope = make((name, {"sources": sources, "include_self": True}))
+    assert scope.sources == tuple(sources)
+    same(scope(*given), make((name, {}))(*given))
 
 
 def window_of(centre: int, window: int, length: int) -> list[bool]:

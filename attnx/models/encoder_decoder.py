@@ -1,0 +1,264 @@
+"""An encoder, attention and a recurrent decoder, in plain PyTorch; :mod:`attnx.models.seq2seq` builds it from names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attnx.attention import Memory, Past, Query, Read, Step
+from attnx.attention.memory import after_reading, beside, grown, in_step, no_context, seen, unread
+from attnx.attention.plan import Plan
+from attnx.models.composition import Composition
+from attnx.models.schedules import SCHEDULES, Masks
+from attnx.nn.dropout import dropout_mask
+from attnx.nn.own import OwnStates
+from attnx.nn.recurrent import State
+from attnx.nn.source import Source, Sourced
+
+
+class DecoderState(NamedTuple):
+    """Where a decoder stands; every tensor has the batch as its first axis, so that rows can be reordered.
+
+    Attributes:
+        memory: what may be read; it grows where the decoder's own states are in it.
+        cell: the recurrence's state, per layer.
+        context: (b, v) the last context.
+        fed: (b, f) what enters the recurrence at the next step besides the token; width 0 unless ``feed=next``.
+        told: (b, g) what enters at every step: the embedded tag; width 0 unless ``model.tag`` says so.
+        tag: (b,) int64, the number of each row's tag.
+        at: (b,) int64, how many steps were taken.
+        past: how the memory was read so far, for a scorer that needs it.
+    """
+
+    memory: Memory
+    cell: State
+    context: Tensor
+    fed: Tensor
+    told: Tensor
+    tag: Tensor
+    at: Tensor
+    past: Past | None
+
+
+class Output(NamedTuple):
+    """A teacher-forced pass.
+
+    Attributes:
+        logits: (b, t, symbols).
+        weights: (b, t, m) if asked for; (b, h, t, m) with several heads.
+        penalty: (b, t) what the scorer adds to the loss at each step, or None.
+    """
+
+    logits: Tensor
+    weights: Tensor | None
+    penalty: Tensor | None
+
+
+class Seq2seq(nn.Module):
+    """Read a source into a memory, and write a target one symbol at a time while reading it.
+
+    Training goes by the plan's schedule; :meth:`begin` and :meth:`step` generate, with the same numbers.
+
+    Args:
+        source: embeds and encodes; None if nothing of the source is read.
+        embedding: target symbols to vectors.
+        tags: the rows' tags to vectors that every input is told, and which inputs: ``encoder``, ``decoder``.
+        bridge: where the decoder's state starts.
+        attention: the query, and what reads the memory with it.
+        own: makes the decoder's states fit into the memory; None if they are not in it.
+        decoder: the recurrence.
+        readout: joins state, context and token.
+        chosen: schedule, feed, and what the memory holds.
+        tied: the output layer is the target embedding.
+        dropout: share of the target embeddings' and the readout's units dropped while training.
+    """
+
+    def __init__(
+        self,
+        source: Source | None,
+        embedding: nn.Embedding,
+        tags: tuple[nn.Embedding | None, Sequence[str]],
+        bridge: nn.Module,
+        attention: tuple[Query, Any],
+        own: OwnStates | None,
+        decoder: Any,
+        readout: Any,
+        chosen: Composition,
+        tied: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.source, self.embedding = source, embedding
+        self.tags, self.told = tags[0], tuple(tags[1])
+        self.bridge: Any = bridge
+        self.query = attention[0]
+        self.attention: Any = attention[1]
+        self.own = own
+        self.decoder: Any = decoder
+        self.readout: Any = readout
+        self.plan: Plan = chosen.plan
+        self.sources, self.newest = chosen.sources, chosen.newest
+        self.dropout = dropout
+        self.output = nn.Linear(int(readout.size), embedding.num_embeddings, bias=not tied)
+        if tied:
+            self.output.weight = embedding.weight
+
+    def forward(
+        self,
+        source: Tensor,
+        present: Tensor,
+        inputs: Tensor,
+        tag: Tensor | None = None,
+        sampling: float = 0.0,
+        need_weights: bool = False,
+        schedule: str | None = None,
+    ) -> Output:
+        """Score a target that is known.
+
+        Args:
+            source: (b, s) symbols, or (b, s, features).
+            present: (b, s) bool.
+            tag: (b,) int64, the number of each row's tag; 0 if left out.
+            inputs: (b, t) what the decoder reads: the target moved right by one, beginning with BOS.
+            sampling: chance to read the model's own last output instead (scheduled sampling); steps only.
+            need_weights: also return the attention weights.
+            schedule: another schedule the plan admits, for tests and benchmarks.
+        """
+        start = self.begin(source, present, tag)
+        tokens = self.embedding(inputs)
+        masks = self._draw_masks(tokens, start.memory)
+        tokens = tokens if masks.tokens is None else tokens * masks.tokens
+        run = SCHEDULES[schedule or self.plan.schedule]
+        told = run(self, tokens, start, masks, sampling, need_weights)
+        vectors = self.readout(told.states, told.contexts, told.tokens) if told.vectors is None else told.vectors
+        logits = self.output(vectors if masks.vectors is None else vectors * masks.vectors)
+        return Output(logits, told.weights, told.penalty)
+
+    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> DecoderState:
+        """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
+        rows = len(source)
+        if tag is None:
+            tag = torch.zeros(rows, dtype=torch.int64, device=source.device)
+        told = None if self.tags is None else self.tags(tag)
+        read = None if self.source is None else self.source(source, present, told if "encoder" in self.told else None)
+        memory = self._first_memory(read, rows)
+        values = memory.values
+        return DecoderState(
+            memory=memory,
+            cell=self.bridge(() if read is None else read.final, rows),
+            context=no_context(memory),
+            fed=values.new_zeros(rows, int(self.readout.size) if self.plan.feed == "next" else 0),
+            told=told if told is not None and "decoder" in self.told else values.new_zeros(rows, 0),
+            tag=tag,
+            at=torch.zeros(rows, dtype=torch.int64, device=source.device),
+            past=unread(memory) if self.attention.needs_past else None,
+        )
+
+    def _first_memory(self, read: Sourced | None, rows: int) -> Memory:
+        """What may be read at the first step: none of the decoder's states yet."""
+        memory: Memory | None = None
+        if read is not None and "encoder" in self.sources:
+            memory = self.attention.remember(read.keys, read.present, read.values)
+        if self.own is not None:
+            none = self.embedding.weight.new_zeros(rows, 0, self.decoder.recurrent.size)
+            own = self._remembered(none, torch.arange(0, device=none.device))
+            memory = own if memory is None else beside(memory, own)
+        assert memory is not None, "a memory has a source"
+        return memory
+
+    def with_own(self, memory: Memory, states: Tensor, at: Tensor) -> Memory:
+        """Append the decoder's states (b, t, d) of the steps ``at``, (t,) or (b, t), to the memory."""
+        return grown(memory, self._remembered(states, at))
+
+    def there(self, memory: Memory, at: Tensor) -> Memory:
+        """The memory as each query finds it at the steps ``at``: later states are not there yet."""
+        return seen(memory, at + self.newest)
+
+    def _remembered(self, states: Tensor, at: Tensor) -> Memory:
+        assert self.own is not None
+        keys, values = self.own(states, at)
+        memory: Memory = self.attention.remember(keys, values=values)
+        return memory
+
+    def step(
+        self, tokens: Tensor, state: DecoderState, need_weights: bool = False
+    ) -> tuple[Tensor, DecoderState, Read]:
+        """Take one step: (b,) symbols -> log-probabilities (b, symbols), the state after, and what was read."""
+        token = self.embedding(tokens)
+        after, read = self.advance(token, state, need_weights=need_weights)
+        return torch.log_softmax(self.output(self.vector(token, after)), dim=-1), after, read
+
+    def advance(
+        self, token: Tensor, state: DecoderState, masks: Masks | None = None, need_weights: bool = False
+    ) -> tuple[DecoderState, Read]:
+        """One step of the recurrence and one read (q = 1), from an embedded token (b, e); ``masks`` are this step's."""
+        layers = () if masks is None else masks.layers
+        known = Step(
+            token[:, None],
+            before=state.cell[-1][0][:, None],
+            context=state.context[:, None],
+            tag=state.tag[:, None],
+        )
+        inputs = [token, state.told]
+        if self.plan.feed == "now":
+            read = self._read(known, state, masks, need_weights)
+            cell = self.decoder.recurrent.step(torch.cat([*inputs, read.context[:, 0]], dim=-1), state.cell, layers)
+            after = self._grown(state, cell)
+        else:
+            cell = self.decoder.recurrent.step(torch.cat([*inputs, state.fed], dim=-1), state.cell, layers)
+            after = self._grown(state, cell)
+            read = self._read(known._replace(after=cell[-1][0][:, None]), after, masks, need_weights)
+        past = None if state.past is None or read.weights is None else after_reading(state.past, read.weights)
+        after = after._replace(context=read.context[:, 0], at=state.at + 1, past=past)
+        if self.plan.feed == "next":
+            after = after._replace(fed=self.readout(cell[-1][0], after.context, token))
+        return after, read
+
+    def _grown(self, state: DecoderState, cell: State) -> DecoderState:
+        """The state after the cell ran, its top state in the memory if it belongs there."""
+        if self.own is not None:
+            memory = self.with_own(state.memory, cell[-1][0][:, None], state.at[:, None])
+            state = state._replace(memory=memory)
+        return state._replace(cell=cell)
+
+    def vector(self, token: Tensor, after: DecoderState) -> Tensor:
+        """The readout (b, r) of the state after a step that read ``token``."""
+        if self.plan.feed == "next":
+            return after.fed
+        vector: Tensor = self.readout(after.cell[-1][0], after.context, token)
+        return vector
+
+    def _read(self, step: Step, state: DecoderState, masks: Masks | None, need_weights: bool) -> Read:
+        at = state.at[:, None]
+        memory = state.memory if self.own is None else self.there(state.memory, at)
+        keep = None if masks is None or masks.weights is None else masks.weights[..., : memory.keys.shape[-2]]
+        past = None if state.past is None else in_step(state.past, memory)
+        read: Read = self.attention(
+            self.query(step),
+            memory,
+            at=at,
+            past=past,
+            keep=keep,
+            need_weights=need_weights or past is not None,
+        )
+        return read
+
+    def _draw_masks(self, tokens: Tensor, memory: Memory) -> Masks:
+        rows, steps = tokens.shape[:2]
+        width = self.decoder.recurrent.size
+
+        def draw(rate: float, size: int) -> Tensor | None:
+            return dropout_mask(tokens, rate, self.training, rows, steps, size)
+
+        heads = [self.attention.heads] if self.attention.heads > 1 else []
+        positions = memory.keys.shape[-2] + (0 if self.own is None else steps)
+        weights = dropout_mask(tokens, self.attention.dropout, self.training, rows, *heads, steps, positions)
+        return Masks(
+            tokens=draw(self.dropout, tokens.shape[-1]),
+            layers=tuple(draw(self.decoder.dropout, width) for _ in self.decoder.recurrent.layers[1:]),
+            weights=weights,
+            vectors=draw(self.dropout, int(self.readout.size)),
+        )
