@@ -28,6 +28,7 @@ KINDS = {
     "readout": "attnx.nn.readouts",
     "task": "attnx.tasks",
     "metric": "attnx.metrics",
+    "tokeniser": "attnx.data.tokenisers",
     "search": "attnx.decoding",
     "optimiser": "attnx.training.optimisers",
     "lr_schedule": "attnx.training.lr_schedules",

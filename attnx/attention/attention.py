@@ -112,10 +112,12 @@ class Attention(nn.Module):
         if at is None:
             at = torch.arange(queries.shape[1], device=queries.device)
         field = self._field(queries, at, memory)
-        if self.needs_past and past is None:
-            past = unread(memory)
-        known = (past,) if self.needs_past else ()
-        scores = self.scorer.compare(self.scorer.queries(self.project(queries)), memory.keys, *known)
+        asked = self.scorer.queries(self.project(queries))
+        if self.needs_past:
+            past = past or unread(memory)
+            scores = self._looking_back(asked, memory, past)
+        else:
+            scores = self.scorer.compare(asked, memory.keys)
         weights = self.normaliser(scores, field.allowed if allowed is None else field.allowed & allowed)
         if field.gain is not None:
             weights = weights * field.gain
@@ -123,6 +125,17 @@ class Attention(nn.Module):
         context = dropped @ memory.values
         penalty = self.scorer.penalty(weights, past) if hasattr(self.scorer, "penalty") else None
         return Read(context, weights, scores, penalty) if need_weights else Read(context, penalty=penalty)
+
+    def _looking_back(self, queries: Tensor, memory: Memory, past: Past) -> Tensor:
+        """Ask the scorer about each source on its own: the end of one is not near the start of the next."""
+        lengths = list(memory.lengths)
+        sources = zip(
+            torch.split(memory.keys, lengths, dim=-2),
+            torch.split(past.last, lengths, dim=-1),
+            torch.split(past.total, lengths, dim=-1),
+            strict=True,
+        )
+        return torch.cat([self.scorer.compare(queries, keys, Past(*read)) for keys, *read in sources], dim=-1)
 
     def _field(self, queries: Tensor, at: Tensor, memory: Memory) -> Field:
         """Ask the scope about each source on its own; a window holds within each."""

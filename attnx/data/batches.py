@@ -1,4 +1,4 @@
-"""From pairs to padded batches: flat arrays of ids, one collate function, batches of similar lengths.
+"""From pairs to padded batches: flat arrays of ids or features, and one collate function.
 
 Everything that runs before the loader's workers fork is NumPy: a torch operator may open an OpenMP region,
 and a fork after one can hang.
@@ -6,28 +6,28 @@ and a fork after one can hang.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import Dataset
 
+from attnx.data.features import Features, Matrix
 from attnx.data.pairs import Pair
 from attnx.data.shuffle import Numbers
 from attnx.data.vocabulary import Vocabulary
-from attnx.errors import UserError
 from attnx.symbols import PAD
 
 Ids = npt.NDArray[np.integer[Any]]
 
 
 class Row(NamedTuple):
-    """One example: the source ids, the target ids with their ``EOS``, the row's number in the dataset, and its tag."""
+    """One example: the source's ids or features, the target's ids with their ``EOS``, its number and its tag's."""
 
-    source: Ids
+    source: Ids | Matrix
     target: Ids
     number: int
     tag: int = 0
@@ -37,7 +37,7 @@ class Batch(NamedTuple):
     """Rows padded to the longest of them.
 
     Attributes:
-        source: (b, s) int64 ids, then ``PAD``.
+        source: (b, s) int64 ids, then ``PAD``; or (b, s, f) float32 features, then zeros.
         present: (b, s) bool, True where ``source`` is real.
         target: (b, t) int64 ids, then ``EOS``, then ``PAD``.
         index: (b,) int64, the rows' numbers in the dataset.
@@ -52,9 +52,14 @@ class Batch(NamedTuple):
 
 
 class Ragged(NamedTuple):
-    """Sequences of unlike length end to end; sequence i is ``flat[offsets[i]:offsets[i + 1]]``."""
+    """Sequences of unlike length end to end; sequence i is ``flat[offsets[i]:offsets[i + 1]]``.
 
-    flat: Ids
+    Attributes:
+        flat: (n,) ids, or (n, f) float32 features, a row a step.
+        offsets: where each sequence begins, and at last where the last one ends.
+    """
+
+    flat: npt.NDArray[Any]
     offsets: Numbers
 
     @classmethod
@@ -67,7 +72,12 @@ class Ragged(NamedTuple):
             offsets.append(len(flat))
         return cls(np.array(flat, dtype=np.int32), np.array(offsets, dtype=np.int64))
 
-    def row(self, i: int) -> Ids:
+    @classmethod
+    def of_matrices(cls, matrices: Sequence[Matrix]) -> Ragged:
+        """Lay matrices (s, f) end to end."""
+        return cls(np.concatenate(matrices), np.cumsum([0, *map(len, matrices)], dtype=np.int64))
+
+    def row(self, i: int) -> npt.NDArray[Any]:
         """Return sequence ``i`` as a view."""
         return self.flat[self.offsets[i] : self.offsets[i + 1]]
 
@@ -81,7 +91,7 @@ class PairDataset(Dataset[Row]):
 
     Attributes:
         pair_of: (rows,) the number of the pair that each row was made from; None where row i is pair i.
-        tags: (rows,) the number of each row's tag; None where there are none.
+        tags: (rows,) the number of each row's tag; 0 where there are none.
         by_tag: the rows of each tag, if known already.
         reopen: how another process comes by the same rows, instead of being sent a copy.
     """
@@ -98,7 +108,7 @@ class PairDataset(Dataset[Row]):
         self.sources = sources
         self.targets = targets
         self.pair_of = pair_of
-        self.tags = tags
+        self.tags = np.broadcast_to(np.uint8(0), len(self)) if tags is None else tags
         self.by_tag = by_tag
         self.reopen = reopen
 
@@ -106,8 +116,8 @@ class PairDataset(Dataset[Row]):
     def from_pairs(
         cls,
         pairs: Sequence[Pair],
-        source_vocabulary: Vocabulary,
-        target_vocabulary: Vocabulary,
+        source: Vocabulary | Features,
+        target: Vocabulary,
         every_reference: bool,
         tags: Sequence[str] = (),
     ) -> PairDataset:
@@ -115,25 +125,27 @@ class PairDataset(Dataset[Row]):
 
         Args:
             pairs: what to encode.
-            source_vocabulary: of the sources.
-            target_vocabulary: of the references.
+            source: the sources' vocabulary, or how their features are scaled.
+            target: the references' vocabulary.
             every_reference: see above.
             tags: every tag, in the order of its number; without any, all rows have number 0.
 
         Raises:
             ValueError: a pair has no reference, or a tag that is not listed.
         """
-        sources, targets, pair_of = [], [], []
+        sources: list[Any] = []
+        targets, pair_of = [], []
         for number, pair in enumerate(pairs):
             if not pair.references:
                 raise ValueError(f"pair {number} ({''.join(pair.source)!r}) has no reference")
-            source = source_vocabulary.encode(pair.source)
+            encoded = source.encode(_steps(pair)) if isinstance(source, Features) else source.encode(pair.source)
             for reference in pair.references if every_reference else pair.references[:1]:
-                sources.append(source)
-                targets.append(target_vocabulary.encode(reference, end=True))
+                sources.append(encoded)
+                targets.append(target.encode(reference, end=True))
                 pair_of.append(number)
         numbers = number_tags([pairs[number].tag for number in pair_of], tags) if tags else None
-        return cls(Ragged.of(sources), Ragged.of(targets), np.array(pair_of, dtype=np.int64), numbers)
+        laid = Ragged.of_matrices(sources) if isinstance(source, Features) else Ragged.of(sources)
+        return cls(laid, Ragged.of(targets), np.array(pair_of, dtype=np.int64), numbers)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -143,8 +155,7 @@ class PairDataset(Dataset[Row]):
         """Return one row; its arrays are views, not copies."""
         if not 0 <= index < len(self):
             raise IndexError(f"row {index} of a dataset of {len(self)} rows")
-        tag = 0 if self.tags is None else int(self.tags[index])
-        return Row(self.sources.row(index), self.targets.row(index), index, tag)
+        return Row(self.sources.row(index), self.targets.row(index), index, int(self.tags[index]))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle the arrays, or the way to them."""
@@ -156,16 +167,16 @@ class PairDataset(Dataset[Row]):
         return np.stack([self.sources.lengths(rows), self.targets.lengths(rows)], axis=1)
 
     def rows_by_tag(self) -> Ragged:
-        """Return the numbers of the rows of each tag.
-
-        Raises:
-            ValueError: there are no tags.
-        """
+        """Return the numbers of the rows of each tag, tag after tag."""
         if self.by_tag is not None:
             return self.by_tag
-        if self.tags is None:
-            raise ValueError("rows without tags cannot be drawn by tag")
         return Ragged(np.argsort(self.tags, kind="stable"), np.append(0, np.cumsum(np.bincount(self.tags))))
+
+
+def _steps(pair: Pair) -> Matrix:
+    if pair.features is None:
+        raise ValueError(f"the pair of {' '.join(pair.source)!r} holds no features")
+    return pair.features
 
 
 def number_tags(tags: Sequence[str], known: Sequence[str]) -> Numbers:
@@ -182,81 +193,17 @@ def number_tags(tags: Sequence[str], known: Sequence[str]) -> Numbers:
 
 def collate(rows: Sequence[Row]) -> Batch:
     """Pad rows to the longest source and the longest target among them."""
-    source = _pad([row.source for row in rows])
-    target = _pad([row.target for row in rows])
-    index, tag = (np.array(listed, dtype=np.int64) for listed in zip(*((row.number, row.tag) for row in rows)))
-    return Batch(*map(torch.from_numpy, (source, source != PAD, target, index, tag)))
+    source, present = _pad([row.source for row in rows])
+    target, _ = _pad([row.target for row in rows])
+    index, tag = np.array([(row.number, row.tag) for row in rows], dtype=np.int64).T.copy()
+    return Batch(*map(torch.from_numpy, (source, present, target, index, tag)))
 
 
-def _pad(rows: Sequence[Ids]) -> Numbers:
-    padded = np.full((len(rows), max(map(len, rows))), PAD, dtype=np.int64)
-    for line, row in zip(padded, rows, strict=True):
-        line[: len(row)] = row
-    return padded
-
-
-class BucketBatches(Sampler[list[int]]):
-    """Batches of rows of similar length, every row once an epoch; give it to a loader as ``batch_sampler``.
-
-    Shuffled rows are cut into pools of ``pool`` batches, each pool is sorted by length and cut into batches,
-    and the batches are shuffled. Batch k of epoch e depends on (seed, e, k) and the lengths alone. Without
-    ``shuffle`` every epoch is the same: all rows sorted by length.
-
-    Args:
-        lengths: (rows, 2) source and target lengths.
-        size: rows in a batch; one batch of the epoch may be smaller.
-        seed: 0 or more.
-        shuffle: another order each epoch (training), or sorted (evaluation).
-        pool: batches sorted together; more means less padding and less chance.
-
-    Raises:
-        UserError: ``size`` or ``pool`` is below 1, or ``seed`` below 0.
-    """
-
-    def __init__(self, lengths: Numbers, size: int, seed: int = 0, shuffle: bool = True, pool: int = 50) -> None:
-        if size < 1 or pool < 1 or seed < 0:
-            raise UserError(f"batch size {size} and pool {pool} must be 1 or more, seed {seed} 0 or more")
-        self.lengths = lengths
-        self.size = size
-        self.seed = seed
-        self.shuffle = shuffle
-        self.pool = pool
-        self.epoch = 0
-        self.start = 0
-
-    @property
-    def sampler(self) -> BucketBatches:
-        """Itself: Lightning calls ``set_epoch`` on ``loader.batch_sampler.sampler``."""
-        return self
-
-    def set_epoch(self, epoch: int) -> None:
-        """Turn to ``epoch``; a ``start`` set for another epoch is forgotten, one set for this epoch stays."""
-        if epoch != self.epoch:
-            self.epoch, self.start = epoch, 0
-
-    def resume(self, epoch: int, start: int) -> None:
-        """Turn to ``epoch`` and skip its first ``start`` batches, until ``set_epoch`` names another epoch."""
-        if not 0 <= start <= len(self):
-            raise ValueError(f"cannot start at batch {start} of an epoch of {len(self)} batches")
-        self.epoch, self.start = epoch, start
-
-    def __len__(self) -> int:
-        """Return the number of batches of a whole epoch, whatever ``start`` is."""
-        return (len(self.lengths) + self.size - 1) // self.size
-
-    def __iter__(self) -> Iterator[list[int]]:
-        """Plan the epoch at once (so a later ``set_epoch`` cannot disturb it) and return its batches."""
-        rows, batches = self._plan()
-        size = self.size
-        return (rows[k * size : (k + 1) * size].tolist() for k in batches[self.start :].tolist())
-
-    def _plan(self) -> tuple[Numbers, Numbers]:
-        """Return the rows in the order in which batches are cut, and the order of the batches."""
-        source, target = self.lengths.T
-        if not self.shuffle:
-            return np.lexsort((target, source)), np.arange(len(self))
-        chance = np.random.default_rng((self.seed, self.epoch))
-        rows = chance.permutation(len(self.lengths))
-        pools = np.arange(len(rows)) // (self.size * self.pool)
-        rows = rows[np.lexsort((target[rows], source[rows], pools))]
-        return rows, chance.permutation(len(self))
+def _pad(rows: Sequence[Ids | Matrix]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Return the rows with PAD (for features, 0) behind them, and where they are real."""
+    lengths = np.array(list(map(len, rows)))
+    present = np.arange(lengths.max()) < lengths[:, None]
+    dtype = np.float32 if rows[0].dtype.kind == "f" else np.int64
+    padded = np.full((*present.shape, *rows[0].shape[1:]), PAD, dtype=dtype)
+    padded[present] = np.concatenate(rows)
+    return padded, present

@@ -42,7 +42,6 @@ class BucketBatches(Sampler[list[int]]):
 
     Raises:
         UserError: a number is out of its range, or not just one of ``size`` and ``tokens`` is given.
-        ValueError: a temperature is given for rows without tags.
     """
 
     def __init__(
@@ -55,17 +54,18 @@ class BucketBatches(Sampler[list[int]]):
         pool: int = 50,
         temperature: float = 1.0,
     ) -> None:
-        limits = [limit for limit in (size, tokens) if limit is not None]
-        if len(limits) != 1:
-            raise UserError(f"a batch is limited by its rows or by its tokens, not by both or neither: {size}, {tokens}")
-        if limits[0] < 1 or pool < 1 or seed < 0:
-            raise UserError(f"batch size {limits[0]} and pool {pool} must be 1 or more, seed {seed} 0 or more")
+        limit = tokens if size is None else size
+        if limit is None or (size is not None and tokens is not None):
+            raise UserError(f"a batch has a size ({size}) or else a number of tokens ({tokens}): give one of them")
+        if limit < 1 or pool < 1 or seed < 0:
+            raise UserError(f"batch size {limit} and pool {pool} must be 1 or more, seed {seed} 0 or more")
         if not temperature >= 1 or (temperature > 1 and not shuffle):
             raise UserError(f"temperature {temperature} must be 1 or more, and 1 where rows are not shuffled")
         self.rows, self.size, self.tokens = rows, size, tokens
         self.seed, self.shuffle = seed, shuffle
         self.tempered = Tempered(*rows.rows_by_tag(), temperature, seed) if temperature > 1 else None
-        self.at_once = pool * (size or self._typical(limits[0]))
+        self.same_pools = shuffle and tokens is not None and temperature == 1
+        self.at_once = pool * (size or self._typical(limit))
         self.pools = -(-len(rows) // self.at_once)
         self.epoch = 0
         self.start = 0
@@ -113,12 +113,13 @@ class BucketBatches(Sampler[list[int]]):
                 pools = pools[skipped:]
             for pool in pools.tolist():
                 chance = np.random.default_rng((self.seed, epoch, 2, pool))
-                rows, bounds = self._pool(order, pool, chance)
+                # Which rows of equal lengths meet is left to chance, in pools that stay the same too.
+                rows, bounds = self._pool(order, pool, chance.permutation if self.same_pools else None)
                 batches = np.arange(len(bounds) - 1)
                 if self.shuffle:
                     chance.shuffle(batches)
                 for k in batches[start:].tolist():
-                    yield rows[bounds[k] : bounds[k + 1]].tolist()
+                    yield rows[bounds[k] : bounds[k + 1]]
                 start = 0
 
     def _draws(self, epoch: int) -> Iterator[tuple[int, Numbers]]:
@@ -126,7 +127,7 @@ class BucketBatches(Sampler[list[int]]):
         pools = np.arange(self.pools)
         if not self.shuffle:
             yield 0, pools
-        elif self.tokens is not None and self.tempered is None:
+        elif self.same_pools:
             yield 0, np.random.default_rng((self.seed, epoch, 3)).permutation(pools)
         else:
             yield from ((draw, pools) for draw in itertools.count(epoch))
@@ -150,19 +151,22 @@ class BucketBatches(Sampler[list[int]]):
             self._counted = draw, np.array(counts, dtype=np.int64)
         return self._counted[1]
 
-    def _pool(self, order: Order, pool: int, chance: np.random.Generator | None = None) -> tuple[Numbers, list[int]]:
+    def _pool(self, order: Order, pool: int, shuffle: Order | None = None) -> tuple[list[int], list[int]]:
         """Return the rows of a pool, sorted, and where its batches begin and the last ends."""
         rows = order(np.arange(pool * self.at_once, min((pool + 1) * self.at_once, len(self.rows))))
-        if chance is not None:
-            rows = chance.permutation(rows)  # which rows of equal lengths meet is chance, in equal pools too
+        if shuffle is not None:
+            rows = shuffle(rows)
         source, target = self.rows.lengths(rows).T
         width = np.maximum(source, target)
         # Narrow numbers are sorted ten times as fast.
         narrow = np.min_scalar_type(int(width.max()))
-        order_of_rows = np.lexsort((source.astype(narrow), width.astype(narrow)))
-        if self.tokens is None:
-            return rows[order_of_rows], [*range(0, len(rows), self.size), len(rows)]
-        return rows[order_of_rows], _cut(width[order_of_rows], self.tokens)
+        ascending = np.lexsort((source.astype(narrow), width.astype(narrow)))
+        if self.size is not None:
+            bounds = [*range(0, len(rows), self.size), len(rows)]
+        else:
+            assert self.tokens is not None
+            bounds = _cut(width[ascending], self.tokens)
+        return rows[ascending].tolist(), bounds
 
 
 def _cut(widths: Numbers, tokens: int) -> list[int]:
@@ -170,6 +174,6 @@ def _cut(widths: Numbers, tokens: int) -> list[int]:
     bounds = [0]
     while (start := bounds[-1]) < len(widths):
         window = widths[start : start + max(1, tokens // int(widths[start]))]
-        fitting = np.count_nonzero(window * np.arange(1, len(window) + 1) <= tokens)
+        fitting = int(np.count_nonzero(window * np.arange(1, len(window) + 1) <= tokens))
         bounds.append(start + max(1, fitting))
     return bounds

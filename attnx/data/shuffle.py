@@ -64,7 +64,7 @@ class Tempered:
     going on where the one before ended: within an epoch no two rows of a tag are drawn more unequally than by one,
     and none is drawn twice before all have been drawn.
 
-    Source: Arivazhagan et al. 2019, section 4.2, https://arxiv.org/abs/1907.05019
+    Source: Arivazhagan et al. 2019, https://arxiv.org/abs/1907.05019
 
     Args:
         rows: every row's number, tag after tag.
@@ -99,9 +99,9 @@ def shares(counts: Numbers, temperature: float) -> Numbers:
     >>> shares(np.array([900, 100]), 2.0).tolist()  # as 30 to 10
     [750, 250]
     """
-    weights = np.where(counts > 0, counts, 0.0) ** (1 / temperature) * (counts > 0)
-    exact = counts.sum() * weights / max(weights.sum(), 1)
-    whole = np.floor(exact).astype(np.int64)
+    weights = np.where(counts > 0, counts.astype(np.float64) ** (1 / temperature), 0.0)
+    exact = counts.sum() * weights / max(weights.sum(), 1.0)
+    whole: Numbers = np.floor(exact).astype(np.int64)
     # What rounding down has left over goes to those who lost most by it.
     most = np.argsort(whole - exact, kind="stable")[: counts.sum() - whole.sum()]
     whole[most] += 1

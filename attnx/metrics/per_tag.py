@@ -22,7 +22,7 @@ class PerTag(WrapperMetric):
     """A measure of each tag's words, its mean over the tags (macro), and the measure of all words (micro).
 
     Formula: ``macro = mean over tags of measure(words of the tag); micro = measure(all words)``
-    Source: Gorman et al. 2020, section 4, https://aclanthology.org/2020.sigmorphon-1.2
+    Source: Gorman et al. 2020 (averages over languages), https://aclanthology.org/2020.sigmorphon-1.2
 
     A tag counts as much as any other in the mean, however many words it has; one without any word is NaN and left out
     of it. Processes are merged measure by measure, before the mean.

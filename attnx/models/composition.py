@@ -53,15 +53,21 @@ def compose(config: Config) -> Composition:
     chosen = plan(_facts(config, attends, sources), config["attention"].get("schedule", "auto"))
     memory = _source("model.memory", model["memory"], config) if attends else "final"
     values = _source("model.values", _values(model, memory), config) if attends else "final"
-    if "encoder" not in sources and {memory, values} - {"states", *POSITIONS}:
-        raise UserError(
-            f"model.memory={memory} is the encoder's, but scope.sources=[{','.join(sources)}] does not read it"
-        )
+    for knob, pick in (("memory", memory), ("values", values)):
+        if "encoder" not in sources and pick not in ("states", *POSITIONS):
+            raise UserError(
+                f"model.{knob}={pick} is the encoder's, but scope.sources=[{','.join(sources)}] does not read it"
+            )
     read = {memory, values} if "encoder" in sources else set()
     without = bool(read) and read <= {"inputs", *POSITIONS}
     bridge = model["bridge"] or ("learned" if without else "last")
     if bridge == "last" and without:
         raise UserError(f"model.bridge=last needs an encoder, and model.memory={memory} has none; use zeros or learned")
+    encoder = _layers_read(config, read, bridge)
+    if "encoder" in (model["tag"] or []) and not encoder:
+        raise UserError(
+            f"model.tag=[{','.join(model['tag'])}] needs an encoder, and nothing here reads one; name the decoder"
+        )
     _check_tied(config)
     _check_read(config, chosen, sources)
     if attends:
@@ -73,7 +79,7 @@ def compose(config: Config) -> Composition:
         memory=memory,
         values=values,
         bridge=bridge,
-        encoder=_layers_read(config, read, bridge),
+        encoder=encoder,
         tagged=bool(model["tag"]) or "tag" in _needed(config),
     )
 
@@ -153,8 +159,8 @@ def _source(knob: str, choice: str, config: Config) -> str:
     word, _, number = choice.partition(":")
     layers = config["encoder"].get("layers", 1)
     if word != "layer" or not number.isdigit():
-        more = ", ".join(POSITIONS) + ", " if knob == "model.memory" else ""
-        raise UserError(f"{knob}={choice}: expected states, inputs, {more}or layer:N")
+        places = ", ".join(["states", "inputs", *(POSITIONS if knob == "model.memory" else ())])
+        raise UserError(f"{knob}={choice}: expected {places} or layer:N")
     if int(number) >= layers:
         raise UserError(f"{knob}={choice}: the encoder has {layers} layer(s), counted from layer:0")
     return choice

@@ -23,6 +23,7 @@ from attnx.data.split import Splits
 from attnx.data.tokenisers.protocol import Tokeniser
 from attnx.data.vocabulary import SPECIALS, UNK, Vocabulary
 from attnx.errors import UserError, near_misses
+from attnx.extras import need
 from attnx.metrics.per_tag import MACRO, PerTag
 from attnx.registry import Positive, Probability, Rate, register
 from attnx.tasks.sequences import SequenceData, tags_of
@@ -101,6 +102,7 @@ class Translation:
             UserError: a file is missing or malformed, with file and line; a package is missing; a language is unknown;
                 or nothing is left to train, validate or test on.
         """
+        need("sacrebleu", "translation", "task=translation")  # asked for now, before all the work
         found = self._read()
         whole = [sentence for sentence in found["train"] if not sentence.blank]
         parts = complete(whole, found.get("valid"), found.get("test"), self.holdout)

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from attnx.data.batches import Batch, BucketBatches, PairDataset, collate
+from attnx.data.batches import Batch, PairDataset, Ragged, collate
+from attnx.data.buckets import BucketBatches
 from attnx.data.pairs import Pair
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
@@ -17,15 +18,26 @@ from attnx.errors import UserError
 LETTERS = Vocabulary.of(["abc"])  # a 4, b 5, c 6
 PHONES = Vocabulary.of([["X", "Y"]])  # X 4, Y 5
 PAIRS = [
-    Pair(("a", "b", "c"), (("X",), ("Y", "X", "Y"))),
-    Pair(("c",), (("Y", "Y"),)),
-    Pair(("b", "?"), (("X", "Z"),)),
+    Pair(("a", "b", "c"), (("X",), ("Y", "X", "Y")), "fi"),
+    Pair(("c",), (("Y", "Y"),), "et"),
+    Pair(("b", "?"), (("X", "Z"),), "fi"),
 ]
 
 
 def dataset(every_reference: bool) -> PairDataset:
     """Encode the three pairs."""
     return PairDataset.from_pairs(PAIRS, LETTERS, PHONES, every_reference)
+
+
+def of_lengths(lengths: list[tuple[int, int]], tags: list[int] | None = None) -> PairDataset:
+    """Rows of these source and target lengths."""
+    sources, targets = (Ragged.of([[4] * length for length in side]) for side in zip(*lengths, strict=True))
+    return PairDataset(sources, targets, tags=None if tags is None else np.array(tags))
+
+
+def alike(count: int) -> PairDataset:
+    """Rows of one symbol on either side."""
+    return of_lengths([(1, 1)] * count)
 
 
 def test_a_row_for_every_reference() -> None:
@@ -36,6 +48,7 @@ def test_a_row_for_every_reference() -> None:
     assert [row.number for row in rows] == [0, 1, 2, 3]
     assert dataset(True).pair_of.tolist() == [0, 0, 1, 2]
     assert dataset(True).lengths().tolist() == [[3, 2], [3, 4], [1, 3], [2, 3]]
+    assert dataset(True).lengths(np.array([3, 1])).tolist() == [[2, 3], [3, 4]]
 
 
 def test_a_row_for_every_pair() -> None:
@@ -53,6 +66,22 @@ def test_a_row_that_is_not_there() -> None:
             dataset(True)[index]
 
 
+def test_tags_are_numbered_in_the_order_given() -> None:
+    """Without any all rows have number 0; either way a batch carries them."""
+    data = PairDataset.from_pairs(PAIRS, LETTERS, PHONES, True, ("de", "et", "fi"))
+    assert data.tags.tolist() == [2, 2, 1, 2]
+    assert [rows.tolist() for rows in map(data.rows_by_tag().row, range(3))] == [[], [2], [0, 1, 3]]
+    assert collate([data[2], data[3]]).tag.tolist() == [1, 2]
+    assert dataset(True).tags.tolist() == [0, 0, 0, 0]
+    assert collate([dataset(True)[3]]).tag.tolist() == [0]
+
+
+def test_a_tag_that_is_not_listed_is_refused() -> None:
+    """It has no number."""
+    with pytest.raises(ValueError, match="the tag 'et' is none of de, fi"):
+        PairDataset.from_pairs(PAIRS, LETTERS, PHONES, True, ("de", "fi"))
+
+
 @pytest.mark.parametrize("every_reference", [True, False])
 def test_a_pair_without_reference_is_refused(every_reference: bool) -> None:
     """Training would lose it in silence."""
@@ -68,7 +97,16 @@ def test_collate_pads_to_the_longest() -> None:
     assert batch.present.tolist() == [[True, True, False], [True, True, True], [True, False, False]]
     assert batch.target.tolist() == [[4, 3, 2, 0], [5, 4, 5, 2], [5, 5, 2, 0]]
     assert batch.index.tolist() == [3, 1, 2]
-    assert [field.dtype for field in batch] == [torch.int64, torch.bool, torch.int64, torch.int64]
+    assert [field.dtype for field in batch] == [torch.int64, torch.bool] + [torch.int64] * 3
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.int64])
+def test_ids_may_be_of_any_integer_type(dtype: type) -> None:
+    """A batch has int64 all the same."""
+    side = Ragged(np.array([4, 6, 5], dtype=dtype), np.array([0, 1, 3]))
+    batch = collate([PairDataset(side, side)[row] for row in range(2)])
+    assert batch.source.tolist() == batch.target.tolist() == [[4, 0], [6, 5]]
+    assert batch.source.dtype == torch.int64
 
 
 def test_collate_is_no_wider_than_its_rows() -> None:
@@ -79,59 +117,64 @@ def test_collate_is_no_wider_than_its_rows() -> None:
 
 
 def test_it_pickles_small() -> None:
-    """A copy gives the same rows; 1009 pairs cost bytes, not Python objects (20 ids of 4 bytes, 3 of 8)."""
+    """A copy gives the same rows; 1009 pairs cost bytes, not Python objects (20 ids of 4 bytes, 3 of 8, a tag)."""
     copy = pickle.loads(pickle.dumps(dataset(True)))
     assert copy[1].target.tolist() == [5, 4, 5, 2]
     many = PairDataset.from_pairs([Pair(("a",) * 11, (("X",) * 8,))] * 1009, LETTERS, PHONES, True)
-    assert len(pickle.dumps(many)) < 1009 * (20 * 4 + 3 * 8) + 1000
+    assert len(pickle.dumps(many)) < 1009 * (20 * 4 + 3 * 8 + 1) + 1000
     assert pickle.loads(pickle.dumps(collate)) is collate
 
 
 def test_sorted_batches() -> None:
-    """By source length, then target length: rows 2 (1, 3), 3 (2, 3), 0 (3, 2), 1 (3, 4)."""
-    batches = BucketBatches(dataset(True).lengths(), size=3, shuffle=False)
+    """By the longer side, then the source: rows 2 (1, 3), 3 (2, 3), 0 (3, 2), 1 (3, 4)."""
+    batches = BucketBatches(dataset(True), size=3, shuffle=False)
     assert list(batches) == [[2, 3, 0], [1]]
     batches.set_epoch(5)
     assert list(batches) == [[2, 3, 0], [1]]
 
 
 def test_a_pool_of_everything_sorts_everything() -> None:
-    """With one pool the batches are the sorted ones, in any order."""
-    lengths = np.array([[7, 1], [3, 5], [3, 2], [11, 1], [5, 1]])
-    batches = BucketBatches(lengths, size=2, pool=3)
-    assert sorted(batches) == [[2, 1], [3], [4, 0]]
+    """With one pool the batches are the sorted ones, in any order; the longer sides are 7, 5, 3, 11, 5."""
+    rows = of_lengths([(7, 1), (3, 5), (3, 2), (11, 1), (5, 1)])
+    assert sorted(BucketBatches(rows, size=2, pool=3)) == [[2, 1], [3], [4, 0]]
+
+
+def test_unshuffled_pools_are_sorted_one_by_one() -> None:
+    """Two pools of two batches of two; the last of three rows."""
+    rows = of_lengths([(length, 1) for length in (7, 3, 11, 5, 3, 13, 2)])
+    assert list(BucketBatches(rows, size=2, pool=2, shuffle=False)) == [[1, 3], [0, 2], [6, 4], [5]]
 
 
 def test_chance_decides_both_the_pools_and_the_order_of_batches() -> None:
     """Of 202 rows, sorted already: one pool keeps all neighbours together, small pools do not."""
-    lengths = np.arange(404).reshape(202, 2)
+    rows = of_lengths([(length, length + 1) for length in range(1, 203)])
     neighbours = [[row, row + 1] for row in range(0, 202, 2)]
-    one_pool = list(BucketBatches(lengths, size=2, pool=101))
+    one_pool = list(BucketBatches(rows, size=2, pool=101))
     assert one_pool != neighbours
     assert sorted(one_pool) == neighbours
-    assert sorted(BucketBatches(lengths, size=2, pool=3)) != neighbours
+    assert sorted(BucketBatches(rows, size=2, pool=3)) != neighbours
 
 
-def test_epochs_and_seeds_differ() -> None:
+@pytest.mark.parametrize("limit", [{"size": 1}, {"tokens": 1}])
+def test_epochs_and_seeds_differ(limit: dict[str, int]) -> None:
     """101 rows, one by one: that two orders agree by chance has odds of 1 in 101!."""
-    lengths = np.ones((101, 2), dtype=np.int64)
-    batches = BucketBatches(lengths, size=1, seed=3)
+    batches = BucketBatches(alike(101), **limit, seed=3)
     first = list(batches)
     assert list(batches) == first
-    assert list(BucketBatches(lengths, size=1, seed=4)) != first
+    assert list(BucketBatches(alike(101), **limit, seed=4)) != first
     batches.set_epoch(1)
-    assert list(batches) not in (first, list(BucketBatches(lengths, size=1, seed=4)))
+    assert list(batches) not in (first, list(BucketBatches(alike(101), **limit, seed=4)))
     batches.set_epoch(0)
     assert list(batches) == first
 
 
 def test_resuming_inside_an_epoch() -> None:
     """The rest of the epoch is what it would have been; the next epoch is whole again."""
-    lengths = np.arange(46).reshape(23, 2)
-    whole = BucketBatches(lengths, size=3, seed=5)
+    rows = of_lengths([(length, 1) for length in range(1, 24)])
+    whole = BucketBatches(rows, size=3, seed=5)
     whole.set_epoch(2)
     expected = list(whole)
-    batches = BucketBatches(lengths, size=3, seed=5)
+    batches = BucketBatches(rows, size=3, seed=5)
     batches.resume(epoch=2, start=5)
     batches.set_epoch(2)
     assert list(batches) == expected[5:]
@@ -140,10 +183,45 @@ def test_resuming_inside_an_epoch() -> None:
     assert len(list(batches)) == 8
 
 
+class Watched(PairDataset):
+    """Rows alike that note how many lengths they were asked for at once."""
+
+    def __init__(self, count: int) -> None:
+        ones = Ragged(np.full(count, 4), np.arange(count + 1))
+        super().__init__(ones, ones)
+        self.asked: list[int] = []
+
+    def lengths(self, rows: np.ndarray | None = None) -> np.ndarray:
+        assert rows is not None, "all lengths at once"
+        self.asked.append(len(rows))
+        return super().lengths(rows)
+
+
+@pytest.mark.parametrize("start", [3000, 3001])
+def test_one_pool_at_a_time(start: int) -> None:
+    """Neither an epoch of 10007 rows nor what is left of it looks at more than a pool of 5 batches of 3 at once."""
+    rows = Watched(10007)
+    batches = BucketBatches(rows, size=3, pool=5)
+    assert sum(map(len, batches)) == sum(rows.asked) == 10007
+    assert max(rows.asked) == 15
+    rows.asked.clear()
+    batches.resume(epoch=1, start=start)
+    next(iter(batches))
+    assert rows.asked == [15]
+
+
+def test_one_pool_at_a_time_by_tokens() -> None:
+    """Beside the thousand rows that tell how many make a pool; 30 tokens in 5 batches of 6 are 30 rows."""
+    rows = Watched(10007)
+    batches = BucketBatches(rows, tokens=6, pool=5)
+    assert len(batches) == len(list(batches)) == 333 * 5 + 3  # 333 pools of 30 rows, one of 17
+    assert max(rows.asked[1:]) == 30
+
+
 @pytest.mark.parametrize("start", [-1, 9])
 def test_a_start_outside_the_epoch_is_refused(start: int) -> None:
     """Eight batches: 8 leaves none of them, 9 is a mistake."""
-    batches = BucketBatches(np.ones((23, 2), dtype=np.int64), size=3)
+    batches = BucketBatches(alike(23), size=3)
     batches.resume(0, 8)
     assert list(batches) == []
     with pytest.raises(ValueError, match=f"cannot start at batch {start} of an epoch of 8 batches"):
@@ -151,26 +229,99 @@ def test_a_start_outside_the_epoch_is_refused(start: int) -> None:
 
 
 def test_a_running_epoch_is_not_disturbed() -> None:
-    """The loader asks for batches ahead of time; the epoch is planned when it begins."""
-    lengths = np.ones((101, 2), dtype=np.int64)
-    batches = BucketBatches(lengths, size=1)
+    """The loader asks for batches ahead of time; an epoch stays what it was when it began."""
+    batches = BucketBatches(alike(101), size=1)
     expected = list(batches)
     running = iter(batches)
     batches.set_epoch(1)
     assert list(running) == expected
 
 
+def test_batches_of_tokens() -> None:
+    """Nine at most, padding counted: widths 2 3 3 | 3 | 5 | 11, which is too wide and alone."""
+    rows = of_lengths([(2, 3), (5, 1), (3, 3), (1, 2), (7, 11), (3, 2)])
+    batches = BucketBatches(rows, tokens=9, shuffle=False)
+    assert list(batches) == [[3, 0, 2], [5], [1], [4]]
+    assert len(batches) == 4
+
+
+def test_batches_of_tokens_change_from_epoch_to_epoch() -> None:
+    """Other rows of the same length meet, in equal numbers: 30 rows of length 1, 20 of length 3, nine tokens."""
+    rows = of_lengths([(1, 1)] * 30 + [(3, 2)] * 20)
+    batches = BucketBatches(rows, tokens=9)
+    first = [sorted(batch) for batch in batches]
+    batches.set_epoch(1)
+    second = [sorted(batch) for batch in batches]
+    assert sorted(first) != sorted(second)
+    # Three times nine of length 1, the three left of them, six times three of length 3, the two left of them.
+    assert sorted(map(len, first)) == sorted(map(len, second)) == [2] + [3] * 7 + [9] * 3
+
+
+@pytest.mark.parametrize("limit", [{"size": 7}, {"tokens": 7}])
+def test_temperature_flattens(limit: dict[str, int]) -> None:
+    """Tags of 90 and 10 rows at temperature 2 are drawn 3 to 1, so 75 and 25 times."""
+    rows = of_lengths([(1, 1)] * 100, tags=[0] * 45 + [1] * 10 + [0] * 45)
+    batches = BucketBatches(rows, **limit, temperature=2.0)
+    epochs = []
+    for epoch in range(2):
+        batches.set_epoch(epoch)
+        epochs.append(np.bincount([row for batch in batches for row in batch], minlength=100))
+    for drawn in epochs:
+        rare = drawn[45:55]
+        assert sorted(rare.tolist()) == [2] * 5 + [3] * 5
+        assert sorted(np.delete(drawn, range(45, 55)).tolist()) == [0] * 15 + [1] * 75
+    assert (epochs[0] + epochs[1] > 0).all(), "what one epoch leaves out comes first in the next"
+
+
+def test_an_infinite_temperature_makes_all_tags_alike() -> None:
+    """Three rows of one tag as often as 97 of another; a tag without rows has no share."""
+    rows = of_lengths([(1, 1)] * 100, tags=[2] * 3 + [0] * 97)
+    drawn = [row for batch in BucketBatches(rows, size=7, temperature=float("inf")) for row in batch]
+    assert sum(row < 3 for row in drawn) == 50
+    assert len(drawn) == 100
+
+
+def test_pools_of_tokens_come_in_another_order() -> None:
+    """13 rows of lengths 101 to 113, each too long for a batch with another and, with `pool` 1, a pool of its own."""
+    batches = BucketBatches(of_lengths([(length, 1) for length in range(101, 114)]), tokens=113, pool=1)
+    first = list(batches)
+    batches.set_epoch(1)
+    assert sorted(batches) == sorted(first) == [[row] for row in range(13)]
+    assert list(batches) != first
+
+
+def test_temperature_one_is_every_row_once() -> None:
+    """With tags or without them: the same batches."""
+    tagged = of_lengths([(1, 1)] * 101, tags=[0] * 50 + [1] * 51)
+    assert list(BucketBatches(tagged, size=7, temperature=1.0)) == list(BucketBatches(alike(101), size=7))
+
+
 @pytest.mark.parametrize(("size", "pool", "seed"), [(0, 50, 0), (3, 0, 0), (3, 50, -1)])
-def test_impossible_knobs_are_refused(size: int, pool: int, seed: int) -> None:
+@pytest.mark.parametrize("limit", ["size", "tokens"])
+def test_impossible_knobs_are_refused(limit: str, size: int, pool: int, seed: int) -> None:
     """In one line."""
     with pytest.raises(UserError, match="must be 1 or more"):
-        BucketBatches(np.ones((2, 2), dtype=np.int64), size, seed, pool=pool)
+        BucketBatches(alike(2), **{limit: size}, seed=seed, pool=pool)
+
+
+@pytest.mark.parametrize("limits", [{}, {"size": 3, "tokens": 7}])
+def test_one_limit(limits: dict[str, int]) -> None:
+    """Rows or tokens."""
+    with pytest.raises(UserError, match="give one of them"):
+        BucketBatches(alike(2), **limits)
+
+
+@pytest.mark.parametrize(("temperature", "shuffle"), [(0.5, True), (float("nan"), True), (2.0, False)])
+def test_impossible_temperatures_are_refused(temperature: float, shuffle: bool) -> None:
+    """Below 1 rare tags would become rarer; what is judged is judged whole."""
+    with pytest.raises(UserError, match=f"temperature {temperature} must be 1 or more, and 1 where rows are not"):
+        BucketBatches(alike(2), size=1, shuffle=shuffle, temperature=temperature)
 
 
 def test_lightning_finds_set_epoch() -> None:
     """Lightning's own function turns the epoch of a loader that holds the batches."""
     data = pytest.importorskip("lightning.fabric.utilities.data")
-    batches = BucketBatches(dataset(True).lengths(), size=3)
+    batches = BucketBatches(dataset(True), size=3)
     data._set_sampler_epoch(DataLoader(dataset(True), batch_sampler=batches, collate_fn=collate), 7)
     assert batches.epoch == 7
 
@@ -179,7 +330,7 @@ def test_lightning_finds_set_epoch() -> None:
 def test_in_a_loader(workers: int) -> None:
     """Forked or not, the loader hands out the sorted batches."""
     data = dataset(True)
-    batches = BucketBatches(data.lengths(), size=3, shuffle=False)
+    batches = BucketBatches(data, size=3, shuffle=False)
     loader = DataLoader(data, batch_sampler=batches, collate_fn=collate, num_workers=workers)
     found = list(loader)
     assert all(isinstance(batch, Batch) for batch in found)

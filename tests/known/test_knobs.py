@@ -26,6 +26,7 @@ def read(annotation: str) -> KnobType:
         ("Positive", [1, 97], [0, -1, 1.0, True, None]),
         ("Probability", [0, 0.0, 0.999], [1, 1.0, -0.001, True, math.nan, "0.1"]),
         ("Rate", [1e-9, 3, 2.5], [0, 0.0, -1, True, math.inf, None]),
+        ("NonNegative", [0, 0.0, 3, 2.5], [-1e-9, -1, True, math.nan, math.inf, "0", None]),
         (
             "Time",
             ["00:00:01", "00:04:00", "137:59:59"],
@@ -55,6 +56,7 @@ def test_accepts(annotation: str, accepted: list[Any], refused: list[Any]) -> No
     ("annotation", "phrase"),
     [
         ("Natural", "a whole number, 0 or more"),
+        ("NonNegative", "a number, 0 or more"),
         ("Positive | None", "a whole number, 1 or more or null"),
         ("Literal['now', 'next']", "one of now, next"),
         ("list[Positive]", "a list [...] that is not empty, each a whole number, 1 or more"),
@@ -87,6 +89,7 @@ def test_an_unknown_type_names_the_known_ones() -> None:
         "Positive",
         "Probability",
         "Rate",
+        "NonNegative",
         "Literal[...]",
         "| None",
     ):

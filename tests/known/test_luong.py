@@ -55,7 +55,7 @@ def test_alignment() -> None:
 def test_local_m() -> None:
     """p_t = t: the window [p_t - D, p_t + D] moves along, and waits at the end of a shorter source."""
     allowed = Local(query_size=2, window=1)(
-        torch.zeros(2, 6, 2), torch.arange(6), torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], dtype=torch.bool)
+        torch.zeros(2, 6, 2), torch.arange(6), torch.tensor([[[1, 1, 1, 1, 1]], [[1, 1, 1, 0, 0]]], dtype=torch.bool)
     ).allowed
     assert allowed.int().tolist() == [
         [[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 1, 1, 1], [0, 0, 0, 1, 1], [0, 0, 0, 1, 1]],
@@ -83,10 +83,10 @@ def local_p() -> Local:
 
 def test_local_p_centre(local_p: Local) -> None:
     """Equation 9: p_t = S sigmoid(...) = 8 * 3/4 = 6; the window is 4..8, of which 8 is beyond the end."""
-    field = local_p(torch.tensor([[[math.log(3)]]]), torch.tensor([5]), torch.ones(1, 8, dtype=torch.bool))
+    field = local_p(torch.tensor([[[math.log(3)]]]), torch.tensor([5]), torch.ones(1, 1, 8, dtype=torch.bool))
     assert field.allowed.int().tolist() == [[[0, 0, 0, 0, 1, 1, 1, 1]]]
     # S is the row's own length: 4 * 3/4 = 3, whatever the padding.
-    present = torch.tensor([[1, 1, 1, 1, 0, 0, 0, 0]], dtype=torch.bool)
+    present = torch.tensor([[[1, 1, 1, 1, 0, 0, 0, 0]]], dtype=torch.bool)
     field = local_p(torch.tensor([[[math.log(3)]]]), torch.tensor([5]), present)
     assert field.allowed.int().tolist() == [[[0, 1, 1, 1, 0, 0, 0, 0]]]
 
@@ -104,7 +104,7 @@ def test_local_p_gaussian(local_p: Local) -> None:
 def test_local_p_learns_its_centre(local_p: Local) -> None:
     """The Gaussian is what carries a gradient to the centre: d/dp exp(-(s - p)^2 / 2) = (s - p) exp(...)."""
     queries = torch.tensor([[[math.log(3)]]], requires_grad=True)
-    gain = local_p(queries, torch.tensor([0]), torch.ones(1, 8, dtype=torch.bool)).gain
+    gain = local_p(queries, torch.tensor([0]), torch.ones(1, 1, 8, dtype=torch.bool)).gain
     gain[0, 0, 7].backward()
     # s - p = 1; dp/dh = S * sigmoid' * v * tanh' = 8 * 3/16 * v * (1 - 16/25).
     slope = 8 * 3 / 16 * (math.log(3) * 5 / 4) * 9 / 25
@@ -115,6 +115,6 @@ def test_a_window_of_one_position_has_a_sigma_of_a_half() -> None:
     """D = 0 would make sigma 0; a half keeps the Gaussian: exp(-(1/2)^2 / (2 * 1/4)) = exp(-1/2)."""
     scope = Local(query_size=1, center="predictive", window=0)
     torch.nn.init.zeros_(scope.centre[2].weight)  # sigmoid(0) = 1/2, p = 5 / 2, read at 2, the even one
-    field = scope(torch.zeros(1, 1, 1), torch.tensor([0]), torch.ones(1, 5, dtype=torch.bool))
+    field = scope(torch.zeros(1, 1, 1), torch.tensor([0]), torch.ones(1, 1, 5, dtype=torch.bool))
     assert field.allowed.int().tolist() == [[[0, 0, 1, 0, 0]]]
     torch.testing.assert_close(field.gain[0, 0, 2], torch.tensor(math.exp(-1 / 2)))

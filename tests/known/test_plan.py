@@ -8,7 +8,7 @@ from attnx.attention.plan import Facts, plan
 from attnx.errors import UserError
 
 CURRENT, PREVIOUS = {"current_state": "after"}, {"previous_state": "before"}
-TOKEN, CONTEXT = {"token": "token"}, {"last_context": "context"}
+TOKEN, CONTEXT, TAG = {"token": "token"}, {"last_context": "context"}, {"language_tag": "tag"}
 
 RUN, ATTEND, STEP = "run_then_attend", "attend_then_run", "step_by_step"
 
@@ -24,23 +24,30 @@ RUN, ATTEND, STEP = "run_then_attend", "attend_then_run", "step_by_step"
         (Facts(CURRENT, "none", growing=True), (RUN, STEP)),
         # Attend, then run: feed=now, the query holds only known inputs, the memory is fixed before decoding.
         (Facts(TOKEN, "now"), (ATTEND, STEP)),
+        (Facts(TAG, "now"), (ATTEND, STEP)),
+        (Facts(TOKEN | TAG, "now"), (ATTEND, STEP)),
         (Facts({}, "now"), (ATTEND, STEP)),
         # Both, where nothing is fed and nothing but the token is asked.
         (Facts(TOKEN, "none"), (RUN, ATTEND, STEP)),
         (Facts({}, "none"), (RUN, ATTEND, STEP)),
+        (Facts(TAG, "none"), (RUN, ATTEND, STEP)),
         (Facts(TOKEN, "none", growing=True), (RUN, STEP)),
+        (Facts(TAG, "none", growing=True), (RUN, STEP)),
         # Step by step: everything else.
         (Facts(CURRENT, "next"), (STEP,)),
         (Facts(TOKEN, "next"), (STEP,)),
         (Facts({}, "next"), (STEP,)),
         (Facts(PREVIOUS, "now"), (STEP,)),
         (Facts(TOKEN | PREVIOUS, "now"), (STEP,)),
+        (Facts(TAG | PREVIOUS, "now"), (STEP,)),
         (Facts(TOKEN, "now", growing=True), (STEP,)),
+        (Facts(PREVIOUS, "now", growing=True), (STEP,)),
         (Facts(CONTEXT, "none"), (STEP,)),
         (Facts(CONTEXT, "now"), (STEP,)),
         (Facts(TOKEN | CONTEXT, "none"), (STEP,)),
         (Facts(CURRENT, "none", needs_past=True), (STEP,)),
         (Facts(TOKEN, "now", needs_past=True), (STEP,)),
+        (Facts(TOKEN, "none", growing=True, needs_past=True), (STEP,)),
         (Facts(CURRENT, "none", sampling=True), (STEP,)),
         (Facts(TOKEN, "now", sampling=True), (STEP,)),
     ],
@@ -61,6 +68,8 @@ def test_the_table(facts: Facts, admitted: tuple[str, ...]) -> None:
     [
         (PREVIOUS, "now"),
         (TOKEN, "now"),
+        (TAG, "now"),
+        (TOKEN | TAG, "now"),
         (TOKEN | PREVIOUS, "now"),
         (PREVIOUS | CONTEXT, "now"),
         ({}, "now"),
@@ -69,6 +78,7 @@ def test_the_table(facts: Facts, admitted: tuple[str, ...]) -> None:
         (CURRENT | PREVIOUS, "none"),  # the previous state would have it now, the current state cannot
         (CONTEXT, "none"),
         (TOKEN | CONTEXT, "none"),
+        (TAG | CONTEXT, "none"),
     ],
 )
 def test_the_feed_left_unset(needs: dict[str, str], feed: str) -> None:
@@ -90,6 +100,8 @@ def test_a_current_state_now_is_refused(needs: dict[str, str]) -> None:
     [
         (Facts(CURRENT, "none"), "run, then attend: no context enters the recurrence"),
         (Facts(TOKEN, "now"), "attend, then run: the query is token alone, known at the start"),
+        (Facts(TAG, "now"), "attend, then run: the query is language_tag alone, known at the start"),
+        (Facts(TOKEN | TAG), "attend, then run: the query is token and language_tag alone, known at the start"),
         (Facts({}), "attend, then run: without attention the context is known at the start"),
         (Facts(CURRENT, "next"), "step by step: the last context enters the recurrence (model.feed=next)"),
         (
@@ -127,15 +139,16 @@ def test_insisting_is_its_own_reason() -> None:
             ATTEND,
             "the query holds a state, which the recurrence must make first; use run_then_attend or step_by_step",
         ),
+        (Facts(CURRENT, needs_past=True), RUN, "the scorer reads the weights of earlier steps; use step_by_step"),
+        # The token alone is asked and nothing is fed; what forbids attending first is the memory that is yet to grow.
+        (
+            Facts(TOKEN, "none", growing=True),
+            ATTEND,
+            "the memory grows while decoding; use run_then_attend or step_by_step",
+        ),
     ],
 )
 def test_a_refusal_says_why(facts: Facts, wanted: str, reason: str) -> None:
     with pytest.raises(UserError) as refused:
         plan(facts, wanted)
     assert str(refused.value) == f"attention.schedule={wanted} is not possible: {reason}"
-
-
-def test_a_refusal_over_a_growing_memory_says_so() -> None:
-    """The token alone is asked and nothing is fed; what forbids attending first is the memory that is yet to grow."""
-    with pytest.raises(UserError, match="grow"):
-        plan(Facts(TOKEN, "none", growing=True), ATTEND)

@@ -156,24 +156,6 @@ def test_the_first_step_sees_the_bridge_and_no_context(built: Built) -> None:
     torch.testing.assert_close(read.weights, model.attention(asked, start.memory, need_weights=True).weights)
 
 
-@pytest.mark.parametrize("feed", ["now", "next", "none"])
-def test_rows_of_a_state_can_be_reordered(built: Built, feed: str) -> None:
-    """A beam does so: every tensor of the state has its rows first."""
-    model = built(query=["previous_state", "last_context"], model={"feed": feed}, scope="local").eval()
-    source, order = torch.tensor([[3, 5, 7], [11, 13, 0]]), torch.tensor([1, 0, 1])
-
-    def reorder(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return value[order]
-        items = [reorder(item) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-
-    _, state, _ = model.step(torch.tensor([1, 2]), model.begin(source, source > 0))
-    straight, _, _ = model.step(torch.tensor([5, 7]), state)
-    reordered, _, _ = model.step(torch.tensor([5, 7])[order], reorder(state))
-    torch.testing.assert_close(reordered, straight[order])
-
-
 @pytest.mark.parametrize("place", ["states", "inputs", "layer:0", "layer:1"])
 def test_what_is_remembered(built: Built, place: str) -> None:
     """Keys and values come from where they are said to come from; what is absent is zeros."""
@@ -208,6 +190,23 @@ def test_padding_is_zeros_and_stays_so(built: Built) -> None:
         assert (embedding.weight.grad[5] != 0).any()
 
 
+@pytest.mark.parametrize("memory", ["states", "inputs"])
+def test_sources_may_be_vectors(built: Built, memory: str) -> None:
+    """Of 5 features a step, mapped to an embedding's width; what stands in the padding changes nothing."""
+    model = built(features=5, model={"memory": memory}).eval()
+    source, present, inputs = (
+        torch.randn(2, 3, 5),
+        torch.tensor([[1, 1, 1], [1, 1, 0]]) > 0,
+        torch.tensor([[1, 5], [1, 7]]),
+    )
+    logits = model(source, present, inputs).logits
+    assert torch.equal(logits, model(source + 97.0 * ~present[..., None], present, inputs).logits)
+    assert not torch.allclose(logits, model(source + 1.0, present, inputs).logits)
+    if memory == "inputs":
+        expected = source @ model.source.embedding.weight.T + model.source.embedding.bias
+        torch.testing.assert_close(model.begin(source, present).memory.values, expected * present[..., None])
+
+
 def test_dropout_is_for_training(built: Built) -> None:
     model = built(model={"dropout": 0.5}, decoder={"layers": 2, "dropout": 0.5}, attention=("on", {"dropout": 0.5}))
     source, inputs = torch.tensor([[3, 5, 7]]), torch.tensor([[1, 5, 11]])
@@ -237,7 +236,10 @@ def test_a_row_without_any_symbol(built: Built) -> None:
         ),
         ({"model": {"memory": "layer:1"}}, "model.memory=layer:1: the encoder has 1 layer(s), counted from layer:0"),
         ({"model": {"values": "layer:x"}}, "model.values=layer:x: expected states, inputs or layer:N"),
-        ({"model": {"memory": "state"}}, "model.memory=state: expected states, inputs or layer:N"),
+        (
+            {"model": {"memory": "state"}},
+            "model.memory=state: expected states, inputs, one_hot, sinusoidal or layer:N",
+        ),
         (
             {"model": {"tied": True}, "readout": {"size": 5}},
             "model.tied=true makes the output layer the embedding, of width 7, but readout.size=5; leave",
@@ -249,7 +251,36 @@ def test_a_row_without_any_symbol(built: Built) -> None:
         ),
         (
             {"query": []},
-            "the query is empty: choose one or more of current_state, last_context, previous_state, token",
+            "the query is empty: choose one or more of current_state, language_tag, last_context, previous_state, ",
+        ),
+        (
+            {"scope": "history", "model": {"memory": "inputs"}},
+            "model.memory=inputs is the encoder's, but scope.sources=[decoder] does not read it",
+        ),
+        (
+            {"scope": "history", "model": {"values": "layer:0"}},
+            "model.values=layer:0 is the encoder's, but scope.sources=[decoder] does not read it",
+        ),
+        (
+            {"scope": ("global", {"sources": ["decoder", "decoder"]})},
+            "scope.sources=[decoder,decoder]: name each source once",
+        ),
+        (
+            {"scope": ("global", {"include_self": True})},
+            "scope.include_self=true needs the decoder's states in scope.sources",
+        ),
+        (
+            {"scope": ("history", {"include_self": True}), "query": ["token", "last_context"]},
+            "scope.include_self=true needs a state in the query, current_state or previous_state",
+        ),
+        (
+            {"scope": "encoder_decoder", "attention": ("on", {"projection": "never"})},
+            "scope.sources=[encoder,decoder] needs equal widths, but the encoder's states have 22 and the decoder's 13",
+        ),
+        ({"model": {"memory": "inputs", "tag": ["encoder"]}}, "model.tag=[encoder] needs an encoder"),
+        (
+            {"scope": "history", "model": {"bridge": "zeros", "tag": ["encoder"]}},
+            "model.tag=[encoder] needs an encoder",
         ),
     ],
 )
@@ -272,6 +303,12 @@ def test_compositions_that_contradict_themselves(composed: Composed, choices: di
         ({"model": {"memory": "layer:0", "values": "layer:1", "bridge": "learned"}}, 2, "learned"),
         ({"model": {"memory": "layer:1", "values": "layer:2", "bridge": "zeros"}}, 3, "zeros"),
         ({"attention": "none"}, 3, "last"),
+        ({"model": {"memory": "one_hot"}}, 3, "last"),  # positions are keys; values are the states
+        ({"model": {"memory": "sinusoidal", "values": "inputs"}}, 0, "learned"),
+        ({"scope": "encoder_decoder"}, 3, "last"),
+        ({"scope": "history"}, 2, "last"),  # nothing is read but what the decoder's two layers start from
+        ({"scope": "history", "model": {"bridge": "zeros"}}, 0, "zeros"),
+        ({"scope": "history", "model": {"bridge": "learned", "memory": "one_hot"}}, 0, "learned"),
     ],
 )
 def test_what_follows_from_the_memory(composed: Composed, choices: dict[str, Any], encoder: int, bridge: str) -> None:

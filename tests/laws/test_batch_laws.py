@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnx.data.batches import BucketBatches, Numbers, PairDataset, collate
+from attnx.data.batches import PairDataset, Ragged, collate
+from attnx.data.buckets import BucketBatches
 from attnx.data.pairs import Pair
+from attnx.data.shuffle import shares
 from attnx.data.vocabulary import BOS, Vocabulary
 
 patient = settings(deadline=None)  # a slow machine is no bug
-lengths = st.lists(st.tuples(st.integers(1, 13), st.integers(1, 17)), max_size=67).map(
-    lambda rows: np.array(rows, dtype=np.int64).reshape(-1, 2)
-)
+
+
+def of_lengths(rows: list[tuple[int, int, int]]) -> PairDataset:
+    """Rows of these source lengths, target lengths and tags."""
+    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    sources, targets = (Ragged(np.full(side.sum(), 4), np.append(0, np.cumsum(side))) for side in table[:, :2].T)
+    return PairDataset(sources, targets, tags=table[:, 2])
+
+
+rows = st.lists(st.tuples(st.integers(1, 13), st.integers(1, 17), st.integers(0, 3)), max_size=67).map(of_lengths)
 sizes = st.integers(1, 11)
 numbers = st.integers(0, 2**31)
+limits = st.one_of(
+    st.fixed_dictionaries({"size": sizes, "pool": sizes}),
+    st.fixed_dictionaries({"tokens": st.integers(1, 67), "pool": sizes}),
+)
+temperatures = st.sampled_from([1.0, 1.5, 5.0, float("inf")])
 symbols = st.lists(st.sampled_from("abcde"), min_size=1, max_size=7).map(tuple)
 pairs = st.lists(
     st.builds(Pair, symbols, st.lists(symbols, min_size=1, max_size=3).map(tuple)), min_size=1, max_size=13
@@ -23,46 +40,78 @@ pairs = st.lists(
 
 
 @patient
-@given(lengths, sizes, sizes, numbers, numbers, st.booleans())
-def test_every_row_once(lengths: Numbers, size: int, pool: int, seed: int, epoch: int, shuffle: bool) -> None:
-    """An epoch is a permutation of the rows in full batches, all but one, and as many as ``len`` tells."""
-    batches = BucketBatches(lengths, size, seed, shuffle, pool)
+@given(rows, limits, numbers, numbers, st.booleans())
+def test_every_row_once(rows: PairDataset, limit: dict[str, int], seed: int, epoch: int, shuffle: bool) -> None:
+    """An epoch is a permutation of the rows, in as many batches as ``len`` tells."""
+    batches = BucketBatches(rows, **limit, seed=seed, shuffle=shuffle)
     batches.set_epoch(epoch)
     found = list(batches)
-    assert sorted(row for batch in found for row in batch) == list(range(len(lengths)))
+    assert sorted(row for batch in found for row in batch) == list(range(len(rows)))
     assert len(found) == len(batches)
-    assert sum(len(batch) < size for batch in found) <= 1
     assert all(type(row) is int for batch in found for row in batch)
 
 
 @patient
-@given(lengths, sizes, numbers, numbers, st.data())
-def test_a_batch_depends_on_seed_and_epoch_alone(
-    lengths: Numbers, size: int, seed: int, epoch: int, data: st.DataObject
-) -> None:
-    """Whatever ran before and wherever the epoch is entered, batch k is the same."""
-    fresh, used = (BucketBatches(lengths, size, seed, pool=2) for _ in range(2))
-    fresh.set_epoch(epoch)
-    list(used)
-    start = data.draw(st.integers(0, len(used)))
-    used.resume(epoch, start)
-    assert list(used) == list(fresh)[start:]
-    assert len(used) == len(fresh)
+@given(rows, limits, temperatures, numbers)
+def test_batches_are_full(rows: PairDataset, limit: dict[str, int], temperature: float, seed: int) -> None:
+    """All but one have ``size`` rows; or none holds more than ``tokens``, unless it is a single row."""
+    found = list(BucketBatches(rows, **limit, seed=seed, temperature=temperature))
+    assert all(found)
+    if "size" in limit:
+        assert sum(len(batch) < limit["size"] for batch in found) <= 1
+    else:
+        lengths = rows.lengths()
+        assert all(len(batch) == 1 or len(batch) * lengths[batch].max() <= limit["tokens"] for batch in found)
 
 
 @patient
-@given(lengths, sizes, sizes, numbers)
-def test_batches_are_sorted_and_sorting_all_rows_pads_least(lengths: Numbers, size: int, pool: int, seed: int) -> None:
-    """Within a batch rows come sorted, and sorted batches pad the sources least of all."""
+@given(rows, limits, temperatures, numbers, numbers, st.data())
+def test_a_batch_depends_on_seed_and_epoch_alone(
+    rows: PairDataset, limit: dict[str, int], temperature: float, seed: int, epoch: int, data: st.DataObject
+) -> None:
+    """Whatever ran before and wherever the epoch is entered, batch k is the same, and so is their number."""
+    fresh, used = (BucketBatches(rows, **limit, seed=seed, temperature=temperature) for _ in range(2))
+    fresh.set_epoch(epoch)
+    expected = list(fresh)
+    list(used)
+    start = data.draw(st.integers(0, len(used)))
+    used.resume(epoch, start)
+    assert list(used) == expected[start:]
+    assert len(used) == len(fresh) == len(expected)
 
-    def width(batches: BucketBatches) -> int:
-        return sum(len(batch) * int(lengths[batch, 0].max()) for batch in batches)
 
-    shuffled = BucketBatches(lengths, size, seed, pool=pool)
+@patient
+@given(rows, sizes, temperatures, numbers, numbers)
+def test_rows_of_a_tag_are_drawn_alike(rows: PairDataset, size: int, temperature: float, seed: int, epoch: int) -> None:
+    """An epoch draws as many rows as there are, of each tag its share, and none twice more often than another."""
+    batches = BucketBatches(rows, size, seed=seed, temperature=temperature)
+    batches.set_epoch(epoch)
+    drawn = Counter(row for batch in batches for row in batch)
+    assert drawn.total() == len(rows)
+    counts = np.bincount(rows.tags, minlength=4)
+    for tag, share in enumerate(shares(counts, temperature).tolist()):
+        times = [drawn[row] for row in np.flatnonzero(rows.tags == tag).tolist()]
+        assert sum(times) == share
+        assert not times or max(times) - min(times) <= 1
+
+
+@patient
+@given(rows, limits, numbers)
+def test_batches_are_sorted_and_sorting_all_rows_pads_least(
+    rows: PairDataset, limit: dict[str, Any], seed: int
+) -> None:
+    """Within a batch rows come sorted by the longer side, and sorting all rows pads that side least of all."""
+    widths = rows.lengths().max(1)
+
+    def padded(batches: BucketBatches) -> int:
+        return sum(len(batch) * int(widths[batch].max()) for batch in batches)
+
+    shuffled = BucketBatches(rows, **limit, seed=seed)
     for batch in shuffled:
-        assert lengths[batch].tolist() == sorted(lengths[batch].tolist())
-    if len(lengths) % size == 0:
-        assert width(BucketBatches(lengths, size, shuffle=False)) <= width(shuffled)
+        assert widths[batch].tolist() == sorted(widths[batch].tolist())
+    if "size" in limit and len(rows) % limit["size"] == 0:
+        everything = {"size": limit["size"], "pool": len(rows) + 1}
+        assert padded(BucketBatches(rows, **everything, shuffle=False)) <= padded(shuffled)
 
 
 @patient

@@ -64,7 +64,7 @@ def test_steps_and_rows_are_independent(each_query: Choice) -> None:
 def test_it_is_asked_too_early(each_query: Choice) -> None:
     """A field that is not known yet is refused, not read as something else."""
     if needs(each_query) != "token":
-        with pytest.raises(AssertionError, match="before what its query needs|given no tags"):
+        with pytest.raises(AssertionError, match=r"before what its query needs|given no tags"):
             make(each_query)(step(leave_out=(needs(each_query),)))
 
 

@@ -121,10 +121,11 @@ def test_bfloat16(each_scope: Choice) -> None:
 
 
 def test_sources_are_known_beforehand(each_scope: Choice) -> None:
-    """What a memory holds is planned before a scope is built: what the knob says, or the encoder's states without one."""
-    knobs = {knob.name: knob.default for knob in registry.part("scope", each_scope[0]).knobs}
+    """A memory is planned before its scope is built: by the knob, or by what the scope declares."""
+    part = registry.part("scope", each_scope[0])
+    known = {"sources": ["encoder"], **part.declares, **{knob.name: knob.default for knob in part.knobs}}
     scope = make(each_scope)
-    assert scope.sources == tuple(knobs.get("sources", ["encoder"]))
+    assert scope.sources == tuple(known["sources"])
     assert getattr(scope, "include_self", False) is each_scope[1].get("include_self", False)
 
 

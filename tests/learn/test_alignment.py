@@ -55,7 +55,7 @@ def draw(rows: int, chance: torch.Generator, reverse: bool, shortest: int = SHOR
         word = source[row, :length]
         target[row, :length] = word.flip(0) if reverse else word
         target[row, length] = EOS
-    return Batch(source.masked_fill(~present, PAD), present, target, torch.arange(rows))
+    return Batch(source.masked_fill(~present, PAD), present, target, torch.arange(rows), torch.zeros_like(lengths))
 
 
 @cache
@@ -64,7 +64,8 @@ def trained(scorer: str | None, scope: str, reverse: bool) -> torch.nn.Module:
     torch.manual_seed(7)
     chance = torch.Generator().manual_seed(11)
     symbols = FIRST + SYMBOLS
-    model = registry.build("model", config["model"], config=config, source_symbols=symbols, target_symbols=symbols)
+    sizes = {"source_symbols": symbols, "source_features": 0, "target_symbols": symbols, "tags": 0}
+    model = registry.build("model", config["model"], config=config, **sizes)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.05, STEPS)
     for _ in range(STEPS):

@@ -1,0 +1,196 @@
+"""Corpora larger than memory: rows are encoded once into flat files of a folder, and the files are mapped, not read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from attnx.data.batches import PairDataset, Ragged, number_tags
+from attnx.data.pairs import Symbols
+from attnx.data.vocabulary import Vocabulary
+from attnx.errors import UserError
+
+FORMAT: Final = 1
+HEADER: Final = "corpus.json"
+SIDES: Final = ("source", "target")
+KINDS: Final = ("ids", "offsets")
+OFFSETS: Final = "<i8"
+ANEW: Final = "delete the folder and write it anew"
+# Rows in memory while they are encoded, and while they are sorted by tag.
+ENCODED, SORTED = 10_000, 1_000_000
+
+Entry = tuple[Symbols, Symbols, str]
+Header = dict[str, Any]
+
+
+def write_corpus(
+    folder: Path, entries: Iterable[Entry], source: Vocabulary, target: Vocabulary, tags: Sequence[str] = ()
+) -> None:
+    """Encode the source, target and tag of every entry into a folder; few of them are in memory at a time.
+
+    The folder gets its name when it is whole. If another process has finished it meanwhile, that one stays.
+
+    Args:
+        folder: where to; must not exist.
+        entries: what to encode; without ``tags``, theirs are not looked at.
+        source: encodes the sources.
+        target: encodes the targets, each closed by ``EOS``.
+        tags: every tag, in the order of its number.
+
+    Raises:
+        UserError: the folder exists or cannot be written, or there are no entries.
+        ValueError: an entry has an empty source, or a tag that is not listed.
+    """
+    if folder.exists():
+        raise UserError(f"{folder}: exists already; {ANEW}")
+    unfinished = folder.with_name(f"{folder.name}.{os.getpid()}.unfinished")
+    try:
+        unfinished.mkdir(parents=True)
+        files = _write(unfinished, iter(entries), (source, target), tags)
+        rows = files["source.offsets"]["count"] - 1
+        if not rows:
+            raise UserError(f"{folder}: there is nothing to write into it")
+        header = {"format": FORMAT, "rows": rows, **_origin(source, target, tags), "files": files}
+        (unfinished / HEADER).write_text(json.dumps(header, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        if not folder.exists():
+            unfinished.rename(folder)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error}") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def read_corpus(folder: Path, source: Vocabulary, target: Vocabulary, tags: Sequence[str] = ()) -> PairDataset:
+    """Map what :func:`write_corpus` wrote with these vocabularies and tags.
+
+    Raises:
+        UserError: the folder is missing, not whole, of another format, or was written with other symbols or tags.
+    """
+    header, asked = _read_header(folder), _origin(source, target, tags)
+    for key, what in (("source", "source symbols"), ("target", "target symbols"), ("tags", "tags")):
+        if header[key] != asked[key]:
+            raise UserError(f"{folder}: was written with other {what}; {ANEW}")
+    return _map(folder.absolute())
+
+
+def _origin(source: Vocabulary, target: Vocabulary, tags: Sequence[str]) -> dict[str, Any]:
+    """Say what the ids stand for, in few words."""
+    origin: dict[str, Any] = {
+        side: {
+            "symbols": len(vocabulary),
+            "fingerprint": hashlib.sha256(json.dumps(vocabulary.symbols).encode()).hexdigest()[:16],
+        }
+        for side, vocabulary in zip(SIDES, (source, target), strict=True)
+    }
+    return origin | {"tags": list(tags)}
+
+
+class _File:
+    """A file of numbers that grows."""
+
+    def __init__(self, path: Path, dtype: str, stack: ExitStack) -> None:
+        self.stream = stack.enter_context(path.open("wb"))
+        self.dtype = dtype
+        self.count = 0
+
+    def append(self, numbers: npt.ArrayLike) -> None:
+        narrow = np.asarray(numbers, dtype=self.dtype)
+        self.stream.write(narrow.data)
+        self.count += len(narrow)
+
+
+def _narrow(count: int) -> str:
+    return "<u2" if count <= 2**16 else "<i4"
+
+
+def _write(
+    folder: Path, entries: Iterator[Entry], vocabularies: tuple[Vocabulary, Vocabulary], tags: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """Write ids, offsets and tags; return the files with their types and counts."""
+    types = {f"{side}.ids": _narrow(len(vocabulary)) for side, vocabulary in zip(SIDES, vocabularies, strict=True)}
+    types |= {f"{side}.offsets": OFFSETS for side in SIDES} | ({"tags": _narrow(len(tags))} if tags else {})
+    with ExitStack() as stack:
+        files = {name: _File(folder / name, dtype, stack) for name, dtype in types.items()}
+        for side in SIDES:
+            files[f"{side}.offsets"].append([0])
+        while chunk := list(islice(entries, ENCODED)):
+            if not all(entry[0] for entry in chunk):
+                raise ValueError("an entry has an empty source")
+            for number, side in enumerate(SIDES):
+                encode = partial(vocabularies[number].encode, end=side == "target")
+                _append(files, side, [encode(entry[number]) for entry in chunk])
+            if tags:
+                files["tags"].append(number_tags([entry[2] for entry in chunk], tags))
+    described = {name: {"dtype": file.dtype, "count": file.count} for name, file in files.items()}
+    if tags:
+        described["rows_by_tag"], described["tag_offsets"] = _sort_by_tag(folder, described["tags"], len(tags))
+    return described
+
+
+def _append(files: dict[str, _File], side: str, sequences: list[list[int]]) -> None:
+    flat, offsets = files[f"{side}.ids"], files[f"{side}.offsets"]
+    offsets.append(flat.count + np.cumsum([len(sequence) for sequence in sequences]))
+    flat.append(list(chain.from_iterable(sequences)))
+
+
+def _sort_by_tag(folder: Path, described: dict[str, Any], count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Write the numbers of the rows tag after tag, and where each tag begins: a counting sort in two passes."""
+    tags = np.memmap(folder / "tags", described["dtype"], "r")
+    pieces = range(0, len(tags), SORTED)
+    counts = sum(np.bincount(tags[piece : piece + SORTED], minlength=count) for piece in pieces)
+    offsets = np.append(0, np.cumsum(counts)).astype(OFFSETS)
+    (folder / "tag_offsets").write_bytes(offsets.tobytes())
+    rows = np.memmap(folder / "rows_by_tag", OFFSETS, "w+", shape=len(tags))
+    written = offsets[:-1].copy()
+    for piece in pieces:
+        some = np.asarray(tags[piece : piece + SORTED])
+        for tag in np.unique(some).tolist():
+            found = np.flatnonzero(some == tag)
+            rows[written[tag] : written[tag] + len(found)] = piece + found
+            written[tag] += len(found)
+    rows.flush()
+    return {"dtype": OFFSETS, "count": len(tags)}, {"dtype": OFFSETS, "count": count + 1}
+
+
+def _read_header(folder: Path) -> Header:
+    """Read the header and hold the files to it."""
+    path = folder / HEADER
+    if not path.is_file():
+        raise UserError(f"{path}: no such file: {folder} is no corpus, or one that was never finished")
+    try:
+        header: Header = json.loads(path.read_text(encoding="utf-8"))
+        if header["format"] != FORMAT:
+            raise UserError(
+                f"{path}: has format {header['format']}, and this attnx reads {FORMAT}; update attnx, or {ANEW}"
+            )
+        sizes = {name: file["count"] * np.dtype(file["dtype"]).itemsize for name, file in header["files"].items()}
+        # What is read later is missed now.
+        _ = [header[what] for what in (*SIDES, "tags")], [sizes[f"{side}.{kind}"] for side in SIDES for kind in KINDS]
+    except (OSError, TypeError, KeyError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: is no header of a corpus; {ANEW}") from error
+    for name, size in sizes.items():
+        found = (folder / name).stat().st_size if (folder / name).is_file() else 0
+        if found != size:
+            raise UserError(f"{folder / name}: holds {found} bytes instead of {size}; {ANEW}")
+    return header
+
+
+def _map(folder: Path) -> PairDataset:
+    """Map the files; another process maps them itself."""
+    files = _read_header(folder)["files"]
+    # Plain views: slices of NumPy's own class of maps are slow to make.
+    maps = {name: np.asarray(np.memmap(folder / name, file["dtype"], "r")) for name, file in files.items()}
+    source, target = (Ragged(maps[f"{side}.ids"], maps[f"{side}.offsets"]) for side in SIDES)
+    by_tag = Ragged(maps["rows_by_tag"], maps["tag_offsets"]) if "tags" in maps else None
+    return PairDataset(source, target, tags=maps.get("tags"), by_tag=by_tag, reopen=partial(_map, folder))

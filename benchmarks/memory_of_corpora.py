@@ -1,0 +1,212 @@
+"""Memory of a corpus in training: it should not grow with the corpus.
+
+Synthetic corpora of several sizes are written as attnx writes a corpus to train on, and an epoch's first batches are
+read from each. Writing and reading happen in processes of their own, whose memory is measured, printed and written
+as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import random
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from peers.environments import ROOT
+from peers.neighbours import BUSY, watch_neighbours
+from rich.console import Console
+from rich.table import Table
+from torch.utils.data import DataLoader
+
+from attnx.data.batches import collate
+from attnx.data.buckets import BucketBatches
+from attnx.data.mapped import Entry, read_corpus, write_corpus
+from attnx.data.vocabulary import Vocabulary
+
+SYMBOLS = [f"w{number}" for number in range(32_000)]
+TAGS = ("de", "et", "fi")
+STATUS = Path("/proc/self/status")
+MB = 10**6
+
+COLUMNS: dict[str, tuple[str, float, int]] = {
+    "disk": ("on disk, MB", MB, 0),
+    "write_seconds": ("written in, s", 1, 1),
+    "write_own_peak": ("writer's own memory, MB", MB, 0),
+    "read_own_start": ("reader's own memory at first, MB", MB, 0),
+    "read_own_peak": ("at most, MB", MB, 0),
+    "read_resident_peak": ("with mapped pages, MB", MB, 0),
+    "first_batch_seconds": ("first batch after, s", 1, 2),
+    "batches_per_second": ("batches/s", 1, 0),
+}
+"""What is reported of each size, its heading, unit and digits."""
+
+
+def entries(pairs: int, seed: int = 0) -> Iterator[Entry]:
+    """Sentences of 5 to 45 symbols and translations of about as many: pieces of one long random text."""
+    draw = random.Random(seed)
+    text = tuple(draw.choices(SYMBOLS, k=100_000))
+    for _ in range(pairs):
+        start, length = draw.randrange(99_000), draw.randrange(5, 46)
+        other, longer = draw.randrange(99_000), length + draw.randrange(-3, 7)
+        yield text[start : start + length], text[other : other + longer], draw.choice(TAGS)
+
+
+def vocabulary() -> Vocabulary:
+    """The one of both sides."""
+    return Vocabulary.of([SYMBOLS])
+
+
+def own_memory() -> int | None:
+    """Bytes that are this process's alone: neither files' pages nor what it shares. None where it cannot be told."""
+    return status("RssAnon")
+
+
+def resident_peak() -> int:
+    """The most bytes this process has had in memory, pages of files among them."""
+    measured = status("VmHWM")
+    if measured is not None:
+        return measured
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if platform.system() == "Darwin" else 1024 * peak
+
+
+def status(field: str) -> int | None:
+    """A field of Linux's account of this process, in bytes."""
+    if not STATUS.exists():
+        return None
+    lines = dict(line.split(":", 1) for line in STATUS.read_text(encoding="ascii").splitlines())
+    return 1024 * int(lines[field].split()[0])
+
+
+def write_one(folder: Path, pairs: int) -> dict[str, Any]:
+    """Write a corpus and say what it took."""
+    peaks = [own_memory()]
+
+    def watched() -> Iterator[Entry]:
+        for number, entry in enumerate(entries(pairs)):
+            if number % 10_000 == 0:
+                peaks.append(own_memory())
+            yield entry
+
+    started = time.perf_counter()
+    write_corpus(folder, watched(), vocabulary(), vocabulary(), TAGS)
+    return {
+        "write_seconds": time.perf_counter() - started,
+        "write_own_peak": most(peaks),
+        "disk": sum(file.stat().st_size for file in folder.iterdir()),
+    }
+
+
+def read_one(folder: Path, size: int, tokens: int | None, temperature: float, batches: int) -> dict[str, Any]:
+    """Read an epoch's first batches and say what it took."""
+    known = vocabulary()
+    peaks = [own_memory()]
+    started = time.perf_counter()
+    rows = read_corpus(folder, known, known, TAGS)
+    order = BucketBatches(rows, None if tokens else size, tokens, temperature=temperature)
+    loader = DataLoader(rows, batch_sampler=order, collate_fn=collate)
+    first, read = 0.0, 0
+    for read, _ in enumerate(islice(loader, batches), 1):
+        first = first or time.perf_counter() - started
+        if read % 20 == 1:
+            peaks.append(own_memory())
+    seconds = time.perf_counter() - started - first
+    return {
+        "read_own_start": peaks[0],
+        "read_own_peak": most(peaks),
+        "read_resident_peak": resident_peak(),
+        "first_batch_seconds": first,
+        "batches_per_second": (read - 1) / seconds if read > 1 else None,
+        "batches_read": read,
+    }
+
+
+def most(measured: list[int | None]) -> int | None:
+    """The largest, if any could be measured."""
+    return max((number for number in measured if number is not None), default=None)
+
+
+def apart(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """Call a function in a fresh process, so that nothing but its own memory is measured."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        return process.submit(function, *arguments).result()
+
+
+def measure(pairs: int, options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Write, read and delete the corpus of one size."""
+    others = watch_neighbours()
+    with tempfile.TemporaryDirectory(dir=options.folder) as parent:
+        folder = Path(parent) / "corpus"
+        with console.status(f"{pairs:,} pairs: writing"):
+            found = apart(write_one, folder, pairs)
+        with console.status(f"{pairs:,} pairs: reading"):
+            found |= apart(read_one, folder, options.size, options.tokens, options.temperature, options.batches)
+    used = others()
+    console.print(
+        f"{pairs:,} pairs measured" + ("" if used is None else f", others used {used:.1f} CPUs"), highlight=False
+    )
+    return {"pairs": pairs, **found, "cpus_used_by_others": used}
+
+
+def show(measured: list[dict[str, Any]], console: Console) -> None:
+    """Print a table with a column for each size."""
+    drawn = Table()
+    drawn.add_column("pairs")
+    for one in measured:
+        drawn.add_column(f"{one['pairs']:,}", justify="right")
+    for key, (heading, unit, digits) in COLUMNS.items():
+        cells = ("-" if one[key] is None else f"{one[key] / unit:,.{digits}f}" for one in measured)
+        drawn.add_row(heading, *cells)
+    console.print(drawn)
+    if any((one["cpus_used_by_others"] or 0) >= BUSY for one in measured):
+        console.print("other programs were busy: the seconds are too many, the memory is right", style="red")
+
+
+def write(options: argparse.Namespace, measured: list[dict[str, Any]]) -> None:
+    """Write everything that was asked and found to the JSON file."""
+    asked = {key: getattr(options, key) for key in ("pairs", "size", "tokens", "temperature", "batches")}
+    machine = {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()}
+    contents = {"asked": asked, "machine": machine | {"torch": version("torch")}, "measured": measured}
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    add("--pairs", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000], help="sizes of the corpora")
+    add("--size", type=int, default=128, help="rows in a batch")
+    add("--tokens", type=int, help="tokens in a batch, instead of rows")
+    add("--temperature", type=float, default=1.0, help="of sampling by language")
+    add("--batches", type=int, default=2000, help="how many are read")
+    add("--folder", type=Path, help="where the corpora stand meanwhile, if not among the temporary files")
+    add("--out", type=Path, default=ROOT / ".benchmarks" / "memory_of_corpora.json", help="JSON file to write")
+    options = parser.parse_args()
+    if min(*options.pairs, options.size, options.tokens or 1, options.batches) < 1 or not options.temperature >= 1:
+        parser.error("all numbers must be at least 1")
+    return options
+
+
+def main() -> None:
+    """Measure every size and report."""
+    options, console = read_options(), Console()
+    measured = [measure(pairs, options, console) for pairs in options.pairs]
+    show(measured, console)
+    write(options, measured)
+    console.print(f"written to {options.out}", highlight=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""See et al. 2017, equations 10 to 13: what was read so far, the score that knows it, and the loss that minds it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from attnx.attention import Past
+from attnx.attention.scorers.additive import Additive
+from attnx.attention.scorers.coverage import Coverage
+from attnx.data.batches import Batch
+from attnx.tasks.sequences import token_loss
+from attnx.training.experiment import Experiment, Settings
+
+Built = Callable[..., Any]
+LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
+
+# Two targets of 3 and 2 symbols, their ends included, over sources of 3 and 2.
+SOURCE = torch.tensor([[3, 5, 7], [11, 13, 0]])
+BATCH = Batch(SOURCE, SOURCE > 0, torch.tensor([[5, 7, 3], [8, 3, 0]]), torch.arange(2), torch.zeros(2).long())
+TOKENS = 5
+
+
+def past(total: list[float]) -> Past:
+    return Past(torch.full((1, len(total)), 97.0), torch.tensor([total]))
+
+
+def test_equation_11() -> None:
+    """5 tanh(W s + U h + w c) with W = U = 1 and w = ln 2: the more a position was read, the more it is moved."""
+    scorer = Coverage(query_size=1, memory_size=1, hidden=1)
+    with torch.no_grad():
+        scorer.query.weight.fill_(1.0)
+        scorer.memory.weight.fill_(1.0)
+        scorer.covered.fill_(LN2)
+        scorer.v.fill_(5.0)
+    queries, keys = scorer.queries(torch.tensor([[[LN3]]])), scorer.keys(torch.tensor([[[0.0], [-LN3], [-LN2]]]))
+    scores = scorer.compare(queries, keys, past([0.0, 1.0, 1.0]))
+    torch.testing.assert_close(scores, torch.tensor([[[5 * 4 / 5, 5 * 3 / 5, 5 * 4 / 5]]]))
+
+
+def test_before_the_first_step_it_is_additive() -> None:
+    scorer, plain = Coverage(5, 11, hidden=7), Additive(5, 11, hidden=7)
+    plain.load_state_dict({name: value for name, value in scorer.state_dict().items() if name != "covered"})
+    queries, memory = torch.randn(2, 3, 5), torch.randn(2, 13, 11)
+    found = scorer.compare(scorer.queries(queries), scorer.keys(memory), Past(*torch.zeros(2, 2, 13)))
+    torch.testing.assert_close(found, plain.compare(plain.queries(queries), plain.keys(memory)))
+
+
+@pytest.mark.parametrize("factor", [0.0, 1.0, 3.0])
+def test_equation_12(factor: float) -> None:
+    """min(1/2, 1/4) + min(1/3, 1) + min(1/6, 0) = 1/4 + 1/3 = 7/12, times the factor."""
+    penalty = Coverage(5, 11, penalty=factor).penalty(torch.tensor([[[1 / 2, 1 / 3, 1 / 6]]]), past([1 / 4, 1.0, 0.0]))
+    torch.testing.assert_close(penalty, torch.tensor([[factor * 7 / 12]]))
+
+
+def covering(built: Built, penalty: float, **choices: Any) -> Any:
+    """A model that reads every position alike, always: all scores are 0."""
+    model = built(**{"scorer": ("coverage", {"penalty": penalty}), **choices})
+    for name, parameter in model.named_parameters():
+        if name.endswith("scorer.v"):
+            torch.nn.init.zeros_(parameter)
+    return model.eval()
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_equation_10(built: Built, heads: int) -> None:
+    """The sum of all weights before: t / 3 of each of 3 positions, t / 2 of each of 2; several heads count for one.
+
+    So at the first step nothing is read again, and afterwards everything is: penalties 0, 1, 1.
+    """
+    model = covering(built, 3.0, attention=("on", {"heads": heads}))
+    state = model.begin(SOURCE, SOURCE > 0)
+    for step in range(3):
+        expected = step * torch.tensor([[1 / 3, 1 / 3, 1 / 3], [1 / 2, 1 / 2, 0.0]])
+        torch.testing.assert_close(state.past.total, expected if heads == 1 else expected[:, None].expand(2, 2, 3))
+        _, state, read = model.step(torch.tensor([1, 5]), state, need_weights=True)
+        torch.testing.assert_close(read.penalty, torch.full((2, 1), 3.0 if step else 0.0))
+
+
+def test_its_own_states_are_covered_from_when_they_are_there(built: Built) -> None:
+    """At step t there are t states: weights are 1 / t, sums 1/t' from when a state came; the last was never read.
+
+    Step 2 reads states 0 and 1 by 1/2; before, state 0 was read by 1: min(1/2, 1) + min(1/2, 0). Step 3 reads thirds;
+    sums were 3/2, 1/2 and 0: 1/3 + 1/3 + 0.
+    """
+    model = covering(built, 1.0, scope="history")
+    output = model(SOURCE, SOURCE > 0, torch.tensor([[1, 5, 3, 8]] * 2))
+    torch.testing.assert_close(output.penalty, torch.tensor([[0, 0, 1 / 2, 2 / 3]] * 2))
+
+
+@pytest.mark.parametrize("factor", [0.0, 1.0, 3.0])
+def test_equation_13(built: Built, factor: float) -> None:
+    """It joins what training lowers: 1 at the 2nd and 3rd step of the first row, 1 at the 2nd of the other, no PAD."""
+    model = covering(built, factor)
+    loss = token_loss(model, BATCH)
+    assert loss.tokens == TOKENS
+    torch.testing.assert_close(loss.penalty, torch.tensor(factor * (2 + 1)))
+    torch.testing.assert_close(loss.mean, (loss.total + 3 * factor) / TOKENS)
+
+
+class Unmeasured:
+    """A task of which the loss alone matters."""
+
+    smoothing = 0.0
+
+    def metrics(self, tags: Any) -> dict[str, Any]:
+        return {}
+
+
+def test_validation_does_not_mind(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss that is trained holds the penalty; the loss and the perplexity that validation logs do not."""
+    data, settings = SimpleNamespace(tags=(), pairs=SimpleNamespace(valid=[])), Settings(None, None, 1, 0.0)
+    experiment = Experiment(covering(built, 3.0), Unmeasured(), data, None, settings)
+    logged: dict[str, Any] = {}
+    for name, stand_in in (("log_dict", logged.update), ("all_gather", torch.clone), ("_judge", lambda *_: [])):
+        monkeypatch.setattr(experiment, name, stand_in)
+    plain = token_loss(experiment.model, BATCH).total / TOKENS
+    experiment.on_validation_epoch_start()
+    experiment.validation_step(BATCH, 0)
+    experiment.on_validation_epoch_end()
+    torch.testing.assert_close(logged["valid_loss"], plain, check_dtype=False)
+    torch.testing.assert_close(logged["valid_perplexity"], plain.exp(), check_dtype=False)
+    torch.testing.assert_close(experiment.training_step(BATCH, 0), plain + 9 / TOKENS)

@@ -1,0 +1,150 @@
+"""The decoder's own states in the memory: which may be read, what they weigh, and how they fit beside the encoder's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx.decoding.greedy import Greedy
+from attnx.symbols import BOS
+
+pytestmark = pytest.mark.usefixtures("float64")
+Built = Callable[..., Any]
+
+LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
+SOURCE = torch.tensor([[3, 5, 7, 11, 2]])
+PRESENT = torch.ones(1, 5, dtype=torch.bool)
+INPUTS = torch.tensor([[1, 5, 3, 8]])
+BOTH = ["encoder", "decoder"]
+
+
+@pytest.mark.parametrize("schedule", ["run_then_attend", "step_by_step"])
+def test_one_row_of_weights_over_both(built: Built, schedule: str) -> None:
+    """Source 0 and ln 3; every token asks with 1, and every state is tanh(ln 2) = 3/5; symbol k scores k contexts.
+
+    Step 0: scores (0, ln 3), weights (1/4, 3/4). Step 1: (0, ln 3, 3/5), so 1 : 3 : e^(3/5).
+    """
+    model = built(
+        scorer="dot",
+        scope="encoder_decoder",
+        query=["token"],
+        model={"embedding": 1, "memory": "inputs", "bridge": "zeros", "feed": "none"},
+        decoder={"cell": "rnn", "hidden": 1},
+        readout={"inputs": ["context"], "tanh": False},
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        model.source.embedding.weight[7] = LN3
+        model.embedding.weight[3] = 1.0
+        model.decoder.recurrent.layers[0].weight_ih_l0.fill_(LN2)
+        model.output.weight[:, 0] = torch.arange(17.0)
+    output = model(torch.tensor([[5, 7]]), PRESENT[:, :2], torch.tensor([[3, 3]]), need_weights=True, schedule=schedule)
+    e = math.exp(3 / 5)
+    shares = torch.tensor([[1 / 4, 3 / 4, 0, 0], [1 / (4 + e), 3 / (4 + e), e / (4 + e), 0]])
+    torch.testing.assert_close(output.weights[0], shares)
+    contexts = shares @ torch.tensor([0, LN3, 3 / 5, 3 / 5])
+    torch.testing.assert_close(output.logits[0], contexts[:, None] * torch.arange(17.0))
+
+
+def weights(model: Any) -> Tensor:
+    """(steps, positions), the source's five first; a growing memory may lack a column for the last state."""
+    found: Tensor = model(SOURCE, PRESENT, INPUTS, need_weights=True).weights[0]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("query", "include_self", "readable"),
+    [
+        (["current_state"], False, [0, 1, 2, 3]),
+        (["current_state"], True, [1, 2, 3, 4]),
+        (["previous_state"], False, [0, 0, 1, 2]),  # h_{t-1} is asked with: those before it are read
+        (["previous_state"], True, [0, 1, 2, 3]),
+        (["previous_state", "current_state"], False, [0, 0, 1, 2]),
+        (["previous_state", "current_state"], True, [1, 2, 3, 4]),
+        (["token", "current_state"], False, [0, 1, 2, 3]),
+        (["token"], False, [0, 1, 2, 3]),
+        (["language_tag"], False, [0, 1, 2, 3]),
+        (["last_context"], False, [0, 1, 2, 3]),
+    ],
+)
+def test_which_states_may_be_read(built: Built, query: list[str], include_self: bool, readable: list[int]) -> None:
+    """The first so many at each step, all of them with some weight, beside the whole source, whatever is fed when."""
+    for feed in ("next", "none") if "current_state" in query else ("now", "next", "none"):
+        model = built(scope=("encoder_decoder", {"include_self": include_self}), query=query, model={"feed": feed})
+        read = weights(model) > 0
+        assert read[:, :5].all()
+        assert [row.nonzero().flatten().tolist() for row in read[:, 5:]] == [list(range(count)) for count in readable]
+
+
+@pytest.mark.parametrize(
+    ("query", "include_self", "own"),
+    [
+        # Of n states that are there, those within 1 of min(t, n - 1).
+        (["current_state"], False, [[], [0], [0, 1], [1, 2]]),
+        (["current_state"], True, [[0], [0, 1], [1, 2], [2, 3]]),
+        (["previous_state"], False, [[], [], [0], [0, 1]]),
+    ],
+)
+def test_a_window_in_each_source(built: Built, query: list[str], include_self: bool, own: list[list[int]]) -> None:
+    """``local`` over both: around position t in the source, around the latest among its own states."""
+    scope = ("local", {"window": 1, "sources": BOTH, "include_self": include_self})
+    read = weights(built(scope=scope, query=query)) > 0
+    assert [row.nonzero().flatten().tolist() for row in read[:, :5]] == [[0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4]]
+    assert [row.nonzero().flatten().tolist() for row in read[:, 5:]] == own
+
+
+def test_a_predicted_window_in_each_source(built: Built) -> None:
+    """sigmoid(0) = 1/2 puts the centre in the middle of each: of 5 at 5/2, of n states at n / 2; window 0, sigma 1/2.
+
+    What is shared is one softmax over one position of each source, or of the source alone at the first step.
+    """
+    model = built(scorer="dot", scope=("local", {"center": "predictive", "window": 0, "sources": BOTH}))
+    with torch.no_grad():
+        model.attention.scope.centre[2].weight.zero_()
+        model.attention.project.weight.zero_()  # every score is 0
+    g = math.exp(-1 / 2)  # exp(-(1/2)^2 / (2 / 4)), half a position from the centre
+    # Of its own states the centres are 1/2, 1 and 3/2, nearest to 0, 1 and 2: halves go to the even one.
+    expected = torch.zeros(4, 9)
+    expected[0, 2] = g
+    expected[1, [2, 5]] = torch.tensor([g, g]) / 2
+    expected[2, [2, 6]] = torch.tensor([g, 1.0]) / 2
+    expected[3, [2, 7]] = torch.tensor([g, g]) / 2
+    torch.testing.assert_close(weights(model), expected)
+
+
+def test_states_of_unlike_width_are_projected(built: Built) -> None:
+    """The decoder's 13 become the encoder's 22: one map for keys and values, as the encoder's states are both."""
+    model = built(scope="encoder_decoder")
+    assert model.own.values.weight.shape == (22, 13)
+    _, state, _ = model.step(torch.tensor([1]), model.begin(SOURCE, PRESENT))
+    assert state.memory.lengths == (5, 1)
+    torch.testing.assert_close(state.memory.values[:, 5], model.own.values(state.cell[-1][0]))
+
+
+def test_equal_widths_need_no_map(built: Built) -> None:
+    model = built(scope="encoder_decoder", encoder={"hidden": 13, "bidirectional": False})
+    assert not list(model.own.parameters())
+
+
+@pytest.mark.parametrize("name", ["global", "local", "history", "encoder_decoder"])
+def test_any_scope_over_any_sources(built: Built, name: str) -> None:
+    """``scope.sources`` says what a memory holds, in whatever order it is written."""
+    for sources, positions in ((["encoder"], 5), (["decoder"], 4), (BOTH, 9), (BOTH[::-1], 9)):
+        assert weights(built(scope=(name, {"sources": sources}))).shape == (4, positions)
+
+
+@pytest.mark.parametrize("feed", ["now", "none"])
+def test_the_weights_of_what_was_written(built: Built, feed: str) -> None:
+    """A search gives those of a pass over what it wrote; asked before its cell ran, a state is not there yet."""
+    model = built(scope="encoder_decoder", query=["previous_state"], model={"feed": feed}).eval()
+    found = Greedy()(model, SOURCE, PRESENT, need_weights=True)
+    steps = found.symbols.shape[1]
+    inputs = torch.cat([torch.tensor([[BOS]]), found.symbols[:, :-1]], 1)
+    assert found.weights.shape == (1, steps, 5 + (steps - 1 if feed == "now" else steps))
+    torch.testing.assert_close(found.weights, model(SOURCE, PRESENT, inputs, need_weights=True).weights)

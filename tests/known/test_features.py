@@ -1,0 +1,143 @@
+"""Features: scales by hand, and matrices in batches."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from attnx.data.batches import PairDataset, collate
+from attnx.data.features import Features
+from attnx.data.pairs import Pair
+from attnx.data.vocabulary import Vocabulary
+from attnx.errors import UserError
+
+# Five steps. First column 1, 3, 5, 7, 9: mean 5, squares from it 16, 4, 0, 4, 16, mean 8. The second never changes.
+ONE = np.array([[1, -2], [3, -2]], dtype=np.float32)
+TWO = np.array([[5, -2], [7, -2], [9, -2]], dtype=np.float32)
+MOVES = Vocabulary.of([["up", "down"]])  # down 4, up 5
+
+
+def steps(count: int) -> tuple[str, ...]:
+    """Names of steps."""
+    return tuple(map(str, range(count)))
+
+
+PAIRS = [
+    Pair(steps(2), (("up",), ("down", "up")), features=ONE),
+    Pair(steps(3), (("down",),), features=TWO),
+]
+
+
+def test_scales_by_hand() -> None:
+    """Steps count alike, however many each matrix has; a column that never changes keeps its scale."""
+    scaled = Features.of([ONE, TWO])
+    assert scaled.mean == pytest.approx((5, -2))
+    assert scaled.scale == pytest.approx((8**0.5, 1))
+    assert (scaled.width, str(scaled)) == (2, "2 features")
+    encoded = scaled.encode(TWO)
+    assert encoded.dtype == np.float32
+    assert encoded == pytest.approx(np.array([[0, 0], [2, 0], [4, 0]]) / 8**0.5)
+
+
+def test_small_changes_of_a_large_number() -> None:
+    """A million and one, two, three: mean 1,000,002, deviation sqrt(2/3)."""
+    scaled = Features.of(np.array([[[1e6 + 1], [1e6 + 3]], [[1e6 + 2], [1e6 + 2]], [[1e6 + 1], [1e6 + 3]]]))
+    assert scaled.mean == (1_000_002,)
+    assert scaled.scale == pytest.approx(((4 / 6) ** 0.5,), rel=1e-9)
+
+
+def test_nothing_to_measure() -> None:
+    """Not even a scale of nothing."""
+    for none in ([], [np.zeros((0, 3))]):
+        with pytest.raises(ValueError, match="no steps"):
+            Features.of(none)
+    for wrong in ((), (1.0, 2.0)):
+        with pytest.raises(ValueError, match="means and"):
+            Features(wrong, (1.0,) * (len(wrong) == 2))
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    """To the last digit."""
+    scaled = Features.of([ONE, TWO])
+    scaled.save(tmp_path / "features.json")
+    assert Features.load(tmp_path / "features.json") == scaled
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no JSON",
+        "[]",
+        json.dumps({"mean": [1.0]}),
+        json.dumps({"mean": [1.0], "scale": ["one"]}),
+        json.dumps({"mean": [1.0], "scale": [1.0, 2.0]}),
+        json.dumps({"mean": [], "scale": []}),
+    ],
+)
+def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
+    """With its path."""
+    path = tmp_path / "features.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match="is no file of feature scales") as caught:
+        Features.load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_no_file(tmp_path: Path) -> None:
+    """Nor a traceback."""
+    with pytest.raises(UserError, match="cannot be read"):
+        Features.load(tmp_path / "none.json")
+
+
+def dataset(every_reference: bool = True) -> PairDataset:
+    """Scaled by 2, from 1 and -2: ONE is then 0 and 1, TWO is 2, 3, 4."""
+    return PairDataset.from_pairs(PAIRS, Features((1.0, -2.0), (2.0, 1.0)), MOVES, every_reference)
+
+
+def test_a_row_holds_a_scaled_matrix() -> None:
+    """One for every reference."""
+    rows = dataset()
+    assert [rows[i].source.tolist() for i in range(3)] == [
+        [[0, 0], [1, 0]],
+        [[0, 0], [1, 0]],
+        [[2, 0], [3, 0], [4, 0]],
+    ]
+    assert [rows[i].target.tolist() for i in range(3)] == [[5, 2], [4, 5, 2], [4, 2]]
+    assert rows.lengths().tolist() == [[2, 2], [2, 3], [3, 2]]
+    assert dataset(every_reference=False).lengths().tolist() == [[2, 2], [3, 2]]
+
+
+def test_a_zero_is_no_padding() -> None:
+    """What is present follows from the lengths: whole rows of the matrix are 0 after scaling."""
+    rows = dataset()
+    batch = collate([rows[0], rows[2]])
+    assert batch.source.tolist() == [[[0, 0], [1, 0], [0, 0]], [[2, 0], [3, 0], [4, 0]]]
+    assert batch.present.tolist() == [[True, True, False], [True, True, True]]
+    assert batch.target.tolist() == [[5, 2], [4, 2]]
+    assert (batch.source.dtype, batch.target.dtype) == (torch.float32, torch.int64)
+
+
+def test_it_pickles_small() -> None:
+    """A number costs four bytes, not an object: 101 pairs of 3 steps of 2 features, with 2 ids of 4 bytes."""
+    many = PairDataset.from_pairs(PAIRS[1:] * 101, Features((1.0, -2.0), (2.0, 1.0)), MOVES, True)
+    pickled = pickle.dumps(many)
+    assert len(pickled) < 101 * (3 * 2 * 4 + 2 * 4 + 3 * 8) + 1500
+    assert pickle.loads(pickled)[100].source.tolist() == [[2, 0], [3, 0], [4, 0]]
+
+
+def test_a_loaders_workers() -> None:
+    """They are forked and send batches back."""
+    (batch,) = DataLoader(dataset(), batch_size=3, collate_fn=collate, num_workers=1)
+    assert batch.source[:, 1, 0].tolist() == [1, 1, 3]
+
+
+def test_a_pair_without_its_matrix() -> None:
+    """Names of steps alone are no features."""
+    with pytest.raises(ValueError, match="holds no features"):
+        PairDataset.from_pairs([PAIRS[0]._replace(features=None)], Features((1.0,), (1.0,)), MOVES, True)

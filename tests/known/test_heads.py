@@ -1,0 +1,111 @@
+"""Several heads: Vaswani et al. 2017, section 3.2.2, by hand, and what is one head's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from attnx.attention.from_names import build
+from attnx.attention.heads import Heads
+from attnx.attention.scorers.additive import Additive
+from attnx.errors import UserError
+
+Built = Callable[..., Any]
+LN3 = math.log(3)
+SOURCE = torch.tensor([[3, 5, 7], [11, 13, 0]])
+INPUTS = torch.tensor([[1, 5, 3, 8], [1, 7, 2, 2]])
+
+
+def plain(heads: Heads) -> Heads:
+    """Make every projection the identity."""
+    for linear in (heads.query, heads.keys, heads.values, heads.out):
+        nn.init.eye_(linear.weight)
+    return heads
+
+
+def test_two_heads_by_hand() -> None:
+    """Units apart: the first head scores 0 and ln 3, the second ln 3 and 0; each reads its own half of the values."""
+    attention = plain(build(scorer="dot", heads=2, query_size=2, memory_size=2, values_size=4))
+    states = torch.tensor([[[0.0, LN3], [LN3, 0.0]]])
+    values = torch.tensor([[[4.0, 8.0, 12.0, 16.0], [0.0, 16.0, 20.0, 24.0]]])
+    read = attention(torch.ones(1, 1, 2), attention.remember(states, values=values), need_weights=True)
+    torch.testing.assert_close(read.weights, torch.tensor([[[[1 / 4, 3 / 4]], [[3 / 4, 1 / 4]]]]))
+    torch.testing.assert_close(read.scores, torch.tensor([[[[0.0, LN3]], [[LN3, 0.0]]]]))
+    torch.testing.assert_close(read.context, torch.tensor([[[1.0, 2.0 + 12.0, 9.0 + 5.0, 12.0 + 6.0]]]))
+
+
+def test_two_heads_are_two_attentions() -> None:
+    """With projections: each head is an attention over Q_i q, K_i m and V_i v, and O joins what they read."""
+    both = build(scorer="additive", scope="local", heads=2, query_size=5, memory_size=14, values_size=22)
+    queries, states, values = torch.randn(2, 3, 5), torch.randn(2, 7, 14), torch.randn(2, 7, 22)
+    contexts = []
+    for i, part in enumerate(both.each):
+        alone = build(scorer=part.scorer, scope="local", query_size=7, memory_size=7)
+        memory = alone.remember(
+            states @ both.keys.weight[7 * i : 7 * i + 7].T, values=values @ both.values.weight[11 * i : 11 * i + 11].T
+        )
+        contexts.append(alone(queries @ both.query.weight[7 * i : 7 * i + 7].T, memory).context)
+    found = both(queries, both.remember(states, values=values))
+    torch.testing.assert_close(found.context, torch.cat(contexts, -1) @ both.out.weight.T)
+
+
+def test_dropout_falls_on_each_head_by_itself() -> None:
+    """Values are the identity, so that a context is its head's weights: kept ones are doubled."""
+    attention = plain(build(scorer="dot", heads=2, query_size=2, memory_size=2, values_size=6))
+    values = torch.eye(3).repeat(1, 2)[None]
+    memory, keep = (
+        attention.remember(torch.zeros(1, 3, 2), values=values),
+        torch.tensor([[[[2.0, 0, 2]], [[0, 2, 0.0]]]]),
+    )
+    context = attention(torch.ones(1, 1, 2), memory, keep=keep).context
+    torch.testing.assert_close(context.flatten(), torch.tensor([2 / 3, 0, 2 / 3, 0, 2 / 3, 0]))
+
+
+def test_each_head_learns_by_itself() -> None:
+    """Named or given as an instance, a scorer's parameters are not shared among heads."""
+    for scorer in ("additive", Additive(7, 7)):
+        first, second = build(scorer=scorer, heads=2, query_size=5, memory_size=14).each
+        assert first.scorer.v is not second.scorer.v
+
+
+@pytest.mark.parametrize(
+    ("sizes", "what"),
+    [
+        ({"memory_size": 7}, "the width of the values, 7"),
+        ({"memory_size": 7, "values_size": 6}, "the width of the memory, 7"),
+    ],
+)
+def test_heads_that_do_not_divide(sizes: dict[str, int], what: str) -> None:
+    with pytest.raises(UserError, match=rf"attention\.heads=2 does not divide {what}; choose another number of heads"):
+        build(heads=2, query_size=5, **sizes)
+
+
+def test_a_model_refuses_heads_that_do_not_divide(built: Built) -> None:
+    """A history's memory is as wide as the decoder's state, 26 here."""
+    built(scope="history", attention=("on", {"heads": 2}), model={"bridge": "zeros"})
+    with pytest.raises(UserError, match=r"attention\.heads=3 does not divide the width of the values, 26"):
+        built(scope="history", attention=("on", {"heads": 3}), decoder={"hidden": 26})
+
+
+@pytest.mark.parametrize("scorer", ["additive", "coverage"])
+@pytest.mark.parametrize("scope", ["global", "encoder_decoder"])
+def test_weights_of_every_head(built: Built, scope: str, scorer: str) -> None:
+    """(b, h, t, m), of whatever is read, and a past of every head."""
+    model = built(scope=scope, scorer=scorer, attention=("on", {"heads": 2}))
+    weights = model(SOURCE, SOURCE > 0, INPUTS, need_weights=True).weights
+    positions = 3 if scope == "global" else 7
+    assert weights.shape == (2, 2, 4, positions)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 4))
+    assert not torch.allclose(weights[:, 0], weights[:, 1])
+    past = model.begin(SOURCE, SOURCE > 0).past
+    assert past is None if scorer == "additive" else past.total.shape == (2, 2, 3)
+
+
+def test_one_head_is_no_heads() -> None:
+    """No projections around a single one."""
+    assert not isinstance(build(query_size=5, memory_size=7), Heads)

@@ -1,0 +1,129 @@
+"""The scope ``history``: a loop written out by hand, one worked by hand, and what there is without a source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+pytestmark = pytest.mark.usefixtures("float64")
+Built = Callable[..., Any]
+
+LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
+SOURCE = torch.tensor([[3, 5, 7], [11, 13, 0]])
+PRESENT = SOURCE > 0
+INPUTS = torch.tensor([[1, 5, 3, 8, 13], [1, 7, 2, 2, 11]])
+
+
+def by_hand(model: Any, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """The logits of the loop, and the weights (b, t, t): at step t, states h_0 .. h_{t-2} are asked with h_{t-1}."""
+    (layer,) = model.decoder.recurrent.layers
+    rows, steps = inputs.shape
+    state, states = torch.zeros(rows, 13), []
+    logits, weights = [], torch.zeros(rows, steps, steps)
+    for t in range(steps):
+        memory = states[: max(t - 1, 0)]
+        scores = [(state * remembered).mean(-1) for remembered in memory]
+        context = torch.zeros(rows, 13)
+        for j, remembered in enumerate(memory):
+            share = scores[j].exp() / sum(score.exp() for score in scores)
+            weights[:, t, j] = share.detach()
+            context = context + share[:, None] * remembered
+        given = torch.cat([model.embedding.weight[inputs[:, t]], context], -1)
+        into = given @ layer.weight_ih_l0.T + layer.bias_ih_l0
+        state = torch.tanh(into + state @ layer.weight_hh_l0.T + layer.bias_hh_l0)
+        states.append(state)
+        logits.append(state @ model.output.weight.T + model.output.bias)
+    return torch.stack(logits, 1), weights
+
+
+@pytest.fixture
+def looping(built: Built) -> Any:
+    """A plain RNN; the mean of the products as score; the context joins the input."""
+    return built(
+        scorer=("scaled", {"scale": "dimension"}),
+        scope="history",
+        query=["previous_state"],
+        model={"feed": "now", "bridge": "zeros"},
+        decoder={"cell": "rnn"},
+        readout={"inputs": ["state"], "tanh": False},
+    )
+
+
+def test_the_loop_in_training(looping: Any) -> None:
+    """Logits, weights and gradients are those of the loop above."""
+    logits, weights = by_hand(looping, INPUTS)
+    output = looping(SOURCE, PRESENT, INPUTS, need_weights=True)
+    torch.testing.assert_close(output.logits, logits)
+    # The state of the last step was not there yet when it read.
+    torch.testing.assert_close(output.weights, weights[..., :-1])
+    both = [torch.autograd.grad(given.pow(2).sum(), list(looping.parameters())) for given in (output.logits, logits)]
+    for found, expected in zip(*both, strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_the_loop_in_generation(looping: Any) -> None:
+    """Step by step the same; at the first two there is nothing to read, and the context is zeros."""
+    logits, _ = by_hand(looping, INPUTS)
+    state = looping.begin(SOURCE, PRESENT)
+    for step in range(5):
+        found, state, read = looping.step(INPUTS[:, step], state)
+        torch.testing.assert_close(found, torch.log_softmax(logits[:, step], -1))
+        assert (read.context == 0).all() == (step < 2)
+
+
+@pytest.mark.parametrize("schedule", ["run_then_attend", "step_by_step"])
+@pytest.mark.parametrize("include_self", [False, True])
+def test_three_steps_by_hand(built: Built, include_self: bool, schedule: str) -> None:
+    """States 3/5, 4/5, 3/5 of one unit, asked with the last; symbol k scores k times the context.
+
+    Scores at step 1 are 12/25 and, with itself, 16/25; at step 2 9/25, 12/25 and, with itself, 9/25.
+    """
+    model = built(
+        scorer="dot",
+        scope=("history", {"include_self": include_self}),
+        model={"embedding": 1, "bridge": "zeros"},
+        decoder={"cell": "rnn", "hidden": 1},
+        readout={"inputs": ["context"], "tanh": False},
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        model.embedding.weight[2:4, 0] = torch.tensor([LN2, LN3])
+        model.decoder.recurrent.layers[0].weight_ih_l0.fill_(1.0)
+        model.output.weight[:, 0] = torch.arange(17.0)
+    output = model(SOURCE[:1], PRESENT[:1], torch.tensor([[2, 3, 2]]), need_weights=True, schedule=schedule)
+    a, b, c = math.exp(9 / 25), math.exp(12 / 25), math.exp(16 / 25)
+    if include_self:
+        weights = [[1, 0, 0], [b / (b + c), c / (b + c), 0], [a / (2 * a + b), b / (2 * a + b), a / (2 * a + b)]]
+    else:
+        weights = [[0, 0, 0], [1, 0, 0], [a / (a + b), b / (a + b), 0]]
+    torch.testing.assert_close(output.weights[0], torch.tensor(weights))
+    contexts = torch.tensor(weights) @ torch.tensor([3 / 5, 4 / 5, 3 / 5])
+    torch.testing.assert_close(output.logits[0], contexts[:, None] * torch.arange(17.0))
+
+
+@pytest.mark.parametrize("bridge", ["zeros", "learned"])
+@pytest.mark.parametrize("feed", ["now", "next", "none"])
+def test_without_a_source(built: Built, feed: str, bridge: str) -> None:
+    """Nothing of the source is read and no parameter of it exists; every parameter there is gets a gradient."""
+    model = built(scope="history", query=["previous_state"], model={"feed": feed, "bridge": bridge})
+    output = model(SOURCE, PRESENT, INPUTS)
+    assert torch.equal(output.logits, model(SOURCE + 2, ~PRESENT, INPUTS).logits)
+    output.logits.sum().backward()
+    assert all(value.grad is not None for value in model.parameters())
+    assert model.source is None
+
+
+def test_with_an_encoder(built: Built) -> None:
+    """The decoder starts from it and reads its own states alone; the encoder learns by way of the start."""
+    model = built(scope="history", model={"bridge": "last"})
+    output = model(SOURCE, PRESENT, INPUTS, need_weights=True)
+    assert output.weights.shape == (2, 5, 5)
+    assert not torch.allclose(output.logits, model(SOURCE + 2, PRESENT, INPUTS).logits)
+    output.logits.sum().backward()
+    assert all(value.grad.abs().sum() > 0 for name, value in model.named_parameters() if "encoder" in name)

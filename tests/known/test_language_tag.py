@@ -1,0 +1,107 @@
+"""The row's tag: as a query, alone or beside others, and as what encoder and decoder are told at every step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from attnx.models.composition import compose
+
+pytestmark = pytest.mark.usefixtures("float64")
+Built = Callable[..., Any]
+Composed = Callable[..., dict[str, Any]]
+
+LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
+SOURCE, INPUTS = torch.tensor([[3, 5, 7]] * 3), torch.tensor([[1, 5, 3, 8]] * 3)
+PRESENT, TAG = SOURCE > 0, torch.tensor([0, 2, 0])
+HEARD = {
+    "query": {"query": ["language_tag"]},
+    "query of two": {"query": ["previous_state", "language_tag"]},
+    "encoder": {"model": {"tag": ["encoder"]}},
+    "decoder": {"model": {"tag": ["decoder"]}},
+    "both": {"model": {"tag": ["encoder", "decoder"]}},
+    "history": {"model": {"tag": ["decoder"], "bridge": "zeros"}, "scope": "history"},
+    "baseline": {"model": {"tag": ["encoder", "decoder"]}, "attention": "none"},
+}
+
+
+@pytest.mark.parametrize("choices", HEARD.values(), ids=HEARD)
+def test_tags_differ(built: Built, composed: Composed, choices: dict[str, Any]) -> None:
+    """One source in three rows: those of one tag are alike, that of another is not, and each is what it is alone."""
+    assert compose(composed(**choices)).tagged
+    model = built(**choices).eval()
+    logits = model(SOURCE, PRESENT, INPUTS, TAG).logits
+    torch.testing.assert_close(logits[0], logits[2])
+    assert not torch.allclose(logits[0], logits[1])
+    for row in range(3):
+        pick = slice(row, row + 1)
+        alone = model(SOURCE[pick], PRESENT[pick], INPUTS[pick], TAG[pick]).logits
+        torch.testing.assert_close(alone, logits[pick])
+
+
+def test_who_hears_no_tag_minds_none(built: Built, composed: Composed) -> None:
+    assert not compose(composed()).tagged
+    model = built().eval()
+    assert model.tags is None
+    logits = model(SOURCE, PRESENT, INPUTS, TAG).logits
+    torch.testing.assert_close(logits[0], logits[1])
+
+
+def test_without_a_tag_it_is_number_0(built: Built) -> None:
+    model = built(query=["language_tag"]).eval()
+    left_out, first = model(SOURCE, PRESENT, INPUTS), model(SOURCE, PRESENT, INPUTS, torch.zeros_like(TAG))
+    assert torch.equal(left_out.logits, first.logits)
+
+
+def test_alone_it_attends_first(composed: Composed) -> None:
+    """It is known for every step before the decoder runs; the context can enter at once."""
+    plan = compose(composed(query=["language_tag"])).plan
+    assert (plan.schedule, plan.feed) == ("attend_then_run", "now")
+    assert plan.reason == "the query is language_tag alone, known at the start"
+
+
+def test_a_query_by_hand(built: Built) -> None:
+    """Embeddings 0 and 1 of two tags over a memory of 0 and ln 3: weights (1/2, 1/2), and (1/4, 3/4), at every step."""
+    model = built(scorer="multiplicative", query=["language_tag"], model={"embedding": 1, "memory": "inputs"})
+    with torch.no_grad():
+        model.source.embedding.weight[5:8, 0] = torch.tensor([0.0, 0.0, LN3])
+        model.query.inputs[0].embedding.weight[:2] = torch.tensor([[0.0], [1.0]]).expand(2, 5)
+        model.attention.scorer.memory.weight.fill_(1 / 5)
+    source = torch.tensor([[5, 7]] * 2)
+    weights = model(source, source > 0, INPUTS[:2], torch.tensor([0, 1]), need_weights=True).weights
+    torch.testing.assert_close(weights, torch.tensor([[[1 / 2, 1 / 2]] * 4, [[1 / 4, 3 / 4]] * 4]))
+
+
+def test_told_by_hand(built: Built) -> None:
+    """Beside each input stands the tag's number: h = tanh(ln 2) = 3/5 or tanh(ln 3) = 4/5, in encoder and decoder."""
+    one = {"cell": "rnn", "hidden": 1}
+    model = built(
+        model={"embedding": 1, "tag": ["encoder", "decoder"], "tag_size": 1, "bridge": "zeros"},
+        encoder={**one, "bidirectional": False},
+        decoder=one,
+    )
+    layers = [model.source.encoder.recurrent.layers[0], model.decoder.recurrent.layers[0]]
+    with torch.no_grad():
+        model.tags.weight.copy_(torch.tensor([[LN2], [0.0], [LN3]]))
+        for layer in layers:
+            for parameter in layer.parameters():
+                parameter.zero_()
+            layer.weight_ih_l0.copy_(torch.tensor([[0.0, 1.0]]))
+    state = model.begin(SOURCE, PRESENT, TAG)
+    assert state.told.flatten().tolist() == [LN2, LN3, LN2]
+    expected = torch.tensor([3 / 5, 4 / 5, 3 / 5])[:, None]
+    torch.testing.assert_close(state.memory.values[..., 0], expected.expand(3, 3))
+    _, state, _ = model.step(INPUTS[:, 0], state)
+    torch.testing.assert_close(state.cell[-1][0], expected)
+
+
+@pytest.mark.parametrize("told", [["encoder"], ["decoder"], ["encoder", "decoder"]], ids="+".join)
+def test_only_who_is_named_is_told(built: Built, told: list[str]) -> None:
+    """By an embedding of width 11 beside the inputs of width 7."""
+    model = built(model={"tag": told, "tag_size": 11, "feed": "none"})
+    for name, reader in (("encoder", model.source.encoder), ("decoder", model.decoder)):
+        assert reader.recurrent.layers[0].input_size == 7 + 11 * (name in told)

@@ -1,0 +1,105 @@
+"""Chorowski et al. 2015, equations 8 and 9: f = F * a_{t-1}, e = v . tanh(W s + U h + L f), worked by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx.attention import Past
+from attnx.attention.scorers.additive import Additive
+from attnx.attention.scorers.location import Location
+
+Built = Callable[..., Any]
+LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
+
+
+def scored(scorer: Location, query: float, memory: list[float], last: list[float]) -> list[float]:
+    queries, keys = scorer.queries(torch.tensor([[[query]]])), scorer.keys(torch.tensor(memory)[None, :, None])
+    found: Tensor = scorer.compare(queries, keys, Past(torch.tensor([last]), torch.full((1, len(last)), 97.0)))
+    return found.flatten().tolist()
+
+
+@pytest.fixture
+def scorer() -> Location:
+    """One filter over three positions, (ln 2, 0, ln 3); W = 0, U = 1, L = 2, v = 5."""
+    scorer = Location(query_size=1, memory_size=1, hidden=1, filters=1, reach=1)
+    with torch.no_grad():
+        scorer.query.weight.zero_()
+        scorer.memory.weight.fill_(1.0)
+        scorer.near.weight.copy_(torch.tensor([[[LN2, 0.0, LN3]]]))
+        scorer.location.weight.fill_(2.0)
+        scorer.v.fill_(5.0)
+    return scorer
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        # The last step read position 1 with 1/2: its left neighbour sees ln 3 / 2, its right one ln 2 / 2; times L = 2.
+        ([0, 1 / 2, 0], [5 * 4 / 5, 0, 5 * 3 / 5]),
+        # Beyond the ends there is nothing: position 0 was read, and only its right neighbour sees it.
+        ([1 / 2, 0, 0], [0, 5 * 3 / 5, 0]),
+        ([0, 0, 1 / 2], [0, 5 * 4 / 5, 0]),
+        # Both neighbours of position 1: tanh(ln 2 + ln 3) = (36 - 1) / (36 + 1).
+        ([1 / 2, 0, 1 / 2], [0, 5 * 35 / 37, 0]),
+    ],
+)
+def test_where_the_last_step_read(scorer: Location, last: list[float], expected: list[float]) -> None:
+    assert scored(scorer, 13.0, [0.0, 0.0, 0.0], last) == pytest.approx(expected)
+
+
+def test_the_sum(scorer: Location) -> None:
+    """L f is (ln 3, 0, ln 2); with h (-ln 3, ln 2, ln 3) and, where W is 1, s = ln 2, it makes tanh of these."""
+    assert scored(scorer, 13.0, [-LN3, LN2, LN3], [0, 1 / 2, 0]) == pytest.approx([0, 5 * 3 / 5, 5 * 35 / 37])
+    with torch.no_grad():
+        scorer.query.weight.fill_(1.0)
+    assert scored(scorer, LN2, [-LN3, -LN2, -LN2], [0, 1 / 2, 0]) == pytest.approx([5 * 3 / 5, 0, 5 * 3 / 5])
+
+
+def test_before_the_first_step_it_is_additive() -> None:
+    """Nothing was read: f is zeros, wherever the filters reach."""
+    scorer, plain = Location(5, 11, hidden=7), Additive(5, 11, hidden=7)
+    plain.load_state_dict({name: value for name, value in scorer.state_dict().items() if name in plain.state_dict()})
+    queries, memory, nothing = torch.randn(2, 3, 5), torch.randn(2, 13, 11), torch.zeros(2, 13)
+    found = scorer.compare(scorer.queries(queries), scorer.keys(memory), Past(nothing, nothing))
+    torch.testing.assert_close(found, plain.compare(plain.queries(queries), plain.keys(memory)))
+
+
+def test_only_as_far_as_it_reaches() -> None:
+    """Two filters of 2 * 2 + 1 positions: what was read at position 6 moves the scores of 4 to 8 alone."""
+    scorer = Location(5, 11, hidden=7, filters=2, reach=2)
+    assert scorer.near.weight.shape == (2, 1, 5)
+    keys, last = scorer.keys(torch.zeros(1, 11, 11)), torch.eye(11)[6:7]
+    found = scorer.compare(scorer.queries(torch.zeros(1, 1, 5)), keys, Past(last, last))
+    assert found.nonzero()[:, -1].tolist() == [4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("sources", [["encoder"], ["encoder", "decoder"]], ids="+".join)
+def test_the_model_remembers_the_last_weights(built: Built, sources: list[str]) -> None:
+    """Those before dropout, of the step before and no other."""
+    model = built(scorer="location", scope=("global", {"sources": sources}), attention=("on", {"dropout": 0.5}))
+    source = torch.tensor([[3, 5, 7]])
+    state = model.begin(source, source > 0)
+    assert (state.past.last == 0).all()
+    for symbol in (1, 5, 8):
+        _, state, read = model.step(torch.tensor([symbol]), state, need_weights=True)
+        torch.testing.assert_close(state.past.last, read.weights[:, 0])
+
+
+def test_each_source_has_an_end_of_its_own(built: Built) -> None:
+    """What was read at the end of the source is not near the decoder's first state, which stands behind it."""
+    model = built(scorer="location", scope="encoder_decoder")
+    source = torch.tensor([[3, 5, 7]])
+    _, state, _ = model.step(torch.tensor([1]), model.begin(source, source > 0))
+    scores = []
+    for last in ([0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]):
+        told = state._replace(past=state.past._replace(last=torch.tensor([last])))
+        _, _, read = model.step(torch.tensor([5]), told, need_weights=True)
+        scores.append(read.scores[0, 0])
+    assert not torch.allclose(scores[0][:3], scores[1][:3])
+    torch.testing.assert_close(scores[0][3:], scores[1][3:])

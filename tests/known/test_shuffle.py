@@ -1,0 +1,98 @@
+"""Orders that are computed: each number once, in no order that can be told from chance, with next to no memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnx.data.shuffle import Permutation, Tempered, shares
+
+
+@pytest.mark.parametrize("count", [*range(68), 1009, 4096, 4097, 100_003])
+def test_each_number_once(count: int) -> None:
+    """Whatever their number, a power of two or not."""
+    order = Permutation(count, seed=(3, 5))
+    assert sorted(order(np.arange(count)).tolist()) == list(range(count))
+
+
+def test_a_place_does_not_depend_on_its_neighbours() -> None:
+    """Asked one by one, backwards or at once."""
+    order = Permutation(101, seed=(3,))
+    at_once = order(np.arange(101)).tolist()
+    assert [int(order(np.array([place]))[0]) for place in range(101)] == at_once
+    assert order(np.arange(101)[::-1]).tolist() == at_once[::-1]
+
+
+def test_the_places_asked_for_are_left_alone() -> None:
+    """They belong to the caller."""
+    places = np.arange(13)
+    Permutation(13, seed=(3,))(places)
+    assert places.tolist() == list(range(13))
+
+
+def test_seeds_differ() -> None:
+    """Two orders of 101 numbers agree by chance with odds of 1 in 101!."""
+    orders = [Permutation(101, seed)(np.arange(101)).tolist() for seed in ((3, 5), (3, 7), (5, 3))]
+    assert orders[0] not in orders[1:]
+    assert orders[1] != orders[2]
+    assert Permutation(101, (3, 5))(np.arange(101)).tolist() == orders[0]
+
+
+def test_every_number_is_equally_likely_everywhere() -> None:
+    """11 numbers, 2200 orders: each number is expected 200 times at each place, give or take 13.5, here times six."""
+    found = np.zeros((11, 11))
+    for seed in range(2200):
+        found[np.arange(11), Permutation(11, (seed,))(np.arange(11))] += 1
+    assert abs(found - 200).max() < 6 * 13.5
+
+
+def test_neighbours_part() -> None:
+    """A number follows the one before it 1 time an order on average, so 503 times in 503, give or take 22.4."""
+    followed = 0
+    for seed in range(503):
+        followed += int((np.diff(Permutation(101, (seed,))(np.arange(101))) == 1).sum())
+    assert abs(followed - 503 * 100 / 101) < 6 * 22.4
+
+
+def test_rows_of_one_pool_come_from_everywhere() -> None:
+    """Of 100003 numbers, the first 1000 places hold about 100 of each tenth, give or take 9.5."""
+    tenths = np.bincount(Permutation(100_003, (3,))(np.arange(1000)) // 10_001, minlength=10)
+    assert abs(tenths - 100).max() < 6 * 9.5
+
+
+def test_a_thousand_million_numbers_take_little_memory() -> None:
+    """Of 10**9 + 7 numbers the order keeps less than 9 square roots."""
+    order = Permutation(10**9 + 7, seed=(3,))
+    found = order(np.arange(10**9, 10**9 + 7))
+    assert len(set(found.tolist())) == 7
+    assert found.min() >= 0
+    assert found.max() < 10**9 + 7
+    assert sum(len(amounts) for pair in order.rounds for amounts in pair) < 9 * 31_623
+
+
+def test_shares() -> None:
+    """At temperature 2 the tags 16, 4, 1 are as 4 : 2 : 1, so 12, 6 and 3 of 21."""
+    counts = np.array([16, 4, 1])
+    assert shares(counts, 1.0).tolist() == [16, 4, 1]
+    assert shares(counts, 2.0).tolist() == [12, 6, 3]
+    assert shares(counts, float("inf")).tolist() == [7, 7, 7]
+
+
+def test_what_rounding_leaves_over_is_shared_out() -> None:
+    """8 rows, 3 tags alike: 2.67 each, and the two left over go to the first; a tag without rows gets none."""
+    assert shares(np.array([5, 0, 2, 1]), float("inf")).tolist() == [3, 0, 3, 2]
+    assert shares(np.array([], dtype=np.int64), 2.0).tolist() == []
+
+
+def test_the_draws_of_a_tag_go_round_its_rows() -> None:
+    """Of 16, 4 and 1 rows each epoch draws 12, 6 and 3: after four epochs every row of the first had its three."""
+    rows, starts = np.arange(100, 121), np.array([0, 16, 20, 21])
+    tempered = Tempered(rows, starts, temperature=2.0, seed=3)
+    epochs = [tempered.draw(epoch, np.arange(21)) for epoch in range(4)]
+    first = [drawn[drawn < 116].tolist() for drawn in epochs]
+    assert [len(set(drawn)) for drawn in first] == [12] * 4
+    assert set(first[0]) | set(first[1]) == set(range(100, 116))
+    assert np.bincount(np.concatenate(first) - 100).tolist() == [3] * 16
+    for drawn in epochs:
+        assert sorted(np.bincount(drawn)[116:120].tolist()) == [1, 1, 2, 2]
+        assert np.bincount(drawn)[120] == 3

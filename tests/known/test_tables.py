@@ -1,0 +1,333 @@
+"""Tables and files of features: what a good file means, and what is said of a bad one."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnx import extras
+from attnx.data.matrices import Recording, read_matrix
+from attnx.data.pairs import Pair
+from attnx.data.tables import Table, cut, join
+from attnx.errors import UserError
+
+NUMBERS = [[1.5, -2.0], [0.0, 1e3], [7.0, 0.25]]  # three steps of two features, exact in 32 bits
+CSV = "x,y\n1.5,-2\n0,1e3\n7,.25\n"
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a text file and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def write_parquet(path: Path, columns: dict[str, Any]) -> Path:
+    """Write a Parquet file and return its path."""
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(columns), path)
+    return path
+
+
+def refused(path: Path, step_names: str | None = None) -> str:
+    """What is said of a file of features, behind its path."""
+    with pytest.raises(UserError) as caught:
+        read_matrix(path, step_names)
+    said = str(caught.value)
+    assert said.startswith(f"{path}:")
+    assert "\n" not in said
+    return said.removeprefix(f"{path}:").strip()
+
+
+def holds(found: Recording, steps: tuple[str, ...] = ("0", "1", "2"), columns: tuple[str, ...] = ()) -> bool:
+    """Whether a file held the three steps."""
+    assert found.features.dtype == np.float32
+    assert found.features.tolist() == NUMBERS
+    return (found.steps, found.columns) == (steps, columns)
+
+
+# Tables.
+
+
+def test_fields_are_cut() -> None:
+    """Leading zeros go, and are not needed to tell numbers apart."""
+    assert cut(" a b", "characters") == (" ", "a", " ", "b")
+    assert cut(" a  b.c\u00a0d", "words") == ("a", "b.c", "d")
+    assert cut("0 007  70 000", "ids") == ("0", "7", "70", "0")
+    assert join(("a", " ", "b"), "characters") == "a b"
+    assert join(("a", "b"), "words") == join(cut("a  b", "words"), "words") == "a b"
+
+
+@pytest.mark.parametrize("wrong", ["x", "1.5", "-1", "+1", "1e3", "1_000", "\u0663"])
+def test_an_id_is_a_whole_number(wrong: str) -> None:
+    """In the digits 0 to 9."""
+    with pytest.raises(UserError, match="is no id: ids are whole numbers") as caught:
+        cut(f"12 {wrong} y", "ids")
+    assert str(caught.value).startswith(repr(wrong))
+
+
+def test_equal_sources_have_several_references(tmp_path: Path) -> None:
+    """Equal as symbols, not as they are spaced; a reference that is there twice counts once."""
+    path = write(tmp_path / "a.tsv", "\ufeffx  y\tA\r\n\n z\tA B \r\nx y\tB\nx y\t A\n")
+    assert Table("words", "words").read(path) == {
+        ("x y", ""): Pair(("x", "y"), (("A",), ("B",))),
+        ("z", ""): Pair(("z",), (("A", "B"),)),
+    }
+
+
+def test_each_side_is_cut_in_its_own_way(tmp_path: Path) -> None:
+    """Packed files too."""
+    path = tmp_path / "a.tsv.gz"
+    path.write_bytes(gzip.compress(b"3 May\t05 3\n"))
+    assert list(Table("characters", "ids").read(path).values()) == [Pair(("3", " ", "M", "a", "y"), (("5", "3"),))]
+
+
+def test_tags_keep_equal_sources_apart(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "x\tA\tfr\nx\tB\tit\nx\tC\tfr\n")
+    found = Table("words", "words", tagged=True).read(path)
+    assert found == {
+        ("x", "fr"): Pair(("x",), (("A",), ("C",)), "fr"),
+        ("x", "it"): Pair(("x",), (("B",),), "it"),
+    }
+
+
+def test_a_table_names_files_of_features(tmp_path: Path) -> None:
+    """Seen from its own folder; a file that is named twice has two references."""
+    write(tmp_path / "in" / "one.csv", CSV)
+    np.save(tmp_path / "two.npy", np.array(NUMBERS[:1]))
+    path = write(tmp_path / "a.tsv", f"in/one.csv\tA\n{tmp_path / 'two.npy'}\tB\nin/one.csv\tC\n")
+    one, two = Table("features", "words").read(path).items()
+    assert one[0] == ("in/one.csv", "")
+    assert one[1].source == ("0", "1", "2")
+    assert one[1].references == (("A",), ("C",))
+    assert one[1].features is not None
+    assert one[1].features.tolist() == NUMBERS
+    assert two[1].features is not None
+    assert two[1].features.tolist() == NUMBERS[:1]
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("12", "1 column; expected whole numbers, a tab, a text"),
+        ("12\tA\tB", "3 columns; expected whole numbers, a tab, a text; if the third is a tag, set task.tagged=true"),
+        ("12\tA\tB\tC", "4 columns; expected whole numbers, a tab, a text"),
+        ("\tA", "column 1 is empty; expected whole numbers"),
+        ("12\t ", "column 2 is empty; expected a text"),
+        ("12 B\tA", "'B' is no id: ids are whole numbers, 0 or more, with spaces between"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str, wrong: str) -> None:
+    path = write(tmp_path / "a.tsv", f"1 2\tA\n\n{line}\n3\tB\n")
+    with pytest.raises(UserError) as caught:
+        Table("ids", "words").read(path)
+    assert str(caught.value) == f"{path}:3: {wrong}"
+
+
+def test_a_tag_is_missing(tmp_path: Path) -> None:
+    for line, wrong in (("x\tA", "2 columns"), ("x\tA\t ", "column 3 is empty; expected a tag")):
+        path = write(tmp_path / "a.tsv", line)
+        with pytest.raises(UserError, match=wrong):
+            Table("words", "words", tagged=True).read(path)
+
+
+def test_nothing_in_a_table(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "\n  \n")
+    with pytest.raises(UserError) as caught:
+        Table("features", "words").read(path)
+    assert str(caught.value) == f"{path}: holds no pairs; expected lines of a file of features, a tab, a text"
+    with pytest.raises(UserError, match=r"none\.tsv: no such file"):
+        Table("words", "words").read(tmp_path / "none.tsv")
+
+
+def test_what_is_wrong_with_a_named_file_is_told_with_both_places(tmp_path: Path) -> None:
+    bad = write(tmp_path / "bad.csv", "x,y\n1,2\n1,two\n")
+    path = write(tmp_path / "a.tsv", "\nbad.csv\tA\n")
+    with pytest.raises(UserError) as caught:
+        Table("features", "words").read(path)
+    assert str(caught.value).startswith(f"{path}:2: {bad}:3: 'two' in column 'y' is no number")
+    path = write(tmp_path / "a.tsv", "none.csv\tA\n")
+    with pytest.raises(UserError) as caught:
+        Table("features", "words").read(path)
+    assert str(caught.value) == f"{path}:1: {tmp_path / 'none.csv'}: no such file"
+
+
+def test_all_files_have_the_same_columns(tmp_path: Path) -> None:
+    """Over all tables that are read; a file without names of columns can only be compared by their number."""
+    for name, text in (("a", "x,y\n1,2\n"), ("wide", "1,2,3\n"), ("turned", "y,x\n2,1\n"), ("bare", "1,2\n")):
+        write(tmp_path / f"{name}.csv", text)
+        write(tmp_path / f"{name}.tsv", f"{name}.csv\tA\n")
+    table = Table("features", "words")
+    for name in ("a", "bare", "a"):
+        table.read(tmp_path / f"{name}.tsv")
+    for name, wrong in (
+        ("wide", f"3 features a step, but {tmp_path / 'a.csv'} has 2"),
+        ("turned", f"its columns are y, x, but those of {tmp_path / 'a.csv'} are x, y"),
+    ):
+        with pytest.raises(UserError) as caught:
+            table.read(tmp_path / f"{name}.tsv")
+        assert f"{tmp_path / name}.csv: {wrong}" in str(caught.value)
+
+
+# Files of features.
+
+
+def test_a_csv_file(tmp_path: Path) -> None:
+    """With a header and without, quoted, with a mark, blank lines and other line ends."""
+    assert holds(read_matrix(write(tmp_path / "a.csv", CSV)), columns=("x", "y"))
+    assert holds(read_matrix(write(tmp_path / "b.csv", CSV.removeprefix("x,y\n"))))
+    text = '\ufeff"x, in mm","y"\r\n\r\n"1.5", -2\r\n0,1e3\r\n\n7,.25'
+    assert holds(read_matrix(write(tmp_path / "c.csv", text)), columns=("x, in mm", "y"))
+
+
+def test_a_column_of_a_csv_file_names_the_steps(tmp_path: Path) -> None:
+    """Wherever it is; spaces in a name are written otherwise, since they stand between names."""
+    path = write(tmp_path / "a.csv", "x,time,y\n1.5,1 May 9:00,-2\n0,,1e3\n7,9.5,.25\n")
+    assert holds(read_matrix(path, "time"), ("1_May_9:00", "", "9.5"), ("x", "y"))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_numpy_file(tmp_path: Path, packed: bool) -> None:
+    """Of any kind of numbers; an archive of one array, or with the array `features`."""
+    np.save(tmp_path / "a.npy", np.array(NUMBERS, dtype=np.float16))
+    assert holds(read_matrix(tmp_path / "a.npy"))
+    save = np.savez_compressed if packed else np.savez
+    save(tmp_path / "a.npz", anything=np.array(NUMBERS))
+    assert holds(read_matrix(tmp_path / "a.npz"))
+    save(tmp_path / "b.npz", other=np.zeros(5), features=np.array(NUMBERS), at=np.array([3, 5, 7]))
+    assert holds(read_matrix(tmp_path / "b.npz"))
+    assert holds(read_matrix(tmp_path / "b.npz", "at"), ("3", "5", "7"))
+    np.save(tmp_path / "c.npy", np.array([[True], [False]]))
+    assert read_matrix(tmp_path / "c.npy").features.tolist() == [[1], [0]]
+
+
+def test_a_parquet_file(tmp_path: Path) -> None:
+    """Of several kinds of numbers; in a folder whose name looks like a column; with pandas' index."""
+    first, second = (list(column) for column in zip(*NUMBERS, strict=True))
+    columns = {"x": first, "__index_level_0__": [5, 3, 2], "time": ["9:00", None, "9 10"], "y": second}
+    (tmp_path / "label=3").mkdir()
+    path = write_parquet(tmp_path / "label=3" / "a.parquet", columns)
+    assert holds(read_matrix(path, "time"), ("9:00", "", "9_10"), ("x", "y"))
+    whole = write_parquet(tmp_path / "b.parquet", {"n": [1, 2], "yes": [True, False]})
+    assert read_matrix(whole).features.tolist() == [[1, 1], [2, 0]]
+
+
+def test_parquet_needs_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(module: str) -> None:
+        raise ModuleNotFoundError(name=module.partition(".")[0])
+
+    monkeypatch.setattr(extras.importlib, "import_module", missing)
+    assert "pip install 'attnx[parquet]'" in refused_by_need(write(tmp_path / "a.parquet", ""))
+
+
+def refused_by_need(path: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        read_matrix(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", "holds no numbers; expected a row for each step"),
+        ("x,y\n", "holds no numbers; expected a row for each step"),
+        ("1,2\n\n1,x\n", "3: 'x' in column 2 is no number"),
+        ("1,time\n", "1: 'time' in column 2 is no number"),
+        ("t,x\n9:00,1\n", "2: '9:00' in column 't' is no number; if it names the step, set task.step_names=t"),
+        ("x,y\n1,2\n1, \n", "3: column 'y' is empty; fill it in, or leave the row out"),
+        ("1,2\n1,2,3\n", "2: 3 columns, but line 1 has 2"),
+        ("x,y\n1;2,3\n", "2: '1;2' in column 'x' is no number; columns are apart by commas"),
+        ("x,y\n1,2\nnan,2\n", "3: nan in column 'x' is no finite 32-bit number; fill it in, or leave the row out"),
+        ("1,2\n\n1,-inf\n", "3: -inf in column 2 is no finite 32-bit number; fill it in, or leave the row out"),
+        ("1,1e39\n", "1: 1e+39 in column 2 is no finite 32-bit number; fill it in, or leave the row out"),
+        (
+            ",x\na,1\n",
+            "1: column 1 of the header has no name; give it one, or leave the column out "
+            "(pandas: to_csv(..., index=False))",
+        ),
+    ],
+)
+def test_a_bad_csv_file(tmp_path: Path, text: str, wrong: str) -> None:
+    assert refused(write(tmp_path / "a.csv", text)) == wrong
+
+
+def test_a_csv_file_of_another_kind(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"1,2\n1,\xff\n")
+    assert "2: byte 0xff" in refused(tmp_path / "a.csv")
+    (tmp_path / "b.csv").write_bytes(b"1,2\r3,4\n")
+    assert "1: is no line of a CSV file" in refused(tmp_path / "b.csv")
+
+
+def test_step_names_that_are_not_there(tmp_path: Path) -> None:
+    """In any kind of file; near misses are named."""
+    assert refused(write(tmp_path / "a.csv", "times,x\n9:00,1\n"), "time") == (
+        "holds no 'time' to name its steps; did you mean times?"
+    )
+    assert refused(write(tmp_path / "b.csv", "1,2\n"), "time") == "holds no 'time' to name its steps"
+    np.savez(tmp_path / "a.npz", features=np.ones((2, 3)), times=np.ones(2))
+    assert "did you mean times?" in refused(tmp_path / "a.npz", "time")
+    assert "did you mean times?" in refused(write_parquet(tmp_path / "a.parquet", {"times": [1]}), "time")
+
+
+def test_a_bad_array(tmp_path: Path) -> None:
+    arrays = {
+        "holds float64 of shape (7,); expected numbers of shape (steps, features)": np.ones(7),
+        "holds <U1 of shape (2, 1); expected numbers of shape (steps, features)": np.array([["a"], ["b"]]),
+        "holds no numbers; expected a row for each step": np.ones((0, 3)),
+        "row 1, counted from 0: nan in column 2 is no finite 32-bit number; fill it in, or leave the row out": np.array(
+            [[1, 2, 3], [1, 2, np.nan]]
+        ),
+    }
+    for wrong, array in arrays.items():
+        np.save(tmp_path / "a.npy", array)
+        assert refused(tmp_path / "a.npy") == wrong
+
+
+def test_a_bad_archive(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, one=np.ones((2, 3)), two=np.ones((2, 3)))
+    assert refused(path) == "holds the arrays one, two; name one of them 'features'"
+    np.savez(path, features=np.ones((2, 3)), at=np.arange(3))
+    assert refused(path, "at") == "'at' of shape (3,) cannot name 2 steps"
+    np.savez(path, at=np.arange(3))
+    assert "name one of them 'features'" in refused(path, "at")
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz"])
+def test_no_numpy_file(tmp_path: Path, name: str) -> None:
+    """Text, nothing, one cut short, and one of Python objects, which are not loaded."""
+    whole = tmp_path / "whole.npz"
+    np.savez(whole, features=np.ones((101, 11)))
+    for content in (b"1,2\n", b"", whole.read_bytes()[:200]):
+        (tmp_path / name).write_bytes(content)
+        assert "is no NumPy file of plain numbers" in refused(tmp_path / name)
+    with (tmp_path / name).open("wb") as stream:
+        np.save(stream, np.array([{}], dtype=object), allow_pickle=True)
+    assert "is no NumPy file of plain numbers" in refused(tmp_path / name)
+
+
+def test_a_bad_parquet_file(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "a.parquet", {"x": [1.0, None]})
+    assert "row 1, counted from 0: nan in column 'x'" in refused(path)
+    path = write_parquet(tmp_path / "a.parquet", {"x": [1.0], "at": ["9:00"]})
+    assert refused(path) == "the column 'at' holds string, no numbers; if it names the step, set task.step_names=at"
+    path = write_parquet(tmp_path / "a.parquet", {"x": [[1.0, 2.0]]})
+    assert "the column 'x' holds list<" in refused(path)
+    path = write_parquet(tmp_path / "a.parquet", {"at": [1.0]})
+    assert refused(path, "at") == "holds no numbers; expected a row for each step"
+    path.write_bytes(b"1,2\n")
+    assert "is no Parquet file" in refused(path)
+
+
+def test_files_that_say_nothing(tmp_path: Path) -> None:
+    """An ending that is not known, no file, a folder."""
+    assert refused(write(tmp_path / "a.txt", "1")) == (
+        "its name does not say what it is; features are .csv, .npy, .npz, .parquet files"
+    )
+    (tmp_path / "folder.npy").mkdir()
+    for name in ("none.csv", "none.npz", "none.parquet", "folder.npy"):
+        assert refused(tmp_path / name) == "no such file"

@@ -1,0 +1,304 @@
+"""Whole runs on sequences of every kind: text, whole numbers, matrices of features; and the page that explains them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import attnx
+from attnx.data.split import place
+from attnx.data.vocabulary import SPECIALS
+from attnx.fitting import resume
+from attnx.reports.alignment import read_alignment
+from attnx.reports.heatmaps import picture
+from attnx.tasks.any_sequence import AnySequence
+
+PAGE = Path(__file__).parents[2] / "docs" / "sequences.md"
+SECTIONS = PAGE.read_text(encoding="utf-8").split("\n## ")
+EXAMPLES = dict(re.findall(r"^```sh\npython make_(\w+)\.py\nattnx (.+)\n```", "\n".join(SECTIONS), re.M))
+FEW = ["encoder.hidden=7", "decoder.hidden=11", "trainer.max_steps=5", "trainer.validations=2"]
+FEW += ["trainer.valid_words=7", "trainer.test_words=7"]
+# One line of each kind: the source as the file has it, and as the model reads it.
+SOURCES: dict[str, tuple[Callable[[int], str], Callable[[int], tuple[str, ...]]]] = {
+    "words": (lambda n: f"x{n % 7} =  y{n}", lambda n: (f"x{n % 7}", "=", f"y{n}")),
+    "characters": (lambda n: f"{n} May", lambda n: (*str(n), " ", "M", "a", "y")),
+    "ids": (lambda n: f"{n % 5} 0{n}", lambda n: (str(n % 5), str(n))),
+}
+TARGETS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "words": ("aa bb", ("aa", "bb")),
+    "characters": ("a b", ("a", " ", "b")),
+    "ids": ("12 007", ("12", "7")),
+}
+
+
+def matrix(number: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Two to six steps of three features, the last of which never changes."""
+    steps = np.arange(2 + number % 5, dtype=np.float32)
+    return np.stack([steps + number, steps * number % 11, np.full_like(steps, 3)], axis=1)
+
+
+def write_table(path: Path, source: Callable[[int], str], target: str, numbers: range) -> None:
+    path.write_text("".join(f"{source(n)}\t{target}\n" for n in numbers), encoding="utf-8")
+
+
+def write_csv(number: int) -> str:
+    """Write a matrix with time stamps, and return the file's name as a table in the same folder has it."""
+    Path("rows").mkdir(exist_ok=True)
+    lines = [f"9:0{step},{','.join(map(str, row))}" for step, row in enumerate(matrix(number).tolist())]
+    Path(f"rows/{number}.csv").write_text("\n".join(["at,x,y,z", *lines]), encoding="utf-8")
+    return f"rows/{number}.csv"
+
+
+def write_npz(number: int) -> str:
+    """The same without time stamps."""
+    np.savez(f"{number}.npz", matrix(number))
+    return f"{number}.npz"
+
+
+def write_parquet(number: int) -> str:
+    """The same with time stamps."""
+    pyarrow = pytest.importorskip("pyarrow")
+    named = dict(zip("xyz", matrix(number).T, strict=True)) | {
+        "at": [f"9:0{step}" for step in range(len(matrix(number)))]
+    }
+    pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(named), f"{number}.parquet")
+    return f"{number}.parquet"
+
+
+FILES = {
+    "csv": (write_csv, ["task.step_names=at"]),
+    "npz": (write_npz, []),
+    "parquet": (write_parquet, ["task.step_names=at"]),
+}
+
+
+def write_parts(source: Callable[[int], str], target: str) -> list[str]:
+    """31 pairs to train on, 5 to validate and 7 to test; what names them."""
+    parts = {"train": range(31), "valid": range(31, 36), "test": range(36, 43)}
+    for part, numbers in parts.items():
+        write_table(Path(f"{part}.tsv"), source, target, numbers)
+    return ["task=sequences", *(f"task.{part}={part}.tsv" for part in parts)]
+
+
+def predicted(folder: str) -> list[dict[str, str]]:
+    with open(f"{folder}/predictions.tsv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def loaded(**knobs: Any) -> Any:
+    """What the task makes of a table."""
+    return AnySequence(train="train.tsv", **knobs).load()
+
+
+def block(section: str) -> str:
+    """The one block of Python in a section of the page."""
+    (text,) = re.findall(r"^```python\n(.*?)^```", section, re.M | re.S)
+    return str(text)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_each_kind_of_symbols(source: str, target: str, run: Callable[..., Any], undrawn: None) -> None:
+    """A run is trained, and a reopened one answers as it did in the test."""
+    (written, read), (field, symbols) = SOURCES[source], TARGETS[target]
+    run(*write_parts(written, field), f"task.source={source}", f"task.target={target}", folder="one")
+    rows = predicted("one")
+    assert [row["source"] for row in rows] == [" ".join(read(n)) for n in range(36, 43)]
+    assert {row["references"] for row in rows} == {" ".join(symbols)}
+    reopened = attnx.open_run("one")
+    assert set(reopened.target.symbols) - set(SPECIALS) == set(symbols)
+    for n, row in zip(range(36, 43), rows, strict=True):
+        (one,) = reopened.predict([f" {written(n)} "], need_weights=True)
+        assert one.pair.source == read(n)
+        assert " ".join(one.output) == row["prediction"]
+        assert one.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
+        assert one.weights is not None
+        assert one.weights.shape[1] == len(read(n))
+        assert reopened.experiment.task.text(one.output) == ("" if target == "characters" else " ").join(one.output)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_each_kind_of_features(kind: str, run: Callable[..., Any], undrawn: None) -> None:
+    """Scaled by the training part alone; a reopened run is asked with the numbers as they are in the file."""
+    write, named = FILES[kind]
+    run(*write_parts(write, "up down"), "task.source=features", *named, folder="one")
+    rows = predicted("one")
+    expected = [[f"9:0{step}" if named else str(step) for step in range(2 + n % 5)] for n in range(36, 43)]
+    assert [row["source"].split() for row in rows] == expected
+    reopened = attnx.open_run("one")
+    steps = np.concatenate([matrix(n) for n in range(31)]).astype(np.float64)
+    assert reopened.source.mean == pytest.approx(steps.mean(0))
+    assert reopened.source.scale == pytest.approx([*steps.std(0)[:2], 1])
+    found = reopened.predict([matrix(n) for n in range(36, 43)], need_weights=True)
+    for n, one, row in zip(range(36, 43), found, rows, strict=True):
+        assert " ".join(one.output) == row["prediction"]
+        assert one.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
+        assert one.weights is not None
+        assert one.weights.shape[1] == len(matrix(n))
+    assert len({one.log_probability for one in found}) > 1, "what is in the matrix makes no difference"
+    for wrong, said in (("up", "not text"), (matrix(3)[:, :2], "3 features"), (matrix(3)[0], "3 features")):
+        with pytest.raises(attnx.UserError, match=said):
+            reopened.predict([wrong])
+
+
+def test_a_picture_is_labelled_with_the_names_of_the_steps(run: Callable[..., Any], undrawn: None) -> None:
+    run(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
+    arrays = sorted(Path("one/alignments").glob("*.npz"))
+    assert arrays
+    for array in arrays:
+        alignment = read_alignment(array)
+        assert alignment.source == tuple(f"9:0{step}" for step in range(alignment.weights.shape[1]))
+        labels = picture([alignment]).axes[0].get_xticklabels()
+        assert [label.get_text() for label in labels] == list(alignment.source)
+
+
+def test_features_from_workers_and_a_resumed_run(
+    run: Callable[..., Any], undrawn: None, same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches that other processes make are the same; a run that stopped is taken up with the same data."""
+    asked = [*write_parts(write_npz, "up down"), "task.source=features"]
+    run(*asked, folder="one")
+    run(*asked, "trainer.workers=1", folder="two")
+    assert same_weights(["one", "two"])
+    info = json.loads(Path("two/run.json").read_text(encoding="utf-8"))
+    Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
+    resume("two")
+    assert same_weights(["one", "two"])
+    assert predicted("one") == predicted("two")
+
+
+def test_tags_are_told_and_measured(run: Callable[..., Any], undrawn: None) -> None:
+    """The same file of features twice, once for each speaker."""
+    lines = [f"{write_npz(n)}\tup {tag}\t{tag}\n" for n in range(43) for tag in ("ann", "bob")]
+    Path("all.tsv").write_text("".join(lines), encoding="utf-8")
+    asked = ["task=sequences", "task.train=all.tsv", "task.source=features", "task.tagged=true", "model.tag=[encoder]"]
+    run(*asked, "trainer.max_steps=30", folder="one")
+    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
+    for rate in ("symbol_error_rate", "sequence_error_rate"):
+        each = [results[f"test_{rate}_{tag}"] for tag in ("ann", "bob")]
+        assert results[f"test_{rate}_macro"] == pytest.approx(sum(each) / 2)
+    reopened = attnx.open_run("one")
+    ann, bob = (reopened.predict([matrix(3)], tag=tag)[0] for tag in ("ann", "bob"))
+    assert ann.log_probability != bob.log_probability
+
+
+def test_results_follow_from_predictions(run: Callable[..., Any], undrawn: None) -> None:
+    run(*write_parts(SOURCES["ids"][0], "12 7 3"), "task.source=ids", "trainer.max_steps=30", folder="one")
+    edits = [int(row["edits"]) for row in predicted("one")]
+    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
+    assert results["test_symbol_error_rate"] == pytest.approx(100 * sum(edits) / (7 * 3))
+    assert results["test_sequence_error_rate"] == pytest.approx(100 * sum(edit > 0 for edit in edits) / 7)
+
+
+@pytest.mark.parametrize("kind", ["words", "features"])
+def test_the_hash_of_a_source_decides_its_part(kind: str, here: Path) -> None:
+    """Of a file of features its name. Whatever else the table holds, no source changes its part."""
+    source = write_npz if kind == "features" else SOURCES["words"][0]
+    for count in (60, 97):
+        write_table(Path("train.tsv"), source, "up", range(count))
+        pairs = loaded(source=kind, holdout=0.15).pairs
+        names = [" ".join(source(n).split()) for n in range(count)]
+        held = {name: place((name,)) for name in names}
+        assert len(pairs.test) == sum(at < 0.3 for at in held.values()) > 0
+        assert len(pairs.valid) == sum(at >= 0.85 for at in held.values()) > 0
+        assert sum(map(len, pairs)) == count
+    if kind == "words":
+        at = [place((" ".join(pair.source),)) for pair in pairs.test]
+        assert at == sorted(at)
+
+
+def test_a_given_part_is_taken_as_it_is(here: Path) -> None:
+    """What it shares with the training file is noted, and all else is still held out of that."""
+    write_table(Path("train.tsv"), SOURCES["words"][0], "up", range(97))
+    write_table(Path("valid.tsv"), SOURCES["words"][0], "up", range(92, 103))
+    task = AnySequence(train="train.tsv", valid="valid.tsv", holdout=0.15)
+    pairs = task.load().pairs
+    assert [pair.source for pair in pairs.valid] == [SOURCES["words"][1](n) for n in range(92, 103)]
+    assert len(pairs.train) + len(pairs.test) == 97
+    assert 0 < len(pairs.test) < 97
+    assert task.notes == ["5 of 11 sources of the valid part are also in the training part"]
+
+
+def test_ids_are_in_the_order_of_their_numbers(here: Path) -> None:
+    """Not in that of their digits."""
+    write_table(Path("train.tsv"), lambda n: f"0{n} 100 9", "100 20 3", range(31))
+    data = loaded(source="ids", target="ids", holdout=0.15)
+    assert data.target.symbols[4:] == ("3", "20", "100")
+    numbers = [int(symbol) for symbol in data.source.symbols[4:]]
+    assert numbers == sorted(numbers)
+    assert {9, 100} < set(numbers)
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "said"),
+    [("words", " \t", "holds nothing to read"), ("ids", "12 x", "'x' is no id"), ("features", "a.csv", "read_matrix")],
+)
+def test_what_cannot_be_asked(source: Any, text: str, said: str) -> None:
+    with pytest.raises(attnx.UserError, match=said):
+        AnySequence(source=source).symbols(text)
+
+
+MISTAKES = {
+    "task.train=null": "task.train is not set: name a TSV file",
+    "task.train=none.tsv": "none.tsv: no such file",
+    "task.train=$NOT_SET/a.tsv": "the environment variable NOT_SET is not set",
+    "task.source=ids": "train.tsv:1: 'x0' is no id",
+    "task.source=features": "train.tsv:1: x0 =  y0: its name does not say what it is",
+    "task.source=letters": "task.source=letters: expected one of characters, words, ids, features",
+    "task.target=features": "task.target=features: expected one of characters, words, ids",
+    "task.tagged=true": "train.tsv:1: 2 columns; expected a text, a tab, a text, a tab, a tag",
+    "task.step_names=at": "task.step_names=at is for task.source=features; leave it out",
+    "task.holdout=0.34": "the train part holds no pairs; lower task.holdout",
+    "task.holdout=0": "the valid part holds no pairs; raise task.holdout, or name a task.valid",
+    "task.train=nan.tsv task.source=features": "nan.tsv:1: nan.npy: row 1, counted from 0: nan in column 0",
+}
+
+
+@pytest.mark.parametrize("asked", MISTAKES)
+def test_mistakes_are_one_line_and_leave_nothing(
+    asked: str, command: Callable[..., Any], small: list[str], here: Path
+) -> None:
+    write_table(Path("train.tsv"), SOURCES["words"][0], "up", range(60))
+    np.save("nan.npy", np.array([[0.0, 1.0], [np.nan, 1.0]]))
+    Path("nan.tsv").write_text("nan.npy\tup\n", encoding="utf-8")
+    words = {word.partition("=")[0]: word for word in [*small, "task.train=train.tsv", *asked.split()]}
+    before = sorted(here.iterdir())
+    answer = command("task=sequences", *words.values(), "folder=one")
+    assert answer.code == 2
+    assert MISTAKES[asked] in answer.err
+    assert len(answer.err.strip().splitlines()) == 1
+    assert sorted(here.iterdir()) == before
+
+
+def test_there_is_an_example_of_each_kind() -> None:
+    assert set(EXAMPLES) == {"code", "clicks", "sensor", "video"}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_page_shows_what_runs(example: str, command: Callable[..., Any], undrawn: None, here: Path) -> None:
+    """Its data are made by its own code, and its command trains on them; the lines that it shows are in the files."""
+    section = next(section for section in SECTIONS if f"python make_{example}.py" in section)
+    exec(compile(block(section), f"make_{example}.py", "exec"), {})
+    table = Path(f"{example}.tsv").read_text(encoding="utf-8").splitlines()
+    for source, target in re.findall("^A line of the file: `(.+?)`, a tab, `(.+?)`", section, re.M):
+        assert f"{source}\t{target}" in table
+        if shown := re.findall("^    (.+)", section.split("begins like this:")[-1].split("```")[0], re.M):
+            assert Path(source).read_text(encoding="utf-8").splitlines()[: len(shown)] == shown
+    asked = dict(word.split("=", 1) for word in [*EXAMPLES[example].split(), *FEW])
+    folder = asked.setdefault("folder", "one")
+    answer = command(*(f"{knob}={value}" for knob, value in asked.items()))
+    assert answer.code == 0, answer.err
+    results = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    assert {"test_symbol_error_rate", "test_sequence_error_rate"} < set(results)
+    assert results["test_words"] == 7
+    if example == "sensor":
+        held: dict[str, Any] = {}
+        exec(compile(block(SECTIONS[-1]), "From Python", "exec"), held)
+        assert held["prediction"].weights.shape[1] == len(held["recording"].steps)
