@@ -30,6 +30,10 @@ def options(group: str) -> list[str]:
     return registry.names(group)
 
 
-def owners(kind: str) -> dict[str, str]:
-    """Which part has a knob: the last of them, by the knob's name."""
-    return {knob.name: name for name in registry.names(kind) for knob in registry.part(kind, name).knobs}
+def owners(kind: str) -> dict[str, list[str]]:
+    """Which parts have a knob, by the knob's name."""
+    found: dict[str, list[str]] = {}
+    for name in registry.names(kind):
+        for knob in registry.part(kind, name).knobs:
+            found.setdefault(knob.name, []).append(name)
+    return found

@@ -51,5 +51,5 @@ def _unknown_key(path: str) -> str:
         return f"unknown key {path!r}"
     held = owners(head)
     if knob in held:
-        return f"the chosen {head} has no knob {knob!r}; it belongs to {head}={held[knob]}"
+        return f"the chosen {head} has no knob {knob!r}; it belongs to {head}={', '.join(held[knob])}"
     return f"the chosen {head} has no knob {knob!r}{near_misses(knob, held)}"

@@ -45,7 +45,7 @@ COLUMNS: dict[str, tuple[str, float, int]] = {
     "write_own_peak": ("writer's own memory, MB", MB, 0),
     "read_own_start": ("reader's own memory at first, MB", MB, 0),
     "read_own_peak": ("at most, MB", MB, 0),
-    "read_resident_peak": ("with mapped pages, MB", MB, 0),
+    "read_resident_peak": ("with the files' cached pages, MB", MB, 0),
     "first_batch_seconds": ("first batch after, s", 1, 2),
     "batches_per_second": ("batches/s", 1, 0),
 }

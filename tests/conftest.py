@@ -31,6 +31,8 @@ SMALL: dict[tuple[str, str], dict[str, Any]] = {
 MORE: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("scorer", "mlp"): [{"depth": 3, "widths": [19, 5]}],
     ("scope", "local"): [{"window": 0}],
+    ("normaliser", "entmax"): [{"alpha": 1.05}, {"alpha": 1.9}, {"alpha": 2.0}],
+    ("normaliser", "sigmoid"): [{"bias": -2.0}],
 }
 # A test that takes `each_scorer` runs once for every variant of every scorer, one that takes `plain_scorer` once for
 # every scorer as it is; so with the other kinds. One that takes `combination` runs for combinations of its module's

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 Numbers = npt.NDArray[np.int64]
 
-# A network of four rounds cannot be told from chance by few places; all places are looked at here, hence more.
+# Each moves both coordinates: eight by the usual count. With half as many, neighbours can be told from chance.
 ROUNDS = 4
 
 
@@ -17,7 +17,7 @@ class Permutation:
     A Feistel network: a place is a cell of a table of about sqrt(count) rows and columns; in each round it moves down
     by an amount that its column decides, then across by one that its row decides. A place that lands behind the last
     number moves on until it does not (cycle walking). The amounts are drawn when the order is made, some 8 sqrt(count)
-    numbers: 0.2 MB for ten million.
+    numbers: 0.3 MB for ten million.
 
     Source: Black and Rogaway 2002, sections 4 and 5, https://eprint.iacr.org/2001/012
 
@@ -34,11 +34,11 @@ class Permutation:
         self.count = count
         self.bits = (max(count - 1, 0).bit_length() + 1) // 2
         self.across = 1 << self.bits
-        self.down = -(-max(count, 1) // self.across)
+        down = -(-max(count, 1) // self.across)
+        self.wrapped = np.tile(np.arange(down), 2)  # a look into it takes less time than a remainder
         chance = np.random.default_rng(seed)
         self.rounds = [
-            (chance.integers(self.down, size=self.across), chance.integers(self.across, size=self.down))
-            for _ in range(ROUNDS)
+            (chance.integers(down, size=self.across), chance.integers(self.across, size=down)) for _ in range(ROUNDS)
         ]
 
     def __call__(self, places: Numbers) -> Numbers:
@@ -51,8 +51,7 @@ class Permutation:
     def _moved(self, places: Numbers) -> Numbers:
         row, column = places >> self.bits, places & (self.across - 1)
         for down, across in self.rounds:
-            row += down[column]
-            row -= self.down * (row >= self.down)
+            row = self.wrapped[row + down[column]]
             column ^= across[row]  # columns are a power of two, so nothing falls over their edge
         return (row << self.bits) | column
 

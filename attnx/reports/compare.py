@@ -18,7 +18,7 @@ from attnx.reports.lengths import BINS, Row, bin_label, error_by_length
 from attnx.run_format import PREDICTIONS
 
 ABSENT = "-"
-LESS_IS_BETTER = ("per", "wer", "cer", "loss", "seconds")
+LESS_IS_BETTER = ("per", "wer", "cer", "ter", "error_rate", "loss", "seconds")
 MORE_IS_BETTER = ("per_second", "accuracy", "bleu", "chrf")
 
 

@@ -11,6 +11,8 @@ from attnx.read_run import read_run
 UNITS = {
     "test_per": "%  phone error rate",
     "test_wer": "%  word error rate",
+    "test_symbol_error_rate": "%  symbol error rate",
+    "test_sequence_error_rate": "%  sequence error rate",
     "train_words_per_second": "words/s in training",
     "train_seconds": "s of training, validation included",
 }

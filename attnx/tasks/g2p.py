@@ -19,7 +19,7 @@ from attnx.data.writing import cut
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, PerTag
 from attnx.registry import Probability, register
-from attnx.tasks.sequences import SequenceData
+from attnx.tasks.protocols import SequenceData
 
 RATES = {"per": "phone_error_rate", "wer": "word_error_rate"}
 

@@ -1,173 +1,159 @@
-"""What tasks over pairs of symbol sequences share: their data as the model sees it, and the token loss."""
+"""The task ``sequences``: from the user's own sequences, symbols or features, to symbols."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Literal
 
-import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
-from attnx.data.batches import Batch, PairDataset
+from attnx import registry
 from attnx.data.features import Features
 from attnx.data.pairs import Pair, Symbols
-from attnx.data.split import Splits
-from attnx.data.vocabulary import Vocabulary
+from attnx.data.paths import fill_in
+from attnx.data.split import Splits, place
+from attnx.data.tables import Table, cut, join
+from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
-from attnx.symbols import BOS, PAD
+from attnx.metrics.per_tag import MACRO, PerTag
+from attnx.registry import Probability, register
+from attnx.tasks.protocols import SequenceData, tags_of
+
+RATES = ("symbol_error_rate", "sequence_error_rate")
+Found = dict[tuple[str, str], Pair]
 
 
-class Loss(NamedTuple):
-    """A loss as a sum and the number of target tokens it sums over, so that means stay exact across batches.
+@register("task", "sequences")
+class AnySequence:
+    """Any sequence in, any sequence of symbols out: text, whole numbers, or a row of measured numbers a step.
 
-    Attributes:
-        total: cross-entropy, summed.
-        tokens: how many it sums over.
-        penalty: what a scorer adds while training, summed; 0 for most.
+    Formula: ``minimise -sum_t log p(symbol_t | symbols_<t, source)``
+    Source: Sutskever et al. 2014, https://arxiv.org/abs/1409.3215; features: Chan et al. 2016 (of speech),
+        https://arxiv.org/abs/1508.01211, Yao et al. 2015 (of video frames), https://arxiv.org/abs/1502.08029
+
+    ``train`` (and ``valid``, ``test``) names a TSV file, plain or .gz: a source, a tab, its target, and if ``tagged`` a
+    tab and a tag (a language, a speaker), which the query ``language_tag`` and ``model.tag`` tell the model. ``source``
+    and ``target`` say how a column is cut: into ``characters``, into ``words`` with spaces between, or into ``ids``,
+    words that must be whole numbers. With ``source=features`` the first column names a .csv, .npy, .npz or .parquet
+    file, seen from the TSV file's folder, with a row of numbers a step; its column ``step_names``, time stamps say,
+    labels the pictures and is no feature. Features are scaled by the training part's means and deviations.
+
+    A part that is left out is held out of the training file: ``holdout`` of the sources for validation, twice as many
+    for testing, by a hash of the source as it is written, or of the file's name. Lines with equal sources are one
+    source with several references, of which the closest counts.
     """
 
-    total: Tensor
-    tokens: Tensor
-    penalty: Tensor
+    monitor = "valid_symbol_error_rate"
+    maximise = False
 
-    @property
-    def mean(self) -> Tensor:
-        """What training lowers, per token."""
-        return (self.total + self.penalty) / self.tokens
-
-
-@dataclass(frozen=True)
-class SequenceData:
-    """Pairs, split and encoded.
-
-    Attributes:
-        pairs: train, valid and test; ``train`` may be empty where ``rows`` hold what is trained on.
-        source: the source vocabulary, or how a matrix of features is scaled; from the training part alone.
-        target: the target vocabulary, likewise.
-        tags: every tag (language) of the training part, in the order of its number; empty where there are none.
-        rows: what to train on, already encoded; None to encode ``pairs.train``.
-    """
-
-    pairs: Splits
-    source: Vocabulary | Features
-    target: Vocabulary
-    tags: tuple[str, ...] = ()
-    rows: PairDataset | None = None
-
-    @classmethod
-    def of(cls, pairs: Splits) -> SequenceData:
-        """Build vocabularies and tags from the training part.
-
-        Raises:
-            UserError: a part is empty, or holds a tag that the training part has not.
-        """
-        for name, part in pairs._asdict().items():
-            if not part:
-                raise UserError(f"the {name} part holds no pairs; give more data or another task.{name}")
-        source = Vocabulary.of(pair.source for pair in pairs.train)
-        target = Vocabulary.of(reference for pair in pairs.train for reference in pair.references)
-        return cls(pairs, source, target, tags_of(pairs))
-
-    def train_rows(self) -> PairDataset:
-        """A row per pair and reference."""
-        if self.rows is not None:
-            return self.rows
-        return PairDataset.from_pairs(self.pairs.train, self.source, self.target, True, self.tags)
-
-    def fingerprint(self) -> str:
-        """A hash of what is trained on, to tell whether data have changed."""
-        rows = self.train_rows()
-        digest = hashlib.sha256()
-        for array in (rows.sources.flat, rows.sources.offsets, rows.targets.flat, rows.targets.offsets, rows.tags):
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()[:16]
-
-    def judged_rows(self, pairs: list[Pair]) -> PairDataset:
-        """A row per pair, with its first reference as the target."""
-        return PairDataset.from_pairs(pairs, self.source, self.target, False, self.tags)
-
-
-def tags_of(pairs: Splits) -> tuple[str, ...]:
-    """The tags of the training part, sorted; none if no pair has one.
-
-    Raises:
-        UserError: a pair of another part has a tag that the training part has not.
-    """
-    tags = sorted({pair.tag for pair in pairs.train})
-    for name, part in (("valid", pairs.valid), ("test", pairs.test)):
-        for tag in sorted({pair.tag for pair in part} - set(tags)):
-            raise UserError(f"the {name} part holds {tag or 'pairs without a tag'!r}, which the training part has not")
-    return () if tags == [""] else tuple(tags)
-
-
-class SequenceTask(Protocol):
-    """What training needs of a task.
-
-    Beside what stands here it may have ``notes``, lines that tell after :meth:`load` what was left out of the data, and
-    a method ``signatures(metrics)``, the exact definition of each metric by its name. Both are shown and kept.
-
-    Attributes:
-        monitor: the validation measure that says which weights are best, as it is logged: ``valid_per``.
-        maximise: whether a higher one is better.
-        smoothing: label smoothing of the loss.
-    """
-
-    monitor: str
-    maximise: bool
-    smoothing: float
+    def __init__(
+        self,
+        train: str | None = None,
+        valid: str | None = None,
+        test: str | None = None,
+        source: Literal["characters", "words", "ids", "features"] = "words",
+        target: Literal["characters", "words", "ids"] = "words",
+        tagged: bool = False,
+        step_names: str | None = None,
+        holdout: Probability = 0.05,
+        smoothing: Probability = 0.0,
+    ) -> None:
+        self.files = {"train": train, "valid": valid, "test": test}
+        self.source, self.target = source, target
+        self.tagged, self.step_names = tagged, step_names
+        self.holdout, self.smoothing = holdout, smoothing
+        self.notes: list[str] = []
 
     def load(self) -> SequenceData:
-        """Read and split the data; every mistake in them is a UserError naming file and line."""
-        ...
+        """Read and split the data; ``notes`` then tells which sources are in two parts.
+
+        Raises:
+            UserError: a file is missing or malformed, with file and line; a package is missing; a part is empty; or a
+                tag is not one of the training part.
+        """
+        pairs = self._split()
+        for name, part in pairs._asdict().items():
+            if not part:
+                mend = "lower task.holdout" if name == "train" else f"raise task.holdout, or name a task.{name}"
+                raise UserError(f"the {name} part holds no pairs; {mend}")
+        target = (reference for pair in pairs.train for reference in pair.references)
+        data = SequenceData(pairs, self._measured(pairs.train), _vocabulary(target, self.target), tags_of(pairs))
+        self.monitor = f"valid_{RATES[0]}_{MACRO}" if data.tags else f"valid_{RATES[0]}"
+        return data
+
+    def _split(self) -> Splits:
+        """The parts; those held out are in an order that the hash decides, so any first so many are a fair sample."""
+        if not self.files["train"]:
+            raise UserError("task.train is not set: name a TSV file of lines with a source, a tab and its target")
+        if self.step_names is not None and self.source != "features":
+            raise UserError(f"task.step_names={self.step_names} is for task.source=features; leave it out")
+        table = Table(self.source, self.target, self.tagged, self.step_names)
+        given = {part: table.read(fill_in(f"task.{part}", file)) for part, file in self.files.items() if file}
+        low = 0.0 if "test" in given else 2 * self.holdout
+        high = 1.0 if "valid" in given else 1 - self.holdout
+        placed = [(place((name,)), pair) for (name, _), pair in given["train"].items()]
+        held = sorted((one for one in placed if not low <= one[0] < high), key=lambda one: one[0])
+        self.notes = [_shared(given["train"], part, given[part]) for part in ("valid", "test") if part in given]
+        self.notes = list(filter(None, self.notes))
+        return Splits(
+            train=[pair for at, pair in placed if low <= at < high],
+            valid=list(given["valid"].values()) if "valid" in given else [pair for at, pair in held if at >= high],
+            test=list(given["test"].values()) if "test" in given else [pair for at, pair in held if at < low],
+        )
+
+    def _measured(self, pairs: Sequence[Pair]) -> Vocabulary | Features:
+        if self.source == "features":
+            return Features.of(pair.features for pair in pairs if pair.features is not None)
+        return _vocabulary((pair.source for pair in pairs), self.source)
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
-        """Fresh torchmetrics Metrics by name.
-
-        What one computes is logged as ``valid_NAME`` and ``test_NAME``; if it computes a mapping, each entry as
-        ``test_NAME_ENTRY``.
-        """
-        ...
+        """Symbol and sequence error rates, in percent, against the closest reference; with tags, for each of them."""
+        measures = {rate: partial(registry.build, "metric", rate) for rate in RATES}
+        if not tags:
+            return {rate: measure() for rate, measure in measures.items()}
+        return {rate: registry.build("metric", "per_tag", measure=each, tags=tags) for rate, each in measures.items()}
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
         """Show the metrics a batch: the symbols written for each pair."""
-        ...
+        references, tags = [pair.references for pair in pairs], [pair.tag for pair in pairs]
+        for metric in metrics.values():
+            metric.update(outputs, references, *([tags] if isinstance(metric, PerTag) else []))  # type: ignore[operator]
 
     def symbols(self, text: str, tag: str = "") -> Symbols:
-        """A user's text as source symbols."""
-        ...
+        """A user's text, cut as the first column of the data.
+
+        Raises:
+            UserError: it holds nothing, an id is none, or this task reads features.
+        """
+        if self.source == "features":
+            raise UserError("this task reads matrices of features, not text; attnx.data.matrices.read_matrix reads one")
+        if not text.strip():
+            raise UserError(f"{text!r} holds nothing to read")
+        return cut(text.strip(), self.source)
 
     def text(self, symbols: Sequence[str]) -> str:
         """Output symbols as text."""
-        ...
+        return join(tuple(symbols), self.target)
 
     def save(self, folder: Path) -> None:
-        """Write what :meth:`symbols` and :meth:`text` need beside the vocabularies (tokenisers), if anything."""
-        ...
+        """Nothing beside the vocabularies."""
 
     def restore(self, folder: Path) -> None:
-        """Read back what :meth:`save` wrote; called instead of :meth:`load` when a run is reopened."""
-        ...
+        """Nothing beside the vocabularies."""
 
 
-def token_loss(model: nn.Module, batch: Batch, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
-    """Cross-entropy of the target's symbols, its EOS included, under teacher forcing.
+def _vocabulary(sequences: Iterable[Symbols], how: str) -> Vocabulary:
+    """The vocabulary of sequences; ids are in the order of the numbers they are."""
+    found = Vocabulary.of(sequences)
+    if how != "ids":
+        return found
+    # Without leading zeros the shorter number is the smaller one, however many digits there are.
+    return Vocabulary(SPECIALS + tuple(sorted(found.symbols[len(SPECIALS) :], key=lambda id_: (len(id_), id_))))
 
-    Args:
-        model: called with source, present and the target moved right by one.
-        batch: a padded batch.
-        smoothing: label smoothing (Szegedy et al. 2016, https://arxiv.org/abs/1512.00567).
-        sampling: chance to feed the model's own output back.
-    """
-    inputs = torch.cat([torch.full_like(batch.target[:, :1], BOS), batch.target[:, :-1]], dim=1)
-    output = model(batch.source, batch.present, inputs, batch.tag, sampling)
-    logits, real = output.logits, batch.target != PAD
-    total = F.cross_entropy(
-        logits.flatten(0, 1), batch.target.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=smoothing
-    )
-    penalty = torch.zeros_like(total) if output.penalty is None else (output.penalty * real).sum()
-    return Loss(total, real.sum(), penalty)
+
+def _shared(train: Found, name: str, part: Found) -> str:
+    """What to note of sources that a given part has in common with the training file; nothing if there are none."""
+    met = len(train.keys() & part.keys())
+    return f"{met:,} of {len(part):,} sources of the {name} part are also in the training part" if met else ""

@@ -26,7 +26,7 @@ from attnx.errors import UserError, near_misses
 from attnx.extras import need
 from attnx.metrics.per_tag import MACRO, PerTag
 from attnx.registry import Positive, Probability, Rate, register
-from attnx.tasks.sequences import SequenceData, tags_of
+from attnx.tasks.protocols import SequenceData, tags_of
 
 SCORES = ("bleu", "chrf", "ter")
 FORMS: dict[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}

@@ -9,7 +9,7 @@ import time
 import torch
 
 from attnx.data.batches import Batch
-from attnx.tasks.sequences import token_loss
+from attnx.tasks.protocols import token_loss
 from attnx.training.experiment import Experiment
 from attnx.training.loaders import Loaders
 

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from attnx.data.batches import Batch
 from attnx.data.pairs import Pair
 from attnx.decoding.step_model import Decoded, StepModel
-from attnx.tasks.sequences import SequenceData, SequenceTask, token_loss
+from attnx.tasks.protocols import SequenceData, SequenceTask, token_loss
 
 
 class Settings(NamedTuple):

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Subset
 from attnx.data.batches import PairDataset, Row, collate
 from attnx.data.buckets import BucketBatches
 from attnx.errors import UserError
-from attnx.tasks.sequences import SequenceData
+from attnx.tasks.protocols import SequenceData
 
 Loader = DataLoader[Row]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from attnx import registry
@@ -19,7 +20,7 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.read_run import read_run
 from attnx.run_format import CHECKPOINTS, VOCABULARY
-from attnx.tasks.sequences import SequenceData
+from attnx.tasks.protocols import SequenceData
 from attnx.training.experiment import Experiment, Prediction, Settings
 from attnx.training.train import load_weights, new_model
 
@@ -84,6 +85,8 @@ class OpenRun:
             return Pair(self.experiment.task.symbols(source, tag), ((),), tag)
         if width is None or source.ndim != 2 or source.shape[1] != width:
             raise UserError(f"this run reads {self.source}, not a matrix of shape {source.shape}")
+        if not np.isfinite(source).all():
+            raise UserError("the matrix holds NaN or infinity; fill them in before")
         return Pair(tuple(map(str, range(len(source)))), ((),), tag, features=source)
 
 

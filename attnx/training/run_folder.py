@@ -20,7 +20,7 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.closest import closest
 from attnx.run_format import ALIGNMENTS, CHECKPOINTS, CONFIG, FORMAT, PREDICTIONS, RESULTS, RUN, VOCABULARY
-from attnx.tasks.sequences import SequenceData, SequenceTask
+from attnx.tasks.protocols import SequenceData, SequenceTask
 from attnx.training.experiment import Prediction
 from attnx.version import __version__
 

@@ -30,7 +30,7 @@ from attnx.knobs import seconds
 from attnx.models.composition import compose
 from attnx.nn.pretrained import load_vectors
 from attnx.run_format import CHECKPOINTS, METRICS
-from attnx.tasks.sequences import SequenceData
+from attnx.tasks.protocols import SequenceData
 from attnx.training import budget, run_folder
 from attnx.training.experiment import Experiment, Settings
 from attnx.training.loaders import Loaders

@@ -169,12 +169,12 @@ def test_epochs_and_seeds_differ(limit: dict[str, int]) -> None:
 
 
 def test_resuming_inside_an_epoch() -> None:
-    """The rest of the epoch is what it would have been; the next epoch is whole again."""
+    """In the third of four pools: the rest of the epoch is what it would have been; the next epoch is whole again."""
     rows = of_lengths([(length, 1) for length in range(1, 24)])
-    whole = BucketBatches(rows, size=3, seed=5)
+    whole = BucketBatches(rows, size=3, seed=5, pool=2)
     whole.set_epoch(2)
     expected = list(whole)
-    batches = BucketBatches(rows, size=3, seed=5)
+    batches = BucketBatches(rows, size=3, seed=5, pool=2)
     batches.resume(epoch=2, start=5)
     batches.set_epoch(2)
     assert list(batches) == expected[5:]

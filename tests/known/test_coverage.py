@@ -14,7 +14,7 @@ from attnx.attention import Past
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.scorers.coverage import Coverage
 from attnx.data.batches import Batch
-from attnx.tasks.sequences import token_loss
+from attnx.tasks.protocols import token_loss
 from attnx.training.experiment import Experiment, Settings
 
 Built = Callable[..., Any]

@@ -77,7 +77,7 @@ def refused(call: Callable[..., Any], *arguments: Any, **more: Any) -> str:
         ("aditive", "unknown scorer 'aditive'; did you mean additive?"),
         ("scale", "unknown scorer 'scale'; did you mean scaled?"),
         ("cosin", "unknown scorer 'cosin'; did you mean cosine?"),
-        ("zzz", "unknown scorer 'zzz'; choose from additive, concat, cosine, dot,"),
+        ("zzz", "unknown scorer 'zzz'; choose from additive, concat, cosine, coverage, dot,"),
     ],
 )
 def test_unknown_parts(word: str, told: str) -> None:
@@ -143,8 +143,13 @@ def test_knobs_that_are_refused(kind: str, name: str, values: dict[str, Any], to
 
 
 def test_check_fills_in_the_defaults() -> None:
-    assert registry.check("scope", "local", {}) == {"center": "monotonic", "window": 3}
-    assert registry.check("scope", "local", {"window": 5}) == {"center": "monotonic", "window": 5}
+    assert registry.check("scope", "local", {}) == {
+        "center": "monotonic",
+        "window": 3,
+        "sources": ["encoder"],
+        "include_self": False,
+    }
+    assert registry.check("scope", "local", {"window": 5})["window"] == 5
 
 
 def test_a_default_is_not_shared() -> None:
@@ -170,7 +175,7 @@ def test_a_choice_is_not_changed() -> None:
 
 def test_a_choice_without_a_name() -> None:
     assert refused(registry.build, "scope", {"window": 3}).startswith(
-        "the scope has no name; choose from global, local"
+        "the scope has no name; choose from encoder_decoder, global, history, local"
     )
 
 

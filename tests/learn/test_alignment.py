@@ -13,7 +13,7 @@ from attnx import registry
 from attnx.data.batches import Batch
 from attnx.decoding.greedy import Greedy
 from attnx.symbols import EOS, PAD
-from attnx.tasks.sequences import token_loss
+from attnx.tasks.protocols import token_loss
 
 SYMBOLS, SHORTEST, LONGEST, STEPS = 11, 3, 7, 250
 FIRST = 4  # ids below are the special symbols'

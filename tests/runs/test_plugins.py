@@ -84,13 +84,16 @@ TASK = '''\
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from torch import nn
 
 from attnx import registry
 from attnx.data.pairs import Pair
 from attnx.data.split import split_by_word
 from attnx.registry import Positive, register
-from attnx.tasks.sequences import SequenceData
+from attnx.tasks.protocols import SequenceData
 
 
 @register("task", "backwards")
@@ -102,6 +105,7 @@ class Backwards:
     """
 
     monitor = "valid_wer"
+    maximise = False
     smoothing = 0.0
 
     def __init__(self, length: Positive = 6) -> None:
@@ -112,8 +116,23 @@ class Backwards:
         pairs = [Pair(tuple(word), (tuple(reversed(word)),)) for word in words]
         return SequenceData.of(split_by_word(pairs, valid=0.2, test=0.2))
 
-    def metrics(self) -> dict[str, nn.Module]:
+    def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         return {"wer": registry.build("metric", "word_error_rate")}
+
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
+        metrics["wer"].update(outputs, [pair.references for pair in pairs])
+
+    def symbols(self, text: str, tag: str = "") -> tuple[str, ...]:
+        return tuple(text)
+
+    def text(self, symbols: Sequence[str]) -> str:
+        return "".join(symbols)
+
+    def save(self, folder: Path) -> None:
+        pass
+
+    def restore(self, folder: Path) -> None:
+        pass
 '''
 FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 
@@ -230,7 +249,7 @@ def test_what_it_makes_can_be_unpickled_by_a_process_that_did_not_load_it(
 ) -> None:
     light = TASK.replace("from torch import nn\n\n", "").replace("-> dict[str, nn.Module]", "-> dict[str, object]")
     light = light.replace("from attnx.data.pairs import Pair\nfrom attnx.data.split import split_by_word\n", "")
-    light = light.replace("from attnx.tasks.sequences import SequenceData\n", "")
+    light = light.replace("from attnx.tasks.protocols import SequenceData\n", "")
     plug("backwards", light, folder="parts")
     monkeypatch.setenv("ATTNX_PLUGINS", str(here / "parts"))
     task = registry.build("task", ("backwards", {"length": 7}))

@@ -83,10 +83,11 @@ def test_the_command_line_wins_over_both(mine: str) -> None:
 
 
 def test_a_choice_that_is_outdone_takes_its_knobs_along(mine: str) -> None:
+    plain = {"name": "global", "sources": ["encoder"], "include_self": False}
     assert compose(["recipe=mine", "scorer=additive"], mine)["scorer"] == {"name": "additive", "hidden": 128}
-    assert compose(["experiment=mine", "scope=global"], mine)["scope"] == {"name": "global"}
-    assert compose(["recipe=luong_local_p", "scope=global"])["scope"] == {"name": "global"}
-    assert compose(["experiment=mine", "recipe=luong_global"], mine)["scope"] == {"name": "global"}
+    assert compose(["experiment=mine", "scope=global"], mine)["scope"] == plain
+    assert compose(["recipe=luong_local_p", "scope=global"])["scope"] == plain
+    assert compose(["experiment=mine", "recipe=luong_global"], mine)["scope"] == plain
 
 
 def test_a_knob_that_is_named_is_never_dropped(mine: str) -> None:

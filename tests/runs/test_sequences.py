@@ -18,7 +18,7 @@ from attnx.data.vocabulary import SPECIALS
 from attnx.fitting import resume
 from attnx.reports.alignment import read_alignment
 from attnx.reports.heatmaps import picture
-from attnx.tasks.any_sequence import AnySequence
+from attnx.tasks.sequences import AnySequence
 
 PAGE = Path(__file__).parents[2] / "docs" / "sequences.md"
 SECTIONS = PAGE.read_text(encoding="utf-8").split("\n## ")

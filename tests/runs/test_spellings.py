@@ -152,15 +152,18 @@ def test_one_part_is_listed_in_full(command: Callable[..., Any]) -> None:
     assert "attnx/attention/scopes/local.py" in out.replace("\n", "")
 
 
+SCOPES = ("encoder_decoder", "global", "history", "local")
+
+
 # Hydra asks for completions as bash does: the line so far comes in the environment.
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
         ("attnx sco", {"scorer=", "scorer.", "scope=", "scope."}),
         ("attnx +sco", {"+scorer=", "+scorer.", "+scope=", "+scope."}),
-        ("attnx +scope=", {"+scope=global", "+scope=local"}),
+        ("attnx +scope=", {f"+scope={name}" for name in SCOPES}),
         ("attnx ++scope=l", {"++scope=local"}),
-        ("attnx +scorer=additive -m +scope=", {"+scope=global", "+scope=local"}),
+        ("attnx +scorer=additive -m +scope=", {f"+scope={name}" for name in SCOPES}),
         ("attnx +scope=local scope.wi", {"scope.window="}),
         ("attnx +recipe=bah", {"+recipe=bahdanau"}),
     ],
@@ -180,7 +183,7 @@ def test_each_shell_is_answered_as_it_expects(
     shell: str, between: str, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COMP_LINE", "attnx +scope=")
-    assert command("-sc", f"query={shell}").out == f"+scope=global{between}+scope=local\n"
+    assert command("-sc", f"query={shell}").out == between.join(f"+scope={name}" for name in SCOPES) + "\n"
 
 
 def test_bash_itself_completes(here: Path) -> None:

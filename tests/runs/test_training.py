@@ -12,7 +12,7 @@ import torch
 
 from attnx.config import compose
 from attnx.data.batches import collate
-from attnx.tasks.sequences import token_loss
+from attnx.tasks.protocols import token_loss
 from attnx.training.train import Job, prepare
 
 

@@ -1,0 +1,173 @@
+"""What tasks over pairs of symbol sequences share: their data as the model sees it, and the token loss."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnx.data.batches import Batch, PairDataset
+from attnx.data.features import Features
+from attnx.data.pairs import Pair, Symbols
+from attnx.data.split import Splits
+from attnx.data.vocabulary import Vocabulary
+from attnx.errors import UserError
+from attnx.symbols import BOS, PAD
+
+
+class Loss(NamedTuple):
+    """A loss as a sum and the number of target tokens it sums over, so that means stay exact across batches.
+
+    Attributes:
+        total: cross-entropy, summed.
+        tokens: how many it sums over.
+        penalty: what a scorer adds while training, summed; 0 for most.
+    """
+
+    total: Tensor
+    tokens: Tensor
+    penalty: Tensor
+
+    @property
+    def mean(self) -> Tensor:
+        """What training lowers, per token."""
+        return (self.total + self.penalty) / self.tokens
+
+
+@dataclass(frozen=True)
+class SequenceData:
+    """Pairs, split and encoded.
+
+    Attributes:
+        pairs: train, valid and test; ``train`` may be empty where ``rows`` hold what is trained on.
+        source: the source vocabulary, or how a matrix of features is scaled; from the training part alone.
+        target: the target vocabulary, likewise.
+        tags: every tag (language) of the training part, in the order of its number; empty where there are none.
+        rows: what to train on, already encoded; None to encode ``pairs.train``.
+    """
+
+    pairs: Splits
+    source: Vocabulary | Features
+    target: Vocabulary
+    tags: tuple[str, ...] = ()
+    rows: PairDataset | None = None
+
+    @classmethod
+    def of(cls, pairs: Splits) -> SequenceData:
+        """Build vocabularies and tags from the training part.
+
+        Raises:
+            UserError: a part is empty, or holds a tag that the training part has not.
+        """
+        for name, part in pairs._asdict().items():
+            if not part:
+                raise UserError(f"the {name} part holds no pairs; give more data or another task.{name}")
+        source = Vocabulary.of(pair.source for pair in pairs.train)
+        target = Vocabulary.of(reference for pair in pairs.train for reference in pair.references)
+        return cls(pairs, source, target, tags_of(pairs))
+
+    def train_rows(self) -> PairDataset:
+        """A row per pair and reference."""
+        if self.rows is not None:
+            return self.rows
+        return PairDataset.from_pairs(self.pairs.train, self.source, self.target, True, self.tags)
+
+    def fingerprint(self) -> str:
+        """A hash of what is trained on, to tell whether data have changed."""
+        rows = self.train_rows()
+        digest = hashlib.sha256()
+        for array in (rows.sources.flat, rows.sources.offsets, rows.targets.flat, rows.targets.offsets, rows.tags):
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()[:16]
+
+    def judged_rows(self, pairs: list[Pair]) -> PairDataset:
+        """A row per pair, with its first reference as the target."""
+        return PairDataset.from_pairs(pairs, self.source, self.target, False, self.tags)
+
+
+def tags_of(pairs: Splits) -> tuple[str, ...]:
+    """The tags of the training part, sorted; none if no pair has one.
+
+    Raises:
+        UserError: a pair of another part has a tag that the training part has not.
+    """
+    tags = sorted({pair.tag for pair in pairs.train})
+    for name, part in (("valid", pairs.valid), ("test", pairs.test)):
+        for tag in sorted({pair.tag for pair in part} - set(tags)):
+            raise UserError(f"the {name} part holds {tag or 'pairs without a tag'!r}, which the training part has not")
+    return () if tags == [""] else tuple(tags)
+
+
+class SequenceTask(Protocol):
+    """What training needs of a task.
+
+    Beside what stands here it may have ``notes``, lines that tell after :meth:`load` what was left out of the data, and
+    a method ``signatures(metrics)``, the exact definition of each metric by its name. Both are shown and kept.
+
+    Attributes:
+        monitor: the validation measure that says which weights are best, as it is logged: ``valid_per``.
+        maximise: whether a higher one is better.
+        smoothing: label smoothing of the loss.
+    """
+
+    monitor: str
+    maximise: bool
+    smoothing: float
+
+    def load(self) -> SequenceData:
+        """Read and split the data; every mistake in them is a UserError naming file and line."""
+        ...
+
+    def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
+        """Fresh torchmetrics Metrics by name.
+
+        What one computes is logged as ``valid_NAME`` and ``test_NAME``; if it computes a mapping, each entry as
+        ``test_NAME_ENTRY``.
+        """
+        ...
+
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
+        """Show the metrics a batch: the symbols written for each pair."""
+        ...
+
+    def symbols(self, text: str, tag: str = "") -> Symbols:
+        """A user's text as source symbols."""
+        ...
+
+    def text(self, symbols: Sequence[str]) -> str:
+        """Output symbols as text."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write what :meth:`symbols` and :meth:`text` need beside the vocabularies (tokenisers), if anything."""
+        ...
+
+    def restore(self, folder: Path) -> None:
+        """Read back what :meth:`save` wrote; called instead of :meth:`load` when a run is reopened."""
+        ...
+
+
+def token_loss(model: nn.Module, batch: Batch, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
+    """Cross-entropy of the target's symbols, its EOS included, under teacher forcing.
+
+    Args:
+        model: called with source, present and the target moved right by one.
+        batch: a padded batch.
+        smoothing: label smoothing (Szegedy et al. 2016, https://arxiv.org/abs/1512.00567).
+        sampling: chance to feed the model's own output back.
+    """
+    inputs = torch.cat([torch.full_like(batch.target[:, :1], BOS), batch.target[:, :-1]], dim=1)
+    output = model(batch.source, batch.present, inputs, batch.tag, sampling)
+    logits, real = output.logits, batch.target != PAD
+    total = F.cross_entropy(
+        logits.flatten(0, 1), batch.target.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=smoothing
+    )
+    penalty = torch.zeros_like(total) if output.penalty is None else (output.penalty * real).sum()
+    return Loss(total, real.sum(), penalty)
