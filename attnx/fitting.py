@@ -43,7 +43,7 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
     run_folder.note(folder, steps=steps)
     console.print(f"{steps:,} steps of {_batch(config['trainer'])}")
     train(job, folder, steps, console)
-    return _finish(folder, console)
+    return _finish(job, folder, console)
 
 
 def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
@@ -65,7 +65,7 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
     check_fits(job.experiment, path)
     run_folder.note(path, status="running")
     train(job, path, info["steps"], console, resume=True)
-    return _finish(path, console)
+    return _finish(job, path, console)
 
 
 def _facts(job: Job) -> dict[str, Any]:
@@ -108,8 +108,9 @@ def _projection(job: Job) -> str:
     return f" projection={project.in_features}->{project.out_features} (the scorer needs equal widths)"
 
 
-def _finish(folder: Path, console: Console) -> OpenRun:
+def _finish(job: Job, folder: Path, console: Console) -> OpenRun:
     """Draw and explain what the folder holds, and show the results."""
+    run_folder.note(folder, **_told(job))  # signatures are whole only now: how many references there were is known
     draw_alignments(folder)
     draw_curves(folder)
     write_explanation(folder)
