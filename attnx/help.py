@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnx.catalogue import Part, catalogue
-from attnx.choices import GROUPS, SCALARS, options
+from attnx.choices import CHOSEN, GROUPS, SCALARS, options
 from attnx.drawings.choice import DRAWN
 from attnx.errors import UserError, near_misses
 
@@ -102,7 +102,8 @@ def _knobs(part: Part) -> str:
 
 
 def _show_one(part: Part, console: Console) -> None:
-    console.print(f"{part.kind}={part.name}", style="bold", highlight=False)
+    chosen = part.kind in CHOSEN  # others are chosen by a knob of a task
+    console.print(f"{part.kind}={part.name}" if chosen else f"{part.kind} {part.name}", style="bold", highlight=False)
     console.print(Text(part.doc.split(">>>")[0].strip()))
     for knob in part.knobs:
         console.print(Text(f"  {part.kind}.{knob.name}={knob.default}    {knob.type.phrase}"))

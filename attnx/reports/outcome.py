@@ -26,8 +26,14 @@ def outcome(folder: Path) -> Table:
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in run.results.items():
-        table.add_row(name, f"{value:,.2f}" if isinstance(value, float) else f"{value:,}", UNITS.get(name, ""))
+        table.add_row(name, _said(value), UNITS.get(name, ""))
     return table
+
+
+def _said(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
 
 
 def files(folder: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import subprocess
@@ -92,8 +93,8 @@ def save_vocabularies(folder: Path, data: SequenceData, task: SequenceTask) -> N
 
 
 def save_results(folder: Path, results: Mapping[str, float]) -> None:
-    """Write ``results.json``."""
-    write_json(folder / RESULTS, dict(results))
+    """Write ``results.json``; what could not be measured (a language without test words) is null."""
+    write_json(folder / RESULTS, {name: None if math.isnan(value) else value for name, value in results.items()})
 
 
 def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:

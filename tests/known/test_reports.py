@@ -20,7 +20,9 @@ from attnx.reports.curves import draw_curves, read_curves
 from attnx.reports.explain import describe, write_explanation
 from attnx.reports.folder import read_predictions
 from attnx.reports.lengths import Row, bin_label, error_by_length
+from attnx.reports.outcome import outcome
 from attnx.run_format import CONFIG, FORMAT, METRICS, PREDICTIONS, RESULTS, RUN
+from attnx.training.run_folder import save_results
 
 HEADER = "source\tprediction\treferences\tedits\tlog_probability"
 
@@ -272,3 +274,17 @@ def test_a_missing_or_malformed_prediction_is_named(write: Write) -> None:
         error_by_length(write("short", lines=(LINES[0], "a\tb")))
     with pytest.raises(UserError, match=r"predictions\.tsv:2: edits must be a whole number, not 'x'"):
         error_by_length(write("letters", lines=("a\tA\tA\tx\t-1",)))
+
+
+def test_what_was_not_measured_is_null_and_shown_as_a_dash(tmp_path: Path) -> None:
+    """A language of the training part may have no test words; JSON has no NaN."""
+    (tmp_path / "run.json").write_text('{"format": 1}', encoding="utf-8")
+    save_results(tmp_path, {"test_wer_ady": float("nan"), "test_wer_macro": 12.5, "steps": 7})
+    assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["test_wer_ady"] is None
+    shown = io.StringIO()
+    Console(file=shown, width=80).print(outcome(tmp_path))
+    assert [line.split()[:2] for line in shown.getvalue().splitlines()[1:]] == [
+        ["test_wer_ady", "-"],
+        ["test_wer_macro", "12.50"],
+        ["steps", "7"],
+    ]
