@@ -60,7 +60,8 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
     if "steps" not in info:
         raise UserError(f"{path}: the run stopped before its first step; start it anew")
     job = prepare(config)
-    if info.get("fingerprint", job.data.fingerprint()) != job.data.fingerprint():
+    fingerprint = job.loaders.train_rows.fingerprint()
+    if info.get("fingerprint", fingerprint) != fingerprint:
         raise UserError(f"{path}: the training data are not those the run began with; put them back, or start anew")
     check_fits(job.experiment, path)
     run_folder.note(path, status="running")
@@ -77,10 +78,10 @@ def _facts(job: Job) -> dict[str, Any]:
         "follows": f"model.feed={chosen.plan.feed} bridge={chosen.bridge} memory={chosen.memory} values={chosen.values}"
         + _projection(job),
         "monitor": job.experiment.task.monitor,
-        "fingerprint": job.data.fingerprint(),
+        "fingerprint": job.loaders.train_rows.fingerprint(),
         **_told(job),
         "parameters": sum(weight.numel() for weight in job.experiment.model.parameters()),
-        "data": f"{len(pairs.train) or len(job.data.train_rows()):,} train, {len(pairs.valid):,} valid, "
+        "data": f"{len(pairs.train) or len(job.loaders.train_rows):,} train, {len(pairs.valid):,} valid, "
         f"{len(pairs.test):,} test; source {job.data.source}, target {job.data.target}"
         + (f"; tags {' '.join(job.data.tags)}" if job.data.tags else ""),
     }

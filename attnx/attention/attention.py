@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from attnx.attention.memory import unread
+from attnx.attention.memory import unread, without_padding
 from attnx.attention.protocols import Field, Memory, Past, Read
 from attnx.errors import UserError
 from attnx.registry import Positive, Probability, Size, register
@@ -72,17 +72,8 @@ class Attention(nn.Module):
             present: (b, m) bool, all True if left out. What lies at absent positions is never read.
             values: (b, m, v), what contexts are made of; ``states`` if left out.
         """
-        if present is None:
-            present = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-        # Zeroed, not only masked: 0 weight times an inf or NaN in the padding would still be NaN.
-        absent = ~present[..., None]
-        states = states.masked_fill(absent, 0.0)
-        return Memory(
-            keys=self.scorer.keys(states),
-            values=states if values is None else values.masked_fill(absent, 0.0),
-            present=present,
-            lengths=(states.shape[1],),
-        )
+        states, present, values = without_padding(states, present, values)
+        return Memory(self.scorer.keys(states), values, present, lengths=(states.shape[1],))
 
     def forward(
         self,

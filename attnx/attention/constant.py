@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
+from attnx.attention.memory import everywhere
 from attnx.attention.protocols import Memory, Past, Read
 from attnx.registry import register
 
@@ -29,8 +29,7 @@ class Constant(nn.Module):
 
     def remember(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
         """(b, 1, v), the last state as a memory of one position."""
-        if present is None:
-            present = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        present = everywhere(states) if present is None else present
         return Memory(keys=states, values=states, present=present, lengths=(states.shape[1],))
 
     def forward(

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.attention import Attention
+from attnx.attention.memory import without_padding
 from attnx.attention.protocols import Memory, Past, Read
 from attnx.errors import UserError
 
@@ -45,19 +46,11 @@ class Heads(nn.Module):
 
     def remember(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
         """As :meth:`Attention.remember`; keys (b, h, m, k) and values (b, h, m, v / h)."""
-        if present is None:
-            present = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-        absent = ~present[..., None]
-        states = states.masked_fill(absent, 0.0)
-        values = states if values is None else values.masked_fill(absent, 0.0)
-        parts = zip(self._heads, self._split(self.keys(states)), self._split(self.values(values)), strict=True)
-        memories = [head.remember(keys, present, mine) for head, keys, mine in parts]
-        return Memory(
-            keys=torch.stack([memory.keys for memory in memories], dim=1),
-            values=torch.stack([memory.values for memory in memories], dim=1),
-            present=present,
-            lengths=(states.shape[1],),
-        )
+        states, present, values = without_padding(states, present, values)
+        # The projections have no bias, so that what is absent stays zero.
+        mine = zip(self._heads, self._split(self.keys(states)), strict=True)
+        keys = torch.stack([head.scorer.keys(projected) for head, projected in mine], dim=1)
+        return Memory(keys, torch.stack(self._split(self.values(values)), dim=1), present, lengths=(states.shape[1],))
 
     def forward(
         self,

@@ -9,6 +9,23 @@ from torch import Tensor
 from attnx.attention.protocols import Memory, Past
 
 
+def everywhere(states: Tensor) -> Tensor:
+    """(b, m, d) -> (b, m) bool: every position is real."""
+    return torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+
+
+def without_padding(states: Tensor, present: Tensor | None, values: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """States and values (the states, if left out) with zeros where nothing is, and what is present.
+
+    Zeroed, not only masked: 0 weight times an inf or NaN in the padding would still be NaN.
+    """
+    if present is None:
+        present = everywhere(states)
+    absent = ~present[..., None]
+    states = states.masked_fill(absent, 0.0)
+    return states, present, states if values is None else values.masked_fill(absent, 0.0)
+
+
 def beside(first: Memory, second: Memory) -> Memory:
     """Lay one memory after another: positions of both may be read, each source by the scope on its own."""
     return Memory(*_appended(first, second), lengths=(*first.lengths, *second.lengths))

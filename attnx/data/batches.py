@@ -6,6 +6,7 @@ and a fork after one can hang.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -165,6 +166,13 @@ class PairDataset(Dataset[Row]):
         """Return (rows, 2): the source length and the target length, ``EOS`` counted, of ``rows``, by default all."""
         rows = np.arange(len(self)) if rows is None else rows
         return np.stack([self.sources.lengths(rows), self.targets.lengths(rows)], axis=1)
+
+    def fingerprint(self) -> str:
+        """Return a hash of all rows, to tell whether data have changed."""
+        digest = hashlib.sha256()
+        for array in (self.sources.flat, self.sources.offsets, self.targets.flat, self.targets.offsets, self.tags):
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()[:16]
 
     def rows_by_tag(self) -> Ragged:
         """Return the numbers of the rows of each tag, tag after tag."""

@@ -10,11 +10,11 @@ from pathlib import Path
 from attnx.errors import UserError
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, str]]:
     r"""Yield every line, blank ones too, with its number from 1; a byte order mark and line ends are taken off.
 
     A line ends at a line feed (with or without a carriage return) and nowhere else: two parallel files keep in step
-    whatever else Unicode calls a line's end.
+    whatever else Unicode calls a line's end. ``kind`` says what sort of file was expected where there is a folder.
 
     Raises:
         UserError: ``file:line: what is wrong`` for a line that is not UTF-8, ``file: what is wrong`` for a bad file.
@@ -27,7 +27,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file") from error
     except IsADirectoryError as error:
-        raise UserError(f"{path}: is a folder, expected a text file") from error
+        raise UserError(f"{path}: is a folder, expected a {kind} file") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path}: is a broken gzip file: {error}") from error
     except OSError as error:

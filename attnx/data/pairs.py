@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import unicodedata
-import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -12,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from attnx.data.lines import read_lines
 from attnx.errors import UserError
 
 Symbols: TypeAlias = tuple[str, ...]
@@ -58,37 +57,11 @@ def read_pairs(path: str | Path, compose: bool = False) -> list[Pair]:
         UserError: ``file:line: what is wrong`` for a bad line, ``file: what is wrong`` for a bad file.
     """
     path = Path(path)
-    pairs = merge(entry for number, line in _lines(path) for entry in _entries(line, f"{path}:{number}", compose))
+    lines = ((number, line) for number, line in read_lines(path, "TSV") if line.strip() or "\t" in line)
+    pairs = merge(entry for number, line in lines for entry in _entries(line, f"{path}:{number}", compose))
     if not pairs:
         raise UserError(f"{path}: holds no pairs; expected lines of a word, a tab and a pronunciation")
     return pairs
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the line numbers (from 1) and texts of the lines that are not blank."""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            # Decoded line by line: a text stream decodes in blocks, blind to the line a bad byte is on.
-            for number, raw in enumerate(stream, 1):
-                line = _decode(raw, f"{path}:{number}", first=number == 1)
-                if line.strip() or "\t" in line:
-                    yield number, line
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file") from error
-    except IsADirectoryError as error:
-        raise UserError(f"{path}: is a folder, expected a TSV file") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: is a broken gzip file: {error}") from error
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def _decode(raw: bytes, where: str, first: bool) -> str:
-    try:
-        return raw.decode("utf-8-sig" if first else "utf-8").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        wrong = f"byte {error.object[error.start]:#04x} at byte {error.start + 1} of the line is not UTF-8"
-        raise UserError(f"{where}: {wrong}; save the file as UTF-8") from error
 
 
 def _entries(line: str, where: str, compose: bool) -> Iterator[tuple[Symbols, Symbols]]:

@@ -10,6 +10,7 @@ from torch import nn
 from attnx import registry
 from attnx.attention import Query
 from attnx.attention.from_names import assemble
+from attnx.errors import UserError
 from attnx.models.composition import Composition, compose
 from attnx.models.encoder_decoder import Seq2seq
 from attnx.nn.bridges import BRIDGES
@@ -55,6 +56,11 @@ def seq2seq(
     to feed the model's own output back. ``source_vectors`` and ``target_vectors`` are files of pretrained embeddings.
     """
     chosen = compose(config)
+    if chosen.tagged and not tags:
+        raise UserError(
+            "query=language_tag and model.tag need data with tags, such as task.train=FOLDER with a file a language; "
+            "these have none"
+        )
     told = tag or []
     inputs = nn.Linear(source_features, embedding) if source_features else _embedding(source_symbols, embedding)
     source = _source(config, chosen, inputs, tag_size if "encoder" in told else 0)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -78,14 +76,6 @@ class SequenceData:
         if self.rows is not None:
             return self.rows
         return PairDataset.from_pairs(self.pairs.train, self.source, self.target, True, self.tags)
-
-    def fingerprint(self) -> str:
-        """A hash of what is trained on, to tell whether data have changed."""
-        rows = self.train_rows()
-        digest = hashlib.sha256()
-        for array in (rows.sources.flat, rows.sources.offsets, rows.targets.flat, rows.targets.offsets, rows.tags):
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()[:16]
 
     def judged_rows(self, pairs: list[Pair]) -> PairDataset:
         """A row per pair, with its first reference as the target."""

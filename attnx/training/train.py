@@ -27,7 +27,6 @@ from attnx.data.paths import fill_in
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.knobs import seconds
-from attnx.models.composition import compose
 from attnx.nn.pretrained import load_vectors
 from attnx.run_format import CHECKPOINTS, METRICS
 from attnx.tasks.protocols import SequenceData
@@ -107,11 +106,6 @@ def new_model(config: Config, data: SequenceData) -> torch.nn.Module:
     Raises:
         UserError: something is to be told the rows' tags, and the data have none.
     """
-    if not data.tags and config["model"]["name"] == "seq2seq" and compose(config).tagged:
-        raise UserError(
-            "query=language_tag and model.tag need data with tags, such as task.train=FOLDER with a file a language; "
-            "these have none"
-        )
     features = data.source.width if isinstance(data.source, Features) else 0
     sizes = {
         "source_symbols": len(data.source) if isinstance(data.source, Vocabulary) else 0,
