@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -104,3 +104,16 @@ class PerTag(WrapperMetric):
     def _named(self, values: Sequence[Tensor]) -> dict[str, Tensor]:
         micro, *each = values
         return {MACRO: torch.stack(each).nanmean(), MICRO: micro, **dict(zip(self.tags, each, strict=True))}
+
+
+def of_each(measures: Mapping[str, Callable[[], Metric]], tags: Sequence[str]) -> dict[str, nn.Module]:
+    """Make the metrics of a task: each measure for each tag apart, or as it is where there are none."""
+    return {name: PerTag(measure, tags) if tags else measure() for name, measure in measures.items()}
+
+
+def show(
+    metrics: nn.ModuleDict, outputs: Sequence[Any], references: Sequence[Sequence[Any]], tags: Sequence[str]
+) -> None:
+    """Show all metrics a batch; the tags to those that tell them apart."""
+    for metric in metrics.values():
+        metric.update(outputs, references, *([tags] if isinstance(metric, PerTag) else []))  # type: ignore[operator]

@@ -17,7 +17,7 @@ from attnx.data.sigmorphon import holds_languages, read_languages
 from attnx.data.split import Splits, hold_out, split_by_word
 from attnx.data.writing import cut
 from attnx.errors import UserError
-from attnx.metrics.per_tag import MACRO, PerTag
+from attnx.metrics.per_tag import MACRO, of_each, show
 from attnx.registry import Probability, register
 from attnx.tasks.protocols import SequenceData
 
@@ -106,19 +106,11 @@ class G2p:
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Phone and word error rates, in percent, against the closest reference; with tags, for each of them."""
-        if not tags:
-            return {name: registry.build("metric", rate) for name, rate in RATES.items()}
-        measures = {name: partial(registry.build, "metric", rate) for name, rate in RATES.items()}
-        return {name: registry.build("metric", "per_tag", measure=each, tags=tags) for name, each in measures.items()}
+        return of_each({name: partial(registry.build, "metric", rate) for name, rate in RATES.items()}, tags)
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
         """Show the metrics a batch: the symbols written for each pair."""
-        references, tags = [pair.references for pair in pairs], [pair.tag for pair in pairs]
-        for metric in metrics.values():
-            if isinstance(metric, PerTag):
-                metric.update(outputs, references, tags)
-            else:
-                metric.update(outputs, references)  # type: ignore[operator]
+        show(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
 
     def symbols(self, text: str, tag: str = "") -> Symbols:
         """A word's letters, as ``writing`` cuts them; with ``tag_token``, its language before them.

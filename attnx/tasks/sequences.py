@@ -17,7 +17,7 @@ from attnx.data.split import Splits, place
 from attnx.data.tables import Table, cut, join
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
-from attnx.metrics.per_tag import MACRO, PerTag
+from attnx.metrics.per_tag import MACRO, of_each, show
 from attnx.registry import Probability, register
 from attnx.tasks.protocols import SequenceData, tags_of
 
@@ -110,16 +110,11 @@ class AnySequence:
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Symbol and sequence error rates, in percent, against the closest reference; with tags, for each of them."""
-        measures = {rate: partial(registry.build, "metric", rate) for rate in RATES}
-        if not tags:
-            return {rate: measure() for rate, measure in measures.items()}
-        return {rate: registry.build("metric", "per_tag", measure=each, tags=tags) for rate, each in measures.items()}
+        return of_each({rate: partial(registry.build, "metric", rate) for rate in RATES}, tags)
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
         """Show the metrics a batch: the symbols written for each pair."""
-        references, tags = [pair.references for pair in pairs], [pair.tag for pair in pairs]
-        for metric in metrics.values():
-            metric.update(outputs, references, *([tags] if isinstance(metric, PerTag) else []))  # type: ignore[operator]
+        show(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
 
     def symbols(self, text: str, tag: str = "") -> Symbols:
         """A user's text, cut as the first column of the data.

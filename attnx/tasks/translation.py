@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from torch import nn
 
@@ -24,7 +24,7 @@ from attnx.data.tokenisers.protocol import Tokeniser
 from attnx.data.vocabulary import SPECIALS, UNK, Vocabulary
 from attnx.errors import UserError, near_misses
 from attnx.extras import need
-from attnx.metrics.per_tag import MACRO, PerTag
+from attnx.metrics.per_tag import MACRO, PerTag, of_each, show
 from attnx.registry import Positive, Probability, Rate, register
 from attnx.tasks.protocols import SequenceData, tags_of
 
@@ -177,16 +177,12 @@ class Translation:
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """BLEU, chrF and TER; with several languages, of each, their mean and that of all."""
         scores = {name: partial(registry.build, "metric", (name, {"lower": self.lower})) for name in SCORES}
-        if len(tags) < 2:
-            return {name: score() for name, score in scores.items()}
-        return {name: registry.build("metric", "per_tag", measure=score, tags=tags) for name, score in scores.items()}
+        return of_each(scores, tags if len(tags) > 1 else ())
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
         """Show the metrics a batch: the symbols written for each pair, as text."""
-        written: list[Any] = [[self.text(symbols) for symbols in outputs], [pair.texts for pair in pairs]]
-        tags = [pair.tag for pair in pairs]
-        for metric in metrics.values():
-            metric.update(*written, *([tags] if isinstance(metric, PerTag) else []))  # type: ignore[operator]
+        texts = [self.text(symbols) for symbols in outputs]
+        show(metrics, texts, [pair.texts for pair in pairs], [pair.tag for pair in pairs])
 
     def signatures(self, metrics: nn.ModuleDict) -> dict[str, str]:
         """What each metric computed, as sacreBLEU names it, so that scores can be compared with others."""

@@ -34,10 +34,10 @@ def test_equation_11() -> None:
     """5 tanh(W s + U h + w c) with W = U = 1 and w = ln 2: the more a position was read, the more it is moved."""
     scorer = Coverage(query_size=1, memory_size=1, hidden=1)
     with torch.no_grad():
-        scorer.query.weight.fill_(1.0)
-        scorer.memory.weight.fill_(1.0)
+        scorer.additive.query.weight.fill_(1.0)
+        scorer.additive.memory.weight.fill_(1.0)
         scorer.covered.fill_(LN2)
-        scorer.v.fill_(5.0)
+        scorer.additive.v.fill_(5.0)
     queries, keys = scorer.queries(torch.tensor([[[LN3]]])), scorer.keys(torch.tensor([[[0.0], [-LN3], [-LN2]]]))
     scores = scorer.compare(queries, keys, past([0.0, 1.0, 1.0]))
     torch.testing.assert_close(scores, torch.tensor([[[5 * 4 / 5, 5 * 3 / 5, 5 * 4 / 5]]]))
@@ -45,7 +45,7 @@ def test_equation_11() -> None:
 
 def test_before_the_first_step_it_is_additive() -> None:
     scorer, plain = Coverage(5, 11, hidden=7), Additive(5, 11, hidden=7)
-    plain.load_state_dict({name: value for name, value in scorer.state_dict().items() if name != "covered"})
+    plain.load_state_dict(scorer.additive.state_dict())
     queries, memory = torch.randn(2, 3, 5), torch.randn(2, 13, 11)
     found = scorer.compare(scorer.queries(queries), scorer.keys(memory), Past(*torch.zeros(2, 2, 13)))
     torch.testing.assert_close(found, plain.compare(plain.queries(queries), plain.keys(memory)))
@@ -62,7 +62,7 @@ def covering(built: Built, penalty: float, **choices: Any) -> Any:
     """A model that reads every position alike, always: all scores are 0."""
     model = built(**{"scorer": ("coverage", {"penalty": penalty}), **choices})
     for name, parameter in model.named_parameters():
-        if name.endswith("scorer.v"):
+        if name.endswith("scorer.additive.v"):
             torch.nn.init.zeros_(parameter)
     return model.eval()
 

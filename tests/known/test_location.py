@@ -29,11 +29,11 @@ def scorer() -> Location:
     """One filter over three positions, (ln 2, 0, ln 3); W = 0, U = 1, L = 2, v = 5."""
     scorer = Location(query_size=1, memory_size=1, hidden=1, filters=1, reach=1)
     with torch.no_grad():
-        scorer.query.weight.zero_()
-        scorer.memory.weight.fill_(1.0)
+        scorer.additive.query.weight.zero_()
+        scorer.additive.memory.weight.fill_(1.0)
         scorer.near.weight.copy_(torch.tensor([[[LN2, 0.0, LN3]]]))
         scorer.location.weight.fill_(2.0)
-        scorer.v.fill_(5.0)
+        scorer.additive.v.fill_(5.0)
     return scorer
 
 
@@ -57,14 +57,14 @@ def test_the_sum(scorer: Location) -> None:
     """L f is (ln 3, 0, ln 2); with h (-ln 3, ln 2, ln 3) and, where W is 1, s = ln 2, it makes tanh of these."""
     assert scored(scorer, 13.0, [-LN3, LN2, LN3], [0, 1 / 2, 0]) == pytest.approx([0, 5 * 3 / 5, 5 * 35 / 37])
     with torch.no_grad():
-        scorer.query.weight.fill_(1.0)
+        scorer.additive.query.weight.fill_(1.0)
     assert scored(scorer, LN2, [-LN3, -LN2, -LN2], [0, 1 / 2, 0]) == pytest.approx([5 * 3 / 5, 0, 5 * 3 / 5])
 
 
 def test_before_the_first_step_it_is_additive() -> None:
     """Nothing was read: f is zeros, wherever the filters reach."""
     scorer, plain = Location(5, 11, hidden=7), Additive(5, 11, hidden=7)
-    plain.load_state_dict({name: value for name, value in scorer.state_dict().items() if name in plain.state_dict()})
+    plain.load_state_dict(scorer.additive.state_dict())
     queries, memory, nothing = torch.randn(2, 3, 5), torch.randn(2, 13, 11), torch.zeros(2, 13)
     found = scorer.compare(scorer.queries(queries), scorer.keys(memory), Past(nothing, nothing))
     torch.testing.assert_close(found, plain.compare(plain.queries(queries), plain.keys(memory)))

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.protocols import Past
+from attnx.attention.scorers.additive import Additive
 from attnx.registry import NonNegative, Positive, Size, register
 
 
@@ -30,26 +31,21 @@ class Coverage(nn.Module):
 
     def __init__(self, query_size: Size, memory_size: Size, hidden: Positive = 128, penalty: NonNegative = 1.0) -> None:
         super().__init__()
-        self.query = nn.Linear(query_size, hidden, bias=False)
-        self.memory = nn.Linear(memory_size, hidden, bias=False)
+        self.additive = Additive(query_size, memory_size, hidden)
         self.covered = nn.Parameter(torch.empty(hidden).uniform_(-1, 1) / hidden**0.5)
-        self.v = nn.Parameter(torch.empty(hidden).uniform_(-1, 1) / hidden**0.5)
         self.factor = penalty
 
     def keys(self, memory: Tensor) -> Tensor:
         """(..., m, memory_size) -> (..., m, hidden)."""
-        projected: Tensor = self.memory(memory)
-        return projected
+        return self.additive.keys(memory)
 
     def queries(self, queries: Tensor) -> Tensor:
         """(..., q, query_size) -> (..., q, hidden)."""
-        projected: Tensor = self.query(queries)
-        return projected
+        return self.additive.queries(queries)
 
     def compare(self, queries: Tensor, keys: Tensor, past: Past) -> Tensor:
         """(b, q, hidden), (b, m, hidden) and the past -> (b, q, m)."""
-        covered = keys + past.total[..., None] * self.covered
-        return torch.tanh(queries[..., :, None, :] + covered[..., None, :, :]) @ self.v
+        return self.additive.compare(queries, keys + past.total[..., None] * self.covered)
 
     def penalty(self, weights: Tensor, past: Past) -> Tensor:
         """(b, q, m) weights and the past -> (b, q), the overlap of what is read with what was read before."""

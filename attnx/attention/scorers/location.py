@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.attention.protocols import Past
+from attnx.attention.scorers.additive import Additive
 from attnx.registry import Natural, Positive, Size, register
 
 
@@ -20,6 +20,7 @@ class Location(nn.Module):
     The convolution has so many ``filters``, each over 2 * ``reach`` + 1 positions. Before the first step nothing was
     read, and f is zeros. It makes the decoder run step by step.
 
+    >>> import torch
     >>> scorer = Location(query_size=13, memory_size=26, hidden=7)
     >>> queries, keys = scorer.queries(torch.ones(2, 1, 13)), scorer.keys(torch.ones(2, 5, 26))
     >>> scorer.compare(queries, keys, Past(torch.zeros(2, 5), torch.zeros(2, 5))).shape
@@ -38,25 +39,20 @@ class Location(nn.Module):
         reach: Natural = 5,
     ) -> None:
         super().__init__()
-        self.query = nn.Linear(query_size, hidden, bias=False)
-        self.memory = nn.Linear(memory_size, hidden, bias=False)
+        self.additive = Additive(query_size, memory_size, hidden)
         self.near = nn.Conv1d(1, filters, 2 * reach + 1, padding=reach, bias=False)
         self.location = nn.Linear(filters, hidden, bias=False)
-        self.v = nn.Parameter(torch.empty(hidden).uniform_(-1, 1) / hidden**0.5)
 
     def keys(self, memory: Tensor) -> Tensor:
         """(..., m, memory_size) -> (..., m, hidden)."""
-        projected: Tensor = self.memory(memory)
-        return projected
+        return self.additive.keys(memory)
 
     def queries(self, queries: Tensor) -> Tensor:
         """(..., q, query_size) -> (..., q, hidden)."""
-        projected: Tensor = self.query(queries)
-        return projected
+        return self.additive.queries(queries)
 
     def compare(self, queries: Tensor, keys: Tensor, past: Past) -> Tensor:
         """(b, q, hidden), (b, m, hidden) and the past -> (b, q, m)."""
         # One zero more at the end, and its output less: a convolution refuses a memory that is still empty.
         near = self.near(F.pad(past.last[:, None], (0, 1)))[..., :-1]
-        located = self.location(near.mT)
-        return torch.tanh(queries[..., :, None, :] + (keys + located)[..., None, :, :]) @ self.v
+        return self.additive.compare(queries, keys + self.location(near.mT))
