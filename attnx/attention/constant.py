@@ -18,6 +18,7 @@ class Constant(nn.Module):
 
     It has no scorer, scope, query or normaliser, and no weights to draw.
 
+    >>> import torch
     >>> attention = Constant()
     >>> attention(torch.ones(2, 3, 0), attention.remember(torch.ones(2, 1, 26))).context.shape
     torch.Size([2, 3, 26])
