@@ -22,6 +22,7 @@ KINDS = {
     "query": "attnx.attention.queries",
     "normaliser": "attnx.attention.normalisers",
     "attention": "attnx.attention",
+    "kernel": "attnx.kernels",
     "model": "attnx.models",
     "encoder": "attnx.nn.encoders",
     "decoder": "attnx.nn.decoders",

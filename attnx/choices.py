@@ -8,7 +8,7 @@ from attnx import registry
 from attnx.catalogue import KINDS
 
 # Kinds that are chosen by a configuration group; a metric is chosen by its task, a tokeniser by one of its knobs.
-CHOSEN = tuple(kind for kind in KINDS if kind not in ("metric", "tokeniser"))
+CHOSEN = tuple(kind for kind in KINDS if kind not in ("kernel", "metric", "tokeniser"))
 # Groups of whole configurations: they leave no node of their own behind.
 PRESETS = ("experiment", "recipe")
 GROUPS = (*CHOSEN, *PRESETS)

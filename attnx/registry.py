@@ -27,6 +27,7 @@ __all__ = [
     "build",
     "filled",
     "find",
+    "name_of",
     "names",
     "part",
     "register",
@@ -135,6 +136,11 @@ def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
             raise UserError(f"{kind}.{key}={_shown(value)}: expected {knobs[key].type.phrase}")
     # Copied, so that changing a list that was given does not change the default.
     return {knob.name: copy.deepcopy(values.get(knob.name, knob.default)) for knob in info.knobs}
+
+
+def name_of(kind: str, item: object) -> str | None:
+    """The name under which an instance's class is registered; None if it is not."""
+    return next((name for (of, name), known in _registered.items() if of == kind and known is type(item)), None)
 
 
 def spec(kind: str, choice: Spec) -> tuple[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.memory import unread, without_padding
-from attnx.attention.protocols import Field, Memory, Past, Read
+from attnx.attention.protocols import Asked, Field, Kernel, Memory, Past, Read
 from attnx.errors import UserError
 from attnx.registry import Positive, Probability, Size, register
 
@@ -24,6 +24,7 @@ class Attention(nn.Module):
     and they differ; ``never`` refuses instead. ``dropout`` drops weights after normalising. With ``heads`` above 1
     there are so many of it side by side, each with parts of its own over narrower projections of query and memory
     (:mod:`attnx.attention.heads`). ``schedule`` is read by the model's planner: ``auto``, or one to insist on.
+    ``kernels=off`` computes every read as the parts define it, ``auto`` by a faster way to the same where there is one.
 
     >>> from attnx.attention import build
     >>> attention = build(scorer="additive", scope="local", query_size=13, memory_size=26)
@@ -44,6 +45,7 @@ class Attention(nn.Module):
         dropout: Probability = 0.0,
         heads: Positive = 1,
         schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",
+        kernels: Literal["auto", "off"] = "auto",
     ) -> None:
         super().__init__()
         self.scorer: Any = scorer
@@ -58,6 +60,7 @@ class Attention(nn.Module):
         self.project = nn.Linear(query_size, memory_size, bias=False) if unlike else nn.Identity()
         self.dropout = dropout
         self.heads = 1  # where there are more, `Heads` holds one of these for each
+        self.kernels: tuple[Kernel, ...] = ()  # what `from_names` found for these parts
 
     @property
     def needs_past(self) -> bool:
@@ -102,20 +105,39 @@ class Attention(nn.Module):
         """
         if at is None:
             at = torch.arange(queries.shape[1], device=queries.device)
-        field = self._field(queries, at, memory)
-        asked = self.scorer.queries(self.project(queries))
-        if self.needs_past:
-            past = past or unread(memory)
-            scores = self._looking_back(asked, memory, past)
-        else:
-            scores = self.scorer.compare(asked, memory.keys)
-        weights = self.normaliser(scores, field.allowed if allowed is None else field.allowed & allowed)
+        dropping = self.dropout > 0 and self.training
+        if keep is None and dropping:
+            mask = queries.new_ones(*queries.shape[:2], memory.keys.shape[-2])
+            keep = nn.functional.dropout(mask, self.dropout)
+        past = past or (unread(memory) if self.needs_past else None)
+        prepared = self.scorer.queries(self.project(queries))
+        asked = Asked(queries, prepared, memory, at, allowed, past, keep, need_weights)
+        for kernel in self.kernels:
+            if kernel.admits(self, asked):
+                return kernel(self, asked)
+        return self.weigh(asked, self.score(asked))
+
+    def score(self, asked: Asked) -> Tensor:
+        """The scores (b, q, m) as the scorer defines them."""
+        if asked.past is not None:
+            return self._looking_back(asked.asked, asked.memory, asked.past)
+        scores: Tensor = self.scorer.compare(asked.asked, asked.memory.keys)
+        return scores
+
+    def field(self, asked: Asked) -> Field:
+        """What may be read, and by what the weights are multiplied."""
+        field = self._field(asked.queries, asked.at, asked.memory)
+        return field if asked.allowed is None else field._replace(allowed=field.allowed & asked.allowed)
+
+    def weigh(self, asked: Asked, scores: Tensor, field: Field | None = None) -> Read:
+        """Normalise the scores and sum the values by the weights; ``field`` is :meth:`field` where it is not given."""
+        field = self.field(asked) if field is None else field
+        weights = self.normaliser(scores, field.allowed)
         if field.gain is not None:
             weights = weights * field.gain
-        dropped = nn.functional.dropout(weights, self.dropout, self.training) if keep is None else weights * keep
-        context = dropped @ memory.values
-        penalty = self.scorer.penalty(weights, past) if hasattr(self.scorer, "penalty") else None
-        return Read(context, weights, scores, penalty) if need_weights else Read(context, penalty=penalty)
+        context = (weights if asked.keep is None else weights * asked.keep) @ asked.memory.values
+        penalty = self.scorer.penalty(weights, asked.past) if hasattr(self.scorer, "penalty") else None
+        return Read(context, weights, scores, penalty) if asked.need_weights else Read(context, penalty=penalty)
 
     def _looking_back(self, queries: Tensor, memory: Memory, past: Past) -> Tensor:
         """Ask the scorer about each source on its own: the end of one is not near the start of the next."""

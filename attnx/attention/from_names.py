@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
 from attnx import registry
 from attnx.attention.attention import Attention
 from attnx.attention.heads import Heads, head_width
+from attnx.attention.protocols import Kernel
 from attnx.registry import Spec
 
 Choice = Spec | nn.Module
@@ -26,6 +27,7 @@ def build(
     dropout: float = 0.0,
     heads: int = 1,
     values_size: int | None = None,
+    kernels: Literal["auto", "off"] = "auto",
 ) -> Attention | Heads:
     """Compose an attention module.
 
@@ -40,12 +42,13 @@ def build(
         dropout: share of the weights dropped while training.
         heads: how many attend side by side; each sees its share of the widths, projected.
         values_size: width of the values where they are not the memory's states; heads need to know it.
+        kernels: ``off`` computes what the parts define in just the way they define it.
 
     Raises:
         UserError: an unknown part or knob, a scorer that needs equal widths and has unequal ones, or heads that do not
             divide the widths.
     """
-    knobs = {"projection": "never", "dropout": dropout, "heads": heads}
+    knobs = {"projection": "never", "dropout": dropout, "heads": heads, "kernels": kernels}
     return assemble(scorer, scope, normaliser, (query_size, memory_size, values_size or memory_size), knobs)
 
 
@@ -86,7 +89,27 @@ def _one(
         "attention", {"name": "on", **knobs}, query_size=query_size, memory_size=memory_size, **parts
     )
     assert isinstance(attention, Attention)
+    if knobs.get("kernels", "auto") == "auto":
+        attention.kernels = _serving(scorer, scope, normaliser)
     return attention
+
+
+def _serving(scorer: Choice, scope: Choice, normaliser: Choice) -> tuple[Kernel, ...]:
+    """Build the kernels that serve these parts, in the order in which they are asked."""
+    named = {"scorers": _name("scorer", scorer), "scopes": _name("scope", scope)}
+    named["normalisers"] = _name("normaliser", normaliser)
+    declared = {name: registry.part("kernel", name).declares for name in registry.names("kernel")}
+    fitting = [
+        name
+        for name, serves in declared.items()
+        if all(not serves.get(what) or part in serves[what] for what, part in named.items())
+    ]
+    return tuple(registry.build("kernel", name) for name in sorted(fitting, key=lambda name: declared[name]["rank"]))
+
+
+def _name(kind: str, choice: Choice) -> str | None:
+    """The name of a part; None for an instance of a class that has none."""
+    return registry.name_of(kind, choice) if isinstance(choice, nn.Module) else registry.spec(kind, choice)[0]
 
 
 def _equal_widths(scorer: Spec) -> bool:

@@ -6,9 +6,12 @@ and the past have an axis ``h`` after the batch's; a part sees one head at a tim
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from attnx.attention.attention import Attention
 
 
 class Memory(NamedTuple):
@@ -83,6 +86,51 @@ class Step(NamedTuple):
     after: Tensor | None = None
     context: Tensor | None = None
     tag: Tensor | None = None
+
+
+class Asked(NamedTuple):
+    """One read as it is asked for.
+
+    Attributes:
+        queries: (b, q, query_size) as their caller made them, which is how a scope sees them.
+        asked: (b, q, k) as the scorer made them.
+        memory: what may be read.
+        at: (q,) or (b, q) int64, the absolute step of each query.
+        allowed: (b, q, m) bool or broadcastable to it, what the scope is narrowed to; or None.
+        past: how the memory was read before, for a scorer that needs it.
+        keep: (b, q, m) dropout mask of the weights; or None.
+        need_weights: weights and scores are wanted, too.
+    """
+
+    queries: Tensor
+    asked: Tensor
+    memory: Memory
+    at: Tensor
+    allowed: Tensor | None
+    past: Past | None
+    keep: Tensor | None
+    need_weights: bool
+
+
+class Kernel(Protocol):
+    """A faster way to a read that the parts define, equal to it in output and gradients.
+
+    ``scorers``, ``scopes`` and ``normalisers`` name the parts it can serve, none meaning any; of several kernels that
+    admit a read the one with the lowest ``rank`` does it.
+    """
+
+    scorers: tuple[str, ...]
+    scopes: tuple[str, ...]
+    normalisers: tuple[str, ...]
+    rank: int
+
+    def admits(self, attention: Attention, asked: Asked) -> bool:
+        """Say whether it can do this read: sizes, types, devices, masks. Asked before every read, so be quick."""
+        ...
+
+    def __call__(self, attention: Attention, asked: Asked) -> Read:
+        """Do it."""
+        ...
 
 
 class Scorer(Protocol):
