@@ -8,7 +8,7 @@ from torch import Tensor
 from attnx.attention.memory import all_steps
 from attnx.decoding.step_model import Decoded, StepModel
 from attnx.registry import Natural, Rate, register
-from attnx.symbols import BOS, EOS, PAD
+from attnx.symbols import PAD
 
 
 @register("search", "greedy")
@@ -32,20 +32,19 @@ class Greedy:
         """Decode a batch: (b, s) symbols, (b, s) bool, and (b,) tags if there are any."""
         limit = (present.sum(-1) * self.ratio).long() + self.extra
         state = model.begin(source, present, tag)
-        token = torch.full_like(limit, BOS)
+        inputs = model.target.first(len(limit), source.device)
         running = torch.ones_like(limit, dtype=torch.bool)
         total = torch.zeros(len(limit), device=source.device)
-        symbols, weights = [], []
+        written, weights = [], []
         for step in range(int(limit.max())):
-            log_probabilities, state, read = model.step(token, state, need_weights)
-            log_probabilities[:, [PAD, BOS]] = -torch.inf
-            score, token = log_probabilities.max(-1)
-            token = torch.where(running, token, PAD)
+            predicted, state, read = model.step(inputs, state, need_weights)
+            inputs, score, ended = model.target.pick(predicted)
+            inputs[~running] = PAD
             total = total + torch.where(running, score, 0.0)
-            symbols.append(token)
+            written.append(inputs)
             weights.append(read.weights)
-            running = running & (token != EOS) & (step + 1 < limit)
+            running = running & ~ended & (step + 1 < limit)
             if not running.any():
                 break
         held = [one for one in weights if one is not None]
-        return Decoded(torch.stack(symbols, dim=1), total, all_steps(held) if held else None)
+        return Decoded(torch.stack(written, dim=1), total, all_steps(held) if held else None)

@@ -7,22 +7,29 @@ from typing import Any, NamedTuple, Protocol
 from torch import Tensor
 
 from attnx.attention import Read
+from attnx.nn.targets.protocol import TargetSide
 
 
 class StepModel(Protocol):
-    """A model that can be asked for one output symbol at a time.
+    """A model that can be asked for one step at a time.
 
-    ``sources`` names what its memory holds, ``encoder``, ``decoder`` or both, in the order of the weights' columns.
+    Attributes:
+        sources: what its memory holds, ``encoder``, ``decoder`` or both, in the order of the weights' columns.
+        target: what a step is: what is read first, and what to pick of what :meth:`step` gives.
     """
 
     sources: tuple[str, ...]
+    target: TargetSide
 
     def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> Any:
         """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
         ...
 
-    def step(self, tokens: Tensor, state: Any, need_weights: bool = False) -> tuple[Tensor, Any, Read]:
-        """(b,) the last symbols -> log-probabilities (b, symbols), the state after, and what was read (q = 1)."""
+    def step(self, inputs: Tensor, state: Any, need_weights: bool = False) -> tuple[Tensor, Any, Read]:
+        """(b, ...) the last step -> the next one as predicted (b, width), the state after, and what was read (q = 1).
+
+        Of symbols: ids (b,) -> log-probabilities (b, symbols).
+        """
         ...
 
 

@@ -17,6 +17,7 @@ from attnx.nn.dropout import dropout_mask
 from attnx.nn.own import OwnStates
 from attnx.nn.recurrent import State
 from attnx.nn.source import Source, Sourced
+from attnx.nn.targets.protocol import TargetSide
 
 
 class DecoderState(NamedTuple):
@@ -58,13 +59,14 @@ class Output(NamedTuple):
 
 
 class Seq2seq(nn.Module):
-    """Read a source into a memory, and write a target one symbol at a time while reading it.
+    """Read a source into a memory, and write a target one step at a time while reading it.
 
     Training goes by the plan's schedule; :meth:`begin` and :meth:`step` generate, with the same numbers.
 
     Args:
         source: embeds and encodes; None if nothing of the source is read.
-        embedding: target symbols to vectors.
+        target: what a step of the target is.
+        embedding: the target's steps to vectors.
         tags: the rows' tags to vectors that every input is told, and which inputs: ``encoder``, ``decoder``.
         bridge: where the decoder's state starts.
         attention: the query, and what reads the memory with it.
@@ -79,7 +81,8 @@ class Seq2seq(nn.Module):
     def __init__(
         self,
         source: Source | None,
-        embedding: nn.Embedding,
+        target: TargetSide,
+        embedding: nn.Embedding | nn.Linear,
         tags: tuple[nn.Embedding | None, Sequence[str]],
         bridge: nn.Module,
         attention: tuple[Query, Any],
@@ -91,7 +94,7 @@ class Seq2seq(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.source, self.embedding = source, embedding
+        self.source, self.target, self.embedding = source, target, embedding
         self.tags, self.told = tags[0], tuple(tags[1])
         self.bridge: Any = bridge
         self.query = attention[0]
@@ -102,7 +105,7 @@ class Seq2seq(nn.Module):
         self.plan: Plan = chosen.plan
         self.sources, self.newest = chosen.sources, chosen.newest
         self.dropout = dropout
-        self.output = nn.Linear(int(readout.size), embedding.num_embeddings, bias=not tied)
+        self.output = nn.Linear(int(readout.size), target.width, bias=not tied)
         if tied:
             self.output.weight = embedding.weight
 
@@ -122,7 +125,7 @@ class Seq2seq(nn.Module):
             source: (b, s) symbols, or (b, s, features).
             present: (b, s) bool.
             tag: (b,) int64, the number of each row's tag; 0 if left out.
-            inputs: (b, t) what the decoder reads: the target moved right by one, beginning with BOS.
+            inputs: (b, t, ...) what the decoder reads: ``target.first``, then the target but for its last step.
             sampling: chance to read the model's own last output instead (scheduled sampling); steps only.
             need_weights: also return the attention weights.
             schedule: another schedule the plan admits, for tests and benchmarks.
@@ -184,12 +187,15 @@ class Seq2seq(nn.Module):
         return memory
 
     def step(
-        self, tokens: Tensor, state: DecoderState, need_weights: bool = False
+        self, inputs: Tensor, state: DecoderState, need_weights: bool = False
     ) -> tuple[Tensor, DecoderState, Read]:
-        """Take one step: (b,) symbols -> log-probabilities (b, symbols), the state after, and what was read."""
-        token = self.embedding(tokens)
+        """Take one step: (b, ...) the last one -> the next one as predicted, the state after, and what was read.
+
+        Of symbols: ids (b,) -> log-probabilities (b, symbols).
+        """
+        token = self.embedding(inputs)
         after, read = self.advance(token, state, need_weights=need_weights)
-        return torch.log_softmax(self.output(self.vector(token, after)), dim=-1), after, read
+        return self.target.predicted(self.output(self.vector(token, after))), after, read
 
     def advance(
         self, token: Tensor, state: DecoderState, masks: Masks | None = None, need_weights: bool = False

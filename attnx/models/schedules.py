@@ -127,7 +127,7 @@ def step_by_step(
 def _mixed(model: Seq2seq, token: Tensor, vector: Tensor, masks: Masks, sampling: float) -> Tensor:
     """Replace some tokens by ones drawn from the model's last output (Bengio et al. 2015, arXiv 1506.03099)."""
     with torch.no_grad():
-        drawn = torch.multinomial(torch.softmax(model.output(vector), dim=-1), 1)[:, 0]
+        drawn = model.target.draw(model.output(vector))
     own = model.embedding(drawn)
     own = own if masks.tokens is None else own * masks.tokens
     coins = torch.rand(len(token), 1, device=token.device) < sampling

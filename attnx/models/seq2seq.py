@@ -17,6 +17,7 @@ from attnx.nn.bridges import BRIDGES
 from attnx.nn.own import OwnStates
 from attnx.nn.positions import POSITIONS
 from attnx.nn.source import Source
+from attnx.nn.targets.symbols import Symbols
 from attnx.registry import Positive, Probability, Size, register
 from attnx.symbols import PAD
 
@@ -62,7 +63,11 @@ def seq2seq(
             "these have none"
         )
     told = tag or []
-    inputs = nn.Linear(source_features, embedding) if source_features else _embedding(source_symbols, embedding)
+    inputs: nn.Module
+    if source_features:
+        inputs = nn.Linear(source_features, embedding)
+    else:
+        inputs = nn.Embedding(source_symbols, embedding, padding_idx=PAD)
     source = _source(config, chosen, inputs, tag_size if "encoder" in told else 0)
     state = config["decoder"]["hidden"]
     if source is not None and "encoder" in chosen.sources:
@@ -76,9 +81,11 @@ def seq2seq(
     fed = {"now": values_size, "next": readout.size, "none": 0}[chosen.plan.feed]
     beside = tag_size if "decoder" in told else 0
     decoder = registry.build("decoder", config["decoder"], input_size=embedding + beside + fed)
+    target = Symbols(target_symbols)
     return Seq2seq(
         source=source,
-        embedding=_embedding(target_symbols, embedding),
+        target=target,
+        embedding=target.embedding(embedding),
         tags=(nn.Embedding(tags, tag_size) if told else None, told),
         bridge=BRIDGES[chosen.bridge](decoder.recurrent, 0 if source is None else source.final_size),
         attention=_attention(config, (keys_size, values_size), {**widths, "tags": tags}),
@@ -89,10 +96,6 @@ def seq2seq(
         tied=tied,
         dropout=dropout,
     )
-
-
-def _embedding(symbols: int, size: int) -> nn.Embedding:
-    return nn.Embedding(symbols, size, padding_idx=PAD)
 
 
 def _source(config: Mapping[str, Any], chosen: Composition, inputs: nn.Module, told: int) -> Source | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.data.batches import Batch, PairDataset
@@ -17,7 +16,7 @@ from attnx.data.pairs import Pair, Symbols
 from attnx.data.split import Splits
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.symbols import BOS, PAD
+from attnx.symbols import PAD
 
 
 class Loss(NamedTuple):
@@ -144,20 +143,19 @@ class SequenceTask(Protocol):
         ...
 
 
-def token_loss(model: nn.Module, batch: Batch, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
-    """Cross-entropy of the target's symbols, its EOS included, under teacher forcing.
+def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
+    """What the model's ``target`` side loses, under teacher forcing; of symbols cross-entropy, EOS included.
 
     Args:
         model: called with source, present and the target moved right by one.
         batch: a padded batch.
-        smoothing: label smoothing (Szegedy et al. 2016, https://arxiv.org/abs/1512.00567).
+        smoothing: label smoothing.
         sampling: chance to feed the model's own output back.
     """
-    inputs = torch.cat([torch.full_like(batch.target[:, :1], BOS), batch.target[:, :-1]], dim=1)
+    first = model.target.first(len(batch.target), batch.target.device)
+    inputs = torch.cat([first[:, None], batch.target[:, :-1]], dim=1)
     output = model(batch.source, batch.present, inputs, batch.tag, sampling)
-    logits, real = output.logits, batch.target != PAD
-    total = F.cross_entropy(
-        logits.flatten(0, 1), batch.target.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=smoothing
-    )
+    real = batch.target != PAD
+    total = model.target.loss(output.logits, batch.target, real, smoothing)
     penalty = torch.zeros_like(total) if output.penalty is None else (output.penalty * real).sum()
     return Loss(total, real.sum(), penalty)

@@ -1,0 +1,133 @@
+"""What a target is made of: losses, what is picked and what is fed back, by hand; and a search by its steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx.attention import Read
+from attnx.decoding.greedy import Greedy
+from attnx.nn.targets.protocol import TargetSide
+from attnx.nn.targets.symbols import Symbols
+from attnx.symbols import BOS, EOS, PAD
+
+CPU = torch.device("cpu")
+SYMBOLS = Symbols(7)  # the four that every vocabulary has, and 4, 5, 6
+
+
+def shares(*parts: list[float]) -> Tensor:
+    """Log-probabilities from shares of one."""
+    return torch.tensor(parts).log()
+
+
+class Scripted:
+    """A model that predicts what it is told to, step after step, and notes what it was given to read."""
+
+    sources = ("encoder",)
+
+    def __init__(self, target: TargetSide, script: list[Tensor]) -> None:
+        self.target, self.script = target, script
+        self.inputs: list[Any] = []
+
+    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> int:
+        return 0
+
+    def step(self, inputs: Tensor, state: int, need_weights: bool = False) -> tuple[Tensor, int, Read]:
+        self.inputs.append(inputs.tolist())
+        rows = len(inputs)
+        return self.script[state].clone(), state + 1, Read(torch.zeros(rows, 1, 1), None, None)
+
+
+def decode(model: Scripted, lengths: list[int], **knobs: Any) -> Any:
+    """A greedy search over sources of these lengths."""
+    present = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    return Greedy(**knobs)(model, present.long(), present)
+
+
+def test_symbols_are_lost_by_their_share() -> None:
+    """Two of three steps are real: ln 2 and ln 4. Smoothing by 1/5 takes a fifth of each from all symbols alike."""
+    outputs = shares([0, 0, 1 / 4, 0, 1 / 2, 1 / 8, 1 / 8], [0, 0, 1 / 4, 0, 1 / 4, 1 / 4, 1 / 4], [1.0] * 7)[None]
+    outputs = outputs.clamp(min=-math.log(1024))  # 0 is as good as 2^-10, and adds little to what follows
+    target = torch.tensor([[4, EOS, PAD]])
+    normal = [math.log(1 + 3 / 1024), math.log(1 + 3 / 1024)]  # the shares now add up to more than one
+    steps = [math.log(2) + normal[0], math.log(4) + normal[1]]
+    assert SYMBOLS.loss(outputs, target, target != PAD).item() == pytest.approx(sum(steps))
+    all_of_first = (3 * 10 + 2 + 1 + 3 + 3) * math.log(2) / 7 + normal[0]
+    all_of_second = (3 * 10 + 4 * 2) * math.log(2) / 7 + normal[1]
+    smooth = 4 / 5 * sum(steps) + 1 / 5 * (all_of_first + all_of_second)
+    assert SYMBOLS.loss(outputs, target, target != PAD, 1 / 5).item() == pytest.approx(smooth)
+
+
+def test_neither_padding_nor_a_beginning_is_picked() -> None:
+    """However likely; of equals the first."""
+    found = SYMBOLS.pick(shares([0.5, 0.25, 0.05, 0, 0.1, 0.1, 0], [0.3, 0.3, 0.2, 0.05, 0.05, 0.05, 0.05]))
+    assert found.written.tolist() == [4, EOS]
+    assert found.score.exp().tolist() == pytest.approx([0.1, 0.2])
+    assert found.ended.tolist() == [False, True]
+
+
+def test_what_is_fed_back_is_drawn_by_its_share() -> None:
+    """Of two symbols one three times as often: of 1024 draws 768, give or take five deviations of 13.9."""
+    torch.manual_seed(3)
+    drawn = SYMBOLS.draw(shares([0, 0, 0, 0, 3 / 4, 1 / 4, 0]).expand(1024, -1))
+    counts = drawn.bincount(minlength=7)
+    assert counts[4] + counts[5] == 1024
+    assert abs(counts[4].item() - 768) < 70
+
+
+def test_symbols_have_vectors() -> None:
+    """One each, that of PAD zeros; the first that is read is BOS."""
+    layer = SYMBOLS.embedding(5)
+    assert layer.weight.shape == (7, 5)
+    assert (layer.weight[PAD] == 0).all()
+    assert SYMBOLS.first(3, CPU).tolist() == [BOS] * 3
+
+
+def test_greedy_by_hand() -> None:
+    """Row 0 ends at once; row 1 has a source of 1 and goes no further than 3 steps; row 2 ends at its fourth."""
+    ends, goes = [0, 0, 0.5, 0, 0.25, 0.25, 0], [0, 0, 0.25, 0, 0, 0.125, 0.625]
+    script = [shares(ends, goes, goes), *[shares(goes, goes, goes)] * 2, shares(goes, goes, ends)]
+    model = Scripted(SYMBOLS, script)
+    found = decode(model, [2, 1, 3], ratio=2.0, extra=1)
+    assert found.symbols.tolist() == [[EOS, 0, 0, 0], [6, 6, 6, 0], [6, 6, 6, EOS]]
+    assert model.inputs == [[BOS] * 3, [EOS, 6, 6], [PAD, 6, 6], [PAD, 6, 6]]
+    assert found.log_probability.exp().tolist() == pytest.approx([0.5, 0.625**3, 0.625**3 * 0.5])
+
+
+# The weights of a run folder of format 1, written before targets were classes of their own.
+OLD = {
+    "source.embedding.weight": (23, 7),
+    **{
+        f"source.encoder.recurrent.layers.0.{name}_l0{way}": shape
+        for way in ("", "_reverse")
+        for name, shape in {"weight_ih": (44, 7), "weight_hh": (44, 11), "bias_ih": (44,), "bias_hh": (44,)}.items()
+    },
+    "embedding.weight": (17, 7),
+    "tags.weight": (3, 20),
+    **{f"bridge.maps.0.{n}.{name}": shape for n in (0, 1) for name, shape in (("weight", (13, 22)), ("bias", (13,)))},
+    "attention.scorer.v": (19,),
+    "attention.scorer.query.weight": (19, 13),
+    "attention.scorer.memory.weight": (19, 22),
+    "decoder.recurrent.layers.0.weight_ih_l0": (52, 27),
+    "decoder.recurrent.layers.0.weight_hh_l0": (52, 13),
+    "decoder.recurrent.layers.0.bias_ih_l0": (52,),
+    "decoder.recurrent.layers.0.bias_hh_l0": (52,),
+    "readout.join.0.weight": (13, 35),
+    "output.weight": (17, 13),
+    "output.bias": (17,),
+}
+
+
+def test_old_weights_are_loaded(built: Callable[..., Any]) -> None:
+    """By the names and shapes that they had, all of them; and they are what is computed with."""
+    model = built(model={"tag": ["decoder"]})
+    torch.manual_seed(3)
+    old = {name: torch.randn(shape) for name, shape in OLD.items()}
+    model.load_state_dict(old)
+    assert torch.equal(model.embedding(torch.tensor([5])), old["embedding.weight"][5:6])
+    assert torch.equal(model.output(torch.zeros(1, 13)), old["output.bias"][None])
