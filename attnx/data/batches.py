@@ -26,10 +26,10 @@ Ids = npt.NDArray[np.integer[Any]]
 
 
 class Row(NamedTuple):
-    """One example: the source's ids or features, the target's ids with their ``EOS``, its number and its tag's."""
+    """One example: each side's ids, the target's with their ``EOS``, or features; its number and its tag's."""
 
     source: Ids | Matrix
-    target: Ids
+    target: Ids | Matrix
     number: int
     tag: int = 0
 
@@ -40,7 +40,8 @@ class Batch(NamedTuple):
     Attributes:
         source: (b, s) int64 ids, then ``PAD``; or (b, s, f) float32 features, then zeros.
         present: (b, s) bool, True where ``source`` is real.
-        target: (b, t) int64 ids, then ``EOS``, then ``PAD``.
+        target: (b, t) int64 ids, then ``EOS``, then ``PAD``; or (b, t, g) float32 features, then zeros.
+        target_present: (b, t) bool, True where ``target`` is real, its ``EOS`` included.
         index: (b,) int64, the rows' numbers in the dataset.
         tag: (b,) int64, the number of each row's tag; 0 where there are no tags.
     """
@@ -48,6 +49,7 @@ class Batch(NamedTuple):
     source: Tensor
     present: Tensor
     target: Tensor
+    target_present: Tensor
     index: Tensor  # type: ignore[assignment]  # it hides tuple.index, which no batch needs
     tag: Tensor
 
@@ -95,6 +97,7 @@ class PairDataset(Dataset[Row]):
         tags: (rows,) the number of each row's tag; 0 where there are none.
         by_tag: the rows of each tag, if known already.
         reopen: how another process comes by the same rows, instead of being sent a copy.
+        pinned: their fingerprint, if it is known without reading them all.
     """
 
     def __init__(
@@ -105,6 +108,7 @@ class PairDataset(Dataset[Row]):
         tags: Ids | None = None,
         by_tag: Ragged | None = None,
         reopen: Callable[[], PairDataset] | None = None,
+        pinned: str = "",
     ) -> None:
         self.sources = sources
         self.targets = targets
@@ -112,13 +116,14 @@ class PairDataset(Dataset[Row]):
         self.tags = np.broadcast_to(np.uint8(0), len(self)) if tags is None else tags
         self.by_tag = by_tag
         self.reopen = reopen
+        self.pinned = pinned
 
     @classmethod
     def from_pairs(
         cls,
         pairs: Sequence[Pair],
         source: Vocabulary | Features,
-        target: Vocabulary,
+        target: Vocabulary | Features,
         every_reference: bool,
         tags: Sequence[str] = (),
     ) -> PairDataset:
@@ -127,7 +132,7 @@ class PairDataset(Dataset[Row]):
         Args:
             pairs: what to encode.
             source: the sources' vocabulary, or how their features are scaled.
-            target: the references' vocabulary.
+            target: the references' vocabulary, or how their features are scaled.
             every_reference: see above.
             tags: every tag, in the order of its number; without any, all rows have number 0.
 
@@ -135,18 +140,20 @@ class PairDataset(Dataset[Row]):
             ValueError: a pair has no reference, or a tag that is not listed.
         """
         sources: list[Any] = []
-        targets, pair_of = [], []
+        targets: list[Any] = []
+        pair_of = []
         for number, pair in enumerate(pairs):
             if not pair.references:
                 raise ValueError(f"pair {number} ({''.join(pair.source)!r}) has no reference")
-            encoded = source.encode(_steps(pair)) if isinstance(source, Features) else source.encode(pair.source)
+            read = _scaled(source, pair.features) if isinstance(source, Features) else source.encode(pair.source)
             for reference in pair.references if every_reference else pair.references[:1]:
-                sources.append(encoded)
-                targets.append(target.encode(reference, end=True))
+                sources.append(read)
+                targets.append(
+                    _scaled(target, pair.target) if isinstance(target, Features) else target.encode(reference, end=True)
+                )
                 pair_of.append(number)
         numbers = number_tags([pairs[number].tag for number in pair_of], tags) if tags else None
-        laid = Ragged.of_matrices(sources) if isinstance(source, Features) else Ragged.of(sources)
-        return cls(laid, Ragged.of(targets), np.array(pair_of, dtype=np.int64), numbers)
+        return cls(_laid(sources, source), _laid(targets, target), np.array(pair_of, dtype=np.int64), numbers)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -169,6 +176,8 @@ class PairDataset(Dataset[Row]):
 
     def fingerprint(self) -> str:
         """Return a hash of all rows, to tell whether data have changed."""
+        if self.pinned:
+            return self.pinned
         digest = hashlib.sha256()
         for array in (self.sources.flat, self.sources.offsets, self.targets.flat, self.targets.offsets, self.tags):
             digest.update(np.ascontiguousarray(array).data)
@@ -181,10 +190,14 @@ class PairDataset(Dataset[Row]):
         return Ragged(np.argsort(self.tags, kind="stable"), np.append(0, np.cumsum(np.bincount(self.tags))))
 
 
-def _steps(pair: Pair) -> Matrix:
-    if pair.features is None:
-        raise ValueError(f"the pair of {' '.join(pair.source)!r} holds no features")
-    return pair.features
+def _scaled(side: Features, matrix: Matrix | None) -> Matrix:
+    if matrix is None:
+        raise ValueError("a pair holds no features where a matrix is expected")
+    return side.encode(matrix)
+
+
+def _laid(sequences: list[Any], side: Vocabulary | Features) -> Ragged:
+    return Ragged.of_matrices(sequences) if isinstance(side, Features) else Ragged.of(sequences)
 
 
 def number_tags(tags: Sequence[str], known: Sequence[str]) -> Numbers:
@@ -202,9 +215,9 @@ def number_tags(tags: Sequence[str], known: Sequence[str]) -> Numbers:
 def collate(rows: Sequence[Row]) -> Batch:
     """Pad rows to the longest source and the longest target among them."""
     source, present = _pad([row.source for row in rows])
-    target, _ = _pad([row.target for row in rows])
+    target, target_present = _pad([row.target for row in rows])
     index, tag = np.array([(row.number, row.tag) for row in rows], dtype=np.int64).T.copy()
-    return Batch(*map(torch.from_numpy, (source, present, target, index, tag)))
+    return Batch(*map(torch.from_numpy, (source, present, target, target_present, index, tag)))
 
 
 def _pad(rows: Sequence[Ids | Matrix]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:

@@ -1,4 +1,4 @@
-"""Sources that are matrices: a row of numbers a step, scaled by what the training part holds."""
+"""Sequences that are matrices: a row of numbers a step, scaled by what the training part holds."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ Matrix = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Features:
-    """What each column of a source's matrix is scaled by: mean 0 and standard deviation 1 over the training part.
+    """What each column of a matrix is scaled by: mean 0 and standard deviation 1 over the training part.
 
     Args:
         mean: of each column.
         scale: of each column, what its distance from the mean is divided by.
+        columns: their names; empty where they have none.
 
     Raises:
         ValueError: there are no columns, or not as many scales as means.
@@ -29,10 +30,13 @@ class Features:
     >>> scaled = Features.of([np.array([[1.0, 5.0], [3.0, 5.0]])])
     >>> scaled.encode(np.array([[3.0, 5.0]])).tolist()
     [[1.0, 0.0]]
+    >>> scaled.decode(np.array([[1.0, 0.0]], dtype=np.float32)).tolist()
+    [[3.0, 5.0]]
     """
 
     mean: tuple[float, ...]
     scale: tuple[float, ...]
+    columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that each column has both numbers."""
@@ -40,7 +44,7 @@ class Features:
             raise ValueError(f"{len(self.mean)} means and {len(self.scale)} scales")
 
     @classmethod
-    def of(cls, matrices: Iterable[npt.NDArray[np.floating]]) -> Features:
+    def of(cls, matrices: Iterable[npt.NDArray[np.floating]], columns: tuple[str, ...] = ()) -> Features:
         """Measure matrices (s, f) of one width, steps counting alike; a column that never changes keeps its scale.
 
         Raises:
@@ -60,7 +64,7 @@ class Features:
         mean = total / steps
         spread = np.sqrt(np.maximum(squares / steps - mean**2, 0))
         changes = spread > 1e-8 * (1 + np.abs(origin + mean))
-        return cls(tuple((origin + mean).tolist()), tuple(np.where(changes, spread, 1).tolist()))
+        return cls(tuple((origin + mean).tolist()), tuple(np.where(changes, spread, 1).tolist()), columns)
 
     @property
     def width(self) -> int:
@@ -72,13 +76,19 @@ class Features:
         scaled: Matrix = ((matrix - np.array(self.mean)) / np.array(self.scale)).astype(np.float32)
         return scaled
 
+    def decode(self, scaled: npt.NDArray[np.floating]) -> Matrix:
+        """Undo :meth:`encode`."""
+        matrix: Matrix = (scaled * np.array(self.scale) + np.array(self.mean)).astype(np.float32)
+        return matrix
+
     def __str__(self) -> str:
         """For the start table."""
         return f"{self.width} features"
 
     def save(self, path: str | Path) -> None:
-        """Write the scales as JSON."""
-        Path(path).write_text(json.dumps({"mean": self.mean, "scale": self.scale}) + "\n", encoding="utf-8")
+        """Write the scales, and the names if there are any, as JSON."""
+        held = {"mean": self.mean, "scale": self.scale} | ({"columns": self.columns} if self.columns else {})
+        Path(path).write_text(json.dumps(held, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Features:
@@ -89,7 +99,8 @@ class Features:
         """
         try:
             found = json.loads(Path(path).read_text(encoding="utf-8"))
-            return cls(tuple(map(float, found["mean"])), tuple(map(float, found["scale"])))
+            mean, scale = (tuple(map(float, found[name])) for name in ("mean", "scale"))
+            return cls(mean, scale, tuple(map(str, found.get("columns", ()))))
         except OSError as error:
             raise UserError(f"{path}: cannot be read: {error.strerror}") from error
         except (ValueError, KeyError, TypeError) as error:

@@ -3,50 +3,47 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 from attnx.data.pairs import Pair
+from attnx.data.parallel import Sentence
 
 EMPTY = "with an empty side"
 
 
-class Kept(NamedTuple):
-    """The pairs that passed, and how many did not, by reason.
-
-    Attributes:
-        pairs: in the order of the data.
-        dropped: reason -> pairs left out for it; a pair counts once, for the first that holds.
-    """
-
-    pairs: list[Pair]
-    dropped: Counter[str]
+def unblank(sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Sentence]:
+    """Pass on sentences with something on both sides; ``dropped`` counts the others, by reason."""
+    for sentence in sentences:
+        if sentence.blank:
+            dropped[EMPTY] += 1
+        else:
+            yield sentence
 
 
-def keep_fitting(pairs: Iterable[Pair], longest: int | None = None, ratio: float | None = None) -> Kept:
-    """Drop pairs with an empty side, a side that is too long, or sides of too unlike lengths.
+def fitting(
+    pairs: Iterable[Pair], dropped: Counter[str], longest: int | None = None, ratio: float | None = None
+) -> Iterator[Pair]:
+    """Pass on pairs without an empty side, a side that is too long, or sides of too unlike lengths.
 
     A pair of several references has to fit with each.
 
     Args:
         pairs: cut into symbols.
+        dropped: counts the others by reason; a pair counts once, for the first that holds.
         longest: how many symbols a side may have; None for any number.
         ratio: how many times as long as its other side a side may be; None for any.
 
     >>> short, long = Pair(("a",), (("x", "y"),)), Pair(("a", "b", "c"), (("x",) * 7,))
-    >>> keep_fitting([short, long, short], longest=5).dropped
-    Counter({'longer than 5 symbols': 1})
-    >>> len(keep_fitting([short, long, short], ratio=2).pairs)
-    2
+    >>> dropped: Counter[str] = Counter()
+    >>> len(list(fitting([short, long, short], dropped, longest=5))), dropped
+    (2, Counter({'longer than 5 symbols': 1}))
     """
-    kept = Kept([], Counter())
     for pair in pairs:
         reasons = (_reason(len(pair.source), len(reference), longest, ratio) for reference in pair.references)
         if reason := next(filter(None, reasons), None):
-            kept.dropped[reason] += 1
+            dropped[reason] += 1
         else:
-            kept.pairs.append(pair)
-    return kept
+            yield pair
 
 
 def _reason(source: int, reference: int, longest: int | None, ratio: float | None) -> str:
@@ -69,5 +66,6 @@ def told(dropped: Counter[str], total: int) -> str:
     """
     if not dropped.total():
         return ""
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.most_common())
+    most_first = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in most_first)
     return f"left out {dropped.total():,} of {total:,} training pairs: {reasons}"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from attnx.data.parallel import Sentence
 from attnx.data.split import place
+from attnx.errors import UserError
+
+# A sentence's number, itself and its language -> its translations, each once.
+Gathered = dict[tuple[float, str, str], dict[str, None]]
 
 
 class Parts(NamedTuple):
@@ -27,35 +31,73 @@ def where(source: str) -> float:
     return place((unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", source).casefold()),))
 
 
-def complete(train: list[Sentence], valid: list[Sentence] | None, test: list[Sentence] | None, holdout: float) -> Parts:
-    """Hold out what was not given: ``holdout`` of the sentences for ``valid``, twice as many for ``test``.
+class HeldOut:
+    """The parts beside the training part: as given, or held out of it while its sentences go by.
 
     All translations of a sentence, into whatever language, go the same way; a sentence's part depends on nothing but
     the sentence. In a part that is held out, a sentence's translations into one language are its references.
+
+    Args:
+        valid: what to validate on; None to hold out ``share`` of the sentences.
+        test: what to test on; None to hold out twice as many.
+        share: see above.
+        most: how many may be held out, each language for itself; None for any number.
     """
-    low = 2 * holdout if test is None else 0.0
-    high = 1 - holdout if valid is None else 1.0
-    placed = [(where(sentence.source), sentence) for sentence in train]
-    return Parts(
-        train=[sentence for at, sentence in placed if low <= at < high],
-        valid=_gathered((at, sentence) for at, sentence in placed if at >= high) if valid is None else valid,
-        test=_gathered((at, sentence) for at, sentence in placed if at < low) if test is None else test,
-    )
+
+    def __init__(
+        self, valid: list[Sentence] | None, test: list[Sentence] | None, share: float, most: int | None = None
+    ) -> None:
+        self.given = {"valid": valid, "test": test}
+        self.low = 2 * share if test is None else 0.0
+        self.high = 1 - share if valid is None else 1.0
+        self.share, self.most = share, most
+        self._found: dict[str, Gathered] = {"valid": {}, "test": {}}
+
+    def trains(self, sentence: Sentence) -> bool:
+        """Whether a sentence is one to train on."""
+        return self.low <= where(sentence.source) < self.high
+
+    def training(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+        """Pass on the sentences to train on, and keep the others.
+
+        Raises:
+            UserError: there are more than ``most`` to keep.
+        """
+        for sentence in sentences:
+            at = where(sentence.source)
+            if self.low <= at < self.high:
+                yield sentence
+                continue
+            found = self._found["test" if at < self.low else "valid"]
+            key = at, sentence.source, sentence.tag
+            found.setdefault(key, {}).update(dict.fromkeys(sentence.references))
+            if self.most is not None and sum(map(len, self._found.values())) > self.most:
+                raise UserError(
+                    f"task.holdout={self.share:g} holds more than {self.most:,} sentences out, which are kept in "
+                    "memory; lower it, or name a task.valid and a task.test"
+                )
+
+    def part(self, name: str) -> list[Sentence]:
+        """The part ``valid`` or ``test``; one that is held out has the order of its sentences' numbers."""
+        given = self.given[name]
+        if given is not None:
+            return given
+        found = sorted(self._found[name].items())
+        return [Sentence(source, tuple(references), tag) for (_, source, tag), references in found]
 
 
-def _gathered(placed: Iterable[tuple[float, Sentence]]) -> list[Sentence]:
-    """One sentence per source and language, with all its references, in the order of their numbers."""
-    found: dict[tuple[float, str, str], dict[str, None]] = {}
-    for at, sentence in placed:
-        found.setdefault((at, sentence.source, sentence.tag), {}).update(dict.fromkeys(sentence.references))
-    return [Sentence(source, tuple(references), tag) for (_, source, tag), references in sorted(found.items())]
+def complete(
+    train: Iterable[Sentence], valid: list[Sentence] | None, test: list[Sentence] | None, holdout: float
+) -> Parts:
+    """Hold out what was not given: ``holdout`` of the sentences for ``valid``, twice as many for ``test``."""
+    held = HeldOut(valid, test, holdout)
+    return Parts(list(held.training(train)), held.part("valid"), held.part("test"))
 
 
-def known_sources(parts: Parts) -> list[str]:
-    """A line for each part whose sources are partly in the training part too; none where all is held out."""
-    known = {sentence.source for sentence in parts.train}
+def known_sources(known: Collection[str], valid: Sequence[Sentence], test: Sequence[Sentence]) -> list[str]:
+    """A line for each part whose sources are partly among those ``known`` from the training part."""
     lines = []
-    for name, part in (("valid", parts.valid), ("test", parts.test)):
+    for name, part in (("valid", valid), ("test", test)):
         if met := sum(sentence.source in known for sentence in part):
             lines.append(f"{met:,} of {len(part):,} sources of the {name} part are also in the training part")
     return lines

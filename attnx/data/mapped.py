@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -19,6 +17,7 @@ import numpy.typing as npt
 from attnx.data.batches import PairDataset, Ragged, number_tags
 from attnx.data.pairs import Symbols
 from attnx.data.vocabulary import Vocabulary
+from attnx.data.whole_folder import whole_folder
 from attnx.errors import UserError
 
 FORMAT: Final = 1
@@ -42,33 +41,23 @@ def write_corpus(
     The folder gets its name when it is whole. If another process has finished it meanwhile, that one stays.
 
     Args:
-        folder: where to; must not exist.
+        folder: where to; must not exist, unless it is empty.
         entries: what to encode; without ``tags``, theirs are not looked at.
         source: encodes the sources.
         target: encodes the targets, each closed by ``EOS``.
         tags: every tag, in the order of its number.
 
     Raises:
-        UserError: the folder exists or cannot be written, or there are no entries.
+        UserError: the folder holds something or cannot be written, or there are no entries.
         ValueError: an entry has an empty source, or a tag that is not listed.
     """
-    if folder.exists():
-        raise UserError(f"{folder}: exists already; {ANEW}")
-    unfinished = folder.with_name(f"{folder.name}.{os.getpid()}.unfinished")
-    try:
-        unfinished.mkdir(parents=True)
+    with whole_folder(folder) as unfinished:
         files = _write(unfinished, iter(entries), (source, target), tags)
         rows = files["source.offsets"]["count"] - 1
         if not rows:
             raise UserError(f"{folder}: there is nothing to write into it")
         header = {"format": FORMAT, "rows": rows, **_origin(source, target, tags), "files": files}
         (unfinished / HEADER).write_text(json.dumps(header, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-        if not folder.exists():
-            unfinished.rename(folder)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {error}") from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def read_corpus(folder: Path, source: Vocabulary, target: Vocabulary, tags: Sequence[str] = ()) -> PairDataset:
@@ -97,17 +86,22 @@ def _origin(source: Vocabulary, target: Vocabulary, tags: Sequence[str]) -> dict
 
 
 class _File:
-    """A file of numbers that grows."""
+    """A file of numbers that grows, and the hash of what it holds."""
 
     def __init__(self, path: Path, dtype: str, stack: ExitStack) -> None:
         self.stream = stack.enter_context(path.open("wb"))
         self.dtype = dtype
         self.count = 0
+        self.hash = hashlib.sha256()
 
     def append(self, numbers: npt.ArrayLike) -> None:
         narrow = np.asarray(numbers, dtype=self.dtype)
         self.stream.write(narrow.data)
+        self.hash.update(narrow.data)
         self.count += len(narrow)
+
+    def described(self) -> dict[str, Any]:
+        return {"dtype": self.dtype, "count": self.count, "sha256": self.hash.hexdigest()}
 
 
 def _narrow(count: int) -> str:
@@ -117,7 +111,7 @@ def _narrow(count: int) -> str:
 def _write(
     folder: Path, entries: Iterator[Entry], vocabularies: tuple[Vocabulary, Vocabulary], tags: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """Write ids, offsets and tags; return the files with their types and counts."""
+    """Write ids, offsets and tags; return the files with their types, counts and hashes."""
     types = {f"{side}.ids": _narrow(len(vocabulary)) for side, vocabulary in zip(SIDES, vocabularies, strict=True)}
     types |= {f"{side}.offsets": OFFSETS for side in SIDES} | ({"tags": _narrow(len(tags))} if tags else {})
     with ExitStack() as stack:
@@ -132,7 +126,7 @@ def _write(
                 _append(files, side, [encode(entry[number]) for entry in chunk])
             if tags:
                 files["tags"].append(number_tags([entry[2] for entry in chunk], tags))
-    described = {name: {"dtype": file.dtype, "count": file.count} for name, file in files.items()}
+    described = {name: file.described() for name, file in files.items()}
     if tags:
         described["rows_by_tag"], described["tag_offsets"] = _sort_by_tag(folder, described["tags"], len(tags))
     return described
@@ -175,8 +169,9 @@ def _read_header(folder: Path) -> Header:
                 f"{path}: has format {header['format']}, and this attnx reads {FORMAT}; update attnx, or {ANEW}"
             )
         sizes = {name: file["count"] * np.dtype(file["dtype"]).itemsize for name, file in header["files"].items()}
-        # What is read later is missed now.
-        _ = [header[what] for what in (*SIDES, "tags")], [sizes[f"{side}.{kind}"] for side in SIDES for kind in KINDS]
+        # What is read later is missed now, and what tells these rows from others.
+        needed = [f"{side}.{kind}" for side in SIDES for kind in KINDS] + ["tags"] * ("tags" in sizes)
+        _ = [header[what] for what in (*SIDES, "tags")], [header["files"][name]["sha256"] for name in needed]
     except (OSError, TypeError, KeyError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: is no header of a corpus; {ANEW}") from error
     for name, size in sizes.items():
@@ -193,4 +188,7 @@ def _map(folder: Path) -> PairDataset:
     maps = {name: np.asarray(np.memmap(folder / name, file["dtype"], "r")) for name, file in files.items()}
     source, target = (Ragged(maps[f"{side}.ids"], maps[f"{side}.offsets"]) for side in SIDES)
     by_tag = Ragged(maps["rows_by_tag"], maps["tag_offsets"]) if "tags" in maps else None
-    return PairDataset(source, target, tags=maps.get("tags"), by_tag=by_tag, reopen=partial(_map, folder))
+    # The header holds the hashes of the files, so it stands for them.
+    pinned = hashlib.sha256((folder / HEADER).read_bytes()).hexdigest()[:16]
+    again = partial(_map, folder)
+    return PairDataset(source, target, tags=maps.get("tags"), by_tag=by_tag, reopen=again, pinned=pinned)

@@ -1,4 +1,4 @@
-"""A source that was measured: a row of numbers a step, with names of the steps, from a file of any of four kinds."""
+"""What was measured: a row of numbers a step, with names of the steps, from files of any of four kinds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attnx.errors import UserError
 
 
 class Recording(NamedTuple):
-    """One source: what was measured, step by step.
+    """What one file holds, step by step.
 
     Attributes:
         features: (s, f), finite.
@@ -59,6 +59,42 @@ def read_matrix(path: Path, step_names: str | None = None) -> Recording:
     names = range(len(features)) if held.steps is None else held.steps
     # One word each: where symbols stand side by side they are apart by spaces.
     return Recording(features, tuple("_".join(str(name).split()) for name in names), tuple(held.columns))
+
+
+class Recordings:
+    """Files that belong together: all have the same columns, in the same order.
+
+    Args:
+        step_names: as in :func:`read_matrix`.
+    """
+
+    def __init__(self, step_names: str | None = None) -> None:
+        self.step_names = step_names
+        self.first: tuple[Path, Recording] | None = None
+
+    @property
+    def columns(self) -> Symbols:
+        """The names of their columns; empty where there are none."""
+        return self.first[1].columns if self.first else ()
+
+    def read(self, path: Path) -> Recording:
+        """Read one more.
+
+        Raises:
+            UserError: what :func:`read_matrix` raises, or its columns are not those of the first one.
+        """
+        recording = read_matrix(path, self.step_names)
+        first, other = self.first or (path, recording)
+        width, expected = recording.features.shape[1], other.features.shape[1]
+        if width != expected:
+            raise UserError(f"{path}: {width} features a step, but {first} has {expected}")
+        if recording.columns and other.columns and recording.columns != other.columns:
+            raise UserError(
+                f"{path}: its columns are {', '.join(recording.columns)}, but those of {first} are "
+                f"{', '.join(other.columns)}; all files need the same ones, in the same order"
+            )
+        self.first = first, other
+        return recording
 
 
 def _judged(path: Path, held: Held) -> Matrix:

@@ -25,6 +25,8 @@ class Pair(NamedTuple):
         tag: the language (or whatever else the query is to know), "" where there is only one.
         texts: the references as they were written, for metrics that read text; empty where symbols are all there is.
         features: (s, f) float32, a source that is a matrix; ``source`` then names its steps.
+        target: (t, g) float32, a reference that is a matrix, and the only one; ``references`` then names its steps.
+        name: what a source that is a matrix is called: its file, as the table has it.
     """
 
     source: Symbols
@@ -32,6 +34,8 @@ class Pair(NamedTuple):
     tag: str = ""
     texts: tuple[str, ...] = ()
     features: npt.NDArray[np.float32] | None = None
+    target: npt.NDArray[np.float32] | None = None
+    name: str = ""
 
 
 def merge(entries: Iterable[tuple[Symbols, Symbols]]) -> list[Pair]:

@@ -30,7 +30,7 @@ class Sentence(NamedTuple):
         return not self.source.strip() or not all(reference.strip() for reference in self.references)
 
 
-def read_parallel(paths: Sequence[Path], languages: Sequence[str] = (), whole: bool = False) -> list[Sentence]:
+def read_parallel(paths: Sequence[Path], languages: Sequence[str] = (), whole: bool = False) -> Iterator[Sentence]:
     """Read sentences and translations from UTF-8 files, plain or ``.gz``; how follows from their number.
 
     With one target language, one file is a TSV (sentence, tab, translation; further columns are ignored), and two
@@ -39,7 +39,7 @@ def read_parallel(paths: Sequence[Path], languages: Sequence[str] = (), whole: b
     third column. The languages take turns, so that the first so many sentences are as many of each.
 
     Args:
-        paths: the files.
+        paths: the files; a line of each is in memory at a time.
         languages: the names of the target languages, in the order of the files; empty for one without a name.
         whole: nothing may be blank, as in data to test on; without it blank sides are left to the caller.
 
@@ -48,14 +48,14 @@ def read_parallel(paths: Sequence[Path], languages: Sequence[str] = (), whole: b
     """
     names = list(languages) or [""]
     if len(paths) == len(names) + 1:
-        lists = _in_step(paths, names, whole)
+        yield from _in_step(paths, names, whole)
     elif len(paths) == len(names):
-        lists = [list(_table(path, name, (), whole)) for path, name in zip(paths, names, strict=True)]
+        tables = [_table(path, name, (), whole) for path, name in zip(paths, names, strict=True)]
+        yield from (sentence for sentence in chain.from_iterable(zip_longest(*tables)) if sentence is not None)
     elif len(paths) == 1:
-        lists = [list(_table(paths[0], "", names, whole))]
+        yield from _table(paths[0], "", names, whole)
     else:
         raise UserError(_expected(paths, names))
-    return [sentence for sentence in chain.from_iterable(zip_longest(*lists)) if sentence is not None]
 
 
 def _expected(paths: Sequence[Path], names: Sequence[str]) -> str:
@@ -68,22 +68,26 @@ def _expected(paths: Sequence[Path], names: Sequence[str]) -> str:
     )
 
 
-def _in_step(paths: Sequence[Path], names: Sequence[str], whole: bool) -> list[list[Sentence]]:
-    """Parallel files, the source's first: a list of sentences for each language."""
-    texts = [[line for _, line in read_lines(path)] for path in paths]
-    source, *targets = texts
-    for path, lines in zip(paths, texts, strict=True):
-        if len(lines) != len(source):
-            raise UserError(
-                f"{path}: has {len(lines):,} lines, but {paths[0]} has {len(source):,}; "
-                "parallel files hold a line for each line of the other"
-            )
-        if whole and (blank := next((number for number, line in enumerate(lines, 1) if not line.strip()), None)):
-            raise UserError(f"{path}:{blank}: the line is blank; remove it from both files, or fill it in")
-    return [
-        [Sentence(text, (translation,), name) for text, translation in zip(source, lines, strict=True)]
-        for name, lines in zip(names, targets, strict=True)
-    ]
+def _in_step(paths: Sequence[Path], names: Sequence[str], whole: bool) -> Iterator[Sentence]:
+    """Parallel files, the source's first: line by line, a sentence for each language."""
+    texts = [(line for _, line in read_lines(path)) for path in paths]
+    for number, lines in enumerate(zip_longest(*texts), 1):
+        if None in lines:
+            counts = [number - (line is None) + sum(1 for _ in text) for line, text in zip(lines, texts, strict=True)]
+            raise UserError(_out_of_step(paths, counts))
+        if whole and (blank := next((path for path, line in zip(paths, lines, strict=True) if not line.strip()), None)):
+            raise UserError(f"{blank}:{number}: the line is blank; remove it from both files, or fill it in")
+        source, *translations = lines
+        for name, translation in zip(names, translations, strict=True):
+            yield Sentence(source, (translation,), name)
+
+
+def _out_of_step(paths: Sequence[Path], counts: Sequence[int]) -> str:
+    path, count = next((path, count) for path, count in zip(paths, counts, strict=True) if count != counts[0])
+    return (
+        f"{path}: has {count:,} lines, but {paths[0]} has {counts[0]:,}; "
+        "parallel files hold a line for each line of the other"
+    )
 
 
 def _table(path: Path, name: str, languages: Sequence[str], whole: bool) -> Iterator[Sentence]:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Literal
 
 from attnx.data.lines import read_lines
-from attnx.data.matrices import Recording, read_matrix
+from attnx.data.matrices import Recordings
 from attnx.data.pairs import Pair, Symbols
 from attnx.errors import UserError
 
 Cut = Literal["characters", "words", "ids"]
+Held = Literal["characters", "words", "ids", "features"]
 SAID = {"characters": "a text", "words": "a text", "ids": "whole numbers", "features": "a file of features"}
 
 
@@ -49,27 +50,30 @@ class Table:
 
     Args:
         source: how the first column is cut; ``features`` means that it names a file, seen from the table's own folder.
-        target: how the second column is cut.
+        target: how the second column is cut, likewise.
         tagged: whether there is a third column, a language or whatever else the model is to be told.
-        step_names: as in :func:`attnx.data.matrices.read_matrix`.
+        step_names: of the sources' files, as in :func:`attnx.data.matrices.read_matrix`.
+        target_step_names: of the targets' files.
     """
 
     def __init__(
         self,
-        source: Literal["characters", "words", "ids", "features"],
-        target: Cut,
+        source: Held,
+        target: Held,
         tagged: bool = False,
         step_names: str | None = None,
+        target_step_names: str | None = None,
     ) -> None:
-        self.source, self.target, self.tagged, self.step_names = source, target, tagged, step_names
+        self.source, self.target = source, target
+        self.sources, self.targets = Recordings(step_names), Recordings(target_step_names)
         self.columns = [SAID[source], SAID[target], *(["a tag"] if tagged else [])]
-        self.first: tuple[Path, Recording] | None = None
 
     def read(self, path: Path) -> dict[tuple[str, str], Pair]:
         """Read a UTF-8 file, plain or ``.gz``: a pair for each (source as text, tag), in the order of the file.
 
-        Lines with the same source and tag become one pair with several references. Blank lines are skipped. All files
-        of features must have the same columns, those of tables read before included.
+        Lines with the same source and tag become one pair with several references; of targets that are files of
+        features each source may have one. Blank lines are skipped. All files of features on a side must have the same
+        columns, those of tables read before included.
 
         Raises:
             UserError: ``file:line: what is wrong`` for a bad line, also if what it names is bad; ``file: what is
@@ -89,17 +93,28 @@ class Table:
 
     def _add(self, found: dict[tuple[str, str], Pair], line: str, folder: Path) -> None:
         source, target, tag = self._split(line)
-        reference = cut(target, self.target)
         symbols = () if self.source == "features" else cut(source, self.source)
         name = source if self.source == "features" else join(symbols, self.source)
-        if known := found.get((name, tag)):
-            references = dict.fromkeys([*known.references, reference])
-            found[name, tag] = known._replace(references=tuple(references))
-        elif self.source == "features":
-            recording = self._recording(folder / source)
-            found[name, tag] = Pair(recording.steps, (reference,), tag, features=recording.features)
+        known = found.get((name, tag))
+        if known and self.target == "features":
+            raise UserError(
+                f"a second target of {name!r}, but a source has one if targets are features; leave one out"
+            )
+        pair = known or self._read(source, symbols, tag, folder)
+        if self.target == "features":
+            written = self.targets.read(folder / target)
+            pair = pair._replace(references=(written.steps,), target=written.features)
         else:
-            found[name, tag] = Pair(symbols, (reference,), tag)
+            references = dict.fromkeys([*pair.references, cut(target, self.target)])
+            pair = pair._replace(references=tuple(references))
+        found[name, tag] = pair
+
+    def _read(self, source: str, symbols: Symbols, tag: str, folder: Path) -> Pair:
+        """A pair that has no reference yet."""
+        if self.source != "features":
+            return Pair(symbols, (), tag)
+        recording = self.sources.read(folder / source)
+        return Pair(recording.steps, (), tag, features=recording.features, name=source)
 
     def _split(self, line: str) -> tuple[str, str, str]:
         fields = [field.strip() for field in line.split("\t")]
@@ -112,17 +127,3 @@ class Table:
             raise UserError(f"column {place + 1} is empty; expected {self.columns[place]}")
         source, target, *tags = fields
         return source, target, "".join(tags)
-
-    def _recording(self, path: Path) -> Recording:
-        recording = read_matrix(path, self.step_names)
-        first, other = self.first or (path, recording)
-        width, expected = recording.features.shape[1], other.features.shape[1]
-        if width != expected:
-            raise UserError(f"{path}: {width} features a step, but {first} has {expected}")
-        if recording.columns and other.columns and recording.columns != other.columns:
-            raise UserError(
-                f"{path}: its columns are {', '.join(recording.columns)}, but those of {first} are "
-                f"{', '.join(other.columns)}; all files need the same ones, in the same order"
-            )
-        self.first = first, other
-        return recording

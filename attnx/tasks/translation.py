@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from torch import nn
 
 from attnx import registry
-from attnx.data.filters import EMPTY, keep_fitting, told
-from attnx.data.held_out import complete, known_sources
+from attnx.data.filters import fitting, told, unblank
+from attnx.data.held_out import HeldOut, complete, known_sources
 from attnx.data.hugging_face import read_dataset
+from attnx.data.mapped import read_corpus
 from attnx.data.pairs import Pair, Symbols
 from attnx.data.parallel import Sentence, read_parallel
 from attnx.data.paths import fill_in
 from attnx.data.split import Splits
+from attnx.data.store import JUDGED, Store
+from attnx.data.streamed import HELD_OUT, survey, write
+from attnx.data.texts import Texts
 from attnx.data.tokenisers.protocol import Tokeniser
-from attnx.data.vocabulary import SPECIALS, UNK, Vocabulary
+from attnx.data.vocabulary import SPECIALS, UNK
 from attnx.errors import UserError, near_misses
 from attnx.extras import need
 from attnx.metrics.per_tag import MACRO, PerTag, of_each, show
@@ -29,9 +32,11 @@ from attnx.registry import Positive, Probability, Rate, register
 from attnx.tasks.protocols import SequenceData, tags_of
 
 SCORES = ("bleu", "chrf", "ter")
-FORMS: dict[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
+# The knobs that decide which rows a corpus has and what they stand for, beside its files and what is held out of it.
+SETTINGS = ("languages", "tokeniser", "pieces", "shared", "lower", "form", "longest", "ratio")
 # How the unknown symbol reads in a text: as one word, whatever cuts it.
 UNKNOWN = "⁇"
+Tags = tuple[str, ...]
 
 
 @register("task", "translation")
@@ -53,6 +58,9 @@ class Translation:
     is one vocabulary for both sides. Texts are given a Unicode ``form`` before, and lower case if ``lower``; BLEU, chrF
     and TER are then of such texts. Training pairs with a side of more than ``longest`` symbols, or ``ratio`` times as
     many as the other side, are left out.
+
+    ``store`` names a folder for the encoded training corpus, which then is never in memory and may be larger than it:
+    its files are read twice, line by line, and later runs with the same files and settings read the folder instead.
     """
 
     maximise = True
@@ -74,18 +82,21 @@ class Translation:
         ratio: Rate | None = None,
         holdout: Probability = 0.05,
         smoothing: Probability = 0.0,
+        store: str | None = None,
     ) -> None:
         self.files = {"train": train, "valid": valid, "test": test}
         self.languages: list[str] = languages or []
         self.dataset, self.columns = dataset, columns
-        self.pieces, self.shared, self.lower, self.form = pieces, shared, lower, form
+        self.tokeniser, self.pieces, self.shared, self.lower, self.form = tokeniser, pieces, shared, lower, form
         self.longest, self.ratio, self.holdout, self.smoothing = longest, ratio, holdout, smoothing
+        self.store = store
         self._check()
         self.notes: list[str] = []
         several = len(self.languages) > 1
         self.monitor = f"valid_bleu_{MACRO}" if several else "valid_bleu"
         self.source: Tokeniser = registry.build("tokeniser", tokeniser)
         self.target: Tokeniser = self.source if shared else registry.build("tokeniser", tokeniser)
+        self.texts = Texts(self.source, self.target, pieces, lower, form)
 
     def _check(self) -> None:
         if wrong := next((name for name in self.languages if not re.fullmatch(r"[\w-]+", name)), None):
@@ -94,6 +105,10 @@ class Translation:
             raise UserError(f"task.languages names {twice!r} twice")
         if self.ratio is not None and self.ratio < 1:
             raise UserError(f"task.ratio={self.ratio:g}: the longer side over the shorter one is 1 or more")
+        if self.columns and self.dataset is None:
+            raise UserError("task.columns is for task.dataset; leave it out, or name a dataset")
+        if self.store is not None and self.dataset is not None:
+            raise UserError("task.store is for text files, and task.dataset is set; leave one of the two out")
 
     def load(self) -> SequenceData:
         """Read, split and cut the data; ``notes`` then tells what was left out of them.
@@ -103,73 +118,91 @@ class Translation:
                 or nothing is left to train, validate or test on.
         """
         need("sacrebleu", "translation", "task=translation")  # asked for now, before all the work
-        found = self._read()
-        whole = [sentence for sentence in found["train"] if not sentence.blank]
-        parts = complete(whole, found.get("valid"), found.get("test"), self.holdout)
+        if self.store is not None:
+            return self._stored(fill_in("task.store", self.store))
+        found, dropped = self._read(), Counter[str]()
+        parts = complete(unblank(found["train"], dropped), found.get("valid"), found.get("test"), self.holdout)
         self._learn(parts.train)
-        kept = keep_fitting(map(self._cut, parts.train), self.longest, self.ratio)
-        dropped = kept.dropped + Counter({EMPTY: len(found["train"]) - len(whole)})
-        left_out = told(dropped, len(kept.pairs) + dropped.total())
-        self.notes = [*([left_out] if left_out else []), *known_sources(parts)]
-        if not kept.pairs:
-            raise UserError(f"no training pair is left: {left_out or 'the files are empty'}")
-        pairs = Splits(kept.pairs, self._judged("valid", parts.valid), self._judged("test", parts.test))
-        source, target = (Vocabulary(SPECIALS + side.symbols) for side in (self.source, self.target))
-        return SequenceData(pairs, source, target, tags_of(pairs))
+        train = list(self._fitting(parts.train, dropped))
+        left_out = told(dropped, len(train) + dropped.total())
+        known = {sentence.source for sentence in parts.train}
+        self.notes = [*filter(None, [left_out]), *known_sources(known, parts.valid, parts.test)]
+        if not train:
+            raise UserError(f"no training pair is left: {left_out}")
+        pairs = Splits(train, self._judged("valid", parts.valid), self._judged("test", parts.test))
+        return SequenceData(pairs, *self.texts.vocabularies(), tags_of(pairs))
+
+    def _stored(self, folder: Path) -> SequenceData:
+        """As :meth:`load` says, with the training part in a folder, into which it is streamed if it is not there."""
+        store = Store(folder, self._paths(), self._settings())
+        stored = store.find()
+        given = {part: list(self._stream(part)) if self.files[part] else None for part in JUDGED}
+        if stored is None:
+            self._write(store, HeldOut(given["valid"], given["test"], self.holdout, HELD_OUT))
+            stored = store.find()
+            assert stored is not None, "it was written just now"
+        self.restore(folder)
+        self.notes = [*stored.notes, *stored.met]
+        pairs, tags = self._beside(stored.tags, {**given, **stored.held})
+        source, target = self.texts.vocabularies()
+        return SequenceData(pairs, source, target, tags, read_corpus(store.rows, source, target, tags))
+
+    def _write(self, store: Store, held: HeldOut) -> None:
+        """Read the training files twice; what is wrong with them is told before anything is written."""
+        found = survey(unblank(self._stream("train"), Counter()), held)
+        self._learn(found.sample)
+        found.sample.clear()  # it may be large
+        self._beside(found.tags, {part: held.part(part) for part in JUDGED})
+        dropped: Counter[str] = Counter()
+        pairs = self._fitting(filter(held.trains, unblank(self._stream("train"), dropped)), dropped)
+        if store.find() is None:  # or another process has written it meanwhile
+            write(store, pairs, dropped, found, held, self.texts)
+
+    def _settings(self) -> dict[str, Any]:
+        share = self.holdout if not all(self.files[part] for part in JUDGED) else None
+        return {**{name: getattr(self, name) for name in SETTINGS}, "holdout": share}
+
+    def _beside(self, known: Sequence[str], parts: Mapping[str, list[Sentence] | None]) -> tuple[Splits, Tags]:
+        """What is judged beside a training part that is elsewhere and has the ``known`` tags; and all tags."""
+        valid, test = (self._judged(part, parts[part] or []) for part in JUDGED)
+        pairs = Splits([], valid, test)
+        return pairs, tags_of(pairs._replace(train=[Pair((), (), tag) for tag in known]))
+
+    def _fitting(self, sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Pair]:
+        return fitting(map(self.texts.cut, sentences), dropped, self.longest, self.ratio)
 
     def _read(self) -> dict[str, list[Sentence]]:
         """The parts that are given, their texts in the form and case asked for."""
-        if self.dataset is not None:
-            found = self._read_dataset(self.dataset)
-        elif not self.files["train"]:
-            raise UserError("task.train is not set: name two text files, [a.de,b.en], a TSV file, or a task.dataset")
-        elif self.columns:
-            raise UserError("task.columns is for task.dataset; leave it out, or name a dataset")
-        else:
-            found = {part: self._read_files(part, named) for part, named in self.files.items() if named}
-        return {part: [self._cleaned(sentence) for sentence in listed] for part, listed in found.items()}
-
-    def _read_dataset(self, name: str) -> dict[str, list[Sentence]]:
+        if self.dataset is None:
+            return {part: list(self._stream(part)) for part in self._paths()}
         if given := [part for part, named in self.files.items() if named]:
             raise UserError(f"task.dataset and task.{given[0]} are both set; leave one of the two out")
         if not self.columns:
             raise UserError("task.dataset needs task.columns: the source's and the target's, such as [de,en]")
-        return read_dataset(str(fill_in("task.dataset", name)), self.columns, self.languages)
+        found = read_dataset(str(fill_in("task.dataset", self.dataset)), self.columns, self.languages)
+        return {part: list(map(self.texts.cleaned, listed)) for part, listed in found.items()}
 
-    def _read_files(self, part: str, named: str | list[str]) -> list[Sentence]:
-        listed = [named] if isinstance(named, str) else named
-        paths = [fill_in(f"task.{part}", path) for path in listed]
-        return read_parallel(paths, self.languages, whole=part != "train")
+    def _stream(self, part: str) -> Iterator[Sentence]:
+        """The sentences of a part's files, one after the other."""
+        return map(self.texts.cleaned, read_parallel(self._paths()[part], self.languages, whole=part != "train"))
 
-    def _cleaned(self, sentence: Sentence) -> Sentence:
-        return Sentence(self._clean(sentence.source), tuple(map(self._clean, sentence.references)), sentence.tag)
-
-    def _clean(self, text: str) -> str:
-        text = text.lower() if self.lower else text
-        text = text if self.form == "none" else unicodedata.normalize(FORMS[self.form], text)
-        return " ".join(text.split())
+    def _paths(self) -> dict[str, list[Path]]:
+        """The files of the parts that are given."""
+        if not self.files["train"]:
+            raise UserError("task.train is not set: name two text files, [a.de,b.en], a TSV file, or a task.dataset")
+        listed = {part: [named] if isinstance(named, str) else named for part, named in self.files.items() if named}
+        return {part: [fill_in(f"task.{part}", path) for path in paths] for part, paths in listed.items()}
 
     def _learn(self, sentences: list[Sentence]) -> None:
-        """Train the tokenisers."""
         if not sentences:
             raise UserError("no training pair is left: every line has an empty side, or all are held out")
-        sources = [sentence.source for sentence in sentences]
-        targets = [reference for sentence in sentences for reference in sentence.references]
-        if self.shared:
-            self.source.train(sources + targets, self.pieces)
-        else:
-            self.source.train(sources, self.pieces)
-            self.target.train(targets, self.pieces)
-
-    def _cut(self, sentence: Sentence) -> Pair:
-        references = tuple(map(self.target.cut, sentence.references))
-        return Pair(self.source.cut(sentence.source), references, sentence.tag, sentence.references)
+        self.texts.learn(sentences)
 
     def _judged(self, part: str, sentences: list[Sentence]) -> list[Pair]:
         """Pairs to validate or test on; none is left out, so that scores are those of the whole part."""
         if not sentences:
             raise UserError(f"the {part} part holds no pairs; raise task.holdout, or name a task.{part}")
-        pairs = [self._cut(sentence) for sentence in sentences]
+        pairs = [self.texts.cut(sentence) for sentence in sentences]
         if nothing := next((one.source for one, pair in zip(sentences, pairs, strict=True) if not pair.source), None):
             raise UserError(f"the {part} part: the tokeniser leaves nothing of {nothing!r}")
         return pairs
@@ -200,7 +233,7 @@ class Translation:
             raise UserError(f"unknown language {tag!r}{hint}")
         if not tag and len(self.languages) > 1:
             raise UserError(f"{text!r}: say into which language: {', '.join(self.languages)}")
-        symbols = self.source.cut(self._clean(text))
+        symbols = self.source.cut(self.texts.clean(text))
         if not symbols:
             raise UserError(f"{text!r} holds nothing to translate")
         return symbols
@@ -211,14 +244,8 @@ class Translation:
 
     def save(self, folder: Path) -> None:
         """Write the tokenisers: ``source.tokeniser`` and, unless it is shared, ``target.tokeniser``."""
-        for name, tokeniser in self._tokenisers().items():
-            tokeniser.save(folder / name)
+        self.texts.save(folder)
 
     def restore(self, folder: Path) -> None:
         """Read them."""
-        for name, tokeniser in self._tokenisers().items():
-            tokeniser.load(folder / name)
-
-    def _tokenisers(self) -> dict[str, Tokeniser]:
-        sides = {"source": self.source} if self.shared else {"source": self.source, "target": self.target}
-        return {f"{side}.tokeniser": tokeniser for side, tokeniser in sides.items()}
+        self.texts.restore(folder)

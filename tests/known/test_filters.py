@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from attnx.data.filters import EMPTY, keep_fitting, told
+from attnx.data.filters import EMPTY, fitting, told, unblank
 from attnx.data.pairs import Pair
+from attnx.data.parallel import Sentence
 
 
 def pair(source: int, *references: int) -> Pair:
@@ -13,35 +16,54 @@ def pair(source: int, *references: int) -> Pair:
     return Pair(("s",) * source, tuple(("r",) * reference for reference in references))
 
 
+def kept(pairs: list[Pair], longest: int | None = None, ratio: float | None = None) -> tuple[list[Pair], Counter[str]]:
+    """The pairs that fit, and how many do not, by reason."""
+    dropped: Counter[str] = Counter()
+    return list(fitting(pairs, dropped, longest, ratio)), dropped
+
+
 def test_each_reason_counts_once() -> None:
     """Of seven pairs: (3, 5) and (5, 3) fit; empty comes before long, long before lopsided."""
     pairs = [pair(3, 5), pair(0, 7), pair(7, 3), pair(2, 5), pair(5, 0), pair(5, 3), pair(1, 11)]
-    kept = keep_fitting(pairs, longest=5, ratio=2)
-    assert kept.pairs == [pairs[0], pairs[5]]
-    assert kept.dropped == {EMPTY: 2, "longer than 5 symbols": 2, "with a side over 2 times as long as the other": 1}
-    assert told(kept.dropped, 7).startswith("left out 5 of 7 training pairs: 2 with an empty side, 2 longer than 5")
+    fit, dropped = kept(pairs, longest=5, ratio=2)
+    assert fit == [pairs[0], pairs[5]]
+    assert dropped == {EMPTY: 2, "longer than 5 symbols": 2, "with a side over 2 times as long as the other": 1}
+    assert told(dropped, 7).startswith("left out 5 of 7 training pairs: 2 longer than 5 symbols, 2 with an empty side")
 
 
-@pytest.mark.parametrize(("longest", "ratio", "fitting"), [(None, None, 3), (5, None, 2), (4, None, 0), (None, 1, 1)])
-def test_limits_are_reached_not_passed(longest: int | None, ratio: float | None, fitting: int) -> None:
+@pytest.mark.parametrize(("longest", "ratio", "count"), [(None, None, 3), (5, None, 2), (4, None, 0), (None, 1, 1)])
+def test_limits_are_reached_not_passed(longest: int | None, ratio: float | None, count: int) -> None:
     """A side may have as many symbols as the limit; only what is asked for is looked at."""
-    assert len(keep_fitting([pair(5, 5), pair(2, 5), pair(7, 2)], longest, ratio).pairs) == fitting
+    assert len(kept([pair(5, 5), pair(2, 5), pair(7, 2)], longest, ratio)[0]) == count
 
 
 def test_a_fraction_as_ratio() -> None:
     """5 is 2.5 times 2, and more than 2.4 times."""
-    assert keep_fitting([pair(2, 5)], ratio=2.5).pairs
-    assert not keep_fitting([pair(2, 5)], ratio=2.4).pairs
+    assert kept([pair(2, 5)], ratio=2.5)[0]
+    assert not kept([pair(2, 5)], ratio=2.4)[0]
 
 
 def test_every_reference_has_to_fit() -> None:
-    assert keep_fitting([pair(3, 5, 2)], longest=5).pairs == [pair(3, 5, 2)]
-    assert keep_fitting([pair(3, 5, 7)], longest=5).dropped == {"longer than 5 symbols": 1}
+    assert kept([pair(3, 5, 2)], longest=5)[0] == [pair(3, 5, 2)]
+    assert kept([pair(3, 5, 7)], longest=5)[1] == {"longer than 5 symbols": 1}
 
 
 def test_an_empty_side_never_fits() -> None:
-    assert keep_fitting([pair(0, 2), pair(2, 0), pair(0, 0)]).dropped == {EMPTY: 3}
+    assert kept([pair(0, 2), pair(2, 0), pair(0, 0)])[1] == {EMPTY: 3}
 
 
 def test_nothing_dropped_nothing_said() -> None:
-    assert told(keep_fitting([pair(2, 2)], longest=2).dropped, 1) == ""
+    assert told(kept([pair(2, 2)], longest=2)[1], 1) == ""
+
+
+def test_reasons_that_are_as_frequent_have_an_order() -> None:
+    """Not that in which they were met, which differs between one reading and several."""
+    counts = Counter({"with an empty side": 3, "longer than 5 symbols": 3, "zzz": 5})
+    assert told(counts, 11) == told(Counter(dict(reversed(counts.items()))), 11)
+
+
+def test_blank_sentences_are_counted_as_empty() -> None:
+    dropped: Counter[str] = Counter()
+    lines = [Sentence("a", ("b",)), Sentence(" ", ("b",)), Sentence("a", ("b", "\t"))]
+    assert list(unblank(lines, dropped)) == lines[:1]
+    assert dropped == {EMPTY: 2}

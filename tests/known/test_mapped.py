@@ -162,8 +162,14 @@ def test_a_mistake_among_the_entries_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the tag 'fi' is none of de, et"):
         write_corpus(tmp_path / "corpus", ENTRIES, LETTERS, PHONES, ("de", "et"))
     with pytest.raises(UserError, match="there is nothing to write"):
-        write_corpus(tmp_path / "corpus", [], LETTERS, PHONES)
+        write_corpus(tmp_path / "new" / "corpus", [], LETTERS, PHONES)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_folder_may_be_filled(tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    write_corpus(tmp_path / "corpus", ENTRIES, LETTERS, PHONES)
+    assert len(read_corpus(tmp_path / "corpus", LETTERS, PHONES)) == 5
 
 
 def test_a_folder_that_exists_is_left_alone(corpus: Path) -> None:
@@ -181,11 +187,7 @@ def test_two_processes_may_write_the_same(tmp_path: Path) -> None:
         yield from ENTRIES
         write_corpus(tmp_path / "corpus", ENTRIES[:2], LETTERS, PHONES)
 
-    unfinished = mapped.os.getpid()
-    with pytest.MonkeyPatch.context() as patch:
-        pids = iter([unfinished, unfinished + 1])
-        patch.setattr(mapped.os, "getpid", lambda: next(pids))
-        write_corpus(tmp_path / "corpus", entries(), LETTERS, PHONES)
+    write_corpus(tmp_path / "corpus", entries(), LETTERS, PHONES)
     assert len(read_corpus(tmp_path / "corpus", LETTERS, PHONES)) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
 
@@ -204,6 +206,26 @@ def test_other_symbols_are_refused(corpus: Path) -> None:
     assert message(corpus, source=Vocabulary.of(["abd"])) == f"{start}source symbols{end}"
     assert message(corpus, target=Vocabulary.of([["X", "Y", "Z"]])) == f"{start}target symbols{end}"
     assert message(corpus, tags=("de", "fi", "et")) == f"{start}tags{end}"
+
+
+def test_the_fingerprint_is_that_of_the_rows(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However they were written and wherever they are; another symbol or tag makes another one, and nothing is read."""
+
+    def fingerprint(name: str) -> str:
+        rows = read_corpus(tmp_path / name, LETTERS, PHONES, TAGS)
+        rows.sources = rows.targets = None  # type: ignore[assignment]
+        return rows.fingerprint()
+
+    monkeypatch.setattr(mapped, "ENCODED", 2)
+    others: dict[str, Entry] = {
+        "same": ENTRIES[4],
+        "symbol": (("c", "b"), ("X",), "fi"),
+        "tag": (*ENTRIES[4][:2], "de"),
+    }
+    for name, last in others.items():
+        write_corpus(tmp_path / name, [*ENTRIES[:4], last], LETTERS, PHONES, TAGS)
+    assert fingerprint("same") == fingerprint("corpus")
+    assert len({fingerprint(name) for name in others}) == 3
 
 
 def test_no_folder_and_an_unfinished_one(corpus: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from attnx.data.held_out import Parts, complete, known_sources, where
+from attnx.data.held_out import HeldOut, Parts, complete, known_sources, where
 from attnx.data.hugging_face import read_dataset
 from attnx.data.lines import read_lines
 from attnx.data.parallel import Sentence, read_parallel
@@ -33,10 +33,15 @@ def write(name: str, content: str | bytes) -> Path:
     return Path(name)
 
 
+def read(paths: Sequence[Path], languages: Sequence[str] = (), whole: bool = False) -> list[Sentence]:
+    """All that the files hold."""
+    return list(read_parallel(paths, languages, whole))
+
+
 def message(paths: Sequence[Path], languages: Sequence[str] = (), whole: bool = False) -> str:
     """What the reader says of bad files, in one line."""
     with pytest.raises(UserError) as caught:
-        read_parallel(paths, languages, whole)
+        read(paths, languages, whole)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -44,20 +49,20 @@ def message(paths: Sequence[Path], languages: Sequence[str] = (), whole: bool = 
 def test_two_files_in_step() -> None:
     """Packed or not, with a byte order mark, CRLF, and no newline at the end."""
     paths = [write("a.de.gz", "Hallo\r\nzwei  Wörter\n"), write("b.en", b"\xef\xbb\xbfhello\ntwo words")]
-    assert read_parallel(paths) == [Sentence("Hallo", ("hello",)), Sentence("zwei  Wörter", ("two words",))]
+    assert read(paths) == [Sentence("Hallo", ("hello",)), Sentence("zwei  Wörter", ("two words",))]
 
 
 def test_only_a_line_feed_ends_a_line() -> None:
     """Unicode's other ends of lines are text, or the files would fall out of step."""
     strange = "a\u2028b\u0085c\x0bd\x0ce\x1cf\rg"
     paths = [write("a", f"{strange}\nh\n"), write("b", "x\ny\n")]
-    assert [sentence.source for sentence in read_parallel(paths)] == [strange, "h"]
+    assert [sentence.source for sentence in read(paths)] == [strange, "h"]
 
 
 def test_a_table() -> None:
     """Further columns are ignored; lines without text are skipped."""
     path = write("a.tsv", "Hi.\tHallo!\tCC-BY 2.0\n\n  \nRun!\tLauf!\n")
-    assert read_parallel([path]) == [Sentence("Hi.", ("Hallo!",)), Sentence("Run!", ("Lauf!",))]
+    assert read([path]) == [Sentence("Hi.", ("Hallo!",)), Sentence("Run!", ("Lauf!",))]
 
 
 def test_several_languages_take_turns() -> None:
@@ -65,16 +70,27 @@ def test_several_languages_take_turns() -> None:
     turns = [("Hi.", "Hallo!", "de"), ("Hi.", "Salut !", "fr"), ("Run!", "Lauf!", "de")]
     expected = [Sentence(source, (target,), tag) for source, target, tag in turns]
     tables = [write("de.tsv", "Hi.\tHallo!\nRun!\tLauf!\n"), write("fr.tsv", "Hi.\tSalut !\n")]
-    assert read_parallel(tables, ["de", "fr"]) == expected
+    assert read(tables, ["de", "fr"]) == expected
     mixed = write("all.tsv", "Hi.\tHallo!\tde\nHi.\tSalut !\t fr \nRun!\tLauf!\tde\n")
-    assert read_parallel([mixed], ["de", "fr"]) == expected
+    assert read([mixed], ["de", "fr"]) == expected
     texts = [write("en", "Hi.\nRun!\n"), write("de", "Hallo!\nLauf!\n"), write("fr", "Salut !\nCours !\n")]
-    assert read_parallel(texts, ["de", "fr"]) == [*expected, Sentence("Run!", ("Cours !",), "fr")]
+    assert read(texts, ["de", "fr"]) == [*expected, Sentence("Run!", ("Cours !",), "fr")]
+
+
+def test_files_are_read_as_they_are_asked_for() -> None:
+    """A mistake further on is no matter yet, in files in step and in tables that take turns."""
+    texts = [write("en", "Hi.\nRun!\n"), write("de", b"Hallo!\n\xff\n")]
+    tables = [write("de.tsv", "Hi.\tHallo!\nno tab\n"), write("fr.tsv", "Hi.\tSalut !\nno tab\n")]
+    assert next(read_parallel(texts)) == Sentence("Hi.", ("Hallo!",))
+    turns = read_parallel(tables, ["de", "fr"])
+    assert [next(turns).tag, next(turns).tag] == ["de", "fr"]
+    with pytest.raises(UserError, match=r"de.tsv:2"):
+        next(turns)
 
 
 def test_one_language_may_have_a_name() -> None:
     table, texts = write("a.tsv", "Hi.\tHallo!\n"), [write("en", "Hi.\n"), write("de", "Hallo!\n")]
-    assert read_parallel([table], ["de"]) == read_parallel(texts, ["de"]) == [Sentence("Hi.", ("Hallo!",), "de")]
+    assert read([table], ["de"]) == read(texts, ["de"]) == [Sentence("Hi.", ("Hallo!",), "de")]
 
 
 def test_unequal_line_counts_are_told() -> None:
@@ -113,11 +129,11 @@ def test_a_bad_line_of_a_table_is_told(content: str, languages: list[str], said:
 def test_blank_sides_are_kept_or_refused() -> None:
     """What is trained on may be blank and is left out later; what is judged may not."""
     paths = [write("a", "x\n \ny\n"), write("b", "1\n2\n\n")]
-    assert [sentence.blank for sentence in read_parallel(paths)] == [False, True, True]
+    assert [sentence.blank for sentence in read(paths)] == [False, True, True]
     assert message(paths, whole=True).startswith("a:2: the line is blank")
     assert message([write("c", "x\ny\nz\n"), Path("b")], whole=True).startswith("b:3: the line is blank")
     table = write("c.tsv", "a\tb\n\tb\n")
-    assert [sentence.blank for sentence in read_parallel([table])] == [False, True]
+    assert [sentence.blank for sentence in read([table])] == [False, True]
     assert message([table], whole=True).startswith("c.tsv:2: a side of it is blank")
 
 
@@ -191,10 +207,32 @@ def test_translations_that_are_held_out_are_references() -> None:
     assert complete(lines, [], [], share).train == lines
 
 
+def test_what_is_held_out_goes_by_once() -> None:
+    """A second reading finds the same sentences to train on without keeping the others."""
+    held = HeldOut(None, None, 0.1)
+    first = list(held.training(LINES))
+    assert list(filter(held.trains, LINES)) == first == complete(LINES, None, None, 0.1).train
+    assert len(held.part("valid")) + len(held.part("test")) == len(LINES) - len(first)
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_no_more_is_held_out_than_memory_is_to_hold(spare: int) -> None:
+    whole = HeldOut(None, None, 0.1)
+    kept = len(LINES) - len(list(whole.training(LINES)))
+    held = HeldOut(None, None, 0.1, most=kept + spare)
+    if spare == 0:
+        assert list(held.training(LINES * 2)) == list(whole.training(LINES * 2))
+    else:
+        with pytest.raises(UserError, match=rf"task.holdout=0.1 holds more than {kept - 1} sentences out"):
+            list(held.training(LINES))
+
+
 def test_sources_that_are_known_from_training_are_counted() -> None:
-    parts = Parts(LINES[:4], [LINES[0], LINES[6]], [LINES[8]])
-    assert known_sources(parts) == ["1 of 2 sources of the valid part are also in the training part"]
-    assert known_sources(complete(LINES, None, None, 0.1)) == []
+    known = {sentence.source for sentence in LINES[:4]}  # numbers 0 and 1
+    told = ["1 of 2 sources of the valid part are also in the training part"]
+    assert known_sources(known, [LINES[0], LINES[6]], [LINES[8]]) == told
+    parts = complete(LINES, None, None, 0.1)
+    assert known_sources({sentence.source for sentence in parts.train}, parts.valid, parts.test) == []
 
 
 with_datasets = pytest.mark.skipif(

@@ -1,0 +1,48 @@
+"""A folder that is there whole or not at all."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from attnx.errors import UserError
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Lend a folder to write into; it gets its name when the block ends well, and is gone with all it holds if not.
+
+    If another process has finished ``folder`` meanwhile, that one stays.
+
+    Args:
+        folder: where to; must not exist, unless it is empty.
+
+    Raises:
+        UserError: the folder holds something, or cannot be written.
+    """
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UserError(f"{folder}: exists already; delete the folder and write it anew")
+    unfinished = folder.absolute().with_name(f"{folder.absolute().name}.{secrets.token_hex(4)}.unfinished")
+    made = [parent for parent in unfinished.parents if not parent.exists()]
+    try:
+        unfinished.mkdir(parents=True)
+        yield unfinished
+        _name(unfinished, folder)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error}") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        for parent in made:  # the innermost first; those that hold something stay
+            with suppress(OSError):
+                parent.rmdir()
+
+
+def _name(unfinished: Path, folder: Path) -> None:
+    try:
+        unfinished.rename(folder)
+    except OSError:
+        if not (folder.is_dir() and any(folder.iterdir())):
+            raise

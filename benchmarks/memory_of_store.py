@@ -1,0 +1,179 @@
+"""Memory of a translation corpus that is streamed into a store: it should not grow with the corpus.
+
+Synthetic parallel text files of several sizes are loaded through ``task=translation`` with ``task.store``, and all
+batches of an epoch are drawn; then the store that is there is loaded again, and once more without one if that is asked
+for. Each happens in a process of its own, whose memory another one watches; it is printed and written as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import random
+import tempfile
+import time
+from importlib.metadata import version
+from itertools import islice
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from memory_of_corpora import BUSY, MB, STATUS, most, resident_peak
+from peers.environments import ROOT
+from peers.neighbours import watch_neighbours
+from rich.console import Console
+from rich.table import Table
+from torch.utils.data import DataLoader
+
+from attnx.data import streamed
+from attnx.data.batches import collate
+from attnx.data.buckets import BucketBatches
+from attnx.tasks.translation import Translation
+
+WAYS = {"written": "into a store", "found": "from the store", "memory": "without one"}
+COLUMNS: dict[str, tuple[str, float, int]] = {
+    "rows": ("rows", 1, 0),
+    "start": ("own memory at first, MB", MB, 0),
+    "load_peak": ("loading, at most, MB", MB, 0),
+    "epoch_peak": ("drawing an epoch, MB", MB, 0),
+    "resident_peak": ("with the files' cached pages, MB", MB, 0),
+    "load_seconds": ("loaded in, s", 1, 1),
+    "load_cpu_seconds": ("of a processor's time, s", 1, 1),
+    "batches_per_second": ("batches/s", 1, 0),
+}
+"""What is reported of each load, its heading, unit and digits."""
+
+
+def write_texts(folder: Path, pairs: int, seed: int = 0) -> list[str]:
+    """Write parallel files of sentences of 5 to 25 words: pieces of one long text of invented words."""
+    draw = random.Random(seed)
+    syllables = [a + b for a in "bdfgklmnprst" for b in "aeiou"]
+    words = ["".join(draw.choices(syllables, k=draw.randrange(1, 5))) for _ in range(20_000)]
+    text = draw.choices(words, weights=[1 / rank for rank in range(1, 20_001)], k=100_000)
+    paths = [folder / "a", folder / "b"]
+    with paths[0].open("w") as first, paths[1].open("w") as second:
+        for number in range(pairs):
+            for file in (first, second):
+                start = draw.randrange(99_000)
+                file.write(" ".join(text[start : start + draw.randrange(5, 26)]) + f" {number}\n")
+    return list(map(str, paths))
+
+
+def load(told: Connection, files: list[str], store: str | None, options: argparse.Namespace) -> None:
+    """Load, draw an epoch, and tell what happens when."""
+    streamed.SAMPLE = options.sample  # type: ignore[misc]
+    told.send("start")
+    started, busy = time.perf_counter(), time.process_time()
+    knobs = {"tokeniser": options.tokeniser, "pieces": options.pieces, "holdout": options.holdout}
+    data = Translation(train=files, store=store, **knobs).load()
+    rows = data.train_rows()
+    loaded, busy = time.perf_counter(), time.process_time() - busy
+    told.send("epoch")
+    order = BucketBatches(rows, options.size)
+    read = sum(1 for _ in islice(DataLoader(rows, batch_sampler=order, collate_fn=collate), options.batches))
+    ended = time.perf_counter()
+    seconds = {"load_seconds": loaded - started, "load_cpu_seconds": busy}
+    drawn = {"batches": read, "batches_per_second": read / (ended - loaded)}
+    told.send({"rows": len(rows), "resident_peak": resident_peak(), **seconds, **drawn})
+    told.recv()  # stay while the last look is taken
+
+
+def own_memory(process: int) -> int | None:
+    """Bytes that are a process's alone: neither files' pages nor what it shares. None where it cannot be told."""
+    path = STATUS.parent.parent / str(process) / STATUS.name
+    if not path.exists():
+        return None
+    lines = dict(line.split(":", 1) for line in path.read_text(encoding="ascii").splitlines())
+    return 1024 * int(lines["RssAnon"].split()[0]) if "RssAnon" in lines else None
+
+
+def watched(files: list[str], store: Path | None, options: argparse.Namespace) -> dict[str, Any]:
+    """Load in a fresh process; look at its memory fifty times a second."""
+    here, there = multiprocessing.Pipe()
+    given = there, files, None if store is None else str(store), options
+    process = multiprocessing.get_context("spawn").Process(target=load, args=given)
+    process.start()
+    there.close()
+    assert process.pid is not None
+    looks: dict[str, list[int | None]] = {"start": [], "epoch": []}
+    phase = here.recv()
+    start = own_memory(process.pid)
+    while isinstance(phase, str):
+        looks[phase].append(own_memory(process.pid))
+        if here.poll(0.02):
+            phase = here.recv()
+    here.send("thanks")
+    process.join()
+    return {"start": start, "load_peak": most(looks["start"]), "epoch_peak": most(looks["epoch"]), **phase}
+
+
+def measure(pairs: int, options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+    """Write texts of one size, load them every way, and delete all."""
+    others = watch_neighbours()
+    with tempfile.TemporaryDirectory(dir=options.folder) as name, console.status(f"{pairs:,} pairs"):
+        files, store = write_texts(Path(name), pairs), Path(name) / "store"
+        ways = {"written": store, "found": store} | ({"memory": None} if options.memory else {})
+        found = [{"pairs": pairs, "way": way, **watched(files, place, options)} for way, place in ways.items()]
+        disk = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
+        text = sum(Path(file).stat().st_size for file in files)
+    used = others()
+    told = "" if used is None else f", others used {used:.1f} CPUs"
+    console.print(f"{pairs:,} pairs measured: text {text / MB:,.0f} MB, store {disk / MB:,.0f} MB{told}")
+    return [{**one, "disk": disk, "text": text, "cpus_used_by_others": used} for one in found]
+
+
+def show(measured: list[dict[str, Any]], console: Console) -> None:
+    """Print a table with a line for each load."""
+    drawn = Table("pairs", "loaded", *(heading for heading, _, _ in COLUMNS.values()))
+    for column in drawn.columns[2:]:
+        column.justify = "right"
+    for one in measured:
+        shown = (
+            "-" if one[key] is None else f"{one[key] / unit:,.{digits}f}" for key, (_, unit, digits) in COLUMNS.items()
+        )
+        drawn.add_row(f"{one['pairs']:,}", WAYS[one["way"]], *shown)
+    console.print(drawn)
+    if any((one["cpus_used_by_others"] or 0) >= BUSY for one in measured):
+        console.print("other programs were busy: the seconds are too many, the memory is right", style="red")
+
+
+def write(options: argparse.Namespace, measured: list[dict[str, Any]]) -> None:
+    """Write everything that was asked and found to the JSON file."""
+    asked = {key: value for key, value in vars(options).items() if key not in ("folder", "out")}
+    machine = {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()}
+    contents = {"asked": asked, "machine": machine | {"torch": version("torch")}, "measured": measured}
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    add("--pairs", type=int, nargs="+", default=[50_000, 200_000], help="sizes of the corpora, such as 10000000")
+    add("--sample", type=int, default=streamed.SAMPLE, help="sentences that the tokenisers learn from")
+    add("--tokeniser", default="bpe", help="as task.tokeniser")
+    add("--pieces", type=int, default=8000, help="as task.pieces")
+    add("--holdout", type=float, default=0.001, help="as task.holdout")
+    add("--size", type=int, default=128, help="rows in a batch")
+    add("--batches", type=int, help="how many are drawn; left out, an epoch's")
+    add("--memory", action="store_true", help="also load without a store")
+    add("--folder", type=Path, help="where the corpora stand meanwhile, if not among the temporary files")
+    add("--out", type=Path, default=ROOT / ".benchmarks" / "memory_of_store.json", help="JSON file to write")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure every size and report."""
+    options, console = read_options(), Console()
+    measured = [one for pairs in options.pairs for one in measure(pairs, options, console)]
+    show(measured, console)
+    write(options, measured)
+    console.print(f"written to {options.out}", highlight=False)
+
+
+if __name__ == "__main__":
+    main()

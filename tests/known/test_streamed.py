@@ -1,0 +1,104 @@
+"""What a reading of a corpus keeps of it, and folders that are there whole or not at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from attnx.data import streamed
+from attnx.data.held_out import HeldOut, complete
+from attnx.data.parallel import Sentence
+from attnx.data.streamed import drawn, survey
+from attnx.data.whole_folder import whole_folder
+from attnx.errors import UserError
+
+LINES = [Sentence(f"sentence {number}", (f"Satz {number}",), tag) for number in range(211) for tag in ("de", "fr")]
+
+
+def test_every_set_is_drawn_as_often() -> None:
+    """Of five items ten sets of three, each within five deviations of a tenth of the draws."""
+    draws = 2003
+    counts = Counter(tuple(sorted(drawn(range(5), 3, seed))) for seed in range(draws))
+    assert counts.keys() == set(combinations(range(5), 3))
+    for count in counts.values():
+        assert abs(count - draws / 10) < 5 * (draws * 0.1 * 0.9) ** 0.5
+
+
+def test_the_same_are_drawn_again() -> None:
+    assert drawn(range(1009), 7) == drawn(iter(range(1009)), 7)
+    assert drawn(range(1009), 7) != drawn(range(1009), 7, seed=3)
+
+
+def test_all_are_drawn_in_their_order() -> None:
+    assert drawn("edcba", 5) == list("edcba")
+    assert drawn("edcb", 5) == list("edcb")
+
+
+def test_a_survey_of_what_fits_is_the_training_part() -> None:
+    found = survey(iter(LINES), held := HeldOut(None, None, 0.1))
+    parts = complete(LINES, None, None, 0.1)
+    assert found.sample == parts.train
+    assert found.tags == ["de", "fr"]
+    assert (held.part("valid"), held.part("test")) == (parts.valid, parts.test)
+
+
+def test_a_survey_keeps_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And all tags, and every source that a given part has too."""
+    monkeypatch.setattr(streamed, "SAMPLE", 7)
+    given = [Sentence("sentence 3", ("?",), "de"), Sentence("another", ("?",), "de")]
+    found = survey([*LINES, Sentence("one", ("eins",), "xx")], HeldOut(given, [], 0.1))
+    assert len(found.sample) == 7
+    assert found.tags == ["de", "fr", "xx"]
+    assert found.known == {"sentence 3"}
+
+
+def test_a_folder_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:
+    """The folders above it are made as well."""
+    folder = tmp_path / "new" / "folder"
+    with whole_folder(folder) as unfinished:
+        (unfinished / "file").write_text("some")
+        assert not folder.exists()
+        assert unfinished.parent == folder.parent
+    assert [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.rglob("*"))] == [
+        "new",
+        "new/folder",
+        "new/folder/file",
+    ]
+
+
+@pytest.mark.parametrize("what", [KeyboardInterrupt, UserError, OSError])
+def test_a_folder_that_is_not_finished_leaves_nothing(what: type[BaseException], tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for folder in (tmp_path / "folder", tmp_path / "new" / "er" / "folder", tmp_path / "there" / "folder"):
+
+        def fill(folder: Path = folder) -> Iterator[None]:
+            with whole_folder(folder) as unfinished:
+                (unfinished / "file").write_text("some")
+                yield
+                raise what("full")
+
+        with pytest.raises(UserError if what is OSError else what, match="full"):
+            list(fill())
+    assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
+
+
+def test_what_a_folder_holds_is_left_alone(tmp_path: Path) -> None:
+    """Also a file in its place."""
+    (tmp_path / "file").write_text("mine")
+    for place in (tmp_path, tmp_path / "file"):
+        with pytest.raises(UserError, match="exists already"), whole_folder(place):
+            pass
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_the_first_of_two_writers_stays(tmp_path: Path) -> None:
+    with whole_folder(tmp_path / "folder") as slow:
+        (slow / "file").write_text("slow")
+        with whole_folder(tmp_path / "folder") as fast:
+            (fast / "file").write_text("fast")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+    assert (tmp_path / "folder" / "file").read_text() == "fast"

@@ -1,0 +1,398 @@
+"""Translation with its training corpus in a folder: the rows that memory would hold, written once, whole or not."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import attnx
+from attnx.callbacks.progress import ShowProgress
+from attnx.data import mapped, parallel, streamed
+from attnx.data.lines import read_lines
+from attnx.data.pairs import Pair
+from attnx.data.parallel import Sentence
+from attnx.errors import UserError
+from attnx.fitting import resume
+from attnx.tasks import translation
+from attnx.tasks.protocols import SequenceData
+from attnx.tasks.translation import Translation
+from attnx.training.train import Interrupted
+
+WORDS = {"der": "the", "Hund": "dog", "Äpfel": "apples", "läuft": "runs", "rot": "red"}
+GIVEN = {"valid": ["va.de", "vb.en"], "test": ["ta.de", "tb.en"]}
+
+
+def write(name: str, lines: list[str]) -> None:
+    data = "".join(f"{line}\n" for line in lines).encode()
+    Path(name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+
+
+def translated(sentence: str, mark: str = "") -> str:
+    return " ".join(WORDS[word] + mark for word in reversed(sentence.rstrip(".").split())) + "!"
+
+
+@pytest.fixture(autouse=True)
+def texts(here: Path) -> list[str]:
+    """All 125 sentences of three words, twice the first, in every way that files can be given; a blank and a long one.
+
+    Of the sentences that are judged, one to test on is also there to train on.
+    """
+    found = [" ".join(words) + "." for words in product(WORDS, repeat=3)]
+    lines = [found[0], *found[:107], "rot " * 23 + "."]
+    sides = {
+        "de": lines,
+        **{tag: [translated(line, mark) for line in lines] for tag, mark in (("xa", ""), ("yb", "b"))},
+    }
+    for side in sides.values():
+        side.insert(5, " ")
+    write("a.de.gz", sides["de"])
+    write("b.en", sides["xa"])
+    write("b.yb", sides["yb"])
+    for tag in ("xa", "yb"):
+        write(f"{tag}.tsv", [f"{line}\t{other}" for line, other in zip(sides["de"], sides[tag], strict=True)])
+    write("mixed.tsv", [f"{line}\t{sides[tag][n]}\t{tag}" for n, line in enumerate(lines) for tag in ("xa", "yb")])
+    judged = {"v": found[107:112], "t": [found[3], *found[112:]]}
+    for part, sentences in judged.items():
+        write(f"{part}a.de", sentences)
+        write(f"{part}b.en", [translated(line) for line in sentences])
+        tagged = [(line, tag, mark) for line in sentences for tag, mark in (("xa", ""), ("yb", "b"))]
+        write(f"{part}.tsv", [f"{line}\t{translated(line, mark)}\t{tag}" for line, tag, mark in tagged])
+    return found
+
+
+def task(store: str | None = "corpus", **knobs: Any) -> Translation:
+    return Translation(
+        **{"train": ["a.de.gz", "b.en"], "tokeniser": "word", "pieces": 61, "longest": 7, "holdout": 0.1, **knobs},
+        store=store,
+    )
+
+
+def rows(data: SequenceData) -> list[tuple[list[str], list[str], str]]:
+    """Every row to train on, in order, as symbols."""
+    encoded = data.train_rows()
+    return [
+        (
+            data.source.decode(row.source),  # type: ignore[union-attr]
+            data.target.decode(row.target),
+            data.tags[row.tag] if data.tags else "",
+        )
+        for row in (encoded[number] for number in range(len(encoded)))
+    ]
+
+
+def message(**knobs: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        task(**knobs).load()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def files(here: Path) -> list[tuple[Path, bytes]]:
+    return [(path, path.read_bytes() if path.is_file() else b"") for path in sorted(here.rglob("*"))]
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "two files": {},
+    "two files, parts given": GIVEN,
+    "two files, one part given": {"valid": GIVEN["valid"]},
+    "a table": {"train": "xa.tsv", "ratio": 1.5},
+    "a table for each language": {"train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]},
+    "files in step": {"train": ["a.de.gz", "b.en", "b.yb"], "languages": ["xa", "yb"]},
+    "one table of two languages": {
+        "train": "mixed.tsv",
+        "languages": ["yb", "xa"],
+        "valid": "v.tsv",
+        "test": "t.tsv",
+    },
+    "one named language": {"train": "xa.tsv", "languages": ["xa"]},
+    "lower case, shared": {"lower": True, "form": "nfkc", "shared": True, "tokeniser": "bpe"},
+    "characters": {"tokeniser": "character", "longest": 17},
+}
+
+
+@pytest.mark.parametrize("knobs", WAYS.values(), ids=WAYS)
+def test_the_folder_holds_what_memory_would(knobs: dict[str, Any]) -> None:
+    """Symbols, rows and their order, the other parts, tags and notes: when it is written, and when it is found."""
+    plain, first, second = task(None, **knobs), task(**knobs), task(**knobs)
+    expected = plain.load()
+    for one in (first, second):
+        data = one.load()
+        assert (data.source, data.target, data.tags) == (expected.source, expected.target, expected.tags)
+        assert rows(data) == rows(expected)
+        assert (data.pairs.valid, data.pairs.test) == (expected.pairs.valid, expected.pairs.test)
+        assert data.pairs.train == []
+        assert one.notes == plain.notes
+        assert one.symbols("der  HUND", (expected.tags or ("",))[0]) == plain.symbols(
+            "der  HUND", (expected.tags or ("",))[0]
+        )
+    assert "longer than" in plain.notes[0]
+    assert len(rows(expected)) > 60
+
+
+@pytest.mark.parametrize("knobs", [{}, GIVEN], ids=["held out", "given"])
+def test_a_corpus_that_is_there_is_not_read_again(knobs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its training files are only looked at: their names, sizes and times."""
+    first = task(**knobs).load()
+    opened: list[str] = []
+
+    def watched(path: Path, *others: Any) -> Iterator[tuple[int, str]]:
+        opened.append(path.name)
+        return read_lines(path, *others)
+
+    monkeypatch.setattr(parallel, "read_lines", watched)
+    before = Path("corpus/made_of.json").stat().st_mtime_ns
+    again = task(**knobs).load()
+    assert sorted(set(opened)) == sorted(name for part in knobs.values() for name in part)
+    assert again.train_rows().fingerprint() == first.train_rows().fingerprint()
+    assert Path("corpus/made_of.json").stat().st_mtime_ns == before
+
+
+OTHER: dict[str, tuple[dict[str, Any], str]] = {
+    "more pieces": ({"pieces": 67}, "task.pieces was 61 and is 67"),
+    "another tokeniser": ({"tokeniser": "character"}, "task.tokeniser was word and is character"),
+    "another limit": ({"longest": None}, "task.longest was 7 and is null"),
+    "a ratio, lower case": ({"ratio": 2.0, "lower": True}, "task.lower was false and is true, task.ratio was null and"),
+    "another share": ({"holdout": 0.2}, "task.holdout was 0.1 and is 0.2"),
+    "a part that is given": ({"valid": GIVEN["valid"]}, "task.valid was held out and is given"),
+    "other files": ({"train": "xa.tsv"}, "task.train names other files, or they have changed"),
+}
+
+
+@pytest.mark.parametrize(("knobs", "said"), OTHER.values(), ids=OTHER)
+def test_a_corpus_of_something_else_is_refused(knobs: dict[str, Any], said: str, here: Path) -> None:
+    task().load()
+    before = files(here)
+    told = message(**knobs)
+    assert told.startswith("corpus: was written from other files or settings: ")
+    assert said in told
+    assert told.endswith("; delete the folder or name another")
+    assert files(here) == before
+
+
+def test_files_that_have_changed_are_other_files() -> None:
+    task().load()
+    write("b.en", Path("b.en").read_text(encoding="utf-8").replace("dog", "god").splitlines())
+    assert "task.train names other files, or they have changed" in message()
+
+
+def test_what_decides_nothing_may_differ() -> None:
+    """The share that nothing is held out by, the smoothing, and the place of the files."""
+    first = task(**GIVEN).load()
+    Path("moved").mkdir()
+    for name in ("a.de.gz", "b.en"):
+        shutil.move(name, f"moved/{name}")
+    moved = task(**GIVEN, train=["moved/a.de.gz", "moved/b.en"], holdout=0.3, smoothing=0.1).load()
+    assert rows(moved) == rows(first)
+
+
+def test_other_parts_to_judge_on_keep_the_corpus() -> None:
+    """But what they share with it is no longer known, and that is told."""
+    one = task(**GIVEN)
+    fingerprint = one.load().train_rows().fingerprint()
+    assert one.notes[1:] == ["1 of 14 sources of the test part are also in the training part"]
+    other = task(**{**GIVEN, "test": GIVEN["valid"]})
+    data = other.load()
+    assert data.train_rows().fingerprint() == fingerprint
+    assert len(data.pairs.test) == 5
+    assert other.notes[1:] == [
+        "corpus was written beside other valid or test files; what these share with it is not known"
+    ]
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no file": ({"train": ["a.de.gz", "nowhere"]}, "nowhere: no such file"),
+    "a folder": ({"train": "folder"}, "folder: is a folder"),
+    "a bad byte": ({"train": ["bad", "b.en"]}, "bad:2: byte 0xe9 at byte 4 of the line is not UTF-8"),
+    "out of step": ({"train": ["a.de.gz", "ta.de"]}, "ta.de: has 14 lines, but a.de.gz has 110"),
+    "no tab": ({"train": "va.de"}, "va.de:1: no tab"),
+    "a wrong language": ({"train": "mixed.tsv", "languages": ["xa", "yc"]}, "mixed.tsv:2: unknown language 'yb'"),
+    "a wrong test": ({"test": "va.de"}, "va.de:1: no tab"),
+    "a test of another language": (
+        {"train": "only.tsv", "languages": ["xa", "yb"], "valid": "v.tsv", "test": "t.tsv"},
+        "the valid part holds 'yb', which the training part has not",
+    ),
+    "all too long": ({"longest": 1}, "no training pair is left: left out"),
+    "nothing": ({"train": ["empty", "empty"]}, "no training pair is left"),
+    "no part to judge": ({"holdout": 0.0}, "the valid part holds no pairs"),
+    "too few pieces": ({"tokeniser": "bpe", "pieces": 3}, "task.pieces=3: the tokeniser bpe needs"),
+    "a variable": ({"store": "$ATTNX_NOPE/corpus"}, "task.store=$ATTNX_NOPE/corpus: the environment variable"),
+    "a place below a file": ({"store": "b.en/corpus"}, "b.en/corpus: cannot be written: "),
+    "a place that is taken": ({"store": "folder"}, "folder: holds no corpus that task.store wrote; delete the folder"),
+    "a file in its place": ({"store": "b.en"}, "b.en: holds no corpus that task.store wrote"),
+    "a pipe": (
+        {"train": ["pipe", "b.en"]},
+        "pipe: is no plain file; with task.store the training files are read twice",
+    ),
+    "a dataset": ({"train": None, "dataset": "x.csv", "columns": ["de", "en"]}, "task.dataset is set"),
+    "no training files": ({"train": None}, "task.train is not set"),
+}
+
+
+@pytest.mark.parametrize(("knobs", "said"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_told_before_anything_is_written(knobs: dict[str, Any], said: str, here: Path) -> None:
+    Path("folder").mkdir()
+    write("folder/mine", ["some"])
+    write("empty", [])
+    write("only.tsv", ["rot\tred\txa"] * 5)
+    Path("bad").write_bytes(b"abc\ncaf\xe9\n")
+    os.mkfifo("pipe")
+    before = files(here)
+    assert said in message(**{"store": "new/corpus", **knobs})
+    assert files(here) == before
+
+
+def test_a_language_of_which_nothing_is_left(here: Path) -> None:
+    """As when the training part has none of it."""
+    long = [f"der Hund {n}\t{'x ' * 11}\tyb" for n in range(97)]
+    write("mixed.tsv", [*Path("mixed.tsv").read_text(encoding="utf-8").splitlines(), *long])
+    write("mixed.tsv", [line for line in Path("mixed.tsv").read_text().splitlines() if "xa" in line or "x x" in line])
+    before = files(here)
+    told = message(train="mixed.tsv", languages=["xa", "yb"])
+    assert told.startswith("no training pair of 'yb' is left: left out ")
+    assert files(here) == before
+
+
+@pytest.mark.parametrize("what", [KeyboardInterrupt, OSError])
+def test_an_interrupted_writing_leaves_nothing(
+    what: type[BaseException], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the folder nor a part of it; then it can be written."""
+    before = files(here)
+    monkeypatch.setattr(mapped, "ENCODED", 7)
+    appended: list[int] = []
+    append = mapped._append
+
+    def interrupted(written: Any, side: str, sequences: list[list[int]]) -> None:
+        append(written, side, sequences)
+        appended.append(len(sequences))
+        assert not Path("corpus").exists()
+        if len(appended) == 5:
+            raise what("No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(mapped, "_append", interrupted)
+        with pytest.raises((KeyboardInterrupt, UserError), match="No space left"):
+            task().load()
+    assert appended == [7] * 5
+    assert files(here) == before
+    assert rows(task().load()) == rows(task(None).load())
+
+
+def test_files_that_change_while_they_are_read(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_corpus = streamed.write_corpus
+
+    def slowly(*given: Any) -> None:
+        write_corpus(*given)
+        os.utime("b.en", ns=(0, 0))
+
+    monkeypatch.setattr(streamed, "write_corpus", slowly)
+    assert message() == "task.train: a file has changed while it was read; start again"
+    assert not [path for path in here.iterdir() if "corpus" in path.name]
+
+
+def test_few_sentences_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 5,003 lines a sample of 13, what is encoded at once, and one or two on their way."""
+    write("long.tsv", [f"der Hund {number}\tthe dog {number}" for number in range(5003)])
+    monkeypatch.setattr(streamed, "SAMPLE", 13)
+    monkeypatch.setattr(mapped, "ENCODED", 17)
+    most = {1: 0, 2: 0}
+    readings: list[int] = []
+
+    def alive() -> int:
+        return sum(type(one) in (Sentence, Pair) for one in gc.get_objects())
+
+    def watched(path: Path, *others: Any) -> Iterator[tuple[int, str]]:
+        readings.append(1 if path.name == "long.tsv" else 0)
+        for number, line in read_lines(path, *others):
+            if path.name == "long.tsv" and number % 503 == 0:
+                most[sum(readings)] = max(most[sum(readings)], alive() - before)
+            yield number, line
+
+    before = alive()
+    monkeypatch.setattr(parallel, "read_lines", watched)
+    data = task(train="long.tsv", **GIVEN).load()
+    assert len(data.train_rows()) == 5003
+    assert readings.count(1) == 2
+    judged = 5 + 14
+    assert 13 <= most[1] <= judged + 13 + 2
+    assert most[2] <= judged + 17 + 2
+
+
+def test_too_many_to_hold_out(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+    monkeypatch.setattr(translation, "HELD_OUT", 3)
+    assert message().startswith("task.holdout=0.1 holds more than 3 sentences out, which are kept in memory")
+    assert not Path("corpus").exists()
+    assert task(None).load().pairs.test
+
+
+def test_a_folder_may_be_named_by_a_variable(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+    monkeypatch.setenv("ATTNX_STORES", str(here / "stores"))
+    data = task("$ATTNX_STORES/de-en").load()
+    assert (here / "stores" / "de-en" / "rows" / "corpus.json").is_file()
+    assert rows(data) == rows(task(None).load())
+
+
+RUN = ["task=translation", "task.train=[a.de.gz,b.en]", "task.tokeniser=word", "task.pieces=61", "task.longest=7"]
+
+
+def test_a_run_with_a_store_is_the_run_without(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
+    """Weights, scores and what is told of the data; reopened, it needs the folder no longer."""
+    run(*RUN, folder="memory")
+    run(*RUN, "task.store=corpus", folder="stored")
+    assert same_weights(["memory", "stored"])
+    noted = [json.loads(Path(folder, "run.json").read_text(encoding="utf-8")) for folder in ("memory", "stored")]
+    assert noted[0]["data"] == noted[1]["data"]
+    assert int(noted[1]["data"].split(" train")[0]) == len(rows(task(holdout=0.15).load()))
+    assert noted[0]["notes"] == noted[1]["notes"]
+    shutil.rmtree("corpus")
+    assert attnx.open_run("stored").predict(["der Hund läuft."])
+
+
+def test_an_interrupted_run_goes_on_with_its_corpus(
+    run: Callable[..., Any], same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder as the run left it; without it the run makes the same again, and another one is not taken for it."""
+    asked = [*RUN, "task.store=corpus", "trainer.max_steps=7"]
+    run(*asked, folder="whole")
+    show = ShowProgress.on_train_batch_end
+
+    def press(self: ShowProgress, trainer: Any, *others: Any) -> None:
+        show(self, trainer, *others)
+        if trainer.global_step == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ShowProgress, "on_train_batch_end", press)
+        for folder in ("cut", "later", "never"):
+            with pytest.raises(Interrupted, match=folder):
+                run(*asked, folder=folder)
+    resume("cut")
+    shutil.rmtree("corpus")
+    resume("later")
+    assert same_weights(["whole", "cut", "later"])
+    shutil.rmtree("corpus")
+    write("b.en", Path("b.en").read_text(encoding="utf-8").replace("dog", "god").splitlines())
+    with pytest.raises(UserError, match="never: the training data are not those the run began with"):
+        resume("never")
+
+
+def test_the_command_reads_and_tells(command: Callable[..., Any], small: list[str], here: Path) -> None:
+    """A mistake is one line, and neither a run nor a corpus is left."""
+    task().load()
+    before = files(here)
+    words = [*[size for size in small if not size.startswith("task.")], *RUN, "task.longest=5", "task.store=corpus"]
+    answer = command(*dict.fromkeys(words))
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("attnx: corpus: was written from other files or settings: task.longest was 7 and is 5")
+    assert answer.err.count("\n") == 1
+    assert files(here) == before
