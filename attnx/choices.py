@@ -13,7 +13,9 @@ CHOSEN = tuple(kind for kind in KINDS if kind not in ("kernel", "metric", "token
 PRESETS = ("experiment", "recipe")
 GROUPS = (*CHOSEN, *PRESETS)
 # Top-level values that are no part, and what each accepts.
-SCALARS = {"seed": "Natural", "name": "str | None", "folder": "str | None"}
+SCALARS = {"seed": "Natural", "name": "str | None", "folder": "str | None", "profile": "bool"}
+# Of those that must be something.
+DEFAULTS = {"seed": 1, "profile": False}
 
 
 def conf_folder() -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from attnx import registry
-from attnx.choices import CHOSEN, GROUPS, PRESETS, SCALARS, conf_folder, options, owners
+from attnx.choices import CHOSEN, DEFAULTS, GROUPS, PRESETS, SCALARS, conf_folder, options, owners
 from attnx.errors import UserError, near_misses
 from attnx.knobs import parse_type
 from attnx.mistakes import in_our_words
@@ -124,8 +124,8 @@ def _check_scalar(key: str, value: Any) -> Any:
     import ast
 
     accepted = parse_type(ast.parse(SCALARS[key], mode="eval").body)
-    if key == "seed" and value is None:
-        return 1
+    if value is None and key in DEFAULTS:
+        return DEFAULTS[key]
     if not accepted.accepts(value):
         raise UserError(f"{key}={value}: expected {accepted.phrase}")
     return value

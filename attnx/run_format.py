@@ -1,7 +1,9 @@
-"""What a run folder is called inside: its format number and file names, for writers and readers."""
+"""What a run folder is called inside, and how symbols stand in its tables, for writers and readers."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Final
 
 FORMAT: Final = 1
@@ -9,8 +11,37 @@ FORMAT: Final = 1
 RUN: Final = "run.json"
 CONFIG: Final = "config.yaml"
 METRICS: Final = "metrics.csv"
+PROFILE: Final = "profile.json"
 RESULTS: Final = "results.json"
 PREDICTIONS: Final = "predictions.tsv"
+MATRICES: Final = "predictions.npz"
 ALIGNMENTS: Final = "alignments"
 CHECKPOINTS: Final = "checkpoints"
 VOCABULARY: Final = "vocabulary"
+SOURCE_FEATURES: Final = "features.json"
+TARGET_FEATURES: Final = "target_features.json"
+
+# What stands for a space within a symbol, and what for the bar that stands between references.
+SPACE, BAR = "␣", "|"
+SIGNS: Final = {"\\": "\\\\", SPACE: f"\\{SPACE}", " ": SPACE}
+
+
+def write_symbols(symbols: Iterable[str]) -> str:
+    r"""Symbols as a field of a table, with spaces between; a space within a symbol reads ``␣``, as in pictures.
+
+    A backslash stands before each ``␣`` and each backslash that a symbol holds itself, and before the symbol ``|``,
+    since that stands between references.
+
+    >>> print(write_symbols(["3", " ", "May", "|", "1 ␣"]))
+    3 ␣ May \| 1␣\␣
+    """
+    return " ".join(r"\|" if symbol == BAR else "".join(SIGNS.get(sign, sign) for sign in symbol) for symbol in symbols)
+
+
+def read_symbols(field: str) -> tuple[str, ...]:
+    """What :func:`write_symbols` wrote."""
+    return tuple(_read_symbol(word) for word in field.split(" ") if word)
+
+
+def _read_symbol(word: str) -> str:
+    return re.sub(rf"\\([\\|{SPACE}])|{SPACE}", lambda found: found[1] or " ", word)

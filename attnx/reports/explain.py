@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from attnx.read_run import Run, read_run
-from attnx.run_format import ALIGNMENTS, CHECKPOINTS, CONFIG, METRICS, PREDICTIONS, RESULTS, RUN, VOCABULARY
+from attnx.run_format import ALIGNMENTS, CHECKPOINTS, CONFIG, MATRICES, METRICS, PREDICTIONS, PROFILE, RESULTS, RUN, VOCABULARY
 
 PARTS = ("scorer", "scope", "query", "normaliser")
 SETTING = (
@@ -27,14 +27,17 @@ SETTING = (
 HOLDS = {
     RUN: "what was run: the command, versions, the code's commit, the schedule",
     CONFIG: "the whole composed configuration, parts by name",
+    PROFILE: "where the time of a training step went, part by part",
     METRICS: "one row a logged step: losses and validation error rates",
     RESULTS: "the test results and the speed, flat",
-    PREDICTIONS: "one line a test word: source, prediction, references, edits, log probability",
+    PREDICTIONS: "one line a test word: source, prediction, references, errors, log probability",
+    MATRICES: "the matrices that were predicted, and their references, by the names in predictions.tsv",
+    "predictions.png": "some of them as curves, column by column",
     ALIGNMENTS: "attention weights of a few test words, as arrays and pictures",
     "alignments.png": "six of those pictures on one page",
     "curves.png": "losses and validation error rates over steps",
     CHECKPOINTS: "the weights, best and last",
-    VOCABULARY: "source and target symbols, one a line",
+    VOCABULARY: "source and target symbols, one a line, or how features are scaled",
 }
 RESUME = """\
 ```sh

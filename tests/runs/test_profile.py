@@ -1,0 +1,54 @@
+"""`profile=true` says where a training step's time goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx import cli
+from attnx.callbacks.profile import BETWEEN, FIRST
+
+PARTS = {"source", "attention", "decoder", "output", "data", "optimiser", BETWEEN}
+
+
+@pytest.mark.parametrize("schedule", ["run_then_attend", "step_by_step"])
+def test_every_part_is_measured(
+    schedule: str, words: Path, small: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = FIRST + 3
+    asked = [*small, f"trainer.max_steps={steps}", "trainer.validations=1", f"attention.schedule={schedule}"]
+    assert cli.run([*asked, "profile=true", "folder=one"]) == 0
+    told = json.loads(Path("one/profile.json").read_text(encoding="utf-8"))
+    parts = {part["part"]: part for part in told["parts"]}
+    assert told["steps"] == 3
+    assert parts.keys() >= PARTS
+    assert all(part["forward"] >= 0 and part["backward"] >= 0 for part in parts.values())
+    for learned in ("source", "attention", "decoder", "output"):
+        assert parts[learned]["forward"] > 0, learned
+        assert parts[learned]["backward"] > 0, learned
+    assert "where a training step's" in capsys.readouterr().out
+    assert "profile.json" in Path("one/README.md").read_text(encoding="utf-8")
+
+
+def test_a_run_that_is_too_short_says_so(words: Path, small: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([*small, f"trainer.max_steps={FIRST - 1}", "profile=true", "folder=one"]) == 0
+    assert f"the first {FIRST} are not looked at" in " ".join(capsys.readouterr().out.split())
+    assert not Path("one/profile.json").exists()
+
+
+def test_weights_are_those_of_a_run_without(words: Path, small: list[str]) -> None:
+    for folder, profile in (("with", "true"), ("without", "false")):
+        assert cli.run([*small, f"trainer.max_steps={FIRST + 2}", f"profile={profile}", f"folder={folder}"]) == 0
+    one, other = (json.loads(Path(name, "results.json").read_text(encoding="utf-8")) for name in ("with", "without"))
+    timed = {"train_seconds", "train_words_per_second", "train_tokens_per_second"}
+    assert {name: one[name] for name in one.keys() - timed} == {name: other[name] for name in other.keys() - timed}
+
+
+def test_a_profile_is_true_or_false(words: Path, small: list[str], command: Callable[..., Any]) -> None:
+    answer = command(*small, "profile=yes", "folder=one")
+    assert (answer.code, answer.err) == (2, "attnx: profile=yes: expected true or false\n")
+    assert not Path("one").exists()
