@@ -25,6 +25,8 @@ class Attention(nn.Module):
     there are so many of it side by side, each with parts of its own over narrower projections of query and memory
     (:mod:`attnx.attention.heads`). ``schedule`` is read by the model's planner: ``auto``, or one to insist on.
     ``kernels=off`` computes every read as the parts define it, ``auto`` by a faster way to the same where there is one.
+    ``tile`` is how many MiB hidden layers of scores may take at a time; what is larger is computed in tiles, and again
+    for the gradients (:mod:`attnx.kernels.tiled`).
 
     >>> from attnx.attention import build
     >>> attention = build(scorer="additive", scope="local", query_size=13, memory_size=26)
@@ -46,6 +48,7 @@ class Attention(nn.Module):
         heads: Positive = 1,
         schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",
         kernels: Literal["auto", "off"] = "auto",
+        tile: Positive = 64,
     ) -> None:
         super().__init__()
         self.scorer: Any = scorer
@@ -61,6 +64,7 @@ class Attention(nn.Module):
         self.dropout = dropout
         self.heads = 1  # where there are more, `Heads` holds one of these for each
         self.kernels: tuple[Kernel, ...] = ()  # what `from_names` found for these parts
+        self.tile = tile
 
     @property
     def needs_past(self) -> bool:
@@ -109,7 +113,7 @@ class Attention(nn.Module):
         if keep is None and dropping:
             mask = queries.new_ones(*queries.shape[:2], memory.keys.shape[-2])
             keep = nn.functional.dropout(mask, self.dropout)
-        past = past or (unread(memory) if self.needs_past else None)
+        past = (past or unread(memory)) if self.needs_past else None
         prepared = self.scorer.queries(self.project(queries))
         asked = Asked(queries, prepared, memory, at, allowed, past, keep, need_weights)
         for kernel in self.kernels:

@@ -28,6 +28,7 @@ def build(
     heads: int = 1,
     values_size: int | None = None,
     kernels: Literal["auto", "off"] = "auto",
+    tile: int = 64,
 ) -> Attention | Heads:
     """Compose an attention module.
 
@@ -43,12 +44,13 @@ def build(
         heads: how many attend side by side; each sees its share of the widths, projected.
         values_size: width of the values where they are not the memory's states; heads need to know it.
         kernels: ``off`` computes what the parts define in just the way they define it.
+        tile: how many MiB the hidden layers of a kernel that reads in tiles take at a time.
 
     Raises:
         UserError: an unknown part or knob, a scorer that needs equal widths and has unequal ones, or heads that do not
             divide the widths.
     """
-    knobs = {"projection": "never", "dropout": dropout, "heads": heads, "kernels": kernels}
+    knobs = {"projection": "never", "dropout": dropout, "heads": heads, "kernels": kernels, "tile": tile}
     return assemble(scorer, scope, normaliser, (query_size, memory_size, values_size or memory_size), knobs)
 
 

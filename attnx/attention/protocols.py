@@ -137,7 +137,8 @@ class Scorer(Protocol):
     """How relevant memory position m is to query q.
 
     The work is split so that whatever does not change is done once: ``keys`` once per memory, ``queries`` once for
-    all query steps that are known in advance. ``equal_widths`` says that queries and memory must have one width.
+    all query steps that are known in advance. ``equal_widths`` says that queries and memory must have one width. A
+    scorer may state ``hidden``, how many hidden units each of its scores takes: kernels bound their memory by it.
     """
 
     equal_widths: bool

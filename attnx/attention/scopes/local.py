@@ -54,16 +54,28 @@ class Local(nn.Module):
 
     def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> Field:
         """(b, q, query_size), steps, (b, 1 or q, m) -> the field, its ``allowed`` and ``gain`` (b, q, m)."""
-        length = present.sum(-1)
         position = torch.arange(present.shape[-1], device=present.device)
+        return self.around(*self.centres(queries, at, present.sum(-1)), position, present)
+
+    def centres(self, queries: Tensor, at: Tensor, length: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Where each query's window lies: the position (b, q) it is centred on, and p_t (b, q) where it is predicted.
+
+        Args:
+            queries: (b, q, query_size).
+            at: (b, q) or (q,), their steps.
+            length: (b, 1 or q), how many positions are there.
+        """
         last = (length - 1).clamp(min=0)
         if self.centre is None:
-            centre = torch.minimum(at.expand(queries.shape[:2]), last)
-            gain = None
-        else:
-            predicted = length * torch.sigmoid(self.centre(queries)[..., 0])
-            centre = torch.minimum(predicted.detach().round().long(), last)
+            return torch.minimum(at.expand(queries.shape[:2]), last), None
+        predicted = length * torch.sigmoid(self.centre(queries)[..., 0])
+        return torch.minimum(predicted.detach().round().long(), last), predicted
+
+    def around(self, nearest: Tensor, predicted: Tensor | None, position: Tensor, present: Tensor) -> Field:
+        """The field of the positions (m,), or of others for each query (b, q, n), told which of them are there."""
+        near = (position - nearest[..., None]).abs() <= self.window
+        gain = None
+        if predicted is not None:
             sigma = max(self.window, 1) / 2
             gain = torch.exp(-((position - predicted[..., None]) ** 2) / (2 * sigma**2))
-        near = (position - centre[..., None]).abs() <= self.window
         return Field(near & present, gain)

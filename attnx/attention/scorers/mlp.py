@@ -40,6 +40,7 @@ class Mlp(nn.Module):
     ) -> None:
         super().__init__()
         sizes = [*widths, *[widths[-1]] * (depth - len(widths))]
+        self.hidden = sum(sizes)
         self.memory = nn.Linear(memory_size, sizes[0])
         self.query = nn.Linear(query_size, sizes[0], bias=False)
         layers: list[nn.Module] = [ACTIVATIONS[activation]()]

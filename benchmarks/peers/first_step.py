@@ -1,0 +1,28 @@
+"""Train like the ``attnx`` command, up to the first step: the process ends as soon as the optimiser has taken it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from attnx import cli
+
+train = cli.run
+
+
+def run(argv: Sequence[str]) -> int:
+    """What the command does, watched; torch is imported here because the command has set its threads up by now."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    def done(*_: Any) -> None:
+        os._exit(0)
+
+    register_optimizer_step_post_hook(done)
+    code = train(argv)
+    return code or 1  # no step was taken
+
+
+if __name__ == "__main__":
+    cli.run = run
+    cli.main()

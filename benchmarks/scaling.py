@@ -1,0 +1,212 @@
+"""How time and memory of every scorer under every scope grow: with queries, positions, widths and windows.
+
+Each composition reads once forwards and backwards; then again with one size doubled. Both, and the base-2 logarithm of
+how many times as much the doubled read took, are printed and written as JSON: 0 is constant, 1 linear, 2 quadratic.
+Memory is all that torch's operations make, at its peak, without what they are given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import time
+import weakref
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from peers.environments import ROOT
+from peers.neighbours import BUSY, watch_neighbours
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from attnx import registry
+from attnx.attention import Memory
+from attnx.attention.from_names import assemble
+from attnx.attention.memory import beside, seen
+
+SIZES = {"q": "queries", "m": "positions of each source", "d": "width of everything", "window": "of local scopes"}
+"""What is doubled in turn."""
+
+Sizes = dict[str, int]
+Scope = tuple[str, dict[str, Any]]
+MIB = 2**20
+
+
+class Peak(TorchDispatchMode):
+    """Counts the bytes of all storages that operations make, while they live."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.now = self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        given = {_address(tensor) for tensor in tree_leaves((args, kwargs)) if isinstance(tensor, Tensor)}
+        for tensor in tree_leaves(made):
+            if isinstance(tensor, Tensor) and _address(tensor) not in given:
+                storage = tensor.untyped_storage()
+                self.now += storage.nbytes()
+                weakref.finalize(storage, self._gone, storage.nbytes())
+        self.peak = max(self.peak, self.now)
+        return made
+
+    def _gone(self, size: int) -> None:
+        self.now -= size
+
+
+def _address(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def compositions(only: list[str]) -> Iterator[tuple[str, Scope]]:
+    """Every scorer with every scope, and with local's other centre."""
+    names = registry.names("scope")
+    scopes: list[Scope] = [(name, {}) for name in names]
+    if "local" in names:
+        scopes.insert(names.index("local") + 1, ("local", {"center": "predictive"}))
+    for scorer in registry.names("scorer"):
+        if not only or scorer in only:
+            yield from ((scorer, scope) for scope in scopes)
+
+
+class Read:
+    """One composition at one set of sizes, ready to be read."""
+
+    def __init__(self, scorer: str, scope: Scope, batch: int, sizes: Sizes, kernels: str) -> None:
+        steps, positions, width = (sizes[name] for name in "qmd")
+        knobs = {knob.name for knob in registry.part("scorer", scorer).knobs}
+        hidden = {"hidden": width} if "hidden" in knobs else {"widths": [width]} if "widths" in knobs else {}
+        name, others = scope
+        window = {"window": sizes["window"]} if name == "local" else {}
+        chosen = name, {**others, **window}
+        scope_itself: Any = registry.build("scope", chosen, query_size=width)
+        self.sources = scope_itself.sources
+        self.attention = assemble((scorer, hidden), scope_itself, "softmax", (width,) * 3, {"kernels": kernels})
+        torch.manual_seed(0)
+        self.queries = torch.randn(batch, steps, width, requires_grad=True)
+        self.states = [torch.randn(batch, positions, width, requires_grad=True) for _ in self.sources]
+        self.first = torch.arange(steps) * positions // steps
+
+    def memory(self) -> Memory:
+        """The sources, of which the decoder's states are seen as they come."""
+        found: list[Memory] = []
+        for source, states in zip(self.sources, self.states, strict=True):
+            found.append(self.attention.remember(states))
+            if source == "decoder":
+                whole = found[0] if len(found) == 1 else beside(*found)
+                return seen(whole, self.first)
+        return found[0]
+
+    def __call__(self) -> None:
+        """Forwards and backwards."""
+        context = self.attention(self.queries, self.memory()).context
+        learned = [parameter for parameter in self.attention.parameters() if parameter.requires_grad]
+        torch.autograd.grad(context.sum(), (self.queries, *self.states, *learned), allow_unused=True)
+
+    def measured(self, repeats: int) -> dict[str, float]:
+        """Milliseconds, the least of some, and peak bytes."""
+        with Peak() as memory:
+            self()
+        times = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            self()
+            times.append(1000 * (time.perf_counter() - start))
+        return {"ms": min(times), "bytes": memory.peak}
+
+
+def measure(scorer: str, scope: Scope, options: argparse.Namespace) -> dict[str, Any]:
+    """One row: the base, and the slopes along each axis that the composition has."""
+    sizes = {name: getattr(options, name) for name in SIZES}
+    name, others = scope
+    rows = {"base": sizes} | {axis: {**sizes, axis: 2 * sizes[axis]} for axis in SIZES}
+    if name != "local":
+        del rows["window"]
+    found = {
+        axis: Read(scorer, scope, options.batch, row, options.kernels).measured(options.repeats)
+        for axis, row in rows.items()
+    }
+    base = found.pop("base")
+    slopes = {
+        axis: {unit: math.log2(doubled[unit] / base[unit]) for unit in ("ms", "bytes")}
+        for axis, doubled in found.items()
+    }
+    return {"scorer": scorer, "scope": name, "knobs": others, **base, "slopes": slopes}
+
+
+def show(rows: list[dict[str, Any]], console: Console) -> None:
+    """One line a composition; slopes of time and of memory in a cell."""
+    title = "time and memory, and the log2 of how many times as much of each it takes with one size doubled"
+    drawn = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
+    for heading in ("scorer", "scope"):
+        drawn.add_column(heading, no_wrap=True)
+    for heading in ("ms", "MiB", *SIZES):
+        drawn.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        scope = " ".join([row["scope"], *map(str, row["knobs"].values())])
+        slopes = [row["slopes"].get(axis) for axis in SIZES]
+        cells = ["-" if slope is None else f"{slope['ms']:.1f} {slope['bytes']:.1f}" for slope in slopes]
+        drawn.add_row(row["scorer"], scope, f"{row['ms']:.1f}", f"{row['bytes'] / MIB:.1f}", *cells)
+    console.print(drawn)
+
+
+def write(options: argparse.Namespace, rows: list[dict[str, Any]], used: float | None) -> None:
+    """Write everything that was asked and found to the JSON file."""
+    asked = {key: getattr(options, key) for key in (*SIZES, "batch", "threads", "repeats", "kernels")}
+    machine = {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()}
+    contents = {
+        "asked": asked,
+        "machine": machine | {"torch": version("torch")},
+        "cpus_used_by_others": used,
+        "measured": rows,
+    }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    for (name, meaning), default in zip(SIZES.items(), (64, 512, 64, 2), strict=True):
+        add(f"--{name}", type=int, default=default, help=meaning)
+    add("--batch", type=int, default=2, help="rows")
+    add("--threads", type=int, default=1, help="CPU threads")
+    add("--repeats", type=int, default=3, help="reads, of which the fastest counts")
+    add("--kernels", choices=("auto", "off"), default="auto", help="faster ways, or the definition alone")
+    add("--scorers", nargs="+", choices=registry.names("scorer"), default=[], help="not all of them")
+    add("--out", type=Path, default=ROOT / ".benchmarks" / "scaling.json", help="JSON file to write")
+    options = parser.parse_args()
+    if min(*(getattr(options, name) for name in SIZES), options.batch, options.threads, options.repeats) < 1:
+        parser.error("all numbers must be at least 1")
+    return options
+
+
+def main() -> None:
+    """Measure every composition and report."""
+    options, console = read_options(), Console()
+    torch.set_num_threads(options.threads)
+    others = watch_neighbours()
+    pairs = list(compositions(options.scorers))
+    rows = [measure(*pair, options) for pair in track(pairs, "reading", console=console, transient=True)]
+    used = others()
+    show(rows, console)
+    if (used or 0) >= BUSY:
+        console.print("other programs were busy: trust the memory, and no time", style="red")
+    write(options, rows, used)
+    console.print(f"written to {options.out}", highlight=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""How long attnx takes to answer, and to be training, beside ``import lightning`` alone.
+
+Everything is measured in turn, each in a process of its own, round after round; seconds, and how many times as long as
+the import they took in the same round, are printed and written as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from peers.environments import ROOT, FailedError, run
+from peers.neighbours import BUSY, watch_neighbours
+from rich.console import Console
+from rich.table import Table
+
+IMPORT = "import lightning"
+FIRST_STEP = Path(__file__).parent / "peers" / "first_step.py"
+COMMANDS: dict[str, tuple[str | Path, ...]] = {
+    IMPORT: ("-c", IMPORT),
+    "attnx --help": ("-m", "attnx", "--help"),
+    "attnx --cfg job": ("-m", "attnx", "--cfg", "job"),
+    "first training step": ("-P", FIRST_STEP, "task.train={words}", "folder={folder}"),
+}
+"""What each row runs with Python; its seconds end with the process."""
+
+
+def write_words(path: Path) -> None:
+    """A word list so small that reading it takes no time: every word of four letters among five."""
+    words = itertools.product("abcde", repeat=4)
+    path.write_text("".join(f"{''.join(word)}\t{' '.join(word)}\n" for word in words), encoding="utf-8")
+
+
+def seconds(arguments: tuple[str | Path, ...], threads: int) -> float:
+    """From the start of a process to its end."""
+    with tempfile.TemporaryDirectory() as parent:
+        filled = {"words": Path(parent) / "words.tsv", "folder": Path(parent) / "run"}
+        write_words(filled["words"])
+        command = [sys.executable, *(str(argument).format(**filled) for argument in arguments)]
+        start = time.perf_counter()
+        run(command, ROOT, threads)
+        return time.perf_counter() - start
+
+
+def measure(options: argparse.Namespace, console: Console) -> list[dict[str, float]]:
+    """Seconds of every row in every round, and the CPUs that others used meanwhile under ``others``."""
+    rounds = []
+    for number in range(1, options.rounds + 1):
+        others = watch_neighbours()
+        found = {}
+        for row, arguments in COMMANDS.items():
+            with console.status(f"round {number} of {options.rounds}: {row}"):
+                found[row] = seconds(arguments, options.threads)
+        used = others()
+        rounds.append(found | ({} if used is None else {"others": used}))
+    return rounds
+
+
+def summary(rounds: list[dict[str, float]]) -> dict[str, dict[str, Any]]:
+    """Of every row its seconds and its ratios to the import, by round and their medians."""
+    rows = {}
+    for row in COMMANDS:
+        times = [found[row] for found in rounds]
+        ratios = [found[row] / found[IMPORT] for found in rounds]
+        rows[row] = {"seconds": median(times), "ratio": median(ratios), "rounds": times, "ratios": ratios}
+    return rows
+
+
+def show(rounds: list[dict[str, float]], console: Console) -> None:
+    """Print the table."""
+    drawn = Table(title="medians; ratios are to the import in the same round", title_justify="left")
+    for heading in ("", "seconds", f"times `{IMPORT}`", "lowest", "highest"):
+        drawn.add_column(heading, justify="right" if heading else "left")
+    for row, found in summary(rounds).items():
+        ratios = (found["ratio"], min(found["ratios"]), max(found["ratios"]))
+        drawn.add_row(row, f"{found['seconds']:.2f}", *(f"{ratio:.2f}" for ratio in ratios))
+    console.print(drawn)
+    if any(found.get("others", 0) >= BUSY for found in rounds):
+        console.print("disturbed by other programs: run it again on an idle machine", style="red")
+
+
+def write(options: argparse.Namespace, rounds: list[dict[str, float]]) -> None:
+    """Write everything that was asked and found to the JSON file."""
+    machine = {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()}
+    contents = {
+        "asked": {"rounds": options.rounds, "threads": options.threads},
+        "machine": machine | {name: version(name) for name in ("torch", "lightning")},
+        "measured": summary(rounds),
+        "cpus_used_by_others": [found.get("others") for found in rounds],
+    }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    add("--rounds", type=int, default=5, help="everything is measured once a round")
+    add("--threads", type=int, default=2, help="CPU threads")
+    add("--out", type=Path, default=ROOT / ".benchmarks" / "start_up.json", help="JSON file to write")
+    options = parser.parse_args()
+    if min(options.rounds, options.threads) < 1:
+        parser.error("--rounds and --threads must be at least 1")
+    return options
+
+
+def main() -> None:
+    """Measure every row and report."""
+    options, console = read_options(), Console()
+    try:
+        rounds = measure(options, console)
+    except FailedError as error:
+        raise SystemExit(f"error: {error}") from error
+    show(rounds, console)
+    write(options, rounds)
+    console.print(f"written to {options.out}", highlight=False)
+
+
+if __name__ == "__main__":
+    main()

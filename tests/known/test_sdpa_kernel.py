@@ -1,0 +1,167 @@
+"""The kernel ``sdpa``: what it reads, worked by hand and beside the definition, and what it never makes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx import registry
+from attnx.attention.from_names import assemble, build
+from attnx.attention.memory import beside, seen
+from attnx.kernels.sdpa import Sdpa
+
+B, Q, M, WIDTH = 4, 3, 7, 5
+PRESENT = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
+SCORERS = ["dot", "scaled", ("scaled", {"scale": "learned"}), "multiplicative", "cosine"]
+SCOPES = ["global", ("local", {"window": 1})]
+
+
+def both(scorer: Any = "dot", scope: Any = "global", temperature: float = 1.0, query: int = WIDTH) -> tuple[Any, Any]:
+    """Attention that may use kernels, and the same by the definition."""
+    sizes, normaliser = (query, WIDTH, WIDTH), ("softmax", {"temperature": temperature})
+    fast = assemble(scorer, scope, normaliser, sizes, {})
+    plain = assemble(fast.scorer, fast.scope, fast.normaliser, sizes, {"kernels": "off"})
+    plain.load_state_dict(fast.state_dict())
+    fast.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, Sdpa))
+    assert fast.kernels
+    assert not plain.kernels
+    return fast, plain
+
+
+def given(*sizes: tuple[int, int, int]) -> list[Tensor]:
+    return [torch.randn(size, requires_grad=True) for size in sizes or [(B, Q, WIDTH), (B, M, WIDTH), (B, M, WIDTH)]]
+
+
+def the_same(fast: Any, plain: Any, tensors: list[Tensor], present: Tensor | None, **asked: Any) -> None:
+    """Contexts and all gradients agree."""
+    found = []
+    for attention in (fast, plain):
+        queries, states, values = tensors
+        context = attention(queries, attention.remember(states, present, values), **asked).context
+        learned = [*tensors, *(parameter for parameter in attention.parameters() if parameter.requires_grad)]
+        weights = torch.linspace(-1, 1, context.numel()).view_as(context)
+        gradients = torch.autograd.grad((context * weights).sum(), learned, allow_unused=True)
+        found.append((context, *(gradient for gradient in gradients if gradient is not None)))
+    assert all(tensor.isfinite().all() for tensor in found[0])
+    torch.testing.assert_close(found[0], found[1])
+
+
+def test_by_hand() -> None:
+    """Scores ln 1, ln 2 and ln 5 weigh 1/8, 2/8 and 5/8; at T = 1/2, 1, 4 and 25 of 30."""
+    states = torch.tensor([[[0.0], [math.log(2)], [math.log(5)]]])
+    values = torch.tensor([[[16.0], [32.0], [-8.0]]])
+    for temperature, context in ((1.0, (16 + 64 - 40) / 8), (0.5, (16 + 128 - 200) / 30)):
+        attention = build(
+            scorer="dot", normaliser=("softmax", {"temperature": temperature}), query_size=1, memory_size=1
+        )
+        assert [type(kernel) for kernel in attention.kernels] == [Sdpa]
+        read = attention(torch.ones(1, 1, 1), attention.remember(states, values=values))
+        torch.testing.assert_close(read.context, torch.tensor([[[context]]]))
+
+
+@pytest.mark.parametrize("name", Sdpa.scorers)
+def test_its_scorers_compare_by_a_plain_product(name: str) -> None:
+    """All else that they do is in the queries and keys which they make: the kernel relies on it."""
+    scorer = registry.build("scorer", name, query_size=WIDTH, memory_size=WIDTH)
+    queries, keys = torch.randn(B, Q, WIDTH), torch.randn(B, M, WIDTH)
+    torch.testing.assert_close(scorer.compare(queries, keys), torch.einsum("bqk, bmk -> bqm", queries, keys))
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("temperature", [1.0, 0.3])
+@pytest.mark.parametrize("scope", SCOPES, ids=str)
+@pytest.mark.parametrize("scorer", SCORERS, ids=str)
+def test_it_is_the_definition(scorer: Any, scope: Any, temperature: float) -> None:
+    """With padding and an empty row, with all present, and with what queries see of a memory that grows."""
+    fast, plain = both(scorer, scope, temperature, query=WIDTH)
+    for present in (PRESENT, None, PRESENT & False):
+        the_same(fast, plain, given(), present)
+    narrow = torch.rand(B, Q, M) < 0.5
+    for allowed in (narrow, narrow[:1, :1], narrow & False):
+        the_same(fast, plain, given(), PRESENT, allowed=allowed)
+    one = given((B, 1, WIDTH), (B, M, WIDTH), (B, M, WIDTH))
+    the_same(fast, plain, one, PRESENT, at=torch.tensor([[3], [2], [0], [5]]))
+
+
+@pytest.mark.usefixtures("float64")
+def test_a_memory_that_each_query_sees_its_own_part_of() -> None:
+    fast, plain = both(scope=("local", {"window": 1}))
+    queries, states, values = given()
+    reads = []
+    for attention in (fast, plain):
+        memory = seen(attention.remember(states, PRESENT, values), torch.tensor([0, 4, 5]))
+        context = attention(queries, beside(memory, memory)).context
+        reads.append((context, *torch.autograd.grad(context.pow(2).sum(), (queries, states, values))))
+    torch.testing.assert_close(*reads)
+
+
+@pytest.mark.usefixtures("float64")
+def test_gradients() -> None:
+    attention, _ = both("scaled")
+    assert torch.autograd.gradcheck(
+        lambda *tensors: attention(tensors[0], attention.remember(tensors[1], PRESENT, tensors[2])).context, given()
+    )
+
+
+def test_what_it_leaves_to_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights to show or to drop, values of another width, gradients of wide queries that torch takes slowly."""
+    fast, _ = both()
+    queries, states, values = (tensor.detach() for tensor in given())
+    asked: list[bool] = []
+    monkeypatch.setattr(Sdpa, "__call__", lambda *_: asked.append(True))
+
+    def served(queries: Tensor = queries, values: Tensor = values, states: Tensor = states, **more: Any) -> bool:
+        asked.clear()
+        fast(queries, fast.remember(states, values=values), **more)
+        return bool(asked)
+
+    assert served()
+    assert not served(need_weights=True)
+    assert not served(keep=torch.ones(B, Q, M))
+    assert not served(values=values[..., 1:])
+    assert not served(values=values[:, :0], states=states[:, :0])
+    wide = torch.ones(1, M, 257)
+    for steps, expected in ((13, True), (67, False), (193, True)):
+        assert served(torch.ones(1, steps, 257), wide, wide) is expected
+        with torch.no_grad():
+            assert served(torch.ones(1, steps, 257), wide, wide)
+
+
+@pytest.mark.usefixtures("float64")
+def test_a_gain_is_the_definition_s() -> None:
+    """It multiplies the weights, which are nowhere here."""
+    fast, plain = both(scope=("local", {"window": 1, "center": "predictive"}))
+    the_same(fast, plain, given(), PRESENT)
+
+
+@pytest.mark.usefixtures("float64")
+def test_where_nobody_may_look_at_the_mask() -> None:
+    """Vectorised over rows, of which one has no positions, attention is the definition's."""
+    fast, plain = both()
+    queries, states, values = (tensor.detach() for tensor in given())
+
+    def alone(queries: Tensor, states: Tensor, values: Tensor, present: Tensor) -> Tensor:
+        memory = fast.remember(states[None], present[None], values[None])
+        context: Tensor = fast(queries[None], memory).context[0]
+        return context
+
+    found = torch.vmap(alone)(queries, states, values, PRESENT)
+    torch.testing.assert_close(found, plain(queries, plain.remember(states, PRESENT, values)).context)
+
+
+def test_scores_are_never_laid_down(made: Any) -> None:
+    """Neither forwards nor backwards is there a tensor of one element for each query and position, but for a mask."""
+    steps, positions = 193, 211
+    fast, plain = both()
+    tensors = given((1, steps, WIDTH), (1, positions, WIDTH), (1, positions, WIDTH))
+
+    def read(attention: Any) -> None:
+        queries, states, values = tensors
+        attention(queries, attention.remember(states, values=values)).context.sum().backward()
+
+    assert max(made(lambda: read(plain))) == steps * positions
+    assert max(made(lambda: read(fast))) == positions * WIDTH

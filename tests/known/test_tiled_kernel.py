@@ -1,0 +1,193 @@
+"""The kernel ``tiled``: what it reads, worked by hand and beside the definition, and how little it holds at a time."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx import registry
+from attnx.attention import Memory, Read
+from attnx.attention.from_names import assemble, build
+from attnx.attention.memory import beside, seen
+from attnx.kernels import tiled
+from attnx.kernels.tiled import Tiled
+from attnx.kernels.window import Window
+
+B, Q, M, WIDTH, KEYS, VALUES = 4, 5, 7, 3, 11, 2
+PRESENT = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
+MLP: Any = ("mlp", {"widths": [19, 5], "depth": 3})
+SCORERS = [MLP, ("mlp", {"widths": [13], "activation": "gelu"}), "concat"]
+SCOPES = ["global", ("local", {"window": 1}), ("local", {"window": 1, "center": "predictive"})]
+NORMALISERS = [(name, {"temperature": 0.7}) for name in registry.names("normaliser")]
+# Pairs in a tile: those of three rows, of three queries and a little more, of one query, and of less than that.
+FITTING = [3 * Q * M, 3 * M + 2, M, 3]
+
+
+@pytest.fixture(params=FITTING)
+def _fitting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiled, "at_once", lambda *_: request.param)
+
+
+def both(scorer: Any, scope: Any = "global", normaliser: Any = "softmax") -> tuple[Any, Any]:
+    """Attention that reads in tiles, and the same by the definition."""
+    fast = assemble(scorer, scope, normaliser, (WIDTH, KEYS, VALUES), {})
+    plain = copy.deepcopy(fast)
+    fast.kernels, plain.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, Tiled)), ()
+    assert fast.kernels
+    return fast, plain
+
+
+def given() -> tuple[Tensor, ...]:
+    sizes = (B, Q, WIDTH), (B, M, KEYS), (B, M, VALUES)
+    return tuple(torch.randn(size, requires_grad=True) for size in sizes)
+
+
+def padded(attention: Any, states: Tensor, values: Tensor) -> Memory:
+    memory: Memory = attention.remember(states, PRESENT, values)
+    return memory
+
+
+def the_same(fast: Any, plain: Any, remember: Any = padded, **asked: Any) -> None:
+    """All that is read and all gradients agree, of whatever ``remember`` makes of attention, states and values."""
+    tensors, found = given(), []
+    for attention in (fast, plain):
+        read: Read = attention(tensors[0], remember(attention, *tensors[1:]), **asked)
+        parts = [part for part in read if part is not None]
+        loss = sum((torch.linspace(-1, 1, part.numel()).view_as(part) * part).sum() for part in parts)
+        learned = [*tensors, *(parameter for parameter in attention.parameters() if parameter.requires_grad)]
+        found.append((*parts, *torch.autograd.grad(loss, learned, materialize_grads=True)))
+    assert all(tensor.isfinite().all() for tensor in found[0])
+    torch.testing.assert_close(found[0], found[1])
+    with torch.no_grad():
+        again = fast(tensors[0], remember(fast, *tensors[1:]), **asked).context
+    torch.testing.assert_close(again, found[1][0])
+
+
+def test_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores q + ln 1, q + ln 2 and q + ln 5 weigh 1/8, 2/8 and 5/8, each query's in a tile of its own."""
+    monkeypatch.setattr(tiled, "at_once", lambda *_: 3)
+    attention = build(scorer="concat", query_size=1, memory_size=1)
+    with torch.no_grad():
+        for layer in (attention.scorer.query, attention.scorer.memory):
+            layer.weight.fill_(1.0)
+    states = torch.tensor([[[0.0], [math.log(2)], [math.log(5)]]])
+    memory = attention.remember(states, values=torch.tensor([[[16.0], [32.0], [-8.0]]]))
+    read = attention(torch.tensor([[[7.0], [11.0]]]), memory, need_weights=True)
+    torch.testing.assert_close(read.context, torch.full((1, 2, 1), (16 + 64 - 40) / 8))
+    torch.testing.assert_close(read.weights, torch.tensor([[[1 / 8, 2 / 8, 5 / 8]] * 2]))
+    torch.testing.assert_close(read.scores, torch.tensor([[[7.0], [11.0]]]) + states.mT)
+
+
+@pytest.mark.usefixtures("float64", "_fitting")
+@pytest.mark.parametrize("scope", SCOPES, ids=str)
+@pytest.mark.parametrize("scorer", SCORERS, ids=str)
+def test_it_is_the_definition(scorer: Any, scope: Any) -> None:
+    """With padding and an empty row; with weights and scores and without."""
+    fast, plain = both(scorer, scope)
+    for need_weights in (False, True):
+        the_same(fast, plain, need_weights=need_weights)
+
+
+@pytest.mark.usefixtures("float64", "_fitting")
+@pytest.mark.parametrize("normaliser", NORMALISERS, ids=str)
+def test_every_normaliser(normaliser: Any) -> None:
+    the_same(*both(MLP, SCOPES[2], normaliser))
+
+
+@pytest.mark.usefixtures("float64", "_fitting")
+def test_all_that_may_be_asked() -> None:
+    """Steps by row, what the caller allows and keeps, several sources, and a memory that grows."""
+    fast, plain = both(MLP, SCOPES[2])
+    the_same(fast, plain, at=torch.tensor([[0, 1, 2, 3, 4], [2, 0, 5, 1, 1], [1, 1, 1, 1, 1], [0, 6, 7, 8, 9]]))
+    narrow = torch.rand(B, Q, M) < 0.5
+    for allowed in (narrow, narrow[:1, :1], narrow[..., :1], torch.tensor(True), narrow & False):
+        the_same(fast, plain, allowed=allowed, keep=torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2)
+    the_same(fast, plain, lambda *parts: seen(padded(*parts), torch.tensor([0, 2, 3, 5, 6])))
+
+    def two(attention: Any, states: Tensor, values: Tensor) -> Memory:
+        cuts = slice(0, 3), slice(3, M)
+        return beside(*(attention.remember(states[:, cut], PRESENT[:, cut], values[:, cut]) for cut in cuts))
+
+    the_same(fast, plain, two)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("fitting", [3 * M + 2, 3])
+def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
+    """Of the first order and the second, of the scorer's parameters as of what is read."""
+    monkeypatch.setattr(tiled, "at_once", lambda *_: fitting)
+    attention, _ = both(("mlp", {"widths": [5, 3]}), SCOPES[2])
+    queries, states, values = given()
+    given_to_it = (queries[1:3], states[1:3], values[1:3], *attention.parameters())
+
+    def context(queries: Tensor, states: Tensor, values: Tensor, *_: Tensor) -> Tensor:
+        found: Tensor = attention(queries, attention.remember(states, PRESENT[1:3], values)).context
+        return found
+
+    assert torch.autograd.gradcheck(context, given_to_it, fast_mode=True)
+    assert fitting < M or torch.autograd.gradgradcheck(context, given_to_it, fast_mode=True)
+
+
+@pytest.mark.usefixtures("float64")
+def test_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two reads of one memory, and two backward passes through one of them, add up."""
+    monkeypatch.setattr(tiled, "at_once", lambda *_: M)
+    fast, plain = both(MLP)
+    queries, *parts = given()
+    gradients = []
+    for attention in (fast, plain):
+        memory = padded(attention, *parts)
+        context = attention(attention(queries, memory).context[..., :1].expand(-1, -1, WIDTH), memory).context
+        first = torch.autograd.grad(context.sum(), (queries, *attention.scorer.parameters()), retain_graph=True)
+        second = torch.autograd.grad(context.pow(2).sum(), (queries, *attention.scorer.parameters()))
+        gradients.append((*first, *second))
+    torch.testing.assert_close(*gradients)
+
+
+def test_it_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last digit; dropout, drawn before, is drawn once."""
+    monkeypatch.setattr(tiled, "at_once", lambda *_: M)
+    attention = assemble(MLP, "global", "softmax", (WIDTH, KEYS, VALUES), {"dropout": 0.5})
+    queries, *parts = given()
+    runs = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        context = attention(queries, padded(attention, *parts)).context
+        runs.append((context, *torch.autograd.grad(context.sum(), (queries, *attention.parameters()))))
+    for one, two in zip(*runs, strict=True):
+        assert torch.equal(one, two)
+
+
+def test_the_knob_is_in_mebibytes() -> None:
+    """At most tile * 2^20 bytes: an ``mlp`` of 19 + 5 units takes 3 * 24 + 8 numbers of 4 bytes for each pair."""
+    attention = build(scorer=("mlp", {"widths": [19, 5]}), query_size=WIDTH, memory_size=KEYS, tile=3)
+    (kernel,) = attention.kernels
+    fitting = 3 * 2**20 // (80 * 4)  # 9830
+    for positions, expected in ((983, False), (984, True)):  # 10 queries of 983 are as many pairs
+        memory = attention.remember(torch.zeros(1, positions, KEYS))
+        asked: list[Any] = []
+        attention.kernels = (type("Spy", (Tiled,), {"admits": lambda _, *read, to=asked: to.extend(read)})(),)
+        attention(torch.zeros(1, 10, WIDTH), memory)
+        assert kernel.admits(*asked) is expected
+        assert (10 * positions > fitting) is expected
+
+
+@pytest.mark.parametrize("scope", ["global", "local"])
+def test_no_more_than_a_tile_is_made_at_a_time(made: Any, scope: str) -> None:
+    """Forwards and backwards, wherever ``window`` gathers, too; the definition makes all pairs times the width."""
+    rows, steps, positions, width = 2, 211, 307, 37
+    attention = assemble(("mlp", {"widths": [width]}), scope, "softmax", (WIDTH, KEYS, VALUES), {"tile": 1})
+    queries, states = torch.randn(rows, steps, WIDTH), torch.randn(rows, positions, KEYS)
+    sizes = {}
+    kernels = attention.kernels
+    assert [type(kernel) for kernel in kernels] == ([Window, Tiled] if scope == "local" else [Tiled])
+    for way in (kernels, ()):
+        attention.kernels = way
+        sizes[way] = max(made(lambda: attention(queries, attention.remember(states)).context.sum().backward()))
+    assert sizes[()] == rows * steps * positions * width
+    assert 4 * sizes[kernels] < 2**20

@@ -1,0 +1,201 @@
+"""The kernel ``window``: what it reads, worked by hand and beside the definition, and how little it looks at."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx import registry
+from attnx.attention import Memory
+from attnx.attention.from_names import assemble
+from attnx.attention.memory import beside, seen
+from attnx.kernels.window import Window
+
+B, Q, M, WIDTH, KEYS, VALUES = 5, 11, 13, 5, 3, 2
+PRESENT = torch.arange(M) < torch.tensor([13, 7, 2, 1, 0])[:, None]
+SCORERS = [name for name in registry.names("scorer") if not registry.part("scorer", name).declares.get("needs_past")]
+AT = torch.tensor([[3], [2], [0], [5], [12]])
+
+
+class Always(Window):
+    """Gathers also where it does not pay."""
+
+    def admits(self, *_: Any) -> bool:
+        return True
+
+
+def both(scorer: Any, normaliser: Any = "softmax", knobs: dict[str, Any] | None = None) -> tuple[Any, Any]:
+    """Attention that gathers every read, and the same by the definition."""
+    sizes = (WIDTH, KEYS, VALUES)
+    fast = assemble(scorer, ("local", {"window": 2, **(knobs or {})}), normaliser, sizes, {})
+    plain = assemble(fast.scorer, fast.scope, fast.normaliser, sizes, {"kernels": "off"})
+    plain.load_state_dict(fast.state_dict())
+    fast.kernels = (Always(),)
+    return fast, plain
+
+
+def given(steps: int = Q, positions: int = M) -> tuple[Tensor, ...]:
+    sizes = (B, steps, WIDTH), (B, positions, KEYS), (B, positions, VALUES)
+    return tuple(torch.randn(size, requires_grad=True) for size in sizes)
+
+
+def the_same(fast: Any, plain: Any, remember: Any, steps: int = Q, positions: int = M, **asked: Any) -> None:
+    """Contexts and all gradients agree, of whatever ``remember`` makes of attention, states and values."""
+    tensors, found = given(steps, positions), []
+    for attention in (fast, plain):
+        context = attention(tensors[0], remember(attention, *tensors[1:]), **asked).context
+        learned = [*tensors, *(parameter for parameter in attention.parameters() if parameter.requires_grad)]
+        weights = torch.linspace(-1, 1, context.numel()).view_as(context)
+        found.append((context, *torch.autograd.grad((context * weights).sum(), learned, materialize_grads=True)))
+    assert all(tensor.isfinite().all() for tensor in found[0])
+    torch.testing.assert_close(found[0], found[1])
+
+
+def padded(attention: Any, states: Tensor, values: Tensor) -> Memory:
+    memory: Memory = attention.remember(states, PRESENT, values)
+    return memory
+
+
+def test_by_hand() -> None:
+    """At step 3 a window of 1 holds positions 2 to 4; scores ln 1, ln 3 and ln 4 weigh 1/8, 3/8 and 4/8."""
+    attention = assemble("dot", ("local", {"window": 1}), "softmax", (1, 1, 1), {})
+    attention.kernels = (Always(),)
+    states = torch.tensor([[[9.0], [9.0], [0.0], [math.log(3)], [math.log(4)], [9.0], [9.0]]])
+    values = torch.tensor([[[1e9], [1e9], [8.0], [16.0], [-8.0], [1e9], [1e9]]])
+    read = attention(torch.ones(1, 1, 1), attention.remember(states, values=values), at=torch.tensor([3]))
+    torch.testing.assert_close(read.context, torch.tensor([[[(8 + 48 - 32) / 8]]]))
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("center", ["monotonic", "predictive"])
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_every_scorer(scorer: str, center: str) -> None:
+    """With padding and an empty row, for all queries at once and for one that is told its step."""
+    fast, plain = both(scorer, knobs={"center": center})
+    the_same(fast, plain, padded)
+    the_same(fast, plain, padded, steps=1, at=AT)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("center", ["monotonic", "predictive"])
+@pytest.mark.parametrize("normaliser", registry.names("normaliser"))
+def test_every_normaliser(normaliser: str, center: str) -> None:
+    """A ``predictive`` window's gain multiplies what each of them gives."""
+    fast, plain = both("multiplicative", (normaliser, {"temperature": 0.7}), {"center": center})
+    the_same(fast, plain, padded)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("window", [0, 1, 5, 6, 17])
+@pytest.mark.parametrize("center", ["monotonic", "predictive"])
+def test_windows_of_any_size(window: int, center: str) -> None:
+    """From one position to more than there are, and none where there are none."""
+    fast, plain = both("additive", knobs={"center": center, "window": window})
+    the_same(fast, plain, padded)
+    the_same(fast, plain, lambda attention, states, values: attention.remember(states, values=values), positions=0)
+
+
+@pytest.mark.usefixtures("float64")
+def test_present_may_have_holes_and_differ_by_query() -> None:
+    """A row's length counts what is there, and positions in the window that are not there are not read."""
+    fast, plain = both("additive", "sparsemax", {"center": "predictive"})
+    holes = torch.rand(B, M) < 0.6
+    the_same(fast, plain, lambda attention, states, values: attention.remember(states, holes, values))
+    first = torch.arange(Q) % 5
+    the_same(fast, plain, lambda *parts: seen(padded(*parts), first))
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("center", ["monotonic", "predictive"])
+def test_several_sources(center: str) -> None:
+    """Each has a window of its own, of its own length; one row of weights is shared."""
+    fast, plain = both("additive", knobs={"center": center})
+
+    def remember(attention: Any, states: Tensor, values: Tensor) -> Memory:
+        first = attention.remember(states, PRESENT, values)
+        second = attention.remember(states[:, :3].sin(), PRESENT[:, 4:7], values[:, :3].cos())
+        return beside(beside(first, second), attention.remember(states[:, :0], values=values[:, :0]))
+
+    the_same(fast, plain, remember)
+    the_same(fast, plain, lambda *parts: seen(remember(*parts)._replace(lengths=(M, 3)), torch.arange(Q) % 3))
+
+
+@pytest.mark.usefixtures("float64")
+def test_what_the_caller_allows_and_keeps() -> None:
+    fast, plain = both("additive")
+    narrow = torch.rand(B, Q, M) < 0.5
+    for allowed in (narrow, narrow[:1, :1], narrow[..., :1], torch.tensor(True), narrow & False):
+        the_same(fast, plain, padded, allowed=allowed)
+    the_same(fast, plain, padded, keep=torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("scorer", ["dot", "additive"])
+def test_gradients(scorer: str) -> None:
+    attention, _ = both(scorer, knobs={"center": "predictive", "window": 1})
+    assert torch.autograd.gradcheck(
+        lambda queries, *parts: attention(queries, padded(attention, *parts)).context, given(), fast_mode=True
+    )
+
+
+def long_read(scorer: str, positions: int, **more: Any) -> tuple[Any, Tensor, Memory]:
+    attention = assemble(scorer, ("local", {"window": 1, **more}), "softmax", (WIDTH, KEYS, VALUES), {})
+    states, values = torch.randn(2, positions, KEYS), torch.randn(2, positions, VALUES)
+    present = torch.arange(positions) < torch.tensor([[positions], [positions - 101]])
+    return attention, torch.randn(2, 97, WIDTH), attention.remember(states, present, values)
+
+
+@pytest.mark.parametrize("center", ["monotonic", "predictive"])
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_what_it_computes_does_not_grow_with_the_memory(scorer: str, center: str, made: Any) -> None:
+    """Twice the memory, and as many elements as before in all that any operation makes."""
+    counts = []
+    for positions in (4001, 8009):
+        attention, queries, memory = long_read(scorer, positions, center=center)
+        assert type(attention.kernels[0]) is Window
+        with torch.no_grad():
+            sizes = made(lambda read=attention, asked=queries, of=memory: read(asked, of))
+        counts.append(sum(sizes))
+    assert counts[0] == counts[1]
+
+
+def test_gradients_are_as_large_as_the_memory_and_no_larger(made: Any) -> None:
+    attention, queries, memory = long_read("additive", 4001)
+    memory = memory._replace(keys=memory.keys.detach().requires_grad_(), values=memory.values.requires_grad_())
+    sizes = made(lambda: attention(queries, memory).context.sum().backward())
+    assert max(sizes) == memory.keys.numel()
+
+
+def test_what_it_leaves_to_others() -> None:
+    """Weights and scores to show, scorers that look back, and memories that are not long beside their windows."""
+    attention, queries, memory = long_read("additive", 4001)
+    scores = attention(queries, memory, need_weights=True).scores
+    torch.testing.assert_close(scores, attention.scorer.compare(attention.scorer.queries(queries), memory.keys))
+    calls = []
+
+    class Spy(Window):
+        def admits(self, *asked: Any) -> bool:
+            calls.append(super().admits(*asked))
+            return calls[-1]
+
+    for scorer, positions, expected in [
+        ("additive", 997, True),
+        ("additive", 7, False),  # fewer than four windows of 3
+        ("dot", 9973, True),
+        ("dot", 139, False),  # fewer than 48 of them
+        ("coverage", 997, False),
+    ]:
+        attention, queries, memory = long_read(scorer, positions + 101)
+        attention.kernels = (Spy(),)
+        attention(queries, memory._replace(**cut(memory, positions)))
+        assert calls.pop() is expected
+
+
+def cut(memory: Memory, positions: int) -> dict[str, Any]:
+    """The first positions of a memory."""
+    shorter = {name: getattr(memory, name)[:, :positions] for name in ("keys", "values", "present")}
+    return {**shorter, "lengths": (positions,)}
