@@ -17,6 +17,7 @@ from attnx.reports.curves import draw_curves
 from attnx.reports.explain import write_explanation
 from attnx.reports.heatmaps import draw_alignments
 from attnx.reports.outcome import files, outcome
+from attnx.reports.tracks import draw_tracks
 from attnx.training import run_folder
 from attnx.training.open_run import OpenRun, open_run
 from attnx.training.train import Job, check_fits, prepare, total_steps, train
@@ -113,6 +114,7 @@ def _finish(job: Job, folder: Path, console: Console) -> OpenRun:
     """Draw and explain what the folder holds, and show the results."""
     run_folder.note(folder, **_told(job))  # signatures are whole only now: how many references there were is known
     draw_alignments(folder)
+    draw_tracks(folder)
     draw_curves(folder)
     write_explanation(folder)
     console.print(outcome(folder))

@@ -191,11 +191,12 @@ def composed() -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def built() -> Callable[..., Any]:
-    """Build the model of a configuration with 23 source and 17 target symbols, or source vectors, and 3 tags."""
+    """Build the model of a configuration with 23 source and 17 target symbols, or features of either, and 3 tags."""
 
-    def build(features: int = 0, **choices: Any) -> Any:
+    def build(features: int = 0, target_features: int = 0, **choices: Any) -> Any:
         config = _composed(**choices)
         sizes = {"source_symbols": 23, "source_features": features, "target_symbols": 17, "tags": 3}
+        sizes["target_features"] = target_features
         return registry.build("model", config["model"], config=config, **sizes)
 
     return build

@@ -9,7 +9,6 @@ import lightning
 from lightning.pytorch.callbacks import Callback
 
 from attnx.data.batches import Batch
-from attnx.symbols import PAD
 
 # Batches before the clock starts: the first ones pay for memory and compilation.
 WARM = 3
@@ -20,7 +19,7 @@ class Throughput(Callback):
 
     Attributes:
         words: examples since the clock started.
-        tokens: target symbols, EOS included.
+        tokens: target symbols, EOS included, or rows of numbers.
         seconds: time spent training on them.
     """
 
@@ -64,5 +63,5 @@ class Throughput(Callback):
         if self._seen > WARM and self._mark is not None:
             self.seconds += now - self._mark
             self.words += len(batch.source)
-            self.tokens += int((batch.target != PAD).sum())
+            self.tokens += int(batch.target_present.sum())
         self._mark = now

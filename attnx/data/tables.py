@@ -97,9 +97,7 @@ class Table:
         name = source if self.source == "features" else join(symbols, self.source)
         known = found.get((name, tag))
         if known and self.target == "features":
-            raise UserError(
-                f"a second target of {name!r}, but a source has one if targets are features; leave one out"
-            )
+            raise UserError(f"a second target of {name!r}, but a source has one if targets are features; leave one out")
         pair = known or self._read(source, symbols, tag, folder)
         if self.target == "features":
             written = self.targets.read(folder / target)

@@ -37,12 +37,16 @@ class Decoded(NamedTuple):
     """What a search found.
 
     Attributes:
-        symbols: (b, t) int64, each row ended by EOS (unless cut off by its limit) and padded with PAD.
-        log_probability: (b,) the model's own log-probability of each row, its EOS included.
+        written: (b, t) int64 symbols, each row ended by EOS (unless cut off by its limit) and padded with PAD; or
+            (b, t, f) scaled numbers, padded with zeros.
+        lengths: (b,) int64, how many steps each row has, its EOS included.
+        log_probability: (b,) the model's own log-probability of each row, its EOS included; of numbers that of going on
+            and ending where it did.
         weights: (b, t, m) attention weights of the path taken, or None; (b, h, t, m) with several heads. Of the columns
             the first are the source's positions, the rest the decoder's own states, as far as the memory holds them.
     """
 
-    symbols: Tensor
+    written: Tensor
+    lengths: Tensor
     log_probability: Tensor
     weights: Tensor | None

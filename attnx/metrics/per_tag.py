@@ -14,7 +14,8 @@ from attnx.errors import UserError
 from attnx.registry import register
 
 MACRO, MICRO = "macro", "micro"
-Symbols = Sequence[str]
+# What is measured: of symbols a sequence of them and its references, of numbers a matrix and its reference.
+Written = Any
 
 
 @register("metric", "per_tag")
@@ -52,9 +53,7 @@ class PerTag(WrapperMetric):
         # Not a ModuleDict: it refuses names such as "to", which is Tongan.
         self.parts = nn.ModuleList([measure(), *(measure() for _ in tags)])
 
-    def update(
-        self, predictions: Sequence[Symbols], references: Sequence[Sequence[Symbols]], tags: Sequence[str]
-    ) -> None:
+    def update(self, predictions: Sequence[Written], references: Sequence[Written], tags: Sequence[str]) -> None:
         """Count a batch: one prediction, its references and its tag for each word.
 
         Raises:
@@ -64,7 +63,7 @@ class PerTag(WrapperMetric):
             part.update(*words)
 
     def forward(
-        self, predictions: Sequence[Symbols], references: Sequence[Sequence[Symbols]], tags: Sequence[str]
+        self, predictions: Sequence[Written], references: Sequence[Written], tags: Sequence[str]
     ) -> dict[str, Tensor]:
         """Count a batch and return what it alone comes to."""
         return self._named([part(*words) for part, words in self._shared_out(predictions, references, tags)])
@@ -91,8 +90,8 @@ class PerTag(WrapperMetric):
         return list(self.parts)  # type: ignore[arg-type]
 
     def _shared_out(
-        self, predictions: Sequence[Symbols], references: Sequence[Sequence[Symbols]], tags: Sequence[str]
-    ) -> Iterator[tuple[Metric, tuple[list[Symbols], list[Sequence[Symbols]]]]]:
+        self, predictions: Sequence[Written], references: Sequence[Written], tags: Sequence[str]
+    ) -> Iterator[tuple[Metric, tuple[list[Written], list[Written]]]]:
         """Each part with its words. All come first: what is wrong with a batch is found before anything is counted."""
         if unknown := set(tags) - set(self.tags):
             raise ValueError(f"the tag {min(unknown)!r} is not one of {', '.join(self.tags)}")
@@ -112,7 +111,7 @@ def of_each(measures: Mapping[str, Callable[[], Metric]], tags: Sequence[str]) -
 
 
 def show(
-    metrics: nn.ModuleDict, outputs: Sequence[Any], references: Sequence[Sequence[Any]], tags: Sequence[str]
+    metrics: nn.ModuleDict, outputs: Sequence[Written], references: Sequence[Written], tags: Sequence[str]
 ) -> None:
     """Show all metrics a batch; the tags to those that tell them apart."""
     for metric in metrics.values():

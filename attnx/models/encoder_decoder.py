@@ -48,7 +48,7 @@ class Output(NamedTuple):
     """A teacher-forced pass.
 
     Attributes:
-        logits: (b, t, symbols).
+        logits: (b, t, symbols); of a target of numbers, these and the logit of the end (b, t, features + 1).
         weights: (b, t, m) if asked for; (b, h, t, m) with several heads.
         penalty: (b, t) what the scorer adds to the loss at each step, or None.
     """

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from attnx.attention import Step
 from attnx.attention.memory import all_steps
-from attnx.ops.one_product import OneProduct
 
 if TYPE_CHECKING:
     from attnx.attention import Read
@@ -105,16 +104,14 @@ def step_by_step(
     used: list[Tensor] = []
     states: list[DecoderState] = []
     reads: list[Read] = []
-    known = None if sampling else model.decoder.recurrent.known(_inputs(tokens, start))
-    with OneProduct():
-        for step in range(tokens.shape[1]):
-            token, now = tokens[:, step], masks.at(step)
-            if sampling and step:
-                token = _mixed(model, token, model.vector(used[-1], state), now, sampling)
-            state, read = model.advance(token, state, now, need_weights, known and known.at(step))
-            used.append(token)
-            states.append(state)
-            reads.append(read)
+    for step in range(tokens.shape[1]):
+        token, now = tokens[:, step], masks.at(step)
+        if sampling and step:
+            token = _mixed(model, token, model.vector(used[-1], state), now, sampling)
+        state, read = model.advance(token, state, now, need_weights)
+        used.append(token)
+        states.append(state)
+        reads.append(read)
     weights = [read.weights for read in reads if read.weights is not None]
     penalties = [read.penalty for read in reads if read.penalty is not None]
     return Told(

@@ -17,6 +17,8 @@ from attnx.nn.bridges import BRIDGES
 from attnx.nn.own import OwnStates
 from attnx.nn.positions import POSITIONS
 from attnx.nn.source import Source
+from attnx.nn.targets.numbers import Numbers
+from attnx.nn.targets.protocol import TargetSide
 from attnx.nn.targets.symbols import Symbols
 from attnx.registry import Positive, Probability, Size, register
 from attnx.symbols import PAD
@@ -28,6 +30,7 @@ def seq2seq(
     source_symbols: Size,
     source_features: Size,
     target_symbols: Size,
+    target_features: Size,
     tags: Size,
     embedding: Positive = 64,
     feed: Literal["now", "next", "none"] | None = None,
@@ -45,7 +48,7 @@ def seq2seq(
 ) -> Seq2seq:
     """Compose an attentional encoder-decoder.
 
-    Formula: ``p(y_t | y_<t, x) = softmax(O r_t), r_t = readout(h_t, c_t, e(y_{t-1}))``
+    Formula: ``p(y_t | y_<t, x) = softmax(O r_t), r_t = readout(h_t, c_t, e(y_{t-1}))``, or of numbers ``y_t = O r_t``
     Source: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473; Luong et al. 2015, https://arxiv.org/abs/1508.04025
 
     ``feed`` says when the context reaches the recurrence: ``now`` at the same step, ``next`` (the readout) at the next
@@ -61,6 +64,10 @@ def seq2seq(
         raise UserError(
             "query=language_tag and model.tag need data with tags, such as task.train=FOLDER with a file a language; "
             "these have none"
+        )
+    if tied and target_features:
+        raise UserError(
+            "model.tied=true shares an embedding of symbols, but the target is made of features; leave it out"
         )
     told = tag or []
     inputs: nn.Module
@@ -81,7 +88,7 @@ def seq2seq(
     fed = {"now": values_size, "next": readout.size, "none": 0}[chosen.plan.feed]
     beside = tag_size if "decoder" in told else 0
     decoder = registry.build("decoder", config["decoder"], input_size=embedding + beside + fed)
-    target = Symbols(target_symbols)
+    target: TargetSide = Numbers(target_features) if target_features else Symbols(target_symbols)
     return Seq2seq(
         source=source,
         target=target,

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-import torch.nn.functional as F
+import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-
-from attnx.ops.cells import CELLS, cell_step
 
 Cell = Literal["lstm", "gru", "rnn"]
 # The state of one layer: (h,), or (h, c) for an LSTM; each (b, hidden). A stack's state has one of these per layer.
@@ -17,6 +15,8 @@ LayerState = tuple[Tensor, ...]
 State = tuple[LayerState, ...]
 
 FUSED: dict[str, Any] = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+STEPS: dict[str, Any] = {"lstm": torch.lstm_cell, "gru": torch.gru_cell, "rnn": torch.rnn_tanh_cell}
+TENSORS = {"lstm": 2, "gru": 1, "rnn": 1}
 
 
 class Ran(NamedTuple):
@@ -24,22 +24,6 @@ class Ran(NamedTuple):
 
     outputs: list[Tensor]
     state: State
-
-
-class Known(NamedTuple):
-    """The inputs of all steps as far as they are known before the first one, multiplied with their weights.
-
-    Attributes:
-        product: (b, t, gates * hidden), biases added; (b, gates * hidden) at one step.
-        rest: (gates * hidden, r), the weights of the inputs that come step by step; r may be 0.
-    """
-
-    product: Tensor
-    rest: Tensor
-
-    def at(self, step: int) -> Known:
-        """What is known of one step."""
-        return self._replace(product=self.product[:, step])
 
 
 class Recurrent(nn.Module):
@@ -58,8 +42,8 @@ class Recurrent(nn.Module):
     def __init__(self, cell: Cell, input_size: int, hidden: int, layers: int = 1, bidirectional: bool = False) -> None:
         super().__init__()
         self.size = hidden * (2 if bidirectional else 1)
-        self.cell = cell
-        self.tensors = CELLS[cell].tensors
+        self.tensors = TENSORS[cell]
+        self._step = STEPS[cell]
         sizes = [input_size] + [self.size] * (layers - 1)
         self.layers = nn.ModuleList(
             FUSED[cell](size, hidden, batch_first=True, bidirectional=bidirectional) for size in sizes
@@ -111,36 +95,13 @@ class Recurrent(nn.Module):
         # (directions, b, hidden) -> (b, directions * hidden)
         return outputs, tuple(tensor.transpose(0, 1).flatten(1) for tensor in finals)
 
-    def known(self, inputs: Tensor) -> Known:
-        """Multiply the first columns of all steps' inputs, (b, t, at most input_size), with their weights at once."""
-        layer, width = self.layers[0], inputs.shape[-1]
-        weight: Tensor = layer.weight_ih_l0
-        # Sliced once: the gradient of a slice is as large as what it is cut from.
-        product = F.linear(inputs, weight[:, :width], _bias(layer, CELLS[self.cell].apart))
-        return Known(product, weight[:, width:])
-
-    def step(
-        self, inputs: Tensor, state: State, keep: Sequence[Tensor | None] = (), known: Known | None = None
-    ) -> State:
-        """Take one step: (b, input_size) and the state before -> the state after; its top ``h`` is ``state[-1][0]``.
-
-        Where part of the inputs is ``known``, ``inputs`` (b, r) are the rest.
-        """
+    def step(self, inputs: Tensor, state: State, keep: Sequence[Tensor | None] = ()) -> State:
+        """Take one step: (b, input_size) and the state before -> the state after; its top ``h`` is ``state[-1][0]``."""
         after: list[LayerState] = []
-        apart = CELLS[self.cell].apart
         for number, (layer, before) in enumerate(zip(self.layers, state, strict=True)):
             inputs = self._drop(inputs, number, keep)
-            if known is not None and number == 0:
-                x = known.product + F.linear(inputs, known.rest) if inputs.shape[-1] else known.product
-            else:
-                x = F.linear(inputs, layer.weight_ih_l0, _bias(layer, apart))
-            u = F.linear(before[0], layer.weight_hh_l0, layer.bias_hh_l0 if apart else None)
-            after.append(cell_step(self.cell, *((x, u) if apart else (x + u, None)), before))
+            weights = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
+            result = self._step(inputs, before if self.tensors == 2 else before[0], *weights)
+            after.append(tuple(result) if self.tensors == 2 else (result,))
             inputs = after[-1][0]
         return tuple(after)
-
-
-def _bias(layer: nn.Module, apart: bool) -> Tensor:
-    """What is added to the inputs' product: all biases, unless the cell takes input and state apart."""
-    bias: Tensor = layer.bias_ih_l0 if apart else layer.bias_ih_l0 + layer.bias_hh_l0
-    return bias

@@ -26,6 +26,8 @@ class Alignment(NamedTuple):
         allowed: (t, m) what the scope allowed, if saved.
         centre: (t,) the column each step centred on, if saved.
         own: how many of the columns, the last ones, are the decoder's own states.
+        name: what the source is called where its symbols are names of steps; "" where they are what was read.
+        steps: whether output and reference are names of steps, too: rows of numbers were written.
     """
 
     weights: NDArray[np.float32]
@@ -35,6 +37,8 @@ class Alignment(NamedTuple):
     allowed: NDArray[np.bool_] | None = None
     centre: NDArray[np.float32] | None = None
     own: int = 0
+    name: str = ""
+    steps: bool = False
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -43,7 +47,7 @@ class Alignment(NamedTuple):
 
     @property
     def wrong(self) -> bool:
-        """Whether the output differs from the reference, end symbols aside."""
+        """Whether the output differs from the reference, end symbols aside; of rows of numbers their count."""
         return without_end(self.output) != without_end(self.reference)
 
 
@@ -53,7 +57,7 @@ def without_end(symbols: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_alignment(path: Path | str) -> Alignment:
-    """Read weights (t, m), source (m,), output (t,), reference (r,), and any allowed (t, m), centre (t,) and own.
+    """Read weights (t, m), source (m,), output (t,), reference (r,), and what else there is of :class:`Alignment`.
 
     Raises:
         UserError: the array file cannot be read or its shapes disagree.
@@ -66,13 +70,14 @@ def read_alignment(path: Path | str) -> Alignment:
     if missing := {"weights", "source", "output", "reference"} - found.keys():
         raise UserError(f"{path}: not an alignment, it lacks {', '.join(sorted(missing))}")
     steps, symbols = found["output"].size, found["source"].size
-    expected = {"weights": (steps, symbols), "allowed": (steps, symbols), "centre": (steps,), "own": ()}
+    expected = {"weights": (steps, symbols), "allowed": (steps, symbols), "centre": (steps,)}
+    expected |= {"own": (), "name": (), "steps": ()}
     for name, shape in expected.items():
         if name in found and found[name].shape != shape:
             raise UserError(f"{path}: {name} is {found[name].shape} where output and source make it {shape}")
     if not steps or not symbols:
         raise UserError(f"{path}: an empty alignment")
-    found["own"] = int(found.get("own", 0))
+    found |= {"own": int(found.get("own", 0)), "name": str(found.get("name", "")), "steps": bool(found.get("steps"))}
     if not 0 <= found["own"] <= symbols:
         raise UserError(f"{path}: {found['own']} of its {symbols} columns cannot be the decoder's own states")
     for name in ("source", "output", "reference"):

@@ -13,12 +13,11 @@ from rich.text import Text
 
 from attnx.errors import UserError
 from attnx.read_run import Run, read_run
-from attnx.reports.folder import read_predictions
+from attnx.reports.folder import read_predictions, wrote_symbols
 from attnx.reports.lengths import BINS, Row, bin_label, error_by_length
-from attnx.run_format import PREDICTIONS
 
 ABSENT = "-"
-LESS_IS_BETTER = ("per", "wer", "cer", "ter", "error_rate", "loss", "seconds")
+LESS_IS_BETTER = ("per", "wer", "cer", "ter", "error_rate", "error", "loss", "seconds")
 MORE_IS_BETTER = ("per_second", "accuracy", "bleu", "chrf")
 
 
@@ -59,7 +58,7 @@ def compare(folders: Sequence[Path | str]) -> Table:
     """Lay runs side by side: a column a run, a row a measure, the best of a row in bold.
 
     Below the test results come PER and WER by source length, and the difference in WER from the first run,
-    with its 95 % interval and p-value, for the runs that kept their predictions.
+    with its 95 % interval and p-value, for the runs that kept their predictions, if these are symbols.
 
     Raises:
         UserError: no folders, or one of them is not a readable run folder.
@@ -74,7 +73,7 @@ def compare(folders: Sequence[Path | str]) -> Table:
     for measure in dict.fromkeys(name for run in runs for name in run.results):
         _add(table, Text(measure), [_number(run.results.get(measure)) for run in runs], _better(measure))
     _add_lengths(table, runs)
-    if len(runs) > 1:
+    if len(runs) > 1 and any(wrote_symbols(run.path) for run in runs):
         table.add_section()
         table.caption = "last row: points and 95 % interval, paired bootstrap; below zero is better than the first"
         table.add_row("WER against the first", ABSENT, *(_against(runs[0], run) for run in runs[1:]))
@@ -86,7 +85,7 @@ def _wrong(folder: Path | str) -> dict[object, int]:
     times: Counter[object] = Counter()
     wrong: dict[object, int] = {}
     for line in read_predictions(folder):
-        word = (line.tag, line.source, frozenset(line.references))
+        word = (line.tag, line.name, line.source, frozenset(line.references))
         times[word] += 1
         wrong[word, times[word]] = int(line.edits > 0)
     return wrong
@@ -139,12 +138,11 @@ def _add_lengths(table: Table, runs: Sequence[Run]) -> None:
 
 
 def _by_label(run: Run) -> dict[str, Row]:
-    kept = (run.path / PREDICTIONS).is_file()
-    return {row.label: row for row in error_by_length(run.path)} if kept else {}
+    return {row.label: row for row in error_by_length(run.path)} if wrote_symbols(run.path) else {}
 
 
 def _against(first: Run, other: Run) -> str:
-    if not all((run.path / PREDICTIONS).is_file() for run in (first, other)):
+    if not all(wrote_symbols(run.path) for run in (first, other)):
         return ABSENT
     try:
         found = paired_bootstrap(other.path, first.path)

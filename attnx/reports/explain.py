@@ -7,7 +7,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from attnx.read_run import Run, read_run
-from attnx.run_format import ALIGNMENTS, CHECKPOINTS, CONFIG, MATRICES, METRICS, PREDICTIONS, PROFILE, RESULTS, RUN, VOCABULARY
+from attnx.run_format import (
+    ALIGNMENTS,
+    CHECKPOINTS,
+    CONFIG,
+    MATRICES,
+    METRICS,
+    PREDICTIONS,
+    PROFILE,
+    RESULTS,
+    RUN,
+    VOCABULARY,
+)
 
 PARTS = ("scorer", "scope", "query", "normaliser")
 SETTING = (

@@ -2,54 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from attnx.errors import UserError
 from attnx.read_run import read_text
-from attnx.run_format import PREDICTIONS
+from attnx.run_format import PREDICTIONS, read_symbols
+
+COLUMNS = ("source", "prediction", "references", "edits")
 
 
 class Prediction(NamedTuple):
-    """One line of predictions.tsv, cut into symbols; ``tag`` is "" where there is only one."""
+    """One line of predictions.tsv, cut into symbols; ``tag`` and ``name`` are "" where there are none."""
 
     source: tuple[str, ...]
     output: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]
     edits: int
     tag: str = ""
+    name: str = ""
+
+
+def wrote_symbols(folder: Path | str) -> bool:
+    """Whether a run folder holds predictions that are symbols: not those of a run that was not tested, or of numbers.
+
+    Raises:
+        UserError: predictions.tsv is no text.
+    """
+    path = Path(folder) / PREDICTIONS
+    return path.is_file() and "edits" in read_text(path).partition("\n")[0].split("\t")
 
 
 def read_predictions(folder: Path | str) -> list[Prediction]:
     """Read predictions.tsv of a run folder.
 
     Raises:
-        UserError: there is no such file, or a line of it is not of the format.
+        UserError: there is no such file, it holds numbers, or a line of it is not of the format.
     """
     path = Path(folder) / PREDICTIONS
     if not path.is_file():
         raise UserError(f"{path}: no such file; it is written when a run is tested")
-    lines = enumerate(read_text(path).rstrip("\n").split("\n"), start=1)
-    next(lines)
-    return [_prediction(line, f"{path}:{number}") for number, line in lines]
+    head, *lines = read_text(path).rstrip("\n").split("\n")
+    columns = head.split("\t")
+    if missing := [name for name in COLUMNS if name not in columns]:
+        raise UserError(f"{path}:1: no column {missing[0]!r}; this run did not write symbols")
+    return [_prediction(line.split("\t"), columns, f"{path}:{number}") for number, line in enumerate(lines, start=2)]
 
 
-def _prediction(line: str, where: str) -> Prediction:
-    fields = line.split("\t")
-    if len(fields) not in (5, 6):  # the tag is written where there are tags
-        raise UserError(f"{where}: {len(fields)} columns where 5 or 6 were expected")
-    source, output, references, edits, _, *tag = fields
-    if not edits.isdecimal():
-        raise UserError(f"{where}: edits must be a whole number, not {edits!r}")
+def _prediction(fields: list[str], columns: list[str], where: str) -> Prediction:
+    if len(fields) != len(columns):
+        raise UserError(f"{where}: {len(fields)} columns where {len(columns)} were expected")
+    found = dict(zip(columns, fields, strict=True))
+    if not found["edits"].isdecimal():
+        raise UserError(f"{where}: edits must be a whole number, not {found['edits']!r}")
     return Prediction(
-        tuple(_symbols(source)),
-        tuple(_symbols(output)),
-        tuple(tuple(_symbols(reference)) for reference in references.split(" | ")),
-        int(edits),
-        *tag,
+        read_symbols(found["source"]),
+        read_symbols(found["prediction"]),
+        tuple(map(read_symbols, found["references"].split(" | "))),
+        int(found["edits"]),
+        found.get("tag", ""),
+        found.get("name", ""),
     )
-
-
-def _symbols(text: str) -> Iterator[str]:
-    return (symbol for symbol in text.split(" ") if symbol)

@@ -71,7 +71,7 @@ def picture(alignments: Sequence[Alignment]) -> Figure:
     cell = float(np.clip(0.34 * 20 / longest, 0.2, 0.34))
     figure = Figure(figsize=(1, 1), dpi=DPI)
     FigureCanvasAgg(figure)
-    lettering = lettering_for("".join(symbol for a in alignments for part in a[1:4] for symbol in part))
+    lettering = lettering_for("".join(symbol for a in alignments for part in (*a[1:4], a.name) for symbol in part))
     panels = [_panel(figure, alignment, cell, lettering) for alignment in alignments]
     fitting = max(1, min(3, 48 // longest))
     columns = 2 if fitting > 1 and len(panels) == 4 else min(fitting, len(panels))
@@ -150,15 +150,21 @@ def _label(axes: Axes, alignment: Alignment, lettering: Lettering, size: float) 
         below += 1.4 * size
     if alignment.wrong:
         style["color"] = WRONG
-        reference = f"reference: {_said(alignment.reference, lettering)}"
+        reference = f"reference: {_written(alignment, alignment.reference, lettering)}"
         axes.set_xlabel(fill(reference, width), loc="left", fontsize=size, labelpad=below, **style)
         axes.xaxis.set_label_position("bottom")
 
 
 def _title(alignment: Alignment, lettering: Lettering) -> str:
     """What was read and what was written; the latter alone where no source was read."""
-    said = [_said(part, lettering) for part in (alignment.read, alignment.output)]
-    return (" \u2192 ".join(said) if alignment.read else said[1]) + (" \u2717" if alignment.wrong else "")
+    read = lettering.shown(alignment.name) or _said(alignment.read, lettering)
+    written = _written(alignment, alignment.output, lettering)
+    return (f"{read} \u2192 {written}" if alignment.read else written) + (" \u2717" if alignment.wrong else "")
+
+
+def _written(alignment: Alignment, symbols: Sequence[str], lettering: Lettering) -> str:
+    """Symbols as they are read; of rows of numbers how many there are."""
+    return f"{len(symbols)} steps" if alignment.steps else _said(symbols, lettering)
 
 
 def _name_halves(axes: Axes, alignment: Alignment, size: float) -> None:

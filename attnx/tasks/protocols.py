@@ -1,4 +1,4 @@
-"""What tasks over pairs of symbol sequences share: their data as the model sees it, and the token loss."""
+"""What tasks over pairs of sequences share: their data as the model sees it, and the loss of each step."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from attnx.data.pairs import Pair, Symbols
 from attnx.data.split import Splits
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.symbols import PAD
 
 
 class Loss(NamedTuple):
-    """A loss as a sum and the number of target tokens it sums over, so that means stay exact across batches.
+    """A loss as a sum and the number of target steps it sums over, so that means stay exact across batches.
 
     Attributes:
-        total: cross-entropy, summed.
-        tokens: how many it sums over.
+        total: summed over steps: cross-entropy of symbols; of numbers squared error and cross-entropy of the end.
+        tokens: how many steps it sums over.
         penalty: what a scorer adds while training, summed; 0 for most.
     """
 
@@ -34,7 +33,7 @@ class Loss(NamedTuple):
 
     @property
     def mean(self) -> Tensor:
-        """What training lowers, per token."""
+        """What training lowers, per step."""
         return (self.total + self.penalty) / self.tokens
 
 
@@ -45,14 +44,14 @@ class SequenceData:
     Attributes:
         pairs: train, valid and test; ``train`` may be empty where ``rows`` hold what is trained on.
         source: the source vocabulary, or how a matrix of features is scaled; from the training part alone.
-        target: the target vocabulary, likewise.
+        target: the target's, likewise.
         tags: every tag (language) of the training part, in the order of its number; empty where there are none.
         rows: what to train on, already encoded; None to encode ``pairs.train``.
     """
 
     pairs: Splits
     source: Vocabulary | Features
-    target: Vocabulary
+    target: Vocabulary | Features
     tags: tuple[str, ...] = ()
     rows: PairDataset | None = None
 
@@ -122,8 +121,8 @@ class SequenceTask(Protocol):
         """
         ...
 
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
-        """Show the metrics a batch: the symbols written for each pair."""
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
+        """Show the metrics a batch: for each pair the symbols that were written, or the matrix in the data's units."""
         ...
 
     def symbols(self, text: str, tag: str = "") -> Symbols:
@@ -144,7 +143,7 @@ class SequenceTask(Protocol):
 
 
 def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
-    """What the model's ``target`` side loses, under teacher forcing; of symbols cross-entropy, EOS included.
+    """What the model loses by its ``target``, under teacher forcing: of symbols cross-entropy, EOS included.
 
     Args:
         model: called with source, present and the target moved right by one.
@@ -155,7 +154,7 @@ def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, sampling: float
     first = model.target.first(len(batch.target), batch.target.device)
     inputs = torch.cat([first[:, None], batch.target[:, :-1]], dim=1)
     output = model(batch.source, batch.present, inputs, batch.tag, sampling)
-    real = batch.target != PAD
+    real = batch.target_present
     total = model.target.loss(output.logits, batch.target, real, smoothing)
     penalty = torch.zeros_like(total) if output.penalty is None else (output.penalty * real).sum()
     return Loss(total, real.sum(), penalty)

@@ -1,11 +1,11 @@
-"""The task ``sequences``: from the user's own sequences, symbols or features, to symbols."""
+"""The task ``sequences``: from the user's own sequences to others of theirs, symbols or features on either side."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from torch import nn
 
@@ -19,26 +19,31 @@ from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, of_each, show
 from attnx.registry import Probability, register
+from attnx.run_format import TARGET_FEATURES
 from attnx.tasks.protocols import SequenceData, tags_of
 
 RATES = ("symbol_error_rate", "sequence_error_rate")
+ERRORS = ("mean_absolute_error", "root_mean_squared_error", "length_error")
+SCALED = "scaled_error"
 Found = dict[tuple[str, str], Pair]
 
 
 @register("task", "sequences")
 class AnySequence:
-    """Any sequence in, any sequence of symbols out: text, whole numbers, or a row of measured numbers a step.
+    """Any sequence in, any sequence out: text, whole numbers, or a row of measured numbers a step.
 
-    Formula: ``minimise -sum_t log p(symbol_t | symbols_<t, source)``
+    Formula: ``minimise -sum_t log p(symbol_t | symbols_<t, source)``, or ``sum_t mean (row_t - y_t)^2 - log p(end_t)``
     Source: Sutskever et al. 2014, https://arxiv.org/abs/1409.3215; features: Chan et al. 2016 (of speech),
         https://arxiv.org/abs/1508.01211, Yao et al. 2015 (of video frames), https://arxiv.org/abs/1502.08029
 
     ``train`` (and ``valid``, ``test``) names a TSV file, plain or .gz: a source, a tab, its target, and if ``tagged`` a
     tab and a tag (a language, a speaker), which the query ``language_tag`` and ``model.tag`` tell the model. ``source``
     and ``target`` say how a column is cut: into ``characters``, into ``words`` with spaces between, or into ``ids``,
-    words that must be whole numbers. With ``source=features`` the first column names a .csv, .npy, .npz or .parquet
-    file, seen from the TSV file's folder, with a row of numbers a step; its column ``step_names``, time stamps say,
-    labels the pictures and is no feature. Features are scaled by the training part's means and deviations.
+    words that must be whole numbers. ``features`` means that the column names a .csv, .npy, .npz or .parquet file, seen
+    from the TSV file's folder, with a row of numbers a step; ``step_names`` is a column of the sources' files, time
+    stamps say, that labels the pictures and is no feature, ``target_step_names`` one of the targets'. Features are
+    scaled by the training part's means and deviations; with ``target=features`` rows of numbers are written, and a
+    source has one target.
 
     A part that is left out is held out of the training file: ``holdout`` of the sources for validation, twice as many
     for testing, by a hash of the source as it is written, or of the file's name. Lines with equal sources are one
@@ -54,16 +59,18 @@ class AnySequence:
         valid: str | None = None,
         test: str | None = None,
         source: Literal["characters", "words", "ids", "features"] = "words",
-        target: Literal["characters", "words", "ids"] = "words",
+        target: Literal["characters", "words", "ids", "features"] = "words",
         tagged: bool = False,
         step_names: str | None = None,
+        target_step_names: str | None = None,
         holdout: Probability = 0.05,
         smoothing: Probability = 0.0,
     ) -> None:
         self.files = {"train": train, "valid": valid, "test": test}
         self.source, self.target = source, target
-        self.tagged, self.step_names = tagged, step_names
+        self.tagged, self.step_names, self.target_step_names = tagged, step_names, target_step_names
         self.holdout, self.smoothing = holdout, smoothing
+        self.scales: Features | None = None
         self.notes: list[str] = []
 
     def load(self) -> SequenceData:
@@ -73,23 +80,32 @@ class AnySequence:
             UserError: a file is missing or malformed, with file and line; a package is missing; a part is empty; or a
                 tag is not one of the training part.
         """
-        pairs = self._split()
+        self._check()
+        table = Table(self.source, self.target, self.tagged, self.step_names, self.target_step_names)
+        pairs = self._split(table)
         for name, part in pairs._asdict().items():
             if not part:
                 mend = "lower task.holdout" if name == "train" else f"raise task.holdout, or name a task.{name}"
                 raise UserError(f"the {name} part holds no pairs; {mend}")
-        target = (reference for pair in pairs.train for reference in pair.references)
-        data = SequenceData(pairs, self._measured(pairs.train), _vocabulary(target, self.target), tags_of(pairs))
-        self.monitor = f"valid_{RATES[0]}_{MACRO}" if data.tags else f"valid_{RATES[0]}"
+        data = SequenceData(pairs, self._read(pairs.train, table), self._written(pairs.train, table), tags_of(pairs))
+        self.scales = data.target if isinstance(data.target, Features) else None
+        self.monitor = f"valid_{SCALED if self.scales else RATES[0]}" + (f"_{MACRO}" if data.tags else "")
         return data
 
-    def _split(self) -> Splits:
-        """The parts; those held out are in an order that the hash decides, so any first so many are a fair sample."""
+    def _check(self) -> None:
         if not self.files["train"]:
             raise UserError("task.train is not set: name a TSV file of lines with a source, a tab and its target")
         if self.step_names is not None and self.source != "features":
             raise UserError(f"task.step_names={self.step_names} is for task.source=features; leave it out")
-        table = Table(self.source, self.target, self.tagged, self.step_names)
+        if self.target_step_names is not None and self.target != "features":
+            named = f"task.target_step_names={self.target_step_names}"
+            raise UserError(f"{named} is for task.target=features; leave it out")
+        if self.smoothing and self.target == "features":
+            named = f"task.smoothing={self.smoothing:g}"
+            raise UserError(f"{named} smooths symbols, and task.target=features has none; leave it out")
+
+    def _split(self, table: Table) -> Splits:
+        """The parts; those held out are in an order that the hash decides, so any first so many are a fair sample."""
         given = {part: table.read(fill_in(f"task.{part}", file)) for part, file in self.files.items() if file}
         low = 0.0 if "test" in given else 2 * self.holdout
         high = 1.0 if "valid" in given else 1 - self.holdout
@@ -103,18 +119,34 @@ class AnySequence:
             test=list(given["test"].values()) if "test" in given else [pair for at, pair in held if at < low],
         )
 
-    def _measured(self, pairs: Sequence[Pair]) -> Vocabulary | Features:
+    def _read(self, pairs: Sequence[Pair], table: Table) -> Vocabulary | Features:
         if self.source == "features":
-            return Features.of(pair.features for pair in pairs if pair.features is not None)
+            matrices = (pair.features for pair in pairs if pair.features is not None)
+            return Features.of(matrices, table.sources.columns)
         return _vocabulary((pair.source for pair in pairs), self.source)
 
-    def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
-        """Symbol and sequence error rates, in percent, against the closest reference; with tags, for each of them."""
-        return of_each({rate: partial(registry.build, "metric", rate) for rate in RATES}, tags)
+    def _written(self, pairs: Sequence[Pair], table: Table) -> Vocabulary | Features:
+        if self.target == "features":
+            matrices = (pair.target for pair in pairs if pair.target is not None)
+            return Features.of(matrices, table.targets.columns)
+        return _vocabulary((reference for pair in pairs for reference in pair.references), self.target)
 
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
-        """Show the metrics a batch: the symbols written for each pair."""
-        show(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
+    def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
+        """Symbol and sequence error rates, in percent, against the closest reference; of numbers errors.
+
+        With tags, for each of them. Of numbers the data must have been loaded, or a run reopened.
+        """
+        named = RATES if self.target != "features" else ERRORS
+        measures = {name: partial(registry.build, "metric", name) for name in named}
+        if self.scales is not None:
+            scales = {"mean": self.scales.mean, "scale": self.scales.scale}
+            measures = {SCALED: partial(registry.build, "metric", SCALED, **scales), **measures}
+        return of_each(measures, tags)
+
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
+        """Show the metrics a batch: the symbols or the matrix written for each pair."""
+        references = [pair.references if pair.target is None else pair.target for pair in pairs]
+        show(metrics, outputs, references, [pair.tag for pair in pairs])
 
     def symbols(self, text: str, tag: str = "") -> Symbols:
         """A user's text, cut as the first column of the data.
@@ -129,14 +161,21 @@ class AnySequence:
         return cut(text.strip(), self.source)
 
     def text(self, symbols: Sequence[str]) -> str:
-        """Output symbols as text."""
+        """Output symbols as text.
+
+        Raises:
+            UserError: this task writes features.
+        """
+        if self.target == "features":
+            raise UserError("this task writes matrices of features, not text")
         return join(tuple(symbols), self.target)
 
     def save(self, folder: Path) -> None:
         """Nothing beside the vocabularies."""
 
     def restore(self, folder: Path) -> None:
-        """Nothing beside the vocabularies."""
+        """How the targets' features are scaled, if they are any."""
+        self.scales = Features.load(folder / TARGET_FEATURES) if self.target == "features" else None
 
 
 def _vocabulary(sequences: Iterable[Symbols], how: str) -> Vocabulary:

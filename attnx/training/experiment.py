@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from attnx.data.batches import Batch
 from attnx.data.pairs import Pair
+from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.step_model import Decoded, StepModel
 from attnx.tasks.protocols import SequenceData, SequenceTask, token_loss
 
@@ -34,18 +35,18 @@ class Settings(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """One decoded example, in symbols.
+    """One decoded example.
 
     Attributes:
         pair: what it was decoded from.
-        output: what was written.
-        log_probability: the model's own, EOS included.
+        output: what was written: a list of symbols, or a matrix (t, f) in the data's own units.
+        log_probability: the model's own, EOS included; of a matrix that of going on and ending where it did.
         weights: (t, m), or (h, t, m) with several heads; None without attention.
         own: how many of the m positions, the last ones, are the decoder's own states.
     """
 
     pair: Pair
-    output: list[str]
+    output: Any
     log_probability: float
     weights: np.ndarray[Any, np.dtype[np.float32]] | None
     own: int = 0
@@ -77,7 +78,7 @@ class Experiment(lightning.LightningModule):
         self._predicted: dict[int, Prediction] = {}
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
-        """One batch's loss per token."""
+        """One batch's loss per step of the targets."""
         progress = self.global_step / max(self.settings.total_steps, 1)
         loss = token_loss(self.model, batch, self.task.smoothing, self.settings.sampling * progress)
         return loss.mean
@@ -95,11 +96,14 @@ class Experiment(lightning.LightningModule):
         self._judge(self.data.pairs.valid, batch, self.valid_metrics)
 
     def on_validation_epoch_end(self) -> None:
-        """Log what was measured; the loss is per token over all words, whatever the batches were."""
+        """Log what was measured; the loss is per step over all targets, whatever the batches were."""
         gathered = self.all_gather(torch.stack([self._total, self._tokens]))
         assert isinstance(gathered, Tensor)
         total, tokens = gathered.view(-1, 2).sum(0)
-        self.log_dict({"valid_loss": total / tokens, "valid_perplexity": (total / tokens).exp()})
+        measured = {"valid_loss": total / tokens}
+        if isinstance(self.data.target, Vocabulary):
+            measured["valid_perplexity"] = (total / tokens).exp()
+        self.log_dict(measured)
         self._log_metrics("valid", self.valid_metrics)
 
     def test_step(self, batch: Batch, batch_index: int) -> None:
@@ -126,14 +130,15 @@ class Experiment(lightning.LightningModule):
     def decode(self, pairs: Sequence[Pair], batch: Batch, need_weights: bool = False) -> list[Prediction]:
         """Decode a batch made of ``pairs``."""
         found = self.search(self.model, batch.source, batch.present, batch.tag, need_weights)
-        outputs = [self.data.target.decode(row) for row in found.symbols.tolist()]
-        scores = found.log_probability.tolist()
+        lengths, scores = found.lengths.tolist(), found.log_probability.tolist()
+        written = (found.written.float() if found.written.is_floating_point() else found.written).cpu().numpy()
+        outputs = [self.data.target.decode(row[:steps]) for row, steps in zip(written, lengths, strict=True)]
         predictions = [Prediction(*one, None) for one in zip(pairs, outputs, scores, strict=True)]
         if found.weights is None:
             return predictions
         weights = found.weights.float().cpu().numpy()
         first = batch.source.shape[1] if "encoder" in cast("StepModel", self.model).sources else 0
-        return [_with_weights(one, row, first) for one, row in zip(predictions, weights, strict=True)]
+        return [_with_weights(*one, first) for one in zip(predictions, weights, lengths, strict=True)]
 
     @property
     def predictions(self) -> list[Prediction]:
@@ -147,16 +152,16 @@ class Experiment(lightning.LightningModule):
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
-def _with_weights(prediction: Prediction, weights: Any, first: int) -> Prediction:
+def _with_weights(prediction: Prediction, weights: Any, steps: int, first: int) -> Prediction:
     """Cut the padding off a row's weights: behind its output, its source, and the states it took.
 
     Args:
         prediction: what the weights led to.
         weights: (t, m) or (h, t, m), padded.
+        steps: how many were taken.
         first: the first column of the decoder's own states; those before it are the source's.
     """
     read = len(prediction.pair.source) if first else 0
-    steps = min(len(prediction.output) + 1, weights.shape[-2])
     own = min(steps, weights.shape[-1] - first)
     columns = [*range(read), *range(first, first + own)]
     return prediction._replace(weights=weights[..., :steps, :][..., columns], own=own)

@@ -19,7 +19,7 @@ from attnx.data.split import Splits
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.read_run import read_run
-from attnx.run_format import CHECKPOINTS, VOCABULARY
+from attnx.run_format import CHECKPOINTS, SOURCE_FEATURES, TARGET_FEATURES, VOCABULARY
 from attnx.tasks.protocols import SequenceData
 from attnx.training.experiment import Experiment, Prediction, Settings
 from attnx.training.train import load_weights, new_model
@@ -50,15 +50,15 @@ class OpenRun:
         return self.experiment.data.source
 
     @property
-    def target(self) -> Vocabulary:
-        """The target vocabulary."""
+    def target(self) -> Vocabulary | Features:
+        """The target vocabulary, or how features are scaled."""
         return self.experiment.data.target
 
     def predict(self, sources: Sequence[str | Matrix], tag: str = "", need_weights: bool = False) -> list[Prediction]:
         """Decode sources.
 
         Args:
-            sources: each a text, as the task's data hold it, or a matrix of features (s, f).
+            sources: each a text, as the task's data hold it, or a matrix of features (s, f) in the data's own units.
             tag: the language of all of them, where the run knows several.
             need_weights: also return the attention weights.
 
@@ -82,12 +82,17 @@ class OpenRun:
         if isinstance(source, str):
             if width is not None:
                 raise UserError(f"this run reads matrices of {width} features a step, not text")
-            return Pair(self.experiment.task.symbols(source, tag), ((),), tag)
+            return Pair(self.experiment.task.symbols(source, tag), ((),), tag, target=self._nothing)
         if width is None or source.ndim != 2 or source.shape[1] != width:
             raise UserError(f"this run reads {self.source}, not a matrix of shape {source.shape}")
         if not np.isfinite(source).all():
             raise UserError("the matrix holds NaN or infinity; fill them in before")
-        return Pair(tuple(map(str, range(len(source)))), ((),), tag, features=source)
+        return Pair(tuple(map(str, range(len(source)))), ((),), tag, features=source, target=self._nothing)
+
+    @property
+    def _nothing(self) -> Matrix | None:
+        """The target of what is only asked for, where targets are matrices."""
+        return np.zeros((1, self.target.width), np.float32) if isinstance(self.target, Features) else None
 
 
 def open_run(folder: str | Path, checkpoint: str = "best") -> OpenRun:
@@ -102,10 +107,9 @@ def open_run(folder: str | Path, checkpoint: str = "best") -> OpenRun:
     """
     path = Path(folder)
     config = {**registry.filled(read_run(path).config), "folder": str(path)}
-    target = Vocabulary.load(path / VOCABULARY / "target.json")
-    matrices = path / VOCABULARY / "features.json"
-    read = Features.load(matrices) if matrices.is_file() else Vocabulary.load(path / VOCABULARY / "source.json")
-    data = SequenceData(Splits([], [], []), read, target, _tags(path / VOCABULARY / "tags.json"))
+    source = _side(path / VOCABULARY, SOURCE_FEATURES, "source.json")
+    target = _side(path / VOCABULARY, TARGET_FEATURES, "target.json")
+    data = SequenceData(Splits([], [], []), source, target, _tags(path / VOCABULARY / "tags.json"))
     model = new_model(config, data)
     weights = path / CHECKPOINTS / f"{checkpoint}.ckpt"
     if not weights.is_file():
@@ -122,6 +126,11 @@ def open_run(folder: str | Path, checkpoint: str = "best") -> OpenRun:
     task, search = registry.build("task", config["task"]), registry.build("search", config["search"])
     task.restore(path / VOCABULARY)
     return OpenRun(path, config, Experiment(model, task, data, search, settings).eval())
+
+
+def _side(folder: Path, features: str, symbols: str) -> Vocabulary | Features:
+    """What a side is made of: features if their file is there."""
+    return Features.load(folder / features) if (folder / features).is_file() else Vocabulary.load(folder / symbols)
 
 
 def _tags(file: Path) -> tuple[str, ...]:

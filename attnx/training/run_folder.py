@@ -17,10 +17,25 @@ from typing import Any
 import numpy as np
 import yaml
 
+from attnx.data.features import Matrix
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.closest import closest
-from attnx.run_format import ALIGNMENTS, CHECKPOINTS, CONFIG, FORMAT, PREDICTIONS, RESULTS, RUN, VOCABULARY
+from attnx.metrics.differences import differences
+from attnx.run_format import (
+    ALIGNMENTS,
+    CHECKPOINTS,
+    CONFIG,
+    FORMAT,
+    MATRICES,
+    PREDICTIONS,
+    RESULTS,
+    RUN,
+    SOURCE_FEATURES,
+    TARGET_FEATURES,
+    VOCABULARY,
+    write_symbols,
+)
 from attnx.tasks.protocols import SequenceData, SequenceTask
 from attnx.training.experiment import Prediction
 from attnx.version import __version__
@@ -80,13 +95,15 @@ def write_json(path: Path, value: Any) -> None:
 def save_vocabularies(folder: Path, data: SequenceData, task: SequenceTask) -> None:
     """Write what maps symbols to numbers.
 
-    ``vocabulary/source.json`` (or ``features.json``) and ``target.json``, ``tags.json`` if there are tags, and what the
-    task adds.
+    ``vocabulary/source.json`` (or ``features.json``) and ``target.json`` (or ``target_features.json``), ``tags.json``
+    if there are tags, and what the task adds.
     """
     (folder / VOCABULARY).mkdir(exist_ok=True)
-    source = "source.json" if isinstance(data.source, Vocabulary) else "features.json"
-    data.source.save(folder / VOCABULARY / source)
-    data.target.save(folder / VOCABULARY / "target.json")
+    for side, symbols, features in (
+        (data.source, "source.json", SOURCE_FEATURES),
+        (data.target, "target.json", TARGET_FEATURES),
+    ):
+        side.save(folder / VOCABULARY / (symbols if isinstance(side, Vocabulary) else features))
     if data.tags:
         write_json(folder / VOCABULARY / "tags.json", data.tags)
     task.save(folder / VOCABULARY)
@@ -98,25 +115,58 @@ def save_results(folder: Path, results: Mapping[str, float]) -> None:
 
 
 def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:
-    """Write ``predictions.tsv``: source, prediction, references, edits to the closest, log-probability, any tag."""
-    tagged = any(one.pair.tag for one in predictions)
-    lines = ["source\tprediction\treferences\tedits\tlog_probability" + "\ttag" * tagged]
-    for one in predictions:
-        edits, _ = closest(one.output, one.pair.references)
-        references = " | ".join(" ".join(reference) for reference in one.pair.references)
-        fields = [" ".join(one.pair.source), " ".join(one.output), references, str(edits), f"{one.log_probability:.6f}"]
-        fields += [one.pair.tag] * tagged
-        lines.append("\t".join(fields))
-    (folder / PREDICTIONS).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    """Write ``predictions.tsv``, a line each; of matrices also ``predictions.npz``, which holds them.
+
+    Columns ``tag`` and ``name`` stand behind the others where pairs have tags and names.
+    """
+    matrices: dict[str, Any] = {}
+    rows: list[dict[str, str]] = []
+    for number, one in enumerate(predictions):
+        if (reference := one.pair.target) is None:
+            rows.append(_judged_symbols(one))
+        else:
+            matrices |= {f"prediction_{number}": one.output, f"reference_{number}": reference}
+            rows.append(_judged_numbers(one, reference, number))
+        rows[-1] |= {"tag": one.pair.tag, "name": one.pair.name}
+    behind = [name for name in ("tag", "name") if any(row[name] for row in rows)]
+    columns = [*(name for name in rows[0] if name not in ("tag", "name")), *behind]
+    lines = [columns, *([row[name] for name in columns] for row in rows)]
+    (folder / PREDICTIONS).write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
+    if matrices:
+        np.savez_compressed(folder / MATRICES, **matrices)
+
+
+def _judged_symbols(one: Prediction) -> dict[str, str]:
+    edits, _ = closest(one.output, one.pair.references)
+    return {
+        "source": write_symbols(one.pair.source),
+        "prediction": write_symbols(one.output),
+        "references": " | ".join(map(write_symbols, one.pair.references)),
+        "edits": str(edits),
+        "log_probability": f"{one.log_probability:.6f}",
+    }
+
+
+def _judged_numbers(one: Prediction, reference: Matrix, number: int) -> dict[str, str]:
+    error = differences([one.output], [reference])
+    return {
+        "source": write_symbols(one.pair.source),
+        "prediction": f"prediction_{number}",
+        "reference": f"reference_{number}",
+        "steps": str(len(one.output)),
+        "reference_steps": str(len(reference)),
+        "mean_absolute_error": f"{np.abs(error).mean():.6g}",
+        "root_mean_squared_error": f"{np.sqrt(np.square(error).mean()):.6g}",
+        "log_probability": f"{one.log_probability:.6f}",
+    }
 
 
 def save_alignments(folder: Path, predictions: Sequence[Prediction]) -> None:
-    """Write each prediction's weights, with its symbols, to ``alignments/NNN.npz``."""
+    """Write each prediction's weights, with its symbols or the names of its steps, to ``alignments/NNN.npz``."""
     (folder / ALIGNMENTS).mkdir(exist_ok=True)
     for number, one in enumerate(predictions):
         if one.weights is not None:
-            _, reference = closest(one.output, one.pair.references)
-            output = [*one.output, END][: one.weights.shape[-2]]
+            output, reference = _labels(one)
             read = one.pair.source if one.weights.shape[-1] > one.own else ()
             heads: dict[str, Any] = {"heads": one.weights} if one.weights.ndim == 3 else {}
             np.savez_compressed(
@@ -127,8 +177,23 @@ def save_alignments(folder: Path, predictions: Sequence[Prediction]) -> None:
                 output=np.array(output),
                 reference=np.array(reference),
                 own=np.array(one.own),
+                name=np.array(one.pair.name),
+                steps=np.array(one.pair.target is not None),
                 **heads,
             )
+
+
+def _labels(one: Prediction) -> tuple[list[str], Sequence[str]]:
+    """What stands beside each step that was written, and the reference.
+
+    Rows of numbers go by the names of the reference's steps, as far as there are any.
+    """
+    if one.pair.target is None:
+        assert one.weights is not None
+        return [*one.output, END][: one.weights.shape[-2]], closest(one.output, one.pair.references)[1]
+    (names,) = one.pair.references
+    numbers = range(len(names), len(one.output))
+    return [*names, *map(str, numbers)][: len(one.output)], names
 
 
 def _fresh(text: str) -> Path:

@@ -20,6 +20,7 @@ from attnx.callbacks.draws import Draws
 from attnx.callbacks.health import Health
 from attnx.callbacks.keep import Keep
 from attnx.callbacks.metrics_file import MetricsFile
+from attnx.callbacks.profile import Profile
 from attnx.callbacks.progress import ShowProgress
 from attnx.callbacks.throughput import Throughput
 from attnx.data.features import Features
@@ -28,7 +29,7 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.knobs import seconds
 from attnx.nn.pretrained import load_vectors
-from attnx.run_format import CHECKPOINTS, METRICS
+from attnx.run_format import CHECKPOINTS, METRICS, PROFILE
 from attnx.tasks.protocols import SequenceData
 from attnx.training import budget, run_folder
 from attnx.training.experiment import Experiment, Settings
@@ -89,11 +90,12 @@ def prepare(config: Config) -> Job:
 def build_model(config: Config, data: SequenceData) -> torch.nn.Module:
     """Build the model for a task's vocabularies, with pretrained vectors if files are named."""
     model = new_model(config, data)
-    sides = {"source_vectors": (data.source, "source.embedding"), "target_vectors": (data.target, "embedding")}
-    for knob, (vocabulary, place) in sides.items():
+    places = {"source": "source.embedding", "target": "embedding"}
+    for side, place in places.items():
+        knob, vocabulary = f"{side}_vectors", getattr(data, side)
         if config["model"].get(knob):
             if not isinstance(vocabulary, Vocabulary):
-                raise UserError(f"model.{knob}: the source is made of features, which have no vectors of their own")
+                raise UserError(f"model.{knob}: the {side} is made of features, which have no vectors of their own")
             ids = {symbol: number for number, symbol in enumerate(vocabulary.symbols)}
             file = str(fill_in(f"model.{knob}", config["model"][knob]))
             load_vectors(model.get_submodule(place), ids, file)  # type: ignore[arg-type]
@@ -106,13 +108,10 @@ def new_model(config: Config, data: SequenceData) -> torch.nn.Module:
     Raises:
         UserError: something is to be told the rows' tags, and the data have none.
     """
-    features = data.source.width if isinstance(data.source, Features) else 0
-    sizes = {
-        "source_symbols": len(data.source) if isinstance(data.source, Vocabulary) else 0,
-        "source_features": features,
-        "target_symbols": len(data.target),
-        "tags": len(data.tags),
-    }
+    sizes = {"tags": len(data.tags)}
+    for side, measured in (("source", data.source), ("target", data.target)):
+        sizes[f"{side}_symbols"] = len(measured) if isinstance(measured, Vocabulary) else 0
+        sizes[f"{side}_features"] = measured.width if isinstance(measured, Features) else 0
     model = registry.build("model", config["model"], config=config, **sizes)
     assert isinstance(model, torch.nn.Module)
     return model
@@ -217,6 +216,8 @@ def _trainer(
         ShowProgress(console, throughput, task.monitor),
         keep,
     ]
+    if job.config.get("profile"):
+        callbacks.append(Profile(folder / PROFILE, console))
     if choice["patience"] is not None:
         mode = "max" if task.maximise else "min"
         callbacks.append(EarlyStopping(task.monitor, patience=choice["patience"], min_delta=0.0, mode=mode))

@@ -96,8 +96,9 @@ def test_collate_pads_to_the_longest() -> None:
     assert batch.source.tolist() == [[5, 3, 0], [4, 5, 6], [6, 0, 0]]
     assert batch.present.tolist() == [[True, True, False], [True, True, True], [True, False, False]]
     assert batch.target.tolist() == [[4, 3, 2, 0], [5, 4, 5, 2], [5, 5, 2, 0]]
+    assert batch.target_present.tolist() == [[True] * 3 + [False], [True] * 4, [True] * 3 + [False]]
     assert batch.index.tolist() == [3, 1, 2]
-    assert [field.dtype for field in batch] == [torch.int64, torch.bool] + [torch.int64] * 3
+    assert [field.dtype for field in batch] == [torch.int64, torch.bool] * 2 + [torch.int64] * 2
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.int64])

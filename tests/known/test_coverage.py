@@ -14,6 +14,7 @@ from attnx.attention import Past
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.scorers.coverage import Coverage
 from attnx.data.batches import Batch
+from attnx.data.vocabulary import Vocabulary
 from attnx.tasks.protocols import token_loss
 from attnx.training.experiment import Experiment, Settings
 
@@ -22,7 +23,8 @@ LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 
 # Two targets of 3 and 2 symbols, their ends included, over sources of 3 and 2.
 SOURCE = torch.tensor([[3, 5, 7], [11, 13, 0]])
-BATCH = Batch(SOURCE, SOURCE > 0, torch.tensor([[5, 7, 3], [8, 3, 0]]), torch.arange(2), torch.zeros(2).long())
+TARGET = torch.tensor([[5, 7, 3], [8, 3, 0]])
+BATCH = Batch(SOURCE, SOURCE > 0, TARGET, TARGET > 0, torch.arange(2), torch.zeros(2).long())
 TOKENS = 5
 
 
@@ -114,7 +116,8 @@ class Unmeasured:
 
 def test_validation_does_not_mind(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loss that is trained holds the penalty; the loss and the perplexity that validation logs do not."""
-    data, settings = SimpleNamespace(tags=(), pairs=SimpleNamespace(valid=[])), Settings(None, None, 1, 0.0)
+    data = SimpleNamespace(tags=(), target=Vocabulary.of([]), pairs=SimpleNamespace(valid=[]))
+    settings = Settings(None, None, 1, 0.0)
     experiment = Experiment(covering(built, 3.0), Unmeasured(), data, None, settings)
     logged: dict[str, Any] = {}
     for name, stand_in in (("log_dict", logged.update), ("all_gather", torch.clone), ("_judge", lambda *_: [])):

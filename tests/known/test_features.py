@@ -113,6 +113,28 @@ def test_a_row_holds_a_scaled_matrix() -> None:
     assert dataset(every_reference=False).lengths().tolist() == [[2, 2], [3, 2]]
 
 
+def test_targets_may_be_features(tmp_path: Path) -> None:
+    """Scaled on their own, without an end of their own, padded with zeros; and scaled back."""
+    given = zip(PAIRS, (TWO, ONE), strict=True)
+    pairs = [pair._replace(target=target, references=(steps(len(target)),)) for pair, target in given]
+    scales = Features((3.0, -2.0), (2.0, 4.0), ("x", "y"))
+    rows = PairDataset.from_pairs(pairs, Features((1.0, -2.0), (2.0, 1.0)), scales, True)
+    assert rows.lengths().tolist() == [[2, 3], [3, 2]]
+    batch = collate([rows[0], rows[1]])
+    assert batch.target.tolist() == [[[1, 0], [2, 0], [3, 0]], [[-1, 0], [0, 0], [0, 0]]]
+    assert batch.target_present.tolist() == [[True, True, True], [True, True, False]]
+    assert batch.target.dtype == torch.float32
+    assert scales.decode(batch.target[0].numpy()).tolist() == TWO.tolist()
+    scales.save(tmp_path / "target_features.json")
+    assert Features.load(tmp_path / "target_features.json") == scales
+    changed = [pairs[0], pairs[1]._replace(target=ONE + 1)]
+    assert PairDataset.from_pairs(changed, scales, scales, True).fingerprint() != (
+        PairDataset.from_pairs(pairs, scales, scales, True).fingerprint()
+    )
+    with pytest.raises(ValueError, match="holds no features"):
+        PairDataset.from_pairs(PAIRS, scales, scales, True)
+
+
 def test_a_zero_is_no_padding() -> None:
     """What is present follows from the lengths: whole rows of the matrix are 0 after scaling."""
     rows = dataset()

@@ -12,17 +12,19 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from attnx.data.pairs import Pair
 from attnx.errors import UserError
 from attnx.read_run import read_run
 from attnx.reports.alignment import read_alignment
 from attnx.reports.compare import compare, paired_bootstrap
 from attnx.reports.curves import draw_curves, read_curves
 from attnx.reports.explain import describe, write_explanation
-from attnx.reports.folder import read_predictions
+from attnx.reports.folder import read_predictions, wrote_symbols
 from attnx.reports.lengths import Row, bin_label, error_by_length
 from attnx.reports.outcome import outcome
-from attnx.run_format import CONFIG, FORMAT, METRICS, PREDICTIONS, RESULTS, RUN
-from attnx.training.run_folder import save_results
+from attnx.run_format import CONFIG, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN
+from attnx.training.experiment import Prediction
+from attnx.training.run_folder import save_predictions, save_results
 
 HEADER = "source\tprediction\treferences\tedits\tlog_probability"
 
@@ -82,6 +84,52 @@ def test_a_prediction_of_nothing_is_read(write: Write) -> None:
     (word,) = read_predictions(write(lines=("o\t\tOW | AO R\t1\t-3.0",)))
     assert word.output == ()
     assert word.references == (("OW",), ("AO", "R"))
+
+
+SYMBOLS = [
+    ("3", " ", "M", "a", "y"),
+    ("|", " ", "|", "||", "a|"),
+    ("␣", "\\", "\\␣ ", " \\ "),
+    (r"\|", "\\\\", "new  york"),
+    (),
+]
+
+
+@pytest.mark.parametrize("symbols", SYMBOLS, ids=str)
+def test_symbols_are_read_back(tmp_path: Path, symbols: tuple[str, ...]) -> None:
+    """Whatever they are made of: spaces, bars, and the signs that stand for these; several references too."""
+    others = (symbols, ("|",), ("a", "|", "b"))
+    pair = Pair(symbols, others, name="in 1.csv")
+    save_predictions(tmp_path, [Prediction(pair, list(symbols), -0.5, None)])
+    (found,) = read_predictions(tmp_path)
+    assert found.source == found.output == symbols
+    assert found.references == others
+    assert (found.edits, found.tag, found.name) == (0, "", "in 1.csv")
+
+
+def test_a_space_is_seen(tmp_path: Path) -> None:
+    """As in the pictures; what has none is as it always was."""
+    pair = Pair(("3", " ", "M"), (("K", "AE"), ("K", "AH")), tag="fi")
+    save_predictions(tmp_path, [Prediction(pair, ["K"], -0.5, None)])
+    assert (tmp_path / PREDICTIONS).read_text(encoding="utf-8").splitlines() == [
+        f"{HEADER}\ttag",
+        "3 ␣ M\tK\tK AE | K AH\t1\t-0.500000\tfi",
+    ]
+
+
+def test_predictions_of_numbers_are_no_symbols(tmp_path: Path) -> None:
+    """They are in another file, and what counts edits says so."""
+    right, written = np.array([[1.0, 2.0]], np.float32), np.array([[1.0, 5.0], [7.0, 7.0]], np.float32)
+    pair = Pair(("a",), (("0",),), target=right)
+    save_predictions(tmp_path, [Prediction(pair, written, -0.5, None)])
+    with pytest.raises(UserError, match=r"predictions\.tsv:1: no column 'references'; this run did not write symbols"):
+        read_predictions(tmp_path)
+    assert not wrote_symbols(tmp_path)
+    _, line = (tmp_path / PREDICTIONS).read_text(encoding="utf-8").splitlines()
+    assert line.split("\t") == ["a", "prediction_0", "reference_0", "2", "1", "1.5", "2.12132", "-0.500000"]
+    with np.load(tmp_path / MATRICES) as held:
+        assert held["prediction_0"].tolist() == written.tolist()
+        assert held["reference_0"].tolist() == right.tolist()
 
 
 def wrong(*edits: int) -> tuple[str, ...]:

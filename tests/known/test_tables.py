@@ -103,11 +103,39 @@ def test_a_table_names_files_of_features(tmp_path: Path) -> None:
     one, two = Table("features", "words").read(path).items()
     assert one[0] == ("in/one.csv", "")
     assert one[1].source == ("0", "1", "2")
+    assert (one[1].name, two[1].name) == ("in/one.csv", str(tmp_path / "two.npy"))
     assert one[1].references == (("A",), ("C",))
     assert one[1].features is not None
     assert one[1].features.tolist() == NUMBERS
     assert two[1].features is not None
     assert two[1].features.tolist() == NUMBERS[:1]
+
+
+def test_targets_may_be_files_of_features_too(tmp_path: Path) -> None:
+    """Whose columns are their own; the references are then the names of their steps."""
+    write(tmp_path / "in.csv", "at,x,y,z\n9:00,1,2,3\n")
+    write(tmp_path / "out" / "a.csv", "when,x,y\n7:00,1.5,-2\n7:05,0,1e3\n7:10,7,.25\n")
+    table = Table("features", "features", step_names="at", target_step_names="when")
+    (pair,) = table.read(write(tmp_path / "a.tsv", "in.csv\tout/a.csv\n")).values()
+    assert pair.source == ("9:00",)
+    assert pair.references == (("7:00", "7:05", "7:10"),)
+    assert pair.target is not None
+    assert pair.target.tolist() == NUMBERS
+    assert (table.sources.columns, table.targets.columns) == (("x", "y", "z"), ("x", "y"))
+    table = Table("words", "features", tagged=True, target_step_names="when")
+    found = table.read(write(tmp_path / "b.tsv", "a  b\tout/a.csv\tfr\na b\tout/a.csv\tit\n"))
+    assert list(found) == [("a b", "fr"), ("a b", "it")]
+    assert [(pair.source, pair.name, pair.features) for pair in found.values()] == [(("a", "b"), "", None)] * 2
+
+
+def test_a_source_has_one_target_of_features(tmp_path: Path) -> None:
+    """Even if it is the same twice: which of two is right for a row of numbers nobody could say."""
+    write(tmp_path / "out.csv", CSV)
+    path = write(tmp_path / "a.tsv", "a b\tout.csv\n\na  b\tout.csv\n")
+    with pytest.raises(UserError) as caught:
+        Table("words", "features").read(path)
+    said = "a second target of 'a b', but a source has one if targets are features; leave one out"
+    assert str(caught.value) == f"{path}:3: {said}"
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,19 @@ import torch
 from torch import Tensor
 
 from attnx.attention import Read
+from attnx.data.batches import Batch
 from attnx.decoding.greedy import Greedy
+from attnx.errors import UserError
+from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.protocol import TargetSide
 from attnx.nn.targets.symbols import Symbols
 from attnx.symbols import BOS, EOS, PAD
+from attnx.tasks.protocols import token_loss
 
 CPU = torch.device("cpu")
 SYMBOLS = Symbols(7)  # the four that every vocabulary has, and 4, 5, 6
+NUMBERS = Numbers(2)
+LN3 = math.log(3)  # sigmoid(ln 3) = 3/4
 
 
 def shares(*parts: list[float]) -> Tensor:
@@ -94,9 +100,81 @@ def test_greedy_by_hand() -> None:
     script = [shares(ends, goes, goes), *[shares(goes, goes, goes)] * 2, shares(goes, goes, ends)]
     model = Scripted(SYMBOLS, script)
     found = decode(model, [2, 1, 3], ratio=2.0, extra=1)
-    assert found.symbols.tolist() == [[EOS, 0, 0, 0], [6, 6, 6, 0], [6, 6, 6, EOS]]
+    assert found.lengths.tolist() == [1, 3, 4]
+    assert found.written.tolist() == [[EOS, 0, 0, 0], [6, 6, 6, 0], [6, 6, 6, EOS]]
     assert model.inputs == [[BOS] * 3, [EOS, 6, 6], [PAD, 6, 6], [PAD, 6, 6]]
     assert found.log_probability.exp().tolist() == pytest.approx([0.5, 0.625**3, 0.625**3 * 0.5])
+
+
+def test_numbers_are_lost_by_their_squares_and_their_end() -> None:
+    """Row 0 has two steps, row 1 one and padding, whatever stands there; the last of each should say that it is.
+
+    Squares: (1 + 9) / 2, 0 and (4 + 0) / 2. Ends: goes on with 1/4, ends with 3/4, ends with 1/4.
+    """
+    outputs = torch.tensor([[[1.0, 3.0, LN3], [2.0, 2.0, LN3]], [[2.0, 5.0, -LN3], [97.0, 97.0, 97.0]]])
+    target = torch.tensor([[[0.0, 0.0], [2.0, 2.0]], [[0.0, 5.0], [0.0, 0.0]]])
+    present = torch.tensor([[True, True], [True, False]])
+    ends = -math.log(1 / 4) - math.log(3 / 4) - math.log(1 / 4)
+    assert NUMBERS.loss(outputs, target, present).item() == pytest.approx(5 + 0 + 2 + ends)
+    assert NUMBERS.loss(outputs, target, present.new_ones(2, 2)).item() > 97
+
+
+def test_padding_gives_no_gradient() -> None:
+    """Not even where it is nonsense."""
+    outputs = torch.full((1, 3, 3), 7.0, requires_grad=True)
+    present = torch.tensor([[True, True, False]])
+    NUMBERS.loss(outputs, torch.zeros(1, 3, 2), present).backward()
+    assert (outputs.grad[0, :2] != 0).all()
+    assert (outputs.grad[0, 2] == 0).all()
+
+
+def test_numbers_are_picked_as_they_are() -> None:
+    """A row ends where that is likelier than not; one half is not. Nothing is left to chance, and zeros come first."""
+    outputs = torch.tensor([[5.0, -7.0, LN3], [0.5, 11.0, -LN3], [3.0, 2.0, 0.0]])
+    found = NUMBERS.pick(NUMBERS.predicted(outputs))
+    assert found.written.tolist() == [[5, -7], [0.5, 11], [3, 2]]
+    assert found.score.exp().tolist() == pytest.approx([3 / 4, 3 / 4, 1 / 2])
+    assert found.ended.tolist() == [True, False, False]
+    assert NUMBERS.draw(outputs).tolist() == found.written.tolist()
+    assert NUMBERS.first(2, CPU).tolist() == [[0, 0], [0, 0]]
+    assert NUMBERS.width == 3
+
+
+def test_greedy_numbers_by_hand() -> None:
+    """Row 0 ends with its second, row 1 is cut off at its third; each reads what it wrote before."""
+    script = [torch.tensor([[n + 0.5, -n, stop], [n, 0.0, -LN3]]) for n, stop in ((1.0, -LN3), (2.0, LN3), (3.0, LN3))]
+    model = Scripted(NUMBERS, script)
+    found = decode(model, [3, 1], ratio=2.0, extra=1)
+    assert found.lengths.tolist() == [2, 3]
+    assert found.written.tolist() == [[[1.5, -1], [2.5, -2], [0, 0]], [[1, 0], [2, 0], [3, 0]]]
+    assert model.inputs == [[[0, 0], [0, 0]], [[1.5, -1], [1, 0]], [[2.5, -2], [2, 0]]]
+    assert found.log_probability.exp().tolist() == pytest.approx([(3 / 4) ** 2, (3 / 4) ** 3])
+
+
+def test_a_model_of_numbers(built: Callable[..., Any]) -> None:
+    """Layers of two features and an end; teacher forcing reads zeros, then the rows themselves."""
+    model = built(target_features=2)
+    assert model.embedding.weight.shape == (7, 2)
+    assert model.output.weight.shape == (3, 13)
+    source = torch.tensor([[3, 5, 7]])
+    predicted, _, _ = model.step(NUMBERS.first(1, CPU), model.begin(source, source > 0))
+    rows = torch.tensor([[[0.0, 0.0], [5.0, -7.0]]])
+    torch.testing.assert_close(model(source, source > 0, rows).logits[:, 0], predicted)
+    with pytest.raises(UserError, match=r"model\.tied=true shares an embedding of symbols, but the target is made of"):
+        built(target_features=2, model={"tied": True})
+
+
+def test_the_loss_of_a_batch_of_numbers(built: Callable[..., Any]) -> None:
+    """What comes out is zeros, so a step loses the mean of its squares and ln 2; the mean is over three real steps."""
+    model = built(target_features=2)
+    for parameter in model.parameters():
+        torch.nn.init.zeros_(parameter)
+    source, number = torch.tensor([[3, 5], [7, 0]]), torch.arange(2)
+    target = torch.tensor([[[1.0, 3.0], [2.0, 0.0]], [[0.0, 4.0], [0.0, 0.0]]])
+    present = torch.tensor([[True, True], [True, False]])
+    loss = token_loss(model, Batch(source, source > 0, target, present, number, number))
+    assert loss.tokens == 3
+    assert loss.mean.item() == pytest.approx((10 / 2 + 4 / 2 + 16 / 2) / 3 + math.log(2))
 
 
 # The weights of a run folder of format 1, written before targets were classes of their own.

@@ -17,6 +17,7 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.models.composition import compose
 from attnx.models.schedules import SCHEDULES
+from attnx.nn.targets.numbers import Numbers
 
 pytestmark = pytest.mark.usefixtures("float64")
 Config = dict[str, Any]
@@ -64,12 +65,14 @@ FACTORS: dict[str, Any] = {
     "layers": [(1, 1), (2, 2), (3, 2), (1, 3)],
     "bidirectional": [True, False],
     "hidden": [11, 13],
+    "written": ["symbols", "numbers"],
 }
 
 # Rows of unlike length and tag; the target is read by all.
 SOURCE = torch.tensor([[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0]])
 PRESENT = SOURCE != 0
 INPUTS = torch.tensor([[1, 5, 3, 8], [1, 7, 13, 2]])
+ROWS = torch.linspace(-2, 3, 2 * 4 * 5, dtype=torch.float64).reshape(2, 4, 5)  # where a step is five numbers
 TAG = torch.tensor([2, 0])
 
 
@@ -134,6 +137,7 @@ RULES: dict[tuple[str, ...], Callable[..., bool]] = {
     ("bridge", "scope", "memory", "values"): lambda bridge, *of: bridge != "last" or has_encoder(*of, bridge),
     ("tag", "scope", "memory", "values", "bridge"): lambda tag, *of: "encoder" not in (tag or []) or has_encoder(*of),
     ("query", "feed", "scope", "read_out"): all_is_read,
+    ("tied", "written"): lambda tied, written: not tied or written == "symbols",
     # Who leaps to the highest score needs one, and positions as keys are alike in both sources.
     ("normaliser", "memory", "scope"): lambda normaliser, memory, scope: (
         NORMALISERS[normaliser].get("differentiable", True) or memory not in POSITIONS or knob(scope, "sources") != BOTH
@@ -159,14 +163,20 @@ def choices(chosen: Config) -> Config:
         "encoder": {**cell, "layers": below, "bidirectional": chosen["bidirectional"], "hidden": hidden},
         "decoder": {**cell, "layers": above},
         "readout": {"inputs": chosen["read_out"], "tanh": chosen["tanh"]},
+        "target_features": ROWS.shape[-1] if chosen["written"] == "numbers" else 0,
     }
+
+
+def told(model: Any) -> Tensor:
+    """What the decoder is to read: symbols, or rows of numbers."""
+    return ROWS if isinstance(model.target, Numbers) else INPUTS
 
 
 def learn(model: Any, schedule: str | None = None) -> dict[str, Tensor]:
     """One pass by a schedule: what comes out, and the gradient of every parameter that has one."""
     torch.manual_seed(47)  # every schedule draws the same masks
     model.zero_grad(set_to_none=True)
-    output = model(SOURCE, PRESENT, INPUTS, TAG, need_weights=True, schedule=schedule)
+    output = model(SOURCE, PRESENT, told(model), TAG, need_weights=True, schedule=schedule)
     slope = torch.linspace(-1, 1, output.logits.numel(), dtype=output.logits.dtype)
     loss = (output.logits * slope.reshape(output.logits.shape)).sum()
     (loss if output.penalty is None else loss + output.penalty.sum()).backward()
@@ -194,15 +204,16 @@ def assert_schedules_agree(model: Any) -> None:
 
 
 def assert_generation_agrees(model: Any, output: Any) -> None:
-    """Steps of generation, told the target, give the log-probabilities of the teacher-forced pass.
+    """Steps of generation, told the target, give the log-probabilities or the numbers of the teacher-forced pass.
 
     Rows of the state between them can be reordered, as a beam does: then what comes out is, and nothing else differs.
     """
-    expected, order = torch.log_softmax(output.logits, -1), torch.tensor([1, 0, 1])
+    inputs, order = told(model), torch.tensor([1, 0, 1])
+    expected = output.logits if isinstance(model.target, Numbers) else torch.log_softmax(output.logits, -1)
     state = model.begin(SOURCE, PRESENT, TAG)
-    for step in range(INPUTS.shape[1]):
+    for step in range(inputs.shape[1]):
         before, other = state, reordered(state, order)
-        found, state, read = model.step(INPUTS[:, step], before, need_weights=True)
+        found, state, read = model.step(inputs[:, step], before, need_weights=True)
         torch.testing.assert_close(found, expected[:, step])
         if output.weights is not None:
             known, later = output.weights[..., step, :].tensor_split([read.weights.shape[-1]], dim=-1)
@@ -210,7 +221,7 @@ def assert_generation_agrees(model: Any, output: Any) -> None:
             assert (later == 0).all()
         if output.penalty is not None:
             torch.testing.assert_close(read.penalty[:, 0], output.penalty[:, step])
-    found_other, _, read_other = model.step(INPUTS[order, -1], other, need_weights=True)
+    found_other, _, read_other = model.step(inputs[order, -1], other, need_weights=True)
     for one, straight in zip((found_other, *read_other), (found, *read), strict=True):
         assert (one is None) == (straight is None)
         if one is not None:
@@ -237,11 +248,11 @@ def assert_rows_are_alone(model: Any) -> None:
         torch.stack([output.logits.pow(2).sum() for output in outputs]).sum().backward()
         return {"logits": torch.cat([output.logits for output in outputs])} | gradients(model), outputs
 
-    more = torch.full((2, 3), 19)
+    inputs, more = told(model), torch.full((2, 3), 19)
     source, present = torch.cat([SOURCE.masked_fill(~PRESENT, 17), more], 1), torch.cat([PRESENT, more == 0], 1)
-    together, (padded,) = outcome((source, present, INPUTS, TAG))
+    together, (padded,) = outcome((source, present, inputs, TAG))
     rows = [(SOURCE[row : row + 1, :length], row) for row, length in enumerate(PRESENT.sum(-1).tolist())]
-    alone, tight = outcome(*((row, row > 0, INPUTS[i : i + 1], TAG[i : i + 1]) for row, i in rows))
+    alone, tight = outcome(*((row, row > 0, inputs[i : i + 1], TAG[i : i + 1]) for row, i in rows))
     assert_same(together, alone)
     for output, (row, i) in zip(tight, rows, strict=True):
         if output.weights is not None:
@@ -255,7 +266,7 @@ def assert_rows_are_alone(model: Any) -> None:
 
 def assert_no_look_ahead(model: Any, output: Any) -> None:
     """Another token changes no earlier output."""
-    changed = model(SOURCE, PRESENT, INPUTS.index_fill(1, torch.tensor([2]), 11), TAG)
+    changed = model(SOURCE, PRESENT, told(model).index_fill(1, torch.tensor([2]), 11), TAG)
     torch.testing.assert_close(changed.logits[:, :2], output.logits[:, :2])
 
 
@@ -264,7 +275,7 @@ def assert_laws(model: Any) -> None:
     assert_schedules_agree(model.train())
     assert_rows_are_alone(model.eval())
     with torch.no_grad():
-        output = model(SOURCE, PRESENT, INPUTS, TAG, need_weights=True)
+        output = model(SOURCE, PRESENT, told(model), TAG, need_weights=True)
         assert_generation_agrees(model, output)
         assert_no_look_ahead(model, output)
 
@@ -395,16 +406,18 @@ def test_a_forbidden_schedule_would_be_wrong(built: Built, schedule: str) -> Non
             learn(model, schedule)
 
 
+@pytest.mark.parametrize("features", [0, 5])
 @pytest.mark.parametrize("scope", ["global", "encoder_decoder", "history"])
-def test_sampling_steps(built: Built, scope: str) -> None:
+def test_sampling_steps(built: Built, scope: str, features: int) -> None:
     """Scheduled sampling steps; at chance 0 it is teacher forcing, at chance 1 only the first token is told."""
-    model = built(scope=scope, model={"sampling": 0.3}).eval()
+    model = built(scope=scope, target_features=features, model={"sampling": 0.3}).eval()
     assert model.plan.admitted == ("step_by_step",)
-    told = model(SOURCE, PRESENT, INPUTS, TAG).logits
-    torch.testing.assert_close(model(SOURCE, PRESENT, INPUTS, TAG, sampling=0.0).logits, told)
-    other = torch.cat([INPUTS[:, :1], INPUTS[:, 1:] + 2], 1)
+    given = told(model)
+    forced = model(SOURCE, PRESENT, given, TAG).logits
+    torch.testing.assert_close(model(SOURCE, PRESENT, given, TAG, sampling=0.0).logits, forced)
+    other = torch.cat([given[:, :1], given[:, 1:] + 2], 1)
     outputs = []
-    for inputs in (INPUTS, other):
+    for inputs in (given, other):
         torch.manual_seed(47)
         outputs.append(model(SOURCE, PRESENT, inputs, TAG, sampling=1.0).logits)
     torch.testing.assert_close(*outputs)

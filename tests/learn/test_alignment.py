@@ -55,7 +55,8 @@ def draw(rows: int, chance: torch.Generator, reverse: bool, shortest: int = SHOR
         word = source[row, :length]
         target[row, :length] = word.flip(0) if reverse else word
         target[row, length] = EOS
-    return Batch(source.masked_fill(~present, PAD), present, target, torch.arange(rows), torch.zeros_like(lengths))
+    number, tag = torch.arange(rows), torch.zeros_like(lengths)
+    return Batch(source.masked_fill(~present, PAD), present, target, target != PAD, number, tag)
 
 
 @cache
@@ -64,7 +65,8 @@ def trained(scorer: str | None, scope: str, reverse: bool) -> torch.nn.Module:
     torch.manual_seed(7)
     chance = torch.Generator().manual_seed(11)
     symbols = FIRST + SYMBOLS
-    sizes = {"source_symbols": symbols, "source_features": 0, "target_symbols": symbols, "tags": 0}
+    sizes = {"source_symbols": symbols, "source_features": 0, "tags": 0}
+    sizes |= {"target_symbols": symbols, "target_features": 0}
     model = registry.build("model", config["model"], config=config, **sizes)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.05, STEPS)
@@ -88,8 +90,8 @@ def on_the_line(weights: Tensor, batch: Batch, reverse: bool) -> float:
 def share_right(model: torch.nn.Module, batch: Batch) -> tuple[float, Tensor | None]:
     """The share of strings that are right to the last symbol, and the weights."""
     found = Greedy()(model, batch.source, batch.present, need_weights=True)
-    steps = min(found.symbols.shape[1], batch.target.shape[1])
-    right = (found.symbols[:, :steps] == batch.target[:, :steps]).all(-1) & (found.symbols[:, steps:] == PAD).all(-1)
+    steps = min(found.written.shape[1], batch.target.shape[1])
+    right = (found.written[:, :steps] == batch.target[:, :steps]).all(-1) & (found.written[:, steps:] == PAD).all(-1)
     return float(right.float().mean()), found.weights
 
 

@@ -92,7 +92,8 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pictures: they take longer than such small runs."""
     fitting = importlib.import_module("attnx.fitting")
     monkeypatch.setattr(fitting, "draw_alignments", lambda folder: [])
-    monkeypatch.setattr(fitting, "draw_curves", lambda folder: None)
+    for drawing in ("draw_curves", "draw_tracks"):
+        monkeypatch.setattr(fitting, drawing, lambda folder: None)
 
 
 @pytest.fixture

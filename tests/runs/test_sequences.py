@@ -18,6 +18,7 @@ from attnx.data.vocabulary import SPECIALS
 from attnx.fitting import resume
 from attnx.reports.alignment import read_alignment
 from attnx.reports.heatmaps import picture
+from attnx.run_format import write_symbols
 from attnx.tasks.sequences import AnySequence
 
 PAGE = Path(__file__).parents[2] / "docs" / "sequences.md"
@@ -110,14 +111,14 @@ def test_each_kind_of_symbols(source: str, target: str, run: Callable[..., Any],
     (written, read), (field, symbols) = SOURCES[source], TARGETS[target]
     run(*write_parts(written, field), f"task.source={source}", f"task.target={target}", folder="one")
     rows = predicted("one")
-    assert [row["source"] for row in rows] == [" ".join(read(n)) for n in range(36, 43)]
-    assert {row["references"] for row in rows} == {" ".join(symbols)}
+    assert [row["source"] for row in rows] == [" ".join(read(n)).replace("   ", " ␣ ") for n in range(36, 43)]
+    assert {row["references"] for row in rows} == {" ".join(symbols).replace("   ", " ␣ ")}
     reopened = attnx.open_run("one")
     assert set(reopened.target.symbols) - set(SPECIALS) == set(symbols)
     for n, row in zip(range(36, 43), rows, strict=True):
         (one,) = reopened.predict([f" {written(n)} "], need_weights=True)
         assert one.pair.source == read(n)
-        assert " ".join(one.output) == row["prediction"]
+        assert write_symbols(one.output) == row["prediction"]
         assert one.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
         assert one.weights is not None
         assert one.weights.shape[1] == len(read(n))
@@ -149,6 +150,7 @@ def test_each_kind_of_features(kind: str, run: Callable[..., Any], undrawn: None
 
 
 def test_a_picture_is_labelled_with_the_names_of_the_steps(run: Callable[..., Any], undrawn: None) -> None:
+    """And its title with that of the file, which stands in the table of predictions, too."""
     run(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
     arrays = sorted(Path("one/alignments").glob("*.npz"))
     assert arrays
@@ -157,6 +159,10 @@ def test_a_picture_is_labelled_with_the_names_of_the_steps(run: Callable[..., An
         assert alignment.source == tuple(f"9:0{step}" for step in range(alignment.weights.shape[1]))
         labels = picture([alignment]).axes[0].get_xticklabels()
         assert [label.get_text() for label in labels] == list(alignment.source)
+        title = picture([alignment]).axes[0].get_title(loc="left")
+        assert title.startswith(f"{alignment.name} \u2192")
+        assert alignment.name in {f"rows/{n}.csv" for n in range(36, 43)}
+    assert [row["name"] for row in predicted("one")] == [f"rows/{n}.csv" for n in range(36, 43)]
 
 
 def test_features_from_workers_and_a_resumed_run(
@@ -252,7 +258,8 @@ MISTAKES = {
     "task.source=ids": "train.tsv:1: 'x0' is no id",
     "task.source=features": "train.tsv:1: x0 =  y0: its name does not say what it is",
     "task.source=letters": "task.source=letters: expected one of characters, words, ids, features",
-    "task.target=features": "task.target=features: expected one of characters, words, ids",
+    "task.target=features": "train.tsv:1: up: its name does not say what it is",
+    "task.target=bytes": "task.target=bytes: expected one of characters, words, ids, features",
     "task.tagged=true": "train.tsv:1: 2 columns; expected a text, a tab, a text, a tab, a tag",
     "task.step_names=at": "task.step_names=at is for task.source=features; leave it out",
     "task.holdout=0.34": "the train part holds no pairs; lower task.holdout",
@@ -278,7 +285,7 @@ def test_mistakes_are_one_line_and_leave_nothing(
 
 
 def test_there_is_an_example_of_each_kind() -> None:
-    assert set(EXAMPLES) == {"code", "clicks", "sensor", "video"}
+    assert set(EXAMPLES) == {"code", "clicks", "sensor", "video", "controls"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -296,8 +303,12 @@ def test_the_page_shows_what_runs(example: str, command: Callable[..., Any], und
     answer = command(*(f"{knob}={value}" for knob, value in asked.items()))
     assert answer.code == 0, answer.err
     results = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    assert {"test_symbol_error_rate", "test_sequence_error_rate"} < set(results)
+    measures = ("scaled_error", "length_error") if example == "controls" else ("symbol_error_rate",)
+    assert {f"test_{measure}" for measure in measures} < set(results)
     assert results["test_words"] == 7
+    if example == "controls":
+        (numbers,) = (section for section in SECTIONS if section.startswith("Numbers out"))
+        exec(compile(block(numbers), "Numbers out", "exec"), {})
     if example == "sensor":
         held: dict[str, Any] = {}
         exec(compile(block(SECTIONS[-1]), "From Python", "exec"), held)

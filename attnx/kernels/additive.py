@@ -1,0 +1,116 @@
+"""The kernel ``additive``."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from attnx.attention.attention import Attention
+from attnx.attention.protocols import Asked, Read
+from attnx.kernels import additive_blocks
+from attnx.ops import compiled
+from attnx.registry import register
+
+SOURCE = Path(__file__).with_name("additive.c")
+LEAST, ALONE = 2**12, 2**17
+"""Terms from which on it is faster than the definition, and up to which one thread is faster than several."""
+Shape = ctypes.Array[ctypes.c_long]
+"""Batch, queries, positions and width; strides of the batch and of rows, the queries' and the keys'."""
+
+
+@register("kernel", "additive")
+class CompiledAdditive:
+    """Additive attention on a CPU, its scores in C: memory grows with q * m and not with q * m * hidden.
+
+    Formula: ``v . tanh(a + b) = v . (1 - 2 / (1 + e^(2a) e^(2b)))``, the exponentials once a query and once a position
+    Source: Bahdanau et al. 2015, appendix A.1.2, https://arxiv.org/abs/1409.0473
+
+    Where numbers are so large that the exponentials would not do, it takes tanh of each sum. Scores are computed once
+    more for the gradients, and in float32 also for narrower types. The C file beside this one is compiled at the first
+    use (:mod:`attnx.ops.compiled`); without a compiler other kernels serve.
+
+    >>> from attnx.attention import build
+    >>> attention = build(query_size=13, memory_size=26)
+    >>> attention(torch.ones(2, 3, 13), attention.remember(torch.ones(2, 5, 26))).context.shape
+    torch.Size([2, 3, 26])
+    """
+
+    scorers = ("additive",)
+    scopes = ()
+    normalisers = ()
+    rank = 20
+
+    def admits(self, attention: Attention, asked: Asked) -> bool:
+        """On a CPU, in single precision or less, but for the smallest reads."""
+        queries = asked.asked
+        if queries.numel() * asked.memory.keys.shape[-2] < LEAST or queries.device.type != "cpu":
+            return False
+        narrow = queries.dtype in additive_blocks.SINGLE
+        return narrow and additive_blocks.served(attention, asked) and _library() is not None
+
+    def __call__(self, attention: Attention, asked: Asked) -> Read:
+        """Read, a block of queries at a time where there are many."""
+        return additive_blocks.read(attention, asked, WAYS)
+
+
+def scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+    """(b, q, d), (b, m, d) and (d) in float32 on the CPU -> (b, q, m)."""
+    queries, keys, v = _in_rows(queries), _in_rows(keys), v.contiguous()
+    shape, scratch, threads = _prepared(queries, keys)
+    workspace, found = queries.new_empty(scratch), queries.new_empty(*queries.shape[:2], keys.shape[1])
+    given = [tensor.data_ptr() for tensor in (queries, keys, v, found, workspace)]
+    _loaded().additive_scores(shape, *given, threads)
+    return found
+
+
+def gradients(queries: Tensor, keys: Tensor, v: Tensor, of_scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """From the scores' gradients those of queries, keys and v; the same bits with any number of threads."""
+    queries, keys, v, of_scores = _in_rows(queries), _in_rows(keys), v.contiguous(), of_scores.contiguous()
+    shape, scratch, threads = _prepared(queries, keys)
+    workspace = queries.new_empty(scratch + len(queries) * len(v))
+    found = queries.new_empty(queries.shape), keys.new_empty(keys.shape), v.new_empty(v.shape)
+    given = [tensor.data_ptr() for tensor in (queries, keys, v, of_scores, *found, workspace)]
+    _loaded().additive_gradients(shape, *given, threads)
+    return found
+
+
+def _in_rows(operand: Tensor) -> Tensor:
+    """One whose rows are whole in memory, wherever they lie."""
+    return operand if operand.stride(-1) == 1 else operand.contiguous()
+
+
+def _prepared(queries: Tensor, keys: Tensor) -> tuple[Shape, int, int]:
+    """What the C functions are told of the shapes, the floats of scratch space they need, and how many threads."""
+    (rows, steps, width), positions = queries.shape, keys.shape[1]
+    threads = torch.get_num_threads() if rows * steps * positions * width > ALONE else 1
+    return *_shape(rows, steps, positions, width, *queries.stride()[:2], *keys.stride()[:2]), threads
+
+
+@functools.lru_cache(maxsize=512)
+def _shape(*numbers: int) -> tuple[Shape, int]:
+    shape = (ctypes.c_long * len(numbers))(*numbers)
+    return shape, _loaded().additive_scratch(shape)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    library = compiled.load(SOURCE)
+    if library is not None:
+        pointer, integer = ctypes.c_void_p, ctypes.c_int
+        library.additive_scratch.argtypes, library.additive_scratch.restype = [pointer], ctypes.c_long
+        library.additive_scores.argtypes = [pointer] * 6 + [integer]
+        library.additive_gradients.argtypes = [pointer] * 9 + [integer]
+    return library
+
+
+def _loaded() -> ctypes.CDLL:
+    library = _library()
+    assert library is not None, "a kernel that does not admit a read was asked for it"
+    return library
+
+
+WAYS = additive_blocks.Ways(scores, gradients)

@@ -1,0 +1,137 @@
+"""What the kernels of additive attention share: which reads they serve, and how a large one is read in blocks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from attnx.attention.attention import Attention
+from attnx.attention.protocols import Asked, Read
+from attnx.attention.scorers.additive import Additive
+
+SINGLE = (torch.float32, torch.bfloat16, torch.float16)
+"""Types whose scores are computed in float32."""
+MANY = 2**20
+"""Up to so many scores, weights and what comes between are kept for the gradients."""
+BLOCK = 2**18
+"""Scores in a block where there are more, few enough to stay in a processor's cache."""
+FEWEST = 8
+"""Queries in a block: what is prepared for the keys should serve several."""
+
+
+class Ways(NamedTuple):
+    """How a kernel computes what autograd is told of.
+
+    Attributes:
+        scores: queries (b, q, d), keys (b, m, d) and v (d), in float32 or float64 -> scores (b, q, m).
+        gradients: those, and the scores' gradients -> the gradients of queries, keys and v.
+    """
+
+    scores: Callable[[Tensor, Tensor, Tensor], Tensor]
+    gradients: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+
+
+def served(attention: Attention, asked: Asked) -> bool:
+    """Whether this is a read of additive attention that a kernel can see as it is.
+
+    What traces, compiles or vectorises a model follows torch's operations and nothing else, and is left to the
+    definition; so is an empty memory.
+    """
+    queries, keys = asked.asked, asked.memory.keys
+    if type(attention.scorer) is not Additive or type(queries) is not Tensor or type(keys) is not Tensor:
+        return False
+    v = attention.scorer.v
+    alike = queries.dim() == keys.dim() == 3 and len(queries) == len(keys) and keys.numel() and queries.numel()
+    types = queries.dtype == keys.dtype and (v.dtype == keys.dtype or _autocast(keys))
+    followed = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    vectorised = torch._C._are_functorch_transforms_active()
+    return bool(alike) and types and queries.device == keys.device == v.device and not (followed or vectorised)
+
+
+def read(attention: Attention, asked: Asked, ways: Ways) -> Read:
+    """Read with the scores of a kernel; if they are many and not wanted, a block of queries at a time.
+
+    Of a block nothing is kept but its contexts, and it is read once more for the gradients: memory grows with the
+    number of queries plus that of positions. All that the definition knows, any scope, normaliser and mask, it has.
+    """
+    rows, queries = asked.asked.shape[:2]
+    pairs = rows * asked.memory.keys.shape[1]
+    if asked.need_weights or queries * pairs <= MANY:
+        return _weighed(attention, asked, ways)
+    blocks = _blocks(asked, max(FEWEST, BLOCK // pairs))
+    return Read(torch.cat([_forgotten(attention, block, ways) for block in blocks], 1))
+
+
+def score(ways: Ways, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+    """(b, q, d), (b, m, d) and (d) -> (b, q, m), of the type the definition would give them."""
+    found = torch.get_autocast_dtype(queries.device.type) if _autocast(queries) else queries.dtype
+    if not queries.dtype == v.dtype == torch.float32:
+        wide = torch.promote_types(queries.dtype, torch.float32)
+        queries, keys, v = queries.to(wide), keys.to(wide), v.to(wide)
+    if torch.is_grad_enabled() and (queries.requires_grad or keys.requires_grad or v.requires_grad):
+        scores: Tensor = _Scores.apply(ways, queries, keys, v)  # type: ignore[no-untyped-call]
+    else:
+        scores = ways.scores(queries, keys, v)
+    return scores if scores.dtype == found else scores.to(found)
+
+
+class _Scores(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, ways: Ways, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+        ctx.ways = ways
+        ctx.save_for_backward(queries, keys, v)
+        return ways.scores(queries, keys, v)
+
+    @staticmethod
+    def backward(ctx: Any, of_scores: Tensor) -> Any:
+        if torch.is_grad_enabled():  # these gradients are to be differentiated: the definition's can be
+            needed = ctx.needs_input_grad[1:]
+            wanted = [tensor for tensor, wants in zip(ctx.saved_tensors, needed, strict=True) if wants]
+            queries, keys, v = ctx.saved_tensors
+            scores = torch.tanh(queries[:, :, None] + keys[:, None]) @ v
+            found = iter(torch.autograd.grad(scores, wanted, of_scores, create_graph=True))
+            return None, *(next(found) if wants else None for wants in needed)
+        return None, *ctx.ways.gradients(*ctx.saved_tensors, of_scores)
+
+
+def _autocast(tensor: Tensor) -> bool:
+    return torch.is_autocast_enabled(tensor.device.type) and tensor.dtype != torch.float64
+
+
+def _weighed(attention: Attention, asked: Asked, ways: Ways) -> Read:
+    return attention.weigh(asked, score(ways, asked.asked, asked.memory.keys, attention.scorer.v))
+
+
+def _forgotten(attention: Attention, asked: Asked, ways: Ways) -> Tensor:
+    """The contexts of a block, of which nothing else is kept."""
+
+    def contexts() -> Tensor:
+        return _weighed(attention, asked, ways).context
+
+    if not torch.is_grad_enabled():
+        return contexts()
+    kept: Tensor = checkpoint(contexts, use_reentrant=False, preserve_rng_state=False)
+    return kept
+
+
+def _blocks(asked: Asked, size: int) -> Iterator[Asked]:
+    """What is asked of so many queries at a time."""
+    rows, queries = asked.asked.shape[:2]
+    present = asked.memory.present
+
+    def split(part: Tensor | None) -> Iterable[Any]:
+        """(..., q, m) in blocks, where it differs between queries."""
+        if part is None or part.dim() < 2 or part.shape[-2] == 1:
+            return itertools.repeat(part)
+        return torch.split(part, size, -2)  # not slices, of which each would have a gradient as large as the whole
+
+    own = asked.queries, asked.asked, asked.at.expand(rows, queries)[..., None]
+    masks = None if present.dim() == 2 else present, asked.allowed, asked.keep
+    for prepared, compared, at, there, allowed, keep in zip(*map(split, (*own, *masks)), strict=False):
+        memory = asked.memory if there is None else asked.memory._replace(present=there)
+        yield asked._replace(queries=prepared, asked=compared, memory=memory, at=at[..., 0], allowed=allowed, keep=keep)

@@ -1,0 +1,109 @@
+"""Compile a C file once on this machine, and load it; where that cannot be done, say so and go on without."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+COMPILERS = ("cc", "gcc", "clang")
+# No option here changes what arithmetic means: inf, NaN and the order of sums are as written.
+FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-w")
+# With OpenMP first. Its runtime is not linked: torch has loaded one, and its functions are found there or not at all.
+VARIANTS = ((*FLAGS, "-fopenmp"), FLAGS)
+PATIENCE = 120  # seconds
+
+
+@functools.cache
+def load(source: Path) -> ctypes.CDLL | None:
+    """Compile a C file, or find it compiled, and load it.
+
+    The library is kept in ``$ATTNX_CACHE`` or ``~/.cache/attnx/kernels`` for as long as source, compiler, flags and
+    processor stay the same. A folder into which someone else could write is not used; then it is compiled anew.
+
+    Args:
+        source: the file. Its loops may be parallel by OpenMP, on the threads that torch has.
+
+    Returns:
+        the library; None if there is no compiler, if it fails, or on other machines than x86-64 with Linux or macOS.
+    """
+    if os.name != "posix" or platform.machine() not in ("x86_64", "amd64"):
+        return None
+    for compiler in filter(None, map(shutil.which, COMPILERS)):
+        for flags in VARIANTS:
+            with contextlib.suppress(OSError, subprocess.SubprocessError):
+                return _built(compiler, flags, source)
+    return None
+
+
+def _built(compiler: str, flags: tuple[str, ...], source: Path) -> ctypes.CDLL:
+    """The library, from the cache if it can be there.
+
+    Raises:
+        OSError: it cannot be written or loaded.
+        subprocess.SubprocessError: the compiler fails.
+    """
+    name = f"{source.stem}-{_fingerprint(compiler, flags, source)}.so"
+    try:
+        library = _cache() / name
+        if not library.exists():
+            with tempfile.TemporaryDirectory(dir=library.parent) as beside:
+                os.replace(_compiled(compiler, flags, source, Path(beside)), library)
+    except OSError:  # no such folder
+        with tempfile.TemporaryDirectory() as private:  # once loaded the file may go
+            return ctypes.CDLL(str(_compiled(compiler, flags, source, Path(private))))
+    return ctypes.CDLL(str(library))
+
+
+def _compiled(compiler: str, flags: tuple[str, ...], source: Path, folder: Path) -> Path:
+    """Compile into a folder and return the library."""
+    objects, library = folder / "compiled.o", folder / "library.so"
+    for command in ([*flags, "-c", str(source), "-o", str(objects)], ["-shared", str(objects), "-o", str(library)]):
+        subprocess.run([compiler, *command], check=True, capture_output=True, timeout=PATIENCE)
+    return library
+
+
+def _fingerprint(compiler: str, flags: tuple[str, ...], source: Path) -> str:
+    """Of all that the library depends on."""
+    told = subprocess.run([compiler, "--version"], check=True, capture_output=True, timeout=PATIENCE).stdout
+    parts = (source.read_bytes(), compiler.encode(), told, " ".join(flags).encode(), _processor().encode())
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+@functools.cache
+def _processor() -> str:
+    """What the processor can do, as far as it is told."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text(encoding="utf-8", errors="replace").splitlines() if told.exists() else []
+    model = [next((line for line in lines if line.startswith(word)), "") for word in ("model name", "flags")]
+    return "\n".join([platform.platform(), platform.processor(), *model])
+
+
+def _cache() -> Path:
+    """The folder of libraries, made if need be.
+
+    Raises:
+        OSError: it cannot be made, or someone else could put a file into it.
+    """
+    chosen = os.environ.get("ATTNX_CACHE")
+    try:
+        folder = Path(chosen) if chosen else Path.home() / ".cache" / "attnx" / "kernels"
+    except RuntimeError as error:
+        raise FileNotFoundError("this user has no home") from error
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = folder.resolve()
+    for place in (folder, *folder.parents):
+        found = place.stat()
+        shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        # In a folder like /tmp nobody can replace what is another's; the library's own folder is no such folder.
+        if found.st_uid not in (0, os.getuid()) or (shared and not (place != folder and found.st_mode & stat.S_ISVTX)):
+            raise PermissionError(f"others can write into {place}")
+    return folder

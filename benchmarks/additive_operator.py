@@ -1,0 +1,281 @@
+"""Additive attention as one operator: attnx beside the broadcast form, the same compiled, and keras, on a CPU.
+
+Everybody reads the same queries, keys and values, already projected, and is measured in turn, round after round.
+Seconds, how many times as fast attnx was in the same round, bytes at the peak and errors in float32 are printed and
+written as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+import torch
+from peers.environments import ROOT, FailedError, Peer, install
+from peers.measures import Read, drawn, peak, seconds, work_of
+from peers.neighbours import BUSY, watch_neighbours
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+
+from attnx.attention import Memory, build
+
+SHAPES = ((4, 400, 400, 256), (16, 100, 100, 256), (64, 30, 30, 256), (1, 2000, 2000, 256))
+"""Batch, queries, positions and hidden units."""
+WAYS = {"forward": "forward", "both": "and backward"}
+KERAS = Peer("keras", "3.15.1")
+ATTNX, BROADCAST, COMPILED, DOT = "attnx", "broadcast", "torch.compile of it", "dot product"
+HIDDEN = (BROADCAST, KERAS.row)
+"""Who lays down every hidden unit of every pair."""
+
+Shape = tuple[int, int, int, int]
+Measure = Callable[[str, Shape, str], float]
+"""``seconds`` or ``peak``, a shape and a way -> the number."""
+
+
+def by_attnx(width: int, kernels: Literal["auto", "off"]) -> Read:
+    """attnx's own attention; what it is given is projected already."""
+    attention: Any = build(query_size=width, memory_size=width, scorer=("additive", {"hidden": width}), kernels=kernels)
+    attention.scorer.query = nn.Identity()
+    del attention.scorer.v
+
+    def read(queries: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
+        attention.scorer.v = v
+        return reading(attention, queries, keys, values)
+
+    return read
+
+
+def by_dot(width: int) -> Read:
+    """Attention whose scores are plain products; v has no part in it."""
+    attention = build(query_size=width, memory_size=width, scorer="dot", kernels="off")
+
+    def read(queries: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
+        return reading(attention, queries, keys, values) + 0 * v
+
+    return read
+
+
+def reading(attention: nn.Module, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """The contexts, where everything may be read."""
+    present = torch.ones(keys.shape[:2], dtype=torch.bool)
+    context: Tensor = attention(queries, Memory(keys, values, present, (keys.shape[1],))).context
+    return context
+
+
+def broadcast(queries: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
+    """The definition, for torch.compile and for exact numbers."""
+    return torch.softmax(torch.tanh(queries[:, :, None] + keys[:, None]) @ v, -1) @ values
+
+
+@cache
+def compiled() -> Read:
+    """The definition as Inductor compiles it, for each shape anew."""
+    read: Read = torch.compile(broadcast, dynamic=False)
+    return read
+
+
+def here(read_of: Callable[[int], Read], measure: str, shape: Shape, way: str) -> float:
+    """Measure in this process."""
+    *operands, of_context = drawn(*shape)
+    work = work_of(read_of(shape[-1]), operands, of_context, way)
+    return float({"seconds": seconds, "peak": peak}[measure](work))
+
+
+class Elsewhere:
+    """Keras in a process of its own, which is asked line by line."""
+
+    def __init__(self, python: Path, threads: int) -> None:
+        command = [str(python), str(Path(__file__).with_name("peers") / "keras_operator.py"), str(threads)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def __call__(self, measure: str, shape: Shape, way: str) -> float:
+        """Ask and wait.
+
+        Raises:
+            FailedError: it does not answer.
+        """
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        try:
+            self.process.stdin.write(json.dumps({"measure": measure, "shape": shape, "way": way}) + "\n")
+            self.process.stdin.flush()
+            return float(self.process.stdout.readline())
+        except (OSError, ValueError) as error:
+            raise FailedError("it ended without an answer") from error
+
+
+def contenders(options: argparse.Namespace, console: Console) -> tuple[dict[str, Measure], dict[str, str]]:
+    """Who takes part, in the order of a round, and what is wrong with who cannot."""
+    ready: dict[str, Measure] = {
+        ATTNX: partial(here, partial(by_attnx, kernels="auto")),
+        BROADCAST: partial(here, partial(by_attnx, kernels="off")),
+        COMPILED: partial(here, lambda _: compiled()),
+    }
+    ready = {name: measure for name, measure in ready.items() if name != COMPILED or "compile" in options.also}
+    if "keras" not in options.also:
+        return ready, {}
+    try:
+        with console.status("keras: looking for it, installing it if need be"):
+            return ready | {KERAS.row: Elsewhere(install(KERAS, options.envs), options.threads)}, {}
+    except FailedError as error:
+        return ready, {KERAS.row: f"cannot be installed: {error}"}
+
+
+def measure_shape(
+    shape: Shape, ready: dict[str, Measure], options: argparse.Namespace, console: Console
+) -> dict[str, Any]:
+    """Everybody's seconds round by round, peaks and errors at one shape, and why somebody has none."""
+    hidden = 4 * torch.Size(shape).numel()
+    too_large = {
+        name: f"each of its (b, q, m, d) tensors takes {hidden / 1e9:.1f} GB" for name in HIDDEN if name in ready
+    }
+    problems = too_large if hidden > options.largest * 1e9 else {}
+    found: dict[str, Any] = {"shape": shape, "seconds": {}, "peak": {}, "problems": problems}
+    for way in WAYS:
+        for number in range(options.rounds):
+            for name in (name for name in ready if name not in problems):
+                with console.status(f"{shape}, {WAYS[way]}, round {number + 1} of {options.rounds}: {name}"):
+                    try:
+                        took = ready[name]("seconds", shape, way)
+                    except (FailedError, RuntimeError) as error:
+                        problems[name] = f"failed: {str(error).splitlines()[0]}"
+                        continue
+                found["seconds"].setdefault(way, {}).setdefault(name, []).append(took)
+        peaks = {name: measure for name, measure in ready.items() if name not in problems} | {
+            DOT: partial(here, by_dot)
+        }
+        found["peak"][way] = {name: measure("peak", shape, way) for name, measure in peaks.items()}
+    found["error"] = {ATTNX: errors(shape, "auto")}
+    if BROADCAST not in problems:
+        found["error"][BROADCAST] = errors(shape, "off")
+    return found
+
+
+def errors(shape: Shape, kernels: Literal["auto", "off"]) -> dict[str, float]:
+    """The largest error of contexts and of each gradient, beside the largest number there is: float32 and float64."""
+    *operands, of_context = drawn(*shape)
+    found = work_of(by_attnx(shape[-1], kernels=kernels), operands, of_context, "both")()
+    compared = zip(("contexts", "queries", "keys", "values", "v"), found, exact(shape), strict=True)
+    return {name: ((one - right).abs().max() / right.abs().max()).item() for name, one, right in compared}
+
+
+@cache
+def exact(shape: Shape) -> list[Tensor]:
+    """Contexts and gradients by definition in double precision, some queries at a time."""
+    queries, keys, values, v, of_context = (tensor.double() for tensor in drawn(*shape))
+    found = [torch.empty_like(queries), *map(torch.zeros_like, (queries, keys, values, v))]
+    for row, first in product(range(shape[0]), range(0, shape[1], 50)):
+        here = slice(row, row + 1), slice(first, first + 50)
+        leaves = [part.requires_grad_() for part in (queries[here], keys[here[:1]], values[here[:1]], v.detach())]
+        context = broadcast(*leaves)
+        found[0][here] = context.detach()
+        gradients = torch.autograd.grad(context, leaves, of_context[here])
+        wholes = (found[1][here], found[2][row], found[3][row], found[4])
+        for whole, part in zip(wholes, gradients, strict=True):
+            whole += part.reshape(whole.shape)
+    return found
+
+
+def ratios(rounds: dict[str, list[float]]) -> dict[str, list[float]]:
+    """How many times as fast attnx was as everybody else, round by round."""
+    ours = rounds[ATTNX]
+    others = {name: theirs for name, theirs in rounds.items() if name != ATTNX}
+    return {name: [them / us for us, them in zip(ours, theirs, strict=False)] for name, theirs in others.items()}
+
+
+def show(found: dict[str, Any], console: Console) -> None:
+    """Print the table of one shape."""
+    batch, queries, positions, width = found["shape"]
+    title = f"batch {batch}, {queries} queries, {positions} positions, {width} hidden units"
+    table = Table(title=title, title_justify="left")
+    table.add_column("", no_wrap=True)
+    for way in WAYS.values():
+        for heading in (f"{way} ms", "attnx is faster by", "peak MB"):
+            table.add_column("\n".join(heading.split()), justify="right")
+    for name in found["peak"]["both"]:
+        cells = []
+        for way in WAYS:
+            rounds, peaks = found["seconds"][way], found["peak"][way]
+            compared = ratios(rounds).get(name)
+            cells.append(f"{1e3 * median(rounds[name]):.1f}" if name in rounds else "-")
+            cells.append(f"{median(compared):.1f}" if compared else "-")
+            cells.append(f"{peaks[name] / 1e6:.1f}")
+        table.add_row(name, *cells)
+    console.print(table)
+    for name, error in found["error"].items():
+        listed = ", ".join(f"{of} {largest:.0e}" for of, largest in error.items())
+        console.print(f"{name}: errors in float32 of {listed}", highlight=False)
+    for name, problem in found["problems"].items():
+        console.print(f"{name}: {problem}", style="red", highlight=False, markup=False)
+
+
+def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    cached = ROOT / ".benchmarks"
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    shapes = ["x".join(map(str, shape)) for shape in SHAPES]
+    add("--shapes", nargs="+", default=shapes, metavar="BxQxMxD", help="batch, queries, positions, hidden units")
+    add("--rounds", type=int, default=5, help="everybody is measured once a round")
+    add("--threads", type=int, default=2, help="CPU threads")
+    add("--also", nargs="*", choices=("compile", "keras"), default=["compile", "keras"], help="who else takes part")
+    add("--largest", type=float, default=3.0, help="gigabytes of the largest tensor that is tried")
+    add("--envs", type=Path, default=cached, help="folder of the peers' environments")
+    add("--out", type=Path, default=cached / "additive_operator.json", help="JSON file to write")
+    options = parser.parse_args(arguments)
+    if min(options.rounds, options.threads) < 1:
+        parser.error("--rounds and --threads must be at least 1")
+    try:
+        options.shapes = [tuple(map(int, shape.split("x"))) for shape in options.shapes]
+    except ValueError:
+        parser.error("a shape is four numbers, such as 4x400x400x256")
+    if any(len(shape) != 4 or min(shape) < 1 for shape in options.shapes):
+        parser.error("a shape is four numbers, such as 4x400x400x256")
+    return options
+
+
+def main() -> None:
+    """Measure everybody at every shape and report."""
+    options, console = read_options(), Console()
+    torch.set_num_threads(options.threads)
+    options.envs = options.envs.resolve()
+    options.envs.mkdir(parents=True, exist_ok=True)
+    used_by_others = watch_neighbours()
+    ready, problems = contenders(options, console)
+    measured = []
+    for shape in options.shapes:
+        measured.append(measure_shape(shape, ready, options, console))
+        show(measured[-1], console)
+    for name, problem in problems.items():
+        console.print(f"{name} {problem}", style="red", highlight=False, markup=False)
+    used = used_by_others()
+    if used is not None and used >= BUSY:
+        console.print(f"others used {used:.1f} CPUs meanwhile: run it again on an idle machine", style="red")
+    machine = {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()}
+    contents = {
+        "asked": {"rounds": options.rounds, "threads": options.threads},
+        "machine": machine | {"torch": version("torch")},
+        "measured": [one | {"ratios": {way: ratios(one["seconds"][way]) for way in WAYS}} for one in measured],
+        "problems": problems,
+        "cpus_used_by_others": used,
+    }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")
+    console.print(f"written to {options.out}", highlight=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Measures keras.layers.AdditiveAttention on torch: reads requests, a line of JSON each, and answers with a line.
+
+Run by the interpreter of keras' own environment; the only argument is how many threads torch may use.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+os.environ["KERAS_BACKEND"] = "torch"
+
+import keras
+import torch
+from measures import Work, drawn, peak, seconds, work_of
+from torch import Tensor
+
+
+def work(shape: list[int], way: str) -> Work:
+    """The layer's read; its scale is the vector v."""
+    queries, keys, values, v, of_context = drawn(*shape)
+    layer = keras.layers.AdditiveAttention()
+    layer.build([(None, None, shape[-1])] * 3)
+    layer.scale.assign(v)
+
+    def read(queries: Tensor, keys: Tensor, values: Tensor, _: Tensor) -> Tensor:
+        context: Tensor = layer([queries, values, keys])
+        return context
+
+    return work_of(read, [queries, keys, values, layer.scale.value], of_context, way)
+
+
+def main() -> None:
+    """Answer until there are no more requests."""
+    torch.set_num_threads(int(sys.argv[1]))
+    for line in sys.stdin:
+        request = json.loads(line)
+        measure = {"seconds": seconds, "peak": peak}[request["measure"]]
+        print(json.dumps(measure(work(request["shape"], request["way"]))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,455 @@
+"""Additive attention in C: numbers worked by hand, up to the ends of float32; its memory; what it does uncompiled."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+import os
+import pickle
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+
+from attnx.attention.from_names import build
+from attnx.attention.memory import seen
+from attnx.kernels import additive, additive_blocks, additive_tiled
+from attnx.ops import compiled
+
+pytestmark = pytest.mark.skipif(additive._library() is None, reason="no C compiler")
+# Of a block that takes exponentials, and of so few queries that tanh of each sum is taken.
+COUNTS = (1, 3, 4, 37)
+
+
+def by_kernel(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+    return additive_blocks.score(additive.WAYS, queries, keys, v)
+
+
+def by_definition(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+    return torch.tanh(queries[..., :, None, :] + keys[..., None, :, :]) @ v
+
+
+def outcome(score: Callable[..., Tensor], of_scores: Tensor, *operands: Tensor) -> list[Tensor]:
+    """Scores and the gradients of queries, keys and v, computed in the operands' type."""
+    leaves = [operand.detach().requires_grad_() for operand in operands]
+    scores = score(*leaves)
+    return [scores.detach(), *torch.autograd.grad(scores, leaves, of_scores.to(scores.dtype))]
+
+
+def drawn(rows: int, queries: int, positions: int, width: int, scale: float = 1.0) -> tuple[Tensor, ...]:
+    """Of the scores' gradients, queries, keys and v."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = (rows, queries, positions), (rows, queries, width), (rows, positions, width), (width,)
+    of_scores, a, b, v = (torch.randn(shape, generator=generator) for shape in shapes)
+    return of_scores, scale * a, scale * b, v
+
+
+# ---- numbers ----
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize(
+    ("a", "b", "tanh"),
+    [
+        (math.log(2), math.log(1.5), 4 / 5),  # tanh(ln 3) = (9 - 1) / (9 + 1)
+        (0.0, 0.0, 0.0),
+        (1e-6, 2e-6, 3e-6),  # tanh x = x to x^3 / 3
+        (-1e-30, 3e-30, 2e-30),
+        (30.0, -30.0, 0.0),
+        (1e4, -1e4 + 0.5, math.tanh(0.5)),  # 10000 and 9999.5 are float32 numbers, as are those below
+        (60.0, -55.0, math.tanh(5.0)),
+        (-60.0, 55.0, -math.tanh(5.0)),
+        (19.5, -19.25, math.tanh(0.25)),
+        (25.0, -24.75, math.tanh(0.25)),
+        (45.0, 0.5, 1.0),  # e^90 is more than float32 can hold
+        (0.5, -45.0, -1.0),
+        (-3e38, -3e38, -1.0),
+        (3e38, -3e38, 0.0),
+        (math.inf, 5.0, 1.0),
+        (5.0, -math.inf, -1.0),
+        (math.inf, -math.inf, math.nan),
+        (math.nan, 0.0, math.nan),
+    ],
+)
+def test_scores(a: float, b: float, tanh: float, count: int) -> None:
+    """One pair of these stands among ordinary ones, which it must not change: 0 + ln 2 gives 3/5 and v is (10, 5)."""
+    queries, keys = torch.zeros(1, count, 2), torch.full((1, 7, 2), math.log(2))
+    queries[0, -1, 0], keys[0, -1, 0] = a, b
+    scores = by_kernel(queries, keys, torch.tensor([10.0, 5.0]))
+    torch.testing.assert_close(scores[0, :-1, :-1], torch.full((count - 1, 6), 9.0))
+    expected = torch.tensor(10 * tanh + 3)
+    torch.testing.assert_close(scores[0, -1, -1], expected, equal_nan=True)
+    if a > 0 > b > -math.inf:
+        torch.testing.assert_close(scores[0, -1, -1] - 3, expected - 3, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("far", [0.0, 25.0, 1e4])
+def test_gradients(count: int, far: float) -> None:
+    """tanh(ln 2) = 3/5, whose derivative is 16/25; also where it is made of two numbers that nearly cancel."""
+    queries, keys = torch.full((1, count, 1), math.log(2) + far), torch.full((1, 7, 1), -far)
+    at = (queries[0, 0, 0] + keys[0, 0, 0]).item()  # ln 2, to the digits that are left of it
+    _, of_queries, of_keys, of_v = outcome(
+        by_kernel, torch.full((1, count, 7), 0.5), queries, keys, torch.tensor([10.0])
+    )
+    slope = 0.5 * 10 * (1 - math.tanh(at) ** 2)
+    torch.testing.assert_close(of_queries, torch.full((1, count, 1), 7 * slope))
+    torch.testing.assert_close(of_keys, torch.full((1, 7, 1), count * slope))
+    torch.testing.assert_close(of_v, torch.tensor([0.5 * 7 * count * math.tanh(at)]))
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 1e4])
+@pytest.mark.parametrize("sizes", [(2, 1, 5, 7), (3, 17, 19, 23), (2, 37, 131, 97), (31, 5, 67, 16)])
+def test_error(sizes: tuple[int, int, int, int], scale: float) -> None:
+    """Against float64, some units of float32's last place of the largest number there is, at every scale of inputs."""
+    of_scores, *operands = drawn(*sizes, scale)
+    found = outcome(by_kernel, of_scores, *operands)
+    expected = outcome(by_definition, of_scores, *(operand.double() for operand in operands))
+    for one, exact in zip(found, expected, strict=True):
+        assert (one - exact).abs().max() < 2e-6 * exact.abs().max() + 1e-30
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_stays_where_the_definition_has_it(count: int, bad: float) -> None:
+    of_scores, queries, keys, v = drawn(2, count, 11, 19)
+    queries[1, 0, 5] = keys[0, 3, 7] = bad
+    found, expected = (outcome(score, of_scores, queries, keys, v) for score in (by_kernel, by_definition))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, equal_nan=True, rtol=1e-4, atol=1e-4)
+
+
+def test_the_same_bits_at_every_run_and_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(additive, "ALONE", 0)
+    of_scores, *operands = drawn(3, 67, 131, 83)
+    first = outcome(by_kernel, of_scores, *operands)
+    try:
+        for threads in (1, 2, 3, 2, 1):
+            torch.set_num_threads(threads)
+            again = outcome(by_kernel, of_scores, *operands)
+            assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_rows_wherever_they_lie() -> None:
+    """Views, transposed and repeated operands are read as what they show."""
+    _, queries, keys, v = drawn(4, 6, 11, 8)
+    views = [
+        (queries[::2, 1:, ::2], keys[1::2, :, 3:7], v[::2]),
+        (queries.mT[:, :, :6], keys.mT[:, :, :6], v[:6]),
+        (queries[:1].expand(4, -1, -1), keys[:, :1].expand(-1, 5, -1), v[:1].expand(8)),
+        (queries.movedim(0, 1), keys[:1].expand(6, -1, -1), v.flip(0)),
+    ]
+    for operands in views:
+        torch.testing.assert_close(by_kernel(*operands), by_definition(*operands))
+
+
+# ---- as a part of torch ----
+
+
+def test_second_derivatives() -> None:
+    """Of a sum of squares of the gradients, as the definition has them."""
+    of_scores, *operands = drawn(2, 5, 7, 11)
+    found = []
+    for score in (by_kernel, by_definition):
+        leaves = [operand.detach().requires_grad_() for operand in operands]
+        first = torch.autograd.grad(score(*leaves), leaves, of_scores, create_graph=True)
+        found.append(torch.autograd.grad(sum(one.pow(2).sum() for one in first), leaves))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.fixture
+def both() -> tuple[Any, Any]:
+    """An attention with its kernels, and the same by definition."""
+    ways = build(query_size=5, memory_size=11), build(query_size=5, memory_size=11, kernels="off")
+    ways[1].load_state_dict(ways[0].state_dict())
+    return ways
+
+
+def read(attention: Any, queries: Tensor, states: Tensor) -> Tensor:
+    context: Tensor = attention(queries, attention.remember(states)).context
+    return context
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_narrow_types(both: tuple[Any, Any], dtype: torch.dtype) -> None:
+    """Scores have the type of their operands; by autocast, its type."""
+    queries, states = torch.randn(2, 7, 5), torch.randn(2, 13, 11)
+    with torch.autocast("cpu", dtype=dtype):
+        found, expected = (read(attention, queries, states) for attention in both)
+    assert found.dtype == expected.dtype == dtype
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
+    found, expected = (read(attention.to(dtype), queries.to(dtype), states.to(dtype)) for attention in both)
+    assert found.dtype == expected.dtype == dtype
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
+
+
+def test_vectorised(both: tuple[Any, Any]) -> None:
+    queries, states = torch.randn(3, 2, 7, 5), torch.randn(3, 2, 13, 11)
+    found, expected = (
+        torch.func.vmap(lambda *given, attention=attention: read(attention, *given))(queries, states)
+        for attention in both
+    )
+    torch.testing.assert_close(found, expected)
+
+
+def test_copied_and_pickled(both: tuple[Any, Any]) -> None:
+    queries, states = torch.randn(2, 7, 5), torch.randn(2, 13, 11)
+    for other in (copy.deepcopy(both[0]), pickle.loads(pickle.dumps(both[0]))):
+        assert torch.equal(read(other, queries, states), read(both[0], queries, states))
+
+
+# ---- blocks ----
+
+
+@pytest.mark.parametrize("narrowed", ["not at all", "by pair", "by query", "by position"])
+@pytest.mark.parametrize("scope", ["global", ("local", {"window": 2}), ("local", {"center": "predictive"})], ids=str)
+def test_a_block_is_asked_what_its_queries_are(scope: Any, narrowed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its steps, their masks and what is there for them, at the last block's shorter end too."""
+    rows, queries, positions = 2, 41, 23
+    attention = build(query_size=5, memory_size=11, scope=scope)
+    asked, states = torch.randn(rows, queries, 5), torch.randn(rows, positions, 11)
+    pairs = {"not at all": None, "by pair": (rows, queries, positions), "by query": (queries, 1)}
+    shape = pairs.get(narrowed, (positions,))
+    given = {
+        "allowed": None if shape is None else torch.rand(shape) < 0.7,
+        "at": torch.stack([torch.arange(queries) // 2, torch.arange(queries).flip(0)]),
+        "keep": torch.bernoulli(torch.full((rows, queries, positions), 0.7)),
+    }
+    memory = seen(attention.remember(states), torch.arange(queries) % positions)
+    whole = attention(asked, memory, **given).context
+    monkeypatch.setattr(additive_blocks, "MANY", 0)
+    monkeypatch.setattr(additive_blocks, "BLOCK", 1)
+    torch.testing.assert_close(attention(asked, memory, **given).context, whole)
+
+
+# ---- tiles ----
+
+
+@pytest.mark.parametrize("tile", [1, 13, 61])
+def test_gradients_of_tiles(tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of parts of rows, queries and positions, against finite differences; and what they sum up to."""
+    monkeypatch.setattr(additive_tiled, "TILE", tile)
+    score = functools.partial(additive_blocks.score, additive_tiled.WAYS)
+    _, *operands = (operand.double() for operand in drawn(2, 3, 5, 3))
+    torch.testing.assert_close(score(*operands), by_definition(*operands))
+    leaves = [operand.requires_grad_() for operand in operands]
+    assert torch.autograd.gradcheck(score, leaves, fast_mode=True)
+    assert torch.autograd.gradgradcheck(score, leaves, fast_mode=True)
+
+
+# ---- memory ----
+
+
+def peak(work: Callable[[], Any]) -> int:
+    """The most bytes that torch had allocated at a time for some work, its results among them."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as watched:
+        work()
+    events = [event for event in watched.profiler.kineto_results.events() if event.name() == "[memory]"]
+    total = highest = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        total += event.nbytes()
+        highest = max(highest, total)
+    return highest
+
+
+def memory_of(attention: Any, queries: int, positions: int) -> int:
+    """Of reading forwards and backwards, of 2 rows and 11 numbers a state."""
+    given = [torch.randn(2, size, 11, requires_grad=True) for size in (queries, positions)]
+
+    def work() -> None:
+        read(attention, *given).sum().backward()
+
+    work()  # gradients of the parameters are there from now on
+    return peak(work)
+
+
+def test_memory_grows_with_the_scores() -> None:
+    """A (q, m, hidden) tensor would be 64 times as large as the scores; there are a few of their size."""
+    ways = [
+        build(query_size=11, memory_size=11, scorer=("additive", {"hidden": 64}), kernels=way)
+        for way in ("auto", "off")
+    ]
+    scores = 4 * 2 * 251 * 257
+    found, definition = (memory_of(attention, 251, 257) for attention in ways)
+    assert definition > 64 * scores
+    assert found < 8 * scores
+
+
+def test_memory_of_many_scores_grows_with_queries_and_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice as many of both are four times the scores, and twice the memory."""
+    monkeypatch.setattr(additive_blocks, "MANY", 2**12)
+    monkeypatch.setattr(additive_blocks, "BLOCK", 2**12)
+    attention = build(query_size=11, memory_size=11, scorer=("additive", {"hidden": 16}))
+    small, large = memory_of(attention, 251, 257), memory_of(attention, 502, 514)
+    assert large < 2.2 * small
+    assert large < 4 * 2 * 502 * 514
+
+
+# ---- compiling ----
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An own empty folder for compiled libraries, which only its owner may write."""
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("ATTNX_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A C file that is quickly compiled."""
+    file = tmp_path / "seven.c"
+    file.write_text("int seven(void) { return 7; }\n", encoding="utf-8")
+    return file
+
+
+def loaded(source: Path) -> Any:
+    """Compile and load as if for the first time in a process."""
+    return compiled.load.__wrapped__(source)
+
+
+def broken(name: str, folder: Path) -> None:
+    """Put a compiler into a folder that fails, but for saying its version."""
+    folder.mkdir(exist_ok=True)
+    script = folder / name
+    script.write_text('#!/bin/sh\n[ "$1" = --version ] && exit 0\nexit 1\n', encoding="utf-8")
+    script.chmod(0o755)
+
+
+def test_compiled_once(cache: Path, source: Path) -> None:
+    assert loaded(source).seven() == 7
+    (library,) = cache.iterdir()
+    written = library.stat().st_mtime_ns
+    assert loaded(source).seven() == 7
+    assert [library.stat().st_mtime_ns] == [file.stat().st_mtime_ns for file in cache.iterdir()] == [written]
+
+
+def test_compiled_anew_when_the_source_changes(cache: Path, source: Path) -> None:
+    loaded(source)
+    source.write_text("int seven(void) { return 3 + 4; }\n", encoding="utf-8")
+    assert loaded(source).seven() == 7
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_compiled_anew_for_another_compiler_processor_or_flags(
+    cache: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded(source)
+    monkeypatch.setattr(compiled, "_processor", lambda: "another")
+    loaded(source)
+    assert len(list(cache.iterdir())) == 2
+    monkeypatch.setattr(compiled, "VARIANTS", (("-O1", "-fPIC"),))
+    loaded(source)
+    assert len(list(cache.iterdir())) == 3
+
+
+@pytest.mark.parametrize("missing", ["path", "compilers"])
+def test_no_compiler(missing: str, cache: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None on the path, or none that compiles."""
+    folder = tmp_path / "bin"
+    if missing == "compilers":
+        for name in compiled.COMPILERS:
+            broken(name, folder)
+    monkeypatch.setenv("PATH", str(folder))
+    assert loaded(source) is None
+    assert not list(cache.iterdir())
+
+
+def test_one_broken_compiler(cache: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another serves."""
+    broken(compiled.COMPILERS[0], tmp_path / "bin")
+    if shutil.which("gcc") is None and shutil.which("clang") is None:
+        pytest.skip("no compiler but cc")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin") + os.pathsep + os.environ["PATH"])
+    assert loaded(source).seven() == 7
+
+
+def test_source_that_is_wrong(cache: Path, source: Path) -> None:
+    source.write_text("not C\n", encoding="utf-8")
+    assert loaded(source) is None
+    assert not list(cache.iterdir())
+
+
+@pytest.mark.parametrize("system", [("posix", "arm64"), ("nt", "AMD64")], ids=" ".join)
+def test_other_machines(system: tuple[str, str], source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled.os, "name", system[0])
+    monkeypatch.setattr(compiled.platform, "machine", lambda: system[1])
+    found = loaded(source)
+    monkeypatch.undo()
+    assert found is None
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777 | stat.S_ISVTX])
+def test_a_folder_that_others_can_write_is_not_used(mode: int, cache: Path, source: Path) -> None:
+    cache.chmod(mode)
+    assert loaded(source).seven() == 7
+    assert not list(cache.iterdir())
+
+
+def test_a_folder_in_one_that_others_can_write_is_not_used(
+    cache: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They could put another in its place; not so where only its owner may, as in /tmp."""
+    inner = cache / "inner"
+    monkeypatch.setenv("ATTNX_CACHE", str(inner))
+    cache.chmod(0o777)
+    assert loaded(source).seven() == 7
+    assert not list(inner.iterdir())
+    cache.chmod(0o777 | stat.S_ISVTX)
+    assert loaded(source).seven() == 7
+    assert len(list(inner.iterdir())) == 1
+
+
+def test_what_another_user_put_there_is_not_loaded(cache: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of another user's is not looked into."""
+    monkeypatch.setattr(compiled.os, "getuid", lambda: 4_000_000_019)
+    loaded(source)
+    owner = cache.stat().st_uid
+    assert bool(list(cache.iterdir())) == (owner == 0)  # root could do anything anyway
+
+
+@pytest.mark.parametrize("place", ["a file", "nowhere"])
+def test_no_folder(place: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none can be made, the library is compiled for this process alone."""
+    monkeypatch.setenv("ATTNX_CACHE", str(source / "below" if place == "a file" else "/proc/nowhere"))
+    assert loaded(source).seven() == 7
+
+
+@pytest.fixture
+def without_compiler(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("PATH", "")
+    for found in (compiled.load, additive._library):
+        found.cache_clear()
+    yield
+    for found in (compiled.load, additive._library):
+        found.cache_clear()
+
+
+@pytest.mark.usefixtures("without_compiler")
+def test_attention_without_a_compiler(both: tuple[Any, Any]) -> None:
+    queries, states = torch.randn(2, 7, 5), torch.randn(2, 13, 11)
+    torch.testing.assert_close(read(both[0], queries, states), read(both[1], queries, states))
+    assert additive._library() is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="about Linux's libraries")
+def test_threads_are_torchs(cache: Path) -> None:
+    """It is parallel, and brings no second OpenMP runtime: it names none, and finds the functions of torch's."""
+    library = loaded(additive.SOURCE)
+    (file,) = cache.iterdir()
+    assert b"GOMP_parallel" in file.read_bytes()
+    assert b"libgomp" not in file.read_bytes()
+    assert library.additive_scores

@@ -1,0 +1,109 @@
+"""Errors of numbers, by hand: in their own units, scaled, of lengths; and sums that survive being taken in parts."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from torchmetrics import Metric
+
+from attnx.metrics.per_tag import PerTag
+from attnx.registry import build
+
+# Two columns: mean 5 and 0 in training, deviation 2 and 1.
+SCALES = {"mean": [5.0, 0.0], "scale": [2.0, 1.0]}
+# The first lacks a step, the second has one too many.
+WRITTEN = [np.array([[5.0, 1.0]]), np.array([[7.0, 0.0], [3.0, 2.0]])]
+RIGHT = [np.array([[9.0, 0.0], [5.0, 3.0]]), np.array([[6.0, 0.0]])]
+
+METRICS: dict[str, Callable[[], Metric]] = {
+    name: lambda name=name: build("metric", name)
+    for name in ("mean_absolute_error", "root_mean_squared_error", "length_error")
+}
+METRICS["scaled_error"] = lambda: build("metric", "scaled_error", **SCALES)
+# Of the steps that both have, differences -4, 1 and 1, 0. Scaled: -2, 1; (0, 0) for (0, 3); 1/2, 0; (-1, 2) for (0, 0).
+EXPECTED = {
+    "mean_absolute_error": (4 + 1 + 1) / 4,
+    "root_mean_squared_error": math.sqrt((16 + 1 + 1) / 4),
+    "length_error": (1 + 1) / 2,
+    "scaled_error": math.sqrt((4 + 1 + 9 + 1 / 4 + 1 + 4) / 6),
+}
+every_metric = pytest.mark.parametrize("name", METRICS)
+
+
+def shown(metric: Any, written: Any = WRITTEN, right: Any = RIGHT) -> float:
+    metric.update(written, right)
+    return float(metric.compute())
+
+
+@every_metric
+def test_by_hand(name: str) -> None:
+    assert shown(METRICS[name]()) == pytest.approx(EXPECTED[name])
+
+
+@every_metric
+def test_what_is_right_has_no_error(name: str) -> None:
+    assert shown(METRICS[name](), RIGHT) == 0
+
+
+@every_metric
+def test_in_two_processes(name: str) -> None:
+    """Sums are merged, not means: the parts are of unlike size."""
+    one, two = METRICS[name](), METRICS[name]()
+    one.update(WRITTEN[:1], RIGHT[:1])
+    two.update([*WRITTEN[1:], RIGHT[0]], [*RIGHT[1:], RIGHT[0]])
+    one.merge_state(two)
+    assert float(one.compute()) == pytest.approx(shown(METRICS[name](), [*WRITTEN, RIGHT[0]], [*RIGHT, RIGHT[0]]))
+
+
+@every_metric
+def test_copied_reset_and_of_nothing(name: str) -> None:
+    metric = METRICS[name]()
+    expected = shown(metric)
+    for other in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
+        assert float(other.compute()) == pytest.approx(expected)
+    metric.reset()
+    metric.update([], [])
+    assert math.isnan(metric.compute())
+
+
+@every_metric
+def test_lists_of_unlike_length_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        METRICS[name]().update(WRITTEN, RIGHT[:1])
+
+
+@every_metric
+def test_of_each_tag(name: str) -> None:
+    metric = PerTag(METRICS[name], ["ann", "bob"])
+    metric.update(WRITTEN, RIGHT, ["bob", "ann"])
+    found = {tag: float(value) for tag, value in metric.compute().items()}
+    assert found["micro"] == pytest.approx(EXPECTED[name])
+    assert found["bob"] == pytest.approx(shown(METRICS[name](), WRITTEN[:1], RIGHT[:1]))
+    assert found["macro"] == pytest.approx((found["ann"] + found["bob"]) / 2)
+
+
+def test_nothing_is_won_by_another_length() -> None:
+    """Right steps that are left out cost what they are worth; so do wrong ones that are added, and means cost nothing.
+
+    Columns 5 and 0 are the mean: those steps are missing anyway.
+    """
+    right = [np.array([[9.0, 0.0], [1.0, 1.0], [7.0, 2.0]])]
+    whole = shown(METRICS["scaled_error"](), [right[0] + 0.5], right)
+    assert shown(METRICS["scaled_error"](), [right[0][:1] + 0.5], right) > whole
+    beyond = np.array([[5.0, 0.0]] * 97)
+    added = shown(METRICS["scaled_error"](), [np.concatenate([right[0] + 0.5, beyond])], right)
+    assert added == pytest.approx(whole)
+    assert shown(METRICS["scaled_error"](), [np.concatenate([right[0] + 0.5, beyond + 1])], right) > whole
+
+
+def test_the_mean_alone_is_one() -> None:
+    """Whatever its length, over targets whose mean and deviation are those of the training part."""
+    right = [np.array([[3.0, 1.0], [7.0, -1.0]])]
+    for steps in (0, 1, 2, 11):
+        assert shown(METRICS["scaled_error"](), [np.array([[5.0, 0.0]] * steps).reshape(steps, 2)], right) == 1

@@ -1,0 +1,249 @@
+"""Laws of every kernel: a read it admits is the read that the parts define, its outcome and every gradient."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+import attnx.kernels
+from attnx import registry
+from attnx.attention.attention import Attention
+from attnx.attention.from_names import assemble
+from attnx.attention.memory import beside, seen
+from attnx.attention.protocols import Asked, Read
+from attnx.kernels import additive, additive_blocks, additive_tiled
+from attnx.ops import compiled
+
+Choice = tuple[str, dict[str, Any]]
+KERNELS = {name: registry.part("kernel", name).declares for name in registry.names("kernel")}
+FOLDER = Path(attnx.kernels.__file__).parent
+
+# Rows, queries and positions: few, and more than a block, a window or a tile holds. The last row has no position.
+SIZES = {"few": (4, 3, 7), "many": (4, 41, 149)}
+WIDTH, KEYS, VALUES = 5, 11, 2
+
+FACTORS: dict[str, Any] = {
+    # As one, so that it is for every kernel that any memory meets any choice.
+    "kernel": list(itertools.product(KERNELS, ["whole", "padded", "growing", "two sources"])),
+    "scorer": "plain",
+    "scope": [
+        ("global", {}),
+        ("local", {"window": 1}),
+        ("local", {"window": 1, "center": "predictive"}),
+        ("history", {}),
+        ("encoder_decoder", {}),
+    ],
+    "normaliser": [*((name, {}) for name in registry.names("normaliser")), ("softmax", {"temperature": 0.5})],
+    "size": ["many", "few"],
+    "allowed": ["all", "by pair", "by position"],
+    "values": ["states", "own"],
+    "need_weights": [False, True],
+    "keep": [False, True],
+    "heads": [1, 2],
+    "dtype": ["float32", "float64"],
+}
+# What a kernel may lack where the tests run.
+MISSING = {
+    "additive": lambda: None if compiled.load(FOLDER / "additive.c") else "no C compiler",
+    "additive_cuda": lambda: None if torch.cuda.is_available() else "no GPU",
+}
+
+
+# What a kernel never admits: tried with it, a test would compare the definition with itself.
+DECLINED: dict[str, dict[str, list[Any]]] = {
+    "additive": {"dtype": ["float64"]},
+    "additive_cuda": {"dtype": ["float64"]},
+    "additive_tiled": {"size": ["few"]},
+    "sdpa": {"need_weights": [True], "keep": [True], "values": ["own"]},
+    "tiled": {"size": ["few"]},
+    "window": {"size": ["few"], "need_weights": [True]},
+}
+
+
+def possible(chosen: dict[str, Any]) -> bool:
+    """A kernel goes with the parts that it serves, and with what it does not decline in general."""
+    kernel, _ = chosen.get("kernel", ("", ""))
+    if any(chosen.get(factor, values) in values for factor, values in DECLINED.get(kernel, {}).items()):
+        return False
+    serves = KERNELS.get(kernel, {})
+    kinds = {"scorer": "scorers", "scope": "scopes", "normaliser": "normalisers"}
+    named = {serves_them: chosen[kind][0] for kind, serves_them in kinds.items() if kind in chosen}
+    return all(not serves.get(what) or name in serves[what] for what, name in named.items())
+
+
+@pytest.fixture(autouse=True)
+def _drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every test draws the same, and blocks and tiles are so small that there are several."""
+    small = {(additive_blocks, "MANY"): 997, (additive_blocks, "BLOCK"): 4001, (additive_tiled, "TILE"): 1999}
+    for (module, name), value in (small | {(additive, "LEAST"): 0}).items():
+        monkeypatch.setattr(module, name, value)
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+class Counted:
+    """A kernel that counts the reads it does."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel, self.reads = kernel, 0
+        self.admits = kernel.admits
+
+    def __call__(self, attention: Attention, asked: Asked) -> Read:
+        self.reads += 1
+        read: Read = self.kernel(attention, asked)
+        return read
+
+
+class Given(NamedTuple):
+    """What both ways are given: tensors with gradients, and how they are to be read."""
+
+    queries: Tensor
+    states: Tensor
+    values: Tensor
+    present: Tensor
+    asked: dict[str, Any]
+
+
+def given(chosen: dict[str, Any], device: str) -> Given:
+    rows, queries, positions = SIZES[chosen["size"]]
+    heads, width = chosen["heads"], VALUES if chosen["values"] == "own" else KEYS
+    lengths = torch.tensor([positions, positions // 2, 1, 0])
+    present = torch.arange(positions) < lengths[:, None]
+    allowed = {
+        "all": None,
+        "by pair": torch.rand(rows, queries, positions) < 0.7,
+        "by position": torch.rand(1, 1, positions) < 0.7,
+    }[chosen["allowed"]]
+    each = (heads,) if heads > 1 else ()
+    keep = torch.bernoulli(torch.full((rows, *each, queries, positions), 0.7)) / 0.7 if chosen["keep"] else None
+    asked = {"allowed": allowed, "keep": keep, "need_weights": chosen["need_weights"]}
+    asked = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in asked.items()}
+    shapes = (rows, queries, WIDTH), (rows, positions, heads * KEYS), (rows, positions, heads * width)
+    drawn = [torch.randn(shape).to(device).requires_grad_() for shape in shapes]
+    present = torch.ones_like(present) if chosen["kernel"][1] == "whole" else present
+    return Given(*drawn, present.to(device), asked)
+
+
+def pair_of(chosen: dict[str, Any], device: str) -> tuple[Any, Any, list[Counted]]:
+    """The same attention twice: with this kernel alone, whose reads are counted, and by definition."""
+    heads, width = chosen["heads"], VALUES if chosen["values"] == "own" else KEYS
+    sizes = (WIDTH, heads * KEYS, heads * width)
+    parts = chosen["scorer"], chosen["scope"], chosen["normaliser"]
+    with_it, without = (
+        assemble(*parts, sizes, {"heads": heads, "kernels": kernels, "tile": 1}).to(device)
+        for kernels in ("auto", "off")
+    )
+    without.load_state_dict(with_it.state_dict())
+    wanted, counted = registry.find("kernel", chosen["kernel"][0]), []
+    for module in with_it.modules():
+        if isinstance(module, Attention):
+            module.kernels = tuple(Counted(kernel) for kernel in module.kernels if type(kernel) is wanted)
+            counted += module.kernels
+    assert all(not module.kernels for module in without.modules() if isinstance(module, Attention))
+    return with_it, without, counted
+
+
+def read(attention: Any, chosen: dict[str, Any], what: Given) -> Read:
+    queries, states, values, present, asked = what
+    values = states if chosen["values"] == "states" else values
+    kind = chosen["kernel"][1]
+    if kind == "two sources":
+        cuts = slice(0, 3), slice(3, None)
+        memory = beside(*(attention.remember(states[:, cut], present[:, cut], values[:, cut]) for cut in cuts))
+    else:
+        memory = attention.remember(states, present, values)
+    if kind == "growing":
+        memory = seen(memory, 2 * torch.arange(queries.shape[1], device=queries.device))
+    result: Read = attention(queries, memory, **asked)
+    return result
+
+
+def outcome(attention: Any, chosen: dict[str, Any], what: Given) -> dict[str, Tensor | None]:
+    """All that a read returns, and the gradients of a sum in which every number of it has a weight of its own."""
+    found = read(attention, chosen, what)._asdict()
+    outputs = {name: value for name, value in found.items() if value is not None}
+    torch.manual_seed(1)
+    loss = sum((value * torch.randn(value.shape).to(value.device)).sum() for value in outputs.values())
+    named = {name: getattr(what, name) for name in ("queries", "states", "values")} | dict(attention.named_parameters())
+    gradients = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
+    return outputs | {f"gradient of {name}": value for name, value in zip(named, gradients, strict=True)}
+
+
+def device_of(kernel: str) -> str:
+    """Where a kernel runs; skips the test if that is missing here."""
+    lacking = MISSING.get(kernel, lambda: None)()
+    if lacking:
+        pytest.skip(lacking)
+    return "cuda" if kernel.endswith("cuda") else "cpu"
+
+
+def same(found: Tensor | None, expected: Tensor | None, name: str) -> None:
+    if found is None or expected is None:
+        assert found is expected, name
+        return
+    digits = {torch.float32: 2e-5, torch.float64: 1e-10}[expected.dtype]
+    scale = max(1.0, expected.abs().max().item()) if expected.numel() else 1.0
+    torch.testing.assert_close(found, expected, rtol=digits, atol=digits * scale, msg=lambda text: f"{name}: {text}")
+
+
+def test_a_kernel_reads_what_the_parts_define(combination: dict[str, Any]) -> None:
+    device = device_of(combination["kernel"][0])
+    torch.set_default_dtype(getattr(torch, combination["dtype"]))
+    with_it, without, _ = pair_of(combination, device)
+    what = given(combination, device)
+    found, expected = (outcome(attention, combination, what) for attention in (with_it, without))
+    assert found.keys() == expected.keys()
+    for name, tensor in found.items():
+        same(tensor, expected[name], name)
+    with torch.no_grad():
+        again = read(with_it, combination, what)
+    same(again.context, expected["context"], "context without gradients")
+
+
+PLAIN = {"scope": ("global", {}), "normaliser": ("softmax", {}), "allowed": "all", "keep": False}
+PLAIN |= {"size": "many", "values": "states", "need_weights": False, "heads": 1, "dtype": "float32"}
+
+
+def typical(kernel: str) -> list[dict[str, Any]]:
+    """A large read by each scorer that a kernel serves, with the first of the scopes that it names."""
+    chosen = [{**PLAIN, "kernel": (kernel, "padded"), "scorer": (name, {})} for name in registry.names("scorer")]
+    named = KERNELS[kernel]["scopes"]
+    chosen = [{**one, "scope": (named[0], {"window": 1})} if named else one for one in chosen]
+    return [one for one in chosen if possible(one)]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_kernel_does_read(kernel: str) -> None:
+    """By what is compared above it was not declined throughout: some large plain read is its own."""
+    device = device_of(kernel)
+    reads = 0
+    for chosen in typical(kernel):
+        with_it, _, counted = pair_of(chosen, device)
+        read(with_it, chosen, given(chosen, device))
+        reads += sum(kernel.reads for kernel in counted)
+    assert reads
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_kernel_says_what_it_serves(kernel: str) -> None:
+    """Names of parts that there are, and a rank."""
+    serves = KERNELS[kernel]
+    for kind in ("scorer", "scope", "normaliser"):
+        assert set(serves[f"{kind}s"]) <= set(registry.names(kind))
+    assert isinstance(serves["rank"], int)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_no_kernel_where_kernels_are_off(kernel: str) -> None:
+    chosen = typical(kernel)[0]
+    parts = chosen["scorer"], chosen["scope"], chosen["normaliser"]
+    auto, off = (assemble(*parts, (KEYS, KEYS, KEYS), {"kernels": kernels}) for kernels in ("auto", "off"))
+    assert registry.find("kernel", kernel) in map(type, auto.kernels)
+    assert off.kernels == ()

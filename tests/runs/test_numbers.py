@@ -1,0 +1,272 @@
+"""Whole runs that write matrices: trained, reopened, resumed, measured, drawn; and each kind of mistake in the data."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import attnx
+from attnx.data.features import Features
+from attnx.fitting import resume
+from attnx.reports.alignment import read_alignment
+from attnx.reports.compare import compare
+from attnx.reports.heatmaps import picture
+from attnx.reports.tracks import draw_tracks
+
+Matrix = np.ndarray[Any, np.dtype[np.float32]]
+PARTS = {"train": range(31), "valid": range(31, 36), "test": range(36, 43)}
+NUMBERS = ["task=sequences", "task.source=features", "task.target=features"]
+
+
+def read(number: int) -> Matrix:
+    """Two to six steps of three features."""
+    steps = np.arange(2 + number % 5, dtype=np.float32)
+    return np.stack([steps + number, steps * number % 11, np.full_like(steps, 3)], axis=1)
+
+
+def right(number: int) -> Matrix:
+    """What is to be written: two columns far from each other in size, a step for each that is read and one more."""
+    steps = np.arange(3 + number % 5, dtype=np.float32)
+    return np.stack([1000 + steps * number, steps % 2 / 1000], axis=1)
+
+
+def write_csv(name: str, matrix: Matrix, columns: str = "") -> str:
+    """Write a matrix; with ``columns`` the first of these is the name of each step."""
+    lines = [",".join(map(str, row)) for row in matrix.tolist()]
+    if columns:
+        lines = [columns, *(f"8:0{step},{line}" for step, line in enumerate(lines))]
+    Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return name
+
+
+def write_parts(source: Callable[[int], str] | None = None, target: Callable[[int], str] | None = None) -> list[str]:
+    """The parts' tables and their files; what names them."""
+    source = source or (lambda n: write_csv(f"in{n}.csv", read(n)))
+    target = target or (lambda n: write_csv(f"out{n}.csv", right(n), "at,valve,pump"))
+    for part, numbers in PARTS.items():
+        text = "".join(f"{source(n)}\t{target(n)}\n" for n in numbers)
+        Path(f"{part}.tsv").write_text(text, encoding="utf-8")
+    return ["task.target_step_names=at", *(f"task.{part}={part}.tsv" for part in PARTS)]
+
+
+def table(folder: str) -> list[dict[str, str]]:
+    with open(f"{folder}/predictions.tsv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def results(folder: str) -> dict[str, float]:
+    found: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture
+def one(run: Callable[..., Any], undrawn: None) -> Any:
+    """A run from features to features."""
+    return run(*NUMBERS, *write_parts(), "trainer.max_steps=20", folder="one")
+
+
+def test_a_reopened_run_writes_what_the_test_wrote(one: Any) -> None:
+    """In the units of the data, whose scales are those of the training part's targets alone."""
+    steps = np.concatenate([right(n) for n in PARTS["train"]]).astype(np.float64)
+    for opened in (one, attnx.open_run("one")):
+        assert isinstance(opened.target, Features)
+        assert opened.target.mean == pytest.approx(steps.mean(0))
+        assert opened.target.scale == pytest.approx(steps.std(0))
+        assert opened.target.columns == ("valve", "pump")
+        found = opened.predict([read(n) for n in PARTS["test"]], need_weights=True)
+        with np.load("one/predictions.npz") as held:
+            for row, n, prediction in zip(table("one"), PARTS["test"], found, strict=True):
+                assert held[row["prediction"]] == pytest.approx(prediction.output, rel=1e-5)
+                assert held[row["reference"]] == pytest.approx(right(n))
+                assert prediction.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
+                assert prediction.weights.shape == (len(prediction.output), len(read(n)))
+                assert prediction.output.dtype == np.float32
+    assert not Path("one/vocabulary/target.json").exists()
+    for wrong, said in (("up", "not text"), (read(3)[:, :2], "3 features")):
+        with pytest.raises(attnx.UserError, match=said):
+            one.predict([wrong])
+
+
+def test_results_follow_from_what_was_written(one: Any) -> None:
+    """Errors over all steps that both have; scaled and longer ones as the page says; a line tells of each sequence."""
+    rows = table("one")
+    assert [row["name"] for row in rows] == [f"in{n}.csv" for n in PARTS["test"]]
+    with np.load("one/predictions.npz") as held:
+        pairs = [(held[row["prediction"]].astype(float), held[row["reference"]].astype(float)) for row in rows]
+    errors = [written[: len(other)] - other[: len(written)] for written, other in pairs]
+    together = np.concatenate(errors)
+    found = results("one")
+    assert found["test_mean_absolute_error"] == pytest.approx(np.abs(together).mean())
+    assert found["test_root_mean_squared_error"] == pytest.approx(np.sqrt((together**2).mean()))
+    assert found["test_length_error"] == pytest.approx(np.mean([abs(len(a) - len(b)) for a, b in pairs]))
+    for row, (written, other), error in zip(rows, pairs, errors, strict=True):
+        assert (int(row["steps"]), int(row["reference_steps"])) == (len(written), len(other))
+        assert float(row["mean_absolute_error"]) == pytest.approx(np.abs(error).mean(), rel=1e-4)
+        assert float(row["root_mean_squared_error"]) == pytest.approx(np.sqrt((error**2).mean()), rel=1e-4)
+    mean, scale = np.array(one.target.mean), np.array(one.target.scale)
+    squares = 0.0
+    for written, other in pairs:
+        missing = np.broadcast_to(mean, (max(0, len(other) - len(written)), 2))
+        beyond = np.broadcast_to(mean, (max(0, len(written) - len(other)), 2))
+        squares += (((np.concatenate([written, missing]) - np.concatenate([other, beyond])) / scale) ** 2).sum()
+    assert found["test_scaled_error"] == pytest.approx(np.sqrt(squares / sum(other.size for _, other in pairs)))
+    info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
+    assert info["monitor"] == "valid_scaled_error"
+    assert "source 3 features, target 2 features" in info["data"]
+    logged = Path("one/metrics.csv").read_text(encoding="utf-8").splitlines()[0].split(",")
+    assert {"valid_loss", "valid_scaled_error", "valid_length_error"} < set(logged)
+    assert "valid_perplexity" not in logged, "numbers have none"
+    assert found["train_tokens_per_second"] > found["train_words_per_second"] > 0
+
+
+def test_symbols_to_numbers_and_sampling(run: Callable[..., Any], undrawn: None) -> None:
+    """The source may be symbols, the model's own rows are fed back, and the reopened run is asked with a text."""
+    asked = write_parts(source=lambda n: f"x{n} " + "y " * (n % 4))
+    run(NUMBERS[0], NUMBERS[2], *asked, "model.sampling=0.7", "scope=encoder_decoder", folder="one")
+    (found,) = attnx.open_run("one").predict(["x36"], need_weights=True)
+    with np.load("one/predictions.npz") as held:
+        assert held["prediction_0"] == pytest.approx(found.output, rel=1e-5)
+    assert table("one")[0]["source"] == "x36"
+    assert "name" not in table("one")[0]
+    assert found.own == len(found.output)
+
+
+def test_workers_and_a_resumed_run(run: Callable[..., Any], undrawn: None, same_weights: Callable[..., bool]) -> None:
+    asked = [*NUMBERS, *write_parts()]
+    run(*asked, folder="one")
+    run(*asked, "trainer.workers=1", folder="two")
+    info = json.loads(Path("two/run.json").read_text(encoding="utf-8"))
+    Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
+    resume("two")
+    assert same_weights(["one", "two"])
+    assert table("one") == table("two")
+    write_csv("out3.csv", right(3) + 1, "at,valve,pump")
+    Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
+    with pytest.raises(attnx.UserError, match="the training data are not those the run began with"):
+        resume("two")
+
+
+def test_tags_are_told_and_measured(run: Callable[..., Any], undrawn: None) -> None:
+    """The same source twice, with a target for each speaker."""
+    names = {tag: "".join(f"{tag}{n}.csv " for n in range(43)).split() for tag in ("ann", "bob")}
+    lines = []
+    for n in range(43):
+        for tag, sign in (("ann", 1), ("bob", -1)):
+            target = write_csv(names[tag][n], sign * right(n))
+            lines.append(f"{write_csv(f'in{n}.csv', read(n))}\t{target}\t{tag}\n")
+    Path("all.tsv").write_text("".join(lines), encoding="utf-8")
+    asked = [*NUMBERS, "task.train=all.tsv", "task.tagged=true", "model.tag=[decoder]", "trainer.max_steps=30"]
+    run(*asked, folder="one")
+    found = results("one")
+    each = [found[f"test_scaled_error_{tag}"] for tag in ("ann", "bob")]
+    assert found["test_scaled_error_macro"] == pytest.approx(sum(each) / 2)
+    assert {row["tag"] for row in table("one")} == {"ann", "bob"}
+    reopened = attnx.open_run("one")
+    ann, bob = (reopened.predict([read(3)], tag=tag)[0].output for tag in ("ann", "bob"))
+    assert ann.shape != bob.shape or not np.allclose(ann, bob)
+
+
+def test_pictures_name_files_and_steps(one: Any) -> None:
+    """Heat maps have the steps' names beside them and files above; curves are drawn of both, column by column."""
+    arrays = sorted(Path("one/alignments").glob("*.npz"))
+    assert arrays
+    for array in arrays:
+        alignment = read_alignment(array)
+        axes = picture([alignment]).axes[0]
+        n = int(alignment.name.removeprefix("in").removesuffix(".csv"))
+        assert alignment.reference == tuple(f"8:0{step}" for step in range(len(right(n))))
+        named = [*alignment.reference, *map(str, range(len(right(n)), 99))][: len(alignment.output)]
+        assert list(alignment.output) == named
+        title = axes.get_title(loc="left").replace("\n", " ")
+        assert title.startswith(f"in{n}.csv \u2192 {len(alignment.output)} steps")
+        assert alignment.wrong == (len(alignment.output) != len(right(n)))
+    drawn = draw_tracks("one")
+    assert drawn == Path("one/predictions.png")
+    assert drawn.stat().st_size > 1000
+
+
+def test_a_run_of_symbols_draws_no_curves(run: Callable[..., Any]) -> None:
+    run(folder="one")
+    assert draw_tracks("one") is None
+
+
+def test_runs_of_numbers_are_compared(one: Any, run: Callable[..., Any]) -> None:
+    """By their measures, less being better; what is for symbols alone is left out, beside a run of symbols too."""
+    run(folder="two")
+    for folders in (["one", "one"], ["one", "two"]):
+        shown = io.StringIO()
+        Console(file=shown, width=120).print(compare(folders))
+        (line,) = (line for line in shown.getvalue().splitlines() if "test_scaled_error" in line)
+        assert f" {results('one')['test_scaled_error']:,.2f} " in line
+        assert ("WER" in shown.getvalue()) == ("two" in folders)
+
+
+def test_the_folder_explains_itself(one: Any) -> None:
+    text = Path("one/README.md").read_text(encoding="utf-8")
+    assert "| `predictions.npz` |" in text
+    assert "test_scaled_error" in text
+
+
+# What is asked, beside a table of sixty pairs, and what is said.
+MISTAKES = {
+    "task.train=twice.tsv": "twice.tsv:3: a second target of 'in1.csv', but a source has one if targets are features",
+    "task.train=wide.tsv": "wide.tsv:2: wide.csv: 3 features a step, but out1.csv has 2",
+    "task.train=named.tsv": "named.tsv:2: turned.csv: its columns are pump, valve, but those of named.csv are valve, p",
+    "task.train=gap.tsv": "gap.tsv:2: gap.csv:2: nan in column 2 is no finite 32-bit number",
+    "task.train=gone.tsv": "gone.tsv:2: gone.csv: no such file",
+    "task.train=text.tsv": "text.tsv:2: up: its name does not say what it is",
+    "task.smoothing=0.1": "task.smoothing=0.1 smooths symbols, and task.target=features has none; leave it out",
+    "task.target_step_names=when": "train.tsv:1: out0.csv: holds no 'when' to name its steps",
+    "task.target=words task.target_step_names=at": "task.target_step_names=at is for task.target=features; leave it",
+    "model.tied=true": "model.tied=true shares an embedding of symbols, but the target is made of features; leave it",
+    "model.target_vectors=v.txt": "model.target_vectors: the target is made of features, which have no vectors of",
+}
+
+
+@pytest.mark.parametrize("asked", MISTAKES)
+def test_mistakes_are_one_line_and_leave_nothing(
+    asked: str, command: Callable[..., Any], small: list[str], here: Path
+) -> None:
+    lines = [f"{write_csv(f'in{n}.csv', read(n))}\t{write_csv(f'out{n}.csv', right(n))}\n" for n in range(60)]
+    for name, numbers in (("wide", read(3)), ("gap", np.array([[1.0, 2.0], [3.0, np.nan]], np.float32))):
+        write_csv(f"{name}.csv", numbers)
+    for name, columns in (("named", "valve,pump"), ("turned", "pump,valve")):
+        Path(f"{name}.csv").write_text(f"{columns}\n1,2\n", encoding="utf-8")
+    tables = {
+        "train": lines,
+        "twice": [lines[1], lines[2], "in1.csv\tout2.csv\n"],
+        "wide": [lines[1], "in2.csv\twide.csv\n"],
+        "named": ["in1.csv\tnamed.csv\n", "in2.csv\tturned.csv\n"],
+        "gap": [lines[1], "in2.csv\tgap.csv\n"],
+        "gone": [lines[1], "in2.csv\tgone.csv\n"],
+        "text": [lines[1], "in2.csv\tup\n"],
+    }
+    for name, held in tables.items():
+        Path(f"{name}.tsv").write_text("".join(held), encoding="utf-8")
+    words = {word.partition("=")[0]: word for word in [*small, *NUMBERS, "task.train=train.tsv", *asked.split()]}
+    before = sorted(here.iterdir())
+    answer = command(*words.values(), "folder=one")
+    assert answer.code == 2
+    assert MISTAKES[asked] in answer.err
+    assert len(answer.err.strip().splitlines()) == 1
+    assert sorted(here.iterdir()) == before
+
+
+@pytest.mark.parametrize("target", ["words", "features"])
+def test_what_a_task_of_numbers_says_of_text(target: Any) -> None:
+    from attnx.tasks.sequences import AnySequence
+
+    task = AnySequence(target=target)
+    if target == "features":
+        with pytest.raises(attnx.UserError, match="writes matrices of features, not text"):
+            task.text(["up"])
+    else:
+        assert task.text(["up"]) == "up"
