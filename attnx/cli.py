@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from attnx.allocator import keep_freed_memory
 from attnx.errors import UserError, near_misses
 
 # Those of Hydra's flags that attnx has: some take a value, of which two must be one of a few.
@@ -37,6 +38,7 @@ def main() -> None:
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
         os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+    keep_freed_memory()
     try:
         code = run(sys.argv[1:])
     except UserError as error:

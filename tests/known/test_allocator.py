@@ -1,0 +1,49 @@
+"""Freed memory is kept, where glibc is there to keep it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+FAULTS = """
+import resource
+from attnx.allocator import keep_freed_memory
+kept = keep_freed_memory()
+for _ in range(2):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        block = bytearray(16 * 2**20)
+        del block
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+print(kept, faults)
+"""
+BLOCKS, PAGES = 20, 16 * 2**20 // 4096
+
+
+def faults(**environment: str) -> tuple[str, int]:
+    """Whether freed memory is kept, and the page faults of touching twenty blocks one after another."""
+    given = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTS], env={**given, **environment}, capture_output=True, text=True, check=True
+    )
+    kept, count = done.stdout.split()
+    return kept, int(count)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked")
+def test_pages_are_touched_once() -> None:
+    kept, count = faults()
+    assert kept == "True"
+    assert count < PAGES
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked")
+def test_who_set_a_threshold_has_chosen() -> None:
+    """Blocks that are mapped one by one are cleared one by one."""
+    kept, count = faults(MALLOC_MMAP_THRESHOLD_="65536", MALLOC_TRIM_THRESHOLD_="65536")
+    assert kept == "False"
+    assert count > BLOCKS
