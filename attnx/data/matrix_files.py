@@ -85,7 +85,7 @@ def _numbers(row: Sequence[str], columns: Sequence[str], where: str) -> list[flo
         column = f"column {repr(columns[place]) if columns else place + 1}"
         if not row[place]:
             raise UserError(f"{where}: {column} is empty; fill it in, or leave the row out") from None
-        hint = f"; if it names the step, set task.step_names={columns[place]}" if columns else ""
+        hint = _maybe_names(columns[place]) if columns else ""
         hint = "; columns are apart by commas" if ";" in row[place] else hint
         raise UserError(f"{where}: {row[place]!r} in {column} is no number{hint}") from None
 
@@ -137,7 +137,7 @@ def _parquet(path: Path, step_names: str | None) -> Held:
         try:
             return table[name].cast(to, safe=False)
         except pyarrow.ArrowException:
-            hint = f"; if it names the step, set task.step_names={name}" if to == "float64" else ""
+            hint = _maybe_names(name) if to == "float64" else ""
             raise UserError(f"{path}: the column {name!r} holds {table[name].type}, no numbers{hint}") from None
 
     steps = None
@@ -155,3 +155,8 @@ READERS: dict[str, Callable[[Path, str | None], Held]] = {
     ".npz": _numpy,
     ".parquet": _parquet,
 }
+
+
+def _maybe_names(column: str) -> str:
+    """What to do about a column that holds no numbers because it names the steps."""
+    return f"; if it names the step, set task.step_names={column} (of targets: task.target_step_names={column})"

@@ -265,7 +265,11 @@ def refused_by_need(path: Path) -> str:
         ("x,y\n", "holds no numbers; expected a row for each step"),
         ("1,2\n\n1,x\n", "3: 'x' in column 2 is no number"),
         ("1,time\n", "1: 'time' in column 2 is no number"),
-        ("t,x\n9:00,1\n", "2: '9:00' in column 't' is no number; if it names the step, set task.step_names=t"),
+        (
+            "t,x\n9:00,1\n",
+            "2: '9:00' in column 't' is no number; if it names the step, set task.step_names=t "
+            "(of targets: task.target_step_names=t)",
+        ),
         ("x,y\n1,2\n1, \n", "3: column 'y' is empty; fill it in, or leave the row out"),
         ("1,2\n1,2,3\n", "2: 3 columns, but line 1 has 2"),
         ("x,y\n1;2,3\n", "2: '1;2' in column 'x' is no number; columns are apart by commas"),
@@ -342,7 +346,10 @@ def test_a_bad_parquet_file(tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "a.parquet", {"x": [1.0, None]})
     assert "row 1, counted from 0: nan in column 'x'" in refused(path)
     path = write_parquet(tmp_path / "a.parquet", {"x": [1.0], "at": ["9:00"]})
-    assert refused(path) == "the column 'at' holds string, no numbers; if it names the step, set task.step_names=at"
+    assert (
+        refused(path) == "the column 'at' holds string, no numbers; if it names the step, set task.step_names=at "
+        "(of targets: task.target_step_names=at)"
+    )
     path = write_parquet(tmp_path / "a.parquet", {"x": [[1.0, 2.0]]})
     assert "the column 'x' holds list<" in refused(path)
     path = write_parquet(tmp_path / "a.parquet", {"at": [1.0]})
