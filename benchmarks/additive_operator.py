@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import subprocess
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -24,6 +21,7 @@ import torch
 from peers.environments import ROOT, FailedError, Peer, install
 from peers.measures import Read, drawn, peak, seconds, work_of
 from peers.neighbours import BUSY, watch_neighbours
+from peers.record import record
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
@@ -264,16 +262,12 @@ def main() -> None:
     used = used_by_others()
     if used is not None and used >= BUSY:
         console.print(f"others used {used:.1f} CPUs meanwhile: run it again on an idle machine", style="red")
-    machine = {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()}
-    contents = {
-        "asked": {"rounds": options.rounds, "threads": options.threads},
-        "machine": machine | {"torch": version("torch")},
+    found = {
         "measured": [one | {"ratios": {way: ratios(one["seconds"][way]) for way in WAYS}} for one in measured],
         "problems": problems,
         "cpus_used_by_others": used,
     }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")
+    record(options.out, {"rounds": options.rounds, "threads": options.threads}, found)
     console.print(f"written to {options.out}", highlight=False)
 
 

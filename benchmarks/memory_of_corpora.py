@@ -8,9 +8,7 @@ as JSON.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
-import os
 import platform
 import random
 import resource
@@ -18,13 +16,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from peers.environments import ROOT
 from peers.neighbours import BUSY, watch_neighbours
+from peers.record import record
 from rich.console import Console
 from rich.table import Table
 from torch.utils.data import DataLoader
@@ -176,10 +174,7 @@ def show(measured: list[dict[str, Any]], console: Console) -> None:
 def write(options: argparse.Namespace, measured: list[dict[str, Any]]) -> None:
     """Write everything that was asked and found to the JSON file."""
     asked = {key: getattr(options, key) for key in ("pairs", "size", "tokens", "temperature", "batches")}
-    machine = {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()}
-    contents = {"asked": asked, "machine": machine | {"torch": version("torch")}, "measured": measured}
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")
+    record(options.out, asked, {"measured": measured})
 
 
 def read_options() -> argparse.Namespace:

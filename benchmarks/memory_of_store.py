@@ -8,14 +8,10 @@ for. Each happens in a process of its own, whose memory another one watches; it 
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
-import os
-import platform
 import random
 import tempfile
 import time
-from importlib.metadata import version
 from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -24,6 +20,7 @@ from typing import Any
 from memory_of_corpora import BUSY, MB, STATUS, most, resident_peak
 from peers.environments import ROOT
 from peers.neighbours import watch_neighbours
+from peers.record import record
 from rich.console import Console
 from rich.table import Table
 from torch.utils.data import DataLoader
@@ -143,10 +140,7 @@ def show(measured: list[dict[str, Any]], console: Console) -> None:
 def write(options: argparse.Namespace, measured: list[dict[str, Any]]) -> None:
     """Write everything that was asked and found to the JSON file."""
     asked = {key: value for key, value in vars(options).items() if key not in ("folder", "out")}
-    machine = {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()}
-    contents = {"asked": asked, "machine": machine | {"torch": version("torch")}, "measured": measured}
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")
+    record(options.out, asked, {"measured": measured})
 
 
 def read_options() -> argparse.Namespace:

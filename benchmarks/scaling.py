@@ -8,20 +8,17 @@ Memory is all that torch's operations make, at its peak, without what they are g
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import os
-import platform
 import time
 import weakref
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 from peers.environments import ROOT
 from peers.neighbours import BUSY, watch_neighbours
+from peers.record import record
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import track
@@ -164,15 +161,7 @@ def show(rows: list[dict[str, Any]], console: Console) -> None:
 def write(options: argparse.Namespace, rows: list[dict[str, Any]], used: float | None) -> None:
     """Write everything that was asked and found to the JSON file."""
     asked = {key: getattr(options, key) for key in (*SIZES, "batch", "threads", "repeats", "kernels")}
-    machine = {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()}
-    contents = {
-        "asked": asked,
-        "machine": machine | {"torch": version("torch")},
-        "cpus_used_by_others": used,
-        "measured": rows,
-    }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")
+    record(options.out, asked, {"cpus_used_by_others": used, "measured": rows})
 
 
 def read_options() -> argparse.Namespace:

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import os
-import platform
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from peers.environments import ROOT, FailedError, run
 from peers.neighbours import BUSY, watch_neighbours
+from peers.record import record
 from rich.console import Console
 from rich.table import Table
 
@@ -91,15 +88,9 @@ def show(rounds: list[dict[str, float]], console: Console) -> None:
 
 def write(options: argparse.Namespace, rounds: list[dict[str, float]]) -> None:
     """Write everything that was asked and found to the JSON file."""
-    machine = {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()}
-    contents = {
-        "asked": {"rounds": options.rounds, "threads": options.threads},
-        "machine": machine | {name: version(name) for name in ("torch", "lightning")},
-        "measured": summary(rounds),
-        "cpus_used_by_others": [found.get("others") for found in rounds],
-    }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")
+    asked = {"rounds": options.rounds, "threads": options.threads}
+    found = {"measured": summary(rounds), "cpus_used_by_others": [found.get("others") for found in rounds]}
+    record(options.out, asked, found, packages=("torch", "lightning"))
 
 
 def read_options() -> argparse.Namespace:

@@ -10,15 +10,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import platform
 import random
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -26,6 +23,7 @@ from typing import TypedDict
 
 from peers.environments import PEERS, ROOT, FailedError, Peer, install, run
 from peers.neighbours import BUSY, watch_neighbours
+from peers.record import record
 from rich.console import Console
 from rich.table import Table
 
@@ -223,17 +221,14 @@ def show(request: Request, speeds: Rounds, others: Rounds, problems: dict[str, s
 def write(request: Request, speeds: Rounds, others: Rounds, problems: dict[str, str], out: Path) -> None:
     """Write everything that was asked and found to the JSON file."""
     words = request.steps * SIZES["batch"]
-    machine = {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()}
-    contents = {
-        "asked": {"words": words, "warmup_steps": WARMUP, "threads": request.threads, **SIZES},
-        "machine": machine | {"torch": version("torch")},
+    asked = {"words": words, "warmup_steps": WARMUP, "threads": request.threads, **SIZES}
+    found = {
         "words_per_second": by_row(speeds),
         "ratios": by_row(ratios(speeds)),
         "cpus_used_by_others": by_row(others),
         "problems": problems,
     }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")
+    record(out, asked, found)
 
 
 def read_options() -> argparse.Namespace:

@@ -98,8 +98,8 @@ def _one(
 
 def _serving(scorer: Choice, scope: Choice, normaliser: Choice) -> tuple[Kernel, ...]:
     """Build the kernels that serve these parts, in the order in which they are asked."""
-    named = {"scorers": _name("scorer", scorer), "scopes": _name("scope", scope)}
-    named["normalisers"] = _name("normaliser", normaliser)
+    parts = {"scorer": scorer, "scope": scope, "normaliser": normaliser}
+    named = {f"{kind}s": _name(kind, choice) for kind, choice in parts.items()}
     declared = {name: registry.part("kernel", name).declares for name in registry.names("kernel")}
     fitting = [
         name

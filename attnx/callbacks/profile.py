@@ -20,7 +20,7 @@ from torch.profiler import ProfilerActivity, record_function
 
 FIRST, STEPS = 5, 20  # training steps before the profile begins, and in it
 LABEL = "attnx: "
-# Of a model's children these are called by others; a parameter-free one without any of them costs nothing to speak of.
+# What a model's children are called by.
 METHODS = ("forward", "run", "step", "remember")
 OTHER = "loss and other"
 # What torch itself names. Lightning takes a training step within the optimiser's: then that label is not the innermost.
@@ -63,7 +63,7 @@ class Profile(Callback):
     ) -> None:
         """Begin after some steps: the first ones pay for memory and compilation."""
         if self._seen == FIRST and self._watching is None:
-            self._labels.enter_context(labelled(pl_module, pl_module.model))  # type: ignore[arg-type]
+            self._labels.enter_context(labelled(pl_module))
             cuda = [ProfilerActivity.CUDA] if torch.cuda.is_available() else []
             self._watching = torch.profiler.profile(activities=[ProfilerActivity.CPU, *cuda])
             self._watching.start()
@@ -75,36 +75,36 @@ class Profile(Callback):
         """End after some more, and tell."""
         self._seen += 1
         if self._watching is not None and self._seen == FIRST + STEPS:
-            self._finish(STEPS)
+            self._finish()
 
     def on_validation_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """A validation is no training step."""
         if self._watching is not None:
-            self._finish(self._seen - FIRST)
+            self._finish()
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Tell what there is, or that the run was too short."""
         if self._watching is not None:
-            self._finish(self._seen - FIRST)
+            self._finish()
         elif self._seen <= FIRST:
             self.console.print(f"profile: the run had {self._seen} steps, and the first {FIRST} are not looked at")
 
-    def _finish(self, steps: int) -> None:
+    def _finish(self) -> None:
         assert self._watching is not None
-        seconds = time.perf_counter() - self._began
+        seconds, steps = time.perf_counter() - self._began, self._seen - FIRST
         self._watching.stop()
         self._labels.close()
-        lines = spent(list(self._watching.events()), seconds, max(steps, 1))  # type: ignore[no-untyped-call]
+        lines = spent(list(self._watching.events()), seconds, steps)  # type: ignore[no-untyped-call]
         self._watching = None
         self.path.write_text(json.dumps({"steps": steps, "parts": [one._asdict() for one in lines]}, indent=2) + "\n")
         self.console.print(table(lines, steps))
 
 
 @contextmanager
-def labelled(experiment: nn.Module, model: nn.Module) -> Iterator[None]:
-    """Name the training step, and what each child of the model calls, for the profiler, for a while."""
-    named = [(experiment, "training_step", OTHER)]
-    for name, child in model.named_children():
+def labelled(experiment: lightning.LightningModule) -> Iterator[None]:
+    """Name the training step, and whatever calls a child of its model, for the profiler, for a while."""
+    named: list[tuple[nn.Module, str, str]] = [(experiment, "training_step", OTHER)]
+    for name, child in experiment.model.named_children():  # type: ignore[union-attr]
         named += [(module, method, name) for module in child.modules() for method in METHODS if hasattr(module, method)]
     for module, method, name in named:
         setattr(module, method, _named(getattr(module, method), LABEL + name))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from attnx.data.parallel import Sentence
-from attnx.data.split import place
+from attnx.data.split import bounds, met_in_training, place
 from attnx.errors import UserError
 
 # A sentence's number, itself and its language -> its translations, each once.
@@ -48,8 +48,7 @@ class HeldOut:
         self, valid: list[Sentence] | None, test: list[Sentence] | None, share: float, most: int | None = None
     ) -> None:
         self.given = {"valid": valid, "test": test}
-        self.low = 2 * share if test is None else 0.0
-        self.high = 1 - share if valid is None else 1.0
+        self.low, self.high = bounds(share, [part for part, listed in self.given.items() if listed is not None])
         self.share, self.most = share, most
         self._found: dict[str, Gathered] = {"valid": {}, "test": {}}
 
@@ -98,6 +97,5 @@ def known_sources(known: Collection[str], valid: Sequence[Sentence], test: Seque
     """A line for each part whose sources are partly among those ``known`` from the training part."""
     lines = []
     for name, part in (("valid", valid), ("test", test)):
-        if met := sum(sentence.source in known for sentence in part):
-            lines.append(f"{met:,} of {len(part):,} sources of the {name} part are also in the training part")
+        lines += met_in_training(name, sum(sentence.source in known for sentence in part), len(part))
     return lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from attnx.data.pairs import Pair, Symbols
@@ -22,6 +22,20 @@ def place(source: Symbols) -> float:
     """Return the word's own number in [0, 1): the first 53 bits of the SHA-256 of its UTF-8 text."""
     digest = hashlib.sha256("".join(source).encode()).digest()
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53  # 53 bits: more would round up to 1.0
+
+
+def bounds(holdout: float, given: Container[str]) -> tuple[float, float]:
+    """Return the numbers between which a source trains: below them it tests, above it validates.
+
+    Of the parts ``valid`` and ``test`` those that are ``given`` are not held out; ``holdout`` is the share of the
+    former, twice as much that of the latter.
+    """
+    return 0.0 if "test" in given else 2 * holdout, 1.0 if "valid" in given else 1 - holdout
+
+
+def met_in_training(part: str, met: int, total: int) -> list[str]:
+    """A line for people on how many of a part's sources are also in the training part; none if none is."""
+    return [f"{met:,} of {total:,} sources of the {part} part are also in the training part"] if met else []
 
 
 def split_by_word(pairs: Iterable[Pair], valid: float, test: float) -> Splits:

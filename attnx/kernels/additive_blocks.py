@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from attnx.attention.attention import Attention
 from attnx.attention.protocols import Asked, Read
 from attnx.attention.scorers.additive import Additive
+from attnx.kernels.tiles import by_tiles
 
 SINGLE = (torch.float32, torch.bfloat16, torch.float16)
 """Types whose scores are computed in float32."""
@@ -59,12 +59,11 @@ def read(attention: Attention, asked: Asked, ways: Ways) -> Read:
     Of a block nothing is kept but its contexts, and it is read once more for the gradients: memory grows with the
     number of queries plus that of positions. All that the definition knows, any scope, normaliser and mask, it has.
     """
-    rows, queries = asked.asked.shape[:2]
-    pairs = rows * asked.memory.keys.shape[1]
-    if asked.need_weights or queries * pairs <= MANY:
-        return _weighed(attention, asked, ways)
-    blocks = _blocks(asked, max(FEWEST, BLOCK // pairs))
-    return Read(torch.cat([_forgotten(attention, block, ways) for block in blocks], 1))
+    positions = asked.memory.keys.shape[1]
+    weighed = functools.partial(_weighed, attention, ways)
+    if asked.need_weights or asked.asked.shape[:2].numel() * positions <= MANY:
+        return weighed(asked)
+    return by_tiles(weighed, asked, max(FEWEST, BLOCK // positions))
 
 
 def score(ways: Ways, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
@@ -103,35 +102,5 @@ def _autocast(tensor: Tensor) -> bool:
     return torch.is_autocast_enabled(tensor.device.type) and tensor.dtype != torch.float64
 
 
-def _weighed(attention: Attention, asked: Asked, ways: Ways) -> Read:
+def _weighed(attention: Attention, ways: Ways, asked: Asked) -> Read:
     return attention.weigh(asked, score(ways, asked.asked, asked.memory.keys, attention.scorer.v))
-
-
-def _forgotten(attention: Attention, asked: Asked, ways: Ways) -> Tensor:
-    """The contexts of a block, of which nothing else is kept."""
-
-    def contexts() -> Tensor:
-        return _weighed(attention, asked, ways).context
-
-    if not torch.is_grad_enabled():
-        return contexts()
-    kept: Tensor = checkpoint(contexts, use_reentrant=False, preserve_rng_state=False)
-    return kept
-
-
-def _blocks(asked: Asked, size: int) -> Iterator[Asked]:
-    """What is asked of so many queries at a time."""
-    rows, queries = asked.asked.shape[:2]
-    present = asked.memory.present
-
-    def split(part: Tensor | None) -> Iterable[Any]:
-        """(..., q, m) in blocks, where it differs between queries."""
-        if part is None or part.dim() < 2 or part.shape[-2] == 1:
-            return itertools.repeat(part)
-        return torch.split(part, size, -2)  # not slices, of which each would have a gradient as large as the whole
-
-    own = asked.queries, asked.asked, asked.at.expand(rows, queries)[..., None]
-    masks = None if present.dim() == 2 else present, asked.allowed, asked.keep
-    for prepared, compared, at, there, allowed, keep in zip(*map(split, (*own, *masks)), strict=False):
-        memory = asked.memory if there is None else asked.memory._replace(present=there)
-        yield asked._replace(queries=prepared, asked=compared, memory=memory, at=at[..., 0], allowed=allowed, keep=keep)

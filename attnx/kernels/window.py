@@ -10,7 +10,8 @@ from torch import Tensor
 from attnx.attention.attention import Attention
 from attnx.attention.protocols import Asked, Field, Memory, Read
 from attnx.attention.scopes.local import Local
-from attnx.kernels.tiled import at_once, by_tiles
+from attnx.kernels.tiled import at_once
+from attnx.kernels.tiles import by_tiles
 from attnx.registry import register
 
 # How many times as long as its windows a memory must be. Scores that come by one product of matrices, or by a kernel of

@@ -13,7 +13,7 @@ from attnx import registry
 from attnx.data.features import Features
 from attnx.data.pairs import Pair, Symbols
 from attnx.data.paths import fill_in
-from attnx.data.split import Splits, place
+from attnx.data.split import Splits, bounds, met_in_training, place
 from attnx.data.tables import Table, cut, join
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
@@ -25,7 +25,6 @@ from attnx.tasks.protocols import SequenceData, tags_of
 RATES = ("symbol_error_rate", "sequence_error_rate")
 ERRORS = ("mean_absolute_error", "root_mean_squared_error", "length_error")
 SCALED = "scaled_error"
-Found = dict[tuple[str, str], Pair]
 
 
 @register("task", "sequences")
@@ -107,12 +106,13 @@ class AnySequence:
     def _split(self, table: Table) -> Splits:
         """The parts; those held out are in an order that the hash decides, so any first so many are a fair sample."""
         given = {part: table.read(fill_in(f"task.{part}", file)) for part, file in self.files.items() if file}
-        low = 0.0 if "test" in given else 2 * self.holdout
-        high = 1.0 if "valid" in given else 1 - self.holdout
+        low, high = bounds(self.holdout, given)
         placed = [(place((name,)), pair) for (name, _), pair in given["train"].items()]
         held = sorted((one for one in placed if not low <= one[0] < high), key=lambda one: one[0])
-        self.notes = [_shared(given["train"], part, given[part]) for part in ("valid", "test") if part in given]
-        self.notes = list(filter(None, self.notes))
+        self.notes = []
+        for name, part in given.items():
+            if name != "train":
+                self.notes += met_in_training(name, len(given["train"].keys() & part.keys()), len(part))
         return Splits(
             train=[pair for at, pair in placed if low <= at < high],
             valid=list(given["valid"].values()) if "valid" in given else [pair for at, pair in held if at >= high],
@@ -185,9 +185,3 @@ def _vocabulary(sequences: Iterable[Symbols], how: str) -> Vocabulary:
         return found
     # Without leading zeros the shorter number is the smaller one, however many digits there are.
     return Vocabulary(SPECIALS + tuple(sorted(found.symbols[len(SPECIALS) :], key=lambda id_: (len(id_), id_))))
-
-
-def _shared(train: Found, name: str, part: Found) -> str:
-    """What to note of sources that a given part has in common with the training file; nothing if there are none."""
-    met = len(train.keys() & part.keys())
-    return f"{met:,} of {len(part):,} sources of the {name} part are also in the training part" if met else ""

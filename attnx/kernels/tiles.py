@@ -1,0 +1,60 @@
+"""A read in tiles, which several kernels share: of a tile nothing is kept but what was read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from attnx.attention.protocols import Asked, Memory, Read
+
+
+def by_tiles(read: Callable[[Asked], Read], asked: Asked, fitting: int) -> Read:
+    """Read so many queries at a time, of one row or of several whole ones, and join what was read."""
+    memory = asked.memory
+    rows, queries, positions = (*asked.asked.shape[:2], memory.keys.shape[-2])
+    shared, own = (memory.present, None) if memory.present.dim() == 2 else (None, memory.present)
+    allowed = None if asked.allowed is None else asked.allowed.expand(rows, queries, positions)
+    by_row = memory.keys, memory.values, shared
+    by_query = asked.queries, asked.asked, asked.at.expand(rows, queries), own, allowed, asked.keep
+    reads = []
+    for keys, values, present, *theirs in _split((*by_row, *by_query), fitting // queries, 0):
+        tiles = [
+            asked._replace(
+                queries=asking,
+                asked=prepared,
+                memory=Memory(keys, values, present if there is None else there, memory.lengths),
+                at=at,
+                allowed=allowed,
+                keep=keep,
+            )
+            for asking, prepared, at, there, allowed, keep in _split(theirs, fitting, 1)
+        ]
+        reads.append(_joined([again(read, tile) for tile in tiles], 1))
+    return _joined(reads, 0)
+
+
+def again(function: Callable[..., Any], *given: Any) -> Any:
+    """Call it and keep nothing but what it was given: for the gradients it is called again."""
+    if not torch.is_grad_enabled():
+        return function(*given)
+    return checkpoint(function, *given, use_reentrant=False, preserve_rng_state=False)
+
+
+def _split(parts: Sequence[Tensor | None], size: int, axis: int) -> Iterator[tuple[Any, ...]]:
+    """Several tensors in step, at least one at a time; what is None stays None."""
+    # Split all at once: gradients of slices, each taken apart, would be as large as the whole.
+    sizes = max(size, 1)
+    return zip(
+        *(itertools.repeat(None) if part is None else torch.split(part, sizes, axis) for part in parts), strict=False
+    )
+
+
+def _joined(reads: list[Read], axis: int) -> Read:
+    """What is None in one read is so in all."""
+    parts: list[Any] = [None if one[0] is None else torch.cat(one, axis) for one in zip(*reads, strict=True)]
+    return Read(*parts)
