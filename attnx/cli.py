@@ -105,6 +105,9 @@ def _compose_and_run(argv: Sequence[str]) -> int:
 
 def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
     """Train one composed configuration."""
+    from attnx.kernels.ahead import compile_ahead
+
+    compile_ahead(config)
     from attnx.fitting import fit
     from attnx.training.train import Interrupted
 

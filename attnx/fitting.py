@@ -78,6 +78,7 @@ def _facts(job: Job) -> dict[str, Any]:
         "schedule": str(chosen.plan),
         "follows": f"model.feed={chosen.plan.feed} bridge={chosen.bridge} memory={chosen.memory} values={chosen.values}"
         + _projection(job),
+        "kernels": _kernels(job),
         "monitor": job.experiment.task.monitor,
         "fingerprint": job.loaders.train_rows.fingerprint(),
         **_told(job),
@@ -108,6 +109,15 @@ def _projection(job: Job) -> str:
     if not hasattr(project, "in_features"):
         return ""
     return f" projection={project.in_features}->{project.out_features} (the scorer needs equal widths)"
+
+
+def _kernels(job: Job) -> str:
+    """What is asked, before every read, whether it has a faster way to it."""
+    found = [kernel for part in job.experiment.model.modules() for kernel in getattr(part, "kernels", ())]
+    names = list(dict.fromkeys(registry.name_of("kernel", kernel) for kernel in found))
+    if names:
+        return f"{' '.join(map(str, names))}; what none of them admits is read by the definition"
+    return "none: every read is by the definition"
 
 
 def _finish(job: Job, folder: Path, console: Console) -> OpenRun:

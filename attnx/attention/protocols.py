@@ -116,7 +116,8 @@ class Kernel(Protocol):
     """A faster way to a read that the parts define, equal to it in output and gradients.
 
     ``scorers``, ``scopes`` and ``normalisers`` name the parts it can serve, none meaning any; of several kernels that
-    admit a read the one with the lowest ``rank`` does it.
+    admit a read the one with the lowest ``rank`` does it. One that needs a C file states it as ``source``: it is then
+    compiled while a run starts.
     """
 
     scorers: tuple[str, ...]

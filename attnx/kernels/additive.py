@@ -9,13 +9,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from attnx import compiled
 from attnx.attention.attention import Attention
 from attnx.attention.protocols import Asked, Read
 from attnx.kernels import additive_blocks
-from attnx.ops import compiled
 from attnx.registry import register
 
-SOURCE = Path(__file__).with_name("additive.c")
 LEAST, ALONE = 2**12, 2**17
 """Terms from which on it is faster than the definition, and up to which one thread is faster than several."""
 Shape = ctypes.Array[ctypes.c_long]
@@ -31,7 +30,7 @@ class CompiledAdditive:
 
     Where numbers are so large that the exponentials would not do, it takes tanh of each sum. Scores are computed once
     more for the gradients, and in float32 also for narrower types. The C file beside this one is compiled at the first
-    use (:mod:`attnx.ops.compiled`); without a compiler other kernels serve.
+    use (:mod:`attnx.compiled`); without a compiler other kernels serve.
 
     >>> from attnx.attention import build
     >>> attention = build(query_size=13, memory_size=26)
@@ -43,6 +42,7 @@ class CompiledAdditive:
     scopes = ()
     normalisers = ()
     rank = 20
+    source = "additive.c"
 
     def admits(self, attention: Attention, asked: Asked) -> bool:
         """On a CPU, in single precision or less, but for the smallest reads."""
@@ -98,7 +98,7 @@ def _shape(*numbers: int) -> tuple[Shape, int]:
 
 @functools.cache
 def _library() -> ctypes.CDLL | None:
-    library = compiled.load(SOURCE)
+    library = compiled.load(Path(__file__).with_name(CompiledAdditive.source))
     if library is not None:
         pointer, integer = ctypes.c_void_p, ctypes.c_int
         library.additive_scratch.argtypes, library.additive_scratch.restype = [pointer], ctypes.c_long

@@ -15,9 +15,9 @@ from attnx.kernels.tiles import by_tiles
 from attnx.registry import register
 
 # How many times as long as its windows a memory must be. Scores that come by one product of matrices, or by a kernel of
-# their own, are so fast that 30 to 40 windows are scored while one is gathered; where a scorer states the hidden units
+# their own, are so fast that about 30 windows are scored while one is gathered; where a scorer states the hidden units
 # of its scores, they are what takes time, and three times the windows suffice.
-PLAIN, HIDDEN = 48, 4
+PLAIN, HIDDEN = 32, 4
 # Numbers to read below which the gathering, some 30 small operations, costs more than it saves.
 LEAST = 2**18
 

@@ -24,7 +24,7 @@ def composed(folder: Path) -> Table:
     for kind in SHOWN:
         if kind in run.config:
             table.add_row(kind, _describe(kind, run.config[kind]))
-    for name in ("schedule", "follows", "parameters", "data", "notes", "signatures", "steps", "seed"):
+    for name in ("schedule", "kernels", "follows", "parameters", "data", "notes", "signatures", "steps", "seed"):
         value = run.info.get(name, run.config.get(name))
         if value:
             table.add_row(name, Text(_said(value)))

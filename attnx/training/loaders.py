@@ -21,8 +21,8 @@ class Loaders(lightning.LightningDataModule):
 
     Args:
         data: pairs and vocabularies.
-        trainer: the trainer's knobs: ``batch_size`` or ``batch_tokens``, ``temperature``, ``workers``, ``valid_words``,
-            ``test_words``.
+        trainer: the trainer's knobs: ``batch_size`` or ``batch_tokens``, ``pool``, ``temperature``, ``workers``,
+            ``valid_words``, ``test_words``.
         seed: of the order of the batches.
 
     Raises:
@@ -37,7 +37,8 @@ class Loaders(lightning.LightningDataModule):
             raise UserError(f"trainer.temperature={temperature:g} draws rows by their tags, and these data have none")
         self.train_rows = data.train_rows()
         size = None if tokens else trainer["batch_size"]
-        self.batches = BucketBatches(self.train_rows, size, tokens, seed=seed, temperature=temperature)
+        pool = trainer.get("pool", 50)
+        self.batches = BucketBatches(self.train_rows, size, tokens, seed=seed, pool=pool, temperature=temperature)
         self.valid_rows = data.judged_rows(data.pairs.valid[: trainer["valid_words"]])
         self.test_rows = data.judged_rows(data.pairs.test[: trainer["test_words"]])
         self.judged_at_once = 4 * trainer["batch_size"]

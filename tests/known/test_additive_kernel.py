@@ -10,6 +10,7 @@ import pickle
 import shutil
 import stat
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
+from attnx import compiled
 from attnx.attention.from_names import build
 from attnx.attention.memory import seen
 from attnx.kernels import additive, additive_blocks, additive_tiled
-from attnx.ops import compiled
+from attnx.kernels.ahead import compile_ahead
 
 pytestmark = pytest.mark.skipif(additive._library() is None, reason="no C compiler")
 # Of a block that takes exponentials, and of so few queries that tanh of each sum is taken.
@@ -448,8 +450,34 @@ def test_attention_without_a_compiler(both: tuple[Any, Any]) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="about Linux's libraries")
 def test_threads_are_torchs(cache: Path) -> None:
     """It is parallel, and brings no second OpenMP runtime: it names none, and finds the functions of torch's."""
-    library = loaded(additive.SOURCE)
+    library = loaded(Path(additive.__file__).with_name("additive.c"))
     (file,) = cache.iterdir()
     assert b"GOMP_parallel" in file.read_bytes()
     assert b"libgomp" not in file.read_bytes()
     assert library.additive_scores
+
+
+def test_compiled_ahead(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a run starts, for the parts that need it alone; loading it then compiles nothing."""
+
+    def start(**config: Any) -> None:
+        before = set(threading.enumerate())
+        compile_ahead({"attention": {"kernels": "auto"}, "scorer": {"name": "additive"}} | config)
+        for thread in set(threading.enumerate()) - before:
+            thread.join()
+
+    start(scorer={"name": "dot"})
+    start(attention={"name": "none"})
+    start(attention={"kernels": "off"})
+    assert not list(cache.iterdir())
+    start()
+    (library,) = cache.iterdir()
+    monkeypatch.setattr(compiled, "_compiled", None)  # calling it would fail
+    assert loaded(Path(additive.__file__).with_name(additive.CompiledAdditive.source)).additive_scores
+    assert list(cache.iterdir()) == [library]
+
+
+@pytest.mark.usefixtures("without_compiler")
+def test_nothing_is_compiled_ahead_without_a_compiler(cache: Path, source: Path) -> None:
+    compiled.compile_ahead(source)
+    assert not list(cache.iterdir())

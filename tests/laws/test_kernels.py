@@ -12,13 +12,12 @@ import torch
 from torch import Tensor
 
 import attnx.kernels
-from attnx import registry
+from attnx import compiled, registry
 from attnx.attention.attention import Attention
 from attnx.attention.from_names import assemble
 from attnx.attention.memory import beside, seen
 from attnx.attention.protocols import Asked, Read
 from attnx.kernels import additive, additive_blocks, additive_tiled
-from attnx.ops import compiled
 
 Choice = tuple[str, dict[str, Any]]
 KERNELS = {name: registry.part("kernel", name).declares for name in registry.names("kernel")}

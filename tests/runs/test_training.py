@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -155,3 +156,43 @@ def test_unlike_compositions_train_and_are_tested(composition: list[str], run: C
     assert results["steps"] == 2
     assert results["test_per"] >= 0
     assert len(trained.predict(["dab", "ke"])) == 2
+
+
+def lengths_in_batches(job: Job) -> list[set[int]]:
+    """Of each batch, the lengths of its rows by their longer side."""
+    rows = job.loaders.train_rows
+    return [set(rows.lengths(np.array(batch)).max(1).tolist()) for batch in job.loaders.batches]
+
+
+def test_rows_of_a_pool_meet_rows_of_their_length(prepared: Callable[..., Job]) -> None:
+    mixed, sorted_ = (lengths_in_batches(prepared(f"trainer.pool={pool}")) for pool in (1, 50))
+    assert len(mixed) == len(sorted_)
+    # Sorted, lengths change within a batch once less often than there are lengths, at most.
+    changes = len(set().union(*sorted_)) - 1
+    assert sum(len(lengths) - 1 for lengths in sorted_) <= changes < sum(len(lengths) - 1 for lengths in mixed)
+
+
+@pytest.mark.parametrize(("precision", "rounding"), [("tf32", "high"), (32, "highest")])
+def test_tf32_is_a_precision(precision: str | int, rounding: str, run: Callable[..., Any]) -> None:
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    try:
+        run(f"trainer.precision={precision}", "trainer.max_steps=1", folder="one")
+        assert torch.get_float32_matmul_precision() == rounding
+        assert torch.backends.cudnn.allow_tf32 is (precision == "tf32")
+    finally:
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.cudnn.allow_tf32 = before[1]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["scorer=additive", "scope=local"], "window additive"),
+        (["scorer=coverage"], "none: every read is by the definition"),
+        (["scorer=additive", "attention.kernels=off"], "none: every read is by the definition"),
+        (["attention=none"], "none: every read is by the definition"),
+    ],
+)
+def test_a_run_says_which_kernels_it_may_use(overrides: list[str], said: str, run: Callable[..., Any]) -> None:
+    run(*overrides, "trainer.max_steps=1", folder="one")
+    assert json.loads(Path("one/run.json").read_text(encoding="utf-8"))["kernels"].startswith(said)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import lightning
+import torch
 from lightning.pytorch.callbacks import Callback
 
 from attnx.registry import Natural, Positive, Rate, Time, register
@@ -20,6 +21,7 @@ def trainer(
     max_time: Time | None = "00:04:00",
     batch_size: Positive = 64,
     batch_tokens: Positive | None = None,
+    pool: Positive = 50,
     temperature: Rate = 1.0,
     accumulate: Positive = 1,
     validations: Positive = 6,
@@ -27,7 +29,7 @@ def trainer(
     test_words: Positive | None = None,
     patience: Positive | None = None,
     gradient_clip: Rate | None = 1.0,
-    precision: Literal[32, 64, "bf16-mixed", "16-mixed"] = 32,
+    precision: Literal[32, 64, "tf32", "bf16-mixed", "16-mixed"] = 32,
     accelerator: Literal["auto", "cpu", "gpu"] = "auto",
     workers: Natural = 0,
 ) -> lightning.Trainer:
@@ -40,16 +42,19 @@ def trainer(
     steps once, by measuring, and the number is saved with the run. ``validations`` is how many times a run validates,
     each time decoding ``valid_words`` words, and ``test_words`` once at the end (null: all); ``patience`` stops after
     so many without a better result. A batch has ``batch_size`` rows, or with ``batch_tokens`` as many as that number
-    holds when padded. ``temperature`` above 1 draws rows of rare tags (languages) more often: in proportion to the
-    number of their rows to the power of 1 / temperature.
+    holds when padded. So many batches of rows, a ``pool``, are sorted by length together; with 1 rows of any lengths
+    meet. ``temperature`` above 1 draws rows of rare tags (languages) more often: in proportion to the number of their
+    rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the factors of its products to 10 bits.
     """
     # What is not passed on here is read by the run itself.
-    del max_steps, max_epochs, max_time, batch_size, batch_tokens, temperature
+    del max_steps, max_epochs, max_time, batch_size, batch_tokens, pool, temperature
     del validations, valid_words, test_words, patience, workers
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"  # also of recurrences
     return lightning.Trainer(
         accelerator=accelerator,
         devices=1,
-        precision=precision,
+        precision=32 if precision == "tf32" else precision,
         max_steps=total_steps,
         max_epochs=-1,
         accumulate_grad_batches=accumulate,

@@ -6,12 +6,15 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import itertools
 import os
 import platform
 import shutil
 import stat
 import subprocess
 import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 COMPILERS = ("cc", "gcc", "clang")
@@ -20,6 +23,8 @@ FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping
 # With OpenMP first. Its runtime is not linked: torch has loaded one, and its functions are found there or not at all.
 VARIANTS = ((*FLAGS, "-fopenmp"), FLAGS)
 PATIENCE = 120  # seconds
+# Who asks for a library that is just being compiled waits for it.
+COMPILING = threading.Lock()
 
 
 @functools.cache
@@ -35,32 +40,49 @@ def load(source: Path) -> ctypes.CDLL | None:
     Returns:
         the library; None if there is no compiler, if it fails, or on other machines than x86-64 with Linux or macOS.
     """
-    if os.name != "posix" or platform.machine() not in ("x86_64", "amd64"):
-        return None
-    for compiler in filter(None, map(shutil.which, COMPILERS)):
-        for flags in VARIANTS:
-            with contextlib.suppress(OSError, subprocess.SubprocessError):
-                return _built(compiler, flags, source)
+    for compiler, flags in _ways():
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            return _loaded(compiler, flags, source)
     return None
 
 
-def _built(compiler: str, flags: tuple[str, ...], source: Path) -> ctypes.CDLL:
+def compile_ahead(source: Path) -> None:
+    """Compile a C file into the cache, so that :func:`load` finds it there; if that cannot be done, do nothing."""
+    for compiler, flags in _ways():
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            _kept(compiler, flags, source)
+            return
+
+
+def _ways() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Compilers and flags to try, the best first."""
+    if os.name == "posix" and platform.machine() in ("x86_64", "amd64"):
+        yield from itertools.product(filter(None, map(shutil.which, COMPILERS)), VARIANTS)
+
+
+def _loaded(compiler: str, flags: tuple[str, ...], source: Path) -> ctypes.CDLL:
     """The library, from the cache if it can be there.
 
     Raises:
         OSError: it cannot be written or loaded.
         subprocess.SubprocessError: the compiler fails.
     """
-    name = f"{source.stem}-{_fingerprint(compiler, flags, source)}.so"
     try:
-        library = _cache() / name
-        if not library.exists():
-            with tempfile.TemporaryDirectory(dir=library.parent) as beside:
-                os.replace(_compiled(compiler, flags, source, Path(beside)), library)
+        library = _kept(compiler, flags, source)
     except OSError:  # no such folder
         with tempfile.TemporaryDirectory() as private:  # once loaded the file may go
             return ctypes.CDLL(str(_compiled(compiler, flags, source, Path(private))))
     return ctypes.CDLL(str(library))
+
+
+def _kept(compiler: str, flags: tuple[str, ...], source: Path) -> Path:
+    """The library's file in the cache, compiled if it is not there."""
+    with COMPILING:
+        library = _cache() / f"{source.stem}-{_fingerprint(compiler, flags, source)}.so"
+        if not library.exists():
+            with tempfile.TemporaryDirectory(dir=library.parent) as beside:
+                os.replace(_compiled(compiler, flags, source, Path(beside)), library)
+    return library
 
 
 def _compiled(compiler: str, flags: tuple[str, ...], source: Path, folder: Path) -> Path:
