@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from attnx.errors import UserError as UserError
     from attnx.fitting import fit as fit
     from attnx.registry import register as register
+    from attnx.training.open_run import open_ensemble as open_ensemble
     from attnx.training.open_run import open_run as open_run
 
 _HOMES = {
@@ -23,6 +24,7 @@ _HOMES = {
     "register": "attnx.registry",
     "fit": "attnx.fitting",
     "open_run": "attnx.training.open_run",
+    "open_ensemble": "attnx.training.open_run",
 }
 
 

@@ -34,7 +34,10 @@ KINDS = {
     "optimiser": "attnx.training.optimisers",
     "lr_schedule": "attnx.training.lr_schedules",
     "trainer": "attnx.training.trainers",
+    "logger": "attnx.loggers",
 }
+# Kinds of which several can be chosen at once, each a key of the one node: ``+query=[token,last_context]``.
+SETS = ("query", "logger")
 
 
 # How a part may spell the decorator; anything else called register is not ours.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import keyword
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from attnx.allocator import keep_freed_memory
@@ -15,7 +18,7 @@ CHOICES = {
     "--cfg": ("job", "hydra", "all"),
     "--info": ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
 }
-VALUED = (*CHOICES, "--config-dir", "--package", "--shell-completion")
+VALUED = (*CHOICES, "--config-dir", "--package", "--shell-completion", "--jobs")
 FLAGS = (*VALUED, "--multirun", "--resolve", "--hydra-help")
 SHORT = {
     "-m": "--multirun",
@@ -24,6 +27,7 @@ SHORT = {
     "-p": "--package",
     "-i": "--info",
     "-sc": "--shell-completion",
+    "-j": "--jobs",
 }
 # Those that are answered instead of training once, and those that only go with --cfg.
 ANSWERED = ("--multirun", "--cfg", "--info", "--hydra-help", "--shell-completion")
@@ -62,7 +66,10 @@ def run(argv: Sequence[str]) -> int:
     if {"--help", "-h", "help"} & set(argv[:1]) or {"--help", "-h"} & set(argv):
         from attnx.help import show_help
 
-        show_help()
+        if argv[0] in OWN:
+            print(_module(argv[0]).USAGE)
+        else:
+            show_help()
         return 0
     if "--version" in argv:
         from attnx.version import __version__
@@ -80,6 +87,7 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     _warn_of_broken_plugins()
     flags, overrides = split_flags(argv)
     config_dir = flags.pop("--config-dir", None)
+    side_by_side = _side_by_side(flags)
     words = [word for flag, value in flags.items() for word in (flag, value) if word]
     if "--shell-completion" in flags:
         from attnx.hydra_app import complete
@@ -88,7 +96,7 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     if "--multirun" in flags:
         from attnx.hydra_app import sweep
 
-        return sweep(words, normalise(overrides), config_dir)
+        return sweep(words, normalise(overrides), config_dir, side_by_side)
     config = compose(overrides, config_dir)
     if flags == {"--cfg": "job"}:
         import yaml
@@ -163,6 +171,16 @@ def _refuse_together(flags: dict[str, str]) -> None:
             raise UserError(f"{flag} says how --cfg shows a configuration; add --cfg job")
 
 
+def _side_by_side(flags: dict[str, str]) -> int:
+    """Take from the flags how many jobs run at a time."""
+    if "--jobs" in flags and "--multirun" not in flags:
+        raise UserError("-j says how many jobs of a sweep run side by side; add -m")
+    number = flags.pop("--jobs", "1")
+    if not number.isdecimal() or number == "0":
+        raise UserError(f"-j {number}: expected a whole number, 1 or more")
+    return int(number)
+
+
 def _warn_of_broken_plugins() -> None:
     from attnx.catalogue import catalogue
 
@@ -179,20 +197,39 @@ def _list(words: list[str]) -> int:
 
 
 def _resume(words: list[str]) -> int:
-    if len(words) != 1:
-        raise UserError("say which run to resume: attnx resume FOLDER")
+    flags, folders = _parted(words)
+    if len(folders) != 1:
+        raise UserError("say which run or sweep to resume: attnx resume FOLDER")
     from attnx.read_run import read_run
+    from attnx.read_sweep import is_sweep
 
-    read_run(words[0])  # a wrong folder is told before torch loads
+    if is_sweep(folders[0]):
+        from attnx.hydra_app import go_on
+
+        _warn_of_broken_plugins()
+        return go_on(Path(folders[0]), _side_by_side({**flags, "--multirun": ""}))
+    if flags:
+        raise UserError("-j says how many jobs of a sweep run side by side, but this is a single run")
+    read_run(folders[0])  # a wrong folder is told before torch loads
     from attnx.fitting import resume
     from attnx.training.train import Interrupted
 
     try:
-        resume(words[0])
+        resume(folders[0])
     except Interrupted as stopped:
         print(f"attnx: interrupted; go on with: attnx resume {stopped.folder}", file=sys.stderr)
         return 130
     return 0
+
+
+def _parted(words: list[str]) -> tuple[dict[str, str], list[str]]:
+    """How many jobs run at a time, if it is said, and the other words."""
+    for at, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        if SHORT.get(flag, flag) == "--jobs":
+            rest = words[at + 1 :]
+            return {"--jobs": value if equals else "".join(rest[:1])}, [*words[:at], *(rest if equals else rest[1:])]
+    return {}, words
 
 
 def _compare(words: list[str]) -> int:
@@ -221,10 +258,30 @@ def _draw(words: list[str]) -> int:
     return 0
 
 
+def _module(name: str) -> Any:
+    """The module of a command that has one of its own, and in it a function of its name and a help page."""
+    return importlib.import_module(f"attnx.commands.{_python(name)}")
+
+
+def _python(name: str) -> str:
+    return name + "_" * keyword.iskeyword(name)
+
+
+def _of_its_own(name: str) -> Callable[[list[str]], int]:
+    def run(words: list[str]) -> int:
+        command: Callable[[list[str]], int] = getattr(_module(name), _python(name))
+        _warn_of_broken_plugins()
+        return command(words)
+
+    return run
+
+
+OWN = ("predict", "try", "evaluate", "pictures", "page", "alignments", "export")
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "list": _list,
     "draw": _draw,
     "data": _data,
     "resume": _resume,
     "compare": _compare,
+    **{name: _of_its_own(name) for name in OWN},
 }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from attnx import registry
+from attnx.catalogue import SETS
 from attnx.choices import CHOSEN, DEFAULTS, GROUPS, PRESETS, SCALARS, conf_folder, options, owners
 from attnx.errors import UserError, near_misses
 from attnx.knobs import parse_type
@@ -83,9 +84,9 @@ def check(config: dict[str, Any], overrides: Sequence[str] = ()) -> dict[str, An
             raise UserError(f"unknown key {key!r}{near_misses(key, [*GROUPS, *SCALARS])}")
     checked: dict[str, Any] = {key: _check_scalar(key, config.get(key)) for key in SCALARS}
     for kind in CHOSEN:
-        if kind == "query":
+        if kind in SETS:
             checked[kind] = {
-                name: registry.check("query", name, knobs or {}) for name, knobs in (config.get(kind) or {}).items()
+                name: registry.check(kind, name, knobs or {}) for name, knobs in (config.get(kind) or {}).items()
             }
         elif kind in config:
             name, knobs = registry.spec(kind, _node(kind, config[kind]))
@@ -139,12 +140,12 @@ def _refuse_beside_none(overrides: Sequence[str]) -> None:
 
 
 def _refuse_unclear(overrides: Sequence[str]) -> None:
-    """Refuse a choice made twice, or that is no name; only a query may be a set."""
+    """Refuse a choice made twice, or that is no name; only queries and loggers may be sets."""
     seen: dict[str, str] = {}
     for override in overrides:
         key, _, value = override.partition("=")
         if key in seen and key in GROUPS:
             raise UserError(f"{key} is chosen twice, as {seen[key]} and {override}; leave one out")
-        if key in GROUPS and not re.match(r"[^{]" if key == "query" else r"[^{[]", value):
+        if key in GROUPS and not re.match(r"[^{]" if key in SETS else r"[^{[]", value):
             raise UserError(f"{override}: expected one name; choose from {', '.join(options(key))}")
         seen[key] = override

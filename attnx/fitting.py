@@ -12,11 +12,14 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.models.composition import compose
 from attnx.read_run import read_run
+from attnx.recording import recorded
+from attnx.reports.alignment_statistics import run_statistics, write_statistics
 from attnx.reports.composed import composed
 from attnx.reports.curves import draw_curves
 from attnx.reports.explain import write_explanation
 from attnx.reports.heatmaps import draw_alignments
 from attnx.reports.outcome import files, outcome
+from attnx.reports.run_page import write_page
 from attnx.reports.tracks import draw_tracks
 from attnx.training import run_folder
 from attnx.training.open_run import OpenRun, open_run
@@ -43,8 +46,9 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
     steps = total_steps(job)
     run_folder.note(folder, steps=steps)
     console.print(f"{steps:,} steps of {_batch(config['trainer'])}")
-    train(job, folder, steps, console)
-    return _finish(job, folder, console)
+    with recorded(job, folder, console):
+        train(job, folder, steps, console)
+        return _finish(job, folder, console)
 
 
 def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
@@ -66,8 +70,9 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
         raise UserError(f"{path}: the training data are not those the run began with; put them back, or start anew")
     check_fits(job.experiment, path)
     run_folder.note(path, status="running")
-    train(job, path, info["steps"], console, resume=True)
-    return _finish(job, path, console)
+    with recorded(job, path, console):
+        train(job, path, info["steps"], console, resume=True)
+        return _finish(job, path, console)
 
 
 def _facts(job: Job) -> dict[str, Any]:
@@ -80,6 +85,7 @@ def _facts(job: Job) -> dict[str, Any]:
         + _projection(job),
         "kernels": _kernels(job),
         "monitor": job.experiment.task.monitor,
+        "maximise": job.experiment.task.maximise,
         "fingerprint": job.loaders.train_rows.fingerprint(),
         **_told(job),
         "parameters": sum(weight.numel() for weight in job.experiment.model.parameters()),
@@ -123,7 +129,9 @@ def _kernels(job: Job) -> str:
 def _finish(job: Job, folder: Path, console: Console) -> OpenRun:
     """Draw and explain what the folder holds, and show the results."""
     run_folder.note(folder, **_told(job))  # signatures are whole only now: how many references there were is known
-    draw_alignments(folder)
+    if draw_alignments(folder):
+        write_statistics(folder, run_statistics(folder))
+        write_page([folder])
     draw_tracks(folder)
     draw_curves(folder)
     write_explanation(folder)

@@ -42,6 +42,13 @@ attnx: compose an attention mechanism, train it, and see what it reads.
   attnx data list | get NAME | check NAME           public data sets, fetched and checked
   attnx resume FOLDER                               go on with an interrupted run
   attnx compare FOLDER FOLDER ...                   runs side by side, and how surely
+  attnx predict RUN [RUN ...] [FILE]                what it writes for each line; also: attnx predict --help
+  attnx try RUN [RUN ...]                           a prompt: type a source, see what it writes and reads
+  attnx evaluate RUN [task.test=FILE]               its scores and errors on any data
+  attnx pictures RUN [--format svg]                 draw what a run read, again
+  attnx page RUN [RUN2]                             a page to look into it, or two runs side by side
+  attnx alignments RUN [--gold FILE]                how it read, in numbers
+  attnx export RUN [--format onnx|torch]            the model as files that run without attnx
   attnx --cfg job [choice=option ...]               show the configuration only
 
 Choices:"""

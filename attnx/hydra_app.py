@@ -5,23 +5,31 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import json
 import os
 import re
-import shutil
+import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from attnx import registry
 from attnx.choices import conf_folder
-from attnx.config import check, compose, normalise
+from attnx.config import compose, normalise
 from attnx.errors import UserError
-from attnx.mistakes import in_our_words
 from attnx.options import store_options
 from attnx.read_run import read_run
-from attnx.run_format import CHECKPOINTS, RUN
+from attnx.read_sweep import Sweep, is_sweep, read_sweep
+from attnx.run_format import CONFIG
+from attnx.sweeps.asked import Asked, refuse_without, what_is_asked
+from attnx.sweeps.changes import differences, told
+from attnx.sweeps.elsewhere import elsewhere
+from attnx.sweeps.folder import held, put_aside
+from attnx.sweeps.outcome import conclude, report
+from attnx.sweeps.record import open_record, refuse_another, save, take
+from attnx.sweeps.running import Running, key
+
+Configs = Mapping[tuple[str, ...], Mapping[str, Any]]
 
 
 def show(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
@@ -29,112 +37,117 @@ def show(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None 
     return _hydra([*flags, *overrides], lambda config: None, config_dir)
 
 
-def sweep(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
-    """Run a multirun: check every job first, train them in turn, and let no failed one stop the others."""
-    from hydra.core.hydra_config import HydraConfig
-    from omegaconf import OmegaConf
+def sweep(
+    flags: Sequence[str],
+    overrides: Sequence[str],
+    config_dir: str | None = None,
+    side_by_side: int = 1,
+    folder: Path | None = None,
+) -> int:
+    """Run a multirun, or what is missing of it.
 
-    for job in _jobs(overrides, config_dir):
-        compose(job, config_dir)
-    folder = Path("multirun") / _sweep_name(overrides)
-    failures: list[str] = []
+    Args:
+        flags: Hydra's.
+        overrides: what is asked; ``fresh=true`` puts a folder aside that holds this sweep already.
+        config_dir: a folder of the user's own configuration files.
+        side_by_side: how many jobs run at a time.
+        folder: the sweep's; left out, it follows from the overrides.
 
-    def one(config: Any) -> float | None:
-        hydra = HydraConfig.get()
-        plain = OmegaConf.to_container(config, resolve=True)
-        assert isinstance(plain, dict)
-        named = {str(key): value for key, value in plain.items()}
-        asked = list(hydra.overrides.task)
-        place = folder / f"{hydra.job.num}"
-        return _job({**named, "folder": str(place)}, asked, failures)
-
-    code = _hydra([*flags, f"hydra.sweep.dir={folder}", *overrides], one, config_dir)
-    if failures:
-        print(f"attnx: {len(failures)} job(s) failed:", *failures, sep="\n  ", file=sys.stderr)
-        return 1
-    return code
-
-
-def _job(config: dict[str, Any], overrides: list[str], failures: list[str]) -> float | None:
-    """Train one job, or go on with it, or take over its result, by what its folder holds; return what to minimise."""
-    import traceback
-
-    from attnx.training.train import Interrupted
-
-    folder = Path(config["folder"])
-    print(f"attnx {' '.join(overrides)} -> {folder}", flush=True)
-    try:
-        status = json.loads((folder / RUN).read_text(encoding="utf-8"))["status"] if (folder / RUN).is_file() else "new"
-        checked = check(config, overrides)
-        if status != "new":
-            _refuse_changed(checked, folder)
-        if status != "finished":
-            _train(checked, overrides, status)
-    except Interrupted as stopped:
-        # A KeyboardInterrupt ends Hydra's loop over jobs; SystemExit would end it without a word.
-        raise KeyboardInterrupt(f"go on with: attnx resume {stopped.folder}") from None
-    except UserError as error:
-        failures.append(f"{' '.join(overrides)}: {error}")
-        return None
-    except Exception as error:
-        traceback.print_exc()
-        failures.append(f"{' '.join(overrides)}: {type(error).__name__}: {error}")
-        return None
-    run = read_run(folder)
-    return float(run.results[run.info["monitor"].replace("valid_", "test_")])
-
-
-def _train(config: dict[str, Any], overrides: list[str], status: str) -> None:
-    from attnx.fitting import fit, resume
-
-    if status == "new":
-        fit(config, overrides)
-    elif (Path(config["folder"]) / CHECKPOINTS / "last.ckpt").is_file():
-        resume(config["folder"])
+    Raises:
+        UserError: a mistake in any job, before anything is written; or the folder holds something else.
+        KeyboardInterrupt: Ctrl-C; the message says how to go on.
+    """
+    fresh, overrides = _without_fresh(overrides)
+    asked = what_is_asked(overrides, config_dir)
+    configs = {key(job): compose(job, config_dir) for job in asked.jobs}
+    folder = folder or Path("multirun") / _sweep_name(overrides)
+    if asked.search:
+        refuse_without()
+    if fresh and (aside := put_aside(folder)):
+        print(f"{folder} is now {aside}", flush=True)
     else:
-        shutil.rmtree(config["folder"])  # it stopped before its first checkpoint, so there is nothing to go on from
-        fit(config, overrides)
+        _refuse_changed(folder, overrides, asked, configs)
+    with held(folder) as lock:
+        record = open_record(folder, _command(overrides, side_by_side, config_dir), overrides, config_dir)
+        for job in () if asked.search else asked.jobs:
+            take(record, job)
+        save(record)
+        words = [*flags, f"hydra.sweep.dir={_quoted(folder)}", *_side_by_side(asked.launcher, side_by_side), *overrides]
+        return _run(Running(record, configs, side_by_side, lock), words, config_dir)
 
 
-def _refuse_changed(config: dict[str, Any], folder: Path) -> None:
-    """Refuse to take a job's folder for another configuration's."""
-    held = registry.filled(read_run(folder).config)
-    changed = [key for key in config if key != "folder" and config[key] != held.get(key)]
-    if changed:
-        raise UserError(
-            f"{folder}: holds a run of another configuration ({', '.join(changed)} differ); choose name=..."
-        )
+def _run(running: Running, words: Sequence[str], config_dir: str | None) -> int:
+    """Hand a sweep to Hydra, and say at the end what became of it."""
+    status: Literal["interrupted", "failed"] = "interrupted"
+    try:
+        with running:
+            code = _hydra(words, elsewhere, config_dir)
+        status = "failed"
+    finally:
+        conclude(running.sweep, status)
+    return report(running.sweep) or code
+
+
+def go_on(folder: Path, side_by_side: int = 1) -> int:
+    """Finish what is missing of a sweep, by what its folder says that it was asked."""
+    held_there = read_sweep(folder)
+    return sweep(["--multirun"], held_there.overrides, held_there.config_dir, side_by_side, folder)
+
+
+def _without_fresh(overrides: Sequence[str]) -> tuple[bool, list[str]]:
+    asked = [override.lstrip("+") for override in overrides if override.lstrip("+").startswith("fresh=")]
+    for one in asked:
+        if one not in ("fresh=true", "fresh=false"):
+            raise UserError(f"{one}: expected true or false")
+    kept = [override for override in overrides if override.lstrip("+") not in asked]
+    return asked[-1:] == ["fresh=true"], kept
+
+
+def _refuse_changed(folder: Path, overrides: Sequence[str], asked: Asked, configs: Configs) -> None:
+    """Refuse to take a folder of other jobs for these, and say what differs, before anything is written."""
+    held_there = read_sweep(folder) if is_sweep(folder) else Sweep(folder, "", [])
+    if not asked.search:
+        refuse_another(held_there, overrides, asked.jobs)
+    for words in asked.jobs:
+        job = take(held_there, words)
+        if asked.search or not (held_there.folder(job) / CONFIG).is_file():
+            continue
+        held_config = registry.filled(read_run(held_there.folder(job)).config)
+        wanted = {name: value for name, value in configs[key(words)].items() if name != "folder"}
+        if changed := differences(held_config, wanted):
+            raise UserError(
+                f"{held_there.folder(job)}: holds a run of another configuration: {told(changed)}; choose name=..., or "
+                "fresh=true"
+            )
+
+
+def _side_by_side(launcher: str, number: int) -> list[str]:
+    """How a launcher is told how many jobs to run at a time; attnx's own is told otherwise."""
+    return [f"hydra.launcher.n_jobs={number}"] if "joblib" in launcher and number > 1 else []
 
 
 def _jobs(overrides: Sequence[str], config_dir: str | None) -> list[list[str]]:
-    """The jobs of a sweep, or none to check where only a sweeper of another kind can tell."""
-    from hydra import initialize_config_dir
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-    from hydra.core.global_hydra import GlobalHydra
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
+    """The jobs of a sweep; of a search, one that it could choose."""
+    return what_is_asked(_without_fresh(overrides)[1], config_dir).jobs
 
-    if any(override.startswith("hydra/sweeper=") for override in overrides):
-        return []
-    store_options(config_dir)
-    GlobalHydra.instance().clear()
-    try:
-        with initialize_config_dir(str(conf_folder().resolve()), version_base="1.3"):
-            # What a glob stands for is found where configurations are.
-            parser = OverridesParser.create(GlobalHydra.instance().config_loader())
-            batches = BasicSweeper.split_arguments(parser.parse_overrides(list(overrides)), None)
-    except HydraException as error:
-        raise UserError(in_our_words(error, overrides)) from error
-    jobs = [list(job) for batch in batches for job in batch]
-    if not jobs:
-        raise UserError(f"{' '.join(overrides)}: stands for no job at all")
-    return jobs
+
+def _command(overrides: Sequence[str], side_by_side: int, config_dir: str | None) -> str:
+    flags = ["-m", *(["-j", str(side_by_side)] if side_by_side > 1 else [])]
+    flags += ["--config-dir", config_dir] if config_dir else []
+    return shlex.join(["attnx", *flags, *overrides])
+
+
+def _quoted(folder: Path) -> str:
+    """A path as Hydra reads it, whatever it holds."""
+    escaped = str(folder).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _sweep_name(overrides: Sequence[str]) -> str:
     """``name=`` or a hash of the sorted overrides, so that the same command names the same folder."""
-    named = [override.partition("=")[2] for override in overrides if override.lstrip("+").startswith("name=")]
-    return named[-1] if named else hashlib.sha256("\n".join(sorted(overrides)).encode()).hexdigest()[:10]
+    words = [override.lstrip("+") for override in overrides]
+    named = [word.partition("=")[2] for word in words if word.startswith("name=")]
+    return named[-1] if named else hashlib.sha256("\n".join(sorted(words)).encode()).hexdigest()[:10]
 
 
 def complete(asked: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
@@ -158,6 +171,9 @@ def _hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str | No
     import hydra
 
     store_options(config_dir)
+    from attnx.sweeps.launching import offer
+
+    offer()
     kept = sys.argv
     sys.argv = ["attnx", *argv]
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from attnx.catalogue import SETS
 from attnx.choices import CHOSEN, GROUPS, SCALARS, options, owners
 from attnx.errors import near_misses
 
@@ -40,16 +41,22 @@ def _unknown_key(path: str) -> str:
     head, _, knob = path.partition(".")
     if not knob:
         return f"unknown key {head!r}{near_misses(head, [*GROUPS, *SCALARS])}"
-    if head == "query":
-        name, _, rest = knob.partition(".")
-        return (
-            f"query.{name} is not part of this query; add it with +query=[...]"
-            if not rest
-            else (f"the query {name!r} has no knob {rest!r}")
-        )
+    if head in SETS:
+        return _unknown_in_set(head, knob)
     if head not in CHOSEN:
         return f"unknown key {path!r}"
     held = owners(head)
     if knob in held:
         return f"the chosen {head} has no knob {knob!r}; it belongs to {head}={', '.join(held[knob])}"
     return f"the chosen {head} has no knob {knob!r}{near_misses(knob, held)}"
+
+
+def _unknown_in_set(kind: str, path: str) -> str:
+    """Of a kind of which several are chosen at once: the member must be named, and be chosen."""
+    name, _, knob = path.partition(".")
+    held = owners(kind)
+    if not knob and name in held:
+        return f"{kind}.{path}: which {kind}? write {' or '.join(f'{kind}.{owner}.{name}' for owner in held[name])}"
+    if not knob or name in held.get(knob, []):
+        return f"{kind}.{name} is not part of this {kind}; add it with +{kind}=[...]"
+    return f"the {kind} {name!r} has no knob {knob!r}"

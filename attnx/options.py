@@ -10,7 +10,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from attnx.catalogue import Part, catalogue
+from attnx.catalogue import SETS, Part, catalogue
 from attnx.choices import CHOSEN
 from attnx.errors import UserError
 
@@ -51,5 +51,5 @@ def store_options(config_dir: str | None = None) -> None:
 
 def _node(part: Part) -> dict[str, object]:
     knobs = {knob.name: knob.default for knob in part.knobs}
-    # A query is a set: each input is a key of the one node, so a list of options merges into a set.
-    return {part.name: knobs} if part.kind == "query" else {"name": part.name, **knobs}
+    # Of a set, such as a query, each member is a key of the one node, so a list of options merges into a set.
+    return {part.name: knobs} if part.kind in SETS else {"name": part.name, **knobs}

@@ -37,9 +37,9 @@ def read_run(folder: Path | str) -> Run:
         raise UserError(f"{path}: not a folder")
     if not (path / RUN).is_file():
         raise UserError(f"{path}: not a run folder (it has no {RUN})")
-    info = _mapping(path / RUN)
+    info = mapping(path / RUN)
     _check_format(path / RUN, info.get("format"))
-    return Run(path, info, _mapping(path / CONFIG), _mapping(path / RESULTS))
+    return Run(path, info, mapping(path / CONFIG), mapping(path / RESULTS))
 
 
 def _check_format(path: Path, number: object) -> None:
@@ -49,7 +49,7 @@ def _check_format(path: Path, number: object) -> None:
         raise UserError(f"{path}: run format {number} is newer than the {FORMAT} known here; update attnx")
 
 
-def _mapping(path: Path) -> dict[str, Any]:
+def mapping(path: Path) -> dict[str, Any]:
     """The mapping in a JSON or YAML file; empty if there is no file."""
     if not path.is_file():
         return {}

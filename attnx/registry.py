@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from attnx.catalogue import KINDS, Part, catalogue
+from attnx.catalogue import KINDS, SETS, Part, catalogue
 from attnx.errors import UserError, near_misses
 from attnx.interactive import describe
 from attnx.knobs import Natural, NonNegative, Positive, Probability, Rate, Size, Time
@@ -178,7 +178,7 @@ def filled(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = dict(config)
     for kind in KINDS:
-        if kind == "query" and kind in found:
+        if kind in SETS and kind in found:
             found[kind] = {name: check(kind, name, knobs or {}) for name, knobs in found[kind].items()}
         elif kind in found:
             name, knobs = spec(kind, found[kind])

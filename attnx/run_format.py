@@ -18,8 +18,16 @@ MATRICES: Final = "predictions.npz"
 ALIGNMENTS: Final = "alignments"
 CHECKPOINTS: Final = "checkpoints"
 VOCABULARY: Final = "vocabulary"
+# What a job of a sweep says, and how far it is while it runs; and the sweep itself, in the folder above.
+LOG: Final = "log.txt"
+PROGRESS: Final = "progress.json"
+SWEEP: Final = "sweep.json"
+STUDY: Final = "study.db"
 SOURCE_FEATURES: Final = "features.json"
 TARGET_FEATURES: Final = "target_features.json"
+EVALUATIONS: Final = "evaluations"
+EVALUATION: Final = "evaluation.json"
+EXPORT: Final = "export"
 
 # What stands for a space within a symbol, and what for the bar that stands between references.
 SPACE, BAR = "␣", "|"

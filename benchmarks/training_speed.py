@@ -10,57 +10,33 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import random
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from statistics import mean, median
-from typing import Any, TypedDict
+from statistics import mean
+from typing import Any
 
-from peers.environments import PEERS, ROOT, FailedError, Peer, install, run
-from peers.neighbours import BUSY, watch_neighbours
+from peers.contest import Rounds, by_row, hold_round, show_trouble, table
+from peers.environments import PEERS, ROOT, FailedError, Peer, find, run
 from peers.record import record
+from peers.training import HIDDEN, SIZES, STEP_BY_STEP, draw, train_attnx, write_pairs
 from rich.console import Console
-from rich.table import Table
 
 from attnx.data.cmudict import read_cmudict
-from attnx.data.pairs import Pair, Symbols, read_pairs
+from attnx.data.pairs import read_pairs
 from attnx.errors import UserError
-
-SIZES = {"batch": 128, "embedding": 128, "encoder": 256, "decoder": 256}
-"""The same for everybody; the encoder's LSTM has this many units in each of its two directions."""
 
 WARMUP = 3
 """Steps before the watch starts: the first ones pay for allocation and for starting the loaders."""
-
-HIDDEN = 128
-"""Units of the additive scorer."""
-
-ATTNX = (
-    "task.train={pairs}",
-    "folder={folder}",
-    "trainer.max_steps={updates}",
-    "trainer.batch_size={batch}",
-    "trainer.validations=1",
-    "trainer.valid_words=10",
-    "trainer.test_words=10",
-    "model.embedding={embedding}",
-    "encoder.hidden={encoder}",
-    "decoder.hidden={decoder}",
-    "+scorer=additive",
-    f"scorer.hidden={HIDDEN}",
-)
-"""The overrides of every attnx row; `measure_attnx` fills the braces."""
 
 # The context enters the recurrence where it is not fed to the readout alone: the peers do as the third one does.
 SCHEDULES: dict[str, tuple[str, ...]] = {
     "attnx, run then attend": ("model.feed=none",),
     "attnx, attend then run": ("+query=token", "model.feed=now"),
-    "attnx, step by step": ("+query=previous_state", "model.feed=now"),
+    "attnx, step by step": STEP_BY_STEP,
 }
 UNSORTED = ", unsorted"
 """Of the same rows without bucketing: rows of any lengths meet in a batch."""
@@ -94,11 +70,12 @@ class Request:
     """Seconds after which it is given up."""
 
     @property
-    def wanted(self) -> dict[str, str | int]:
-        """What the peers' scripts are told."""
+    def wanted(self) -> dict[str, Any]:
+        """What the peers' scripts are told; the watch stops where the step after the last timed one starts."""
         return {
             "pairs": str(self.pairs),
             **SIZES,
+            "updates": WARMUP + self.steps + 1,
             "warmup": WARMUP,
             "steps": self.steps,
             "threads": self.threads,
@@ -107,15 +84,13 @@ class Request:
 
 PEAK = Path(__file__).parent / "peers" / "matrix_peak.py"
 Measure = Callable[[Request], float]
-Rounds = list[dict[str, float]]
-"""For each round, a number for every row that has one."""
 
 
 def measure_peer(request: Request, peer: Peer, python: Path) -> float:
     """Words per second of a peer, as its script prints them in its last line."""
     with tempfile.TemporaryDirectory() as folder:
         asked = json.dumps(request.wanted)
-        printed = run([python, peer.script, asked], Path(folder), request.threads, request.limit)
+        printed = run([python, peer.script("speed"), asked], Path(folder), request.threads, request.limit)
     return float(json.loads(printed.splitlines()[-1])["words_per_second"])
 
 
@@ -127,9 +102,7 @@ def measure_attnx(request: Request, overrides: Sequence[str]) -> float:
     """
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "run"
-        filled = {**request.wanted, "folder": folder, "updates": WARMUP + request.steps + 1}
-        settings = [override.format(**filled) for override in (*ATTNX, *overrides)]
-        run([sys.executable, "-m", "attnx", *settings], ROOT, request.threads, request.limit)
+        train_attnx(request.wanted, folder, overrides, request.limit)
         try:
             results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
             return float(results["train_words_per_second"])
@@ -137,60 +110,30 @@ def measure_attnx(request: Request, overrides: Sequence[str]) -> float:
             raise FailedError(f"its run folder does not state its speed: {error}") from error
 
 
-def write_pairs(pairs: list[Pair], count: int, path: Path) -> list[tuple[Symbols, Symbols]]:
-    """Write so many pairs, drawn at random but always the same ones, each with its first pronunciation."""
-    drawn = [(pair.source, pair.references[0]) for pair in random.Random(0).sample(pairs, count)]
-    lines = ["".join(letters) + "\t" + " ".join(symbols) + "\n" for letters, symbols in drawn]
-    path.write_text("".join(lines), encoding="utf-8")
-    return drawn
-
-
 def contenders(
     envs: Path, only: Sequence[str], rows: str, console: Console
 ) -> tuple[dict[str, Measure], dict[str, str]]:
     """Who takes part, in the order of a round, and what is wrong with those who cannot."""
     ready: dict[str, Measure] = {}
-    problems: dict[str, str] = {}
     if "attnx" in only:
         ready |= {row: partial(measure_attnx, overrides=extra) for row, extra in ATTNX_ROWS.items() if rows in row}
-    for peer in PEERS:
-        if peer.name not in only:
-            continue
-        try:
-            with console.status(f"{peer.row}: looking for it, installing it if need be"):
-                ready[peer.row] = partial(measure_peer, peer=peer, python=install(peer, envs))
-        except FailedError as error:
-            problems[peer.row] = f"cannot be installed: {error}"
-    return ready, problems
+    found, problems = find([peer for peer in PEERS if peer.name in only], envs, console)
+    return ready | {peer.row: partial(measure_peer, peer=peer, python=found[peer]) for peer in found}, problems
 
 
 def compete(
     ready: dict[str, Measure], problems: dict[str, str], request: Request, rounds: int, console: Console
 ) -> tuple[Rounds, Rounds, list[float]]:
-    """Measure everybody once a round: words per second, the CPUs that others used meanwhile, and the machine's peak.
-
-    Who fails is noted among the problems and left out from then on.
-    """
-    speeds: Rounds = [{} for _ in range(rounds)]
-    others: Rounds = [{} for _ in range(rounds)]
+    """Measure everybody once a round: words per second, the CPUs that others used meanwhile, and the machine's peak."""
+    entrants = {row: partial(measure, request) for row, measure in ready.items()}
+    held = []
     peaks: list[float] = []
-    for number, (speed, busy) in enumerate(zip(speeds, others, strict=True), 1):
+    for number in range(1, rounds + 1):
+        title = f"round {number} of {rounds}"
         peaks.append(float(run([sys.executable, PEAK, str(request.threads)], ROOT, request.threads)))
-        console.print(f"round {number} of {rounds}: matrix products: {peaks[-1] / 1e9:.0f} GFLOP/s", highlight=False)
-        for row in (row for row in ready if row not in problems):
-            used_by_others = watch_neighbours()
-            try:
-                with console.status(f"round {number} of {rounds}: {row}"):
-                    speed[row] = ready[row](request)
-            except FailedError as error:
-                problems[row] = f"failed: {error}"
-                continue
-            line = f"round {number} of {rounds}: {row}: {speed[row]:.0f} words/s"
-            if (used := used_by_others()) is not None:
-                busy[row] = used
-                line += f", others used {used:.1f} CPUs" + (": disturbed" if used >= BUSY else "")
-            console.print(line, highlight=False)
-    return speeds, others, peaks
+        console.print(f"{title}: matrix products: {peaks[-1] / 1e9:.0f} GFLOP/s", highlight=False)
+        held.append(hold_round(title, entrants, problems, console))
+    return [speed for speed, _ in held], [busy for _, busy in held], peaks
 
 
 def shares(speeds: Rounds, peaks: Sequence[float], flop: dict[str, float]) -> Rounds:
@@ -214,37 +157,6 @@ def ratios(speeds: Rounds) -> Rounds:
     ]
 
 
-class Row(TypedDict):
-    """A row's median and its value in each round, None where it has none."""
-
-    median: float
-    rounds: list[float | None]
-
-
-def by_row(rounds: Rounds) -> dict[str, Row]:
-    """Turn rounds of rows into rows of rounds."""
-    rows = dict.fromkeys(chain.from_iterable(rounds))
-    return {
-        row: Row(
-            median=median(each[row] for each in rounds if row in each),
-            rounds=[each.get(row) for each in rounds],
-        )
-        for row in rows
-    }
-
-
-def table(title: str, rounds: Rounds, digits: int) -> Table:
-    """One line a row: its median, then its rounds."""
-    drawn = Table(title=title, title_justify="left")
-    drawn.add_column("")
-    for heading in ("median", *(f"round {number}" for number in range(1, len(rounds) + 1))):
-        drawn.add_column(heading, justify="right")
-    for name, row in by_row(rounds).items():
-        cells = (row["median"], *row["rounds"])
-        drawn.add_row(name, *("-" if cell is None else f"{cell:.{digits}f}" for cell in cells))
-    return drawn
-
-
 @dataclass
 class Found:
     """What was measured on so many threads."""
@@ -264,11 +176,7 @@ class Found:
             console.print(table("how many times as fast, in the same round", compared, 2))
         if any(reached := shares(self.speeds, self.peaks, self.flop)):
             console.print(table("percent of the machine's peak in the same round", reached, 0))
-        for row, problem in self.problems.items():
-            console.print(f"{row} {problem}", style="red", highlight=False, markup=False)
-        if disturbed := sum(used >= BUSY for busy in self.others for used in busy.values()):
-            advice = "run it again on an idle machine"
-            console.print(f"{disturbed} measurements were disturbed by other programs: {advice}", style="red")
+        show_trouble(self.problems, self.others, console)
 
     def as_json(self) -> dict[str, Any]:
         """The same, to be written."""
@@ -322,7 +230,7 @@ def main() -> None:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pairs.tsv"
-        drawn = write_pairs(pairs, count, file)
+        drawn = write_pairs(draw(pairs, count), file)
         letters, symbols = (mean(len(side) for side in sides) for sides in zip(*drawn, strict=True))
         flop = {row: flop_of_a_word(row, letters, symbols + 1) for row in ATTNX_ROWS}
         for threads in options.threads:

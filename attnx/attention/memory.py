@@ -62,7 +62,7 @@ def seen(memory: Memory, first: Tensor) -> Memory:
 def no_context(memory: Memory) -> Tensor:
     """Zeros (b, v), the context before anything was read."""
     heads = memory.values.shape[1:-2]
-    return memory.values.new_zeros(len(memory.values), memory.values.shape[-1] * heads.numel())
+    return memory.values.new_zeros(memory.values.shape[0], memory.values.shape[-1] * heads.numel())
 
 
 def unread(memory: Memory) -> Past:

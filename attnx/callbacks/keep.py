@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 import signal
 import threading
@@ -19,6 +21,8 @@ from attnx.errors import UserError
 class Keep(Checkpoint):
     """Save ``last.ckpt`` at every validation and when a run is stopped, and ``best.ckpt`` when a metric is best.
 
+    Of the ``count`` best the others are ``best-2.ckpt`` and so on, by rank.
+
     As a context it takes over Ctrl-C: the first waits until the batch is done, so that the weights are whole and a
     resumed run computes what an uninterrupted one would have; the second stops at once. Lightning's own callback
     writes its last file only beside a new best one, and notes absolute paths, so that a moved folder cannot go on.
@@ -27,12 +31,14 @@ class Keep(Checkpoint):
         folder: where the checkpoints lie.
         monitor: the metric that says which weights are best.
         maximise: whether it is to be large rather than small.
+        count: how many of the best stay.
     """
 
-    def __init__(self, folder: Path, monitor: str, maximise: bool = False) -> None:
-        self.best, self.last, self.monitor = folder / "best.ckpt", folder / "last.ckpt", monitor
+    def __init__(self, folder: Path, monitor: str, maximise: bool = False, count: int = 1) -> None:
+        self.ranked = [folder / ("best.ckpt" if rank == 1 else f"best-{rank}.ckpt") for rank in range(1, count + 1)]
+        self.best, self.last, self.monitor = self.ranked[0], folder / "last.ckpt", monitor
         self.sign = -1 if maximise else 1
-        self.lowest = math.inf
+        self.lowest = [math.inf] * count
         self.judged = -1
         self._training = self._asked = False
 
@@ -78,12 +84,23 @@ class Keep(Checkpoint):
         """Save, then stop if asked to."""
         self.judged = trainer.global_step
         found = self.sign * float(trainer.callback_metrics[self.monitor])
-        better = found < self.lowest
-        self.lowest = min(found, self.lowest)
-        for path in [self.best] * better + [self.last]:
-            trainer.save_checkpoint(path)
+        # One that equals another, or is no number, comes behind it.
+        rank = bisect.bisect_right(self.lowest, found)
+        self.lowest = [*self.lowest[:rank], found, *self.lowest[rank:]][: len(self.ranked)]
+        if rank < len(self.ranked):
+            self._save(trainer, rank)
+        trainer.save_checkpoint(self.last)
         if self._asked:
             raise KeyboardInterrupt
+
+    def _save(self, trainer: lightning.Trainer, rank: int) -> None:
+        """Save a checkpoint at its rank, and move down those behind it once it is whole."""
+        new = self.last.with_name("new.ckpt")
+        trainer.save_checkpoint(new)
+        for better, worse in reversed([*itertools.pairwise(self.ranked[rank:])]):
+            if better.is_file():
+                better.replace(worse)
+        new.replace(self.ranked[rank])
 
     def on_exception(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException
@@ -98,4 +115,7 @@ class Keep(Checkpoint):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from there."""
-        self.lowest, self.judged = state_dict["lowest"], state_dict["judged"]
+        lowest = state_dict["lowest"]
+        known = lowest if isinstance(lowest, list) else [lowest]  # a number, before several were kept
+        self.lowest = [*known, *self.lowest][: len(self.ranked)]
+        self.judged = state_dict["judged"]

@@ -1,4 +1,4 @@
-"""Shows how far a run is: a bar in a terminal, a line per validation anywhere else."""
+"""Shows how far a run is: a bar in a terminal, a line per validation anywhere else, and a sweep that listens."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from attnx.callbacks.heartbeat import Heartbeat
 from attnx.callbacks.throughput import Throughput
 
 # Steps between updates of the loss: reading it waits for the device.
@@ -39,6 +40,7 @@ class ShowProgress(Callback):
             console=console,
             disable=not console.is_terminal,
         )
+        self.heartbeat = Heartbeat()
         self._task: Any = None
         self._judged = ""
 
@@ -59,6 +61,7 @@ class ShowProgress(Callback):
         """Move the bar."""
         if self._task is None:
             return
+        self.heartbeat.beat(trainer.global_step)
         told: dict[str, Any] = {}
         if trainer.global_step % EVERY == 0:
             speed = f"{self.throughput.words_per_second:.0f} words/s"

@@ -19,11 +19,20 @@ def read_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, str]]:
     Raises:
         UserError: ``file:line: what is wrong`` for a line that is not UTF-8, ``file: what is wrong`` for a bad file.
     """
+    for number, raw in raw_lines(path, kind):
+        # Decoded line by line: a text stream decodes in blocks, blind to the line a bad byte is on.
+        yield number, decode_line(raw, f"{path}:{number}", first=number == 1)
+
+
+def raw_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, bytes]]:
+    """Yield every line as it stands, its end included, with its number from 1: for those who go on after a bad one.
+
+    Raises:
+        UserError: ``file: what is wrong`` for a bad file.
+    """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            # Decoded line by line: a text stream decodes in blocks, blind to the line a bad byte is on.
-            for number, raw in enumerate(stream, 1):
-                yield number, _decode(raw, f"{path}:{number}", first=number == 1)
+            yield from enumerate(stream, 1)
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file") from error
     except IsADirectoryError as error:
@@ -34,7 +43,17 @@ def read_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, str]]:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _decode(raw: bytes, where: str, first: bool) -> str:
+def decode_line(raw: bytes, where: str, first: bool = False) -> str:
+    """The text of a line, without its end.
+
+    Args:
+        raw: its bytes.
+        where: its place, for the message.
+        first: whether it may begin with a byte order mark.
+
+    Raises:
+        UserError: it is not UTF-8.
+    """
     try:
         return raw.decode("utf-8-sig" if first else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnx.attention.memory import all_steps
-from attnx.decoding.step_model import Decoded, StepModel
+from attnx.decoding.one_by_one import one_by_one
+from attnx.decoding.rules import Rules
+from attnx.decoding.step_model import Choices, Decoded, StepModel
 from attnx.registry import Natural, Rate, register
-from attnx.symbols import PAD
 
 
 @register("search", "greedy")
@@ -20,33 +20,33 @@ class Greedy:
 
     A sequence ends at EOS (one of numbers with the row that is likelier the last one than not), or after ``ratio``
     times its source's length plus ``extra`` steps. The limit is each one's own, so that the batch it happens to be in
-    changes nothing.
+    changes nothing. EOS comes after ``min_length`` symbols at the earliest, and no sequence of ``block_ngrams`` symbols
+    comes twice (0: any may).
     """
 
-    def __init__(self, ratio: Rate = 2.0, extra: Natural = 5) -> None:
-        self.ratio, self.extra = ratio, extra
+    def __init__(
+        self, ratio: Rate = 2.0, extra: Natural = 5, min_length: Natural = 0, block_ngrams: Natural = 0
+    ) -> None:
+        self.rules = Rules(ratio, extra, min_length, block_ngrams)
+
+    def check(self, model: StepModel) -> None:
+        """As :meth:`Search.check`: rules about symbols need symbols."""
+        self.rules.check(model)
 
     @torch.no_grad()
     def __call__(
-        self, model: StepModel, source: Tensor, present: Tensor, tag: Tensor | None = None, need_weights: bool = False
+        self,
+        model: StepModel,
+        source: Tensor,
+        present: Tensor,
+        tag: Tensor | None = None,
+        need_weights: bool = False,
+        prefix: Tensor | None = None,
+        choices: Choices | None = None,
     ) -> Decoded:
-        """Decode a batch: (b, s) symbols or (b, s, features), (b, s) bool, and (b,) tags if there are any."""
-        limit = (present.sum(-1) * self.ratio).long() + self.extra
-        state = model.begin(source, present, tag)
-        inputs = model.target.first(len(limit), source.device)
-        running, lengths = torch.ones_like(limit, dtype=torch.bool), torch.zeros_like(limit)
-        total = torch.zeros(len(limit), device=source.device)
-        written, weights = [], []
-        for step in range(int(limit.max())):
-            predicted, state, read = model.step(inputs, state, need_weights)
-            inputs, score, ended = model.target.pick(predicted)
-            inputs[~running] = PAD
-            total = total + torch.where(running, score, 0.0)
-            lengths = lengths + running
-            written.append(inputs)
-            weights.append(read.weights)
-            running = running & ~ended & (step + 1 < limit)
-            if not running.any():
-                break
-        held = [one for one in weights if one is not None]
-        return Decoded(torch.stack(written, dim=1), lengths, total, all_steps(held) if held else None)
+        """As :class:`Search`; one hypothesis a row."""
+        rules = self.rules.within(model, prefix, choices)
+        start = model.begin(source, present, tag)
+        return one_by_one(
+            model, start, rules.limit(present), 1, need_weights, rules, lambda told, *_: model.target.pick(told)
+        )

@@ -1,7 +1,8 @@
-"""What a decoder needs of a model: begin, and step. Decoders know nothing else of models."""
+"""What a search needs of a model: begin, step, and rows of its state. What a search found."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
@@ -9,17 +10,24 @@ from torch import Tensor
 from attnx.attention import Read
 from attnx.nn.targets.protocol import TargetSide
 
+Choices = Callable[[Tensor, Tensor], Tensor]
+"""What has been written (r, t) and the batch's row of each (r,) -> (r, symbols) bool, what may come next."""
+
 
 class StepModel(Protocol):
     """A model that can be asked for one step at a time.
 
     Attributes:
         sources: what its memory holds, ``encoder``, ``decoder`` or both, in the order of the weights' columns.
+        sums_to_one: whether the weights of a read sum to 1.
         target: what a step is: what is read first, and what to pick of what :meth:`step` gives.
     """
 
     sources: tuple[str, ...]
     target: TargetSide
+
+    @property
+    def sums_to_one(self) -> bool: ...  # noqa: D102 - above
 
     def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> Any:
         """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
@@ -28,25 +36,81 @@ class StepModel(Protocol):
     def step(self, inputs: Tensor, state: Any, need_weights: bool = False) -> tuple[Tensor, Any, Read]:
         """(b, ...) the last step -> the next one as predicted (b, width), the state after, and what was read (q = 1).
 
-        Of symbols: ids (b,) -> log-probabilities (b, symbols).
+        Of symbols: ids (b,) -> log-probabilities (b, symbols), in a tensor that its caller may write into.
+        """
+        ...
+
+    def take(self, state: Any, rows: Tensor) -> Any:
+        """The state of these rows: int64 indices, which may repeat.
+
+        Of a state that was reordered it is all rows of a source or none.
+        """
+        ...
+
+    def reorder(self, state: Any, rows: Tensor) -> Any:
+        """The state where each row is one of its own source's, and what was encoded need not be copied.
+
+        Args:
+            state: as many rows for each source, those of one together.
+            rows: int64 indices; also as many for each source and together, but perhaps more of them, or fewer.
         """
         ...
 
 
 class Decoded(NamedTuple):
-    """What a search found.
+    """What a search found: n hypotheses for each row of the batch, best first.
+
+    Where a row has fewer than n the length is 0, and score and log-probability are -inf.
 
     Attributes:
-        written: (b, t) int64 symbols, each row ended by EOS (unless cut off by its limit) and padded with PAD; or
-            (b, t, f) scaled numbers, padded with zeros.
-        lengths: (b,) int64, how many steps each row has, its EOS included.
-        log_probability: (b,) the model's own log-probability of each row, its EOS included; of numbers that of going on
+        written: (b, n, t) int64 symbols, each ended by EOS (unless cut off by its limit) and padded with PAD; or
+            (b, n, t, f) scaled numbers, padded with zeros.
+        lengths: (b, n) int64, how many steps each has, its EOS included.
+        log_probability: (b, n) the model's own log-probability of each, its EOS included; of numbers that of going on
             and ending where it did.
-        weights: (b, t, m) attention weights of the path taken, or None; (b, h, t, m) with several heads. Of the columns
-            the first are the source's positions, the rest the decoder's own states, as far as the memory holds them.
+        score: (b, n) what they are ranked by.
+        weights: (b, n, t, m) attention weights of the paths taken, or None; (b, n, h, t, m) with several heads. Of the
+            columns the first are the source's positions, the rest the decoder's own states, as far as the memory holds
+            them.
     """
 
     written: Tensor
     lengths: Tensor
     log_probability: Tensor
+    score: Tensor
     weights: Tensor | None
+
+
+class Search(Protocol):
+    """How an output is looked for; a part of kind ``search``."""
+
+    def check(self, model: StepModel) -> None:
+        """Look at what will be searched, before anything is trained.
+
+        Raises:
+            UserError: the search cannot do what it was asked for with such a model.
+        """
+        ...
+
+    def __call__(
+        self,
+        model: StepModel,
+        source: Tensor,
+        present: Tensor,
+        tag: Tensor | None = None,
+        need_weights: bool = False,
+        prefix: Tensor | None = None,
+        choices: Choices | None = None,
+    ) -> Decoded:
+        """Search a batch.
+
+        Args:
+            model: what is searched, in evaluation mode.
+            source: (b, s) symbols, or (b, s, features).
+            present: (b, s) bool.
+            tag: (b,) int64, if there are tags.
+            need_weights: also return the attention weights.
+            prefix: (b, p) int64, how each row must begin, padded behind with PAD.
+            choices: says what may come next.
+        """
+        ...

@@ -12,6 +12,7 @@ from attnx.attention import Memory, Past, Query, Read, Step
 from attnx.attention.memory import after_reading, beside, grown, in_step, no_context, seen, unread
 from attnx.attention.plan import Plan
 from attnx.models.composition import Composition
+from attnx.models.rows import apart, picked, together
 from attnx.models.schedules import SCHEDULES, Masks
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.own import OwnStates
@@ -32,6 +33,7 @@ class DecoderState(NamedTuple):
         tag: (b,) int64, the number of each row's tag.
         at: (b,) int64, how many steps were taken.
         past: how the memory was read so far, for a scorer that needs it.
+        shared: how many rows, which lie together, share a row of the memory.
     """
 
     memory: Memory
@@ -42,6 +44,7 @@ class DecoderState(NamedTuple):
     tag: Tensor
     at: Tensor
     past: Past | None
+    shared: int = 1
 
 
 class Output(NamedTuple):
@@ -109,6 +112,12 @@ class Seq2seq(nn.Module):
         if tied:
             self.output.weight = embedding.weight
 
+    @property
+    def sums_to_one(self) -> bool:
+        """Whether the weights of a read sum to 1, as far as its normaliser says so; False without any."""
+        one = self.attention.each[0] if self.attention.heads > 1 else self.attention
+        return bool(getattr(getattr(one, "normaliser", None), "sums_to_one", False))
+
     def forward(
         self,
         source: Tensor,
@@ -142,7 +151,7 @@ class Seq2seq(nn.Module):
 
     def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> DecoderState:
         """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
-        rows = len(source)
+        rows = source.shape[0]
         if tag is None:
             tag = torch.zeros(rows, dtype=torch.int64, device=source.device)
         told = None if self.tags is None else self.tags(tag)
@@ -164,7 +173,8 @@ class Seq2seq(nn.Module):
         """What may be read at the first step: none of the decoder's states yet."""
         memory: Memory | None = None
         if read is not None and "encoder" in self.sources:
-            memory = self.attention.remember(read.keys, read.present, read.values)
+            values = None if read.values is read.keys else read.values
+            memory = self.attention.remember(read.keys, read.present, values)
         if self.own is not None:
             none = self.embedding.weight.new_zeros(rows, 0, self.decoder.recurrent.size)
             own = self._remembered(none, torch.arange(0, device=none.device))
@@ -196,6 +206,18 @@ class Seq2seq(nn.Module):
         token = self.embedding(inputs)
         after, read = self.advance(token, state, need_weights=need_weights)
         return self.target.predicted(self.output(self.vector(token, after))), after, read
+
+    def take(self, state: DecoderState, rows: Tensor) -> DecoderState:
+        """The state of these rows, int64, which may repeat; of rows that share a memory all or none."""
+        memory = picked(state.memory, rows if state.shared == 1 else rows[:: state.shared] // state.shared)
+        return DecoderState(memory, *picked(state[1:], rows))
+
+    def reorder(self, state: DecoderState, rows: Tensor) -> DecoderState:
+        """The state of these rows, as many of each source and those of one together: they share what was encoded."""
+        if self.own is not None or state.past is not None:  # then each has a memory, or has read it, in its own way
+            return picked(state, rows)
+        shared = len(rows) * state.shared // len(state.at)
+        return DecoderState(state.memory, *picked(state[1:], rows))._replace(shared=shared)
 
     def advance(
         self, token: Tensor, state: DecoderState, masks: Masks | None = None, need_weights: bool = False
@@ -238,19 +260,20 @@ class Seq2seq(nn.Module):
         return vector
 
     def _read(self, step: Step, state: DecoderState, masks: Masks | None, need_weights: bool) -> Read:
-        at = state.at[:, None]
+        # Rows that share a memory are queries of one row.
+        query, at = together(self.query(step), state.shared), state.at.view(-1, state.shared)
         memory = state.memory if self.own is None else self.there(state.memory, at)
         keep = None if masks is None or masks.weights is None else masks.weights[..., : memory.keys.shape[-2]]
         past = None if state.past is None else in_step(state.past, memory)
         read: Read = self.attention(
-            self.query(step),
+            query,
             memory,
             at=at,
             past=past,
             keep=keep,
             need_weights=need_weights or past is not None,
         )
-        return read
+        return read if state.shared == 1 else apart(read)
 
     def _draw_masks(self, tokens: Tensor, memory: Memory) -> Masks:
         rows, steps = tokens.shape[:2]

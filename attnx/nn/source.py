@@ -78,7 +78,7 @@ class Source(nn.Module):
     def _pick(self, what: str, inputs: Tensor, encoded: Encoded) -> Tensor:
         if what in POSITIONS:
             at = torch.arange(inputs.shape[1], device=inputs.device)
-            return POSITIONS[what](at, self.keys_size).expand(len(inputs), -1, -1)
+            return POSITIONS[what](at, self.keys_size).expand(inputs.shape[0], -1, -1)
         if what == "inputs":
             return inputs
         if what == "final":

@@ -37,7 +37,10 @@ def entmax(scores: Tensor, allowed: Tensor, alpha: float | Tensor = 1.5) -> Tens
     bend = alpha.to(wide) - 1 if isinstance(alpha, Tensor) else scores.new_full((), alpha - 1, dtype=wide)
 
     def normalise(kept: Tensor) -> Tensor:
-        weights: Tensor = _Entmax.apply(kept, bend.expand(*kept.shape[:-1], 1))  # type: ignore[no-untyped-call]
+        each = bend.expand(*kept.shape[:-1], 1)
+        if _traced():  # a traced program holds no function of ours
+            return _weights(kept, each)
+        weights: Tensor = _Entmax.apply(kept, each)  # type: ignore[no-untyped-call]
         return weights
 
     return over_allowed(normalise, scores.to(wide), allowed).to(scores.dtype)
@@ -54,8 +57,7 @@ class _Entmax(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, bend: Tensor) -> Tensor:
-        weights = _solve(scores - scores.amax(-1, keepdim=True), bend)
-        weights = weights / weights.sum(-1, keepdim=True)
+        weights = _weights(scores, bend)
         ctx.save_for_backward(weights, bend)
         return weights
 
@@ -74,6 +76,16 @@ class _Entmax(torch.autograd.Function):
         return steepness * centred, (curve * centred).sum(-1, keepdim=True)
 
 
+def _traced() -> bool:
+    """Whether a program is being made of what is computed."""
+    return bool(torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
+
+
+def _weights(scores: Tensor, bend: Tensor) -> Tensor:
+    weights = _solve(scores - scores.amax(-1, keepdim=True), bend)
+    return weights / weights.sum(-1, keepdim=True)
+
+
 def _solve(gaps: Tensor, bend: Tensor) -> Tensor:
     """Find u, the logarithm of the largest weight, for which the weights sum to 1.
 
@@ -83,13 +95,15 @@ def _solve(gaps: Tensor, bend: Tensor) -> Tensor:
     are enough; about five do, since the norm is nearly straight.
     """
     eps, tiny = torch.finfo(gaps.dtype).eps, torch.finfo(gaps.dtype).tiny
-    enough = math.ceil(math.log2(gaps.shape[-1]) - math.log2(eps) / 2) + 1
+    traced = _traced()  # then the steps are those of any scores, and a million of them
+    positions = 2**20 if traced else gaps.shape[-1]
+    enough = math.ceil(math.log2(positions) - math.log2(eps) / 2) + 1
     peak, weights = torch.zeros_like(gaps[..., :1]), gaps
     for _ in range(enough):
         fall = (bend * gaps * torch.exp(-bend * peak)).clamp(min=-1.0)
         weights = torch.exp(peak + torch.log1p(fall) / bend)
         total = weights.sum(-1, keepdim=True)
-        if bool((total <= 1 + 8 * eps).all()):
+        if not traced and bool((total <= 1 + 8 * eps).all()):
             break
         slope = (weights / (1 + fall).clamp(min=tiny)).sum(-1, keepdim=True)
         peak = peak + torch.log1p(total * torch.expm1(-bend * total.log()) / slope) / bend

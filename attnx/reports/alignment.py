@@ -1,7 +1,8 @@
-"""One saved alignment: reading it back from its array file."""
+"""Saved alignments: reading them back from a run folder's array files."""
 
 from __future__ import annotations
 
+import json
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,8 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnx.errors import UserError
+from attnx.read_run import read_text
+from attnx.run_format import ALIGNMENTS
 
 END = "</s>"
+Weights = NDArray[np.float32]
+SYMBOLS = ("source", "output", "reference", "sites")
+SCALARS = {"own": int, "name": str, "steps": bool, "score": float, "log_probability": float}
 
 
 class Alignment(NamedTuple):
@@ -28,17 +34,25 @@ class Alignment(NamedTuple):
         own: how many of the columns, the last ones, are the decoder's own states.
         name: what the source is called where its symbols are names of steps; "" where they are what was read.
         steps: whether output and reference are names of steps, too: rows of numbers were written.
+        heads: (h, t, m) what each head read, if there were several.
+        sites: the place in the model that each of the heads belongs to, by name; none where attention has one place.
+        score: what the search ranked it by, if saved.
+        log_probability: the model's own, if saved.
     """
 
-    weights: NDArray[np.float32]
+    weights: Weights
     source: tuple[str, ...]
     output: tuple[str, ...]
     reference: tuple[str, ...]
     allowed: NDArray[np.bool_] | None = None
-    centre: NDArray[np.float32] | None = None
+    centre: Weights | None = None
     own: int = 0
     name: str = ""
     steps: bool = False
+    heads: Weights | None = None
+    sites: tuple[str, ...] = ()
+    score: float | None = None
+    log_probability: float | None = None
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -50,10 +64,42 @@ class Alignment(NamedTuple):
         """Whether the output differs from the reference, end symbols aside; of rows of numbers their count."""
         return without_end(self.output) != without_end(self.reference)
 
+    @property
+    def views(self) -> dict[str, Weights]:
+        """What was read, by name: the mean of the heads first, then each; one without a name if there is one head."""
+        if self.heads is None:
+            return {"": self.weights}
+        sites = self.sites or ("",) * len(self.heads)
+        names = []
+        for place, site in enumerate(sites):
+            head = f"head {sites[: place + 1].count(site)}" if sites.count(site) > 1 or not site else ""
+            names.append(", ".join(filter(None, (site, head))))
+        return {"mean": self.weights, **dict(zip(names, self.heads, strict=True))}
+
 
 def without_end(symbols: Iterable[str]) -> tuple[str, ...]:
     """The symbols, end symbols left out."""
     return tuple(symbol for symbol in symbols if symbol != END)
+
+
+def read_examples(folder: Path | str) -> list[dict[Path, Alignment]]:
+    """Read every example of a run folder: the files of its hypotheses, best first, with what they hold.
+
+    ``alignments/007.npz`` is the best of an example, ``007-2.npz`` the second, and so on.
+
+    Raises:
+        UserError: an array file cannot be read or its shapes disagree.
+    """
+    files = sorted((Path(folder) / ALIGNMENTS).glob("*.npz"), key=_place)
+    examples: dict[str, list[Path]] = {}
+    for file in files:
+        examples.setdefault(file.stem.partition("-")[0], []).append(file)
+    return [{file: read_alignment(file) for file in found} for found in examples.values()]
+
+
+def _place(file: Path) -> tuple[str, int]:
+    name, _, rank = file.stem.partition("-")
+    return name, int(rank) if rank.isdecimal() else 1
 
 
 def read_alignment(path: Path | str) -> Alignment:
@@ -69,19 +115,51 @@ def read_alignment(path: Path | str) -> Alignment:
         raise UserError(f"{path}: not a readable alignment: {error}") from error
     if missing := {"weights", "source", "output", "reference"} - found.keys():
         raise UserError(f"{path}: not an alignment, it lacks {', '.join(sorted(missing))}")
-    steps, symbols = found["output"].size, found["source"].size
-    expected = {"weights": (steps, symbols), "allowed": (steps, symbols), "centre": (steps,)}
-    expected |= {"own": (), "name": (), "steps": ()}
-    for name, shape in expected.items():
-        if name in found and found[name].shape != shape:
-            raise UserError(f"{path}: {name} is {found[name].shape} where output and source make it {shape}")
-    if not steps or not symbols:
-        raise UserError(f"{path}: an empty alignment")
-    found |= {"own": int(found.get("own", 0)), "name": str(found.get("name", "")), "steps": bool(found.get("steps"))}
-    if not 0 <= found["own"] <= symbols:
-        raise UserError(f"{path}: {found['own']} of its {symbols} columns cannot be the decoder's own states")
-    for name in ("source", "output", "reference"):
-        found[name] = tuple(map(str, found[name]))
+    _check_shapes(path, found)
+    found |= {name: kind(found[name]) for name, kind in SCALARS.items() if name in found}
+    if not 0 <= found.get("own", 0) <= found["source"].size:
+        columns = found["source"].size
+        raise UserError(f"{path}: {found['own']} of its {columns} columns cannot be the decoder's own states")
+    found |= {name: tuple(map(str, found[name])) for name in SYMBOLS if name in found}
     if "allowed" in found:
         found["allowed"] = found["allowed"].astype(np.bool_)
     return Alignment(**found)
+
+
+def read_lines(path: Path | str) -> list[Alignment]:
+    """Read the best alignment of each line of a file that ``attnx predict --alignments`` wrote, JSON lines.
+
+    Raises:
+        UserError: a line is no alignment.
+    """
+    found = []
+    for number, line in enumerate(read_text(Path(path)).rstrip("\n").split("\n"), start=1):
+        try:
+            held = json.loads(line)
+            if held["rank"] == 1 and "weights" in held:  # a line that could not be read has none
+                found.append(_from_line(held, f"{path}:{number}"))
+        except (ValueError, TypeError, KeyError) as error:
+            raise UserError(f"{path}:{number}: not an alignment of attnx predict ({error})") from error
+    return found
+
+
+def _from_line(held: dict[str, Any], where: str) -> Alignment:
+    arrays = {name: np.array(held[name], dtype=np.float32) for name in ("weights", "heads") if name in held}
+    symbols = {name: np.array(held[name]) for name in ("source", "output")}
+    _check_shapes(where, arrays | symbols)
+    source, output = (tuple(map(str, held[name])) for name in ("source", "output"))
+    return Alignment(arrays["weights"], source, output, output, own=int(held["own"]), heads=arrays.get("heads"))
+
+
+def _check_shapes(path: Path | str, found: dict[str, Any]) -> None:
+    steps, symbols = found["output"].size, found["source"].size
+    if not steps or not symbols:
+        raise UserError(f"{path}: an empty alignment")
+    expected: dict[str, tuple[int, ...]] = dict.fromkeys(SCALARS, ())
+    expected |= {"weights": (steps, symbols), "allowed": (steps, symbols), "centre": (steps,)}
+    if "heads" in found:
+        heads = len(np.atleast_1d(found["heads"]))
+        expected |= {"heads": (heads, steps, symbols), "sites": (heads,)}
+    for name, shape in expected.items():
+        if name in found and found[name].shape != shape:
+            raise UserError(f"{path}: {name} is {found[name].shape} where output and source make it {shape}")

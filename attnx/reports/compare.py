@@ -1,71 +1,39 @@
-"""Several runs side by side: which won, and how surely."""
+"""Several runs, or evaluations of runs, side by side: which won, and how surely."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
 from rich.table import Table
 from rich.text import Text
 
 from attnx.errors import UserError
-from attnx.read_run import Run, read_run
-from attnx.reports.folder import read_predictions, wrote_symbols
+from attnx.read_run import Run
+from attnx.reports.folder import read_outcome, wrote_symbols
 from attnx.reports.lengths import BINS, Row, bin_label, error_by_length
+from attnx.reports.significance import Measure
+from attnx.reports.significance import paired_bootstrap as paired_bootstrap
+from attnx.run_format import EVALUATIONS
 
 ABSENT = "-"
+MEASURES: tuple[Measure, ...] = ("per", "wer")
 LESS_IS_BETTER = ("per", "wer", "cer", "ter", "error_rate", "error", "loss", "seconds")
 MORE_IS_BETTER = ("per_second", "accuracy", "bleu", "chrf")
-
-
-class Difference(NamedTuple):
-    """WER of the first run minus the second's, in points, its 95 % interval, and a two-sided p-value."""
-
-    difference: float
-    low: float
-    high: float
-    p: float
-
-
-def paired_bootstrap(a: Path | str, b: Path | str, samples: int = 2000, seed: int = 0) -> Difference:
-    """Compare the word error rates of two runs over the words they share; below zero, ``a`` is better.
-
-    Words are drawn again with replacement, in pairs (Koehn 2004, https://aclanthology.org/W04-3250). A word
-    counts as shared when both runs have it with the same references. Each word adds -1, 0 or 1 to the
-    difference, so a resample is one multinomial draw of how many words add which.
-
-    Raises:
-        UserError: predictions.tsv is missing or malformed, or the runs share no word.
-    """
-    first, second = _wrong(a), _wrong(b)
-    shared = first.keys() & second.keys()
-    if not shared:
-        raise UserError(f"{a} and {b} share no word, so they cannot be compared")
-    steps = np.array([first[word] - second[word] for word in shared])
-    shares = np.array([np.mean(steps == step) for step in (-1, 0, 1)])
-    counts = np.random.default_rng(seed).multinomial(len(steps), shares, size=samples)
-    resampled = 100 * (counts[:, 2] - counts[:, 0]) / len(steps)
-    low, high = np.percentile(resampled, [2.5, 97.5])
-    tail = min(np.sum(resampled <= 0), np.sum(resampled >= 0))
-    p = min(1.0, 2 * (float(tail) + 1) / (samples + 1))
-    return Difference(100 * float(steps.mean()), float(low), float(high), p)
 
 
 def compare(folders: Sequence[Path | str]) -> Table:
     """Lay runs side by side: a column a run, a row a measure, the best of a row in bold.
 
-    Below the test results come PER and WER by source length, and the difference in WER from the first run,
-    with its 95 % interval and p-value, for the runs that kept their predictions, if these are symbols.
+    Below the test results come PER and WER by source length, and the differences in both from the first run, with
+    their 95 % intervals and p-values, for the runs that kept their predictions, if these are symbols.
 
     Raises:
         UserError: no folders, or one of them is not a readable run folder.
     """
     if not folders:
         raise UserError("nothing to compare: name at least one run folder")
-    runs = [read_run(folder) for folder in folders]
+    runs = [read_outcome(folder) for folder in folders]
     table = Table(title="runs compared", title_justify="left", title_style="bold")
     table.add_column("measure")
     for heading in _headings(runs):
@@ -75,26 +43,23 @@ def compare(folders: Sequence[Path | str]) -> Table:
     _add_lengths(table, runs)
     if len(runs) > 1 and any(wrote_symbols(run.path) for run in runs):
         table.add_section()
-        table.caption = "last row: points and 95 % interval, paired bootstrap; below zero is better than the first"
-        table.add_row("WER against the first", ABSENT, *(_against(runs[0], run) for run in runs[1:]))
+        table.caption = "last rows: points and 95 % interval, paired bootstrap; below zero is better than the first"
+        for measure in MEASURES:
+            against = (_against(runs[0], run, measure) for run in runs[1:])
+            table.add_row(f"{measure.upper()} against the first", ABSENT, *against)
     return table
-
-
-def _wrong(folder: Path | str) -> dict[object, int]:
-    """Whether each line is wrong, by what tells it apart: lines that are equal are numbered."""
-    times: Counter[object] = Counter()
-    wrong: dict[object, int] = {}
-    for line in read_predictions(folder):
-        word = (line.tag, line.name, line.source, frozenset(line.references))
-        times[word] += 1
-        wrong[word, times[word]] = int(line.edits > 0)
-    return wrong
 
 
 def _headings(runs: Sequence[Run]) -> list[Text]:
     names = [run.name for run in runs]
     unique = len(set(names)) == len(names)
-    return [Text(run.name if unique else run.path.resolve().name) for run in runs]
+    return [Text(run.name if unique else _place(run)) for run in runs]
+
+
+def _place(run: Run) -> str:
+    """The folder's name; of an evaluation behind that of its run."""
+    *_, above, between, name = ("", "", *run.path.resolve().parts)
+    return f"{above}/{name}" if between == EVALUATIONS else name
 
 
 def _number(value: object) -> float | None:
@@ -128,7 +93,7 @@ def _add(
 def _add_lengths(table: Table, runs: Sequence[Run]) -> None:
     rows = [_by_label(run) for run in runs]
     labels = [bin_label(BINS, number) for number in range(len(BINS) + 1)]
-    for measure in ("per", "wer"):
+    for measure in MEASURES:
         table.add_section()
         for label in labels:
             found = [row.get(label) for row in rows]
@@ -141,11 +106,11 @@ def _by_label(run: Run) -> dict[str, Row]:
     return {row.label: row for row in error_by_length(run.path)} if wrote_symbols(run.path) else {}
 
 
-def _against(first: Run, other: Run) -> str:
+def _against(first: Run, other: Run, measure: Measure) -> str:
     if not all(wrote_symbols(run.path) for run in (first, other)):
         return ABSENT
     try:
-        found = paired_bootstrap(other.path, first.path)
+        found = paired_bootstrap(other.path, first.path, measure=measure)
     except UserError:  # the files were read for the rows above, so all that can be wrong is that nothing is shared
         return "no shared word"
     return f"{found.difference:+.2f} ({found.low:+.2f} to {found.high:+.2f}), p {found.p:.3f}"

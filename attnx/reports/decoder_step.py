@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Patch
 
-from attnx.reports.heatmaps import PALE
-from attnx.reports.page import GRID, INK
+from attnx.reports.page import GRID, INK, PALE
 from attnx.reports.parts import WIDTH, sheet
 
 HEIGHT = 2.5

@@ -46,8 +46,12 @@ HOLDS = {
     "predictions.png": "some of them as curves, column by column",
     ALIGNMENTS: "attention weights of a few test words, as arrays and pictures",
     "alignments.png": "six of those pictures on one page",
+    "alignment_statistics.json": "how it read: how widely, how much of the source, how straight",
+    "page.html": "those alignments to look into, in any browser: weights, heads, hypotheses, example by example",
     "curves.png": "losses and validation error rates over steps",
     CHECKPOINTS: "the weights, best and last",
+    "wandb": "what W&B was told, or is to be told: each recording in a folder of its own",
+    "tensorboard": "the same for TensorBoard: tensorboard --logdir FOLDER",
     VOCABULARY: "source and target symbols, one a line, or how features are scaled",
 }
 RESUME = """\
@@ -73,7 +77,7 @@ def write_explanation(folder: Path | str) -> Path:
         UserError: not a run folder, an unreadable file, or a format newer than this attnx knows.
     """
     run = read_run(folder)
-    sections = [_opening(run), _setting(run), _results(run), _files(run), _onward(run)]
+    sections = [_opening(run), _setting(run), _results(run), _files(run), _left(run), _onward(run)]
     target = run.path / "README.md"
     target.write_text("\n\n".join(section for section in sections if section) + "\n", encoding="utf-8")
     return target
@@ -129,6 +133,13 @@ def _results(run: Run) -> str:
 def _files(run: Run) -> str:
     rows = ((f"`{name}`", holds) for name, holds in HOLDS.items() if (run.path / name).exists())
     return _table("Files", ("file", "holds"), rows)
+
+
+def _left(run: Run) -> str:
+    """What a logger left to the user."""
+    left = run.info.get("left") or {}
+    lines = ["## Left to do", "", "To upload what was recorded:", "", "```sh", *left.values(), "```"]
+    return "\n".join(lines) if left else ""
 
 
 def _onward(run: Run) -> str:

@@ -1,4 +1,4 @@
-"""Reads what a run predicted."""
+"""Reads what a run predicted, in its test or in an evaluation."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attnx.errors import UserError
-from attnx.read_run import read_text
-from attnx.run_format import PREDICTIONS, read_symbols
+from attnx.read_run import Run, mapping, read_run, read_text
+from attnx.run_format import EVALUATION, FORMAT, PREDICTIONS, RESULTS, RUN, read_symbols
 
 COLUMNS = ("source", "prediction", "references", "edits")
 
@@ -21,6 +21,29 @@ class Prediction(NamedTuple):
     edits: int
     tag: str = ""
     name: str = ""
+
+
+def read_outcome(folder: Path | str) -> Run:
+    """Read a run folder, or an evaluation of a run as if it were one.
+
+    Raises:
+        UserError: it is neither, a file of it cannot be read, or its format is too new.
+    """
+    path = Path(folder)
+    return read_evaluation(path) if (path / EVALUATION).is_file() and not (path / RUN).is_file() else read_run(path)
+
+
+def read_evaluation(folder: Path) -> Run:
+    """Read an evaluation; it goes by its run's name and its own.
+
+    Raises:
+        UserError: a file of it cannot be read, or its format is too new.
+    """
+    info, results = mapping(folder / EVALUATION), mapping(folder / RESULTS)
+    number = info.get("format")
+    if type(number) is not int or not 1 <= number <= FORMAT:
+        raise UserError(f"{folder / EVALUATION}: format {number!r} is not one of 1 to {FORMAT}, which are known here")
+    return Run(folder, {**info, "name": f"{info.get('run', '')}/{folder.resolve().name}".strip("/")}, {}, results)
 
 
 def wrote_symbols(folder: Path | str) -> bool:

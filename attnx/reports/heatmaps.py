@@ -5,37 +5,68 @@ Where the decoder's own states were read, too, they stand to the right of a gap,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from textwrap import fill
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path as Outline
 from numpy.typing import NDArray
 
-from attnx.reports.alignment import END, Alignment, read_alignment, without_end
+from attnx.read_run import read_run
+from attnx.reports.alignment import Alignment, Weights, read_alignment, read_examples
+from attnx.reports.labels import Labels, halves
 from attnx.reports.lettering import Lettering, lettering_for
-from attnx.reports.page import DPI, GRID, INK, arrange
-from attnx.run_format import ALIGNMENTS
+from attnx.reports.page import DPI, GRID, arrange
+from attnx.reports.windows import Window, window_of
+from attnx.run_format import ALIGNMENTS, RUN
 
-SHOWN = 6
+Format = Literal["png", "svg"]
+DRAWN, SHOWN = 12, 6  # examples of a run that get a picture, and those that stand on the page
 PAGED = range(5, 13)  # symbols on the longer side of what is shown on the page, as far as there are enough
 WHITE_TO_BLUE = LinearSegmentedColormap.from_list(
     "white_to_blue", ["#ffffff", "#dbe9f6", "#a6cbe5", "#5a9fcf", "#1f68ad", "#08306b"]
 )
-FORBIDDEN, WRONG, MARK, PALE = "#c4c8ce", "#b3261e", "#d95f0e", "#6b7280"
+FORBIDDEN, MARK = "#c4c8ce", "#d95f0e"
 UNIT = np.array([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0)])
 APART = 0.6  # cells between what was read of the source and the decoder's own states
+CELL, SMALL_CELL = 0.34, 0.2  # inches, of few symbols and of many
+WIDEST, HIGHEST = 20.0, 32.0  # inches that the cells of a page may take together; then they shrink
+FAINT = 0.1  # inches of a cell below which it has no border
+MANY = 20_000  # cells of a panel, from which on an SVG holds them as an image
 
 
-def draw_alignments(folder: Path | str) -> list[Path]:
-    """Draw every alignment of a run folder beside its array, and up to six on one page, alignments.png.
+class Panel(NamedTuple):
+    """One heat map of a page: an alignment's weights, or those of one of its heads.
+
+    Attributes:
+        alignment: whose symbols.
+        weights: (t, m).
+        window: what the scope's window was, if it had one.
+        title: None for that of the alignment.
+        note: a line below the title.
+    """
+
+    alignment: Alignment
+    weights: Weights
+    window: Window | None = None
+    title: str | None = None
+    note: str = ""
+
+
+def draw_alignments(folder: Path | str, form: Format = "png") -> list[Path]:
+    """Draw alignments of a run folder, evenly from short to long, beside their arrays, and up to six on one page.
+
+    An example of which several hypotheses were kept has a picture of each; one that was read by several heads has a
+    panel of each beside their mean.
 
     Returns:
         the pictures written, the page last; nothing when the run kept no alignments.
@@ -43,87 +74,138 @@ def draw_alignments(folder: Path | str) -> list[Path]:
     Raises:
         UserError: an array file cannot be read or its shapes disagree.
     """
-    arrays = sorted((Path(folder) / ALIGNMENTS).glob("*.npz"))
-    alignments = [read_alignment(array) for array in arrays]
-    if not alignments:
+    examples = _evenly(read_examples(folder))
+    if not examples:
         return []
-    pictures = [array.with_suffix(".png") for array in arrays]
-    for alignment, path in zip(alignments, pictures, strict=True):
-        picture([alignment]).savefig(path, dpi=DPI)
-    page = Path(folder) / "alignments.png"
-    middling_first = sorted(alignments, key=lambda alignment: max(alignment.weights.shape) not in PAGED)
-    picture(middling_first[:SHOWN]).savefig(page, dpi=DPI)
-    return [*pictures, page]
+    window = window_of(read_run(folder).config) if (Path(folder) / RUN).is_file() else None
+    lettering = _lettering([alignment for hypotheses in examples for alignment in hypotheses.values()])
+    if lettering.lacking:
+        print(f"{Path(folder) / ALIGNMENTS}: {lettering.lacking}", file=sys.stderr)
+    written = []
+    for hypotheses in examples:
+        for rank, (file, alignment) in enumerate(hypotheses.items(), start=1):
+            note = _ranked(alignment, rank, len(hypotheses))
+            written.append(save(whole_picture(alignment, window, note), file.with_suffix(f".{form}")))
+    bests = [next(iter(hypotheses.values())) for hypotheses in examples]
+    return [*written, save(page(bests, window), Path(folder) / f"alignments.{form}")]
 
 
 def draw_alignment(npz_path: Path | str, png_path: Path | str) -> None:
-    """Draw one saved alignment.
+    """Draw one saved alignment, as PNG or SVG by the name of the picture.
 
     Raises:
         UserError: the array file cannot be read or its shapes disagree.
     """
-    picture([read_alignment(npz_path)]).savefig(png_path, dpi=DPI)
+    save(whole_picture(read_alignment(npz_path)), Path(png_path))
 
 
-def picture(alignments: Sequence[Alignment]) -> Figure:
+def save(figure: Figure, path: Path) -> Path:
+    """Save a picture, and say where; the same picture is the same file."""
+    with rc_context({"svg.hashsalt": "attnx"}):
+        figure.savefig(path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else {})
+    return path
+
+
+def picture(alignments: Sequence[Alignment], window: Window | None = None) -> Figure:
     """Lay alignments out on one page, cells of one size, with one colour bar; ready to be saved."""
-    longest = max(max(alignment.weights.shape) for alignment in alignments)
-    cell = float(np.clip(0.34 * 20 / longest, 0.2, 0.34))
+    return _laid_out([Panel(alignment, alignment.weights, _of_mean(window, alignment)) for alignment in alignments])
+
+
+def page(alignments: Sequence[Alignment], window: Window | None = None) -> Figure:
+    """Up to six alignments on one page, those of middling length first."""
+    middling_first = sorted(alignments, key=lambda alignment: max(alignment.weights.shape) not in PAGED)
+    return picture(middling_first[:SHOWN], window)
+
+
+def whole_picture(alignment: Alignment, window: Window | None = None, note: str = "") -> Figure:
+    """Everything that was kept of one alignment: its weights, or the mean of its heads and then each."""
+    views = alignment.views
+    (_, mean), *heads = views.items()
+    noted = [note, f"mean of {len(heads)} heads"] if heads else [note]
+    first = Panel(alignment, mean, _of_mean(window, alignment), note="; ".join(filter(None, noted)))
+    return _laid_out([first, *(Panel(alignment, weights, window, title=name) for name, weights in heads)])
+
+
+def _of_mean(window: Window | None, alignment: Alignment) -> Window | None:
+    """The window that holds for the mean of the heads: none where each predicts its own."""
+    return None if window and alignment.heads is not None and not window.monotonic else window
+
+
+def _evenly(examples: Sequence[dict[Path, Alignment]]) -> list[dict[Path, Alignment]]:
+    """Those that are drawn, in their order: evenly from short to long."""
+    sizes = [len(next(iter(hypotheses.values())).source) for hypotheses in examples]
+    by_length = np.argsort(sizes, kind="stable")
+    places = np.linspace(0, len(examples) - 1, min(DRAWN, len(examples))).round().astype(int)
+    return [examples[place] for place in sorted(by_length[places])]
+
+
+def _ranked(alignment: Alignment, rank: int, ranks: int) -> str:
+    """Which of several hypotheses it is."""
+    if ranks == 1:
+        return ""
+    return f"hypothesis {rank} of {ranks}" + ("" if alignment.score is None else f", score {alignment.score:.2f}")
+
+
+def _lettering(alignments: Sequence[Alignment]) -> Lettering:
+    return lettering_for("".join(symbol for a in alignments for part in (*a[1:4], a.name) for symbol in part))
+
+
+def _laid_out(panels: Sequence[Panel]) -> Figure:
+    columns, cell = _grid(panels)
     figure = Figure(figsize=(1, 1), dpi=DPI)
     FigureCanvasAgg(figure)
-    lettering = lettering_for("".join(symbol for a in alignments for part in (*a[1:4], a.name) for symbol in part))
-    panels = [_panel(figure, alignment, cell, lettering) for alignment in alignments]
-    fitting = max(1, min(3, 48 // longest))
-    columns = 2 if fitting > 1 and len(panels) == 4 else min(fitting, len(panels))
-    arrange(figure, panels, columns)
+    lettering = _lettering([panel.alignment for panel in panels])
+    arrange(figure, [_draw(figure, panel, cell, lettering) for panel in panels], columns)
     return figure
 
 
-def _panel(figure: Figure, alignment: Alignment, cell: float, lettering: Lettering) -> Axes:
-    """Draw one alignment, ``cell`` inches a cell, at the figure's lower left corner."""
-    steps = len(alignment.weights)
+def _grid(panels: Sequence[Panel]) -> tuple[int, float]:
+    """How many panels stand side by side, and how many inches a cell is: as large as fits."""
+    high, wide = np.max([panel.weights.shape for panel in panels], axis=0)
+    longest = max(high, wide)
+    fitting = max(1, min(3, 48 // longest))
+    usual = 2 if fitting > 1 and len(panels) == 4 else min(fitting, len(panels))
+    cell = float(np.clip(CELL * 20 / longest, SMALL_CELL, CELL))
+
+    def room(columns: int) -> float:
+        return float(min(cell, WIDEST / (columns * wide), HIGHEST / (-(-len(panels) // columns) * high)))
+
+    columns = max(range(1, len(panels) + 1), key=lambda columns: (room(columns), columns == usual, -columns))
+    return columns, room(columns)
+
+
+def _draw(figure: Figure, panel: Panel, cell: float, lettering: Lettering) -> Axes:
+    """Draw one heat map, ``cell`` inches a cell, at the figure's lower left corner."""
+    alignment, steps = panel.alignment, len(panel.weights)
     lefts = _lefts(alignment)
     axes = figure.add_axes((0, 0, (lefts[-1] + 1) * cell, steps * cell))
     axes.set(xlim=(0, lefts[-1] + 1), ylim=(steps, 0))
-    for part in _halves(alignment):
-        edges = np.append(lefts[part], lefts[part][-1] + 1)
-        axes.pcolormesh(
-            edges,
-            np.arange(steps + 1),
-            alignment.weights[:, part],
-            cmap=WHITE_TO_BLUE,
-            vmin=0,
-            vmax=1,
-            edgecolors=GRID,
-            linewidth=0.4,
-        )
-        _frame(axes, edges[0], edges[-1], steps)
+    border: dict[str, Any] = {"edgecolors": GRID, "linewidth": 0.4} if cell >= FAINT else {}
+    for part in halves(alignment).values():
+        edges, rows = np.append(lefts[part], lefts[part][-1] + 1), np.arange(steps + 1)
+        mesh = axes.pcolormesh(edges, rows, panel.weights[:, part], cmap=WHITE_TO_BLUE, vmin=0, vmax=1, **border)
+        mesh.set_rasterized(panel.weights.size > MANY)
+        frame = Rectangle((edges[0], 0), edges[-1] - edges[0], steps, facecolor="none", edgecolor=GRID, linewidth=0.8)
+        frame.set_clip_on(False)
+        axes.add_patch(frame)
     axes.spines[:].set_visible(False)
     if alignment.allowed is not None:
         forbid(axes, alignment.allowed, lefts)
     if alignment.centre is not None:
-        rows = np.arange(steps) + 0.5
         places = np.interp(alignment.centre, np.arange(len(lefts)), lefts) + 0.5
-        axes.scatter(places, rows, s=(14 * cell) ** 2, marker="D", color=MARK, linewidth=0)
-    _label(axes, alignment, lettering, size=float(np.clip(0.45 * 72 * cell, 8, 11)))
+        axes.scatter(places, np.arange(steps) + 0.5, s=(14 * cell) ** 2, marker="D", color=MARK, linewidth=0)
+    if panel.window is not None:
+        for part in halves(alignment).values():
+            outline(axes, panel.window.holds(panel.weights, alignment.own)[:, part], lefts[part])
+    size = float(np.clip(0.45 * 72 * cell, 8, 11))
+    Labels(alignment, lettering, size, lefts, panel.title, panel.note).write(axes)
     return axes
-
-
-def _halves(alignment: Alignment) -> list[slice]:
-    """The columns of the source, then those of the decoder's own states; those there are none of are left out."""
-    read, symbols = len(alignment.read), len(alignment.source)
-    return [part for part in (slice(0, read), slice(read, symbols)) if part.start < part.stop]
 
 
 def _lefts(alignment: Alignment) -> NDArray[np.float64]:
     """Where each column begins, in cells."""
     read, symbols = len(alignment.read), len(alignment.source)
     return np.arange(symbols) + APART * (np.arange(symbols) >= read) * bool(read)
-
-
-def _frame(axes: Axes, left: float, right: float, steps: int) -> None:
-    outline = Rectangle((left, 0), right - left, steps, facecolor="none", edgecolor=GRID, linewidth=0.8, clip_on=False)
-    axes.add_patch(outline)
 
 
 def forbid(axes: Axes, allowed: NDArray[np.bool_], lefts: NDArray[np.float64]) -> None:
@@ -134,64 +216,11 @@ def forbid(axes: Axes, allowed: NDArray[np.bool_], lefts: NDArray[np.float64]) -
         axes.add_patch(PathPatch(cells, facecolor="none", edgecolor=FORBIDDEN, hatch="/////", linewidth=0))
 
 
-def _label(axes: Axes, alignment: Alignment, lettering: Lettering, size: float) -> None:
-    steps = len(alignment.weights)
-    style: dict[str, Any] = {"parse_math": False, "fontfamily": lettering.families, "color": INK}
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0, pad=4, labelsize=size)
-    axes.set_xticks(_lefts(alignment) + 0.5, [lettering.shown(s) for s in alignment.source], **style)
-    axes.set_yticks(np.arange(steps) + 0.5, [lettering.shown(s) for s in alignment.output], **style)
-    _turn_wide(axes, 0.94 * axes.get_window_extent().width / axes.get_xlim()[1])
-    width = max(26, int(axes.get_window_extent().width / DPI * 72 / (0.62 * size)))
-    axes.set_title(fill(_title(alignment, lettering), width), loc="left", fontsize=size + 1, pad=7, **style)
-    below = 6.0
-    if alignment.own:
-        _name_halves(axes, alignment, size)
-        below += 1.4 * size
-    if alignment.wrong:
-        style["color"] = WRONG
-        reference = f"reference: {_written(alignment, alignment.reference, lettering)}"
-        axes.set_xlabel(fill(reference, width), loc="left", fontsize=size, labelpad=below, **style)
-        axes.xaxis.set_label_position("bottom")
-
-
-def _title(alignment: Alignment, lettering: Lettering) -> str:
-    """What was read and what was written; the latter alone where no source was read."""
-    read = lettering.shown(alignment.name) or _said(alignment.read, lettering)
-    written = _written(alignment, alignment.output, lettering)
-    return (f"{read} \u2192 {written}" if alignment.read else written) + (" \u2717" if alignment.wrong else "")
-
-
-def _written(alignment: Alignment, symbols: Sequence[str], lettering: Lettering) -> str:
-    """Symbols as they are read; of rows of numbers how many there are."""
-    return f"{len(symbols)} steps" if alignment.steps else _said(symbols, lettering)
-
-
-def _name_halves(axes: Axes, alignment: Alignment, size: float) -> None:
-    names = ["source", "own states"][-len(_halves(alignment)) :]
-    for name, part in zip(names, _halves(alignment), strict=True):
-        axes.annotate(
-            name,
-            (_lefts(alignment)[part.start], len(alignment.weights)),
-            xytext=(0, -4),
-            textcoords="offset points",
-            verticalalignment="top",
-            color=PALE,
-            fontsize=size - 1,
-            annotation_clip=False,
-        )
-
-
-def _turn_wide(axes: Axes, most: float) -> None:
-    """Stand the labels on end, all if one is wider than ``most`` pixels; the end symbol turns alone."""
-    labels = axes.get_xticklabels()
-    wide = {label.get_text() for label in labels if label.get_window_extent().width > most}
-    for label in labels:
-        if wide - {END} or label.get_text() in wide:
-            label.set_rotation(90)
-
-
-def _said(symbols: Iterable[str], lettering: Lettering) -> str:
-    """A word's letters run together; longer symbols keep their spaces."""
-    words = without_end(symbols)
-    return ("" if all(len(word) == 1 for word in words) else " ").join(map(lettering.shown, words))
+def outline(axes: Axes, held: NDArray[np.bool_], lefts: NDArray[np.float64]) -> None:
+    """Draw a line around the cells (t, m) that are held, along their outer edges; columns are neighbours."""
+    padded = np.pad(held, 1)
+    upright = [(row, column) for row, column in np.argwhere(padded[1:-1, 1:] != padded[1:-1, :-1])]
+    level = [(row, column) for row, column in np.argwhere(padded[1:, 1:-1] != padded[:-1, 1:-1])]
+    lines = [[(lefts[0] + x, y), (lefts[0] + x, y + 1)] for y, x in upright]
+    lines += [[(lefts[0] + x, y), (lefts[0] + x + 1, y)] for y, x in level]
+    axes.add_collection(LineCollection(lines, colors=MARK, linewidths=1.1, capstyle="projecting", clip_on=False))

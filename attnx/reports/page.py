@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 DPI = 150
-INK, GRID = "#222222", "#dfe3e8"
+INK, PALE, GRID = "#222222", "#6b7280", "#dfe3e8"
 GAP, EDGE, BAR = 0.35, 0.15, 0.11  # inches: between panels, around the page, the colour bar's width
 
 

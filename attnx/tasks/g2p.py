@@ -78,6 +78,11 @@ class G2p:
         self.monitor = f"valid_per_{MACRO}" if data.tags else "valid_per"
         return data
 
+    def test_pairs(self) -> list[Pair]:
+        """The pairs of ``test``; what was trained on is not looked at."""
+        assert self.test is not None
+        return [self._written(pair) for pair in self._read("task.test", self.test)]
+
     def _split(self) -> Splits:
         if self.train is None:
             if self.valid or self.test:

@@ -97,7 +97,8 @@ class SequenceTask(Protocol):
     """What training needs of a task.
 
     Beside what stands here it may have ``notes``, lines that tell after :meth:`load` what was left out of the data, and
-    a method ``signatures(metrics)``, the exact definition of each metric by its name. Both are shown and kept.
+    a method ``signatures(metrics)``, the exact definition of each metric by its name. Both are shown and kept. With a
+    method ``test_pairs()``, the pairs of its knob ``test`` read without any others, runs are evaluated on other files.
 
     Attributes:
         monitor: the validation measure that says which weights are best, as it is logged: ``valid_per``.

@@ -80,7 +80,7 @@ class AnySequence:
                 tag is not one of the training part.
         """
         self._check()
-        table = Table(self.source, self.target, self.tagged, self.step_names, self.target_step_names)
+        table = self._table()
         pairs = self._split(table)
         for name, part in pairs._asdict().items():
             if not part:
@@ -90,6 +90,14 @@ class AnySequence:
         self.scales = data.target if isinstance(data.target, Features) else None
         self.monitor = f"valid_{SCALED if self.scales else RATES[0]}" + (f"_{MACRO}" if data.tags else "")
         return data
+
+    def test_pairs(self) -> list[Pair]:
+        """The pairs of ``test``; what was trained on is not looked at."""
+        assert self.files["test"] is not None
+        return list(self._table().read(fill_in("task.test", self.files["test"])).values())
+
+    def _table(self) -> Table:
+        return Table(self.source, self.target, self.tagged, self.step_names, self.target_step_names)
 
     def _check(self) -> None:
         if not self.files["train"]:

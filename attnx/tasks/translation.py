@@ -132,6 +132,13 @@ class Translation:
         pairs = Splits(train, self._judged("valid", parts.valid), self._judged("test", parts.test))
         return SequenceData(pairs, *self.texts.vocabularies(), tags_of(pairs))
 
+    def test_pairs(self) -> list[Pair]:
+        """The pairs of ``test``, cut as the training data were; these are not looked at."""
+        named = self.files["test"]
+        assert named is not None
+        paths = [fill_in("task.test", path) for path in ([named] if isinstance(named, str) else named)]
+        return self._judged("test", list(map(self.texts.cleaned, read_parallel(paths, self.languages, whole=True))))
+
     def _stored(self, folder: Path) -> SequenceData:
         """As :meth:`load` says, with the training part in a folder, into which it is streamed if it is not there."""
         store = Store(folder, self._paths(), self._settings())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import lightning
@@ -12,9 +14,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from attnx.data.batches import Batch
+from attnx.data.features import Features
 from attnx.data.pairs import Pair
 from attnx.data.vocabulary import Vocabulary
-from attnx.decoding.step_model import Decoded, StepModel
+from attnx.decoding.step_model import Search, StepModel
 from attnx.tasks.protocols import SequenceData, SequenceTask, token_loss
 
 
@@ -43,6 +46,8 @@ class Prediction(NamedTuple):
         log_probability: the model's own, EOS included; of a matrix that of going on and ending where it did.
         weights: (t, m), or (h, t, m) with several heads; None without attention.
         own: how many of the m positions, the last ones, are the decoder's own states.
+        score: what the search ranked it by.
+        others: what the search found beside it, best first.
     """
 
     pair: Pair
@@ -50,6 +55,8 @@ class Prediction(NamedTuple):
     log_probability: float
     weights: np.ndarray[Any, np.dtype[np.float32]] | None
     own: int = 0
+    score: float = math.nan
+    others: tuple[Prediction, ...] = ()
 
 
 class Experiment(lightning.LightningModule):
@@ -61,6 +68,9 @@ class Experiment(lightning.LightningModule):
         data: vocabularies and pairs.
         search: decodes a batch.
         settings: optimiser and schedules.
+
+    Raises:
+        UserError: the search cannot search such a model.
     """
 
     def __init__(
@@ -68,10 +78,11 @@ class Experiment(lightning.LightningModule):
         model: nn.Module,
         task: SequenceTask,
         data: SequenceData,
-        search: Callable[..., Decoded],
+        search: Search,
         settings: Settings,
     ) -> None:
         super().__init__()
+        search.check(cast("StepModel", model))
         self.model, self.task, self.data, self.search, self.settings = model, task, data, search, settings
         self.valid_metrics = nn.ModuleDict(task.metrics(data.tags))
         self.test_metrics = nn.ModuleDict(task.metrics(data.tags))
@@ -127,18 +138,13 @@ class Experiment(lightning.LightningModule):
         self.task.update(metrics, [one.output for one in predictions], [one.pair for one in predictions])
         return predictions
 
-    def decode(self, pairs: Sequence[Pair], batch: Batch, need_weights: bool = False) -> list[Prediction]:
-        """Decode a batch made of ``pairs``."""
-        found = self.search(self.model, batch.source, batch.present, batch.tag, need_weights)
-        lengths, scores = found.lengths.tolist(), found.log_probability.tolist()
-        written = (found.written.float() if found.written.is_floating_point() else found.written).cpu().numpy()
-        outputs = [self.data.target.decode(row[:steps]) for row, steps in zip(written, lengths, strict=True)]
-        predictions = [Prediction(*one, None) for one in zip(pairs, outputs, scores, strict=True)]
-        if found.weights is None:
-            return predictions
-        weights = found.weights.float().cpu().numpy()
-        first = batch.source.shape[1] if "encoder" in cast("StepModel", self.model).sources else 0
-        return [_with_weights(*one, first) for one in zip(predictions, weights, lengths, strict=True)]
+    def decode(self, pairs: Sequence[Pair], batch: Batch, need_weights: bool = False, **asked: Any) -> list[Prediction]:
+        """Decode a batch made of ``pairs``; what else is ``asked``, a prefix or choices, goes to the search."""
+        model = cast("StepModel", self.model)
+        found = self.search(model, batch.source, batch.present, batch.tag, need_weights, **asked)
+        first = batch.source.shape[1] if "encoder" in model.sources else 0
+        rows = zip(pairs, *map(_rows, found), strict=False)
+        return [_prediction(pair, zip(*row, strict=False), self.data.target, first) for pair, *row in rows]
 
     @property
     def predictions(self) -> list[Prediction]:
@@ -152,15 +158,47 @@ class Experiment(lightning.LightningModule):
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
+def _rows(part: Tensor | None) -> Iterable[Any]:
+    """What a search found, row by row; of what it did not look for, None for every hypothesis."""
+    if part is None:
+        return itertools.repeat(itertools.repeat(None))
+    # Numbers and symbols as Python's own, which are faster to look at one by one.
+    one_by_one = part.dim() == 2 or not part.is_floating_point()
+    return cast("Iterable[Any]", part.tolist() if one_by_one else part.float().cpu().numpy())
+
+
+def _prediction(
+    pair: Pair, hypotheses: Iterable[tuple[Any, ...]], target: Vocabulary | Features, first: int
+) -> Prediction:
+    """The best of a row's hypotheses, with the others in it; those of no steps are not there.
+
+    Args:
+        pair: what they were decoded from.
+        hypotheses: what is written, how many steps, log-probability, score and weights of each.
+        target: says what is written.
+        first: as for :func:`_with_weights`.
+    """
+    best, *others = (
+        _with_weights(
+            Prediction(pair, target.decode(written[:steps]), float(told), None), weights, steps, first
+        )._replace(score=float(score))
+        for written, steps, told, score, weights in hypotheses
+        if steps
+    )
+    return best._replace(others=tuple(others))
+
+
 def _with_weights(prediction: Prediction, weights: Any, steps: int, first: int) -> Prediction:
     """Cut the padding off a row's weights: behind its output, its source, and the states it took.
 
     Args:
         prediction: what the weights led to.
-        weights: (t, m) or (h, t, m), padded.
+        weights: (t, m) or (h, t, m), padded; or None.
         steps: how many were taken.
         first: the first column of the decoder's own states; those before it are the source's.
     """
+    if weights is None:
+        return prediction
     read = len(prediction.pair.source) if first else 0
     own = min(steps, weights.shape[-1] - first)
     columns = [*range(read), *range(first, first + own)]

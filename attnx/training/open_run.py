@@ -1,131 +1,122 @@
-"""Reopens a run folder: the model with its best weights, the vocabularies and the task."""
+"""Reopens a run folder, or several that answer together: the model with its best weights, vocabularies and task."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import pickle
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from attnx import registry
-from attnx.data.batches import collate
-from attnx.data.features import Features, Matrix
-from attnx.data.pairs import Pair
+from attnx.data.features import Features
 from attnx.data.split import Splits
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.read_run import read_run
-from attnx.run_format import CHECKPOINTS, SOURCE_FEATURES, TARGET_FEATURES, VOCABULARY
+from attnx.registry import Spec
+from attnx.run_format import SOURCE_FEATURES, TARGET_FEATURES, VOCABULARY
 from attnx.tasks.protocols import SequenceData
-from attnx.training.experiment import Experiment, Prediction, Settings
-from attnx.training.train import load_weights, new_model
+from attnx.training.average import averaged
+from attnx.training.experiment import Experiment, Settings
+from attnx.training.opened_run import OpenRun as OpenRun
+from attnx.training.searching import choose_search
+from attnx.training.train import new_model
+from attnx.training.whole_run import read_whole_run, refuse_unlike, weights_of
 
 
-@dataclass
-class OpenRun:
-    """A finished or interrupted run, ready to be used.
-
-    Attributes:
-        folder: where it lies.
-        config: what it was composed of.
-        experiment: holds ``model``, ``task`` and ``data`` (the vocabularies; its pairs are not read again).
-    """
-
-    folder: Path
-    config: dict[str, Any]
-    experiment: Experiment
-
-    @property
-    def model(self) -> torch.nn.Module:
-        """The model with its best weights, in evaluation mode."""
-        return self.experiment.model
-
-    @property
-    def source(self) -> Vocabulary | Features:
-        """The source vocabulary, or how features are scaled."""
-        return self.experiment.data.source
-
-    @property
-    def target(self) -> Vocabulary | Features:
-        """The target vocabulary, or how features are scaled."""
-        return self.experiment.data.target
-
-    def predict(self, sources: Sequence[str | Matrix], tag: str = "", need_weights: bool = False) -> list[Prediction]:
-        """Decode sources.
-
-        Args:
-            sources: each a text, as the task's data hold it, or a matrix of features (s, f) in the data's own units.
-            tag: the language of all of them, where the run knows several.
-            need_weights: also return the attention weights.
-
-        Raises:
-            UserError: a source is empty or of the wrong kind, or the tag is not one that the run knows.
-        """
-        tags = self.experiment.data.tags
-        if tag not in (tags or ("",)):
-            raise UserError(f"the tag {tag!r} is not one that this run knows: {', '.join(tags) or 'it has none'}")
-        if not all(len(source) for source in sources):
-            raise UserError("cannot predict from an empty source")
-        if not sources:
-            return []
-        pairs = [self._pair(source, tag) for source in sources]
-        rows = self.experiment.data.judged_rows(pairs)
-        batch = collate([rows[number] for number in range(len(pairs))])
-        return self.experiment.decode(pairs, batch, need_weights)
-
-    def _pair(self, source: str | Matrix, tag: str) -> Pair:
-        width = self.source.width if isinstance(self.source, Features) else None
-        if isinstance(source, str):
-            if width is not None:
-                raise UserError(f"this run reads matrices of {width} features a step, not text")
-            return Pair(self.experiment.task.symbols(source, tag), ((),), tag, target=self._nothing)
-        if width is None or source.ndim != 2 or source.shape[1] != width:
-            raise UserError(f"this run reads {self.source}, not a matrix of shape {source.shape}")
-        if not np.isfinite(source).all():
-            raise UserError("the matrix holds NaN or infinity; fill them in before")
-        return Pair(tuple(map(str, range(len(source)))), ((),), tag, features=source, target=self._nothing)
-
-    @property
-    def _nothing(self) -> Matrix | None:
-        """The target of what is only asked for, where targets are matrices."""
-        return np.zeros((1, self.target.width), np.float32) if isinstance(self.target, Features) else None
-
-
-def open_run(folder: str | Path, checkpoint: str = "best") -> OpenRun:
+def open_run(folder: str | Path, checkpoint: str = "best", search: Spec | None = None) -> OpenRun:
     """Reopen a run.
 
     Args:
         folder: the run folder.
-        checkpoint: ``best`` or ``last``.
+        checkpoint: ``best``, ``last``, or ``average``, the mean of the best that were kept.
+        search: another search than the run's own, ``"beam"`` or ``("beam", {"width": 5})``.
 
     Raises:
-        UserError: not a run folder, a newer format, a missing checkpoint, or weights that do not fit.
+        UserError: not a run folder, a newer format, half-written, a missing or hostile checkpoint, weights that do not
+            fit, or no such search.
     """
     path = Path(folder)
-    config = {**registry.filled(read_run(path).config), "folder": str(path)}
+    config = {**read_whole_run(path, checkpoint).config, "folder": str(path)}
+    if search is not None:
+        config["search"] = choose_search(config["search"], search)
     source = _side(path / VOCABULARY, SOURCE_FEATURES, "source.json")
     target = _side(path / VOCABULARY, TARGET_FEATURES, "target.json")
     data = SequenceData(Splits([], [], []), source, target, _tags(path / VOCABULARY / "tags.json"))
     model = new_model(config, data)
-    weights = path / CHECKPOINTS / f"{checkpoint}.ckpt"
-    if not weights.is_file():
-        raise UserError(f"{weights}: no such checkpoint")
-    try:
-        load_weights(model, weights)
-    except RuntimeError as error:
-        raise UserError(
-            f"{weights}: does not fit the run's configuration ({str(error).splitlines()[1].strip()})"
-        ) from None
+    _load(model, weights_of(path, checkpoint))
+    task = registry.build("task", config["task"])
+    task.restore(path / VOCABULARY)
+    return OpenRun(path, config, _experiment(model, task, data, config["search"]))
+
+
+def open_ensemble(folders: Sequence[str | Path], checkpoint: str = "best", search: Spec | None = None) -> OpenRun:
+    """Reopen several runs that answer together, by the mean of their probabilities (or numbers).
+
+    Args:
+        folders: the run folders; they need the same vocabularies.
+        checkpoint: as in :func:`open_run`, of each.
+        search: another search than that of the first.
+
+    Raises:
+        UserError: as :func:`open_run`; there is no folder, or runs differ in task or vocabularies.
+    """
+    if not folders:
+        raise UserError("name at least one run folder")
+    refuse_unlike([read_whole_run(folder, checkpoint) for folder in folders])
+    runs = [open_run(folder, checkpoint, search) for folder in folders]
+    first = runs[0]
+    if len(runs) == 1:
+        return first
+    from attnx.decoding.ensemble import Ensemble
+
+    model: Any = Ensemble([run.model for run in runs])
+    old = first.experiment
+    return replace(first, experiment=_experiment(model, old.task, old.data, first.config["search"]))
+
+
+def _experiment(model: torch.nn.Module, task: Any, data: SequenceData, search: Spec) -> Experiment:
     settings = Settings(
         optimiser=torch.optim.SGD, lr_schedule=torch.optim.lr_scheduler.ConstantLR, total_steps=0, sampling=0
     )
-    task, search = registry.build("task", config["task"]), registry.build("search", config["search"])
-    task.restore(path / VOCABULARY)
-    return OpenRun(path, config, Experiment(model, task, data, search, settings).eval())
+    return Experiment(model, task, data, registry.build("search", search), settings).eval()
+
+
+def _load(model: torch.nn.Module, files: Sequence[Path]) -> None:
+    """Load the mean of checkpoints' weights; what is no plain tensor or number in them is refused, not run."""
+    for file in files:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what torch finds odd in a strange file is told below
+                found = averaged([file])
+        except pickle.UnpicklingError as error:
+            raise UserError(
+                f"{file}: holds more than plain tensors and numbers, or is broken; it was not opened, and no code in "
+                "it ran"
+            ) from error
+        except Exception as error:  # whatever torch makes of a file that is none of its own
+            said = (str(error).splitlines() or [""])[0].strip()
+            raise UserError(f"{file}: is no whole checkpoint ({said or type(error).__name__})") from error
+        _refuse_misfit(model, found, file)
+    model.load_state_dict(found if len(files) == 1 else averaged(files))
+
+
+def _refuse_misfit(model: torch.nn.Module, found: Mapping[str, torch.Tensor], file: Path) -> None:
+    """See that a checkpoint's weights are those of the model.
+
+    Raises:
+        UserError: they are not.
+    """
+    mine = {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
+    theirs = {name: tuple(weight.shape) for name, weight in found.items()}
+    for name in [*mine, *theirs]:
+        if mine.get(name) != theirs.get(name):
+            there, here = (f"shape {held[name]}" if name in held else "nothing" for held in (theirs, mine))
+            raise UserError(f"{file}: does not fit the run's configuration: {name} has {there} there and {here} here")
 
 
 def _side(folder: Path, features: str, symbols: str) -> Vocabulary | Features:

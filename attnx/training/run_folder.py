@@ -27,6 +27,7 @@ from attnx.run_format import (
     CHECKPOINTS,
     CONFIG,
     FORMAT,
+    LOG,
     MATRICES,
     PREDICTIONS,
     RESULTS,
@@ -57,7 +58,8 @@ def create(config: Mapping[str, Any], overrides: Sequence[str], facts: Mapping[s
     """
     text = yaml.safe_dump(_clean(config), sort_keys=False)
     folder = Path(config["folder"]) if config["folder"] else _fresh(text)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    # A job of a sweep writes its log from its first moment on.
+    if folder.exists() and (not folder.is_dir() or any(file.name != LOG for file in folder.iterdir())):
         raise UserError(f"folder={folder}: it is not empty; choose another, or `attnx resume {folder}`")
     try:
         (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
@@ -162,25 +164,35 @@ def _judged_numbers(one: Prediction, reference: Matrix, number: int) -> dict[str
 
 
 def save_alignments(folder: Path, predictions: Sequence[Prediction]) -> None:
-    """Write each prediction's weights, with its symbols or the names of its steps, to ``alignments/NNN.npz``."""
+    """Write each prediction's weights, with its symbols or the names of its steps, to ``alignments/NNN.npz``.
+
+    What a search found beside it, best first, goes to ``NNN-2.npz``, ``NNN-3.npz``, and so on.
+    """
     (folder / ALIGNMENTS).mkdir(exist_ok=True)
-    for number, one in enumerate(predictions):
-        if one.weights is not None:
-            output, reference = _labels(one)
-            read = one.pair.source if one.weights.shape[-1] > one.own else ()
-            heads: dict[str, Any] = {"heads": one.weights} if one.weights.ndim == 3 else {}
-            np.savez_compressed(
-                folder / ALIGNMENTS / f"{number:03d}.npz",
-                weights=one.weights.mean(0) if heads else one.weights,
-                # A state of the decoder's own goes by what it wrote.
-                source=np.array([*read, *output[: one.own]]),
-                output=np.array(output),
-                reference=np.array(reference),
-                own=np.array(one.own),
-                name=np.array(one.pair.name),
-                steps=np.array(one.pair.target is not None),
-                **heads,
-            )
+    for number, best in enumerate(predictions):
+        for rank, one in enumerate((best, *best.others), start=1):
+            if one.weights is not None:
+                name = f"{number:03d}" + (f"-{rank}" if rank > 1 else "")
+                np.savez_compressed(folder / ALIGNMENTS / f"{name}.npz", **_arrays(one, one.weights))
+
+
+def _arrays(one: Prediction, weights: np.ndarray[Any, np.dtype[np.float32]]) -> dict[str, Any]:
+    """What an alignment's file holds; see docs/pictures.md."""
+    output, reference = _labels(one)
+    read = one.pair.source if weights.shape[-1] > one.own else ()
+    ranked = {"score": one.score, "log_probability": one.log_probability}
+    return {
+        "weights": weights.mean(0) if weights.ndim == 3 else weights,
+        # A state of the decoder's own goes by what it wrote.
+        "source": np.array([*read, *output[: one.own]]),
+        "output": np.array(output),
+        "reference": np.array(reference),
+        "own": np.array(one.own),
+        "name": np.array(one.pair.name),
+        "steps": np.array(one.pair.target is not None),
+        **({"heads": weights} if weights.ndim == 3 else {}),
+        **{name: np.array(value) for name, value in ranked.items() if not math.isnan(value)},
+    }
 
 
 def _labels(one: Prediction) -> tuple[list[str], Sequence[str]]:

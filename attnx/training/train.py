@@ -6,19 +6,21 @@ import math
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import lightning
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
+from lightning.pytorch.utilities import rank_zero_only
 from rich.console import Console
 
 from attnx import registry
 from attnx.callbacks.draws import Draws
 from attnx.callbacks.health import Health
 from attnx.callbacks.keep import Keep
+from attnx.callbacks.logs import Logs
 from attnx.callbacks.metrics_file import MetricsFile
 from attnx.callbacks.profile import Profile
 from attnx.callbacks.progress import ShowProgress
@@ -28,6 +30,7 @@ from attnx.data.paths import fill_in
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.knobs import seconds
+from attnx.loggers.together import Loggers
 from attnx.nn.pretrained import load_vectors
 from attnx.run_format import CHECKPOINTS, METRICS, PROFILE
 from attnx.tasks.protocols import SequenceData
@@ -36,8 +39,8 @@ from attnx.training.experiment import Experiment, Settings
 from attnx.training.loaders import Loaders
 
 Config = Mapping[str, Any]
-# How many test words get their alignment kept and drawn.
-DRAWN = 12
+# How many test words get their alignment kept; twelve are drawn.
+KEPT = 100
 
 
 class Interrupted(Exception):
@@ -56,6 +59,8 @@ class Job:
     data: SequenceData
     experiment: Experiment
     loaders: Loaders
+    loggers: Loggers
+    callbacks: list[Callback] = field(default_factory=list)
 
 
 def prepare(config: Config) -> Job:
@@ -84,7 +89,12 @@ def prepare(config: Config) -> Job:
         ),
     )
     loaders = Loaders(data, trainer, config["seed"])
-    return Job(config, data, experiment, loaders)
+    return Job(config, data, experiment, loaders, _loggers(config))
+
+
+def _loggers(config: Config) -> Loggers:
+    """Those that were chosen, in the first of several processes alone."""
+    return Loggers(config.get("logger", {}) if getattr(rank_zero_only, "rank", 0) == 0 else {})
 
 
 def build_model(config: Config, data: SequenceData) -> torch.nn.Module:
@@ -138,7 +148,8 @@ def train(job: Job, folder: Path, steps: int, console: Console, resume: bool = F
     """
     job.experiment.settings = job.experiment.settings._replace(total_steps=steps)
     task = job.experiment.task
-    throughput, keep = Throughput(), Keep(folder / CHECKPOINTS, task.monitor, task.maximise)
+    count = job.config["trainer"].get("keep", 1)
+    throughput, keep = Throughput(), Keep(folder / CHECKPOINTS, task.monitor, task.maximise, count)
     trainer = _trainer(job, folder, steps, console, throughput, keep)
     try:
         with keep:
@@ -216,6 +227,8 @@ def _trainer(
         ShowProgress(console, throughput, task.monitor),
         keep,
     ]
+    if job.loggers:
+        callbacks[-1:-1] = [Logs(job.loggers, throughput, choice["log_every"]), *job.callbacks]
     if job.config.get("profile"):
         callbacks.append(Profile(folder / PROFILE, console))
     if choice["patience"] is not None:
@@ -255,7 +268,7 @@ def _save_alignments(job: Job, folder: Path) -> None:
 
     pairs = job.data.pairs.test[: len(job.loaders.test_rows)]
     longest = sorted(range(len(pairs)), key=lambda row: len(pairs[row].source))
-    chosen = sorted({longest[round(k * (len(longest) - 1) / (DRAWN - 1))] for k in range(DRAWN)})
+    chosen = sorted({longest[round(k * (len(longest) - 1) / (KEPT - 1))] for k in range(KEPT)})
     rows = job.loaders.test_rows
     batch = collate([rows[row] for row in chosen])
     decoded = job.experiment.eval().cpu().decode([pairs[row] for row in chosen], batch, need_weights=True)

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+
 ROOT = Path(__file__).resolve().parents[2]
 
 UNUSED = ("torchvision", "torchaudio")
@@ -21,7 +23,7 @@ class FailedError(Exception):
 
 @dataclass(frozen=True)
 class Peer:
-    """A package to compare with; ``peers/NAME_speed.py`` measures it."""
+    """A package to compare with; ``peers/NAME_speed.py`` and the like measure it."""
 
     name: str
     version: str
@@ -33,10 +35,9 @@ class Peer:
         """Its name in the tables."""
         return f"{self.name} {self.version}"
 
-    @property
-    def script(self) -> Path:
-        """What its interpreter runs to measure it."""
-        return Path(__file__).with_name(f"{self.name}_speed.py")
+    def script(self, work: str) -> Path:
+        """What its interpreter runs: ``speed`` of training, ``training`` alone or ``decoding``."""
+        return Path(__file__).with_name(f"{self.name}_{work}.py")
 
 
 PEERS = (Peer("yoyodyne", "0.5.27"), Peer("joeynmt", "2.3.0", also=("importlib_metadata",)))
@@ -94,6 +95,19 @@ def install(peer: Peer, envs: Path) -> Path:
     if misfits:
         run([*pip, "uninstall", "--yes", *misfits], ROOT)
     return python
+
+
+def find(peers: Sequence[Peer], envs: Path, console: Console) -> tuple[dict[Peer, Path], dict[str, str]]:
+    """The interpreters of peers, installed if need be; and by its row, what is wrong with one that cannot be."""
+    found: dict[Peer, Path] = {}
+    problems: dict[str, str] = {}
+    for peer in peers:
+        try:
+            with console.status(f"{peer.row}: looking for it, installing it if need be"):
+                found[peer] = install(peer, envs)
+        except FailedError as error:
+            problems[peer.row] = f"cannot be installed: {error}"
+    return found, problems
 
 
 def _torch_pin() -> str:

@@ -6,14 +6,11 @@ where a step begins.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 from joeynmt import training
 from joeynmt.batch import Batch
-from stopwatch import Request, Stopwatch, read_request
-
-MODEL_DIR = Path("model")
+from joeynmt_training import train
+from request import read_request
+from stopwatch import Stopwatch, Timing
 
 
 def timed_manager(watch: Stopwatch) -> type[training.TrainManager]:
@@ -27,69 +24,12 @@ def timed_manager(watch: Stopwatch) -> type[training.TrainManager]:
     return TimedManager
 
 
-def write_sides(pairs: Path, prefix: Path) -> None:
-    """Write the pairs as joeynmt's plain parallel files, ``prefix.word`` and ``prefix.phone``."""
-    lines = [line.split("\t") for line in pairs.read_text(encoding="utf-8").splitlines()]
-    for column, side in enumerate(("word", "phone")):
-        text = "".join(f"{line[column]}\n" for line in lines)
-        prefix.with_suffix(f".{side}").write_text(text, encoding="utf-8")
-
-
-def model_section(request: Request) -> dict[str, Any]:
-    """One LSTM layer on either side; without input feeding, which would be slower and is not asked for."""
-    embeddings = {"embedding_dim": request.embedding, "dropout": 0.0}
-    lstm = {"type": "recurrent", "rnn_type": "lstm", "num_layers": 1, "dropout": 0.0}
-    lstm |= {"embeddings": embeddings}
-    encoder = lstm | {"hidden_size": request.encoder, "bidirectional": True}
-    decoder = lstm | {
-        "hidden_size": request.decoder,
-        "hidden_dropout": 0.0,
-        "attention": "bahdanau",
-        "input_feeding": False,
-        "init_hidden": "bridge",
-    }
-    return {"encoder": encoder, "decoder": decoder}
-
-
-def configuration(request: Request) -> dict[str, Any]:
-    """The whole configuration, as joeynmt would have read it from a YAML file."""
-    training_section = {
-        "optimizer": "adam",
-        "learning_rate": 1e-3,
-        "learning_rate_min": 0.0,
-        # Without a schedule 2.3.0 refuses to train; an exponential decay by 1 leaves the learning rate alone.
-        "scheduling": "exponential",
-        "decrease_factor": 1.0,
-        "batch_size": request.batch,
-        "batch_type": "sentence",
-        "updates": request.updates,
-        "validation_freq": 1_000_000,
-    }
-    return {
-        "name": "speed",
-        "model_dir": str(MODEL_DIR),
-        "use_cuda": False,
-        "data": {
-            "train": "pairs",
-            "dev": "pairs",
-            "dataset_type": "plain",
-            "src": {"lang": "word", "level": "char"},
-            "trg": {"lang": "phone", "level": "word"},
-        },
-        "training": training_section,
-        "testing": {},
-        "model": model_section(request),
-    }
-
-
 def main() -> None:
-    """Train as many steps as requested, without validation; joeynmt saves one checkpoint after the last."""
-    request = read_request()
-    MODEL_DIR.mkdir()
-    write_sides(request.pairs, Path("pairs"))
+    """Train as many steps as requested."""
+    request = read_request(Timing)
     watch = Stopwatch(request.warmup, request.steps)
     training.TrainManager = timed_manager(watch)
-    training.train(rank=0, world_size=1, cfg=configuration(request), skip_test=True)
+    train(request)
     watch.report("joeynmt")
 
 

@@ -1,45 +1,24 @@
-"""What the peers' scripts share: the measurement they are asked for, and a watch for whole training steps."""
+"""A watch for whole steps, and the training that is timed with it."""
 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 
 import torch
+from request import Training
 
 
 @dataclass(frozen=True)
-class Request:
-    """One measurement: on which pairs (lines of ``word<TAB>phone phone``), at which sizes, how long."""
+class Timing(Training):
+    """Of these updates some are timed; the watch stops where the step after the last timed one starts."""
 
-    pairs: Path
-    batch: int
-    embedding: int
-    encoder: int
-    """LSTM units in each of the encoder's two directions."""
-    decoder: int
     warmup: int
     """Steps that are run and not timed."""
     steps: int
     """Steps that are timed."""
-    threads: int
-
-    @property
-    def updates(self) -> int:
-        """Steps to train: the watch stops where the step after the last timed one starts."""
-        return self.warmup + self.steps + 1
-
-
-def read_request() -> Request:
-    """Read the JSON object that is the script's only argument and set torch's threads as it says."""
-    wanted = json.loads(sys.argv[1])
-    request = Request(**{**wanted, "pairs": Path(wanted["pairs"])})
-    torch.set_num_threads(request.threads)
-    return request
 
 
 @dataclass
@@ -53,24 +32,24 @@ class Stopwatch:
     started: float = 0.0
     seconds: float = 0.0
 
-    def step_begins(self, pairs: int) -> None:
-        """Tell the watch that a step begins whose batch holds this many pairs."""
+    def step_begins(self, words: int) -> None:
+        """Tell the watch that a step begins which has this many words."""
         if self.begun == self.warmup:
             self.started = time.perf_counter()
         if self.begun == self.warmup + self.steps:
             self.seconds = time.perf_counter() - self.started
         elif self.begun >= self.warmup:
-            self.words += pairs
+            self.words += words
         self.begun += 1
 
     def report(self, package: str) -> None:
         """Print the measurement as one line of JSON, the last line of the standard output.
 
         Raises:
-            RuntimeError: training ended before the last timed step did.
+            RuntimeError: it ended before the last timed step did.
         """
         if self.begun <= self.warmup + self.steps:
-            raise RuntimeError(f"training ended early, at step {self.begun}")
+            raise RuntimeError(f"it ended early, at step {self.begun}")
         measured = {
             "words_per_second": self.words / self.seconds,
             "words": self.words,

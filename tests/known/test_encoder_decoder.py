@@ -144,7 +144,7 @@ def test_the_weights_of_what_was_written(built: Built, feed: str) -> None:
     """A search gives those of a pass over what it wrote; asked before its cell ran, a state is not there yet."""
     model = built(scope="encoder_decoder", query=["previous_state"], model={"feed": feed}).eval()
     found = Greedy()(model, SOURCE, PRESENT, need_weights=True)
-    steps = found.written.shape[1]
-    inputs = torch.cat([torch.tensor([[BOS]]), found.written[:, :-1]], 1)
-    assert found.weights.shape == (1, steps, 5 + (steps - 1 if feed == "now" else steps))
-    torch.testing.assert_close(found.weights, model(SOURCE, PRESENT, inputs, need_weights=True).weights)
+    steps = found.written.shape[2]
+    inputs = torch.cat([torch.tensor([[BOS]]), found.written[:, 0, :-1]], 1)
+    assert found.weights.shape == (1, 1, steps, 5 + (steps - 1 if feed == "now" else steps))
+    torch.testing.assert_close(found.weights[:, 0], model(SOURCE, PRESENT, inputs, need_weights=True).weights)

@@ -172,6 +172,17 @@ def test_the_interval_is_that_of_a_binomial(write: Write) -> None:
     assert found.high == pytest.approx(-25 + 1.96 * 2.165, abs=0.8)
 
 
+def test_edits_are_weighed_by_symbols(write: Write) -> None:
+    """PER is a ratio of sums: 2 + 0 edits of 2 + 8 symbols are 20 points, and 1 + 0 edits are 10."""
+    lines = ("a\tX X\tA B\t{}\t-1", f"b\tB\t{' '.join('BBBBBBBB')}\t0\t-1")
+    first = write("first", tuple(line.format(2) for line in lines))
+    second = write("second", tuple(line.format(1) for line in lines))
+    found = paired_bootstrap(first, second, measure="per")
+    assert found.difference == pytest.approx(20 - 10)
+    # Drawn are the first word twice (100 points against 50), both, or the second twice (none against none).
+    assert (found.low, found.high) == pytest.approx((0, 50))
+
+
 def test_runs_that_share_nothing_are_refused(write: Write) -> None:
     first, second = write("first"), write("second", wrong(0))
     with pytest.raises(UserError, match="share no word"):

@@ -40,13 +40,18 @@ class Scripted:
         self.target, self.script = target, script
         self.inputs: list[Any] = []
 
-    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> int:
-        return 0
+    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> tuple[int, Tensor]:
+        return 0, torch.arange(len(source))
 
-    def step(self, inputs: Tensor, state: int, need_weights: bool = False) -> tuple[Tensor, int, Read]:
+    def step(
+        self, inputs: Tensor, state: tuple[int, Tensor], need_weights: bool = False
+    ) -> tuple[Tensor, tuple[int, Tensor], Read]:
         self.inputs.append(inputs.tolist())
-        rows = len(inputs)
-        return self.script[state].clone(), state + 1, Read(torch.zeros(rows, 1, 1), None, None)
+        number, rows = state
+        return self.script[number][rows], (number + 1, rows), Read(torch.zeros(len(inputs), 1, 1))
+
+    def take(self, state: tuple[int, Tensor], rows: Tensor) -> tuple[int, Tensor]:
+        return state[0], state[1][rows]
 
 
 def decode(model: Scripted, lengths: list[int], **knobs: Any) -> Any:
@@ -100,10 +105,10 @@ def test_greedy_by_hand() -> None:
     script = [shares(ends, goes, goes), *[shares(goes, goes, goes)] * 2, shares(goes, goes, ends)]
     model = Scripted(SYMBOLS, script)
     found = decode(model, [2, 1, 3], ratio=2.0, extra=1)
-    assert found.lengths.tolist() == [1, 3, 4]
-    assert found.written.tolist() == [[EOS, 0, 0, 0], [6, 6, 6, 0], [6, 6, 6, EOS]]
-    assert model.inputs == [[BOS] * 3, [EOS, 6, 6], [PAD, 6, 6], [PAD, 6, 6]]
-    assert found.log_probability.exp().tolist() == pytest.approx([0.5, 0.625**3, 0.625**3 * 0.5])
+    assert found.lengths.tolist() == [[1], [3], [4]]
+    assert found.written[:, 0].tolist() == [[EOS, 0, 0, 0], [6, 6, 6, 0], [6, 6, 6, EOS]]
+    assert model.inputs == [[BOS] * 3, [6, 6], [6, 6], [6]]  # what has ended is not asked again
+    assert found.log_probability[:, 0].exp().tolist() == pytest.approx([0.5, 0.625**3, 0.625**3 * 0.5])
 
 
 def test_numbers_are_lost_by_their_squares_and_their_end() -> None:
@@ -145,10 +150,10 @@ def test_greedy_numbers_by_hand() -> None:
     script = [torch.tensor([[n + 0.5, -n, stop], [n, 0.0, -LN3]]) for n, stop in ((1.0, -LN3), (2.0, LN3), (3.0, LN3))]
     model = Scripted(NUMBERS, script)
     found = decode(model, [3, 1], ratio=2.0, extra=1)
-    assert found.lengths.tolist() == [2, 3]
-    assert found.written.tolist() == [[[1.5, -1], [2.5, -2], [0, 0]], [[1, 0], [2, 0], [3, 0]]]
-    assert model.inputs == [[[0, 0], [0, 0]], [[1.5, -1], [1, 0]], [[2.5, -2], [2, 0]]]
-    assert found.log_probability.exp().tolist() == pytest.approx([(3 / 4) ** 2, (3 / 4) ** 3])
+    assert found.lengths.tolist() == [[2], [3]]
+    assert found.written[:, 0].tolist() == [[[1.5, -1], [2.5, -2], [0, 0]], [[1, 0], [2, 0], [3, 0]]]
+    assert model.inputs == [[[0, 0], [0, 0]], [[1.5, -1], [1, 0]], [[2, 0]]]  # what has ended is not asked again
+    assert found.log_probability[:, 0].exp().tolist() == pytest.approx([(3 / 4) ** 2, (3 / 4) ** 3])
 
 
 def test_a_model_of_numbers(built: Callable[..., Any]) -> None:

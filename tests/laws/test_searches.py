@@ -1,57 +1,505 @@
-"""Laws of searches: what is written depends on the row alone, whatever batch it is in, of symbols and of numbers."""
+"""Laws of searches: what is written depends on the row alone and is what the model says of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from attnx import registry
+from attnx.decoding.beam import Beam
+from attnx.decoding.ensemble import Ensemble
+from attnx.decoding.greedy import Greedy
+from attnx.decoding.sampling import Sampling
+from attnx.decoding.step_model import Decoded
+from attnx.symbols import BOS, EOS, PAD
 
 pytestmark = pytest.mark.usefixtures("float64")
+Built = Callable[..., Any]
 
-SOURCE = torch.tensor([[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0]])
+SOURCE = torch.tensor(
+    [[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0], [7, 7, 3, 19, 5, 0, 0]]
+)
 PRESENT = SOURCE != 0
+TAG = torch.tensor([2, 0, 1, 2])
+BEFORE = ["previous_state"]
+# What a state can be made of: each grows, or is reordered, in its own way.
+COMPOSITIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "now": {"query": BEFORE, "model": {"feed": "now"}},
+    "next": {"model": {"feed": "next"}, "decoder": {"cell": "gru", "layers": 2}},
+    "last_context": {"query": ["current_state", "last_context"]},
+    "local": {"scope": ("local", {"center": "predictive"})},
+    "encoder_decoder": {"scope": "encoder_decoder"},
+    "encoder_decoder_now": {"scope": "encoder_decoder", "query": BEFORE, "model": {"feed": "now"}},
+    "history": {"scope": ("history", {"include_self": True})},
+    "history_next": {"scope": "history", "model": {"feed": "next"}, "scorer": "dot"},
+    "coverage": {"scorer": "coverage"},
+    "location": {"scorer": "location", "query": BEFORE, "model": {"feed": "now"}},
+    "coverage_of_both": {"scorer": "coverage", "scope": "encoder_decoder"},
+    "heads": {"attention": ("on", {"heads": 2})},
+    "heads_of_both": {"attention": ("on", {"heads": 2}), "scope": "encoder_decoder", "scorer": "location"},
+    "tags": {"query": ["current_state", "language_tag"], "model": {"tag": ["encoder", "decoder"]}},
+    "none": {"attention": "none"},
+}
+each_composition = pytest.mark.parametrize("composition", COMPOSITIONS.values(), ids=COMPOSITIONS)
 
 
-@pytest.mark.parametrize("features", [0, 5])
+@pytest.fixture
+def decided(built: Built) -> Built:
+    """Build a model that has opinions: its choices are not all about as likely as each other."""
+
+    def build(**choices: Any) -> Any:
+        model = built(**choices).eval()
+        with torch.no_grad():
+            model.output.weight *= 11
+        return model
+
+    return build
+
+
+def forced(model: Any, found: Decoded, source: Tensor = SOURCE, tag: Tensor = TAG) -> tuple[Tensor, Any]:
+    """What a pass over each hypothesis gives: log-probabilities (b, n), of none -inf, and weights of its steps."""
+    rows = torch.arange(len(source)).repeat_interleave(found.written.shape[1])
+    written = found.written.flatten(0, 1)
+    inputs = torch.cat([torch.full_like(written[:, :1], BOS), written[:, :-1]], 1)
+    real = torch.arange(inputs.shape[1]) < found.lengths.flatten()[:, None]
+    output = model(source[rows], source[rows] != 0, inputs, tag[rows], need_weights=True)
+    told = (output.logits.log_softmax(-1).gather(-1, written[..., None])[..., 0] * real).sum(-1)
+    told = told.masked_fill(~real[:, 0], float("-inf")).view(found.score.shape)
+    if output.weights is None:
+        return told, None
+    weights = output.weights * real[(slice(None), *[None] * (output.weights.dim() - 3), slice(None), None)]
+    return told, weights.unflatten(0, found.score.shape)
+
+
+@each_composition
+@pytest.mark.parametrize("search", [Greedy(), Beam(5, nbest=3), Sampling(nbest=3)], ids=lambda one: type(one).__name__)
+def test_what_is_written_is_what_the_model_says_of_it(decided: Built, composition: Any, search: Any) -> None:
+    """Log-probability and weights of each hypothesis are those of a pass over it: every state followed its own."""
+    model = decided(**composition)
+    found = search(model, SOURCE, PRESENT, TAG, need_weights=True)
+    assert len(set(found.lengths.flatten().tolist())) > 1, "hypotheses of one length show little"
+    assert not (found.written == BOS).any()
+    steps = torch.arange(found.written.shape[2])
+    assert ((found.written == PAD) == (steps >= found.lengths[..., None])).all()
+    assert found.written.shape[2] == found.lengths.max()
+    told, weights = forced(model, found)
+    torch.testing.assert_close(found.log_probability, told)
+    if weights is None:
+        assert found.weights is None
+        return
+    real = steps < found.lengths[..., None]
+    read = found.weights * real[(slice(None), slice(None), *[None] * (weights.dim() - 4), slice(None), None)]
+    columns = read.shape[-1]
+    torch.testing.assert_close(read, weights[..., :columns])
+    assert (weights[..., columns:] == 0).all()
+
+
+@each_composition
+def test_greedy_takes_the_likeliest(decided: Built, composition: Any) -> None:
+    """At each step of a pass over what was written; EOS is the last, or as many are written as may be."""
+    model = decided(**composition)
+    found = Greedy(ratio=1.0, extra=3)(model, SOURCE, PRESENT, TAG)
+    written = found.written[:, 0]
+    inputs = torch.cat([torch.full_like(written[:, :1], BOS), written[:, :-1]], 1)
+    likeliest = model(SOURCE, PRESENT, inputs, TAG).logits[..., EOS:].argmax(-1) + EOS
+    for row, steps in enumerate(found.lengths[:, 0].tolist()):
+        assert written[row, :steps].tolist() == likeliest[row, :steps].tolist()
+        assert written[row, steps - 1] == EOS or steps == PRESENT[row].sum() + 3
+        assert EOS not in written[row, : steps - 1]
+
+
+PENALTIES: list[dict[str, Any]] = [
+    {"length": "none"},
+    {"length": "gnmt", "alpha": 0.7},
+    {"length": "average"},
+    {"length": "gnmt", "alpha": 1.3, "coverage": 0.4},
+]
+
+
+@each_composition
+@pytest.mark.parametrize("penalty", [PENALTIES[0], PENALTIES[3]], ids=str)
+def test_a_beam_of_one_is_greedy(decided: Built, composition: Any, penalty: Any) -> None:
+    model = decided(**composition)
+    if penalty.get("coverage") and not (model.sums_to_one and "encoder" in model.sources):
+        pytest.skip("it has no coverage")
+    same(Beam(1, **penalty)(model, SOURCE, PRESENT, TAG, True), Greedy()(model, SOURCE, PRESENT, TAG, True))
+
+
+def same(one: Decoded, other: Decoded) -> None:
+    """Find two searches alike, in all but their scores."""
+    assert one.written.tolist() == other.written.tolist()
+    assert one.lengths.tolist() == other.lengths.tolist()
+    torch.testing.assert_close(one.log_probability, other.log_probability)
+    if other.weights is not None:
+        real = torch.arange(one.written.shape[2]) < one.lengths[..., None]
+        real = real[(slice(None), slice(None), *[None] * (other.weights.dim() - 4), slice(None), None)]
+        torch.testing.assert_close(one.weights * real, other.weights * real)
+
+
+@each_composition
+@pytest.mark.parametrize(
+    "search",
+    [Greedy(), Beam(5, nbest=3), Beam(3, nbest=2, length="average"), Sampling(nbest=3, top_p=0.9)],
+    ids=["greedy", "beam", "average", "sampling"],
+)
+def test_the_batch_changes_nothing(decided: Built, composition: Any, search: Any) -> None:
+    """Nor padding, nor when others end: each row is written as it would be alone."""
+    model = decided(**composition)
+    together = search(model, SOURCE, PRESENT, TAG, need_weights=True)
+    for row, length in enumerate(PRESENT.sum(-1).tolist()):
+        mine, tag = slice(row, row + 1), TAG[row : row + 1]
+        alone = search(model, SOURCE[mine, :length], PRESENT[mine, :length], tag, need_weights=True)
+        steps = int(alone.lengths.max())
+        assert alone.lengths.tolist() == together.lengths[mine].tolist()
+        assert alone.written.tolist() == together.written[mine, :, :steps].tolist()
+        assert (together.written[row, :, steps:] == PAD).all()
+        torch.testing.assert_close(alone.log_probability, together.log_probability[mine])
+        torch.testing.assert_close(alone.score, together.score[mine])
+        if alone.weights is None:
+            continue
+        first = length if "encoder" in model.sources else 0
+        own = alone.weights.shape[-1] - first
+        columns = [*range(first), *range(SOURCE.shape[1] if first else 0, (SOURCE.shape[1] if first else 0) + own)]
+        real = torch.arange(steps) < alone.lengths[..., None]
+        real = real[(slice(None), slice(None), *[None] * (alone.weights.dim() - 4), slice(None), None)]
+        read = together.weights[mine][..., :steps, :][..., columns]
+        torch.testing.assert_close(alone.weights * real, read * real)
+
+
 @pytest.mark.parametrize("scope", ["global", "encoder_decoder"])
 @pytest.mark.parametrize("name", registry.names("search"))
-def test_a_row_is_written_as_it_would_be_alone(built: Callable[..., Any], name: str, scope: str, features: int) -> None:
-    """Up to its own end or limit; behind it there is padding, and what it read is what it would have read."""
-    model = built(scope=scope, target_features=features).eval()
-    search = registry.build("search", name)
+def test_every_search_writes_a_row_as_it_would_alone(decided: Built, name: str, scope: str) -> None:
+    """Plug-ins, too."""
+    model, search = decided(scope=scope), registry.build("search", name)
     together = search(model, SOURCE, PRESENT, need_weights=True)
-    assert together.lengths.max() == together.written.shape[1]
-    assert len(set(together.lengths.tolist())) > 1, "rows of one length show little"
+    assert together.score.shape == together.lengths.shape == together.log_probability.shape
+    assert (together.score.diff(dim=1) <= 0).all()
     for row, length in enumerate(PRESENT.sum(-1).tolist()):
-        alone = search(model, SOURCE[row : row + 1, :length], PRESENT[row : row + 1, :length], need_weights=True)
-        steps = int(together.lengths[row])
-        assert alone.lengths.tolist() == [steps]
-        torch.testing.assert_close(together.written[row, :steps], alone.written[0])
-        assert (together.written[row, steps:] == 0).all()
-        torch.testing.assert_close(together.log_probability[row], alone.log_probability[0])
-        own = alone.weights.shape[-1] - length
-        read = together.weights[row, :steps]
-        torch.testing.assert_close(read[:, :length], alone.weights[0, :, :length])
-        torch.testing.assert_close(read[:, 7 : 7 + own], alone.weights[0, :, length:])
+        alone = search(model, SOURCE[row : row + 1, :length], PRESENT[row : row + 1, :length])
+        steps = int(alone.lengths.max())
+        assert alone.written.tolist() == together.written[row : row + 1, :, :steps].tolist()
+        assert alone.lengths.tolist() == together.lengths[row : row + 1].tolist()
 
 
-@pytest.mark.parametrize("name", registry.names("search"))
-def test_rows_of_numbers_are_those_of_a_pass_over_them(built: Callable[..., Any], name: str) -> None:
+def test_rows_of_numbers_are_written_as_they_would_be_alone(built: Built) -> None:
+    model = built(target_features=5).eval()
+    with torch.no_grad():
+        model.output.weight[-1] *= 29  # it ends now and then
+    together = Greedy()(model, SOURCE, PRESENT, need_weights=True)
+    assert len(set(together.lengths.flatten().tolist())) > 1
+    for row, length in enumerate(PRESENT.sum(-1).tolist()):
+        alone = Greedy()(model, SOURCE[row : row + 1, :length], PRESENT[row : row + 1, :length])
+        steps = int(alone.lengths.max())
+        assert together.lengths[row].tolist() == [steps]
+        torch.testing.assert_close(alone.written[0], together.written[row, :, :steps])
+        assert (together.written[row, :, steps:] == 0).all()
+        torch.testing.assert_close(alone.log_probability[0], together.log_probability[row])
+
+
+def test_rows_of_numbers_are_those_of_a_pass_over_them(built: Built) -> None:
     """What was written, given back as what to read, is written again; only the last row says that it is the last."""
     model = built(target_features=5).eval()
     with torch.no_grad():
-        model.output.bias[-1] = 0.05  # about as likely to end as to go on
-    found = registry.build("search", name)(model, SOURCE, PRESENT)
-    inputs = torch.cat([torch.zeros(3, 1, 5), found.written[:, :-1]], 1)
+        model.output.weight[-1] *= 29  # it ends now and then
+    found = Greedy()(model, SOURCE, PRESENT)
+    written = found.written[:, 0]
+    inputs = torch.cat([torch.zeros(len(written), 1, 5), written[:, :-1]], 1)
     outputs = model(SOURCE, PRESENT, inputs).logits
-    real = torch.arange(inputs.shape[1]) < found.lengths[:, None]
-    torch.testing.assert_close(found.written, outputs[..., :-1] * real[..., None])
+    real = torch.arange(inputs.shape[1]) < found.lengths
+    torch.testing.assert_close(written, outputs[..., :-1] * real[..., None])
     limits = 2 * PRESENT.sum(-1) + 5
-    for row, steps in enumerate(found.lengths.tolist()):
+    for row, steps in enumerate(found.lengths[:, 0].tolist()):
         ends = (outputs[row, :steps, -1] > 0).tolist()
         assert not any(ends[:-1])
         assert ends[-1] or steps == limits[row]
+
+
+# Seven symbols, of which five can be written: all there is to write can be listed.
+FEW = [EOS, 3, 4, 5, 6]
+TWO = torch.tensor([[3, 5, 7], [11, 13, 0]])
+LIMITS = [5, 4]  # ratio 1 and 2 more
+
+
+@pytest.fixture
+def small(composed: Callable[..., Any]) -> Built:
+    def build(**choices: Any) -> Any:
+        config = composed(**choices)
+        sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 7, "target_features": 0, "tags": 3}
+        model = registry.build("model", config["model"], config=config, **sizes).eval()
+        with torch.no_grad():
+            model.output.weight *= 53
+        return model
+
+    return build
+
+
+def everything(limit: int) -> Iterator[tuple[int, ...]]:
+    """Every sequence that may be written: to its EOS, or to the limit."""
+    for steps in range(1, limit + 1):
+        for begun in itertools.product(FEW[1:], repeat=steps - 1):
+            yield (*begun, EOS)
+            if steps == limit:
+                yield from ((*begun, last) for last in FEW[1:])
+
+
+def listed(model: Any, row: int, allowed: Callable[[tuple[int, ...]], bool], **penalty: Any) -> list[Any]:
+    """All that is allowed, (score, sequence, log-probability), the best first."""
+    sequences = [one for one in everything(LIMITS[row]) if allowed(one)]
+    length = torch.tensor([[len(one)] for one in sequences])
+    written = torch.tensor([(*one, *[PAD] * (5 - len(one))) for one in sequences])[:, None]
+    score = torch.zeros(len(sequences), 1)
+    source = TWO[row : row + 1].expand(len(sequences), -1)
+    told, weights = forced(model, Decoded(written, length, score, score, None), source, torch.zeros(len(source)).long())
+    by = {"none": 1, "gnmt": ((5 + length) / 6) ** penalty.get("alpha", 0.6), "average": length}
+    score = told / by[penalty.get("length", "none")]
+    if "coverage" in penalty:
+        covered = weights[:, 0].sum(-2)[:, : LIMITS[row] - 2].clamp(1e-9, 1)
+        score = score + penalty["coverage"] * covered.log().sum(-1, keepdim=True)
+    found = zip(score[:, 0].tolist(), sequences, told[:, 0].tolist(), strict=True)
+    return sorted(found, reverse=True)
+
+
+def no_repeat(size: int) -> Callable[[tuple[int, ...]], bool]:
+    def holds(sequence: tuple[int, ...]) -> bool:
+        grams = [sequence[at : at + size] for at in range(len(sequence) - size + 1)]
+        return len(set(grams)) == len(grams)
+
+    return holds
+
+
+RULES: dict[str, tuple[dict[str, Any], Callable[[tuple[int, ...]], bool]]] = {
+    "no rule": ({}, lambda one: True),
+    "min_length": ({"min_length": 3}, lambda one: EOS not in one[:3]),
+    "no symbol twice": ({"block_ngrams": 1}, no_repeat(1)),
+    "no pair twice": ({"block_ngrams": 2}, no_repeat(2)),
+}
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=str)
+@pytest.mark.parametrize("composition", ["plain", "encoder_decoder", "coverage"])
+def test_a_wide_beam_finds_the_best_of_all(small: Built, composition: str, penalty: Any) -> None:
+    """That it stops early loses none: the seven best of 1365 outputs and of 341, in order."""
+    model = small(**COMPOSITIONS[composition])
+    found = Beam(1301, nbest=7, ratio=1.0, extra=2, **penalty)(model, TWO, TWO != 0)
+    for row in range(2):
+        best = listed(model, row, lambda one: True, **penalty)[:7]
+        written = [tuple(x for x in one if x != PAD) for one in found.written[row].tolist()]
+        assert written == [sequence for _, sequence, _ in best]
+        assert found.score[row].tolist() == pytest.approx([score for score, _, _ in best])
+        assert found.log_probability[row].tolist() == pytest.approx([told for _, _, told in best])
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("penalty", [PENALTIES[0], PENALTIES[2]], ids=str)
+def test_a_wide_beam_finds_the_best_of_what_is_allowed(small: Built, rule: str, penalty: Any) -> None:
+    model = small()
+    knobs, allowed = RULES[rule]
+    found = Beam(1301, nbest=7, ratio=1.0, extra=2, **penalty, **knobs)(model, TWO, TWO != 0)
+    for row in range(2):
+        best = listed(model, row, allowed, **penalty)[:7]
+        written = [tuple(x for x in one if x != PAD) for one in found.written[row].tolist()]
+        assert written == [sequence for _, sequence, _ in best]
+        assert found.log_probability[row].tolist() == pytest.approx([told for _, _, told in best])
+
+
+def test_all_that_there_is(small: Built) -> None:
+    """Where fewer can be written than are wanted, the rest is empty; together they have all the probability there is.
+
+    Of two symbols, none twice: EOS; 3 EOS, 5 EOS; and both in either order, EOS behind.
+    """
+    model = small()
+
+    def few(written: Tensor, rows: Tensor) -> Tensor:
+        return torch.tensor([0, 0, 1, 1, 0, 1, 0]).bool().expand(len(rows), -1)
+
+    found = Beam(13, nbest=11, block_ngrams=1)(model, TWO, TWO != 0, choices=few)
+    for row in range(2):
+        written = {tuple(x for x in one if x != PAD) for one in found.written[row, :5].tolist()}
+        assert written == {(EOS,), (3, EOS), (5, EOS), (3, 5, EOS), (5, 3, EOS)}
+        assert found.lengths[row, 5:].tolist() == [0] * 6
+        assert found.score[row, 5:].tolist() == found.log_probability[row, 5:].tolist() == [float("-inf")] * 6
+    complete = Beam(1301, nbest=1301, ratio=1.0, extra=2)(model, TWO, TWO != 0)
+    assert (complete.lengths > 0).sum(1).tolist()[1] == 1 + 4 + 16 + 64 * 5
+    probability = complete.log_probability[1].exp().sum()
+    shares = model(TWO[1:], TWO[1:] != 0, torch.tensor([[BOS]])).logits.softmax(-1)[0, 0, EOS:].sum()
+    assert 0 < probability < shares < 1  # PAD and BOS have some, which is never written
+
+
+@each_composition
+def test_hypotheses_are_in_order_and_no_two_alike(decided: Built, composition: Any) -> None:
+    found = Beam(7, nbest=5, length="average")(decided(**composition), SOURCE, PRESENT, TAG)
+    assert (found.score.diff(dim=1) <= 0).all()
+    assert found.score.isfinite().all()
+    assert found.weights is None  # nobody asked
+    for row in found.written.tolist():
+        assert len(set(map(tuple, row))) == 5
+
+
+def test_a_wider_beam_is_no_worse_here(decided: Built) -> None:
+    """A beam may lose by being wider; these do not, and the widest gain."""
+    model = decided()
+    scores = [Beam(width)(model, SOURCE, PRESENT).score.sum().item() for width in (1, 5, 67)]
+    assert scores[0] < scores[2]
+    assert scores[1] <= scores[2]
+
+
+SEARCHES = [Greedy, Beam, Sampling]
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("composition", ["plain", "encoder_decoder"])
+def test_a_prefix_is_kept(decided: Built, search: Any, composition: str) -> None:
+    """Each row's own, longer than its limit if need be; behind it the model is free, before it nothing counts."""
+    model = decided(**COMPOSITIONS[composition])
+    prefix = torch.tensor([[11, 3, 3], [7, 0, 0], [13, 5, EOS], [0, 0, 0]])
+    found = search(ratio=0.001, extra=2, min_length=1, block_ngrams=1)(model, SOURCE, PRESENT, prefix=prefix)
+    assert found.written[0, 0, :3].tolist() == [11, 3, 3]
+    assert found.lengths[0, 0] == 4
+    assert found.written[1, 0, 0] == 7
+    assert found.written[2, 0].tolist() == [13, 5, EOS, PAD]
+    torch.testing.assert_close(found.log_probability, forced(model, found, tag=torch.zeros(4).long())[0])
+    free = search(ratio=0.001, extra=2, min_length=1, block_ngrams=1)(model, SOURCE[3:], PRESENT[3:])
+    assert found.written[3, 0, :2].tolist() == free.written[0, 0].tolist()
+
+
+def test_a_prefix_that_greedy_would_write_changes_nothing(decided: Built) -> None:
+    model = decided(scope="encoder_decoder")
+    free = Greedy()(model, SOURCE, PRESENT)
+    same(Greedy()(model, SOURCE, PRESENT, prefix=free.written[:, 0, :3]), free)
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_choices_are_obeyed(decided: Built, search: Any) -> None:
+    """A tour: each of the row's own symbols once, and only then an end."""
+    model, asked = decided(scope="encoder_decoder"), []
+    mine = torch.zeros(4, 17, dtype=torch.bool)
+    for row, symbols in enumerate([[3, 5, 7, 11, 13], [4], [6, 8, 10], [16, 3]]):
+        mine[row, symbols] = True
+
+    def left(written: Tensor, rows: Tensor) -> Tensor:
+        asked.append(rows.unique().tolist())
+        open_ = mine[rows].scatter(1, written, False)
+        open_[:, EOS] = ~open_.any(-1)
+        return open_
+
+    found = search()(model, SOURCE, PRESENT, choices=left)
+    for row, (written, steps) in enumerate(
+        zip(found.written[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True)
+    ):
+        assert sorted(written[: steps - 1]) == mine[row].nonzero()[:, 0].tolist()
+        assert written[steps - 1] == EOS
+    assert asked[0] == [0, 1, 2, 3]
+    assert asked[-1] == [0]  # the others have ended before
+    torch.testing.assert_close(found.log_probability, forced(model, found, tag=torch.zeros(4).long())[0])
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_sequence_comes_twice(decided: Built, search: Any, size: int) -> None:
+    """Where without the rule some do; and each has at least its symbols."""
+    model = decided()
+    with torch.no_grad():
+        model.output.bias[5] += 23  # it would write nothing else
+        model.output.bias[7] += 19
+    free = search(min_length=11)(model, SOURCE, PRESENT)
+    bound = search(min_length=11, block_ngrams=size)(model, SOURCE, PRESENT)
+    for found, kept in ((free, False), (bound, True)):
+        for written, steps in zip(found.written[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True):
+            assert steps >= 12
+            assert no_repeat(size)(tuple(written[:steps])) == kept
+            assert EOS not in written[:11]
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_where_nothing_may_come_next_it_ends(decided: Built, search: Any) -> None:
+    """Whatever else was asked for."""
+
+    def none(written: Tensor, rows: Tensor) -> Tensor:
+        return torch.full((len(rows), 17), written.shape[1] < 2) & (torch.arange(17) != EOS)
+
+    found = search(min_length=5)(decided(), SOURCE, PRESENT, choices=none)
+    assert found.lengths[:, 0].tolist() == [3] * 4
+    assert (found.written[:, 0, 2] == EOS).all()
+
+
+def p_value(counts: dict[Any, int], shares: dict[Any, float]) -> float:
+    """How likely counts as far from the shares as these, or farther: Pearson's chi-square, cells of 5 or more."""
+    total = sum(counts.values())
+    cells = {cell: share for cell, share in shares.items() if share * total >= 5}
+    rest = 1 - sum(cells.values())
+    observed = [
+        *(counts.get(cell, 0) for cell in cells),
+        sum(count for cell, count in counts.items() if cell not in cells),
+    ]
+    expected = [*(share * total for share in cells.values()), rest * total]
+    if expected[-1] < 5:
+        assert observed[-1] < 23
+        observed, expected = observed[:-1], expected[:-1]
+    squares = sum((o - e) ** 2 / e for o, e in zip(observed, expected, strict=True))
+    freedom = torch.tensor((len(expected) - 1) / 2)
+    return float(torch.special.gammaincc(freedom, torch.tensor(squares / 2)))
+
+
+def changed(shares: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> list[float]:
+    """The chances of five symbols, one by one."""
+    powers = [share ** (1 / temperature) for share in shares.tolist()]
+    order = sorted(range(5), key=lambda place: -powers[place])[: top_k or 5]
+    kept, reached = set(), 0.0
+    for place in order:
+        if reached < top_p * sum(powers[one] for one in order):
+            kept.add(place)
+        reached += powers[place]
+    total = sum(powers[place] for place in kept)
+    return [powers[place] / total if place in kept else 0.0 for place in range(5)]
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [{}, {"temperature": 2.0}, {"temperature": 0.5}, {"top_k": 2}, {"top_p": 0.8}, {"top_k": 3, "top_p": 0.7}],
+    ids=str,
+)
+def test_samples_follow_the_distribution(small: Built, knobs: Any) -> None:
+    """Of 4001 outputs of two steps; and another temperature's distribution they do not follow."""
+    model = small()
+    found = Sampling(nbest=4001, ratio=0.001, extra=2, seed=13, **knobs)(model, TWO[:1], TWO[:1] != 0)
+    written = [tuple(x for x in one if x != PAD) for one in found.written[0].tolist()]
+    counts = {one: written.count(one) for one in set(written)}
+
+    def shares(**knobs: Any) -> dict[tuple[int, ...], float]:
+        inputs = torch.tensor([[BOS, symbol] for symbol in FEW])
+        logits = model(TWO[:1].expand(5, -1), TWO[:1].expand(5, -1) != 0, inputs).logits[..., EOS:].softmax(-1)
+        first, then = changed(logits[0, 0], **knobs), [changed(row, **knobs) for row in logits[:, 1]]
+        pairs = {(one, two): first[m] * then[m][n] for m, one in enumerate(FEW) for n, two in enumerate(FEW) if m}
+        return {(EOS,): first[0], **pairs}
+
+    expected = shares(**knobs)
+    assert p_value(counts, expected) > 0.001
+    assert p_value(counts, shares(temperature=5.0)) < 1e-9
+    assert all(expected[one] > 0 for one in counts)
+
+
+def test_samples_depend_on_the_seed_and_the_source(decided: Built) -> None:
+    model = decided()
+    one, again, other = (Sampling(nbest=5, seed=seed)(model, SOURCE, PRESENT) for seed in (7, 7, 11))
+    same(one, again)
+    assert one.written.tolist() != other.written.tolist()
+    twice = Sampling(nbest=5, seed=7)(model, SOURCE[[1, 1]], PRESENT[[1, 1]])
+    assert twice.written[0].tolist() == twice.written[1].tolist()
+    assert len(set(map(tuple, twice.written[0].tolist()))) > 1
+    assert one.log_probability.tolist() == one.score.tolist()
+
+
+@each_composition
+@pytest.mark.parametrize(
+    "search", [Greedy(), Beam(3, nbest=2, length="gnmt"), Sampling()], ids=lambda one: type(one).__name__
+)
+def test_an_ensemble_of_a_model_with_itself_is_that_model(decided: Built, composition: Any, search: Any) -> None:
+    model = decided(**composition)
+    both = Ensemble([model, model])
+    same(search(both, SOURCE, PRESENT, TAG, True), search(model, SOURCE, PRESENT, TAG, True))

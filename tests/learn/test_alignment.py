@@ -90,9 +90,10 @@ def on_the_line(weights: Tensor, batch: Batch, reverse: bool) -> float:
 def share_right(model: torch.nn.Module, batch: Batch) -> tuple[float, Tensor | None]:
     """The share of strings that are right to the last symbol, and the weights."""
     found = Greedy()(model, batch.source, batch.present, need_weights=True)
-    steps = min(found.written.shape[1], batch.target.shape[1])
-    right = (found.written[:, :steps] == batch.target[:, :steps]).all(-1) & (found.written[:, steps:] == PAD).all(-1)
-    return float(right.float().mean()), found.weights
+    written = found.written[:, 0]
+    steps = min(written.shape[1], batch.target.shape[1])
+    right = (written[:, :steps] == batch.target[:, :steps]).all(-1) & (written[:, steps:] == PAD).all(-1)
+    return float(right.float().mean()), None if found.weights is None else found.weights[:, 0]
 
 
 @pytest.mark.parametrize(

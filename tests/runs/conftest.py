@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -125,6 +126,30 @@ def run(words: Path, undrawn: None) -> Callable[..., OpenRun]:
         return fit({**composed(tuple(asked)), "folder": folder}, asked, console=Console(file=io.StringIO()))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path], Path]) -> Path:
+    """A folder with the words, two runs over them that differ in their seeds, ``one`` and ``two``, and no pictures."""
+    from attnx.fitting import fit
+
+    fitting, home = importlib.import_module("attnx.fitting"), tmp_path_factory.mktemp("trained")
+    write_words(home)
+    asked = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=150", "optimiser.lr=0.03"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        for drawing in ("draw_alignments", "draw_curves", "draw_tracks"):
+            patch.setattr(fitting, drawing, lambda folder: None)
+        for seed, name in enumerate(("one", "two"), 1):
+            fit({**composed(tuple(asked)), "seed": seed, "folder": name}, asked, console=Console(file=io.StringIO()))
+    return home
+
+
+@pytest.fixture
+def runs(trained: Path, here: Path) -> Path:
+    """A copy of those in the test's own folder."""
+    shutil.copytree(trained, here, dirs_exist_ok=True)
+    return here
 
 
 @pytest.fixture(scope="session")

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import yaml
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 from matplotlib.image import imread
+from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from attnx.errors import UserError
+from attnx.reports.alignment import Alignment
 from attnx.reports.curves import draw_curves
 from attnx.reports.heatmaps import (
     DPI,
@@ -20,8 +29,10 @@ from attnx.reports.heatmaps import (
     lettering_for,
     picture,
     read_alignment,
+    whole_picture,
 )
-from attnx.run_format import ALIGNMENTS, METRICS
+from attnx.reports.windows import Window
+from attnx.run_format import ALIGNMENTS, CONFIG, FORMAT, METRICS, RUN
 
 PNG = b"\x89PNG\r\n\x1a\n"
 NO_FONT_HAS_IT = "\U000e0fff"
@@ -190,8 +201,104 @@ def test_own_states_alone_have_no_source_to_name(tmp_path: Path) -> None:
     assert not reading.overlaps(axes.texts[0].get_window_extent())
 
 
-def test_what_the_heads_read_one_by_one_is_left_out(tmp_path: Path) -> None:
-    assert read_alignment(save(tmp_path / "a.npz", **OWN, heads=np.zeros((2, 3, 5)))) is not None
+HEADS = np.array([[[1, 0, 0], [0, 0, 1]], [[0, 1, 0], [0, 0, 1]], [[0, 0, 1], [0, 1, 0]]], dtype=np.float32)
+
+
+def heads(path: Path, **others: Any) -> Path:
+    weights = HEADS.mean(0)
+    return save(path, ["c", "a", "t"], ["K", "AE"], weights=weights, heads=HEADS, **others)
+
+
+def test_each_head_has_a_panel_beside_their_mean(tmp_path: Path) -> None:
+    npz = heads(tmp_path / "a.npz")
+    draw_alignment(npz, tmp_path / "a.png")
+    figure = whole_picture(read_alignment(npz))
+    image = imread(tmp_path / "a.png")[..., :3].mean(axis=-1)
+    *panels, _ = figure.axes
+    titles = [axes.get_title(loc="left") for axes in panels]
+    assert titles == ["cat \u2192 K AE\nmean of 3 heads", "head 1", "head 2", "head 3"]
+    for axes, weights in zip(panels, [HEADS.mean(0), *HEADS], strict=True):
+        for (row, column), weight in np.ndenumerate(weights):
+            brightness = image[places(axes, column + 0.3, row + 0.3, len(image))]
+            expected = (0.97, 1) if weight == 0 else (0, 0.3) if weight == 1 else (0.3, 0.97)
+            assert expected[0] <= brightness <= expected[1], (axes.get_title(loc="left"), row, column)
+
+
+def test_heads_of_several_sites_are_called_by_them(tmp_path: Path) -> None:
+    npz = heads(tmp_path / "a.npz", sites=np.array(["layer 1", "layer 1", "layer 2"]))
+    assert list(read_alignment(npz).views) == ["mean", "layer 1, head 1", "layer 1, head 2", "layer 2"]
+    titles = [axes.get_title(loc="left") for axes in whole_picture(read_alignment(npz)).axes[1:-1]]
+    assert titles == ["layer 1, head 1", "layer 1, head 2", "layer 2"]
+    with pytest.raises(UserError, match=r"sites is \(2,\)"):
+        read_alignment(heads(tmp_path / "b.npz", sites=np.array(["layer 1", "layer 2"])))
+
+
+def run_folder(folder: Path, **scope: Any) -> Path:
+    folder.mkdir()
+    (folder / RUN).write_text(json.dumps({"format": FORMAT}))
+    (folder / CONFIG).write_text(
+        yaml.safe_dump({"scope": {"name": "local", **scope}, "normaliser": {"name": "softmax"}})
+    )
+    return folder
+
+
+def test_every_hypothesis_is_drawn_with_its_own_weights(tmp_path: Path) -> None:
+    save(tmp_path / ALIGNMENTS / "000.npz", list("abc"), ["A", "B"], score=np.array(-0.5))
+    save(tmp_path / ALIGNMENTS / "000-2.npz", list("abc"), ["C"], weights=np.array([[0, 1, 0]]), score=np.array(-2.25))
+    save(tmp_path / ALIGNMENTS / "001.npz", list("de"), ["D"])
+    save(tmp_path / ALIGNMENTS / "000-10.npz", list("abc"), ["J"])
+    written = [path.name for path in draw_alignments(tmp_path)]
+    assert written == ["000.png", "000-2.png", "000-10.png", "001.png", "alignments.png"]
+    titles = {path.name: said_in(path) for path in draw_alignments(tmp_path, "svg")}
+    assert titles["000-2.svg"].index("abc → C") < titles["000-2.svg"].index("hypothesis 2 of 3, score -2.25")
+    assert "hypothesis" not in titles["001.svg"]
+    assert "score" not in titles["000-10.svg"]  # it has none
+    image = imread(tmp_path / ALIGNMENTS / "000-2.png")[..., :3].mean(axis=-1)
+    axes = picture([read_alignment(tmp_path / ALIGNMENTS / "000-2.npz")]).axes[0]
+    darkest = [
+        image[
+            len(image) - 1 - int(axes.transData.transform((0, 0.3))[1]),
+            int(axes.transData.transform((column + 0.3, 0))[0]),
+        ]
+        for column in range(3)
+    ]
+    assert np.argmin(darkest) == 1
+
+
+def test_a_window_is_outlined_where_it_could_be_read(tmp_path: Path) -> None:
+    """Four steps over five positions, one position to either side: 0-1, 0-2, 1-3 and 2-4."""
+    folder = run_folder(tmp_path / "run", center="monotonic", window=1)
+    held = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 1, 1, 1]], dtype=bool)
+    weights = (held / held.sum(1, keepdims=True)).astype(np.float32)
+    npz = save(folder / ALIGNMENTS / "000.npz", list("abcde"), list("ABCD"), weights=weights)
+    png, _ = draw_alignments(folder)
+    image = imread(png)[..., :3]
+    axes = picture([read_alignment(npz)]).axes[0]
+    assert image.shape[0] == pytest.approx(picture([read_alignment(npz)]).get_size_inches()[1] * DPI, abs=1)
+    padded = np.pad(held, 1)
+    for row, column in np.ndindex(4, 6):  # the upright edge to the left of each column, and behind the last one
+        y, x = places(axes, column, row + 0.5, len(image))
+        red, _, blue = image[y, x - 2 : x + 3].T
+        assert (red - blue > 0.4).any() == (padded[row + 1, column] != padded[row + 1, column + 1]), (row, column)
+
+
+def test_where_each_head_predicts_its_window_the_mean_has_none(tmp_path: Path) -> None:
+    heads = np.array([[[0.5, 0.5, 0]], [[0, 0.5, 0.5]]], dtype=np.float32)
+    npz = save(tmp_path / "a.npz", list("abc"), ["A"], weights=heads.mean(0), heads=heads)
+    for monotonic, outlined in ((False, [False, True, True]), (True, [True] * 3)):
+        figure = whole_picture(read_alignment(npz), Window(1, monotonic, dense=True))
+        assert [
+            any(isinstance(part, LineCollection) for part in axes.collections) for axes in figure.axes[:-1]
+        ] == outlined
+
+
+def test_another_scope_has_no_window(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run", window=1)
+    (folder / CONFIG).write_text(yaml.safe_dump({"scope": {"name": "global"}}))
+    save(folder / ALIGNMENTS / "000.npz", list("abc"), list("AB"))
+    png, _ = draw_alignments(folder)
+    image = imread(png)[..., :3]
+    assert (image[..., 0] - image[..., 2] < 0.2).all()
 
 
 def test_a_centre_is_marked_where_it_lies(tmp_path: Path) -> None:
@@ -244,6 +351,153 @@ def test_a_long_alignment_stays_legible(tmp_path: Path) -> None:
     boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
     assert all(one.x1 <= other.x0 for one, other in pairwise(boxes))
     assert cells(npz, tmp_path / "long.png").min() < 0.3
+
+
+def overlapping(figure: Figure) -> list[tuple[str, str]]:
+    """Texts of a picture whose inked boxes overlap."""
+    figure.draw_without_rendering()
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+    return [
+        (one, other)
+        for place, (one, box) in enumerate(boxes)
+        for other, against in boxes[:place]
+        if min(box.x1, against.x1) - max(box.x0, against.x0) > 1
+        and min(box.y1, against.y1) - max(box.y0, against.y0) > 1
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "own"),
+    [
+        ([f"word{number}" for number in range(211)], [f"Wort{number}" for number in range(151)], 0),
+        (list("pneumonoultramicroscopic"), [*["AH"] * 31, "</s>"], 0),
+        (["donaudampfschifffahrtsgesellschaftskapitän"] * 7, ["supercalifragilisticexpialidocious"] * 5, 0),
+        ([f"w{number}" for number in range(97)], [f"W{number}" for number in range(89)], 89),
+    ],
+    ids=["hundreds of words", "a long word", "long symbols", "own states"],
+)
+def test_no_texts_overlap_whatever_the_length(source: list[str], output: list[str], own: int) -> None:
+    columns = (*source, *output[:own])
+    weights = np.zeros((len(output), len(columns)), dtype=np.float32)
+    alignment = Alignment(weights, columns, tuple(output), (*output, "more"), own=own)
+    figure = whole_picture(alignment)
+    assert overlapping(figure) == []
+    width, height = figure.get_size_inches()
+    assert width < 30 > height  # however long, a picture ends
+    labels = [*figure.axes[0].get_xticklabels(), *figure.axes[0].get_yticklabels()]
+    assert min(float(label.get_fontsize()) for label in labels) >= 8
+    assert len(figure.axes[0].get_yticklabels()) >= min(len(output), 30)
+    assert figure.axes[0].get_xticklabels()[0].get_text()[:4] == columns[0][:4]
+
+
+def test_many_heads_of_long_sequences_fit_a_picture() -> None:
+    weights = np.zeros((5, 61, 67), dtype=np.float32)
+    alignment = Alignment(weights[0], ("a",) * 67, ("b",) * 61, ("b",) * 61, heads=weights[1:])
+    figure = whole_picture(alignment)
+    assert len(figure.axes) == 1 + 4 + 1
+    assert max(figure.get_size_inches()) < 45
+    assert overlapping(figure) == []
+
+
+def said_in(svg: Path) -> str:
+    """The texts of a picture, which an SVG holds as comments beside their outlines."""
+    text = svg.read_text(encoding="utf-8")
+    return "\n".join(re.findall(r"<!-- (.*?) -->", text))
+
+
+def test_svg_holds_the_same_and_repeats(word: Path, tmp_path: Path) -> None:
+    draw_alignment(word, tmp_path / "a.svg")
+    draw_alignment(word, tmp_path / "b.svg")
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert text == (tmp_path / "b.svg").read_text(encoding="utf-8")
+    root = ElementTree.fromstring(text)
+    figure = picture([read_alignment(word)])
+    assert float(root.attrib["width"].removesuffix("pt")) == pytest.approx(figure.get_size_inches()[0] * 72)
+    fills = re.findall(r"fill: #([0-9a-f]{6})", text)
+    assert fills.count("08306b") >= 5  # a cell of weight 1 in each of five rows
+    assert "photo → F OW T OW" in said_in(tmp_path / "a.svg")
+
+
+def test_a_run_can_be_drawn_again_as_svg(tmp_path: Path, command: Callable[..., Any]) -> None:
+    folder = run_folder(tmp_path / "run", window=1)
+    save(folder / ALIGNMENTS / "000.npz", list("abc"), ["A"])
+    answer = command("pictures", str(folder), "--format", "svg")
+    assert (answer.code, answer.out.split()) == (0, [f"{folder}/alignments/000.svg", f"{folder}/alignments.svg"])
+    assert command("pictures", str(folder)).out.split()[-1].endswith("alignments.png")
+    for words, said in [
+        ((), "say which run to draw"),
+        ((str(folder), "--format", "gif"), "--format gif: expected one of png, svg"),
+        ((str(tmp_path),), "not a run folder"),
+        ((str(run_folder(tmp_path / "bare")),), "it kept no alignments"),
+    ]:
+        answer = command("pictures", *words)
+        assert (answer.code, said in answer.err) == (2, True), answer.err
+
+
+def test_of_many_alignments_twelve_are_drawn_from_short_to_long(tmp_path: Path) -> None:
+    for number in range(34):
+        save(tmp_path / ALIGNMENTS / f"{number:03d}.npz", ["a"] * (number + 1), ["A"])
+    written = [path.stem for path in draw_alignments(tmp_path)]
+    assert written == [*(f"{3 * number:03d}" for number in range(12)), "alignments"]
+
+
+def has_font(text: str) -> bool:
+    return not lettering_for(text).missing
+
+
+SCRIPTS = {
+    "devanagari": ["न", "म", "स", "्", "त", "े", "नमस्ते"],
+    "ideographs": ["日", "本", "語", "漢字"],
+    "hangul": ["한", "국", "어"],
+    "arabic": ["س", "ل", "م", "سلام"],
+    "hebrew": ["ש", "ל", "ם"],
+    "thai": ["ไ", "ท", "ย"],
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_is_drawn_by_a_font_that_has_it(script: str, tmp_path: Path) -> None:
+    """Glyphs that a font lacks would warn, and warnings are errors."""
+    symbols = SCRIPTS[script]
+    if not has_font("".join(symbols)):
+        pytest.skip(f"no installed font has {script} (Debian: fonts-noto-core, fonts-noto-cjk)")
+    npz = save(tmp_path / "a.npz", symbols, [*symbols, "</s>"])
+    draw_alignment(npz, tmp_path / "a.png")
+    figure = picture([read_alignment(npz)])
+    assert [label.get_text().removeprefix("◌") for label in figure.axes[0].get_xticklabels()] == symbols
+    assert overlapping(figure) == []
+    inked = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]
+    image = imread(tmp_path / "a.png")[..., :3].mean(axis=-1)
+    pixels = [image[len(image) - int(b.y1) : len(image) - int(b.y0), int(b.x0) : int(b.x1) + 1] for b in inked]
+    assert all((part < 0.6).any() for part in pixels)
+
+
+def test_a_title_of_right_to_left_words_keeps_its_arrow_between_them(tmp_path: Path) -> None:
+    """Whatever the scripts, what was read stands at the left of the arrow: a mark on either side keeps them apart."""
+    npz = save(tmp_path / "a.npz", ["שלום", "עולם"], ["שלום", "רב"])
+    title = picture([read_alignment(npz)]).axes[0].get_title(loc="left")
+    mark = "\u200e"
+    assert title == f"{mark}שלום עולם{mark} → {mark}שלום רב{mark}"
+    npz = save(tmp_path / "b.npz", ["ab", "c"], ["d"])
+    assert mark not in picture([read_alignment(npz)]).axes[0].get_title(loc="left")
+
+
+def test_what_no_font_has_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With no font but the first one, whatever is installed."""
+    monkeypatch.setattr("attnx.reports.lettering._candidates", lambda text: iter(()))
+    npz = save(tmp_path / ALIGNMENTS / "000.npz", ["日", "a"], list("本語文字"))
+    draw_alignments(tmp_path)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "no installed font has U+5B57 CJK UNIFIED IDEOGRAPH-5B57, " in line
+    assert "and 2 more" in line
+    labels = picture([read_alignment(npz)]).axes[0].get_xticklabels()
+    assert [label.get_text() for label in labels] == ["U+65E5", "a"]
+    save(npz, ["a"], ["b"])
+    draw_alignments(tmp_path)
+    assert capsys.readouterr().err == ""
 
 
 def test_wide_labels_turn_instead_of_overlapping(tmp_path: Path) -> None:

@@ -1,20 +1,40 @@
-"""Every combination is trained in a folder of its own; what fails is named, and nothing else suffers."""
+"""Every combination is trained in a process of its own; whatever ends one, the others go on, and nothing is lost."""
 
 from __future__ import annotations
 
+import csv
+import fcntl
 import json
+import os
 import signal
-from collections.abc import Callable
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from rich.console import Console
 
-from attnx.callbacks.progress import ShowProgress
+from attnx.errors import UserError
+from attnx.read_sweep import Sweep, SweepJob, read_sweep
+from attnx.sweeps import running
+from attnx.sweeps.follow import Standing
+from attnx.sweeps.folder import LOCK, held
+from attnx.sweeps.pool import Pool
+from attnx.sweeps.processes import Forked
+from attnx.sweeps.record import open_record, save
+from attnx.sweeps.screen import SweepScreen
 
-FALLING = '''\
-"""A scorer that falls over."""
+# A scorer that does what the files beside it say: fall over, end by a signal, or wait to be interrupted.
+MOODY = '''\
+"""A scorer with moods."""
+
+import os, signal, time
+from pathlib import Path
 
 from torch import Tensor
 
@@ -22,9 +42,9 @@ from attnx.attention.scorers.dot import Dot
 from attnx.registry import register
 
 
-@register("scorer", "falling")
-class Falling(Dot):
-    """Fall over.
+@register("scorer", "moody")
+class Moody(Dot):
+    """Do as told.
 
     Formula: none
     Source: none
@@ -33,20 +53,112 @@ class Falling(Dot):
     equal_widths = True
 
     def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
-        raise RuntimeError("I have fallen over")
+        self.calls = getattr(self, "calls", 0) + self.training
+        if self.calls == 4 and self.training:  # the first validation comes after three steps
+            print(f"process {os.getpid()}, {os.environ['OMP_NUM_THREADS']} thread(s)")
+            if Path("fall").exists():
+                raise RuntimeError("I have fallen over")
+            if Path("die").exists():
+                os.kill(os.getpid(), signal.SIGKILL)
+            if Path("wait").exists():
+                self.wait()
+        return super().compare(queries, keys)
+
+    def wait(self) -> None:
+        before, heard = signal.getsignal(signal.SIGINT), []
+        signal.signal(signal.SIGINT, lambda *what: heard.append(before(*what)))
+        Path(f"reached-{os.getpid()}").touch()
+        while not heard:
+            time.sleep(0.01)
 '''
+# Lets no run draw: in jobs this small it takes longer than all the rest.
+UNDRAWN = """\
+import importlib.abc, importlib.util, sys
+
+class Undrawn(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name != "attnx.fitting":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            module.draw_alignments = module.draw_curves = module.draw_tracks = lambda folder: []
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+sys.meta_path.insert(0, Undrawn())
+"""
+SECONDS = 0.01
+
+
+@pytest.fixture(scope="session")
+def undrawing(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder for PYTHONPATH with which no process draws."""
+    folder = tmp_path_factory.mktemp("undrawn")
+    (folder / "sitecustomize.py").write_text(UNDRAWN, encoding="utf-8")
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def server(undrawing: str) -> Iterator[Forked]:
+    """One server for all sweeps: what it imports takes seconds."""
+    server = Forked({**os.environ, "PYTHONPATH": undrawing, "OMP_NUM_THREADS": "1"})
+    yield server
+    server.close()
+
+
+class Kept:
+    """A server that a sweep does not end."""
+
+    def __init__(self, server: Forked) -> None:
+        self.start, self.signal, self.wait = server.start, server.signal, server.wait
+
+    def close(self) -> None:
+        pass
 
 
 @pytest.fixture
-def sweep(command: Callable[..., Any], words: Path, small: list[str], undrawn: None) -> Callable[..., Any]:
-    """Sweep over small runs of two steps."""
+def sweep(
+    command: Callable[..., Any], words: Path, small: list[str], server: Forked, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Any]:
+    """Sweep over small runs of five steps."""
+    monkeypatch.setattr(running, "processes", lambda *_: Kept(server))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
     def ask(*asked: str) -> Any:
-        words = [*asked, "trainer.max_steps=2"]
-        named = {word.partition("=")[0] for word in words}
-        return command("-m", *words, *[size for size in small if size.partition("=")[0] not in named])
+        named = {word.partition("=")[0].lstrip("+") for word in asked}
+        return command("-m", *asked, *[size for size in small if size.partition("=")[0] not in named])
 
     return ask
+
+
+@pytest.fixture
+def moody(here: Path) -> Path:
+    """The scorer with moods, in force."""
+    (here / "plugins").mkdir()
+    file = here / "plugins" / "moody.py"
+    file.write_text(MOODY, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def alone(words: Path, small: list[str], undrawing: str) -> Callable[..., subprocess.Popen[str]]:
+    """Start the command in a process of its own."""
+
+    def start(*asked: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "attnx", *asked, *small],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": undrawing, "OMP_NUM_THREADS": "1"},
+        )
+
+    return start
 
 
 def status(folder: Path) -> str:
@@ -56,6 +168,49 @@ def status(folder: Path) -> str:
 def parts(folder: Path) -> tuple[str, str]:
     config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
     return config["scorer"]["name"], config["scope"]["name"]
+
+
+def stands(folder: str) -> list[str]:
+    return [job.status for job in read_sweep(folder).jobs]
+
+
+def attempts(folder: str) -> list[int]:
+    return [job.attempts for job in read_sweep(folder).jobs]
+
+
+def steps(folder: Path) -> list[int]:
+    with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        return [int(row["step"]) for row in csv.DictReader(file)]
+
+
+def reached(count: int = 1) -> list[int]:
+    """The processes of jobs that wait, once there are so many."""
+    while len(found := list(Path().glob("reached-*"))) < count:
+        time.sleep(SECONDS)
+    return [int(file.name.partition("-")[2]) for file in found]
+
+
+def calm() -> None:
+    """Let the jobs do what they are asked, from now on."""
+    for mood in ("wait", "fall", "die"):
+        Path(mood).unlink(missing_ok=True)
+    for file in Path().glob("reached-*"):
+        file.unlink()
+
+
+def until_free(folder: str) -> None:
+    """Wait until no process of a sweep is left: each of them holds its folder."""
+    with Path(folder, LOCK).open(encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def gone(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    state = Path(f"/proc/{process}/stat")
+    return state.is_file() and state.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
 
 
 def test_a_sweep_trains_every_combination(sweep: Callable[..., Any]) -> None:
@@ -71,63 +226,374 @@ def test_a_sweep_trains_every_combination(sweep: Callable[..., Any]) -> None:
     ]
     assert {status(job) for job in jobs} == {"finished"}
     assert all((job / "results.json").is_file() for job in jobs)
-    # Hydra leaves the list of what was asked and nothing else.
-    assert {path.name for path in grid.iterdir()} == {"0", "1", "2", "3", "multirun.yaml"}
+    assert not list(grid.rglob("progress.*"))
+    assert {path.name for path in grid.iterdir()} == {
+        *"0123",
+        "multirun.yaml",
+        "sweep.json",
+        "sweep.lock",
+        "README.md",
+    }
     assert {path.name for path in Path().iterdir()} == {"multirun", "words.tsv"}
 
 
+def test_a_sweep_says_what_it_was_and_how_its_jobs_stand(sweep: Callable[..., Any]) -> None:
+    sweep("+scorer=additive,dot", "seed=3", "name=two")
+    found = read_sweep("multirun/two")
+    assert (found.name, found.status, found.varied) == ("two", "finished", ["scorer"])
+    assert found.command.startswith("attnx -m scorer=additive,dot")
+    assert [job.choices["scorer"] for job in found.jobs] == ["additive", "dot"]
+    for job in found.jobs:
+        assert (job.status, job.attempts, job.error, job.monitor) == ("finished", 1, None, "valid_per")
+        assert job.started is not None
+        assert job.ended is not None
+        with (found.folder(job) / "metrics.csv").open(encoding="utf-8", newline="") as file:
+            assert job.best == min(float(row["valid_per"]) for row in csv.DictReader(file))
+        assert f"seed={3}" in found.log(job).read_text(encoding="utf-8")
+    text = Path("multirun/two/README.md").read_text(encoding="utf-8")
+    assert "| [1](1) | dot | finished |" in text
+
+
+def test_a_job_ends_with_the_weights_that_the_run_alone_has(
+    sweep: Callable[..., Any], run: Callable[..., Any], same_weights: Callable[..., bool]
+) -> None:
+    sweep("scorer=dot", "seed=2,3", "name=two")
+    run("scorer=dot", "seed=3", folder="alone")
+    assert same_weights(["alone", "multirun/two/1"])
+    assert not same_weights(["alone", "multirun/two/0"])
+
+
+def test_every_job_has_a_process_and_a_log_of_its_own(sweep: Callable[..., Any], moody: Path, server: Forked) -> None:
+    answer = sweep("scorer=moody", "seed=1,2", "name=two")
+    assert (answer.code, answer.err) == (0, "")
+    said = [Path(f"multirun/two/{number}/log.txt").read_text(encoding="utf-8").splitlines() for number in range(2)]
+    (one,), (other,) = ([line for line in lines if line.startswith("process ")] for lines in said)
+    assert one != other
+    assert str(os.getpid()) not in one
+    assert one.endswith(" 1 thread(s)")
+    assert "process" not in answer.out
+    # A thread would not survive a fork, and what it held would be held for ever.
+    assert server.threads == 1
+
+
 def test_a_sweep_without_a_name_has_one_folder_whatever_the_order_of_its_words(sweep: Callable[..., Any]) -> None:
-    assert sweep("+scope=local", "scorer=dot").code == 0
-    (saved,) = Path("multirun").rglob("last.ckpt")
-    before = saved.stat().st_mtime_ns
-    assert sweep("scorer=dot", "+scope=local").code == 0
-    # What was finished is not trained again.
-    assert list(Path("multirun").rglob("last.ckpt")) == [saved]
-    assert saved.stat().st_mtime_ns == before
+    assert sweep("+scope=local", "scorer=dot,scaled").code == 0
+    saved = {path: path.stat().st_mtime_ns for path in Path("multirun").rglob("last.ckpt")}
+    assert len(saved) == 2
+    assert sweep("scorer=dot,scaled", "++scope=local").code == 0
+    assert {path: path.stat().st_mtime_ns for path in Path("multirun").rglob("last.ckpt")} == saved
+    (folder,) = Path("multirun").iterdir()
+    assert attempts(str(folder)) == [1, 1]
 
 
-def test_a_failing_job_is_named_and_the_others_are_trained(sweep: Callable[..., Any], here: Path) -> None:
-    (here / "plugins").mkdir()
-    (here / "plugins" / "falling.py").write_text(FALLING, encoding="utf-8")
-    answer = sweep("+scorer=falling,dot", "name=two")
+def test_a_failing_job_is_named_and_the_others_are_trained(sweep: Callable[..., Any], moody: Path) -> None:
+    Path("fall").touch()
+    answer = sweep("+scorer=moody,dot", "name=two")
     assert answer.code == 1
     assert [status(Path("multirun/two") / str(number)) for number in range(2)] == ["failed", "finished"]
-    *_, heading, named = answer.err.splitlines()
-    assert heading == "attnx: 1 job(s) failed:"
-    assert "scorer=falling" in named
-    assert "I have fallen over" in named
+    heading, named = answer.err.splitlines()
+    assert heading == "attnx: 1 job(s) failed; try them again with: attnx resume multirun/two"
+    assert named == "  scorer=moody: RuntimeError: I have fallen over; see multirun/two/0/log.txt"
+    assert "Traceback" in Path("multirun/two/0/log.txt").read_text(encoding="utf-8")
+    assert "I have fallen over" in Path("multirun/two/README.md").read_text(encoding="utf-8")
+    assert read_sweep("multirun/two").jobs[0].error == "RuntimeError: I have fallen over"
 
 
-def test_a_job_that_is_told_no_is_named_too(sweep: Callable[..., Any], here: Path) -> None:
+def test_what_failed_is_tried_again_and_nothing_else(
+    sweep: Callable[..., Any], command: Callable[..., Any], moody: Path
+) -> None:
+    Path("fall").touch()
+    sweep("+scorer=moody,dot", "name=two")
+    calm()
+    answer = command("resume", "multirun/two")
+    assert (answer.code, answer.err) == (0, "")
+    assert stands("multirun/two") == ["finished", "finished"]
+    assert attempts("multirun/two") == [2, 1]
+    assert read_sweep("multirun/two").jobs[0].error is None
+    # It went on from the step of its last checkpoint, so no validation stands there twice.
+    assert steps(Path("multirun/two/0")) == [3, 5]
+
+
+def test_a_job_that_is_told_no_is_named_too(sweep: Callable[..., Any]) -> None:
     answer = sweep("task.train=words.tsv,nowhere.tsv", "name=two")
     assert answer.code == 1
-    assert answer.err.splitlines()[0] == "attnx: 1 job(s) failed:"
     assert "nowhere.tsv: no such file" in answer.err
     assert "Traceback" not in answer.err
-    assert status(here / "multirun/two/0") == "finished"
-    assert not (here / "multirun/two/1").exists()
+    assert stands("multirun/two") == ["finished", "failed"]
+    assert {path.name for path in Path("multirun/two/1").iterdir()} == {"log.txt", "progress.json"}
+    words = Path("words.tsv")
+    Path("nowhere.tsv").write_bytes(words.read_bytes())
+    assert sweep("task.train=words.tsv,nowhere.tsv", "name=two").code == 0
+    assert stands("multirun/two") == ["finished", "finished"]
 
 
-def test_an_interrupted_sweep_stops_and_the_same_command_goes_on(
-    sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+def test_a_job_that_a_signal_ends_failed_by_its_name(sweep: Callable[..., Any], moody: Path) -> None:
+    Path("die").touch()
+    answer = sweep("+scorer=moody,dot", "name=two")
+    assert answer.code == 1
+    assert stands("multirun/two") == ["failed", "finished"]
+    assert "scorer=moody: killed by SIGKILL" in answer.err
+
+
+def test_a_killed_job_goes_on_from_its_last_checkpoint(
+    sweep: Callable[..., Any], moody: Path, same_weights: Callable[..., bool]
 ) -> None:
-    show = ShowProgress.on_train_batch_end
-    trained = []
+    Path("die").touch()
+    sweep("scorer=moody", "seed=2", "name=cut")
+    calm()
+    assert sweep("scorer=moody", "seed=2", "name=cut").code == 0
+    sweep("scorer=moody", "seed=2", "name=whole")
+    assert attempts("multirun/cut") == [2]
+    assert same_weights(["multirun/cut/0", "multirun/whole/0"])
+    assert steps(Path("multirun/cut/0")) == [3, 5]
 
-    def pressed(self: ShowProgress, trainer: Any, *others: Any) -> None:
-        show(self, trainer, *others)
-        trained.append(trainer.global_step)
-        if len(trained) == 1:  # the first step of the first job
-            signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(ShowProgress, "on_train_batch_end", pressed)
-    answer = sweep("scorer=dot,scaled", "name=two")
-    assert answer.code == 130
+def test_a_job_that_stopped_before_its_first_checkpoint_starts_anew(sweep: Callable[..., Any]) -> None:
+    sweep("seed=2", "name=one")
+    job = Path("multirun/one/0")
+    info = json.loads((job / "run.json").read_text(encoding="utf-8"))
+    (job / "run.json").write_text(json.dumps({**info, "status": "running"}), encoding="utf-8")
+    for path in (job / "checkpoints").iterdir():
+        path.unlink()
+    said = (job / "log.txt").read_text(encoding="utf-8")
+    assert sweep("seed=2", "name=one").code == 0
+    assert (status(job), steps(job)) == ("finished", [3, 5])
+    assert (job / "log.txt").read_text(encoding="utf-8").startswith(said)
+
+
+def test_what_was_cut_off_after_its_results_is_explained(sweep: Callable[..., Any]) -> None:
+    sweep("seed=2", "name=one")
+    before = Path("multirun/one/0/checkpoints/last.ckpt").stat().st_mtime_ns
+    Path("multirun/one/0/README.md").unlink()
+    assert sweep("seed=2", "name=one").code == 0
+    assert Path("multirun/one/0/README.md").is_file()
+    assert Path("multirun/one/0/checkpoints/last.ckpt").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("folder", ["before", "after"])
+def test_a_sweep_of_another_configuration_is_refused_with_the_difference(sweep: Callable[..., Any], folder: str) -> None:
+    sweep("scorer=dot,scaled", "name=two")
+    config = Path("multirun/two/1/config.yaml")
+    if folder == "before":  # what the folder holds was changed
+        config.write_text(config.read_text(encoding="utf-8").replace("hidden: 11", "hidden: 13"), encoding="utf-8")
+        asked, difference = ["scorer=dot,scaled"], "decoder.hidden: held 13, asked 11"
+    else:
+        asked, difference = ["scorer=dot,scaled", "trainer.max_steps=7"], "trainer.max_steps: held 5, asked 7"
+    held_there = {path: path.read_bytes() for path in Path("multirun").rglob("*") if path.is_file()}
+    answer = sweep(*asked, "name=two")
+    assert (answer.code, answer.out) == (2, "")
+    assert difference in answer.err
+    assert "fresh=true" in answer.err
     assert answer.err.count("\n") == 1
-    assert "attnx resume multirun/two/0" in answer.err
-    two = Path("multirun/two")
-    assert status(two / "0") == "interrupted"
-    assert not (two / "1").exists()
-    assert sweep("scorer=dot,scaled", "name=two").code == 0
-    assert (status(two / "0"), status(two / "1")) == ("finished", "finished")
-    assert trained == [1, 2, 1, 2]
+    assert {path: path.read_bytes() for path in Path("multirun").rglob("*") if path.is_file()} == held_there
+
+
+def test_a_sweep_to_which_values_are_added_trains_those(sweep: Callable[..., Any]) -> None:
+    sweep("scorer=dot,scaled", "seed=1", "name=grid")
+    assert sweep("scorer=cosine,dot,scaled", "seed=1", "name=grid").code == 0
+    found = read_sweep("multirun/grid")
+    assert [(job.choices["scorer"], job.attempts) for job in found.jobs] == [("dot", 1), ("scaled", 1), ("cosine", 1)]
+    answer = sweep("scorer=cosine,dot", "seed=1", "name=grid")
+    assert answer.code == 2
+    assert "scorer: held cosine,dot,scaled, asked cosine,dot" in answer.err
+
+
+def test_a_sweep_that_starts_over_puts_the_old_one_aside(sweep: Callable[..., Any]) -> None:
+    sweep("scorer=dot", "name=one")
+    kept = {path.name: path.read_bytes() for path in Path("multirun/one/0").iterdir() if path.is_file()}
+    answer = sweep("scorer=scaled", "name=one", "fresh=true")
+    assert (answer.code, answer.err) == (0, "")
+    assert "multirun/one is now multirun/one.1" in answer.out
+    assert {path.name: path.read_bytes() for path in Path("multirun/one.1/0").iterdir() if path.is_file()} == kept
+    assert parts(Path("multirun/one/0"))[0] == "scaled"
+    assert sweep("scorer=scaled", "name=one", "fresh=perhaps").code == 2
+
+
+def test_one_folder_is_swept_by_one_command(sweep: Callable[..., Any]) -> None:
+    with held(Path("multirun/one")):
+        answer = sweep("scorer=dot", "name=one")
+    assert answer.code == 2
+    assert f"another attnx runs this sweep, process {os.getpid()}" in answer.err
+    assert {path.name for path in Path("multirun/one").iterdir()} == {LOCK}
+
+
+def test_jobs_run_side_by_side(sweep: Callable[..., Any], moody: Path) -> None:
+    Path("wait").touch()
+
+    def interrupt() -> None:
+        processes = reached(2)  # one by one, the second would never come
+        Path("wait").unlink()
+        for process in processes:
+            os.kill(process, signal.SIGINT)
+
+    killer = threading.Thread(target=interrupt)
+    killer.start()
+    answer = sweep("scorer=moody", "seed=1,2,3", "name=three", "-j", "2")
+    killer.join()
+    assert answer.code == 1
+    assert sorted(stands("multirun/three")) == ["finished", "interrupted", "interrupted"]
+    assert "-j 2" in read_sweep("multirun/three").command
+
+
+@pytest.mark.parametrize(("cores", "jobs", "threads"), [(17, 3, "5"), (2, 5, "1")])
+def test_threads_are_divided(
+    cores: int, jobs: int, threads: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "cores", lambda: cores)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    sweep = Sweep(here, "attnx -m", [])
+    assert running.Running(sweep, {}, jobs, -1).environment()["OMP_NUM_THREADS"] == threads
+    assert "OMP_NUM_THREADS" not in running.Running(sweep, {}, 1, -1).environment()
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    assert running.Running(sweep, {}, jobs, -1).environment()["OMP_NUM_THREADS"] == "7"
+
+
+def test_ctrl_c_lets_each_job_save_and_says_how_to_go_on(
+    alone: Callable[..., subprocess.Popen[str]],
+    sweep: Callable[..., Any],
+    moody: Path,
+    command: Callable[..., Any],
+    same_weights: Callable[..., bool],
+) -> None:
+    Path("wait").touch()
+    with alone("-m", "scorer=moody", "seed=1,2,3", "name=cut", "-j", "2") as process:
+        jobs = reached(2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert process.returncode == 130
+    assert err == "attnx: interrupted; go on with: attnx resume multirun/cut\n"
+    assert "stopping" in out
+    until_free("multirun/cut")
+    assert all(gone(job) for job in jobs)
+    assert stands("multirun/cut") == ["interrupted", "interrupted", "waiting"]
+    assert read_sweep("multirun/cut").status == "interrupted"
+    assert [status(Path("multirun/cut") / str(number)) for number in range(2)] == ["interrupted", "interrupted"]
+    calm()
+    assert command("resume", "multirun/cut", "-j", "2").code == 0
+    assert stands("multirun/cut") == ["finished"] * 3
+    assert attempts("multirun/cut") == [2, 2, 1]
+    sweep("scorer=moody", "seed=2", "name=whole")
+    assert same_weights(["multirun/cut/1", "multirun/whole/0"])
+
+
+def test_a_killed_sweep_leaves_no_process_and_goes_on(
+    alone: Callable[..., subprocess.Popen[str]], sweep: Callable[..., Any], moody: Path
+) -> None:
+    Path("wait").touch()
+    with alone("-m", "scorer=moody", "seed=1,2", "name=cut") as process:
+        jobs = reached()
+        process.kill()
+        process.communicate()
+    until_free("multirun/cut")
+    assert all(gone(job) for job in jobs)
+    # The job noticed, and saved what it had learned since its last checkpoint.
+    assert status(Path("multirun/cut/0")) == "interrupted"
+    assert stands("multirun/cut") == ["running", "waiting"]
+    calm()
+    assert sweep("scorer=moody", "seed=1,2", "name=cut").code == 0
+    assert stands("multirun/cut") == ["finished", "finished"]
+    assert attempts("multirun/cut") == [2, 1]
+
+
+def test_a_server_that_is_killed_takes_no_later_job_with_it(sweep: Callable[..., Any], moody: Path, server: Forked) -> None:
+    Path("wait").touch()
+
+    def kill() -> None:
+        jobs = reached()
+        Path("wait").unlink()
+        server.server.kill()
+        while not all(map(gone, jobs)):
+            time.sleep(SECONDS)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    answer = sweep("scorer=moody", "seed=1,2", "name=two")
+    killer.join()
+    assert answer.code == 1
+    assert "was killed" in answer.err
+    assert stands("multirun/two") == ["failed", "finished"]
+
+
+def test_a_hopeless_job_is_stopped_and_stays_so(
+    sweep: Callable[..., Any], moody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Pool.__init__
+
+    def hopeless(self: Pool, *others: Any) -> None:
+        made(self, *others[:4], lambda job: job.number == 0 and bool(list(Path().glob("reached-*"))))
+
+    Path("wait").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(Pool, "__init__", hopeless)
+        answer = sweep("scorer=moody,dot", "name=two")
+    assert (answer.code, answer.err) == (0, "")
+    assert stands("multirun/two") == ["pruned", "finished"]
+    assert status(Path("multirun/two/0")) == "pruned"
+    assert read_sweep("multirun/two").status == "finished"
+    assert sweep("scorer=moody,dot", "name=two").code == 0
+    assert attempts("multirun/two") == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("-j 2 scorer=dot", "add -m"),
+        ("-m -j 0 scorer=dot,scaled", "-j 0: expected a whole number"),
+        ("-m -j two scorer=dot,scaled", "-j two"),
+        ("-m scorer=dot,scaled -j", "needs a value"),
+        ("resume nowhere -j 2", "single run"),
+        ("resume", "attnx resume FOLDER"),
+    ],
+)
+def test_a_mistake_is_told(line: str, said: str, command: Callable[..., Any], here: Path) -> None:
+    answer = command(*line.split())
+    assert (answer.code, answer.out) == (2, "")
+    assert said in answer.err
+    assert not list(here.iterdir())
+
+
+@pytest.fixture
+def mixed(here: Path) -> Sweep:
+    """A sweep whose jobs stand in every way."""
+    jobs = [
+        SweepJob(0, ["scorer=dot", "seed=1"], "finished", seconds=61.0, attempts=1, monitor="valid_per", best=7.25),
+        SweepJob(1, ["scorer=dot", "seed=2"], "running", attempts=1, monitor="valid_per", best=8.5),
+        SweepJob(2, ["scorer=mlp", "seed=1"], "failed", seconds=2.0, attempts=1, error="killed by SIGKILL"),
+        SweepJob(3, ["scorer=mlp", "seed=2"]),
+    ]
+    return Sweep(here / "two", "attnx -m scorer=dot,mlp seed=1,2", ["scorer=dot,mlp", "seed=1,2"], jobs=jobs)
+
+
+def test_the_table_shows_every_job(mixed: Sweep) -> None:
+    console = Console(width=120, force_terminal=True, record=True, file=Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+    screen = SweepScreen(console, side_by_side=1)
+    running = Standing(monitor="valid_per", curve=[9.0, 8.5], step=20, steps=50)
+    screen.since[1] = (time.monotonic() - 10, 10)
+    console.print(screen.table(mixed, {1: running}))
+    lines = console.export_text().splitlines()
+    rows = [line for line in lines if "dot" in line or "mlp" in line]
+    assert [word in row for row, word in zip(rows, ("finished", "20/50", "killed by SIGKILL", "waiting"), strict=False)] == [
+        True
+    ] * 4
+    assert "0:30 left" in rows[1]  # ten steps in ten seconds, thirty to go
+    assert "per 7.25" in rows[0]
+    summary = " ".join(lines[lines.index(rows[-2]) :])
+    assert "1 waiting, 1 running, 1 finished, 1 failed" in summary
+
+
+def test_a_sweep_folder_is_read_as_it_was_written(mixed: Sweep) -> None:
+    mixed.path.mkdir()
+    save(mixed)
+    assert read_sweep(mixed.path) == mixed
+    file = mixed.path / "sweep.json"
+    file.write_text(file.read_text(encoding="utf-8").replace('"format": 1', '"format": 2'), encoding="utf-8")
+    with pytest.raises(UserError, match="format 2"):
+        read_sweep(mixed.path)
+
+
+def test_a_record_believes_the_folders(mixed: Sweep) -> None:
+    """What is gone is to be done; what was running and has no folder never began."""
+    mixed.path.mkdir()
+    save(mixed)
+    found = open_record(mixed.path, "attnx -m", [], None)
+    assert [job.status for job in found.jobs] == ["waiting", "waiting", "failed", "waiting"]

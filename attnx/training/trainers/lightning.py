@@ -28,6 +28,8 @@ def trainer(
     valid_words: Positive | None = 500,
     test_words: Positive | None = None,
     patience: Positive | None = None,
+    keep: Positive = 1,
+    log_every: Positive = 10,
     gradient_clip: Rate | None = 1.0,
     precision: Literal[32, 64, "tf32", "bf16-mixed", "16-mixed"] = 32,
     accelerator: Literal["auto", "cpu", "gpu"] = "auto",
@@ -41,14 +43,15 @@ def trainer(
     The first of ``max_steps``, ``max_epochs`` and ``max_time`` that is set decides. A time (HH:MM:SS) is turned into
     steps once, by measuring, and the number is saved with the run. ``validations`` is how many times a run validates,
     each time decoding ``valid_words`` words, and ``test_words`` once at the end (null: all); ``patience`` stops after
-    so many without a better result. A batch has ``batch_size`` rows, or with ``batch_tokens`` as many as that number
-    holds when padded. So many batches of rows, a ``pool``, are sorted by length together; with 1 rows of any lengths
-    meet. ``temperature`` above 1 draws rows of rare tags (languages) more often: in proportion to the number of their
-    rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the factors of its products to 10 bits.
+    so many without a better result, and the ``keep`` best checkpoints stay. A batch has ``batch_size`` rows, or with
+    ``batch_tokens`` as many as that number holds when padded. So many batches of rows, a ``pool``, are sorted by length
+    together; with 1 rows of any lengths meet. ``temperature`` above 1 draws rows of rare tags (languages) more often:
+    in proportion to the number of their rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the
+    factors of its products to 10 bits. Every ``log_every`` steps a logger, if there is one beside ``csv``, gets a row.
     """
     # What is not passed on here is read by the run itself.
     del max_steps, max_epochs, max_time, batch_size, batch_tokens, pool, temperature
-    del validations, valid_words, test_words, patience, workers
+    del validations, valid_words, test_words, patience, keep, log_every, workers
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = precision == "tf32"  # also of recurrences
     return lightning.Trainer(
@@ -64,7 +67,7 @@ def trainer(
         num_sanity_val_steps=0,
         use_distributed_sampler=False,
         callbacks=callbacks,
-        logger=False,
+        logger=False,  # attnx has its own: attnx/loggers
         enable_progress_bar=False,
         enable_model_summary=False,
         enable_checkpointing=True,

@@ -1,0 +1,189 @@
+"""The command ``attnx evaluate``: a run's scores and errors on any data, written beside the run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from attnx import registry
+from attnx.commands.words import CHECKPOINT, CHECKPOINTS, Words, split
+from attnx.errors import UserError, near_misses
+from attnx.read_run import Run
+from attnx.reports.evaluation import error_tables, shown, write_page, write_tables
+from attnx.reports.folder import read_evaluation
+from attnx.run_format import EVALUATION, EVALUATIONS, FORMAT
+from attnx.training.searching import choose_search
+from attnx.training.whole_run import digest, read_whole_run, weights_of
+
+if TYPE_CHECKING:
+    from attnx.training.evaluating import Measured
+
+USAGE = """\
+attnx evaluate RUN [task.test=FILE] [search=NAME] [search.KNOB=VALUE ...] [trainer.test_words=N]
+
+A run's scores by its task's metrics, and where it goes wrong, on its own test part or on other data of the same kind.
+They land in RUN/evaluations/NAME, NAME being what was asked for; the same again shows what is there.
+
+  task.test=FILE        what to evaluate on, as the task's test is named in training
+  trainer.test_words=N  at most so many (null: all); as in training for the run's own test part, else all
+  --batch N             sources decoded at once (128); changes no score
+  --checkpoint WHICH    best, last, or average (the mean of the best that were kept)
+
+  attnx evaluate multirun/mine task.test=more.tsv search=beam search.width=5
+  attnx compare multirun/mine multirun/mine/evaluations/more-beam-width=5"""
+
+FLAGS = {"--batch": "a whole number from 1", **CHECKPOINT}
+KEYS = ("task.test", "search", "search.", "trainer.test_words")
+
+
+class Request(NamedTuple):
+    """What is asked for, checked as far as that can be without torch."""
+
+    run: Run
+    test: Any
+    search: dict[str, Any]
+    words: int | None
+    checkpoint: str
+    batch: int
+    name: str
+    command: str
+
+    def decisive(self, fingerprint: str) -> dict[str, Any]:
+        """What decides the scores: an evaluation of all the same is not made again."""
+        weights = [digest(file) for file in weights_of(self.run.path, self.checkpoint)]
+        return {"weights": weights, "search": self.search, "test_words": self.words, "data": fingerprint}
+
+
+def evaluate(words: Sequence[str]) -> int:
+    """Carry out ``attnx evaluate WORDS``.
+
+    Raises:
+        UserError: a mistake in what is asked, or in the data.
+    """
+    try:
+        return _evaluate(read_request(split(words, FLAGS, KEYS), words))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("nothing was written; the same command starts anew") from None
+
+
+def _evaluate(request: Request) -> int:
+    from attnx.training.evaluating import fingerprint_of, measure, pairs_to_judge
+    from attnx.training.open_run import open_run
+
+    run = open_run(request.run.path, request.checkpoint, request.search)
+    pairs = pairs_to_judge(run, request.test, request.run.info.get("fingerprint", ""))[: request.words]
+    asked = request.decisive(fingerprint_of(pairs))
+    folder = _place(request, asked)
+    if folder.is_dir():
+        return _show(folder, f"{folder}: is there already, of the same weights, search and data")
+    _write(folder, request, asked, measure(run, pairs, request.batch))
+    return _show(folder, f"{folder}: start with README.md")
+
+
+def read_request(found: Words, words: Sequence[str]) -> Request:
+    """Check what is asked for.
+
+    Raises:
+        UserError: anything that is wrong with it, but for the data.
+    """
+    checkpoint = found.one_of("--checkpoint", CHECKPOINTS)
+    if len(found.named) != 1:
+        more = f", not {' and '.join(found.named)}" if found.named else ""
+        raise UserError(f"say which run to evaluate: attnx evaluate RUN{more}; data are named by task.test=FILE")
+    run = read_whole_run(found.named[0], checkpoint)
+    test = found.chosen.get("task.test")
+    if "task.test" in found.chosen:
+        _check_test(run, test)
+    own = run.config["trainer"].get("test_words") if test is None else None
+    count = found.chosen.get("trainer.test_words", own)
+    if count is not None and (type(count) is not int or count < 1):
+        raise UserError(f"trainer.test_words={count}: expected a whole number, 1 or more, or null")
+    search = choose_search(run.config["search"], *found.search())
+    command = f"attnx evaluate {shlex.join(words)}"
+    batch = found.number("--batch") or 128
+    return Request(run, test, search, count, checkpoint, batch, name_of(found.chosen, checkpoint), command)
+
+
+def name_of(chosen: Mapping[str, Any], checkpoint: str) -> str:
+    """The folder's name: the data, the search, and what else was asked for; ``test`` for the run's own test part.
+
+    >>> name_of({"task.test": "data/more.tsv.gz", "search": "beam", "search.width": 5}, "best")
+    'more-beam-width=5'
+    """
+    test = chosen.get("task.test")
+    files = [] if test is None else [test] if isinstance(test, str) else test
+    parts = [re.sub(r"(\.gz|\.tsv|\.txt|\.csv)+$", "", Path(file).name) for file in files] or ["test"]
+    parts += [str(chosen["search"])] if "search" in chosen else []
+    parts += [f"{key.removeprefix('search.')}={value}" for key, value in sorted(chosen.items()) if "search." in key]
+    if "trainer.test_words" in chosen:
+        parts.append(f"words={chosen['trainer.test_words']}")
+    parts += [checkpoint] if checkpoint != CHECKPOINTS[0] else []
+    return re.sub(r"[^\w.=+-]+", "_", "-".join(parts)).lstrip(".")[:100] or "test"
+
+
+def _check_test(run: Run, test: Any) -> None:
+    task, knobs = registry.spec("task", run.config["task"])
+    known = [knob.name for knob in registry.part("task", task).knobs]
+    if "test" not in known:
+        raise UserError(f"task.test={test}: the task {task!r} has no knob 'test'{near_misses('test', known)}")
+    if test is None:
+        raise UserError("task.test=null: leave it out to evaluate on the run's own test part")
+    registry.check("task", task, {**knobs, "test": test})
+
+
+def _place(request: Request, asked: Mapping[str, Any]) -> Path:
+    """The folder of the same evaluation if there is one; else the first of NAME, NAME-2 ... that is free."""
+    above, number = request.run.path / EVALUATIONS, 1
+    while True:
+        folder = above / (request.name if number == 1 else f"{request.name}-{number}")
+        if not folder.exists():
+            return folder
+        if (folder / EVALUATION).is_file() and read_evaluation(folder).info.get("asked") == asked:
+            return folder
+        number += 1
+
+
+def _write(folder: Path, request: Request, asked: Mapping[str, Any], measured: Measured) -> None:
+    """Write the evaluation, whole or not at all."""
+    from attnx.training.run_folder import save_predictions, save_results, write_json
+
+    partial = folder.with_name(f".{folder.name}-{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+        info = {
+            "format": FORMAT,
+            "run": request.run.name,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "command": request.command,
+            "checkpoint": request.checkpoint,
+            "test": request.test,
+            **({"signatures": measured.signatures} if measured.signatures else {}),
+            "asked": asked,
+        }
+        write_json(partial / EVALUATION, info)
+        save_results(partial, measured.results)
+        save_predictions(partial, measured.predictions)
+        write_tables(partial, error_tables(partial))
+        os.replace(partial, folder)
+        write_page(folder)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _show(folder: Path, last: str) -> int:
+    from rich.console import Console
+
+    console = Console()
+    for table in shown(folder, error_tables(folder)):
+        console.print(table)
+        console.print()
+    console.print(last, highlight=False, soft_wrap=True, markup=False)
+    return 0

@@ -1,0 +1,74 @@
+"""Several models that decode as one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnx.attention import Read
+from attnx.decoding.step_model import StepModel
+from attnx.errors import UserError
+from attnx.nn.targets.symbols import Symbols
+
+
+class Ensemble(nn.Module):
+    """The mean of what several models predict at each step: of their probabilities, or of their numbers.
+
+    Formula: ``p(y_t | y_<t, x) = 1/n sum_i p_i(y_t | y_<t, x)``
+    Source: Sutskever et al. 2014, section 3.6, https://arxiv.org/abs/1409.3215
+
+    Their weights are averaged where they read alike; else there are none. That symbols mean the same to all of them is
+    for whoever brings them together to check.
+
+    Args:
+        models: one or more, each of kind :class:`StepModel`.
+
+    Raises:
+        UserError: their targets differ.
+    """
+
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.models = nn.ModuleList(models)
+        first, *others = self._members
+        for other in others:
+            if other.target != first.target:
+                raise UserError(f"an ensemble writes one thing, but its models write {first.target} and {other.target}")
+        self.sources, self.target = first.sources, first.target
+        self.sums_to_one = all(model.sums_to_one for model in self._members)
+
+    @property
+    def _members(self) -> list[StepModel]:
+        return list(self.models)  # type: ignore[arg-type]
+
+    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> tuple[Any, ...]:
+        """The states of all, before the first step."""
+        return tuple(model.begin(source, present, tag) for model in self._members)
+
+    def step(
+        self, inputs: Tensor, state: tuple[Any, ...], need_weights: bool = False
+    ) -> tuple[Tensor, tuple[Any, ...], Read]:
+        """As :meth:`StepModel.step`, the mean of all; the context is the first one's."""
+        asked = zip(self._members, state, strict=True)
+        predicted, states, reads = zip(*(model.step(inputs, own, need_weights) for model, own in asked), strict=True)
+        told = torch.stack(predicted)
+        mean = told.logsumexp(0) - math.log(len(told)) if isinstance(self.target, Symbols) else told.mean(0)
+        return mean, states, Read(reads[0].context, self._mean_weights(reads))
+
+    def _mean_weights(self, reads: Sequence[Read]) -> Tensor | None:
+        """None where not all have read the same positions, in the same order."""
+        weights = [read.weights for read in reads if read.weights is not None]
+        alike = len({tuple(one.shape) for one in weights}) == len({model.sources for model in self._members}) == 1
+        return torch.stack(weights).mean(0) if alike and len(weights) == len(reads) else None
+
+    def take(self, state: tuple[Any, ...], rows: Tensor) -> tuple[Any, ...]:
+        """As :meth:`StepModel.take`."""
+        return tuple(model.take(own, rows) for model, own in zip(self._members, state, strict=True))
+
+    def reorder(self, state: tuple[Any, ...], rows: Tensor) -> tuple[Any, ...]:
+        """As :meth:`StepModel.reorder`."""
+        return tuple(model.reorder(own, rows) for model, own in zip(self._members, state, strict=True))

@@ -1,0 +1,93 @@
+"""The search ``sampling``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnx.decoding.chance import keys, uniform
+from attnx.decoding.one_by_one import one_by_one
+from attnx.decoding.ranking import best
+from attnx.decoding.rules import Rules
+from attnx.decoding.step_model import Choices, Decoded, StepModel
+from attnx.errors import UserError
+from attnx.nn.targets.protocol import Picked
+from attnx.registry import Natural, Positive, Rate, register
+from attnx.symbols import EOS
+
+
+@register("search", "sampling")
+class Sampling:
+    """Draw every symbol by its probability; ``nbest`` outputs, the likeliest first, some of which may be alike.
+
+    Formula: ``y_t ~ p(y | y_<t, x)^(1 / temperature), of the top_k likeliest, of the fewest that have top_p together``
+    Source: Holtzman et al. 2020 (top_p), https://arxiv.org/abs/1904.09751; Fan et al. 2018 (top_k), https://arxiv.org/abs/1805.04833
+
+    ``top_k=0`` and ``top_p=1`` leave out none. What is drawn for a source depends on it and on ``seed`` alone: it is
+    the same in every batch and every run. The other knobs are those of ``greedy``.
+    """
+
+    def __init__(
+        self,
+        temperature: Rate = 1.0,
+        top_k: Natural = 0,
+        top_p: Rate = 1.0,
+        seed: Natural = 0,
+        nbest: Positive = 1,
+        ratio: Rate = 2.0,
+        extra: Natural = 5,
+        min_length: Natural = 0,
+        block_ngrams: Natural = 0,
+    ) -> None:
+        if top_p > 1:
+            raise UserError(f"search.top_p={top_p} is a share of the probability; choose a number up to 1")
+        self.temperature, self.top_k, self.top_p = temperature, top_k, top_p
+        self.seed, self.nbest = seed, nbest
+        self.rules = Rules(ratio, extra, min_length, block_ngrams)
+
+    def check(self, model: StepModel) -> None:
+        """As :meth:`Search.check`: only symbols can be drawn."""
+        self.rules.check(model, "sampling")
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        model: StepModel,
+        source: Tensor,
+        present: Tensor,
+        tag: Tensor | None = None,
+        need_weights: bool = False,
+        prefix: Tensor | None = None,
+        choices: Choices | None = None,
+    ) -> Decoded:
+        """As :class:`Search`; ``nbest`` hypotheses a row."""
+        self.check(model)
+        rules = self.rules.within(model, prefix, choices)
+        key = keys(source, present, self.seed)
+
+        def pick(predicted: Tensor, going: Tensor, step: int) -> Picked:
+            chance = uniform(key[going // self.nbest], going % self.nbest, step)
+            symbol = self.drawn(predicted, chance)
+            return Picked(symbol, predicted.gather(1, symbol[:, None])[:, 0], symbol == EOS)
+
+        start = model.begin(source, present, tag)
+        found = one_by_one(model, start, rules.limit(present), self.nbest, need_weights, rules, pick)
+        return best(found, self.nbest)
+
+    def drawn(self, scores: Tensor, chance: Tensor) -> Tensor:
+        """One of each row's symbols (r,), from log-probabilities (r, symbols) and numbers from 0 to 1 (r,).
+
+        >>> shares = torch.tensor([[0.125, 0.375, 0.5]])
+        >>> Sampling(top_k=2).drawn(shares.log().expand(3, -1), torch.tensor([0, 0.5, 0.6]))
+        tensor([2, 2, 1])
+        """
+        ranked = 0 < self.top_k < scores.shape[1] or self.top_p < 1
+        places = None
+        if ranked:
+            scores, places = scores.topk(min(self.top_k or scores.shape[1], scores.shape[1]))
+        shares = torch.softmax(scores.double() / self.temperature, -1)
+        if self.top_p < 1:
+            shares = shares * (shares.cumsum(-1) - shares < self.top_p)
+        reached = shares.cumsum(-1)
+        place = torch.searchsorted(reached, (chance.double() * reached[:, -1])[:, None], right=True)
+        return (place if places is None else places.gather(1, place))[:, 0]

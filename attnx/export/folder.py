@@ -1,0 +1,147 @@
+"""Writes a trained model as a folder that runs without attnx, and sees that it gives what the run gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnx.data.features import Features
+from attnx.data.pairs import Pair
+from attnx.data.vocabulary import Vocabulary
+from attnx.errors import UserError
+from attnx.export import onnx_file, torch_file
+from attnx.export.programs import Program, programs
+from attnx.extras import need
+from attnx.models.encoder_decoder import Seq2seq
+from attnx.training.open_run import open_run
+from attnx.training.opened_run import OpenRun
+
+WRITERS: dict[str, tuple[str, Callable[[Program, Path], None]]] = {
+    "onnx": ("onnx", onnx_file.write),
+    "torch": ("pt", torch_file.write),
+}
+RUNNER = Path(__file__).with_name("run.py")
+NAMES = ("reading", "stepping")
+WIDTHS = (1, 5)
+# How far a log-probability may lie from the run's own: float32 sums over some ten steps differ in their last digits.
+TOLERANCE = 1e-4
+
+
+class Checked(NamedTuple):
+    """What was compared: by this beam so many outputs, of which so many are the same; others are as likely."""
+
+    width: int
+    outputs: int
+    same: int
+    farthest: float
+
+
+def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint: str = "best") -> list[Checked]:
+    """Write both programs, vocabularies and a runner, whole and checked or not at all.
+
+    Args:
+        run: the run folder.
+        kind: ``onnx`` or ``torch``.
+        folder: where to; it must not be there.
+        pairs: what to compare the files with the run on.
+        checkpoint: ``best`` or ``last``.
+
+    Raises:
+        UserError: the run writes numbers, is of a model that has no step, a package is missing, or the files do not
+            give what the run gives.
+    """
+    opened = open_run(run, checkpoint)
+    if kind == "onnx":
+        for module in ("onnx", "onnxruntime"):
+            need(module, "export", "--format onnx")
+    if not isinstance(opened.target, Vocabulary):
+        raise UserError(f"{run}: writes rows of numbers; what is exported are models that write symbols")
+    partial = folder.with_name(f".{folder.name}-{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+        _write(partial, opened, kind, pairs)
+        checked = [_check(partial, opened, pairs, width) for width in WIDTHS]
+        os.replace(partial, folder)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return checked
+
+
+def _write(folder: Path, run: OpenRun, kind: str, pairs: Sequence[Pair]) -> None:
+    ending, write = WRITERS[kind]
+    model = cast("Seq2seq", open_run(run.folder).model)  # one of its own: its kernels are taken off
+    model.load_state_dict(run.model.state_dict())
+    model.requires_grad_(False)
+    found = programs(model, _sources(run), bool(run.experiment.data.tags))
+    for name, program in zip(NAMES, found, strict=True):
+        write(program, folder / f"{name}.{ending}")
+    source, target = run.source, cast("Vocabulary", run.target)
+    told = {
+        "source": dataclasses.asdict(source) if isinstance(source, Features) else source.symbols,
+        "target": target.symbols,
+        "tags": run.experiment.data.tags,
+        "cut": "letters" if all(len(symbol) == 1 for pair in pairs for symbol in pair.source) else "spaces",
+        "ratio": run.config["search"]["ratio"],
+        "extra": run.config["search"]["extra"],
+        "programs": {name: program.names for name, program in zip(NAMES, found, strict=True)},
+    }
+    (folder / "model.json").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    shutil.copyfile(RUNNER, folder / RUNNER.name)
+
+
+def _sources(run: OpenRun) -> Callable[[int, int], Tensor]:
+    """Any sources of so many rows and steps."""
+    generator = torch.Generator().manual_seed(0)
+    source = run.source
+    if isinstance(source, Features):
+        return lambda rows, steps: torch.randn(rows, steps, source.width, generator=generator)
+    return lambda rows, steps: torch.randint(len(source), (rows, steps), generator=generator)
+
+
+def _check(folder: Path, run: OpenRun, pairs: Sequence[Pair], width: int) -> Checked:
+    """Compare what the folder's runner finds with what the run finds.
+
+    Raises:
+        UserError: an output of the one is likelier than that of the other.
+    """
+    rules = {name: run.config["search"][name] for name in ("ratio", "extra")}
+    knobs = {**rules, "width": width, "min_length": 0, "block_ngrams": 0}
+    ours = run.searching(("beam", knobs)).decode(pairs)
+    model = _runner(folder)
+    theirs = [model(_given(pair), width, pair.tag) for pair in pairs]
+    same = sum(list(mine.output) == output for mine, (output, _) in zip(ours, theirs, strict=True))
+    far = max((abs(mine.log_probability - found) for mine, (_, found) in zip(ours, theirs, strict=True)), default=0.0)
+    if not far <= TOLERANCE:
+        raise UserError(
+            f"{run.folder}: cannot be exported: by a beam of {width} the files found an output whose log-probability "
+            f"lies {far:.1g} from the run's own (allowed: {TOLERANCE:.0e}); a part of it cannot be traced"
+        )
+    return Checked(width, len(pairs), same, far)
+
+
+def _runner(folder: Path) -> Any:
+    spec = importlib.util.spec_from_file_location("exported_model", folder / RUNNER.name)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch would rather have its programs from torch.export: see torch_file
+        return module.Model(folder)
+
+
+def _given(pair: Pair) -> Any:
+    return list(pair.source) if pair.features is None else np.asarray(pair.features)

@@ -1,0 +1,126 @@
+"""Reads what a sweep's folder says of itself: which jobs it has, how each stands, and what each is best at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from attnx.errors import UserError
+from attnx.read_run import mapping
+from attnx.run_format import LOG, SWEEP
+
+FORMAT = 1
+Status = Literal["waiting", "running", "finished", "failed", "interrupted", "pruned"]
+
+
+@dataclass
+class SweepJob:
+    """One job of a sweep.
+
+    Attributes:
+        number: which it is, from 0; its folder bears that name.
+        overrides: what it was asked, as on a command line.
+        status: ``waiting`` before it began, ``interrupted`` if it can be gone on from, ``pruned`` if a search stopped
+            it because others were clearly better.
+        started: when it was last started, ISO 8601.
+        ended: when it last ended.
+        seconds: how long it ran, all attempts together.
+        attempts: how often it was started.
+        error: what went wrong, in one line.
+        monitor: the validation measure that says which weights are best.
+        maximise: whether a higher one is better.
+        best: its best value so far.
+    """
+
+    number: int
+    overrides: list[str]
+    status: Status = "waiting"
+    started: str | None = None
+    ended: str | None = None
+    seconds: float = 0.0
+    attempts: int = 0
+    error: str | None = None
+    monitor: str | None = None
+    maximise: bool = False
+    best: float | None = None
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """What it was asked, by key."""
+        return dict(parted(override) for override in self.overrides)
+
+
+@dataclass
+class Sweep:
+    """A sweep's folder; ``overrides`` are those of the whole, ``config_dir`` a user's own configuration folder."""
+
+    path: Path
+    command: str
+    overrides: list[str]
+    config_dir: str | None = None
+    created: str | None = None
+    ended: str | None = None
+    status: Literal["running", "finished", "failed", "interrupted"] = "running"
+    jobs: list[SweepJob] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """That of its folder."""
+        return self.path.resolve().name
+
+    @property
+    def varied(self) -> list[str]:
+        """The keys by which the jobs differ, in the order of the command."""
+        keys = dict.fromkeys(key for job in self.jobs for key in job.choices)
+        return [key for key in keys if len({job.choices.get(key) for job in self.jobs}) > 1]
+
+    def folder(self, job: SweepJob) -> Path:
+        """The run folder of a job."""
+        return self.path / str(job.number)
+
+    def log(self, job: SweepJob) -> Path:
+        """What a job said."""
+        return self.folder(job) / LOG
+
+    def told(self, job: SweepJob) -> str:
+        """A job in a few words: what makes it differ from the others."""
+        return " ".join(f"{key}={job.choices[key]}" for key in self.varied if key in job.choices) or "as asked"
+
+
+def parted(override: str) -> tuple[str, str]:
+    """The key of an override, without a plus, and its value."""
+    key, _, value = override.lstrip("+").partition("=")
+    return key, value
+
+
+def is_sweep(folder: Path | str) -> bool:
+    """Whether a folder is that of a sweep."""
+    return (Path(folder) / SWEEP).is_file()
+
+
+def read_sweep(folder: Path | str) -> Sweep:
+    """Read a sweep's folder.
+
+    Raises:
+        UserError: it is not one, its file cannot be read, or its format is too new.
+    """
+    path = Path(folder)
+    if not is_sweep(path):
+        raise UserError(f"{path}: not the folder of a sweep (it has no {SWEEP})")
+    held = mapping(path / SWEEP)
+    number = held.pop("format", None)
+    if type(number) is not int or not 1 <= number <= FORMAT:
+        raise UserError(f"{path / SWEEP}: format {number!r} is not one of 1 to {FORMAT}, which are known here")
+    try:
+        jobs = [_job(job) for job in held.pop("jobs")]
+        return Sweep(path=path, jobs=jobs, **{key: value for key, value in held.items() if key != "name"})
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise UserError(f"{path / SWEEP}: not whole ({error}); start over with fresh=true") from error
+
+
+def _job(held: dict[str, Any]) -> SweepJob:
+    job = SweepJob(**{key: value for key, value in held.items() if key != "folder"})
+    if job.status not in get_args(Status):
+        raise ValueError(f"job {job.number} is {job.status!r}")
+    return job

@@ -1,0 +1,117 @@
+"""Explains an evaluation: its scores and where the run went wrong, as tables, files and a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from attnx.data.features import Features
+from attnx.reports.confusions import confusions, errors_by_symbol
+from attnx.reports.folder import read_evaluation, wrote_symbols
+from attnx.reports.lengths import error_by_length
+from attnx.reports.number_errors import number_errors_by_column, number_errors_by_length
+from attnx.reports.outcome import UNITS
+from attnx.run_format import EVALUATION, MATRICES, PREDICTIONS, RESULTS, TARGET_FEATURES, VOCABULARY, write_symbols
+
+ERRORS = "errors.json"
+# A table's rows; each is a named tuple or a mapping of the same columns.
+Rows = Sequence[Mapping[str, Any]]
+SHOWN = 12  # rows of a table that a terminal is shown
+TITLES = {
+    "by_length": "errors by length",
+    "by_symbol": "errors by symbol",
+    "by_column": "errors by column",
+    "confusions": "most confused",
+}
+HOLDS = {
+    EVALUATION: "what was evaluated: the run, its weights, the search, the data",
+    RESULTS: "the measures, flat",
+    PREDICTIONS: "a line for each source: source, prediction, references, errors, log probability",
+    MATRICES: "the matrices that were predicted, and their references, by the names in predictions.tsv",
+    "by_length.tsv": "errors by length: of the source in symbols, or of a matrix that is the reference in steps",
+    "by_symbol.tsv": "for each symbol how often references hold it, and how often it was substituted, missed, inserted",
+    "by_column.tsv": "the errors of each column, in its own units",
+    "confusions.tsv": "which symbol was written in the place of which, and how often",
+    ERRORS: "the last tables again, as JSON",
+}
+
+
+def error_tables(folder: Path) -> dict[str, Rows]:
+    """Where the predictions in a folder are wrong, by the names of the tables.
+
+    Raises:
+        UserError: the predictions are missing or malformed.
+    """
+    if wrote_symbols(folder):
+        tables: dict[str, Any] = {
+            "by_length": error_by_length(folder),
+            "by_symbol": [row._asdict() | {"errors": row.errors} for row in errors_by_symbol(folder)],
+            "confusions": confusions(folder),
+        }
+    else:
+        scales = folder.parents[1] / VOCABULARY / TARGET_FEATURES
+        names = Features.load(scales).columns if scales.is_file() else ()
+        by_column = number_errors_by_column(folder, names)
+        tables = {"by_length": number_errors_by_length(folder), "by_column": by_column}
+    return {name: [row if isinstance(row, dict) else row._asdict() for row in rows] for name, rows in tables.items()}
+
+
+def write_tables(folder: Path, tables: Mapping[str, Rows]) -> None:
+    """Write the tables into the folder, each as TSV and all as ``errors.json``."""
+    for name, rows in tables.items():
+        lines = [list(rows[0]), *(map(_field, row.values()) for row in rows)] if rows else []
+        text = "".join("\t".join(line) + "\n" for line in lines)
+        (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
+    (folder / ERRORS).write_text(json.dumps(tables, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def write_page(folder: Path) -> None:
+    """Write the folder's README.md from its files."""
+    run = read_evaluation(folder)
+    lines = [f"# {run.name}", "", f"An evaluation by attnx, {run.info['created']}.", ""]
+    lines += ["```sh", run.info["command"], "```", "", "## Results", "", "| measure | value |", "|---|---|"]
+    lines += [f"| {name} | {_said(value)} |" for name, value in run.results.items()]
+    lines += ["", "## Files", "", "| file | holds |", "|---|---|"]
+    lines += [f"| `{name}` | {holds} |" for name, holds in HOLDS.items() if (folder / name).is_file()]
+    lines += ["", "`attnx compare` takes this folder beside others, and run folders.", ""]
+    (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+def shown(folder: Path, tables: Mapping[str, Rows]) -> list[Table]:
+    """The results and the first rows of every table, for a terminal."""
+    results = Table(title="results", title_justify="left", show_header=False, pad_edge=False, box=None)
+    results.add_column(style="bold", no_wrap=True)
+    results.add_column(justify="right", no_wrap=True)
+    results.add_column(overflow="fold")
+    for name, value in read_evaluation(folder).results.items():
+        results.add_row(name, _said(value), UNITS.get(name, ""))
+    return [results, *(_table(TITLES[name], rows) for name, rows in tables.items() if rows)]
+
+
+def _table(title: str, rows: Rows) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for name, value in rows[0].items():
+        table.add_column(name.replace("_", " "), justify="left" if isinstance(value, str) else "right")
+    for row in rows[:SHOWN]:
+        table.add_row(*(Text(value if isinstance(value, str) else _said(value)) for value in row.values()))
+    if len(rows) > SHOWN:
+        table.caption = f"{len(rows) - SHOWN} more in the file"
+        table.caption_justify = "left"
+    return table
+
+
+def _field(value: Any) -> str:
+    if isinstance(value, str):
+        return write_symbols([value])
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _said(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.4g}" if isinstance(value, float) and abs(value) < 1 else f"{value:,.2f}".removesuffix(".00")

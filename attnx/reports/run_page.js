@@ -1,0 +1,427 @@
+"use strict";
+
+// The page of one run, or of two side by side. Everything it shows lies in the element #data:
+//   runs      [{name, facts, results, statistics}]  tables, as rows of text
+//   examples  [{read, name, runs}]                  runs: for each run its hypotheses, best first, or null
+// A hypothesis is {output, reference, wrong, own, score, views}; a view is {name, weights, held}: thousandths, row by
+// row, and for each row from which column to which the window reached (or null). Columns are what was read, then the
+// first `own` output symbols for the decoder's own states.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const SHADES = {
+  light: ["#ffffff", "#dbe9f6", "#a6cbe5", "#5a9fcf", "#1f68ad", "#08306b"],
+  dark: ["#12161c", "#17304a", "#1c5687", "#2f86c9", "#78bdf0", "#e6f4ff"],
+};
+const LEAST = 10; // thousandths below which a weight is not worth a word
+const SPOKEN = 5; // symbols named when a row is picked
+const RIGHT_TO_LEFT = /^[^\p{L}]*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
+
+// What is chosen: an example, its picked output symbol, and for each run a hypothesis and a view.
+const state = { example: 0, row: null, filter: "all", hypotheses: data.runs.map(() => 0), views: data.runs.map(() => 0) };
+
+const find = (id) => document.getElementById(id);
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children);
+  return element;
+}
+
+// A symbol as it can be seen: a space is drawn, a mark that stands alone gets something to stand on.
+const shown = (symbol) => symbol.replace(/ /g, "␣").replace(/^\p{M}/u, "◌$&") || "∅"; // "" is one, too
+const direction = (symbols) => (RIGHT_TO_LEFT.test(symbols.join("")) ? "rtl" : "ltr");
+const letters = (symbols) => symbols.every((symbol) => [...symbol].length === 1 || symbol === "</s>");
+
+// Symbols as they are read: letters run together, as one word, so that their script can join them.
+function said(symbols) {
+  const words = symbols.filter((symbol) => symbol !== "</s>");
+  return letters(words) ? shown(words.join("")) : words.map(shown).join(" ");
+}
+
+const isolated = (text) => make("bdi", {}, text);
+const written = (weight) => (weight / 1000).toFixed(3);
+const columnsOf = (example, hypothesis) => [...example.read, ...hypothesis.output.slice(0, hypothesis.own)];
+
+function chosen(run) {
+  const example = data.examples[state.example];
+  const hypotheses = example.runs[run];
+  if (!hypotheses) return null;
+  const hypothesis = hypotheses[Math.min(state.hypotheses[run], hypotheses.length - 1)];
+  const view = hypothesis.views[Math.min(state.views[run], hypothesis.views.length - 1)];
+  return { example, hypotheses, hypothesis, view, columns: columnsOf(example, hypothesis) };
+}
+
+// --- colours ---------------------------------------------------------------------------------------------------------
+
+function channels(weight) {
+  const shades = SHADES[dark.matches ? "dark" : "light"];
+  const place = Math.min(Math.max(weight / 1000, 0), 1) * (shades.length - 1);
+  const below = Math.min(Math.floor(place), shades.length - 2);
+  const parts = (shade) => [1, 3, 5].map((start) => parseInt(shade.slice(start, start + 2), 16));
+  const [from, to] = [parts(shades[below]), parts(shades[below + 1])];
+  return from.map((value, channel) => Math.round(value + (to[channel] - value) * (place - below)));
+}
+
+const mixed = { true: new Map(), false: new Map() }; // by whether it is dark: a map of many cells has few colours
+
+function shade(weight) {
+  const known = mixed[dark.matches];
+  if (!known.has(weight)) known.set(weight, `rgb(${channels(weight).join(" ")})`);
+  return known.get(weight);
+}
+
+function inkOn(weight) {
+  const [red, green, blue] = channels(weight);
+  return 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? "#10151b" : "#ffffff";
+}
+
+// --- the list of examples --------------------------------------------------------------------------------------------
+
+const bests = (example) => example.runs.map((hypotheses) => hypotheses && hypotheses[0]);
+const isWrong = (example) => bests(example).some((best) => best && best.wrong);
+
+function labelOf(example) {
+  const best = bests(example).find(Boolean);
+  return { source: example.name || said(example.read) || said(best.reference), output: said(best.output) };
+}
+
+function listed() {
+  const sought = find("search").value.trim().toLowerCase();
+  return [...data.examples.keys()].filter((number) => {
+    const example = data.examples[number];
+    const texts = [example.name, example.read, ...bests(example).filter(Boolean).flatMap((best) => [best.output, best.reference])];
+    const found = texts.some((text) => [text].flat().join(" ").toLowerCase().includes(sought)
+      || [text].flat().join("").toLowerCase().includes(sought));
+    const kept = state.filter === "all" || isWrong(example) === (state.filter === "wrong");
+    return found && kept;
+  });
+}
+
+function mark(best) {
+  if (!best) return make("span", { class: "mark" }, "·");
+  return make("span", { class: best.wrong ? "mark wrong" : "mark right" },
+    make("span", { "aria-hidden": "true" }, best.wrong ? "✗" : "✓"),
+    make("span", { class: "hidden" }, best.wrong ? "wrong: " : "correct: "));
+}
+
+function showList() {
+  const numbers = listed();
+  const items = numbers.map((number) => {
+    const example = data.examples[number];
+    const { source, output } = labelOf(example);
+    return make("li", {}, make("button", {
+      type: "button", "data-example": number, "aria-current": number === state.example && "true",
+      onclick: () => choose(number),
+    }, make("span", {}, ...bests(example).map(mark)),
+    make("span", { class: "words", dir: "auto" }, source), make("span", { class: "words", dir: "auto" }, output)));
+  });
+  find("examples").replaceChildren(...items);
+  const wrong = data.examples.filter(isWrong).length;
+  find("count").textContent = numbers.length === data.examples.length
+    ? `${data.examples.length} examples, ${wrong} wrong` : `${numbers.length} of ${data.examples.length} examples`;
+}
+
+function choose(number, focused = false) {
+  Object.assign(state, { example: number, row: null });
+  state.hypotheses.fill(0);
+  history.replaceState(null, "", `#${number + 1}`);
+  for (const button of find("examples").querySelectorAll("button")) {
+    const current = Number(button.dataset.example) === number;
+    if (current) button.setAttribute("aria-current", "true");
+    else button.removeAttribute("aria-current");
+    if (current) keepInView(button);
+    if (current && focused) button.focus();
+  }
+  show();
+}
+
+// Scroll the list, and never the page.
+function keepInView(button) {
+  const list = find("examples");
+  const [inner, outer] = [button.getBoundingClientRect(), list.getBoundingClientRect()];
+  if (inner.top < outer.top) list.scrollTop -= outer.top - inner.top;
+  if (inner.bottom > outer.bottom) list.scrollTop += inner.bottom - outer.bottom;
+}
+
+function step(by, focused = false) {
+  const numbers = listed();
+  if (!numbers.length) return;
+  const place = numbers.indexOf(state.example);
+  const next = place < 0 ? 0 : Math.min(Math.max(place + by, 0), numbers.length - 1);
+  if (numbers[next] !== state.example) choose(numbers[next], focused);
+}
+
+// --- one example -----------------------------------------------------------------------------------------------------
+
+function show() {
+  find("tip").hidden = true;
+  find("runs").replaceChildren(...data.runs.map((_, run) => article(run)));
+  const numbers = listed();
+  const place = numbers.indexOf(state.example);
+  find("place").textContent = `${place < 0 ? "–" : place + 1} of ${numbers.length}`;
+  find("previous").disabled = place <= 0;
+  find("next").disabled = place < 0 || place === numbers.length - 1;
+  pick(state.row);
+}
+
+function article(run) {
+  const title = make("h3", { class: data.runs.length > 1 ? "" : "hidden" }, data.runs[run].name);
+  const found = chosen(run);
+  if (!found) return make("article", { class: "run" }, title, make("p", { class: "note" }, "This run did not keep this example."));
+  const { example, hypotheses, hypothesis, view, columns } = found;
+  const parts = [title, choices(run, found)];
+  const strips = make("dl", { style: "margin: 0" });
+  if (example.name) strips.append(strip("name", make("bdi", {}, example.name)));
+  if (example.read.length) strips.append(strip("read", symbols(run, example.read, "read")));
+  strips.append(strip("wrote", symbols(run, hypothesis.output, "output")));
+  if (hypothesis.wrong) strips.append(strip("should be", make("span", { dir: direction(hypothesis.reference) }, said(hypothesis.reference)), "reference"));
+  parts.push(strips, make("div", { class: "scroll" }, map(run, found)));
+  parts.push(make("p", { class: "note" }, view.held ? "Outlined: the window that could be read." : ""));
+  const one = make("article", { class: "run", "data-run": run, "aria-label": data.runs[run].name });
+  one.append(...parts);
+  return one;
+}
+
+const strip = (name, content, kind = "") => make("div", { class: `strip ${kind}` }, make("dt", {}, name), make("dd", {}, content));
+
+// Symbols in a row, as text of their own direction, so that letters join where their script joins them.
+function symbols(run, all, kind) {
+  const joined = letters(all);
+  const row = make("span", { dir: direction(all), class: `${kind} ${joined ? "joined" : "spaced"}` });
+  all.forEach((symbol, place) => {
+    const button = kind === "output";
+    const pressed = () => pick(state.row === place ? null : place);
+    row.append(make("span", {
+      class: "symbol", "data-place": place, dir: joined && symbol !== "</s>" ? null : "auto", role: button && "button", tabindex: button && "0",
+      "aria-pressed": button && "false", onclick: button ? pressed : () => {},
+      onkeydown: (event) => {
+        if (!button || !["Enter", " "].includes(event.key)) return;
+        event.preventDefault();
+        pressed();
+      },
+    }, joined && place ? symbol.replace(" ", "␣") : shown(symbol)));
+    if (!joined || all[place + 1] === "</s>") row.append(" ");
+  });
+  return row;
+}
+
+function choices(run, { hypotheses, hypothesis, view }) {
+  const box = make("div", { class: "choices" });
+  const select = (name, options, place, into) => {
+    const menu = make("select", { onchange: (event) => {
+      into[run] = Number(event.target.value);
+      state.row = null;
+      show();
+      document.querySelector(`[data-run="${run}"] select[data-menu="${name}"]`).focus();
+    }, "data-menu": name });
+    menu.append(...options.map((text, number) => make("option", { value: number, selected: number === place }, text)));
+    box.append(make("label", {}, name, menu));
+  };
+  if (hypotheses.length > 1) {
+    const options = hypotheses.map((one, rank) => `${rank + 1}: ${said(one.output)}${one.score === null ? "" : ` (${one.score.toFixed(2)})`}`);
+    select("hypothesis", options, hypotheses.indexOf(hypothesis), state.hypotheses);
+  }
+  if (hypothesis.views.length > 1) select("head", hypothesis.views.map((one) => one.name), hypothesis.views.indexOf(view), state.views);
+  return box;
+}
+
+// --- the map ---------------------------------------------------------------------------------------------------------
+
+function map(run, { example, hypothesis, view, columns }) {
+  const read = example.read.length;
+  const both = read > 0 && hypothesis.own > 0;
+  const withGap = (cells, gap) => (both ? [...cells.slice(0, read), gap, ...cells.slice(read)] : cells);
+  // Long symbols stand on end, all of a half together; the end symbol stands alone.
+  const long = (symbol) => [...shown(symbol)].length > 2;
+  const halves = [columns.slice(0, read), columns.slice(read)];
+  const turned = halves.map((half) => half.some((symbol) => symbol !== "</s>" && long(symbol)));
+  const tall = (symbol, column) => turned[column < read ? 0 : 1] || long(symbol);
+  const head = make("tr", {}, make("th", { class: "corner" }, make("span", { class: "hidden" }, "written")), ...withGap(
+    columns.map((symbol, column) => make("th", { scope: "col", "data-column": column, class: tall(symbol, column) && "tall", title: symbol },
+      make("span", { dir: "auto" }, shown(symbol)))), make("th", { class: "gap", "aria-hidden": "true" })));
+  const heads = make("thead", {}, head);
+  if (hypothesis.own) {
+    const captions = [make("th", { class: "corner" })];
+    if (read) captions.push(make("th", { colspan: read, scope: "colgroup" }, "source"));
+    if (both) captions.push(make("th", { class: "gap" }));
+    captions.push(make("th", { colspan: hypothesis.own, scope: "colgroup" }, "own states"));
+    heads.prepend(make("tr", { class: "captions" }, ...captions));
+  }
+  const body = make("tbody", {}, ...hypothesis.output.map((symbol, row) => {
+    const cells = columns.map((_, column) => cell(run, { hypothesis, view, columns, read }, row, column));
+    const name = make("th", { scope: "row" }, make("button", {
+      type: "button", "aria-pressed": "false", "data-place": row, title: symbol, dir: "auto",
+      onclick: () => pick(state.row === row ? null : row),
+    }, shown(symbol)));
+    return make("tr", { "data-row": row }, name, ...withGap(cells, make("td", { class: "gap", "aria-hidden": "true" })));
+  }));
+  const room = (find("runs").clientWidth / (window.innerWidth < 900 ? 1 : data.runs.length) - 80) / columns.length;
+  const size = Math.round(Math.min(Math.max(room, columns.length > 80 ? 13 : 20), 36));
+  const table = make("table", { class: "map", role: "grid", style: `--cell: ${size}px`,
+    "aria-label": "Attention weights: a row for each symbol written, a column for each position read" }, heads, body);
+  table.addEventListener("keydown", (event) => walk(event, table));
+  table.addEventListener("pointerover", (event) => meet(event, run));
+  table.addEventListener("focusin", (event) => meet(event, run));
+  table.addEventListener("pointerleave", () => part(table));
+  table.addEventListener("focusout", () => part(table));
+  return table;
+}
+
+function cell(run, { hypothesis, view, columns, read }, row, column) {
+  const weight = view.weights[row * columns.length + column];
+  const edges = view.held ? edgesOf(view.held, row, column, read) : [];
+  const first = column === 0 || (column === read && read > 0);
+  return make("td", {
+    "data-column": column, style: `background: ${shade(weight)}`,
+    tabindex: row + column === 0 ? "0" : "-1", class: [...edges, ...(first ? ["first"] : [])].join(" ") || null,
+    "aria-label": `${shown(hypothesis.output[row])} read ${shown(columns[column])}, weight ${written(weight)}`,
+  });
+}
+
+function edgesOf(held, row, column, read) {
+  const holds = (y, x) => {
+    const apart = (x < read) !== (column < read);
+    const ranges = held[y];
+    if (apart || !ranges) return false;
+    for (let start = 0; start < ranges.length; start += 2) if (ranges[start] <= x && x < ranges[start + 1]) return true;
+    return false;
+  };
+  if (!holds(row, column)) return [];
+  const sides = { left: [row, column - 1], right: [row, column + 1], above: [row - 1, column], below: [row + 1, column] };
+  return Object.keys(sides).filter((side) => !holds(...sides[side])).map((side) => `edge-${side}`);
+}
+
+// Arrow keys go from cell to cell within a map.
+function walk(event, table) {
+  const here = event.target.closest("td[data-column]");
+  const by = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+  if (!here || !by) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const [row, column] = [Number(here.parentNode.dataset.row) + by[0], Number(here.dataset.column) + by[1]];
+  const there = table.querySelector(`tr[data-row="${row}"] td[data-column="${column}"]`);
+  if (!there) return;
+  here.tabIndex = -1;
+  there.tabIndex = 0;
+  there.focus();
+}
+
+// What is pointed at, or focused, says its weight.
+function meet(event, run) {
+  const table = event.currentTarget;
+  part(table);
+  const here = event.target.closest("td[data-column]");
+  if (!here) return;
+  const { hypothesis, view, columns } = chosen(run);
+  const [row, column] = [Number(here.parentNode.dataset.row), Number(here.dataset.column)];
+  const weight = view.weights[row * columns.length + column];
+  table.querySelector(`th[data-column="${column}"]`).classList.add("met");
+  table.querySelector(`tr[data-row="${row}"] th`).classList.add("met");
+  const tip = find("tip");
+  tip.replaceChildren(isolated(shown(hypothesis.output[row])), " read ", isolated(shown(columns[column])), ": ",
+    make("strong", {}, written(weight)));
+  tip.hidden = false;
+  const [cell, box] = [here.getBoundingClientRect(), tip.getBoundingClientRect()];
+  const left = Math.min(Math.max(cell.left + cell.width / 2 - box.width / 2, 4), window.innerWidth - box.width - 4);
+  tip.style.left = `${left}px`;
+  tip.style.top = `${cell.top > box.height + 8 ? cell.top - box.height - 6 : cell.bottom + 6}px`;
+}
+
+function part(table) {
+  find("tip").hidden = true;
+  for (const name of table.querySelectorAll(".met")) name.classList.remove("met");
+}
+
+// --- one output symbol -----------------------------------------------------------------------------------------------
+
+function pick(row) {
+  state.row = row;
+  const sentences = [];
+  for (const one of document.querySelectorAll("article[data-run]")) {
+    const found = chosen(Number(one.dataset.run));
+    const there = row !== null && row < found.hypothesis.output.length;
+    one.querySelector(".map").classList.toggle("picked", there);
+    for (const line of one.querySelectorAll("tbody tr")) line.classList.toggle("picked", Number(line.dataset.row) === row);
+    for (const button of one.querySelectorAll("[aria-pressed][data-place]")) {
+      button.setAttribute("aria-pressed", String(Number(button.dataset.place) === row));
+    }
+    const width = found.columns.length;
+    for (const symbol of one.querySelectorAll(".read .symbol")) {
+      const weight = there ? found.view.weights[row * width + Number(symbol.dataset.place)] : null;
+      symbol.style.background = there ? shade(weight) : "";
+      symbol.style.color = there ? inkOn(weight) : "";
+    }
+    if (there) sentences.push(sentence(found, row, data.runs[Number(one.dataset.run)].name));
+  }
+  find("chosen").replaceChildren(...sentences);
+}
+
+// In words, what a symbol read, heaviest first.
+function sentence({ hypothesis, view, columns }, row, name) {
+  const weights = view.weights.slice(row * columns.length, (row + 1) * columns.length);
+  const heavy = [...weights.keys()].filter((column) => weights[column] >= LEAST).sort((one, other) => weights[other] - weights[one]);
+  const line = make("span", { style: "display: block" }, data.runs.length > 1 ? `${name}: ` : "",
+    make("strong", {}, isolated(shown(hypothesis.output[row]))), heavy.length ? " read " : " read nothing");
+  heavy.slice(0, SPOKEN).forEach((column, place) => line.append(place ? ", " : "", isolated(shown(columns[column])), ` ${written(weights[column])}`));
+  if (heavy.length > SPOKEN) line.append(` and ${heavy.length - SPOKEN} more`);
+  return line;
+}
+
+// --- tables ----------------------------------------------------------------------------------------------------------
+
+// A row for each thing that any run says, a column a run, and what it means behind them.
+function table(key) {
+  const names = [...new Set(data.runs.flatMap((run) => run[key].map(([name]) => name)))];
+  const rows = names.map((name) => {
+    const rows = data.runs.map((run) => run[key].find((row) => row[0] === name));
+    const meaning = rows.find((row) => row && row[2]);
+    return make("tr", {}, make("th", { scope: "row" }, name),
+      ...rows.map((row) => make("td", { class: key === "statistics" ? "number" : "" }, row ? row[1] : "–")),
+      ...(meaning ? [make("td", { class: "said" }, meaning[2])] : []));
+  });
+  const head = data.runs.length > 1
+    ? [make("thead", {}, make("tr", {}, make("td"), ...data.runs.map((run) => make("th", { scope: "col" }, run.name))))] : [];
+  return make("div", { class: "wide" }, make("table", { class: key === "statistics" ? "plain numbers" : "plain" }, ...head, make("tbody", {}, ...rows)));
+}
+
+// --- beginning -------------------------------------------------------------------------------------------------------
+
+find("statistics").append(table("statistics"));
+find("facts").append(table("facts"));
+find("search").addEventListener("input", () => { showList(); show(); });
+for (const button of document.querySelectorAll("[data-filter]")) {
+  button.addEventListener("click", () => {
+    state.filter = button.dataset.filter;
+    for (const other of document.querySelectorAll("[data-filter]")) other.setAttribute("aria-pressed", String(other === button));
+    showList();
+    show();
+  });
+}
+find("previous").addEventListener("click", () => step(-1));
+find("next").addEventListener("click", () => step(1));
+document.addEventListener("keydown", (event) => {
+  if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if (event.key === "Escape") pick(null);
+  if (event.target.closest("input, select")) return;
+  const within = event.target.closest("#examples") !== null;
+  if (event.key === "ArrowLeft" || (within && event.key === "ArrowUp")) step(-1, within);
+  else if (event.key === "ArrowRight" || (within && event.key === "ArrowDown")) step(1, within);
+  else return;
+  event.preventDefault();
+});
+dark.addEventListener("change", show);
+window.addEventListener("scroll", () => { find("tip").hidden = true; }, { passive: true });
+window.addEventListener("hashchange", () => choose(asked()));
+
+function asked() {
+  const number = Number(location.hash.slice(1));
+  return Number.isInteger(number) && number >= 1 && number <= data.examples.length ? number - 1 : 0;
+}
+
+showList();
+choose(asked());

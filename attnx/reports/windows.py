@@ -1,0 +1,69 @@
+"""Where the windows of ``scope=local`` lay when a run read: from its configuration and the weights it left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Normalisers that give every position of a window some weight, so that weights tell where a predicted window lay.
+DENSE = ("softmax", "sigmoid")
+
+
+class Window(NamedTuple):
+    """The scope ``local`` as a run was configured.
+
+    Attributes:
+        reach: how many positions it holds on either side of its centre.
+        monotonic: whether the centre is the step, and not predicted.
+        dense: whether every position of a window has some weight.
+    """
+
+    reach: int
+    monotonic: bool
+    dense: bool
+
+    def holds(self, weights: NDArray[np.floating[Any]], own: int) -> NDArray[np.bool_]:
+        """Which positions each step's window held: (t, m) weights -> (t, m) bool.
+
+        Known are the windows around a step's own position in the source; a predicted one, and one among the decoder's
+        own states, shows in which weights are not zero. A row whose window cannot be told holds none.
+        """
+        steps, symbols = weights.shape
+        read = symbols - own
+        held = np.zeros(weights.shape, dtype=np.bool_)
+        if self.monotonic and read:
+            centres = np.minimum(np.arange(steps), read - 1)
+            held[:, :read] = abs(np.arange(read) - centres[:, None]) <= self.reach
+        elif self.dense:
+            held[:, :read] = [self._span(row, cut=True) for row in weights[:, :read]]
+        if self.dense and own:
+            held[:, read:] = [self._span(row, cut=False) for row in weights[:, read:]]
+        return held
+
+    def _span(self, row: NDArray[np.floating[Any]], cut: bool) -> NDArray[np.bool_]:
+        """From the first to the last position that has weight; nothing where that is no window.
+
+        Args:
+            row: weights.
+            cut: whether a window narrower than it should be must lie at an edge.
+        """
+        found = np.flatnonzero(row)
+        span = np.zeros(len(row), dtype=np.bool_)
+        if len(found):
+            first, last = found[[0, -1]]
+            width, whole = last - first + 1, 2 * self.reach + 1
+            at_edge = not cut or first == 0 or last == len(row) - 1
+            span[first : last + 1] = width == whole or (width < whole and at_edge)
+        return span
+
+
+def window_of(config: Mapping[str, Any]) -> Window | None:
+    """The window of a run's configuration; None if its scope is another."""
+    scope = config.get("scope") or {}
+    if scope.get("name") != "local" or "window" not in scope:
+        return None
+    dense = (config.get("normaliser") or {}).get("name", "softmax") in DENSE
+    return Window(int(scope["window"]), scope.get("center", "monotonic") == "monotonic", dense)

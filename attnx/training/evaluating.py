@@ -1,0 +1,112 @@
+"""Measures a reopened run on its own test part, or on any other file, as the test that ends a training does."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from attnx import registry
+from attnx.data.features import Features
+from attnx.data.pairs import Pair
+from attnx.data.vocabulary import Vocabulary
+from attnx.errors import UserError
+from attnx.run_format import VOCABULARY
+from attnx.training.experiment import Prediction
+from attnx.training.opened_run import BATCH, OpenRun
+
+
+class Measured(NamedTuple):
+    """What an evaluation found.
+
+    Attributes:
+        results: the task's measures and the speed, flat.
+        predictions: in the order of the pairs.
+        signatures: the exact definitions of the measures, where the task has them.
+    """
+
+    results: dict[str, float]
+    predictions: list[Prediction]
+    signatures: dict[str, str]
+
+
+def pairs_to_judge(run: OpenRun, test: Any = None, fingerprint: str = "") -> list[Pair]:
+    """What a run is to be evaluated on.
+
+    Args:
+        run: the run.
+        test: as ``task.test`` names it; None for the run's own test part.
+        fingerprint: of the training data that the run began with, out of which its own part may be held.
+
+    Raises:
+        UserError: the data are malformed, are not those of the run, or hold what it cannot read.
+    """
+    config = run.config["task"]
+    named = test if test is not None else config.get("test")
+    task = registry.build("task", {**config, **({"test": named} if named is not None else {})})
+    if named is not None and hasattr(task, "test_pairs"):
+        task.restore(run.folder / VOCABULARY)
+        pairs: list[Pair] = task.test_pairs()
+        where = named if isinstance(named, str) else ", ".join(map(str, named))
+    else:
+        data = task.load()
+        if fingerprint and data.train_rows().fingerprint() != fingerprint:
+            raise UserError(
+                f"{run.folder}: the data out of which its test part was held are not those the run began with; put "
+                "them back, or name other data with task.test=FILE"
+            )
+        pairs, where = data.pairs.test, "the test part"
+    _check(run, pairs, where)
+    return pairs
+
+
+def measure(run: OpenRun, pairs: Sequence[Pair], batch: int = BATCH) -> Measured:
+    """Decode pairs, and measure what was written as the run's task does."""
+    task = run.experiment.task
+    metrics = nn.ModuleDict(task.metrics(run.experiment.data.tags))
+    started = time.perf_counter()
+    predictions = run.decode(pairs, batch=batch)
+    taken = time.perf_counter() - started
+    for start in range(0, len(pairs), batch):
+        some = predictions[start : start + batch]
+        task.update(metrics, [one.output for one in some], [one.pair for one in some])
+    results: dict[str, float] = {}
+    for name, metric in metrics.items():
+        found = metric.compute()  # type: ignore[operator]
+        entries = found if isinstance(found, Mapping) else {"": found}
+        results |= {f"test_{name}{entry and '_' + entry}": float(value) for entry, value in entries.items()}
+    results |= {"test_words": len(pairs), "seconds": taken, "words_per_second": len(pairs) / taken}
+    signatures = task.signatures(metrics) if hasattr(task, "signatures") else {}
+    return Measured(results, predictions, signatures)
+
+
+def fingerprint_of(pairs: Sequence[Pair]) -> str:
+    """A hash of pairs, to tell whether a file has changed."""
+    digest = hashlib.sha256()
+    for pair in pairs:
+        digest.update(repr((pair.source, pair.references, pair.tag, pair.texts, pair.name)).encode())
+        for matrix in (pair.features, pair.target):
+            digest.update(b"" if matrix is None else matrix.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _check(run: OpenRun, pairs: Sequence[Pair], where: str) -> None:
+    """See that the run can read the sources, and that the references are what it writes."""
+    tags = run.experiment.data.tags or ("",)
+    for pair in pairs:
+        if pair.tag not in tags:
+            known = ", ".join(tags) if run.experiment.data.tags else "it knows none"
+            raise UserError(f"{where}: holds the tag {pair.tag!r}, which is not one that this run knows: {known}")
+        for side, matrix, measured in (("source", pair.features, run.source), ("target", pair.target, run.target)):
+            if isinstance(measured, Vocabulary):
+                continue
+            assert matrix is not None, "the task is the run's, so the sides are of the same kind"
+            _check_width(matrix.shape[1], measured, f"{where}: the {side} {pair.name}".rstrip())
+
+
+def _check_width(width: int, measured: Features, what: str) -> None:
+    if width != measured.width:
+        raise UserError(f"{what} has {width} features a step, but this run was trained on {measured.width}")

@@ -1,0 +1,101 @@
+"""Reads a run folder that is to be used, and tells in one line what it lacks for that. Without torch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from attnx import registry
+from attnx.choices import CHOSEN
+from attnx.errors import UserError, near_misses
+from attnx.read_run import Run, read_run
+from attnx.run_format import CHECKPOINTS, CONFIG, EVALUATION, SOURCE_FEATURES, TARGET_FEATURES, VOCABULARY
+
+AVERAGE = "average"
+NEEDED = ("task", "model", "search")
+SIDES = {"source": ("source.json", SOURCE_FEATURES), "target": ("target.json", TARGET_FEATURES)}
+
+
+def read_whole_run(folder: Path | str, checkpoint: str = "best") -> Run:
+    """Read a run folder, its configuration filled in, and see that nothing is missing to open it.
+
+    Args:
+        folder: the run folder.
+        checkpoint: ``best``, ``last``, or ``average``, the mean of the best that were kept.
+
+    Raises:
+        UserError: not a run folder, one of a newer format, half-written, or without vocabulary or checkpoint.
+    """
+    path = Path(folder)
+    if (path / EVALUATION).is_file():
+        raise UserError(f"{path}: is an evaluation; name the run that it lies in, {path.resolve().parents[1]}")
+    run = read_run(path)
+    if not (path / CONFIG).is_file():
+        raise UserError(f"{path}: is half-written (it has no {CONFIG}); start the run anew")
+    for kind in NEEDED:
+        if kind not in run.config:
+            raise UserError(f"{path / CONFIG}: names no {kind}; it is not the whole configuration of a run")
+    for kind in CHOSEN:
+        if not isinstance(run.config.get(kind, {}), Mapping):
+            raise UserError(f"{path / CONFIG}: {kind}: expected a name and knobs, found {run.config[kind]!r}")
+    try:
+        config = registry.filled(run.config)
+    except UserError as error:
+        raise UserError(f"{path / CONFIG}: {error}") from error
+    for side, files in SIDES.items():
+        if not any((path / VOCABULARY / file).is_file() for file in files):
+            raise UserError(f"{path / VOCABULARY / files[0]}: no such file; the run's {side} vocabulary is missing")
+    weights_of(path, checkpoint)
+    return run._replace(config=config)
+
+
+def weights_of(folder: Path, checkpoint: str = "best") -> list[Path]:
+    """The files of a run's weights: one, or for ``average`` the best that were kept.
+
+    Raises:
+        UserError: there is none, or one alone where several are to be averaged.
+    """
+    above = folder / CHECKPOINTS
+    if checkpoint == AVERAGE:
+        files = sorted(above.glob("best.ckpt")) + sorted(above.glob("best-*.ckpt"))
+        if len(files) < 2:
+            raise UserError(f"{above}: holds {len(files)} of the best checkpoints, and an average takes two or more")
+        return files
+    file = above / f"{checkpoint}.ckpt"
+    if not file.is_file():
+        there = [other.stem for other in above.glob("*.ckpt")]
+        hint = near_misses(checkpoint, there) or "; the run stopped before its first one"
+        raise UserError(f"{file}: no such checkpoint{hint}")
+    return [file]
+
+
+def refuse_unlike(runs: Sequence[Run]) -> None:
+    """See that runs can answer together: they read and write the same symbols.
+
+    Raises:
+        UserError: one has another task, another vocabulary, other tags or another tokeniser than the first.
+    """
+    first, *others = runs
+    mine = _symbols(first)
+    for other in others:
+        if other.config["task"]["name"] != first.config["task"]["name"]:
+            tasks = f"{other.config['task']['name']}, that of {first.path} {first.config['task']['name']}"
+            raise UserError(f"{other.path}: its task is {tasks}; runs that answer together have the same one")
+        theirs = _symbols(other)
+        unlike = sorted(name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name))
+        if unlike:
+            raise UserError(
+                f"{other.path}: its {VOCABULARY}/{unlike[0]} is not that of {first.path}; runs that answer together "
+                "need the same vocabularies"
+            )
+
+
+def digest(file: Path) -> str:
+    """The SHA-256 of a file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _symbols(run: Run) -> dict[str, str]:
+    return {file.name: digest(file) for file in sorted((run.path / VOCABULARY).iterdir()) if file.is_file()}

@@ -1,0 +1,303 @@
+"""Decoding speed in words per second: attnx beside yoyodyne and joeynmt, same words, sizes and threads.
+
+Everybody first trains a model on the same pairs, once. Then everybody decodes the same words, greedily and with a
+beam, many at once and one by one, in turn and round after round; the speeds, how many times as fast attnx was in the
+same round, the time a word takes alone, and what was written, are printed and written as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import mean
+from typing import Any, NamedTuple
+
+from peers.contest import Rounds, by_row, hold_round, show_trouble, table
+from peers.environments import PEERS, FailedError, Peer, find, run
+from peers.record import record
+from peers.training import SIZES, STEP_BY_STEP, draw, train_attnx, write_pairs
+from rich.console import Console
+from rich.table import Table
+
+from attnx.data.cmudict import read_cmudict
+from attnx.data.pairs import Pair, Symbols, read_pairs
+from attnx.errors import UserError
+from attnx.metrics.phone_error_rate import PhoneErrorRate
+from attnx.version import __version__
+
+ATTNX = Peer("attnx", __version__)
+MANY, WIDTH = 256, 5
+"""Words in a large batch, and hypotheses in a beam."""
+
+EQUALLY = ("optimiser.lr=0.001", "optimiser.beta2=0.999", "lr_schedule=constant")
+"""Overrides by which attnx trains with the peers' Adam."""
+
+
+class Setting(NamedTuple):
+    """How words are decoded: the width of the beam, 1 for greedy, and how many words at once."""
+
+    width: int
+    batch: int
+
+    def __str__(self) -> str:
+        search = "greedy" if self.width == 1 else f"beam {self.width}"
+        return f"{search}, batch {self.batch}"
+
+    def row(self, name: str) -> str:
+        """Its name in the tables, of one package or of two compared."""
+        return f"{self}: {name}"
+
+
+SETTINGS = tuple(Setting(width, batch) for batch in (MANY, 1) for width in (1, WIDTH))
+
+
+class Written(NamedTuple):
+    """What a package wrote: for so many words so many symbols each, with so many edits per 100 of the references'.
+
+    The longest output has ``longest`` symbols: one that goes on in a circle keeps its whole batch waiting.
+    """
+
+    words: int
+    symbols: float
+    longest: int
+    error_rate: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """What everybody does.
+
+    Attributes:
+        folder: holds the files, and a folder for what each package trains.
+        single: how many of the words are decoded one by one.
+        limit: seconds after which a measurement is given up.
+    """
+
+    folder: Path
+    training: Sequence[Pair]
+    words: Sequence[Pair]
+    single: int
+    steps: int
+    limit: float
+
+    def write(self) -> None:
+        """Write the pairs to train on, those to judge by, and the words to decode at either batch size."""
+        write_pairs(self.training, self.folder / "pairs.tsv")
+        write_pairs(self.words, self.folder / "held_out.tsv")
+        for setting in SETTINGS:
+            lines = ["".join(pair.source) + "\n" for pair in self.asked(setting)]
+            self.file(setting).write_text("".join(lines), encoding="utf-8")
+
+    def asked(self, setting: Setting) -> Sequence[Pair]:
+        """What is decoded."""
+        return self.words if setting.batch > 1 else self.words[: self.single]
+
+    def file(self, setting: Setting) -> Path:
+        """Where its words are."""
+        return self.folder / f"words{len(self.asked(setting))}.txt"
+
+    def out(self, peer: Peer, setting: Setting) -> Path:
+        """Where its outputs are to be."""
+        return self.folder / peer.name / f"{setting}.txt"
+
+    def wanted(self, threads: int) -> dict[str, Any]:
+        """What everybody is told to train."""
+        return {"pairs": str(self.folder / "pairs.tsv"), **SIZES, "updates": self.steps, "threads": threads}
+
+
+def train(work: Work, peer: Peer, python: Path, threads: int) -> None:
+    """Train a package's model, by its own means.
+
+    Raises:
+        FailedError: that fails or takes too long.
+    """
+    home = work.folder / peer.name
+    home.mkdir()
+    wanted = work.wanted(threads)
+    if peer is ATTNX:
+        held_out = work.folder / "held_out.tsv"
+        parts = (f"task.valid={held_out}", f"task.test={held_out}")  # so that none is held out of the pairs
+        train_attnx(wanted, home / "run", (*STEP_BY_STEP, *EQUALLY, *parts), work.limit)
+    else:
+        run([python, peer.script("training"), json.dumps(wanted)], home, threads, work.limit)
+
+
+def decode(work: Work, peer: Peer, python: Path, setting: Setting, threads: int) -> float:
+    """Decode with what was trained: words per second.
+
+    Raises:
+        FailedError: that fails or takes too long.
+    """
+    asked = work.wanted(threads) | {
+        "words": str(work.file(setting)),
+        "width": setting.width,
+        "at_once": setting.batch,
+        "out": str(work.out(peer, setting)),
+    }
+    printed = run([python, peer.script("decoding"), json.dumps(asked)], work.folder / peer.name, threads, work.limit)
+    return float(json.loads(printed.splitlines()[-1])["words_per_second"])
+
+
+def judge(pairs: Sequence[Pair], outputs: Path) -> Written:
+    """Compare what was written with the references; of several the closest counts."""
+    written = [tuple(line.split()) for line in outputs.read_text(encoding="utf-8").splitlines()]
+    return compare(written, [pair.references for pair in pairs])
+
+
+def compare(written: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> Written:
+    """What was written, beside the references."""
+    rate, lengths = PhoneErrorRate(), [len(symbols) for symbols in written]
+    rate.update(written, references)
+    return Written(len(written), mean(lengths), max(lengths), float(rate.compute()))
+
+
+def ratios(speeds: Rounds) -> Rounds:
+    """For each round, how many times as fast attnx was as each peer."""
+    return [
+        {
+            setting.row(f"attnx / {peer.row}"): speed[ours] / speed[theirs]
+            for setting in SETTINGS
+            for peer in PEERS
+            if (ours := setting.row(ATTNX.row)) in speed and (theirs := setting.row(peer.row)) in speed
+        }
+        for speed in speeds
+    ]
+
+
+def latencies(speeds: Rounds) -> Rounds:
+    """For each round, the milliseconds that a word took where words came one by one."""
+    alone = tuple(setting.row("") for setting in SETTINGS if setting.batch == 1)
+    return [{row: 1000 / each for row, each in speed.items() if row.startswith(alone)} for speed in speeds]
+
+
+@dataclass
+class Found:
+    """What was measured on so many threads."""
+
+    threads: int
+    speeds: Rounds
+    others: Rounds
+    written: Mapping[str, Written]
+    problems: dict[str, str]
+
+    def show(self, console: Console) -> None:
+        """Print the tables and what went wrong."""
+        console.print(table(f"words per second (threads: {self.threads})", self.speeds, 1))
+        if any(compared := ratios(self.speeds)):
+            console.print(table("how many times as fast, in the same round", compared, 2))
+        if any(alone := latencies(self.speeds)):
+            console.print(table("milliseconds a word", alone, 2))
+        drawn = Table("", title="what was written", title_justify="left")
+        for heading in ("words", "symbols a word", "the longest", "error rate, %"):
+            drawn.add_column(heading, justify="right")
+        for row, (words, symbols, longest, rate) in self.written.items():
+            drawn.add_row(row, str(words), f"{symbols:.2f}", str(longest), f"{rate:.1f}")
+        console.print(drawn)
+        show_trouble(self.problems, self.others, console)
+
+    def as_json(self) -> dict[str, Any]:
+        """The same, to be written."""
+        return {
+            "words_per_second": by_row(self.speeds),
+            "ratios": by_row(ratios(self.speeds)),
+            "milliseconds_a_word": by_row(latencies(self.speeds)),
+            "written": {row: written._asdict() for row, written in self.written.items()},
+            "cpus_used_by_others": by_row(self.others),
+            "problems": self.problems,
+        }
+
+
+def compete(
+    work: Work, pythons: Mapping[Peer, Path], problems: dict[str, str], threads: int, rounds: int, console: Console
+) -> Found:
+    """Measure everybody in every setting, once a round."""
+    entrants = {
+        setting.row(peer.row): (peer, setting, partial(decode, work, peer, python, setting, threads))
+        for setting in SETTINGS
+        for peer, python in pythons.items()
+    }
+    measures = {row: measure for row, (_, _, measure) in entrants.items()}
+    held = [hold_round(f"round {number} of {rounds}", measures, problems, console) for number in range(1, rounds + 1)]
+    speeds, others = [speed for speed, _ in held], [busy for _, busy in held]
+    references = [pair.references for pair in work.words]
+    written = {"the references": compare([first for first, *_ in references], references)}
+    for row in by_row(speeds):
+        peer, setting, _ = entrants[row]
+        written[row] = judge(work.asked(setting), work.out(peer, setting))
+    return Found(threads, speeds, others, written, problems)
+
+
+def prepare(work: Work, options: argparse.Namespace, console: Console) -> tuple[dict[Peer, Path], dict[str, str]]:
+    """Install and train everybody; who is ready, and what is wrong with those who are not."""
+    work.write()
+    envs = options.envs.resolve()
+    envs.mkdir(parents=True, exist_ok=True)
+    pythons, problems = find([peer for peer in PEERS if peer.name in options.only], envs, console)
+    if ATTNX.name in options.only:
+        pythons = {ATTNX: Path(sys.executable)} | pythons
+    for peer, python in list(pythons.items()):
+        try:
+            with console.status(f"{peer.row}: training {options.steps} steps"):
+                train(work, peer, python, max(options.threads))
+        except FailedError as error:
+            problems[peer.row] = f"cannot be trained: {error}"
+            del pythons[peer]
+    return pythons, problems
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    names = (ATTNX.name, *(peer.name for peer in PEERS))
+    cache = Path(__file__).resolve().parents[1] / ".benchmarks"
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    add("--rounds", type=int, default=3, help="everybody is measured once a round")
+    add("--words", type=int, default=10_000, help=f"words to decode, {MANY} at once")
+    add("--single", type=int, default=300, help="how many of them to decode one by one")
+    add("--steps", type=int, default=400, help=f"training steps of {SIZES['batch']} pairs, before all measurements")
+    add("--threads", type=int, nargs="+", default=[2, 1], help="CPU threads; everything is measured with each number")
+    add("--pairs", type=Path, metavar="FILE", help="TSV file of pairs, instead of the shipped CMUdict")
+    add("--only", nargs="+", choices=names, default=names, help="who takes part")
+    add("--envs", type=Path, default=cache, help="folder of the peers' environments")
+    add("--limit", type=float, default=1800.0, help="seconds a training or a measurement may take")
+    add("--out", type=Path, default=cache / "decoding_speed.json", help="JSON file to write")
+    options = parser.parse_args()
+    if min(options.rounds, options.single, options.steps, *options.threads) < 1:
+        parser.error("--rounds, --single, --steps and --threads must be at least 1")
+    if options.words < max(MANY, options.single):
+        parser.error(f"--words must be at least {MANY}, a whole batch, and no fewer than --single")
+    return options
+
+
+def main() -> None:
+    """Train everybody, measure everybody and report."""
+    options, console = read_options(), Console()
+    count = options.steps * SIZES["batch"]
+    try:
+        pairs = read_pairs(options.pairs) if options.pairs else read_cmudict()
+        if (needed := count + options.words) > len(pairs):
+            raise UserError(f"--steps and --words need {needed} pairs, there are {len(pairs)}: ask for fewer")
+    except UserError as error:
+        raise SystemExit(f"error: {error}") from error
+    drawn = draw(pairs, needed)
+    asked = {name: getattr(options, name) for name in ("words", "single", "steps")} | SIZES
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        work = Work(Path(folder), drawn[:count], drawn[count:], options.single, options.steps, options.limit)
+        pythons, problems = prepare(work, options, console)
+        for threads in options.threads:
+            measured = compete(work, pythons, dict(problems), threads, options.rounds, console)
+            measured.show(console)
+            found[f"threads {threads}"] = measured.as_json()
+            record(options.out, asked, found)
+    console.print(f"written to {options.out}", highlight=False)
+
+
+if __name__ == "__main__":
+    main()

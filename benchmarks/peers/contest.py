@@ -1,0 +1,82 @@
+"""Rounds in which everybody is measured in turn, and the tables of what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from statistics import median
+from typing import TypedDict
+
+from peers.environments import FailedError
+from peers.neighbours import BUSY, watch_neighbours
+from rich.console import Console
+from rich.table import Table
+
+Round = dict[str, float]
+"""A number for every row that has one."""
+Rounds = Sequence[Round]
+
+
+class Row(TypedDict):
+    """A row's median and its value in each round, None where it has none."""
+
+    median: float
+    rounds: list[float | None]
+
+
+def hold_round(
+    title: str, entrants: Mapping[str, Callable[[], float]], problems: dict[str, str], console: Console
+) -> tuple[Round, Round]:
+    """Measure every row in turn: words per second, and the CPUs that others used meanwhile.
+
+    Who fails is noted among the problems and left out from then on.
+    """
+    speed: Round = {}
+    busy: Round = {}
+    for row in (row for row in entrants if row not in problems):
+        used_by_others = watch_neighbours()
+        try:
+            with console.status(f"{title}: {row}"):
+                speed[row] = entrants[row]()
+        except FailedError as error:
+            problems[row] = f"failed: {error}"
+            continue
+        line = f"{title}: {row}: {speed[row]:.0f} words/s"
+        if (used := used_by_others()) is not None:
+            busy[row] = used
+            line += f", others used {used:.1f} CPUs" + (": disturbed" if used >= BUSY else "")
+        console.print(line, highlight=False)
+    return speed, busy
+
+
+def by_row(rounds: Rounds) -> dict[str, Row]:
+    """Turn rounds of rows into rows of rounds."""
+    rows = dict.fromkeys(chain.from_iterable(rounds))
+    return {
+        row: Row(
+            median=median(each[row] for each in rounds if row in each),
+            rounds=[each.get(row) for each in rounds],
+        )
+        for row in rows
+    }
+
+
+def table(title: str, rounds: Rounds, digits: int) -> Table:
+    """One line a row: its median, then its rounds."""
+    drawn = Table(title=title, title_justify="left")
+    drawn.add_column("")
+    for heading in ("median", *(f"round {number}" for number in range(1, len(rounds) + 1))):
+        drawn.add_column(heading, justify="right")
+    for name, row in by_row(rounds).items():
+        cells = (row["median"], *row["rounds"])
+        drawn.add_row(name, *("-" if cell is None else f"{cell:.{digits}f}" for cell in cells))
+    return drawn
+
+
+def show_trouble(problems: Mapping[str, str], others: Rounds, console: Console) -> None:
+    """Print what went wrong, and how many measurements are not to be trusted."""
+    for row, problem in problems.items():
+        console.print(f"{row} {problem}", style="red", highlight=False, markup=False)
+    if disturbed := sum(used >= BUSY for busy in others for used in busy.values()):
+        advice = "run it again on an idle machine"
+        console.print(f"{disturbed} measurements were disturbed by other programs: {advice}", style="red")

@@ -1,0 +1,53 @@
+"""What everybody decodes, and how that is timed: words in memory to the symbols written for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from request import Training
+from stopwatch import Stopwatch
+
+Loaded = TypeVar("Loaded")
+
+
+@dataclass(frozen=True)
+class Decoding(Training):
+    """Words to decode with the model that was so trained; it lies in the working folder."""
+
+    words: str
+    """A file with a word a line, at least as many as a batch has."""
+    width: int
+    """Of the beam; 1 is greedy."""
+    at_once: int
+    """Words in a batch."""
+    out: str
+    """A file to write: for each word a line of symbols, apart by spaces."""
+
+
+def read_words(request: Decoding) -> list[str]:
+    """The words, in order."""
+    return Path(request.words).read_text(encoding="utf-8").splitlines()
+
+
+def write_outputs(request: Decoding, outputs: list[str]) -> None:
+    """Write what was decoded, in the order of the words."""
+    Path(request.out).write_text("".join(f"{output}\n" for output in outputs), encoding="utf-8")
+
+
+def measure(
+    package: str, request: Decoding, load: Callable[[list[str]], Loaded], decode: Callable[[Loaded], list[str]]
+) -> None:
+    """Decode the first batch, which is not timed, then all words; write the outputs and print words per second."""
+    words = read_words(request)
+    first, every = load(words[: request.at_once]), load(words)
+    watch = Stopwatch(warmup=1, steps=1)
+    watch.step_begins(request.at_once)
+    decode(first)
+    watch.step_begins(len(words))
+    outputs = decode(every)
+    watch.step_begins(0)
+    write_outputs(request, outputs)
+    watch.report(package)

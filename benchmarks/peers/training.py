@@ -1,0 +1,61 @@
+"""What everybody trains on, at which sizes, and how attnx does it."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from peers.environments import ROOT, run
+
+from attnx.data.pairs import Pair, Symbols
+
+SIZES = {"batch": 128, "embedding": 128, "encoder": 256, "decoder": 256}
+"""The same for everybody; the encoder's LSTM has this many units in each of its two directions."""
+
+HIDDEN = 128
+"""Units of the additive scorer."""
+
+STEP_BY_STEP = ("+query=previous_state", "model.feed=now")
+"""Overrides by which the context enters attnx's recurrence, as it does the peers'."""
+
+ATTNX = (
+    "task.train={pairs}",
+    "folder={folder}",
+    "trainer.max_steps={updates}",
+    "trainer.batch_size={batch}",
+    "trainer.validations=1",
+    "trainer.valid_words=10",
+    "trainer.test_words=10",
+    "model.embedding={embedding}",
+    "encoder.hidden={encoder}",
+    "decoder.hidden={decoder}",
+    "+scorer=additive",
+    f"scorer.hidden={HIDDEN}",
+)
+"""The overrides of every run of attnx; `train_attnx` fills the braces."""
+
+
+def train_attnx(wanted: dict[str, Any], folder: Path, overrides: Sequence[str], limit: float) -> None:
+    """Train as wanted, by the command and into this folder.
+
+    Raises:
+        FailedError: the run fails or takes longer than ``limit`` seconds.
+    """
+    settings = [override.format(**wanted, folder=folder) for override in (*ATTNX, *overrides)]
+    run([sys.executable, "-m", "attnx", *settings], ROOT, wanted["threads"], limit)
+
+
+def draw(pairs: Sequence[Pair], count: int) -> list[Pair]:
+    """So many pairs, drawn at random but always the same ones."""
+    return random.Random(0).sample(pairs, count)
+
+
+def write_pairs(pairs: Sequence[Pair], path: Path) -> list[tuple[Symbols, Symbols]]:
+    """Write pairs, each with its first pronunciation."""
+    sides = [(pair.source, pair.references[0]) for pair in pairs]
+    lines = ["".join(letters) + "\t" + " ".join(symbols) + "\n" for letters, symbols in sides]
+    path.write_text("".join(lines), encoding="utf-8")
+    return sides

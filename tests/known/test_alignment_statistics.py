@@ -1,0 +1,218 @@
+"""Statistics of alignments, each number counted on paper."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnx.cli import run as command
+from attnx.errors import UserError
+from attnx.reports.alignment import Alignment, read_lines
+from attnx.reports.alignment_statistics import (
+    STATISTICS,
+    coverage,
+    diagonality,
+    entropy,
+    run_statistics,
+    statistics,
+)
+from attnx.reports.gold import Agreement, Gold, agreement, links, read_gold
+from attnx.run_format import ALIGNMENTS, FORMAT, PREDICTIONS, RUN
+
+END = "</s>"
+
+
+def example(weights: Any, read: str, wrote: list[str], **others: Any) -> Alignment:
+    return Alignment(np.array(weights, np.float32), (*read,), (*wrote,), **{"reference": (*wrote,), **others})
+
+
+def test_entropy_is_in_bits() -> None:
+    """One position: 0; two alike: 1; four alike: 2; a half and two quarters: 1/2 + 2/4 * 2 = 1.5."""
+    rows = [[1, 0, 0, 0], [0, 0.5, 0.5, 0], [0.25] * 4, [0.5, 0.25, 0, 0.25]]
+    assert entropy(np.array(rows, np.float32)) == pytest.approx([0, 1, 2, 1.5])
+
+
+def test_entropy_is_of_shares_and_nothing_read_has_none() -> None:
+    """Sigmoid weights of 0.9 and 0.9 are two alike; an empty row has no entropy."""
+    assert entropy(np.array([[0.9, 0.9, 0], [0, 0, 0]], np.float32)) == pytest.approx([1, 0])
+
+
+def test_coverage_is_what_a_position_got_from_all_steps() -> None:
+    assert coverage(np.array([[0.5, 0.5, 0], [1, 0, 0], [0.75, 0, 0.25]], np.float32)) == pytest.approx(
+        [2.25, 0.5, 0.25]
+    )
+
+
+def test_diagonality_by_hand() -> None:
+    """Of 2 x 2 cells the middles are a half apart: off the diagonal exp(-(1/2)^2 / (2 * 0.2^2)) = exp(-3.125)."""
+    off = math.exp(-3.125)
+    assert diagonality(np.eye(2, dtype=np.float32)) == pytest.approx(1)
+    assert diagonality(np.eye(2, dtype=np.float32)[::-1]) == pytest.approx(off)
+    assert diagonality(np.array([[0.5, 0.5], [0, 1]], np.float32)) == pytest.approx((0.5 + 0.5 * off + 1) / 2)
+    assert diagonality(np.zeros((3, 2), np.float32)) is None
+
+
+def test_diagonality_takes_sides_of_unlike_length() -> None:
+    """Two steps over four positions: their middles are 1/4, 3/4 and 1/8, 3/8, 5/8, 7/8, so 1/8 apart at the nearest."""
+    weights = np.array([[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]], np.float32)
+    assert diagonality(weights) == pytest.approx(math.exp(-((1 / 8) ** 2) / 0.08))
+
+
+def test_counted_over_examples() -> None:
+    """Positions got 1, 0.1, 2.1 of three steps and 1 of one; entropies 0, 0.469, 0, 0."""
+    first = example([[1, 0, 0], [0, 0.1, 0.9], [0, 0, 1.2]], "cat", ["K", "AE", END])
+    second = example([[1]], "a", ["A"])
+    found = statistics([first, second])
+    tenth = -(0.1 * math.log2(0.1) + 0.9 * math.log2(0.9))
+    assert (found.examples, found.steps, found.positions) == (2, 4, 4)
+    assert found.entropy == pytest.approx(tenth / 4)
+    assert found.coverage == pytest.approx((1 + 0.1 + 2.1 + 1) / 4)
+    assert (found.hardly_read, found.read_again) == (1, 1)
+    assert (found.alignment_error_rate, found.gold_examples) == (None, 0)
+
+
+def test_own_states_count_as_read_but_are_no_source() -> None:
+    """Two alike, of which one is a state of the decoder's own: one bit, and half of the only source position."""
+    found = statistics([example([[0.5, 0.5]], "aA", ["A"], own=1)])
+    assert (found.entropy, found.positions, found.coverage, found.hardly_read) == (1, 1, 0.5, 0)
+    alone = statistics([example([[1.0]], "A", ["A"], own=1)])
+    assert (alone.positions, alone.coverage, alone.diagonality) == (0, None, None)
+
+
+def test_gold_lines_name_sure_and_possible_links(tmp_path: Path) -> None:
+    path = tmp_path / "gold.pharaoh"
+    path.write_text("0-0 2p1 3?10\n\n12-7\n")
+    assert read_gold(path) == [
+        Gold(frozenset({(0, 0)}), frozenset({(0, 0), (2, 1), (3, 10)})),
+        Gold(frozenset(), frozenset()),
+        Gold(frozenset({(12, 7)}), frozenset({(12, 7)})),
+    ]
+
+
+@pytest.mark.parametrize("word", ["0:0", "1-", "-1-0", "1-2-3", "1s2"])
+def test_what_is_no_link_is_named_with_its_line(word: str, tmp_path: Path) -> None:
+    path = tmp_path / "gold.pharaoh"
+    path.write_text(f"0-0\n1-1 {word}\n")
+    with pytest.raises(UserError, match=rf"gold\.pharaoh:2: '{word}' is no link"):
+        read_gold(path)
+
+
+def test_the_error_rate_is_that_of_och_and_ney() -> None:
+    """|A| = 4, |S| = 3, |A n S| = 2, |A n P| = 3: 1 - 5 / 7. Only sure links can be missed."""
+    assert Agreement(found=4, sure=3, found_sure=2, found_possible=3).error == pytest.approx(1 - 5 / 7)
+    assert Agreement().error is None
+    assert Agreement(found=2, sure=0, found_sure=0, found_possible=2).error == 0
+
+
+def test_a_symbol_links_to_what_it_read_most() -> None:
+    """The second read itself most, the third nothing, and the end is no symbol."""
+    weights = [[0.2, 0.5, 0.3, 0, 0, 0], [0, 0.3, 0, 0.7, 0, 0], [0] * 6, [1, 0, 0, 0, 0, 0]]
+    one = example(weights, "catKAO", ["K", "A", "O", END], own=3)
+    assert links(one, one.weights) == {(1, 0)}
+    counted = agreement([(one, one.weights, Gold(frozenset({(0, 0)}), frozenset({(0, 0), (1, 0)})))])
+    assert counted == Agreement(found=1, sure=1, found_sure=0, found_possible=1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three test words; the second is wrong, and the alignments kept are those of the first and the second."""
+    folder = tmp_path / "run"
+    (folder / ALIGNMENTS).mkdir(parents=True)
+    (folder / RUN).write_text(json.dumps({"format": FORMAT}))
+    lines = ["source\tprediction\treferences\tedits", "a b\tA B\tX | A B\t0", "d e\tD F\tD E\t1", "g\tG\tG\t0"]
+    (folder / PREDICTIONS).write_text("\n".join(lines) + "\n")
+    cross = np.array([[0, 1], [0.75, 0.25], [0, 1]], np.float32)
+    kept = {"000": ("ab", "AB", "AB"), "001": ("de", "DF", "DE")}
+    for name, (source, output, reference) in kept.items():
+        arrays = {"source": [*source], "output": [*output, END], "reference": [*reference]}
+        np.savez(folder / ALIGNMENTS / f"{name}.npz", weights=cross, heads=np.stack([cross, cross[::-1]]), **arrays)
+    np.savez(folder / ALIGNMENTS / "000-2.npz", weights=np.eye(1, 2), source=["a", "b"], output=["A"], reference=["A"])
+    return folder
+
+
+def test_a_run_is_counted_by_its_best_hypotheses_and_by_head(folder: Path) -> None:
+    found = run_statistics(folder)
+    assert [(name, one.examples, one.steps) for name, one in found.items()] == [
+        ("", 2, 6),
+        ("head 1", 2, 6),
+        ("head 2", 2, 6),
+    ]
+    assert found["head 1"].entropy == found["head 2"].entropy == found[""].entropy
+
+
+def test_gold_links_hold_for_what_was_written_as_its_reference(folder: Path, tmp_path: Path) -> None:
+    """Of the first word the links are 1-0 and 0-1: one sure, none beside; the second word is wrong and not counted."""
+    gold = tmp_path / "gold"
+    gold.write_text("1-0 1-1\n0-0\n0-0\n")
+    found = run_statistics(folder, gold)[""]
+    assert found.gold_examples == 1
+    assert found.alignment_error_rate == pytest.approx(1 - (1 + 1) / (2 + 2))
+
+
+@pytest.mark.parametrize(
+    ("gold", "message"),
+    [
+        ("0-0\n0-0\n", "2 lines where the run was tested on 3 examples"),
+        ("0-2\n\n\n", r"gold:1: the link 0-2, where there are 2 source and 2 reference symbols"),
+        ("\n2p0\n\n", r"gold:2: the link 2-0"),
+    ],
+)
+def test_a_gold_file_of_another_test_is_refused(gold: str, message: str, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "gold").write_text(gold)
+    with pytest.raises(UserError, match=message):
+        command(["alignments", str(folder), "--gold", str(tmp_path / "gold")])
+    assert not (folder / STATISTICS).exists()
+
+
+def test_the_command_shows_and_writes_them(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "gold").write_text("1-0 1-1\n0-0\n0-0\n")
+    assert command(["alignments", str(folder), "--gold", str(tmp_path / "gold")]) == 0
+    said = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["alignment", "error", "rate", "0.500", "0.500"] in [line[:5] for line in said]
+    held = json.loads((folder / STATISTICS).read_text())
+    assert (held["examples"], held["positions"], held["gold_examples"]) == (2, 4, 1)
+    assert set(held["heads"]) == {"head 1", "head 2"}
+    assert command(["alignments", str(folder)]) == 0
+    assert "alignment error" not in capsys.readouterr().out
+
+
+def test_any_number_of_alignments_can_be_counted_from_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of what attnx predict writes the best of each line; the second could not be read. U+2028 ends no line of it."""
+    path = tmp_path / "read.jsonl"
+    first = {"line": 1, "rank": 1, "source": ["a", "\u2028"], "output": ["A"], "own": 0, "weights": [[0.5, 0.5]]}
+    lines = [first, {**first, "rank": 2, "weights": [[1.0, 0.0]]}, {"line": 2, "rank": 1}, {**first, "line": 3}]
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+    assert len(read_lines(path)) == 2
+    assert command(["alignments", str(path)]) == 0
+    said = {words[0]: words[1] for line in capsys.readouterr().out.splitlines() if len(words := line.split()) > 1}
+    assert (said["examples"], said["entropy"]) == ("2", "1.000")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "line", ["word", '{"line": 1}', '{"rank": 1, "weights": [[1]], "source": ["a", "b"], "output": ["A"]}']
+)
+def test_a_file_of_something_else_is_refused(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "read.jsonl"
+    path.write_text(f"{line}\n")
+    with pytest.raises(UserError, match=r"read\.jsonl:1: "):
+        command(["alignments", str(path)])
+
+
+def test_mistakes(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("")
+    for words, message in [
+        ([], "say which run's"),
+        ([str(tmp_path)], "not a run folder"),
+        ([str(tmp_path / "a.jsonl"), "--gold", "x"], "--gold goes with a run's folder"),
+        ([str(folder), "--gold", "x"], "x: no such file"),
+    ]:
+        with pytest.raises(UserError, match=message):
+            command(["alignments", *words])

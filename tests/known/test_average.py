@@ -1,0 +1,96 @@
+"""Several checkpoints as one, and the best of them that stay, by hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from attnx.callbacks.keep import Keep
+from attnx.errors import UserError
+from attnx.training.average import average, averaged
+
+
+def test_means_of_weights_and_the_last_count(tmp_path: Path) -> None:
+    """(1 + 2 + 6) / 3 = 3; halves stay halves; of three counts the last; and what is no model's is left out."""
+    paths = []
+    for number, value in enumerate([1.0, 2.0, 6.0]):
+        state = {
+            "model.w": torch.full((2, 3), value),
+            "model.half": torch.full((5,), value).half(),
+            "model.seen": torch.tensor(7 + number),
+            "metric.total": torch.ones(11),
+        }
+        paths.append(tmp_path / f"{number}.ckpt")
+        torch.save({"state_dict": state}, paths[-1])
+    found = averaged(paths)
+    assert found.keys() == {"w", "half", "seen"}
+    assert found["w"].tolist() == [[3.0] * 3] * 2
+    assert found["w"].dtype == torch.float32
+    assert found["half"].tolist() == [3.0] * 5
+    assert found["half"].dtype == torch.float16
+    assert found["seen"].item() == 9
+
+
+def test_the_mean_is_exact_where_float32_would_not_be() -> None:
+    """The sum is 2^24 + 4; in float32 the ones would be lost beside 2^24."""
+    states = [{"w": torch.tensor([value])} for value in (2.0**24, 1.0, 1.0, 2.0)]
+    assert average(states)["w"].item() == 2**22 + 1
+
+
+def test_unlike_models_are_refused() -> None:
+    with pytest.raises(UserError, match="of one shape"):
+        average([{"w": torch.ones(2)}, {"w": torch.ones(3)}])
+    with pytest.raises(UserError, match="of one shape"):
+        average([{"w": torch.ones(2)}, {"v": torch.ones(2)}])
+    with pytest.raises(UserError, match="no weights"):
+        average([])
+
+
+def validated(keep: Keep, found: list[float]) -> None:
+    """Validate with these results; what is saved is the number of the validation."""
+    for step, value in enumerate(found):
+        trainer: Any = SimpleNamespace(
+            global_step=step,
+            callback_metrics={"valid_per": value},
+            save_checkpoint=lambda path, step=step: Path(path).write_text(str(step), encoding="utf-8"),
+        )
+        keep.on_validation_end(trainer, None)  # type: ignore[arg-type]
+
+
+def lying(folder: Path) -> dict[str, int]:
+    return {file.stem: int(file.read_text(encoding="utf-8")) for file in folder.iterdir()}
+
+
+RESULTS = [5.0, 3.0, 7.0, 3.0, math.nan, 2.0, 11.0]
+
+
+def test_the_best_stay_by_rank(tmp_path: Path) -> None:
+    """2 was the sixth, the first 3 the second, the other the fourth; nothing but these and the last is there."""
+    validated(Keep(tmp_path, "valid_per", count=3), RESULTS)
+    assert lying(tmp_path) == {"best": 5, "best-2": 1, "best-3": 3, "last": 6}
+
+
+def test_one_stays_if_nothing_else_is_said(tmp_path: Path) -> None:
+    validated(Keep(tmp_path, "valid_per"), RESULTS[:5])
+    assert lying(tmp_path) == {"best": 1, "last": 4}
+
+
+def test_the_highest_stay_where_high_is_good(tmp_path: Path) -> None:
+    validated(Keep(tmp_path, "valid_per", maximise=True, count=2), RESULTS)
+    assert lying(tmp_path) == {"best": 6, "best-2": 2, "last": 6}
+
+
+@pytest.mark.parametrize("known", [[3.0, 5.0], 3.0])
+def test_a_resumed_run_knows_what_was_best(tmp_path: Path, known: Any) -> None:
+    """As it is saved now, and as it was when only one stayed."""
+    keep = Keep(tmp_path, "valid_per", count=2)
+    keep.load_state_dict({"lowest": known, "judged": 5})
+    validated(keep, [4.0])
+    assert lying(tmp_path) == {"best-2": 0, "last": 0}
+    assert keep.lowest == [3.0, 4.0]
+    assert keep.state_dict() == {"lowest": [3.0, 4.0], "judged": 0}

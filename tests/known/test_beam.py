@@ -1,0 +1,214 @@
+"""Searches by hand: what a beam keeps, scores and stops at, what an ensemble says, what is drawn, what is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnx.attention import Read
+from attnx.decoding.beam import Beam
+from attnx.decoding.chance import keys, uniform
+from attnx.decoding.ensemble import Ensemble
+from attnx.decoding.greedy import Greedy
+from attnx.decoding.penalties import coverage_penalty, length_penalty
+from attnx.decoding.rules import Rules
+from attnx.decoding.sampling import Sampling
+from attnx.errors import UserError
+from attnx.nn.targets.symbols import Symbols
+from attnx.symbols import EOS, PAD
+
+A, B = 3, 4
+Shares = dict[tuple[int, ...], tuple[float, float, float]]  # what was written -> the chances of EOS, A and B
+
+
+class Tree(nn.Module):
+    """A model whose chances depend on all that was written; it notes how many rows it was asked for."""
+
+    sources, sums_to_one = ("encoder",), True
+
+    def __init__(self, *rows: Shares, weights: Sequence[float] = (0.5, 0.5)) -> None:
+        super().__init__()
+        self.rows, self.target, self.read = rows, Symbols(5), weights
+        self.asked: list[int] = []
+
+    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> Tensor:
+        return torch.arange(len(source))[:, None]  # the row, and then what it wrote
+
+    def step(self, inputs: Tensor, state: Tensor, need_weights: bool = False) -> tuple[Tensor, Tensor, Read]:
+        self.asked.append(len(inputs))
+        state = torch.cat([state, inputs[:, None]], 1)
+        told = [(0.0, 0.0, *self.rows[row].get(tuple(written), (1, 0, 0))) for row, _, *written in state.tolist()]
+        weights = torch.tensor(self.read).expand(len(state), 1, -1) if need_weights else None
+        return torch.tensor(told).log(), state, Read(torch.zeros(len(state), 1, 1), weights)
+
+    def take(self, state: Tensor, rows: Tensor) -> Tensor:
+        return state[rows]
+
+    reorder = take
+
+
+def search(searching: Any, model: nn.Module, rows: int = 1, length: int = 2, **asked: Any) -> Any:
+    source = torch.full((rows, length), 7)
+    return searching(model, source, source > 0, **asked)
+
+
+# Greedy takes A (0.5) and ends with 0.5 * 0.3 = 0.15; B (0.4) ends with 0.4 * 0.9 = 0.36.
+GARDEN: Shares = {(): (0.1, 0.5, 0.4), (A,): (0.3, 0.38, 0.32), (B,): (0.9, 0.05, 0.05), (A, A): (1, 0, 0)}
+
+
+def test_length_penalties_by_hand() -> None:
+    """((5 + 1) / 6)^a = 1 and ((5 + 7) / 6)^3 = 8; the average divides by the length; none by one."""
+    steps = torch.tensor([1, 7])
+    assert length_penalty("gnmt", 3.0, steps).tolist() == [1, 8]
+    assert length_penalty("gnmt", 0.0, steps).tolist() == [1, 1]
+    assert length_penalty("average", 3.0, steps).tolist() == [1, 7]
+    assert length_penalty("none", 3.0, steps).tolist() == [1, 1]
+
+
+def test_the_coverage_penalty_by_hand() -> None:
+    """ln 1/2 + ln 1/4 where a third position was read twice over, and a fourth is none."""
+    covered, present = torch.tensor([0.5, 0.25, 2.0, 0.0]), torch.tensor([True, True, True, False])
+    assert coverage_penalty(covered, present).item() == pytest.approx(-3 * math.log(2))
+    assert coverage_penalty(torch.zeros(1), present[:1]).item() == pytest.approx(-9 * math.log(10))  # no infinity
+
+
+def test_a_beam_finds_what_greedy_misses() -> None:
+    """B EOS with 0.36; next are A A EOS, 0.5 * 0.38, A B EOS, 0.5 * 0.32, A EOS, 0.15, and the end at once, 0.1."""
+    assert search(Greedy(), Tree(GARDEN)).written.tolist() == [[[A, A, EOS]]]
+    found = search(Beam(5, nbest=3), Tree(GARDEN))
+    assert found.written.tolist() == [[[B, EOS, PAD], [A, A, EOS], [A, B, EOS]]]
+    assert found.lengths.tolist() == [[2, 3, 3]]
+    assert found.log_probability.exp().tolist() == [pytest.approx([0.36, 0.19, 0.16])]
+    assert found.score.tolist() == found.log_probability.tolist()
+
+
+def test_a_score_by_hand() -> None:
+    """B EOS: ln 0.36 / (7 / 6)^2, and each position was read 2 * 1/4 and 2 * 3/4 in two steps: 0.3 ln 1/2."""
+    found = search(Beam(5, length="gnmt", alpha=2.0, coverage=0.3), Tree(GARDEN, weights=(0.25, 0.75)))
+    by_hand = {
+        (B, EOS): math.log(0.36) / (7 / 6) ** 2 + 0.3 * math.log(1 / 2),
+        (A, A, EOS): math.log(0.19) / (8 / 6) ** 2 + 0.3 * math.log(3 / 4),
+        (EOS,): math.log(0.1) + 0.3 * (math.log(1 / 4) + math.log(3 / 4)),
+    }
+    best = max(by_hand, key=lambda one: by_hand[one])
+    assert [x for x in found.written[0, 0].tolist() if x] == list(best)
+    assert found.score.item() == pytest.approx(by_hand[best])
+    assert found.weights is None  # nobody asked
+
+
+LONG: Shares = {(): (0.55, 0.45, 0), (A,): (0, 1, 0), (A, A): (0, 1, 0), (A, A, A): (1, 0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("length", "best", "steps"),
+    [
+        ("none", [EOS], 1),  # 0.55 against 0.45: nothing can outdo it
+        ("average", [A, A, A, EOS], 4),  # ln 0.55 = -0.60 against ln 0.45 / 4 = -0.20
+        ("gnmt", [EOS], 4),  # at best ln 0.45 / (13 / 6)^0.6 = -0.50, so it goes on; at its end / (9 / 6)^0.6: -0.63
+    ],
+)
+def test_a_row_stops_when_nothing_can_outdo_what_it_has(length: Any, best: list[int], steps: int) -> None:
+    """The limit is 8 steps. It never goes on for nothing, and never stops too early."""
+    model = Tree(LONG)
+    found = search(Beam(3, length=length, ratio=1.0, extra=6), model)
+    assert [x for x in found.written[0, 0].tolist() if x] == best
+    assert len(model.asked) == steps
+
+
+def test_rows_that_are_done_are_not_asked_again() -> None:
+    """Row 1 ends at once, the others with their fourth step; a beam has one hypothesis at first, then three."""
+    sure: Shares = {(): (1, 0, 0)}
+    model = Tree(LONG, sure)
+    found = search(Beam(3, length="average"), model, rows=2)
+    assert found.lengths.tolist() == [[4], [1]]
+    assert model.asked == [2, 3, 3, 3]
+    model = Tree(LONG, sure, LONG)
+    search(Greedy(min_length=1), model, rows=3)
+    assert model.asked == [3, 2, 2, 2]  # where nothing else is possible a row ends, whatever its length
+
+
+def test_each_row_has_its_own_limit() -> None:
+    """Ratio 1, none besides: of sources of 2 and 3 the first is cut off, and counts as it is."""
+    source = torch.tensor([[7, 7, 0], [7, 7, 7]])
+    for searching in (Greedy(ratio=1.0, extra=0), Beam(2, ratio=1.0, extra=0, length="average")):
+        forever: Shares = {(A,) * n: (0, 1, 0) for n in range(5)}
+        found = searching(Tree(forever, forever), source, source > 0)
+        assert found.written[:, 0].tolist() == [[A, A, PAD], [A, A, A]]
+        assert found.lengths[:, 0].tolist() == [2, 3]
+
+
+def test_a_limit_by_hand() -> None:
+    """2 * 3 + 5 steps; 7 symbols and EOS if there are to be 7; 5 of a prefix and one more; and never none."""
+    present = torch.ones(1, 3, dtype=torch.bool)
+    assert Rules(2.0, 5).limit(present).tolist() == [11]
+    assert Rules(0.5, 1, min_length=7).limit(present).tolist() == [8]
+    assert Rules(0.5, 1, prefix=torch.tensor([[3, 4, 3, 4, 3, PAD]])).limit(present).tolist() == [6]
+    assert Rules(0.1, 0).limit(present).tolist() == [1]
+
+
+def test_an_ensemble_by_hand() -> None:
+    """(0.6 + 0.2) / 2 for EOS, less than for A, (0.4 + 0.8) / 2; weights are averaged."""
+    one, other = Tree({(): (0.6, 0.4, 0)}, weights=(1, 0)), Tree({(): (0.2, 0.8, 0)}, weights=(0.5, 0.5))
+    found = search(Greedy(), Ensemble([one, other]), need_weights=True)
+    assert found.written.tolist() == [[[A, EOS]]]
+    assert found.log_probability.exp().item() == pytest.approx(0.6)
+    assert found.weights[0, 0].tolist() == [[0.75, 0.25]] * 2
+
+
+def test_an_ensemble_of_models_that_read_unlike_things(built: Callable[..., Any]) -> None:
+    """It writes; but what was read cannot be averaged."""
+    models = [built().eval(), built(scope="history").eval(), built(attention=("on", {"heads": 2})).eval()]
+    source = torch.tensor([[3, 5, 7]])
+    for others in (models[:2], models[1:]):
+        assert Greedy()(Ensemble(others), source, source > 0, need_weights=True).weights is None
+    with pytest.raises(UserError, match=r"its models write Symbols.* and Numbers"):
+        Ensemble([models[0], built(target_features=2)])
+
+
+def test_chance_is_even_and_each_ones_own() -> None:
+    """Of 2^11 numbers 1/8 in every eighth, 256 give or take five deviations of 15; padding is not looked at."""
+    source = torch.tensor([[7, 3, 0], [7, 3, 5], [3, 7, 0]])
+    key = keys(source, source > 0, 13)
+    assert key[0] == keys(source[:1, :2], source[:1, :2] > 0, 13)[0]
+    assert len(set(key.tolist())) == 3
+    assert not set(key.tolist()) & set(keys(source, source > 0, 14).tolist())
+    for drawn in (
+        uniform(key[:1].expand(2**11), torch.arange(2**11), 0),
+        torch.stack([uniform(key[:1], torch.zeros(1).long(), step) for step in range(2**11)]).flatten(),
+    ):
+        counts = (drawn * 8).long().bincount(minlength=8)
+        assert len(counts) == 8
+        assert (counts - 256).abs().max() < 75
+        pairs = ((drawn[1:] * 2).long() * 2 + (drawn[:-1] * 2).long()).bincount(minlength=4)
+        assert (pairs - 512).abs().max() < 5 * math.sqrt(2**11 * 3 / 16)
+    features = torch.tensor([[[1.5, -2.0], [0.0, 3.0]], [[1.5, 3.0], [0.0, -2.0]]])
+    assert len(set(keys(features, torch.ones(2, 2).bool(), 13).tolist())) == 2
+
+
+def test_what_a_search_cannot_do_is_refused(built: Callable[..., Any]) -> None:
+    numbers, symbols = built(target_features=2), built()
+    with pytest.raises(UserError, match=r"search\.nbest=7 is more than search\.width=5; choose a wider beam"):
+        Beam(nbest=7)
+    with pytest.raises(UserError, match=r"search\.top_p=1\.5 is a share"):
+        Sampling(top_p=1.5)
+    for name, searching in (("beam", Beam()), ("sampling", Sampling())):
+        with pytest.raises(UserError, match=f"search={name} chooses among symbols, but .* numbers; use search=greedy"):
+            searching.check(numbers)
+        searching.check(symbols)
+    with pytest.raises(UserError, match="min_length is a rule about symbols"):
+        Greedy(min_length=1).check(numbers)
+    Greedy().check(numbers)
+    with pytest.raises(UserError, match="prefix is a rule about symbols"):
+        search(Greedy(), numbers, prefix=torch.tensor([[5]]))
+    for choices in ({"normaliser": "sigmoid"}, {"scope": "history"}, {"attention": "none"}):
+        Beam().check(built(**choices))
+        with pytest.raises(UserError, match=r"search\.coverage adds up attention weights on the source"):
+            Beam(coverage=0.2).check(built(**choices))
+    for wrong in ([[PAD, 5]], [[EOS, 5]], [[1, 5]]):
+        with pytest.raises(UserError, match="a prefix holds symbols"):
+            search(Greedy(), symbols, prefix=torch.tensor(wrong))

@@ -1,0 +1,116 @@
+"""Errors by symbol, confusions and errors of numbers, of predictions written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnx.data.pairs import Pair
+from attnx.data.vocabulary import Vocabulary
+from attnx.reports.confusions import Confusion, SymbolErrors, confusions, errors_by_symbol
+from attnx.reports.number_errors import ColumnRow, LengthRow, number_errors_by_column, number_errors_by_length
+from attnx.run_format import PREDICTIONS
+from attnx.training.experiment import Prediction
+from attnx.training.run_folder import save_predictions
+from attnx.training.unknown import with_copies
+
+HEADER = "source\tprediction\treferences\tedits\tlog_probability"
+LINES = (
+    "c a t\tK AE T\tK AE T\t0\t-0.10",
+    # AE for AA, and S put in behind.
+    "c a r\tK AE R S\tK AA R\t2\t-0.20",
+    # AE for AA again; the second reference is closer, and its last T is missed.
+    "c a t\tK AE\tG G G G | K AA T\t2\t-0.30",
+    # B for D.
+    "d\tB\tD\t1\t-0.40",
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / PREDICTIONS).write_text("\n".join((HEADER, *LINES)) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_errors_by_symbol(folder: Path) -> None:
+    """Counted in the references that are closest, the symbol with the most errors first."""
+    assert errors_by_symbol(folder) == [
+        SymbolErrors("AA", references=2, substituted=2, missed=0, inserted=0),
+        SymbolErrors("T", references=2, substituted=0, missed=1, inserted=0),
+        SymbolErrors("D", references=1, substituted=1, missed=0, inserted=0),
+        SymbolErrors("S", references=0, substituted=0, missed=0, inserted=1),
+        SymbolErrors("K", references=3, substituted=0, missed=0, inserted=0),
+        SymbolErrors("AE", references=1, substituted=0, missed=0, inserted=0),
+        SymbolErrors("R", references=1, substituted=0, missed=0, inserted=0),
+    ]
+    assert sum(row.errors for row in errors_by_symbol(folder)) == 0 + 2 + 2 + 1
+
+
+def test_what_is_taken_for_what(folder: Path) -> None:
+    assert confusions(folder) == [Confusion("AA", "AE", 2), Confusion("D", "B", 1)]
+
+
+def test_errors_of_numbers(tmp_path: Path) -> None:
+    """By the reference's length, over the steps that both have; and column by column."""
+    right = [np.array([[1.0, 0.0], [2.0, 0.0]]), np.zeros((7, 2))]
+    written = [np.array([[1.5, 0.0], [2.0, 1.0], [9.0, 9.0]]), np.full((7, 2), [0.0, 2.0])]
+    pairs = [Pair(("0",), ((),), target=one.astype(np.float32), name=f"{n}.csv") for n, one in enumerate(right)]
+    found = [Prediction(pair, out.astype(np.float32), -1.0, None) for pair, out in zip(pairs, written, strict=True)]
+    save_predictions(tmp_path, found)
+    assert number_errors_by_length(tmp_path) == [
+        LengthRow("1-4", 1, pytest.approx(1.5 / 4), 1.0),
+        LengthRow("7-8", 1, pytest.approx(1.0), 0.0),
+    ]
+    assert number_errors_by_column(tmp_path, ["valve", "pump"]) == [
+        ColumnRow("valve", pytest.approx(0.5 / 9), pytest.approx((0.25 / 9) ** 0.5)),
+        ColumnRow("pump", pytest.approx(15 / 9), pytest.approx((29 / 9) ** 0.5)),
+    ]
+
+
+@pytest.fixture
+def copied() -> Callable[..., tuple[list[str], list[list[float]]]]:
+    """Copy the symbols but a and b of a source into an output that read these positions, one a step."""
+
+    def make(source: str, output: str, read: list[int], end: bool = True) -> tuple[list[str], list[list[float]]]:
+        weights = np.eye(len(source), dtype=np.float32)[[*read, *([0] if end else [])]]
+        prediction = Prediction(Pair(tuple(source), ((),)), list(output), -1.0, weights)
+        found = with_copies(prediction, Vocabulary.of(["a", "b"]))
+        assert found.weights is not None
+        return found.output, found.weights.argmax(-1).tolist()
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "read", "expected", "rows"),
+    [
+        ("ab", "AB", [0, 1], "AB", [0, 1, 0]),  # nothing is unknown
+        ("aqb", "AXB", [0, 1, 2], "AqB", [0, 1, 2, 0]),  # X was read from q
+        ("aqb", "AXYB", [0, 1, 1, 2], "AqB", [0, 1, 2, 0]),  # so were X and Y
+        ("aqb", "AB", [0, 2], "AqB", [0, 1, 2, 0]),  # nothing was: before what was read from behind it
+        ("abq", "AB", [0, 1], "ABq", [0, 1, 2, 0]),  # or at the end
+        ("qrb", "B", [2], "qrB", [0, 1, 2, 0]),  # two in a row keep their order
+        ("qaq", "XA", [0, 1], "qAq", [0, 1, 2, 0]),  # the same symbol twice is copied twice
+    ],
+)
+def test_unknown_symbols_are_copied_to_where_they_were_read(
+    source: str,
+    output: str,
+    read: list[int],
+    expected: str,
+    rows: list[int],
+    copied: Callable[..., tuple[list[str], list[list[float]]]],
+) -> None:
+    assert copied(source, output, read) == (list(expected), rows)
+
+
+def test_a_copy_weighs_as_its_step_did() -> None:
+    """With several heads it is their mean that says where; what was put in has a weight of 1 in each."""
+    weights = np.array([[[0.2, 0.8, 0.0]], [[0.1, 0.3, 0.6]]], dtype=np.float32)  # mean: 0.15, 0.55, 0.3
+    prediction = Prediction(Pair(("a", "q", "r"), ((),)), ["X"], -1.0, weights)
+    found = with_copies(prediction, Vocabulary.of(["a"]))
+    assert found.output == ["q", "r"]
+    assert found.weights == pytest.approx(np.array([[[0.2, 0.8, 0.0], [0, 0, 1]], [[0.1, 0.3, 0.6], [0, 0, 1]]]))

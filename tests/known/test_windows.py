@@ -1,0 +1,66 @@
+"""Windows of scope=local as pictures outline them: from the configuration, else from the weights that they left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attnx.attention.scopes.local import Local
+from attnx.reports.windows import Window, window_of
+
+
+def config(normaliser: str = "softmax", **scope: Any) -> dict[str, Any]:
+    return {"scope": {"name": "local", **scope}, "normaliser": {"name": normaliser}}
+
+
+def test_a_configuration_says_which_window() -> None:
+    assert window_of(config(window=3, center="monotonic")) == Window(3, monotonic=True, dense=True)
+    assert window_of(config("sparsemax", window=0, center="predictive")) == Window(0, monotonic=False, dense=False)
+    assert window_of({"scope": {"name": "global"}}) is None
+    assert window_of({}) is None
+
+
+@pytest.mark.parametrize(("steps", "symbols", "reach"), [(5, 7, 1), (11, 3, 2), (2, 5, 0)])
+def test_a_monotonic_window_is_where_the_scope_puts_it(steps: int, symbols: int, reach: int) -> None:
+    scope = Local(query_size=2, window=reach)
+    present = torch.ones(1, 1, symbols, dtype=torch.bool)
+    allowed = scope(torch.zeros(1, steps, 2), torch.arange(steps), present).allowed[0].numpy()
+    held = Window(reach, monotonic=True, dense=False).holds(np.zeros((steps, symbols)), own=0)
+    np.testing.assert_array_equal(held, allowed)
+
+
+def test_a_predicted_window_shows_in_what_has_weight() -> None:
+    """Whole, cut at the left, cut at the right, narrower than a window without a reason, wider, and empty."""
+    weights = np.array(
+        [
+            [0, 0.2, 0.6, 0.2, 0, 0],
+            [0.5, 0.5, 0, 0, 0, 0],
+            [0, 0, 0, 0, 0, 1],
+            [0, 0, 1, 0, 0, 0],
+            [0.2, 0.2, 0.2, 0.4, 0, 0],
+            [0, 0, 0, 0, 0, 0],
+        ]
+    )
+    held = Window(1, monotonic=False, dense=True).holds(weights, own=0)
+    assert held.astype(int).tolist() == [
+        [0, 1, 1, 1, 0, 0],
+        [1, 1, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 1],
+        [0, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0],
+    ]
+
+
+def test_where_a_normaliser_gives_zeros_a_predicted_window_is_not_known() -> None:
+    assert not Window(1, monotonic=False, dense=False).holds(np.ones((2, 3)) / 3, own=0).any()
+
+
+def test_own_states_have_a_window_of_their_own() -> None:
+    """The second half begins behind two source positions; at step 2 its last two states were read."""
+    weights = np.array([[1, 0, 0, 0, 0], [0.5, 0.25, 0.25, 0, 0], [0, 0.5, 0.25, 0.25, 0]])
+    held = Window(1, monotonic=True, dense=True).holds(weights, own=3)
+    assert held.astype(int).tolist() == [[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]]

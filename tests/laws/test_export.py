@@ -1,0 +1,108 @@
+"""A model as files gives what the model gives: for every part, any number of rows, any length, step after step."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from attnx import registry
+from attnx.config import compose
+from attnx.export import onnx_file, torch_file
+from attnx.export.flat import flat
+from attnx.export.programs import Program, programs
+from attnx.models.encoder_decoder import Seq2seq
+
+# A trace is what torch calls its old way; the new one cannot leave a recurrence's length open.
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+SMALL = ["model.embedding=5", "encoder.hidden=7", "decoder.hidden=11"]
+# Every part in some composition: as many as there are of the kind with most, the others over and over.
+PARTS = [registry.names(kind) for kind in ("scorer", "normaliser", "scope", "query")]
+ROUND = zip(*(itertools.islice(itertools.cycle(names), max(map(len, PARTS))) for names in PARTS), strict=True)
+COMPOSITIONS = [
+    *[[f"scorer={one}", f"normaliser={two}", f"scope={three}", f"+query={four}"] for one, two, three, four in ROUND],
+    ["scope=local", "scope.center=predictive", "+query=[previous_state,last_context]"],
+    ["scope=encoder_decoder", "scorer=coverage", "attention.heads=7"],
+    ["attention=none", "encoder.cell=gru", "decoder.cell=gru", "encoder.layers=2", "decoder.layers=2"],
+    ["model.memory=inputs", "model.bridge=learned", "encoder.cell=rnn", "decoder.cell=rnn"],
+    ["model.memory=one_hot", "model.feed=next", "model.tag=[encoder,decoder]"],
+]
+TAGGED = ("language_tag", "model.tag")
+
+
+def saved_as_torch(program: Program, folder: Path) -> Callable[..., list[Tensor]]:
+    path = folder / "program.pt"
+    torch_file.write(program, path)
+    return torch.jit.load(str(path))  # type: ignore[no-any-return, no-untyped-call]
+
+
+def saved_as_onnx(program: Program, folder: Path) -> Callable[..., list[Tensor]]:
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the extra attnx[export] is not installed")
+    pytest.importorskip("onnx", reason="the extra attnx[export] is not installed")
+    path = folder / "program.onnx"
+    onnx_file.write(program, path)
+    session = onnxruntime.InferenceSession(str(path))
+    read = {one.name for one in session.get_inputs()}
+
+    def run(*given: Tensor) -> list[Tensor]:
+        named = {name: tensor.numpy() for name, tensor in zip(program.names, given, strict=True) if name in read}
+        return [torch.from_numpy(np.asarray(found)) for found in session.run(None, named)]
+
+    return run
+
+
+def model_of(overrides: list[str]) -> Seq2seq:
+    config = compose([*SMALL, *overrides])
+    sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 19, "target_features": 0, "tags": 3}
+    torch.manual_seed(3)
+    model: Any = registry.build("model", config["model"], config=config, **sizes)
+    return model.eval().requires_grad_(False)  # type: ignore[no-any-return]
+
+
+# Both formats begin with the same trace; of ONNX every operation is another question.
+@pytest.mark.parametrize(
+    ("overrides", "save"),
+    [*[(one, saved_as_onnx) for one in COMPOSITIONS], *[(one, saved_as_torch) for one in COMPOSITIONS[-6:]]],
+    ids=lambda one: one.__name__ if callable(one) else " ".join(one),
+)
+def test_files_give_what_the_model_gives(overrides: list[str], save: Callable[..., Any], tmp_path: Path) -> None:
+    tagged = any(word in " ".join(overrides) for word in TAGGED)
+    reading, stepping = programs(model_of(overrides), lambda rows, steps: torch.randint(23, (rows, steps)), tagged)
+    read, step = save(reading, tmp_path), save(stepping, tmp_path)
+    # Not the sizes that were traced.
+    rows, length = 4, 9
+    source, present = torch.randint(23, (rows, length)), torch.arange(length) < torch.tensor([[9], [3], [7], [1]])
+    given = [source, present, *([torch.tensor([2, 0, 1, 1])] if tagged else [])]
+    model = model_of(overrides)  # with its kernels
+    state, symbol = model.begin(*given), torch.full((rows,), 1)
+    files = list(read(*given))[: len(flat(state))]
+    for _ in range(5):
+        expected, state, seen = model.step(symbol, state, need_weights=True)
+        found, *rest = step(symbol, *files)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        if seen.weights is not None:
+            weights, *rest = rest
+            torch.testing.assert_close(weights, seen.weights, rtol=1e-4, atol=1e-5)
+        files, symbol = rest, expected[:, 3:].argmax(-1) + 3
+        assert len(files) == len(flat(state))
+
+
+@pytest.mark.parametrize(
+    "overrides", [["scope=encoder_decoder"], ["scorer=coverage"], ["attention=none"]], ids=" ".join
+)
+def test_a_state_is_flat_and_nested_again(overrides: list[str]) -> None:
+    from attnx.export.flat import nested
+
+    model = model_of(overrides)
+    state = model.begin(torch.randint(23, (2, 5)), torch.ones(2, 5, dtype=torch.bool))
+    state = model.step(torch.tensor([1, 1]), state)[1]
+    again = nested(flat(state), model.begin(torch.randint(23, (3, 7)), torch.ones(3, 7, dtype=torch.bool)))
+    assert again.memory.lengths == state.memory.lengths
+    found, expected = (model.step(torch.tensor([5, 7]), one)[0] for one in (again, state))
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)

@@ -1,0 +1,206 @@
+"""A real browser, Chromium without a window, driven over the WebDriver protocol; and run folders written by hand."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from matplotlib.image import imread
+from numpy.typing import NDArray
+
+from attnx.run_format import ALIGNMENTS, CONFIG, FORMAT, RUN
+
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+FLAGS += ["--disable-background-networking", "--disable-component-update", "--force-device-scale-factor=1"]
+KEYS = {"left": "\ue012", "up": "\ue013", "right": "\ue014", "down": "\ue015", "escape": "\ue00c", "enter": "\ue007"}
+KEYS |= {"tab": "\ue004"}
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key under which the protocol hands out elements
+DRIVERS = ("chromedriver", "/usr/lib/chromium/chromedriver")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+class Browser:
+    """One window: opens a page, says what a person would see in it, and does what a person would do."""
+
+    def __init__(self, address: str, browser: str, profile: Path) -> None:
+        self.address = address
+        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+        options = {"binary": browser, "args": [*FLAGS, f"--user-data-dir={profile}"]}
+        logged = {"goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+        wanted = {"browserName": "chrome", "goog:chromeOptions": options, **logged}
+        begun = self.ask("POST", "", {"capabilities": {"alwaysMatch": wanted}})
+        self.address = f"{address}/{begun['sessionId']}"
+
+    def ask(self, method: str, path: str, content: Any = None) -> Any:
+        body = json.dumps(content).encode() if content is not None else None
+        request = urllib.request.Request(
+            f"{self.address}{path}", body, {"Content-Type": "application/json"}, method=method
+        )
+        try:
+            with self._open(request, timeout=60) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as error:
+            with error:
+                raise AssertionError(json.load(error)["value"]["message"]) from None
+
+    def close(self) -> None:
+        self.ask("DELETE", "")
+
+    def protocol(self, command: str, **params: Any) -> Any:
+        return self.ask("POST", "/goog/cdp/execute", {"cmd": command, "params": params})
+
+    def emulate(self, width: int = 1280, height: int = 900, scheme: str = "light", phone: bool = False) -> None:
+        self.protocol(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone
+        )
+        self.protocol("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def go(self, page: Path, fragment: str = "") -> None:
+        self.ask("POST", "/url", {"url": "about:blank"})
+        self.log("browser")
+        self.log("performance")
+        self.ask("POST", "/url", {"url": page.as_uri() + fragment})
+
+    def log(self, kind: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.ask("POST", "/se/log", {"type": kind})
+        return found
+
+    def run(self, script: str, *words: Any) -> Any:
+        return self.ask("POST", "/execute/sync", {"script": script, "args": list(words)})
+
+    def find(self, selector: str) -> str:
+        found: str = self.ask("POST", "/element", {"using": "css selector", "value": selector})[ELEMENT]
+        return found
+
+    def click(self, selector: str) -> None:
+        self.ask("POST", f"/element/{self.find(selector)}/click", {})
+
+    def write(self, selector: str, text: str) -> None:
+        self.ask("POST", f"/element/{self.find(selector)}/value", {"text": text})
+
+    def hover(self, selector: str) -> None:
+        move = {"type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": {ELEMENT: self.find(selector)}}
+        self.ask("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": [move]}]})
+
+    def press(self, key: str) -> None:
+        value = KEYS.get(key, key)
+        actions = [{"type": kind, "value": value} for kind in ("keyDown", "keyUp")]
+        self.ask("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
+
+    def text(self, selector: str) -> str:
+        """What can be read in an element: its visible text."""
+        found: str = self.ask("GET", f"/element/{self.find(selector)}/text")
+        return found
+
+    def texts(self, selector: str) -> list[str]:
+        """What can be read in each element, all on one line."""
+        script = (
+            "return [...document.querySelectorAll(arguments[0])].map(e => e.innerText.replace(/\\s+/g, ' ').trim())"
+        )
+        found: list[str] = self.run(script, selector)
+        return found
+
+    def box(self, selector: str) -> dict[str, float]:
+        found: dict[str, float] = self.run(
+            "const b = document.querySelector(arguments[0]).getBoundingClientRect();"
+            "return {left: b.left, top: b.top, right: b.right, bottom: b.bottom}", selector)  # fmt: skip
+        return found
+
+    def boxes(self, selector: str) -> list[list[float]]:
+        found: list[list[float]] = self.run(
+            "return [...document.querySelectorAll(arguments[0])].map(e => e.getBoundingClientRect())"
+            ".map(b => [b.left, b.top, b.right, b.bottom])", selector)  # fmt: skip
+        return found
+
+    def picture(self, path: Path | None = None) -> NDArray[np.float64]:
+        """What the window shows, (height, width, 3), from 0 to 1; also saved if a path is given."""
+        content = base64.b64decode(self.ask("GET", "/screenshot"))
+        if path is not None:
+            path.write_bytes(content)
+        image: NDArray[np.float64] = imread(BytesIO(content), format="png")[..., :3]
+        return image
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """The browser; tests that need it are skipped where it is not installed."""
+    browser, driver = (next(filter(None, map(shutil.which, names)), None) for names in (BROWSERS, DRIVERS))
+    if not browser or not driver:
+        pytest.skip("needs Chromium and its WebDriver (Debian: chromium, chromium-driver)")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([driver, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _wait_for(port, process)
+        window = Browser(f"http://127.0.0.1:{port}/session", browser, tmp_path_factory.mktemp("profile"))
+        yield window
+        window.close()
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    while process.poll() is None:
+        with socket.socket() as attempt:
+            if attempt.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"chromedriver ended with {process.returncode}")
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Browser:
+    """The browser as on a desk: a wide window, light."""
+    chromium.emulate()
+    return chromium
+
+
+@pytest.fixture(scope="session")
+def write_run() -> Callable[..., Path]:
+    """Write a run folder by hand: ``write_run(folder, config)``."""
+
+    def write(folder: Path, config: dict[str, Any] | None = None) -> Path:
+        (folder / ALIGNMENTS).mkdir(parents=True)
+        info = {"format": FORMAT, "name": folder.name, "command": "attnx +scorer=additive"}
+        (folder / RUN).write_text(json.dumps(info), encoding="utf-8")
+        (folder / CONFIG).write_text(yaml.safe_dump(config or {"scorer": {"name": "additive"}}), encoding="utf-8")
+        return folder
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def keep() -> Callable[..., Path]:
+    """Keep an alignment in a run folder: ``keep(folder, "000", symbols read, symbols written, weights)``."""
+
+    def write(folder: Path, name: str, read: Sequence[str], wrote: Sequence[str], weights: Any, **others: Any) -> Path:
+        own = int(others.get("own", 0))
+        columns = [*read, *wrote[:own]]
+        others = {"reference": list(wrote), **others}
+        arrays = {key: np.array(value) for key, value in others.items()}
+        path = folder / ALIGNMENTS / f"{name}.npz"
+        np.savez(
+            path,
+            weights=np.array(weights, dtype=np.float32),
+            source=np.array(columns),
+            output=np.array(wrote),
+            **arrays,
+        )
+        return path
+
+    return write

@@ -1,0 +1,403 @@
+"""The page of a run as a person sees it, in a real browser: what is shown, what a pointer and keys do, and colours."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnx.cli import run as command
+from attnx.errors import UserError
+from attnx.reports.alignment_statistics import STATISTICS
+from attnx.reports.run_page import embedded, run_page, write_page
+
+END = "</s>"
+HOSTILE = ["</script><script>document.title='taken'</script>", "<img src=x onerror=alert(1)>", "&amp;", "\u2028"]
+ARABIC = ["\u0633", "\u0644", "\u0627", "\u0645"]
+# The colours of weights 0, 0.2 and 1, as css/js and the PNG pictures state them.
+LIGHT = {0.0: (255, 255, 255), 0.2: (219, 233, 246), 1.0: (8, 48, 107)}
+DARK = {0.0: (18, 22, 28), 0.2: (23, 48, 74), 1.0: (230, 244, 255)}
+CAT = [[1, 0, 0], [0.2, 0.6, 0.2], [0, 0.123, 0.877], [0, 0, 1]]
+
+
+def fill(folder: Path, keep: Callable[..., Path]) -> Path:
+    """A word that is right, with a second hypothesis and two heads, one that is wrong, hostile and foreign symbols."""
+    heads = np.array([CAT, CAT])
+    heads[0, 1], heads[1, 1] = [0.4, 0.6, 0], [0, 0.6, 0.4]
+    keep(folder, "000", "cat", ["K", "AE", "T", END], CAT, heads=heads, score=-0.25)
+    second = {"reference": ["K", "AE", "T", END], "score": -1.5}
+    keep(folder, "000-2", "cat", ["S", "AH", END], [[0, 0, 1], [0, 1, 0], [1, 0, 0]], **second)
+    keep(folder, "001", "dog", ["D", "AO", "K", END], np.eye(4, 3), reference=["D", "AO", "G", END])
+    keep(folder, "002", HOSTILE, [*HOSTILE[:2], END], np.eye(3, 4))
+    keep(folder, "003", ARABIC, ["s", "l", "a", "m", END], np.eye(5, 4))
+    keep(folder, "004", "日本", ["ni", "hon", END], np.eye(3, 5), own=3)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, write_run: Callable[..., Path], keep: Callable[..., Path]) -> Path:
+    home = tmp_path_factory.mktemp("home")
+    fill(write_run(home / "first"), keep)
+    second = write_run(home / "second", {"scope": {"name": "local", "center": "monotonic", "window": 1}})
+    keep(second, "000", "cat", ["K", "AE", "T", END], [[0.5, 0.5, 0], [0, 0, 1], [0, 1, 0], [0, 0, 1]])
+    long = write_run(home / "long")
+    keep(long, "000", ["international"] * 97, ["zwischenstaatlich"] * 41, np.eye(41, 97))
+    for names in (["first"], ["first", "second"], ["long"]):
+        write_page([home / name for name in names], home / f"{'-'.join(names)}.html")
+    return home
+
+
+@pytest.fixture
+def see(browser: Any, home: Path) -> Iterator[Callable[..., Any]]:
+    """Open a page at an example; no page may log an error."""
+
+    def open_page(name: str = "first", example: int = 1, **window: Any) -> Any:
+        browser.emulate(**window)
+        browser.go(home / f"{name}.html", f"#{example}")
+        return browser
+
+    yield open_page
+    assert browser.log("browser") == []
+
+
+def cell(row: int, column: int, article: int = 0) -> str:
+    return f"[data-run='{article}'] tr[data-row='{row}'] td[data-column='{column}']"
+
+
+def in_the_middle(browser: Any, selector: str) -> tuple[int, int]:
+    box = browser.box(selector)
+    return int((box["top"] + box["bottom"]) / 2), int((box["left"] + box["right"]) / 2)
+
+
+@pytest.mark.parametrize(("scheme", "colours"), [("light", LIGHT), ("dark", DARK)])
+def test_cells_have_the_colours_of_their_weights(see: Any, scheme: str, colours: Any) -> None:
+    browser = see(scheme=scheme)
+    image = browser.picture()
+    seen = {}
+    for (row, column), weight in np.ndenumerate(CAT):
+        seen[row, column] = image[in_the_middle(browser, cell(row, column))] * 255
+        if weight in colours:
+            assert seen[row, column] == pytest.approx(colours[weight], abs=2), (row, column)
+    darkness = [seen[place].mean() for place in [(0, 1), (2, 1), (1, 0), (1, 1), (2, 2), (0, 0)]]
+    assert (np.diff(darkness) < 0).all() if scheme == "light" else (np.diff(darkness) > 0).all()
+
+
+def test_light_and_dark_change_while_it_is_open(see: Any) -> None:
+    browser = see(scheme="light")
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    assert browser.run(ground) == "rgb(255, 255, 255)"
+    browser.emulate(scheme="dark")
+    assert browser.run(ground) == "rgb(18, 22, 28)"
+    assert browser.picture()[in_the_middle(browser, cell(0, 0))].mean() > 0.9
+    assert browser.picture()[in_the_middle(browser, "main h2")].mean() < 0.9  # light letters on dark ground
+
+
+def test_a_pointer_over_a_cell_shows_its_weight(see: Any) -> None:
+    browser = see()
+    assert not browser.run("return document.getElementById('tip').checkVisibility()")
+    browser.hover(cell(2, 1))
+    assert browser.text("#tip") == "T read a: 0.123"
+    tip, here = browser.box("#tip"), browser.box(cell(2, 1))
+    assert tip["bottom"] <= here["top"] or tip["top"] >= here["bottom"]  # it does not hide what it is about
+    assert browser.texts(".map .met") == ["a", "T"]
+    browser.hover("h1")
+    assert not browser.run("return document.getElementById('tip').checkVisibility()")
+
+
+@pytest.mark.parametrize("place", [".output .symbol:nth-child(2)", "tr[data-row='1'] th button"])
+def test_a_click_on_an_output_symbol_shows_what_it_read(see: Any, place: str) -> None:
+    browser = see()
+    browser.click(place)
+    cells = "[...document.querySelectorAll('.map tbody td[data-column=\"0\"]')]"
+    opacity = f"return {cells}.map(cell => getComputedStyle(cell).opacity)"
+    assert [float(value) for value in browser.run(opacity)] == [0.3, 1, 0.3, 0.3]
+    assert browser.text("#chosen") == "AE read a 0.600, c 0.200, t 0.200"
+    image = browser.picture()
+    corners = [(int(box[1]) + 2, int(box[0]) + 1) for box in browser.boxes(".read .symbol")]
+    c, a, t = (image[corner] * 255 for corner in corners)
+    assert c == pytest.approx(LIGHT[0.2], abs=3)
+    assert t == pytest.approx(LIGHT[0.2], abs=3)
+    assert a.mean() < c.mean() - 50  # 0.6 is darker than 0.2
+    browser.click(place)
+    assert browser.text("#chosen") == ""
+    assert {float(value) for value in browser.run(opacity)} == {1}
+
+
+def test_keys_go_through_a_map_and_pick(see: Any) -> None:
+    browser = see()
+    browser.run("document.querySelector('td[tabindex=\"0\"]').focus()")
+    for key in ("right", "down", "down", "left", "right"):
+        browser.press(key)
+    assert browser.text("#tip") == "T read a: 0.123"
+    assert browser.text("#place") == "1 of 5"  # arrows moved in the map, not among the examples
+    browser.run("document.querySelector('.output .symbol').focus()")
+    browser.press("enter")
+    assert browser.text("#chosen") == "K read c 1.000"
+    browser.press("escape")
+    assert browser.text("#chosen") == ""
+
+
+def test_examples_are_listed_with_marks_and_chosen_by_click_and_keys(see: Any) -> None:
+    browser = see()
+    assert browser.text("#count") == "5 examples, 1 wrong"
+    marks = browser.run("return [...document.querySelectorAll('#examples .mark')].map(mark => mark.textContent)")
+    assert marks == ["✓correct: ", "✗wrong: ", *["✓correct: "] * 3]
+    browser.click("#examples li:nth-child(2) button")
+    assert browser.texts(".output .symbol") == ["D", "AO", "K", END]
+    assert browser.text(".reference") == "should be\nD AO G"
+    assert browser.text("#place") == "2 of 5"
+    browser.click("h1")
+    browser.press("left")
+    assert browser.texts(".output .symbol") == ["K", "AE", "T", END]
+    assert browser.run("return document.querySelectorAll('.reference').length") == 0
+    browser.press("left")  # before the first there is none
+    assert browser.text("#place") == "1 of 5"
+    assert browser.run("return document.getElementById('previous').disabled")
+    browser.click("#next")
+    assert browser.texts("[aria-current='true'] .words") == ["dog", "D AO K"]
+    browser.run("document.querySelector('#examples [aria-current]').focus()")
+    browser.press("down")
+    assert browser.text("#place") == "3 of 5"
+    assert browser.run("return document.activeElement.dataset.example") == "2"
+
+
+def test_examples_are_found_and_filtered(see: Any) -> None:
+    browser = see()
+    browser.click("[data-filter='wrong']")
+    assert browser.texts("#examples .words") == ["dog", "D AO K"]
+    assert browser.text("#count") == "1 of 5 examples"
+    browser.click("[data-filter='right']")
+    assert browser.text("#count") == "4 of 5 examples"
+    browser.click("[data-filter='all']")
+    browser.write("#search", "K AE")
+    assert browser.texts("#examples .words") == ["cat", "K AE T"]
+    browser.write("#search", "x")
+    assert browser.text("#count") == "0 of 5 examples"
+
+
+def test_arrows_in_the_search_box_move_its_cursor(see: Any) -> None:
+    browser = see(example=2)
+    browser.click("#search")
+    browser.press("left")
+    assert browser.text("#place") == "2 of 5"
+    browser.click("h1")
+    browser.press("left")
+    assert browser.text("#place") == "1 of 5"
+
+
+def test_a_hypothesis_and_a_head_can_be_chosen(see: Any) -> None:
+    browser = see()
+    assert browser.texts("[data-menu='hypothesis'] option") == ["1: K AE T (-0.25)", "2: S AH (-1.50)"]
+    assert browser.texts("[data-menu='head'] option") == ["mean", "head 1", "head 2"]
+    browser.click("[data-menu='head'] option:nth-child(3)")
+    browser.hover(cell(1, 2))
+    assert browser.text("#tip") == "AE read t: 0.400"
+    browser.click("[data-menu='hypothesis'] option:nth-child(2)")
+    assert browser.texts(".output .symbol") == ["S", "AH", END]
+    assert browser.text(".reference") == "should be\nK AE T"
+    browser.hover(cell(0, 2))
+    assert browser.text("#tip") == "S read t: 1.000"
+    assert browser.run("return document.querySelector('[data-menu=\"head\"]')") is None
+
+
+def test_two_runs_stand_side_by_side_on_the_same_example(see: Any) -> None:
+    browser = see("first-second")
+    assert browser.texts("article h3") == ["first", "second"]
+    tables = browser.boxes("article .map tbody")
+    assert tables[0][1] == pytest.approx(tables[1][1], abs=1)  # the same height
+    assert tables[0][2] < tables[1][0]
+    browser.click("[data-run='1'] .output .symbol:nth-child(3)")
+    assert browser.text("#chosen") == "first: T read t 0.877, a 0.123\nsecond: T read a 1.000"
+    assert browser.texts("#statistics tr:nth-child(1) td.number") == ["5", "1"]
+    browser.click("#next")
+    assert browser.texts("article .note")[-1] == "This run did not keep this example."
+    assert browser.texts("#examples li:nth-child(1) .mark") == ["✓ correct:", "✓ correct:"]
+
+
+def test_the_window_is_outlined(see: Any) -> None:
+    """Step 0 may read positions 0 and 1: a line stands to the right of them and nowhere else in the row."""
+    browser = see("first-second")
+    image = browser.picture() * 255
+    ends = []
+    for column in range(3):
+        box = browser.box(cell(0, column, article=1))
+        row = int((box["top"] + box["bottom"]) / 2)
+        red, _, blue = image[row, int(box["right"]) - 3 : int(box["right"]) + 2].T
+        ends.append(bool((red - blue > 100).any()))
+    assert ends == [False, True, False]
+    assert browser.texts("[data-run='1'] .note") == ["Outlined: the window that could be read."]
+    assert browser.texts("[data-run='0'] .note") == [""]
+
+
+def test_own_states_stand_apart(see: Any) -> None:
+    browser = see(example=5)
+    assert browser.texts(".captions th") == ["", "source", "", "own states"]
+    lefts = [browser.box(cell(0, column))["left"] for column in range(5)]
+    width = lefts[1] - lefts[0]
+    assert np.diff(lefts) == pytest.approx([width, np.diff(lefts)[1], width, width])
+    assert lefts[2] - lefts[1] > width + 8
+
+
+@pytest.mark.parametrize(("name", "example"), [("first", 1), ("first", 3), ("first-second", 1), ("long", 1)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_shows_it_without_scrolling_sideways(see: Any, name: str, example: int, scheme: str) -> None:
+    browser = see(name, example, width=360, height=740, scheme=scheme, phone=True)
+    browser.click("tbody th button")
+    assert browser.run("return [document.documentElement.scrollWidth, window.innerWidth]") == [360, 360]
+    outside = "[...document.querySelectorAll('main *, nav *, header *')].filter(e => !e.closest('.scroll, .hidden')"
+    outside = f"return {outside} && e.getBoundingClientRect().right > 361).map(e => e.outerHTML.slice(0, 80))"
+    assert browser.run(outside) == []
+    sizes = "return [...document.querySelectorAll('button, input, select')].filter(e => !e.closest('.map'))"
+    assert min(browser.run(f"{sizes}.map(e => e.getBoundingClientRect().height)")) >= 28
+    first = browser.box("tbody th button")
+    browser.run("document.querySelector('.scroll').scrollLeft = 200")
+    assert browser.box("tbody th button") == first  # the names of the rows stay in sight
+
+
+def test_right_to_left_runs_right_to_left_and_left_to_right_beside_it(see: Any) -> None:
+    browser = see(example=4)
+    read = [box[0] for box in browser.boxes(".read .symbol")]
+    assert read == sorted(read, reverse=True)
+    wrote = [box[0] for box in browser.boxes(".output .symbol")]
+    assert wrote == sorted(wrote)
+    columns = [browser.box(cell(0, column))["left"] for column in range(4)]
+    assert columns == sorted(columns)  # positions count from the left in every map
+    assert browser.texts("thead th[data-column]") == ARABIC
+
+
+def test_hostile_symbols_are_text(see: Any) -> None:
+    browser = see(example=3)
+    assert browser.run("return document.title") == "first"
+    assert browser.run("return document.querySelectorAll('img').length") == 0
+    shown = browser.run("return [...document.querySelectorAll('.read .symbol')].map(e => e.textContent)")
+    assert shown == [symbol.replace(" ", "␣") for symbol in HOSTILE]
+    browser.hover(cell(0, 0))
+    assert browser.text("#tip").startswith("</script><script>")
+
+
+def test_a_screen_reader_is_told_everything(see: Any) -> None:
+    browser = see()
+    browser.protocol("Accessibility.enable")
+    tree = browser.protocol("Accessibility.getFullAXTree")["nodes"]
+    named = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in tree if not node["ignored"]]
+    assert ("gridcell", "T read a, weight 0.123") in named
+    assert {("columnheader", "c"), ("button", "Next example"), ("searchbox", "Find"), ("navigation", "Examples")} <= {
+        *named
+    }
+    assert ("button", "wrong: dog D AO K") in named
+    acting = ("button", "searchbox", "combobox", "grid", "gridcell")
+    assert [role for role, name in named if role in acting and not name] == []
+
+
+def test_nothing_is_loaded(see: Any, home: Path) -> None:
+    """The policy is there and works, and the browser asked for the file itself and for nothing else."""
+    browser = see()
+    wanted = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+    assert browser.run("return document.querySelector('meta[http-equiv]').content").startswith(wanted)
+    events = [json.loads(entry["message"])["message"] for entry in browser.log("performance")]
+    sent = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    assert {url.partition("#")[0] for url in sent} <= {(home / "first.html").as_uri(), "data:,", "about:blank"}
+    assert (home / "first.html").as_uri() in {url.partition("#")[0] for url in sent}
+    assert browser.run("return fetch('data:,a').then(() => 'got', () => 'refused')") == "refused"
+    assert any("Content Security Policy" in entry["message"] for entry in browser.log("browser"))
+
+
+class Scripts(HTMLParser):
+    """What the script elements of a page hold, read as a browser does: up to the first end tag."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.held: list[str] = []
+        self._within = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._within = tag == "script"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._within = False
+
+    def handle_data(self, data: str) -> None:
+        if self._within:
+            self.held.append(data)
+
+
+def test_what_is_embedded_is_whole(home: Path) -> None:
+    scripts = Scripts(run_page([home / "first"])).held
+    assert len(scripts) == 2
+    held = json.loads(scripts[0])
+    assert [example["read"] for example in held["examples"]] == [[*"cat"], [*"dog"], HOSTILE, ARABIC, [*"日本"]]
+    best = held["examples"][0]["runs"][0][0]
+    assert best["views"][0]["weights"] == [1000, 0, 0, 200, 600, 200, 0, 123, 877, 0, 0, 1000]
+    assert embedded("\ud800<") == '"\\ud800\\u003c"'  # half a character cannot be written as UTF-8
+
+
+def test_a_mean_of_predicted_windows_has_none(tmp_path: Path, write_run: Any, keep: Any) -> None:
+    """The heads read 0-1 and 1-2 of three positions, each in a window of its own; their mean is in no one's."""
+    heads = np.array([[[0.5, 0.5, 0]], [[0, 0.5, 0.5]]])
+    scope = {"name": "local", "window": 1}
+    for center, mean in (("predictive", None), ("monotonic", [[0, 2]])):
+        folder = write_run(tmp_path / center, {"scope": {**scope, "center": center}, "normaliser": {"name": "softmax"}})
+        keep(folder, "000", "abc", ["A"], heads.mean(0), heads=heads)
+        held = json.loads(Scripts(run_page([folder])).held[0])["examples"][0]["runs"][0][0]["views"]
+        own = [[[0, 2]], [[1, 3]]] if center == "predictive" else [[[0, 2]]] * 2
+        assert [view["held"] for view in held] == [mean, *own]
+
+
+def test_no_address_and_no_other_file_is_named(home: Path) -> None:
+    text = run_page([home / "first", home / "second"])
+    assert re.findall(r"https?://|//[a-z]+\.", text) == []
+    assert re.findall(r"<(?:link|script|img|iframe)[^>]*(?:src|href)=\"([^\"]*)", text) == ["data:,"]
+    assert "{{" not in text
+
+
+def test_gold_alignments_are_shown_once_they_were_counted(tmp_path: Path, write_run: Any, keep: Any) -> None:
+    folder = write_run(tmp_path / "run")
+    keep(folder, "000", "ab", ["A", "B"], np.eye(2))
+    assert "alignment error rate" not in run_page([folder])
+    (folder / STATISTICS).write_text('{"alignment_error_rate": 0.25, "gold_examples": 7}')
+    assert '["alignment error rate","0.250"' in run_page([folder])
+    (folder / STATISTICS).write_text("[1")
+    with pytest.raises(UserError, match=r"alignment_statistics\.json: not what attnx alignments writes"):
+        run_page([folder])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "say which run to show"),
+        (["first", "second", "long"], "one run, or two side by side, and not 3"),
+        (["nowhere"], "nowhere: not a folder"),
+        (["empty"], "empty: it kept no alignments"),
+        (["first", "--out", "no/page.html"], "--out no/page.html: no such folder"),
+        (["first", "--out", "second"], "--out second: it is a folder"),
+        (["first", "--uot", "a.html"], "unknown flag --uot; did you mean --out"),
+    ],
+)
+def test_mistakes_are_told_and_nothing_is_written(
+    words: list[str], message: str, home: Path, write_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home)
+    if not Path("empty").exists():
+        write_run(home / "empty")
+    before = sorted(home.rglob("*"))
+    with pytest.raises(UserError, match=message):
+        command(["page", *words])
+    assert sorted(home.rglob("*")) == before
+
+
+def test_the_command_writes_it_into_the_run_or_where_it_is_told(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(home)
+    assert command(["page", "long"]) == 0
+    assert Path("long/page.html").read_text(encoding="utf-8") == run_page(["long"])
+    assert command(["page", "first", "second", "--out", "both.html"]) == 0
+    assert "<title>first and second</title>" in Path("both.html").read_text(encoding="utf-8")
+    assert capsys.readouterr().out.split() == ["long/page.html", "both.html"]

@@ -1,0 +1,242 @@
+"""Mistakes in what a trained run is asked for: one line, exit code 2, nothing written, and no stranger's code run."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+import attnx
+
+# What is asked, and what the answer must hold; all of it is told before torch is loaded.
+ASKED = {
+    "predict": ["attnx predict RUN [FILE]"],
+    "predict nowhere": ["nowhere: not a folder"],
+    "predict .": [".: not a run folder (it has no run.json)"],
+    "predict words.tsv": ["words.tsv: not a folder"],
+    "predict one none.txt": ["none.txt: no such file"],
+    "predict one none.txt words.tsv": ["none.txt and words.tsv are both no folders"],
+    "predict one words.tsv two": ["words.tsv: is no run folder; the file to read stands behind the runs"],
+    "predict one words.tsv --nbst 3": ["unknown flag --nbst; did you mean --nbest"],
+    "predict one words.tsv --nbest": ["--nbest needs a value: a whole number from 1"],
+    "predict one words.tsv --nbest 0": ["--nbest 0: expected a whole number, 1 or more"],
+    "predict one words.tsv --nbest two": ["--nbest two: expected a whole number"],
+    "predict one words.tsv --scores=yes": ["--scores takes no value"],
+    "predict one words.tsv --column 0": ["--column 0: expected a whole number, 1 or more"],
+    "predict one words.tsv --batch -3": ["--batch -3: expected a whole number"],
+    "predict one words.tsv --unknown copy": ["--unknown copy: expected one of replace, refuse, keep"],
+    "predict one words.tsv --on-error go": ["--on-error go: expected one of stop, skip, keep"],
+    "predict one words.tsv --checkpoint first": ["--checkpoint first: expected one of best, last, average"],
+    "predict one words.tsv --checkpoint average": ["one/checkpoints: holds 1 of the best checkpoints"],
+    "predict one words.tsv serch=beam": ["unknown key 'serch'; did you mean search"],
+    "predict one words.tsv scorer=dot": ["unknown key 'scorer'", "search"],
+    "predict one words.tsv search=beem": ["unknown search 'beem'; did you mean beam?"],
+    "predict one words.tsv search=[beam]": ["search=['beam']: expected the name of a search"],
+    "predict one words.tsv search=beam,greedy": ["search=beam,greedy means several values"],
+    "predict one words.tsv search=beam search=greedy": ["search is set twice"],
+    "predict one words.tsv search=beam search.width=0": ["search.width=0: expected a whole number, 1 or more"],
+    "predict one words.tsv search=beam search.widht=3": ["the search 'beam' has no knob 'widht'; did you mean width?"],
+    "predict one words.tsv search.width=3": ["the search 'greedy' has no knob 'width'"],
+    "predict one words.tsv search=beam search.width=2 --nbest 3": ["search.width=2 holds fewer than the 3 best"],
+    "predict one words.tsv search=beam search.nbest=2 --nbest 3": ["search.nbest=2 and 3 best are both asked for"],
+    "predict one words.tsv search=greedy --nbest 2": ["search=greedy finds one output for each source"],
+    "predict one words.tsv search=beam search.length=short": [
+        "search.length=short: expected one of none, gnmt, average"
+    ],
+    "predict one words.tsv search.ratio=[": ["search.ratio=["],
+    "predict one words.tsv --alignments links": ["--alignments links: its name does not say what it is to be"],
+    "predict one words.tsv --out a.txt --alignments a.txt": ["--out and --alignments both name a.txt"],
+    "predict one words.tsv --out words.tsv": ["words.tsv: is there already"],
+    "predict one words.tsv --out no/a.txt": ["there is no folder no"],
+    "predict one words.tsv --tag fr --tag-column 2": ["--tag and --tag-column are both given"],
+    "predict one other words.tsv": ["other: its vocabulary/source.json is not that of one"],
+    "try": ["attnx predict RUN"],
+    "try one words.tsv": ["words.tsv: is no run folder; attnx predict reads files"],
+    "try one --nbst 2": ["unknown flag --nbst; did you mean --nbest?"],
+    "try one search=beam search.width=2 --nbest 3": ["search.width=2 holds fewer"],
+    "try one two other": ["other: its vocabulary/source.json is not that of one"],
+    "evaluate": ["attnx evaluate RUN"],
+    "evaluate one two": ["attnx evaluate RUN, not one and two"],
+    "evaluate nowhere": ["nowhere: not a folder"],
+    "evaluate one task.train=words.tsv": ["unknown key 'task.train'", "task.test"],
+    "evaluate one task.test=[a,b]": ['task.test=["a", "b"]: expected a word or null'],
+    "evaluate one task.test=null": ["task.test=null: leave it out"],
+    "evaluate one trainer.test_words=0": ["trainer.test_words=0: expected a whole number, 1 or more, or null"],
+    "evaluate one search.width=3": ["the search 'greedy' has no knob 'width'"],
+    "evaluate one --btch 3": ["unknown flag --btch; did you mean --batch?"],
+}
+
+# Asks everything in one process, which must not have loaded torch by the end of any answer.
+ASKING = """
+import contextlib, io, json, os, shlex, sys
+from attnx import cli
+
+for line in json.load(sys.stdin):
+    before, err, out = sorted(os.walk(".")), io.StringIO(), io.StringIO()
+    sys.argv = ["attnx", *shlex.split(line)]
+    with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out):
+        try:
+            cli.main()
+        except SystemExit as ended:
+            code = ended.code
+        except BaseException as escaped:
+            code = repr(escaped)
+    loaded = sorted({"torch", "lightning"} & set(sys.modules))
+    wrote = sorted(os.walk(".")) != before
+    print(json.dumps({"code": code, "err": err.getvalue(), "out": out.getvalue(), "wrote": wrote, "loaded": loaded}))
+"""
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory, trained: Path) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("asked")
+    shutil.copytree(trained, folder, dirs_exist_ok=True)
+    shutil.copytree(folder / "two", folder / "other")
+    symbols = json.loads((folder / "other/vocabulary/source.json").read_text(encoding="utf-8"))
+    (folder / "other/vocabulary/source.json").write_text(json.dumps([*symbols, "z"]), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", ASKING],
+        input=json.dumps(list(ASKED)),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if name != "ATTNX_PLUGINS"},
+    )
+    return dict(zip(ASKED, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("line", ASKED)
+def test_a_mistake_is_one_line_before_torch(line: str, answers: dict[str, Any]) -> None:
+    answer = answers[line]
+    assert (answer["code"], answer["out"]) == (2, "")
+    assert answer["err"].startswith("attnx: ")
+    assert answer["err"].count("\n") == 1
+    for said in ASKED[line]:
+        assert said in answer["err"]
+    assert not answer["wrote"]
+    assert answer["loaded"] == []
+
+
+def set_in(file: str, **values: Any) -> None:
+    """Change what a JSON or YAML file of the run says; None takes it away."""
+    path = Path("one", file)
+    held = {**yaml.safe_load(path.read_text(encoding="utf-8")), **values}
+    kept = {key: value for key, value in held.items() if value is not None}
+    path.write_text(json.dumps(kept) if path.suffix == ".json" else yaml.safe_dump(kept), encoding="utf-8")
+
+
+class Hostile:
+    """When unpickled, it leaves a file behind."""
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, ("hacked",)
+
+
+def hostile_plain() -> None:
+    Path("one/checkpoints/best.ckpt").write_bytes(pickle.dumps({"state_dict": Hostile()}))
+
+
+def hostile_torch() -> None:
+    """A whole checkpoint of torch's own form, with one thing more in it."""
+    file = Path("one/checkpoints/best.ckpt")
+    torch.save({**torch.load(file, weights_only=True), "more": Hostile()}, file)
+
+
+def strange_zip() -> None:
+    with zipfile.ZipFile("one/checkpoints/best.ckpt", "w") as archive:
+        archive.writestr("letter", "dear reader")
+
+
+def cut_short() -> None:
+    file = Path("one/checkpoints/best.ckpt")
+    file.write_bytes(file.read_bytes()[:1009])
+
+
+def other_shape() -> None:
+    set_in("config.yaml", decoder={"name": "recurrent", "hidden": 13})
+
+
+NOT_WHOLE = "is no whole checkpoint"
+RUNS: dict[str, tuple[Callable[[], Any], str]] = {
+    "no run.json": (lambda: Path("one/run.json").unlink(), "one: not a run folder (it has no run.json)"),
+    "a broken run.json": (lambda: Path("one/run.json").write_text("{"), "one/run.json:1: not valid JSON"),
+    "a binary run.json": (lambda: Path("one/run.json").write_bytes(b"{\n\xff"), "one/run.json:2: not UTF-8"),
+    "a newer format": (lambda: set_in("run.json", format=2), "run format 2 is newer than the 1 known here"),
+    "no configuration": (lambda: Path("one/config.yaml").unlink(), "one: is half-written (it has no config.yaml)"),
+    "an empty configuration": (lambda: Path("one/config.yaml").write_text(""), "one/config.yaml: names no task"),
+    "half a configuration": (lambda: set_in("config.yaml", model=None), "one/config.yaml: names no model"),
+    "a strange configuration": (lambda: set_in("config.yaml", search=5), "search: expected a name and knobs, found 5"),
+    "a part that is gone": (
+        lambda: set_in("config.yaml", scorer={"name": "addditive"}),
+        "one/config.yaml: unknown scorer 'addditive'; did you mean additive?",
+    ),
+    "no vocabulary": (lambda: shutil.rmtree("one/vocabulary"), "one/vocabulary/source.json: no such file"),
+    "no target vocabulary": (lambda: Path("one/vocabulary/target.json").unlink(), "target vocabulary is missing"),
+    "a broken vocabulary": (lambda: Path("one/vocabulary/target.json").write_text("[3]"), "is no vocabulary"),
+    "another vocabulary": (
+        lambda: Path("one/vocabulary/target.json").write_text('["<pad>", "<bos>", "<eos>", "<unk>", "A"]'),
+        "does not fit the run's configuration",
+    ),
+    "no checkpoint": (lambda: Path("one/checkpoints/best.ckpt").unlink(), "no such checkpoint; choose from last"),
+    "no checkpoints": (lambda: shutil.rmtree("one/checkpoints"), "the run stopped before its first one"),
+    "an empty checkpoint": (lambda: Path("one/checkpoints/best.ckpt").write_bytes(b""), NOT_WHOLE),
+    "a checkpoint cut short": (cut_short, NOT_WHOLE),
+    "a checkpoint of something else": (lambda: torch.save([3], "one/checkpoints/best.ckpt"), NOT_WHOLE),
+    "an archive of something else": (strange_zip, NOT_WHOLE),
+    "weights of another shape": (other_shape, "does not fit the run's configuration"),
+    "a hostile pickle": (hostile_plain, "holds more than plain tensors and numbers"),
+    "a hostile checkpoint": (hostile_torch, "holds more than plain tensors and numbers"),
+}
+
+
+@pytest.mark.parametrize("case", RUNS)
+def test_a_run_that_is_not_whole_is_refused(case: str, runs: Path, command: Callable[..., Any]) -> None:
+    """By every command that opens it, and from Python; what is hostile in it does not run."""
+    Path("words.txt").write_text("dab\n", encoding="utf-8")
+    change, said = RUNS[case]
+    change()
+    before = sorted(runs.rglob("*"))
+    for words in (["predict", "one", "words.txt", "--out", "out.txt"], ["try", "one"], ["evaluate", "one"]):
+        answer = command(*words)
+        assert (answer.code, answer.out) == (2, "")
+        assert said in answer.err
+        assert answer.err.count("\n") == 1
+    with pytest.raises(attnx.UserError):
+        attnx.open_run("one")
+    assert sorted(runs.rglob("*")) == before
+
+
+def test_the_hostile_checkpoint_would_have_run(here: Path) -> None:
+    """What is refused above is hostile indeed: whoever trusts it gets a folder that nobody asked for."""
+    Path("one/checkpoints").mkdir(parents=True)
+    hostile_plain()
+    pickle.loads(Path("one/checkpoints/best.ckpt").read_bytes())
+    assert Path("hacked").is_dir()
+
+
+def test_an_evaluation_is_no_run(runs: Path, command: Callable[..., Any]) -> None:
+    Path("one/evaluations/test").mkdir(parents=True)
+    Path("one/evaluations/test/evaluation.json").write_text("{}", encoding="utf-8")
+    answer = command("predict", "one/evaluations/test")
+    assert answer.code == 2
+    assert "is an evaluation; name the run that it lies in" in answer.err
+
+
+@pytest.mark.parametrize("name", ["predict", "try", "evaluate"])
+def test_each_command_has_a_page_of_its_own(name: str, command: Callable[..., Any]) -> None:
+    for words in ([name, "--help"], [name, "one", "-h"]):
+        answer = command(*words)
+        assert (answer.code, answer.err) == (0, "")
+        assert answer.out.startswith(f"attnx {name} RUN")

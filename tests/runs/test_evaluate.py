@@ -1,0 +1,245 @@
+"""``attnx evaluate``: scores as the test's, on any data, beside the run, never over what is there; and comparisons."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import attnx
+from attnx import registry
+from attnx.reports.compare import compare, paired_bootstrap
+from attnx.training.open_run import OpenRun
+from attnx.training.opened_run import OpenRun as Opened
+
+
+def table(file: str | Path) -> list[dict[str, str]]:
+    with Path(file).open(encoding="utf-8", newline="") as held:
+        return list(csv.DictReader(held, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def results(folder: str | Path) -> dict[str, float]:
+    found: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return found
+
+
+def scores(folder: str | Path) -> dict[str, float]:
+    return {name: value for name, value in results(folder).items() if name.startswith("test_")}
+
+
+@pytest.fixture
+def more(runs: Path) -> list[str]:
+    """Seven words in ``more.tsv``, the first of which none can pronounce so."""
+    lines = ["dab\tS S S S S S", "kes\tK EH S", "be\tB EH", "sab\tS AA B", "ded\tD EH D", "kk\tK K", "aska\tAA S K AA"]
+    Path("more.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return lines
+
+
+def test_the_runs_own_test_part_scores_as_it_did(runs: Path, command: Callable[..., Any]) -> None:
+    answer = command("evaluate", "one")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.splitlines()[-1] == "one/evaluations/test: start with README.md"
+    assert scores("one/evaluations/test") == pytest.approx(scores("one"), rel=1e-6)
+    mine, trained = (table(f"{folder}/predictions.tsv") for folder in ("one/evaluations/test", "one"))
+    for one, other in zip(mine, trained, strict=True):
+        assert float(one.pop("log_probability")) == pytest.approx(float(other.pop("log_probability")), abs=1e-4)
+        assert one == other
+    words = len(mine)
+    command("evaluate", "one", "trainer.test_words=3")
+    assert len(table("one/evaluations/test-words=3/predictions.tsv")) == 3 < words
+
+
+def test_other_data_another_search_and_where_it_goes_wrong(
+    more: list[str], command: Callable[..., Any], runs: Path
+) -> None:
+    Path("words.tsv").unlink()  # other data are evaluated on without those that the run was trained on
+    answer = command("evaluate", "one", "task.test=more.tsv", "search=beam", "search.width=3")
+    assert (answer.code, answer.err) == (0, "")
+    folder = Path("one/evaluations/more-beam-width=3")
+    assert {path.name for path in folder.iterdir()} == {
+        "README.md",
+        "evaluation.json",
+        "results.json",
+        "predictions.tsv",
+        "by_length.tsv",
+        "by_symbol.tsv",
+        "confusions.tsv",
+        "errors.json",
+    }
+    rows = table(folder / "predictions.tsv")
+    assert [f"{row['source'].replace(' ', '')}\t{row['references']}" for row in rows] == more
+    best = attnx.open_run("one").predict([line.split("\t")[0] for line in more], search=("beam", {"width": 3}))
+    assert [row["prediction"] for row in rows] == [" ".join(one.output) for one in best]
+    edits = [int(row["edits"]) for row in rows]
+    symbols = sum(len(row["references"].split()) for row in rows)
+    found = scores(folder)
+    assert found["test_per"] == pytest.approx(100 * sum(edits) / symbols)
+    assert found["test_wer"] == pytest.approx(100 * sum(edit > 0 for edit in edits) / 7)
+    by_symbol = table(folder / "by_symbol.tsv")
+    assert sum(int(row["errors"]) for row in by_symbol) == sum(edits) > 0
+    assert sum(int(row["references"]) for row in by_symbol) == symbols
+    confused = sum(int(row["times"]) for row in table(folder / "confusions.tsv"))
+    assert confused == sum(int(row["substituted"]) for row in by_symbol)
+    assert sum(int(row["words"]) for row in table(folder / "by_length.tsv")) == 7
+    held = json.loads((folder / "errors.json").read_text(encoding="utf-8"))
+    assert [list(map(str, row.values())) for row in held["by_symbol"]] == [list(row.values()) for row in by_symbol]
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    assert "attnx evaluate one task.test=more.tsv search=beam search.width=3" in page
+    for title in ("results", "errors by length", "errors by symbol", "most confused"):
+        assert title in answer.out
+    info = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
+    assert info["asked"]["search"]["width"] == 3
+
+
+def test_nothing_is_written_over(
+    more: list[str], command: Callable[..., Any], runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same again is shown; other data of the same name, or other weights, are put beside it."""
+    asked = ("evaluate", "one", "task.test=more.tsv")
+    first = command(*asked)
+    held = {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()}
+
+    def not_again(*others: Any, **more: Any) -> Any:
+        raise AssertionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Opened, "decode", not_again)
+        again = command(*asked)
+    assert again.code == 0
+    assert again.out.splitlines()[:-1] == first.out.splitlines()[:-1]
+    said = "one/evaluations/more: is there already, of the same weights, search and data"
+    assert again.out.splitlines()[-1] == said
+    assert {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()} == held
+    Path("more.tsv").write_text("\n".join(more[:5]) + "\n", encoding="utf-8")
+    assert command(*asked).out.splitlines()[-1] == "one/evaluations/more-2: start with README.md"
+    assert (results("one/evaluations/more")["test_words"], results("one/evaluations/more-2")["test_words"]) == (7, 5)
+    assert command(*asked).out.splitlines()[-1].startswith("one/evaluations/more-2: is there already")
+    Path("one/checkpoints/best.ckpt").write_bytes(Path("two/checkpoints/best.ckpt").read_bytes())
+    assert command(*asked).out.splitlines()[-1] == "one/evaluations/more-3: start with README.md"
+
+
+def test_what_is_interrupted_leaves_nothing(
+    more: list[str], command: Callable[..., Any], runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(*others: Any, **more: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Opened, "decode", pressed)
+    answer = command("evaluate", "one", "task.test=more.tsv")
+    assert (answer.code, answer.out) == (130, "")
+    assert "nothing was written" in answer.err
+    assert not Path("one/evaluations").exists()
+
+
+MISTAKES = {
+    "task.test=none.tsv": "none.tsv: no such file",
+    "task.test=$NOT_SET/a.tsv": "the environment variable NOT_SET is not set",
+    "task.test=bad.tsv": "bad.tsv:2: no tab",
+    "task.test=binary.tsv": "binary.tsv:2: byte 0xff",
+    "task.test=empty.tsv": "empty.tsv: holds no pairs",
+    "task.test=fre_test.tsv task.test=more.tsv": "task.test is set twice",
+    "task.test=tagged": "tagged: holds the tag 'fre', which is not one that this run knows: it knows none",
+    "trainer.test_words=2": "the data out of which its test part was held are not those the run began with",
+}
+
+
+@pytest.mark.parametrize("asked", MISTAKES)
+def test_mistaken_data_are_one_line_and_leave_nothing(
+    asked: str, more: list[str], runs: Path, command: Callable[..., Any]
+) -> None:
+    Path("bad.tsv").write_text("dab\tD AA B\nkes K EH S\n", encoding="utf-8")
+    Path("binary.tsv").write_bytes(b"dab\tD AA B\nk\xff\tK\n")
+    Path("empty.tsv").write_text("", encoding="utf-8")
+    Path("tagged").mkdir()
+    Path("tagged/fre_test.tsv").write_text("dab\tD AA B\n", encoding="utf-8")
+    Path("words.tsv").write_text("dab\tD AA B\n" + Path("words.tsv").read_text(encoding="utf-8"), encoding="utf-8")
+    before = sorted(runs.rglob("*"))
+    answer = command("evaluate", "one", *asked.split())
+    assert (answer.code, answer.out) == (2, "")
+    assert MISTAKES[asked] in answer.err
+    assert answer.err.count("\n") == 1
+    assert sorted(runs.rglob("*")) == before
+
+
+def test_evaluations_are_compared_as_runs_are(more: list[str], runs: Path, command: Callable[..., Any]) -> None:
+    for name in ("one", "two"):
+        assert command("evaluate", name, "task.test=more.tsv").code == 0
+    answer = command("compare", "one/evaluations/more", "two/evaluations/more", "one")
+    assert (answer.code, answer.err) == (0, "")
+    console = Console(file=io.StringIO(), width=200)
+    folders = ["one/evaluations/more", "two/evaluations/more", "one"]
+    console.print(compare(folders))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    cells = [[cell.strip() for cell in re.split("[│┃]", line)[1:-1]] for line in lines if line[:1] in "│┃"]
+    rows = {row[0]: row[1:] for row in cells}
+    assert rows["measure"] == ["one/more", "two/more", "one"]
+    assert rows["test_wer"] == [f"{results(folder)['test_wer']:.2f}" for folder in folders]
+    assert rows["test_words"][:2] == ["7", "7"]
+    found = paired_bootstrap(folders[1], folders[0])
+    assert found.difference == pytest.approx(results(folders[1])["test_wer"] - results(folders[0])["test_wer"])
+    assert rows["WER against the first"][1].startswith(f"{found.difference:+.2f} (")
+    Path("one/evaluations/more/evaluation.json").write_text('{"format": 2}', encoding="utf-8")
+    answer = command("compare", "one/evaluations/more", "one")
+    assert (answer.code, answer.out) == (2, "")
+    assert "evaluation.json: format 2 is not one of 1 to 1" in answer.err
+
+
+def test_numbers_are_measured_too(run: Callable[..., OpenRun], here: Path, command: Callable[..., Any]) -> None:
+    for number in range(43):
+        steps = np.arange(2 + number % 5, dtype=np.float32)
+        np.save(f"in{number}.npy", np.stack([steps + number, steps % 3], axis=1))
+        Path(f"out{number}.csv").write_text("a,b\n" + "".join(f"{step * 10},{number}\n" for step in steps))
+    for part, numbers in {"train": range(31), "valid": range(31, 36), "test": range(36, 43)}.items():
+        lines = [f"in{number}.npy\tout{number}.csv\n" for number in numbers]
+        Path(f"{part}.tsv").write_text("".join(lines), encoding="utf-8")
+    parts = [f"task.{part}={part}.tsv" for part in ("train", "valid", "test")]
+    run("task=sequences", "task.source=features", "task.target=features", *parts, "trainer.max_steps=20", folder="one")
+    assert command("evaluate", "one").code == 0
+    assert scores("one/evaluations/test") == pytest.approx(scores("one"), rel=1e-4)
+    by_column = table("one/evaluations/test/by_column.tsv")
+    assert [row["column"] for row in by_column] == ["a", "b"]
+    mean = sum(float(row["mean_absolute_error"]) for row in by_column) / 2
+    assert mean == pytest.approx(scores("one")["test_mean_absolute_error"], rel=1e-4)
+    assert sum(int(row["sequences"]) for row in table("one/evaluations/test/by_length.tsv")) == 7
+    np.save("wide.npy", np.zeros((3, 3), np.float32))
+    Path("wide.tsv").write_text("wide.npy\tout3.csv\n", encoding="utf-8")
+    answer = command("evaluate", "one", "task.test=wide.tsv")
+    assert answer.code == 2
+    assert "the source wide.npy has 3 features a step, but this run was trained on 2" in answer.err
+
+
+def write_table(name: str, lines: list[str]) -> str:
+    Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return name
+
+
+TASKS: dict[str, dict[str, Any]] = {
+    "g2p": {"writing": "nfd"},
+    "sequences": {"source": "characters", "tagged": False},
+    "translation": {"tokeniser": "word", "lower": True},
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_test_file_alone_is_read_as_with_the_others(name: str, here: Path) -> None:
+    """Every task gives the pairs that loading everything gives, once it has what was learned from the training data."""
+    letters = [a + b + c for a in "abé" for b in "xyz" for c in "pqr"]
+    train = write_table("train.tsv", [f"{word}\t{' '.join(word.upper())}" for word in letters[:20]])
+    test = write_table("test.tsv", [f"{word}\t{' '.join(word.upper())}" for word in letters[20:]])
+    knobs = {**TASKS[name], "train": train, "test": test, "holdout": 0.2}
+    data = (task := registry.build("task", (name, knobs))).load()
+    Path("vocabulary").mkdir()
+    task.save(Path("vocabulary"))
+    Path("train.tsv").unlink()
+    alone = registry.build("task", (name, knobs))
+    alone.restore(Path("vocabulary"))
+    assert alone.test_pairs() == data.pairs.test
+    assert len(data.pairs.test) == 7

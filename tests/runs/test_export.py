@@ -1,0 +1,126 @@
+"""``attnx export``: the files run where attnx is not, and what cannot be exported is refused with nothing written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnx import extras
+from attnx.export import folder as exporting
+
+needs_onnx = pytest.mark.skipif(
+    not all(__import__("importlib.util").util.find_spec(name) for name in ("onnx", "onnxruntime")),
+    reason="the extra attnx[export] is not installed",
+)
+
+
+@pytest.mark.parametrize("kind", [pytest.param("onnx", marks=needs_onnx), "torch"])
+def test_a_folder_runs_without_attnx(kind: str, run: Callable[..., Any], command: Callable[..., Any]) -> None:
+    trained = run("trainer.max_steps=20", folder="one")
+    answer = command("export", "one", "--format", kind, "--out", "out")
+    assert answer.code == 0, answer.err
+    tested = len(Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()) - 1
+    assert answer.out.count(f"{tested} of {tested} outputs are the run's") == 2
+    words = ["dab", "ke", "", "assab"]
+    # -I -S: no folder of the project's is looked into, nor what an editable install has put in the way.
+    blind = "import sys; sys.modules['attnx'] = None; import runpy; sys.argv = sys.argv[1:]; "
+    for width in (1, 5):
+        code = blind + "runpy.run_path(sys.argv[0], run_name='__main__')"
+        asked = [sys.executable, "-c", code, "out/run.py", "--width", str(width)]
+        told = subprocess.run(asked, input="\n".join(words) + "\n", capture_output=True, text=True, check=True)
+        found = trained.predict([word for word in words if word], search=("beam", {"width": width}))
+        expected = [" ".join(one.output) for one in found]
+        expected.insert(2, "")  # an empty line stays in its place
+        assert told.stdout.splitlines() == expected
+
+
+def test_a_source_of_features(run: Callable[..., Any], command: Callable[..., Any]) -> None:
+    import numpy as np
+
+    Path("tracks").mkdir()
+    drawn = np.random.default_rng(7)
+    for number in range(20):
+        np.save(f"tracks/{number}.npy", drawn.standard_normal((3 + number % 5, 2)).astype(np.float32))
+    Path("pairs.tsv").write_text(
+        "".join(f"tracks/{n}.npy\t{'ab' * (n % 3 + 1)}\n" for n in range(20)), encoding="utf-8"
+    )
+    run(
+        "task=sequences", "task.train=pairs.tsv", "task.source=features", "task.target=characters",
+        "trainer.max_steps=3", folder="one",
+    )  # fmt: skip
+    answer = command("export", "one", "--format", "torch")
+    assert answer.code == 0, answer.err
+    assert "100 of 100 outputs are the run's" in answer.out
+    assert json.loads(Path("one/export/torch/model.json").read_text(encoding="utf-8"))["source"]["mean"]
+
+
+@pytest.mark.usefixtures("run")
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["one", "--format", "onx"], "--format onx: expected one of onnx, torch"),
+        (["one", "--fromat", "onnx"], "unknown flag --fromat"),
+        ([], "say which run to export"),
+        (["nowhere"], "nowhere"),
+        (["one", "--words", "0"], "--words 0: expected a whole number"),
+        (["one", "--out", "words.tsv"], "words.tsv: is there already"),
+    ],
+)
+def test_mistakes(asked: list[str], said: str, run: Callable[..., Any], command: Callable[..., Any]) -> None:
+    run("trainer.max_steps=1", folder="one")
+    before = sorted(Path().rglob("*"))
+    answer = command("export", *asked)
+    assert answer.code == 2
+    assert said in answer.err
+    assert len(answer.err.splitlines()) == 1
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_numbers_are_refused(run: Callable[..., Any], command: Callable[..., Any], monkeypatch: Any) -> None:
+    run("trainer.max_steps=1", folder="one")
+    monkeypatch.setattr(exporting.OpenRun, "target", property(lambda self: None))
+    answer = command("export", "one", "--format", "torch")
+    assert (answer.code, answer.out) == (2, "")
+    assert "writes rows of numbers" in answer.err
+
+
+def test_without_the_packages(run: Callable[..., Any], command: Callable[..., Any], monkeypatch: Any) -> None:
+    run("trainer.max_steps=1", folder="one")
+
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError(name=name)
+
+    monkeypatch.setattr(extras.importlib, "import_module", missing)
+    answer = command("export", "one")
+    assert answer.code == 2
+    assert "pip install 'attnx[export]'" in answer.err
+    assert not Path("one/export").exists()
+
+
+def test_files_that_find_something_else_are_not_kept(
+    run: Callable[..., Any], command: Callable[..., Any], monkeypatch: Any
+) -> None:
+    """What was traced wrongly is noticed: here every log-probability is doubled."""
+    run("trainer.max_steps=1", folder="one")
+    original = exporting.WRITERS["torch"][1]
+
+    def wrong(program: Any, path: Path) -> None:
+        class Doubled(torch.nn.Module):
+            def forward(self, *given: Any) -> Any:
+                first, *rest = program.module(*given)
+                return (first * 2 if first.is_floating_point() else first, *rest)
+
+        original(program._replace(module=Doubled()), path)
+
+    monkeypatch.setitem(exporting.WRITERS, "torch", ("pt", wrong))
+    answer = command("export", "one", "--format", "torch")
+    assert answer.code == 2
+    assert "cannot be exported" in answer.err
+    assert not list(Path("one/export").iterdir())

@@ -1,0 +1,98 @@
+"""What runs keep of how they read, and what is made of it: every hypothesis' own weights, heads, windows, the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnx.data.pairs import Pair
+from attnx.read_run import read_run
+from attnx.reports.alignment import read_alignment, read_examples
+from attnx.reports.alignment_statistics import run_statistics
+from attnx.reports.windows import window_of
+from attnx.run_format import ALIGNMENTS
+from attnx.training.experiment import Prediction
+from attnx.training.run_folder import save_alignments
+
+
+def test_every_hypothesis_keeps_its_own_weights_and_rank(tmp_path: Path) -> None:
+    """Two sources; the first has three hypotheses, of which the second has no weights, and one of two heads."""
+    pair = Pair(("a", "b"), (("A", "B"), ("A",)))
+    third = Prediction(pair, ["C"], -3.5, np.array([[[0.5, 0.5]], [[0, 1]]], np.float32), score=-7.0)
+    second = Prediction(pair, ["B"], -2.0, None, score=-4.0)
+    first = Prediction(pair, ["A", "B"], -1.25, np.eye(3, 2, dtype=np.float32), score=-0.5, others=(second, third))
+    plain = Prediction(Pair(("d",), (("D",),)), ["D"], -1.0, np.ones((2, 1), np.float32))
+    save_alignments(tmp_path, [first, plain])
+    assert sorted(file.name for file in (tmp_path / ALIGNMENTS).iterdir()) == ["000-3.npz", "000.npz", "001.npz"]
+    best, other = (read_alignment(tmp_path / ALIGNMENTS / name) for name in ("000.npz", "000-3.npz"))
+    assert (best.output, best.reference, best.score, best.log_probability) == (
+        ("A", "B", "</s>"),
+        ("A", "B"),
+        -0.5,
+        -1.25,
+    )
+    assert (best.heads, list(best.views)) == (None, [""])
+    assert (other.output, other.reference, other.score) == (("C",), ("A",), -7.0)  # each beside its closest reference
+    np.testing.assert_allclose(other.weights, [[0.25, 0.75]])
+    np.testing.assert_allclose(other.views["head 2"], [[0, 1]])
+    assert read_alignment(tmp_path / ALIGNMENTS / "001.npz").score is None
+    assert [[file.name for file in example] for example in read_examples(tmp_path)] == [
+        ["000.npz", "000-3.npz"],
+        ["001.npz"],
+    ]
+
+
+def test_a_beam_s_hypotheses_are_kept_as_the_run_finds_them(run: Callable[..., Any]) -> None:
+    beam = ["search=beam", "search.width=3", "search.nbest=3", "attention.heads=2", "model.embedding=6"]
+    sizes = ["encoder.hidden=6", "decoder.hidden=10"]
+    opened = run(*beam, *sizes, "scorer=dot", "trainer.test_words=3", folder="beam")
+    examples = [list(hypotheses.values()) for hypotheses in read_examples("beam")]
+    assert [len(hypotheses) for hypotheses in examples] == [3, 3, 3]
+    for kept in examples:
+        (best,) = opened.predict(["".join(kept[0].read)], need_weights=True)
+        for one, found in zip(kept, [best, *best.others], strict=True):
+            assert [symbol for symbol in one.output if symbol != "</s>"] == list(found.output)
+            assert one.score == pytest.approx(found.score, abs=1e-4)
+            assert one.heads == pytest.approx(found.weights, abs=1e-5)
+            assert one.weights == pytest.approx(found.weights.mean(0), abs=1e-5)
+        scores = [one.score for one in kept]
+        assert scores == sorted(scores, reverse=True)
+        assert len({one.output for one in kept}) == 3
+    assert run_statistics("beam")[""].examples == 3  # the best of each
+    assert list(run_statistics("beam")) == ["", "head 1", "head 2"]
+
+
+@pytest.mark.parametrize("center", ["monotonic", "predictive"])
+@pytest.mark.parametrize("sources", ["encoder", "encoder,decoder"])
+def test_windows_are_where_a_run_could_read(run: Callable[..., Any], center: str, sources: str) -> None:
+    """Softmax gives weight to all that may be read and to nothing else."""
+    run("scope=local", "scope.window=1", f"scope.center={center}", f"scope.sources=[{sources}]", folder="local")
+    window = window_of(read_run("local").config)
+    assert window is not None
+    kept = [one for hypotheses in read_examples("local") for one in hypotheses.values()]
+    assert len(kept) > 3
+    assert all((one.own > 0) == ("decoder" in sources) for one in kept)
+    for one in kept:
+        np.testing.assert_array_equal(window.holds(one.weights, one.own), one.weights > 0)
+
+
+def test_pictures_page_and_statistics_of_a_run(run: Callable[..., Any], command: Callable[..., Any]) -> None:
+    run("scope=encoder_decoder", "trainer.test_words=3", folder="both")
+    answers = [command(*words) for words in (["pictures", "both"], ["page", "both"], ["alignments", "both"])]
+    assert [(answer.code, answer.err) for answer in answers] == [(0, "")] * 3
+    assert {path.name for path in Path("both").iterdir()} >= {
+        "alignments.png",
+        "page.html",
+        "alignment_statistics.json",
+    }
+    held = json.loads(Path("both/alignment_statistics.json").read_text(encoding="utf-8"))
+    kept = [next(iter(hypotheses.values())) for hypotheses in read_examples("both")]
+    assert held["examples"] == len(kept) == 3
+    assert held["steps"] == sum(len(one.output) for one in kept)
+    read = sum(float(one.weights[:, : len(one.read)].sum()) for one in kept)
+    assert held["coverage"] * held["positions"] == pytest.approx(read, rel=1e-5)

@@ -1,0 +1,236 @@
+"""Figures and pictures go to whatever loggers were chosen, a plug-in's too, and none of them can stop a run."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import attnx
+from attnx import registry
+from attnx.callbacks.logs import gradient_norms
+from attnx.callbacks.progress import ShowProgress
+from attnx.loggers.protocol import Beginning
+from attnx.loggers.together import Loggers
+from attnx.training.train import Interrupted
+
+PAGE = Path(__file__).parents[2] / "docs" / "logging.md"
+Lines = list[dict[str, Any]]
+
+
+@pytest.fixture
+def journal(here: Path) -> Callable[[str], Lines]:
+    """The plug-in of docs/logging.md, in force; and what it wrote for a run."""
+    (block,) = re.findall(r"```python\n(# plugins/journal\.py\n.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (here / "plugins").mkdir()
+    (here / "plugins" / "journal.py").write_text(block, encoding="utf-8")
+
+    def read(folder: str) -> Lines:
+        lines = Path(folder, "journal.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    return read
+
+
+def metrics(folder: str) -> list[dict[str, str]]:
+    with Path(folder, "metrics.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_files_alone_are_the_default() -> None:
+    assert attnx.compose([])["logger"] == {"csv": {}}
+    assert not Loggers({"csv": {}})
+    assert not Loggers({})
+
+
+def test_loggers_are_a_set() -> None:
+    chosen = attnx.compose(["+logger=[wandb,csv]", "logger.wandb.project=mine"])["logger"]
+    assert list(chosen) == ["wandb", "csv"]
+    assert chosen["wandb"]["project"] == "mine"
+    assert list(attnx.compose(["logger=wandb"])["logger"]) == ["wandb"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (["+logger=wandbb"], "unknown logger 'wandbb'; did you mean wandb"),
+        (["logger=wandb", "logger.project=mine"], "write logger.wandb.project"),
+        (["logger.wandb.project=mine"], r"not part of this logger; add it with \+logger="),
+        (["logger=wandb", "logger.wandb.projct=mine"], "the logger 'wandb' has no knob 'projct'"),
+        (["logger=wandb", "logger.wandb.patience=0"], "a number above 0"),
+    ],
+)
+def test_mistakes_are_told(asked: list[str], told: str) -> None:
+    with pytest.raises(attnx.UserError, match=told):
+        attnx.compose(asked)
+
+
+def test_a_plug_in_is_told_everything(run: Callable[..., Any], journal: Callable[[str], Lines]) -> None:
+    """The steps are five, with validations after the third and the last; a row is due every second."""
+    run("+scorer=dot", "+query=[token,last_context]", "+logger=journal", "trainer.log_every=2", folder="mine/0")
+    first, *between, last = journal("mine/0")
+    assert first["group"] == "mine"
+    assert first["seed"] == 1
+    assert {"scorer=dot", "scope=global", "query=token", "query=last_context", "task=g2p"} <= set(first["tags"])
+    logged = [line for line in between if "shown" not in line]
+    assert [line["step"] for line in logged] == [2, 3, 4, 5]
+    two, three, four, five = logged
+    rows = metrics("mine/0")
+    # A row in metrics.csv is the mean since the validation before: of three steps, and of two.
+    assert (2 * two["train/loss"] + three["train/loss"]) / 3 == pytest.approx(float(rows[0]["train_loss"]), rel=1e-5)
+    assert (four["train/loss"] + five["train/loss"]) / 2 == pytest.approx(float(rows[1]["train_loss"]), rel=1e-5)
+    for line, row in ((three, rows[0]), (five, rows[1])):
+        for name in ("loss", "per", "wer", "perplexity"):
+            assert line[f"valid/{name}"] == pytest.approx(float(row[f"valid_{name}"]), rel=1e-5)
+        assert line["train/learning_rate"] == pytest.approx(float(row["learning_rate"]), rel=1e-5)
+        assert line["train/words_per_second"] == pytest.approx(float(row["words_per_second"]), abs=0.1)
+    for line in (two, four):
+        assert "valid/per" not in line
+        norms = {name.partition("/")[2]: value for name, value in line.items() if name.startswith("gradient_norm/")}
+        whole = norms.pop("all")
+        assert {"encoder", "attention", "decoder", "output"} <= set(norms)
+        assert math.hypot(*norms.values()) == pytest.approx(whole, rel=1e-5)
+    shown = [(line["step"], set(line["shown"])) for line in between if "shown" in line]
+    assert shown == [(3, {"valid/alignments"}), (5, {"valid/alignments"}), (5, {"test/predictions"} | shown[-1][1])]
+    results = json.loads(Path("mine/0/results.json").read_text(encoding="utf-8"))
+    assert last["end"] == "finished"
+    assert last["test/per"] == results["test_per"]
+    best = min(rows, key=lambda row: float(row["valid_per"]))
+    assert last["best/step"] == float(best["step"])
+    assert last["best/valid_per"] == float(best["valid_per"])
+
+
+def test_gathered_gradients_make_one_row_a_step(run: Callable[..., Any], journal: Callable[[str], Lines]) -> None:
+    asked = ["trainer.accumulate=2", "trainer.max_steps=3", "trainer.log_every=1", "trainer.validations=1"]
+    run("attention=none", "+logger=journal", *asked, folder="one")
+    assert [line["step"] for line in journal("one") if "train/loss" in line] == [1, 2, 3]
+
+
+def test_a_resumed_run_goes_on_with_what_was_kept(
+    run: Callable[..., Any],
+    journal: Callable[[str], Lines],
+    command: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    show = ShowProgress.on_train_batch_end
+
+    def pressed(self: ShowProgress, trainer: Any, *others: Any) -> None:
+        show(self, trainer, *others)
+        if trainer.global_step == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ShowProgress, "on_train_batch_end", pressed)
+        with pytest.raises(Interrupted):
+            run("attention=none", "+logger=journal", "trainer.log_every=1", folder="cut")
+    assert journal("cut")[-1]["end"] == "interrupted"
+    assert command("resume", "cut").code == 0
+    lines = journal("cut")
+    assert [line["times"] for line in lines if "times" in line] == [1, 2]
+    assert [line["step"] for line in lines if "train/loss" in line] == [1, 2, 3, 4, 5]
+    assert lines[-1]["end"] == "finished"
+
+
+def test_a_run_that_fails_is_told_as_failed(
+    run: Callable[..., Any], journal: Callable[[str], Lines], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*others: Any) -> None:
+        raise RuntimeError("the disk is on fire")
+
+    monkeypatch.setattr(ShowProgress, "on_train_batch_end", broken)
+    with pytest.raises(RuntimeError, match="the disk is on fire"):
+        run("attention=none", "+logger=journal", folder="one")
+    assert journal("one")[-1] == {"end": "failed"}
+
+
+@pytest.mark.parametrize("method", ["start", "log", "show", "finish"])
+def test_a_logger_that_raises_is_left_out(method: str, tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    class Fails:
+        def __getattr__(self, name: str) -> Any:
+            def call(*told: Any) -> Mapping[str, Any]:
+                calls.append(name)
+                if name == method:
+                    raise OSError("no\nroom")
+                return {}
+
+            return call
+
+    picture, told = tmp_path / "a.png", []
+    picture.touch()
+    loggers = Loggers({})
+    loggers._each = {"bad": Fails()}
+    beginning = Beginning(tmp_path, "one", None, [], {}, {}, told.append)
+    loggers.start(beginning)
+    loggers.log(1, {"valid_per": 7.0})
+    loggers.show(1, {"picture": picture})
+    assert loggers.finish("finished", {}) == {}
+    assert told == ["bad: no room; the run goes on without this logger"]
+    assert calls == ["start", "log", "show", "finish"][: len(calls)]
+    assert calls[-1] == method
+
+
+def test_the_first_process_alone_logs(
+    run: Callable[..., Any], journal: Callable[[str], Lines], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attnx.training import train
+
+    monkeypatch.setattr(train.rank_zero_only, "rank", 1)
+    assert not train._loggers({"logger": {"journal": {}}})
+    monkeypatch.setattr(train.rank_zero_only, "rank", 0)
+    assert train._loggers({"logger": {"journal": {}}})
+
+
+def test_gradient_norms_are_those_of_the_parts() -> None:
+    """3-4-5 in the encoder, whose embedding the output shares; 12 in the attention: 13 in all."""
+    model = nn.ModuleDict({name: nn.Linear(2, 1, bias=False) for name in ("source", "query", "output", "idle")})
+    model["output"].weight = model["source"].weight
+    model["source"].weight.grad = torch.tensor([[3.0, 4.0]])
+    model["query"].weight.grad = torch.tensor([[0.0, 12.0]])
+    found = {name: float(norm) for name, norm in gradient_norms(model).items()}
+    assert found == {"encoder": 5.0, "attention": 12.0, "all": 13.0}
+    assert gradient_norms(nn.Linear(2, 1)) == {}
+
+
+def test_what_is_not_chosen_is_not_imported() -> None:
+    check = "import attnx.fitting, sys; found = {'wandb', 'tensorboard'} & set(sys.modules); assert not found, found"
+    ran = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_tensorboard_gets_the_same(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    run("+logger=tensorboard", "trainer.log_every=2", folder="one")
+    events = accumulator.EventAccumulator("one/tensorboard").Reload()
+    assert [event.step for event in events.Scalars("train/loss")] == [2, 3, 4, 5]
+    valid = [(event.step, event.value) for event in events.Scalars("valid/per")]
+    expected = [(int(row["step"]), float(row["valid_per"])) for row in metrics("one")]
+    assert valid == [(step, pytest.approx(value, rel=1e-5)) for step, value in expected]
+    assert [event.step for event in events.Images("valid/alignments")] == [3, 5]
+    (table,) = events.Tensors("test/predictions/text_summary")
+    source = Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()[1].split("\t")[0]
+    assert source in table.tensor_proto.string_val[0].decode()
+    (end,) = events.Tensors("end/text_summary")
+    assert end.tensor_proto.string_val == [b"finished"]
+
+
+def test_a_missing_package_is_told_before_anything_is_written(
+    run: Callable[..., Any], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    registry.find("logger", "tensorboard")
+    with pytest.raises(attnx.UserError, match=r"pip install 'attnx\[tensorboard\]'"):
+        run("+logger=tensorboard", folder="one")
+    assert not Path("one").exists()

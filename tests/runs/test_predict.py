@@ -1,0 +1,468 @@
+"""``attnx predict``: lines in, lines out, in order whatever the batches are; and what it is asked to say with them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import attnx
+from attnx import cli
+from attnx.commands import predict as predicting
+from attnx.commands.half_written import SUFFIX
+from attnx.training.opened_run import OpenRun
+
+WORDS = ["dab", "kes", "", "sabeb", "be", "kadek", " ", "a"]
+
+
+def text(words: list[str], end: str = "\n") -> str:
+    return "".join(f"{word}{end}" for word in words)
+
+
+def answers(folder: str | Path, words: list[str], checkpoint: str = "best") -> list[str]:
+    """What the run writes for each word, asked one by one from Python; nothing for a blank one."""
+    run = attnx.open_run(folder, checkpoint)
+    return [" ".join(run.predict([word])[0].output) if word.strip() else "" for word in words]
+
+
+def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    """Let standard input be these bytes."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
+
+
+@pytest.mark.parametrize("batch", [1, 3, 128])
+def test_each_line_is_answered_in_its_place(batch: int, runs: Path, command: Callable[..., Any]) -> None:
+    Path("words.txt").write_text(text(WORDS), encoding="utf-8")
+    answer = command("predict", "one", "words.txt", "--batch", str(batch))
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == text(answers("one", WORDS))
+    assert len(set(answer.out.splitlines())) > 4
+
+
+def test_standard_input_is_read_as_a_file_is(
+    runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a byte order mark, spaces and line ends of another system behind lines, and nothing behind the last one."""
+    for file in ([], ["-"]):
+        give(monkeypatch, b"\xef\xbb\xbf" + text(WORDS, " \r\n").removesuffix(" \r\n").encode())
+        assert command("predict", "one", *file).out == text(answers("one", WORDS))
+    give(monkeypatch, b"")
+    assert command("predict", "one") == (0, "", "")
+
+
+def test_the_best_n_stand_below_each_other(runs: Path, command: Callable[..., Any]) -> None:
+    Path("words.txt").write_text(text(["dab", "", "sabeb"]), encoding="utf-8")
+    rows = [line.split("\t") for line in command("predict", "one", "words.txt", "--nbest", "3").out.splitlines()]
+    assert [row[:2] for row in rows] == [
+        ["1", "1"],
+        ["1", "2"],
+        ["1", "3"],
+        ["2", "1"],
+        *(["3", str(r)] for r in (1, 2, 3)),
+    ]
+    assert rows[3][2:] == ["", ""]
+    run = attnx.open_run("one", search=("beam", {"width": 5, "nbest": 3}))
+    found = run.predict(["dab", "sabeb"])
+    expected = [(one.score, " ".join(one.output)) for best in found for one in (best, *best.others)]
+    shown = [(float(row[2]), row[3]) for row in rows if row[3]]
+    assert [each[1] for each in shown] == [each[1] for each in expected]
+    assert [each[0] for each in shown] == pytest.approx([each[0] for each in expected], abs=1e-5)
+    assert expected[0][0] > expected[1][0] > expected[2][0]
+
+
+def test_a_search_is_chosen_and_its_knobs_are_set(runs: Path, command: Callable[..., Any]) -> None:
+    """Whichever it is, the run's own rules of what outputs may be hold; an n-best list widens a beam."""
+    Path("words.txt").write_text("sabeb\n", encoding="utf-8")
+    short = command("predict", "one", "words.txt", "search.ratio=0.2", "search.extra=1").out
+    assert short == " ".join(answers("one", ["sabeb"])[0].split()[:2]) + "\n"
+    listed = command("predict", "one", "words.txt", "search=beam", "search.width=2", "search.nbest=2").out
+    assert listed.splitlines() == [
+        f"1\t{rank}\t{one.score:.6f}\t{' '.join(one.output)}"
+        for rank, one in enumerate(best_of("one", "sabeb", width=2, nbest=2), 1)
+    ]
+    wide = command("predict", "one", "words.txt", "--nbest", "7").out.splitlines()
+    assert len(wide) == 7
+
+
+def best_of(folder: str, word: str, **knobs: int) -> list[Any]:
+    best = attnx.open_run(folder).predict([word], search=("beam", knobs))[0]
+    return [best, *best.others]
+
+
+def test_a_score_stands_before_the_text(runs: Path, command: Callable[..., Any]) -> None:
+    Path("words.txt").write_text(text(["dab", ""]), encoding="utf-8")
+    first, blank = command("predict", "one", "words.txt", "--scores").out.splitlines()
+    (told,) = attnx.open_run("one").predict(["dab"])
+    assert first == f"{told.log_probability:.6f}\t{' '.join(told.output)}"
+    assert blank == "\t"
+
+
+def test_alignments_in_two_forms(runs: Path, command: Callable[..., Any]) -> None:
+    Path("words.txt").write_text(text(["dab", "", "sabeb"]), encoding="utf-8")
+    for name in ("links.txt", "weights.jsonl"):
+        assert command("predict", "one", "words.txt", "--alignments", name).code == 0
+    told = attnx.open_run("one").predict(["dab", "sabeb"], need_weights=True)
+    links = [[f"{row.argmax()}-{step}" for step, row in enumerate(one.weights[: len(one.output)])] for one in told]
+    assert Path("links.txt").read_text().splitlines() == [" ".join(links[0]), "", " ".join(links[1])]
+    first, blank, last = map(json.loads, Path("weights.jsonl").read_text().splitlines())
+    assert blank == {"line": 2, "rank": 1}
+    for held, one, line in ((first, told[0], 1), (last, told[1], 3)):
+        assert (held["line"], held["rank"], held["own"]) == (line, 1, 0)
+        assert held["source"] == list(one.pair.source)
+        assert held["output"] == [*one.output, "</s>"][: len(one.weights)]
+        assert np.array(held["weights"]) == pytest.approx(one.weights, abs=2e-6)
+        assert held["log_probability"] == pytest.approx(one.log_probability, abs=1e-5)
+
+
+def test_each_of_the_best_n_has_its_own_alignment(runs: Path, command: Callable[..., Any]) -> None:
+    Path("words.txt").write_text("sabeb\n\n", encoding="utf-8")
+    answer = command("predict", "one", "words.txt", "--nbest", "3", "--alignments", "weights.jsonl")
+    lines = [json.loads(line) for line in Path("weights.jsonl").read_text().splitlines()]
+    assert [(line["line"], line["rank"]) for line in lines] == [(1, 1), (1, 2), (1, 3), (2, 1)]
+    best = attnx.open_run("one").predict(["sabeb"], need_weights=True, nbest=3)[0]
+    for line, one, row in zip(lines[:3], (best, *best.others), answer.out.splitlines(), strict=False):
+        assert line["output"] == [*one.output, "</s>"]
+        assert row.endswith(f"\t{' '.join(one.output)}")
+        assert np.array(line["weights"]) == pytest.approx(one.weights, abs=2e-6)
+    assert lines[0]["weights"] != lines[1]["weights"]
+
+
+TWO_HEADS = ["scorer=scaled", "attention.heads=2", "encoder.hidden=8", "decoder.hidden=10", "trainer.max_steps=2"]
+
+
+def test_what_else_can_be_read_is_aligned_too(
+    runs: Path, run: Callable[..., OpenRun], command: Callable[..., Any]
+) -> None:
+    """Own states are columns behind the source's and give no links; without a source there are none; heads are kept."""
+    run(*TWO_HEADS, "scope=encoder_decoder", folder="both")
+    run("scope=history", "trainer.max_steps=2", folder="own")
+    Path("words.txt").write_text("sabeb\n", encoding="utf-8")
+    assert command("predict", "both", "words.txt", "--alignments", "both.jsonl").code == 0
+    (held,) = map(json.loads, Path("both.jsonl").read_text().splitlines())
+    (told,) = attnx.open_run("both").predict(["sabeb"], need_weights=True)
+    assert np.array(held["heads"]) == pytest.approx(told.weights, abs=2e-6)
+    assert np.array(held["weights"]) == pytest.approx(told.weights.mean(0), abs=2e-6)
+    assert held["own"] == told.own > 0
+    assert held["source"] == [*"sabeb", *held["output"][: told.own]]
+    assert command("predict", "both", "words.txt", "--alignments", "both.txt").code == 0
+    rows = told.weights.mean(0)[: len(told.output)]
+    links = [f"{row.argmax()}-{step}" for step, row in enumerate(rows) if row.argmax() < len("sabeb")]
+    assert Path("both.txt").read_text() == " ".join(links) + "\n"
+    assert command("predict", "own", "words.txt", "--alignments", "own.jsonl").code == 0
+    for words, said in (
+        (["own", "words.txt", "--alignments", "own.txt"], "this run reads no source; .jsonl holds its weights"),
+        (["own", "words.txt", "--unknown", "keep"], "this run's reads no source"),
+        (["one", "both", "words.txt", "--alignments", "all.jsonl"], "these runs do not read alike"),
+        (["one", "both", "words.txt", "--unknown", "keep"], "these runs do not read alike"),
+    ):
+        answer = command("predict", *words)
+        assert (answer.code, answer.out) == (2, "")
+        assert said in answer.err
+        assert answer.err.count("\n") == 1
+    assert not Path("own.txt").exists()
+    assert not Path("all.jsonl").exists()
+
+
+def test_without_attention_there_is_nothing_to_align(
+    runs: Path, run: Callable[..., OpenRun], command: Callable[..., Any]
+) -> None:
+    run("attention=none", "trainer.max_steps=2", folder="none")
+    for words in (["none", "words.tsv"], ["one", "none", "words.tsv"]):
+        answer = command("predict", *words, "--alignments", "links.txt")
+        assert (answer.code, answer.out) == (2, "")
+        assert "this run has no attention (attention=none)" in answer.err
+    assert command("predict", "one", "none", "words.tsv", "--column", "1", "--batch", "7").code == 0
+
+
+def test_a_column_of_a_table(runs: Path, command: Callable[..., Any]) -> None:
+    Path("table.tsv").write_text("1\tdab\tx\n\n2\tkes\n", encoding="utf-8")
+    answer = command("predict", "one", "table.tsv", "--column", "2")
+    assert answer.out == text(answers("one", ["dab", "", "kes"]))
+    answer = command("predict", "one", "table.tsv", "--column=3")
+    assert (answer.code, answer.out) == (2, text(answers("one", ["x", ""])))
+    assert answer.err == "attnx: table.tsv:3: 2 columns, but --column 3 is asked for\n"
+
+
+BROKEN = b"dab\nk\xffs\n\nkes\n"
+
+
+def test_a_bad_line_stops_or_is_left_out_or_kept_empty(runs: Path, command: Callable[..., Any]) -> None:
+    Path("bad.txt").write_bytes(BROKEN)
+    said = "attnx: bad.txt:2: byte 0xff at byte 2 of the line is not UTF-8; save the file as UTF-8\n"
+    dab, kes = answers("one", ["dab", "kes"])
+    assert command("predict", "one", "bad.txt") == (2, f"{dab}\n", said)
+    more = "attnx: 1 of 4 lines could not be read\n"
+    assert command("predict", "one", "bad.txt", "--on-error", "skip") == (0, f"{dab}\n\n{kes}\n", said + more)
+    assert command("predict", "one", "bad.txt", "--on-error", "keep") == (0, f"{dab}\n\n\n{kes}\n", said + more)
+    Path("worse.txt").write_bytes(BROKEN[4:])
+    assert command("predict", "one", "worse.txt", "--out", "out.txt").code == 2
+    assert not list(Path().glob("out*"))
+
+
+def test_an_unknown_symbol_is_replaced_refused_or_kept(
+    runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give(monkeypatch, "dab\ndaß\n".encode())
+    answer = command("predict", "one", "--unknown", "refuse")
+    assert (answer.code, answer.out) == (2, text(answers("one", ["dab"])))
+    assert answer.err == "attnx: standard input:2: this run does not know 'ß'\n"
+    give(monkeypatch, "daß\n".encode())
+    replaced = command("predict", "one").out.split()
+    assert replaced == answers("one", ["daß"])[0].split()
+    assert "ß" not in replaced
+    give(monkeypatch, "daß\ndab\n".encode())
+    kept, known = command("predict", "one", "--unknown", "keep").out.splitlines()
+    assert kept.split().count("ß") == 1
+    assert known == answers("one", ["dab"])[0]
+    with pytest.raises(attnx.UserError, match="does not know 'ß', 'Q'"):
+        attnx.open_run("one").predict(["ßaQß"], unknown="refuse")
+
+
+def test_runs_answer_together(runs: Path, command: Callable[..., Any]) -> None:
+    Path("words.txt").write_text(text(WORDS), encoding="utf-8")
+    alone = command("predict", "one", "words.txt", "--scores").out
+    twice = command("predict", "one", "one", "words.txt", "--scores").out
+    assert [line.split("\t")[1] for line in twice.splitlines()] == [line.split("\t")[1] for line in alone.splitlines()]
+    both = [line.split("\t")[0] for line in command("predict", "one", "two", "words.txt", "--scores").out.splitlines()]
+    together = attnx.open_ensemble(["one", "two"])
+    scores = [f"{together.predict([word])[0].score:.6f}" if word.strip() else "" for word in WORDS]
+    assert [float(score or 0) for score in both] == pytest.approx([float(score or 0) for score in scores], abs=1e-5)
+    assert both != [line.split("\t")[0] for line in alone.splitlines()]
+
+
+def test_lines_are_read_as_they_are_answered(
+    runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are, no more are held at once than a few batches of them."""
+    read, ahead = 0, []
+    batch = 2
+    decode = OpenRun.decode
+
+    def endless(asked: Any, features: bool) -> Iterator[tuple[int, bytes]]:
+        nonlocal read
+        for read in range(1, 131):
+            yield read, b"dab\n"
+
+    def watched(self: OpenRun, pairs: Any, *others: Any) -> Any:
+        ahead.append(read - sum(ahead))
+        return decode(self, pairs, *others)
+
+    monkeypatch.setattr(predicting, "lines_of", endless)
+    monkeypatch.setattr(OpenRun, "decode", watched)
+    assert len(command("predict", "one", "-", "--batch", str(batch)).out.splitlines()) == 130
+    assert ahead == [32, 32, 32, 32, 2]
+
+
+@pytest.fixture
+def cut(monkeypatch: pytest.MonkeyPatch, command: Callable[..., Any]) -> Callable[..., Any]:
+    """Press Ctrl-C while the n-th window of a command is decoded."""
+
+    def at(window: int, *words: str) -> Any:
+        answer, seen = predicting._answer, 0
+
+        def pressed(*asked: Any) -> None:
+            nonlocal seen
+            seen += 1
+            if seen == window:
+                raise KeyboardInterrupt
+            answer(*asked)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(predicting, "_answer", pressed)
+            return command(*words)
+
+    return at
+
+
+ASKED = ("predict", "one", "words.txt", "--out", "out.txt", "--alignments", "links.txt", "--batch", "1")
+
+
+def test_an_interrupted_output_is_gone_on_with(
+    runs: Path, command: Callable[..., Any], cut: Callable[..., Any]
+) -> None:
+    Path("words.txt").write_text(text(WORDS), encoding="utf-8")
+    assert command(*ASKED).out == "out.txt: 8 lines\n"
+    whole = [Path(name).read_bytes() for name in ("out.txt", "links.txt")]
+    assert whole[0].decode() == text(answers("one", WORDS))
+    for name in ("out.txt", "links.txt"):
+        Path(name).unlink()
+    answer = cut(5, *ASKED)
+    assert (answer.code, answer.out) == (130, "")
+    assert answer.err == "attnx: interrupted; 4 lines are done; the same command goes on\n"
+    with open("out.txt", "ab") as out:
+        out.write(b"half a l")
+    answer = cut(2, *ASKED[:-2], "--batch", "2")  # how many at once changes nothing
+    assert (answer.code, answer.out) == (0, "out.txt: 8 lines\n")
+    assert [Path(name).read_bytes() for name in ("out.txt", "links.txt")] == whole
+    assert not Path(f"out.txt{SUFFIX}").exists()
+
+
+CHANGES: dict[str, tuple[Callable[[], Any], tuple[str, ...], str]] = {
+    "another search": (lambda: None, ("search=beam",), "was left by another request (search differs)"),
+    "another run": (lambda: os.replace("two", "one"), (), "was left by another request (weights differ"),
+    "other scores": (lambda: None, ("--scores",), "was left by another request (scores differ"),
+    "another input": (
+        lambda: Path("words.txt").write_text("kab\n" * 8),
+        (),
+        "is of another input: its first 4 lines differ",
+    ),
+    "a shorter input": (lambda: Path("words.txt").write_text("dab\n"), (), "is of another input"),
+    "another output": (lambda: Path("out.txt").write_text("K AA\n" * 9), (), "does not begin with what was written"),
+    "no output": (lambda: Path("out.txt").unlink(), (), "out.txt: cannot be read"),
+    "no record": (lambda: Path(f"out.txt{SUFFIX}").unlink(), (), "out.txt: is there already"),
+    "a broken record": (lambda: Path(f"out.txt{SUFFIX}").write_text("{"), (), "cannot be gone on from"),
+    "a strange record": (
+        lambda: Path(f"out.txt{SUFFIX}").write_text('{"lines": "4"}'),
+        (),
+        "cannot be gone on from",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_there_must_be_of_the_same_request(
+    change: str, runs: Path, command: Callable[..., Any], cut: Callable[..., Any]
+) -> None:
+    Path("words.txt").write_text(text(WORDS), encoding="utf-8")
+    assert cut(5, *ASKED).code == 130
+    do, words, said = CHANGES[change]
+    if change == "another run":
+        shutil.rmtree("one")
+    do()
+    before = {path: path.read_bytes() for path in Path().glob("*.txt*")}
+    answer = command(*ASKED, *words)
+    assert answer.code == 2
+    assert said in answer.err
+    assert answer.err.count("\n") == 1
+    assert {path: path.read_bytes() for path in Path().glob("*.txt*")} == before
+
+
+def test_a_finished_output_is_not_written_over(runs: Path, command: Callable[..., Any]) -> None:
+    Path("words.txt").write_text(text(WORDS), encoding="utf-8")
+    assert command(*ASKED).code == 0
+    answer = command(*ASKED)
+    assert (answer.code, answer.err) == (2, "attnx: out.txt: is there already; move it away, or name another file\n")
+
+
+def test_a_reader_that_has_enough_is_no_mistake(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As with ``| head``: nobody reads any more, and the command ends without a word."""
+    Path("words.txt").write_text(text(WORDS), encoding="utf-8")
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w", encoding="utf-8") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(sys, "argv", ["attnx", "predict", "one", "words.txt"])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    assert ended.value.code == 1
+    assert capfd.readouterr() == ("", "")
+
+
+def test_python_is_told_as_much(runs: Path) -> None:
+    run = attnx.open_run("one")
+    greedy = run.predict(["dab"])[0]
+    best, wide = run.predict(["dab"], nbest=3)[0], run.predict(["dab"], search=("beam", {"width": 1}))[0]
+    assert (greedy.output, greedy.others) == (wide.output, ())
+    assert len(best.others) == 2
+    assert best.score >= greedy.score - 1e-5
+    assert run.config["search"]["name"] == "greedy"  # and is so still
+    assert [one.output for one in attnx.open_run("one", search="beam").predict(["dab"])] == [best.output]
+    for asked, said in (
+        ({"search": "greedy", "nbest": 2}, "search=greedy finds one output for each source"),
+        ({"search": ("beam", {"width": 2}), "nbest": 3}, "search.width=2 holds fewer than the 3 best"),
+        ({"search": "beem"}, "did you mean beam"),
+        ({"tag": "fr"}, "it has none"),
+    ):
+        with pytest.raises(attnx.UserError, match=said):
+            run.predict(["dab"], **asked)  # type: ignore[arg-type]
+    with pytest.raises(attnx.UserError, match="at least one"):
+        attnx.open_ensemble([])
+
+
+def test_the_best_that_were_kept_are_averaged(
+    runs: Path, command: Callable[..., Any], weights: Callable[..., Any]
+) -> None:
+    """Of two checkpoints every weight is half their sum; one alone is opened as it is."""
+    shutil.copy("two/checkpoints/best.ckpt", "one/checkpoints/best-2.ckpt")
+    found = attnx.open_run("one", checkpoint="average").model.state_dict()
+    first, second = weights("one", "best"), weights("two", "best")
+    for name, weight in found.items():
+        half = (first[f"model.{name}"] + second[f"model.{name}"]) / 2
+        torch.testing.assert_close(weight, half)
+    for name, weight in attnx.open_run("one").model.state_dict().items():
+        assert torch.equal(weight, first[f"model.{name}"])
+    Path("words.txt").write_text("dab\n", encoding="utf-8")
+    assert command("predict", "one", "words.txt", "--checkpoint", "average").out == text(
+        answers("one", ["dab"], checkpoint="average")
+    )
+
+
+def read(number: int) -> Any:
+    """Two to six steps of three features."""
+    steps = np.arange(2 + number % 5, dtype=np.float32)
+    return np.stack([steps + number, steps * number % 11, np.full_like(steps, 3)], axis=1)
+
+
+@pytest.fixture
+def recorded(here: Path) -> list[str]:
+    """Files of features and their tables, of symbols and of numbers to write; what names them."""
+    for number in range(43):
+        np.save(f"in{number}.npy", read(number))
+        np.save(f"out{number}.npy", read(number)[:, :2] * 100)
+    for part, numbers in {"train": range(31), "valid": range(31, 36), "test": range(36, 43)}.items():
+        lines = [f"in{number}.npy\t{number} up {tag}\t{tag}\n" for number in numbers for tag in ("ann", "bob")]
+        Path(f"{part}.tsv").write_text("".join(lines), encoding="utf-8")
+        Path(f"{part}_out.tsv").write_text("".join(f"in{n}.npy\tout{n}.npy\n" for n in numbers), encoding="utf-8")
+    return ["task=sequences", "task.source=features", "trainer.max_steps=20"]
+
+
+def test_files_of_features_and_tags_of_a_column(
+    run: Callable[..., OpenRun], recorded: list[str], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [*(f"task.{part}={part}.tsv" for part in ("train", "valid", "test")), "task.tagged=true"]
+    opened = run(*recorded, *asked, "model.tag=[encoder]", folder="one")
+    Path("deep").mkdir()
+    np.save("deep/in.npy", read(5))
+    Path("deep/list.tsv").write_text("bob\tin.npy\n\nann\tin.npy\n", encoding="utf-8")
+    expected = [" ".join(opened.predict([read(5)], tag=tag)[0].output) for tag in ("bob", "ann")]
+    answer = command("predict", "one", "deep/list.tsv", "--column", "2", "--tag-column", "1")
+    assert (answer.code, answer.out) == (0, f"{expected[0]}\n\n{expected[1]}\n")
+    assert command("predict", "one", "deep/in.npy", "--tag", "ann").out == f"{expected[1]}\n"
+    Path("deep/list.tsv").write_text("in.npy\nno.npy\n", encoding="utf-8")
+    answer = command("predict", "one", "deep/list.tsv", "--tag", "ann")
+    assert (answer.code, answer.err) == (2, "attnx: deep/list.tsv:2: deep/no.npy: no such file\n")
+    for words, said in (
+        (["--tag", "eve"], "the tag 'eve' is not one that this run knows: ann, bob"),
+        ([], "this run knows several tags, and none is given: choose from ann, bob"),
+        (["--tag", "ann", "--tag-column", "1"], "leave one out"),
+        (["--tag", "ann", "--unknown", "keep"], "only where symbols are read and written"),
+    ):
+        answer = command("predict", "one", "deep/list.tsv", *words)
+        assert (answer.code, answer.out) == (2, "")
+        assert said in answer.err
+
+
+def test_numbers_are_written_as_json(
+    run: Callable[..., OpenRun], recorded: list[str], command: Callable[..., Any]
+) -> None:
+    asked = [*(f"task.{part}={part}_out.tsv" for part in ("train", "valid", "test")), "task.target=features"]
+    opened = run(*recorded, *asked, folder="one")
+    Path("list.txt").write_text("in5.npy\n\nin9.npy\n", encoding="utf-8")
+    first, blank, last = command("predict", "one", "list.txt").out.splitlines()
+    assert blank == ""
+    for line, number in ((first, 5), (last, 9)):
+        assert np.array(json.loads(line)) == pytest.approx(opened.predict([read(number)])[0].output, rel=1e-4, abs=1e-4)
+    answer = command("predict", "one", "list.txt", "--nbest", "2")
+    assert answer.code == 2
+    assert "symbols" in answer.err

@@ -1,0 +1,158 @@
+"""``attnx try``: what is typed is answered, with the best N and what was read; the grid is as wide as it looks."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import attnx
+from attnx.commands import try_ as trying
+from attnx.commands.grid import grid
+
+
+@pytest.fixture
+def ask(runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Pipe lines into the prompt."""
+
+    def give(*lines: str, words: tuple[str, ...] = ("one",), raw: bytes = b"") -> Any:
+        data = raw or "".join(f"{line}\n" for line in lines).encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
+        return command("try", *words)
+
+    return give
+
+
+def written(word: str, **asked: Any) -> str:
+    return " ".join(attnx.open_run("one").predict([word], **asked)[0].output)
+
+
+def test_a_piped_line_is_answered_with_what_it_read(ask: Callable[..., Any]) -> None:
+    answer = ask("dab", "", ":grid off", "kes", ":quit", "be")
+    assert (answer.code, answer.err) == (0, "")
+    first, head, *rows, last = answer.out.splitlines()
+    (told,) = attnx.open_run("one").predict(["dab"], need_weights=True)
+    assert (first, last) == (" ".join(told.output), written("kes"))
+    assert head.split() == ["d", "a", "b"]
+    assert [row.split()[0] for row in rows] == [*told.output, "</s>"]
+    for row, weights in zip(rows, told.weights, strict=True):
+        shades = [shade for shade in row[-5:] if shade != " "] if weights.max() > 0.9 else ["█"]
+        assert shades[0] == "█"
+
+
+def test_what_is_set_at_the_prompt_holds_for_what_follows(ask: Callable[..., Any]) -> None:
+    answer = ask(":grid off", ":nbest 3", "dab", ":search beam width=2", "dab", ":nbest 1", "dab", "::a")
+    assert (answer.code, answer.err) == (0, "")
+    lines = answer.out.splitlines()
+    best = attnx.open_run("one").predict(["dab"], nbest=3)[0]
+    expected = [f"{rank}  {one.score:.4f}  {' '.join(one.output)}" for rank, one in enumerate((best, *best.others), 1)]
+    assert lines[:3] == expected
+    assert lines[3].startswith("search=beam width=3 nbest=3")  # wide enough for the best 3
+    assert [line.split("  ")[2] for line in lines[4:7]] == [
+        " ".join(one.output)
+        for found in attnx.open_run("one").predict(["dab"], search=("beam", {"width": 3, "nbest": 3}))
+        for one in (found, *found.others)
+    ]
+    assert lines[7:] == [written("dab", search=("beam", {"width": 2})), written(":a", search=("beam", {"width": 2}))]
+
+
+def test_a_mistake_is_told_and_the_prompt_goes_on(ask: Callable[..., Any]) -> None:
+    mistakes = {
+        ":nbst 3": "unknown command :nbst; did you mean :nbest?",
+        ":nbest": ":nbest needs one word behind it",
+        ":nbest many": "--nbest many: expected a whole number, 1 or more",
+        ":search": ":search needs the name of a search",
+        ":search beem": "unknown search 'beem'; did you mean beam?",
+        ":search beam width=0": "search.width=0: expected a whole number, 1 or more",
+        ":search 'beam": ":search 'beam: no closing quotation",
+        ":tag fr": "the tag 'fr' is not one that this run knows: it has none",
+        ":unknown copy": "--unknown copy: expected one of replace, refuse, keep",
+        ":grid maybe": ":grid maybe: expected on or off",
+    }
+    answer = ask(":grid off", *mistakes, ":unknown refuse", "daß", "dab", ":unknown keep", "daß", ":help")
+    assert answer.code == 0
+    told = answer.err.splitlines()
+    assert len(told) == len(mistakes) + 1
+    for line, said in zip(told, [*mistakes.values(), "this run does not know 'ß'"], strict=True):
+        assert line.startswith("attnx: ")
+        assert said in line
+    right, kept, *helped = answer.out.splitlines()
+    assert right == written("dab")
+    assert "ß" in kept
+    assert helped[0].startswith(":nbest N")
+
+
+def test_what_is_not_text_is_told(ask: Callable[..., Any]) -> None:
+    answer = ask(raw=b":grid off\nd\xffb\ndab\n")
+    assert (answer.code, answer.out) == (0, f"{written('dab')}\n")
+    assert answer.err == "attnx: what was typed is not UTF-8 text\n"
+
+
+def test_several_runs_answer_together(ask: Callable[..., Any]) -> None:
+    answer = ask("dab", words=("one", "two", "search=beam", "--nbest", "2"))
+    found = attnx.open_ensemble(["one", "two"]).predict(["dab"], search=("beam", {"width": 5, "nbest": 2}))[0]
+    assert answer.out.splitlines()[:2] == [
+        f"{rank}  {one.score:.4f}  {' '.join(one.output)}" for rank, one in enumerate((found, *found.others), 1)
+    ]
+
+
+def test_at_a_terminal_there_is_a_prompt(
+    runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through a pseudo-terminal: Ctrl-C leaves the line, Ctrl-D the prompt."""
+    answer_ = trying._answer
+
+    def pressed(prompt: Any, line: str) -> None:
+        if line == "kes":
+            raise KeyboardInterrupt
+        answer_(prompt, line)
+
+    monkeypatch.setattr(trying, "_answer", pressed)
+    ours, theirs = os.openpty()
+    os.write(ours, b":grid off\nkes\ndab\n\x04")
+    with os.fdopen(theirs, encoding="utf-8") as typed:
+        monkeypatch.setattr(sys, "stdin", typed)
+        answer = command("try", "one")
+    os.close(ours)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.splitlines() == [
+        "one: type a source; :help for more, Ctrl-D ends",
+        "> > ",
+        f"> {written('dab')}",
+        "> ",
+    ]
+
+
+def test_a_grid_is_as_wide_as_it_looks() -> None:
+    """A Chinese character takes two cells, an accent of its own none, a space is seen, and what is long is cut."""
+    weights = np.array([[0.0, 1.0, 0.3, 0.6], [0.9, 0.1, 0.5, 0.8]])
+    assert list(grid(weights, ["字", "ab"], ["漢", "\u0301", "a" * 20, " "], width=60)) == [
+        "   漢 \u25cc\u0301 aaaaaaaaaaa… ␣",
+        "字    █ ░░░░░░░░░░░░ ▒",
+        "ab ██   ▒▒▒▒▒▒▒▒▒▒▒▒ ▓",
+    ]
+
+
+def test_a_grid_that_is_too_wide_goes_on_below() -> None:
+    """Three cells for the labels and a space; then two cells a column, of which four fit into twelve."""
+    weights = np.eye(5)
+    assert list(grid(weights[:1], ["abc"], list("vwxyz"), width=12)) == [
+        "    v w x y",
+        "abc █",
+        "    z",
+        "abc",
+    ]
+
+
+def test_the_decoders_own_states_stand_behind_a_bar() -> None:
+    assert list(grid(np.eye(3)[1:], ["B", "C"], ["a", "b", "B"], width=40, own=1)) == [
+        "  a b│B",
+        "B   █│",
+        "C    │█",
+    ]

@@ -1,0 +1,382 @@
+"""What W&B is told of a run, read back from its own files; and that no server, whatever it does, can hold a run up."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+
+import attnx
+from attnx.callbacks.progress import ShowProgress
+from attnx.config import compose
+from attnx.loggers.wandb_server import has_key, silence
+from attnx.training.train import Interrupted
+
+wandb = pytest.importorskip("wandb")
+SECRET = "5ec4e7" * 7  # as long as a key is
+PLAIN = ("attention=none", "+logger=wandb", "logger.wandb.patience=2", "trainer.log_every=1")
+Ended = Callable[..., tuple[str, Path]]
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No key, no settings, no server and no service of anybody else's; and nothing waits longer than two minutes."""
+
+    def too_long(*_: Any) -> None:
+        raise TimeoutError("this hangs")
+
+    for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_BASE_URL", "WANDB_RUN_ID", "WANDB_RUN_GROUP"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("WANDB_CONFIG_DIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "away"))
+    monkeypatch.setenv("NETRC", str(tmp_path / "no-netrc"))
+    monkeypatch.setenv("WANDB__DISABLE_STATS", "true")
+    monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(120)
+    yield
+    wandb.teardown(1)
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+class Records(list[dict[str, Any]]):
+    """The records of one recording."""
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [record[kind] for record in self if record["type"] == kind]
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        return [record["item"] for record in self.of("history")]
+
+    @property
+    def run(self) -> dict[str, Any]:
+        return self.of("run")[0]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return {key: value for record in self.of("summary") for key, value in record["update"].items()}
+
+    @property
+    def exit_code(self) -> int:
+        return int(self.of("exit")[-1].get("exit_code", 0))
+
+
+def read(place: Path) -> Records:
+    """What W&B's own reader finds in a recording."""
+    words = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", str(place)]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return Records(json.loads(line) for line in told.splitlines())
+
+
+def recordings(folder: Path | str) -> list[Path]:
+    return sorted(Path(folder, "wandb").glob("*run-*"), key=lambda path: path.name.removeprefix("offline-"))
+
+
+@pytest.fixture
+def ended(words: Path, undrawn: None) -> Ended:
+    """Make a small run, or resume one; what it said, and where it lies."""
+    from attnx.fitting import fit, resume
+
+    sizes = ["task.train=words.tsv", "task.holdout=0.15", "model.embedding=5", "encoder.hidden=7", "decoder.hidden=11"]
+    sizes += ["trainer.batch_size=8", "trainer.max_steps=5", "trainer.validations=2"]
+
+    def make(*overrides: str, folder: str = "one", again: bool = False, error: Any = None) -> tuple[str, Path]:
+        said = io.StringIO()
+        console = Console(file=said, width=500)
+        config = {**compose([*sizes, *overrides]), "folder": folder}
+        try:
+            resume(folder, console) if again else fit(config, overrides, console)
+        except BaseException as raised:
+            if error is None or not isinstance(raised, error):
+                raise
+        else:
+            assert error is None
+        return said.getvalue(), Path(folder)
+
+    return make
+
+
+@pytest.fixture
+def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Do something when an optimiser step was taken; once."""
+    show = ShowProgress.on_train_batch_end
+
+    def arrange(step: int, act: Callable[[], None]) -> None:
+        waiting = [act]
+
+        def acting(self: ShowProgress, trainer: Any, *others: Any) -> None:
+            show(self, trainer, *others)
+            if trainer.global_step == step and waiting:
+                waiting.pop()()
+
+        monkeypatch.setattr(ShowProgress, "on_train_batch_end", acting)
+
+    return arrange
+
+
+class Server:
+    """A W&B server as far as its client looks; ``mood`` is how it meets what comes next."""
+
+    def __init__(self) -> None:
+        self.mood, self.heard, self._free = "kind", [], threading.Event()
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_: Any) -> None: ...
+
+            def handle_one(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                if server.mood == "dumb" or (server.mood == "dumb to questions" and self.command == "POST"):
+                    server._free.wait()
+                    self.close_connection = True
+                    return
+                server.heard.append((self.path, body))
+                refused = server.mood == "strict" and self.command == "POST"
+                answer = {"errors": [{"message": "who are you"}]} if refused else server.answer(self.path, body)
+                self.send_response(401 if refused else 200)
+                content = json.dumps(answer).encode()
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_GET = do_POST = do_PUT = handle_one
+
+        class Quiet(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_: Any) -> None: ...
+
+        self._http = Quiet(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self._http.server_address[1]}"
+        threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
+
+    def answer(self, path: str, body: bytes) -> dict[str, Any]:
+        """Just enough for a run to begin, to be written to, and to end."""
+        if path != "/graphql":
+            return {}
+        asked = json.loads(body)
+        named = asked.get("variables", {})
+        if "upsertBucket" in asked["query"]:
+            project = {"name": named.get("project"), "entity": {"name": "we"}, "id": "project"}
+            bucket = {"id": "run", "name": named.get("name"), "displayName": "", "project": project, "config": "{}"}
+            return {"data": {"upsertBucket": {"bucket": {**bucket, "historyLineCount": 0}, "inserted": True}}}
+        if "createRunFiles" in asked["query"]:
+            files = [{"name": name, "uploadUrl": f"{self.address}/files/{name}"} for name in named["files"]]
+            return {"data": {"createRunFiles": {"runID": "run", "uploadHeaders": [], "files": files}}}
+        return {"data": {"model": None, "project": None}}
+
+    def close(self) -> None:
+        self._free.set()
+        self._http.shutdown()
+        self._http.server_close()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server that is there, with a key for it."""
+    started = Server()
+    monkeypatch.setenv("WANDB_BASE_URL", started.address)
+    monkeypatch.setenv("WANDB_API_KEY", SECRET)
+    yield started
+    started.close()
+
+
+def holds_secret(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
+def test_a_recorded_run_holds_it_all(words: Path, ended: Ended, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recorded without a key: figures, configuration, pictures, table and page, and how to upload them."""
+    monkeypatch.undo()
+    monkeypatch.chdir(words.parent)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_API_KEY", SECRET)
+    asked = ["+scorer=dot", "+logger=wandb", "logger.wandb.tags=[mine]", "trainer.log_every=2", "trainer.test_words=3"]
+    said, folder = ended(*asked, "logger.wandb.artifact=true", folder="scorers/0")
+    assert "wandb: WANDB_MODE=offline; recording offline\n" in said
+    (place,) = recordings(folder)
+    records = read(place)
+    run, info = records.run, json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert run["run_id"] == info["logged"]["wandb"]["id"]
+    assert (run["project"], run["run_group"], run["job_type"]) == ("attnx", "scorers", "train")
+    assert {"scorer=dot", "scope=global", "query=current_state", "normaliser=softmax", "mine"} <= set(run["tags"])
+    config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+    told = run["config"]["update"]
+    assert {key: told[key] for key in config} == config
+    assert told["choices"]["scorer"] == "dot"
+    assert told["run"]["parameters"] == info["parameters"]
+    assert [row["_step"] for row in records.history] == [2, 3, 4, 5]
+    with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        rows = [*csv.DictReader(file)]
+    for row in rows:
+        (logged,) = [one for one in records.history if one["_step"] == int(row["step"])]
+        assert logged["valid/per"] == pytest.approx(float(row["valid_per"]), rel=1e-5)
+        assert logged["valid/alignments"]["_type"] == "image-file"
+    assert {"train/loss", "gradient_norm/attention", "train/words_per_second"} <= set(records.history[0])
+    summary, results = records.summary, json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    assert summary["test/per"] == results["test_per"]
+    assert summary["best/valid_per"] == pytest.approx(min(float(row["valid_per"]) for row in rows))
+    media = records.history[-1]
+    pictures = sorted((folder / "alignments").glob("*.png"))
+    assert pictures
+    for picture in pictures:
+        expected = hashlib.sha256(picture.read_bytes()).hexdigest()
+        assert media[f"heat_maps/{picture.stem}"]["sha256"] == expected
+    page = place / "files" / media["test/page"]["path"]
+    assert page.read_bytes() == (folder / "page.html").read_bytes()
+    table = json.loads((place / "files" / media["test/predictions"]["path"]).read_text(encoding="utf-8"))
+    lines = (folder / "predictions.tsv").read_text(encoding="utf-8").splitlines()
+    assert table["columns"] == lines[0].split("\t")
+    assert [row[0] for row in table["data"]] == [line.split("\t")[0] for line in lines[1:]]
+    edits = table["columns"].index("edits")
+    assert [row[edits] for row in table["data"]] == [int(line.split("\t")[edits]) for line in lines[1:]]
+    assert records.exit_code == 0
+    (model,) = [one for one in records.of("artifact") if one["type"] == "model"]
+    entries = {entry["path"] for entry in model["manifest"]["contents"]}
+    assert {"checkpoints/best.ckpt", "config.yaml", "run.json", "vocabulary/source.json"} <= entries
+    command = f"wandb sync {place}"
+    assert f"wandb: upload what was recorded with: {command}\n" in said
+    assert f"\n{command}\n" in (folder / "README.md").read_text(encoding="utf-8")
+    dry = [sys.executable, "-m", *shlex.split(command), "--dry-run"]
+    assert "Would sync 1 run" in subprocess.run(dry, capture_output=True, text=True, check=True).stderr
+    assert holds_secret(folder) == []
+
+
+def test_a_failed_run_is_recorded_as_failed(ended: Ended, at_step: Callable[..., None]) -> None:
+    def fail() -> None:
+        raise RuntimeError("no")
+
+    at_step(2, fail)
+    said, folder = ended(*PLAIN, error=RuntimeError)
+    (place,) = recordings(folder)
+    records = read(place)
+    assert records.exit_code == 1
+    assert [row["_step"] for row in records.history] == [1]
+    assert f"wandb sync {place}" in said
+    assert f"wandb sync {place}" in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_resumed_run_is_the_same_one(ended: Ended, at_step: Callable[..., None], server: Server) -> None:
+    """Even where the server is back: what was recorded before must be uploaded before."""
+    server.mood = "strict"
+    at_step(4, lambda: signal.raise_signal(signal.SIGINT))
+    _, folder = ended(*PLAIN, error=Interrupted)
+    server.mood = "kind"
+    said, _ = ended(again=True)
+    assert "wandb: an earlier part of this run is not uploaded yet; recording offline\n" in said
+    first, second = [read(place) for place in recordings(folder)]
+    assert first.run["run_id"] == second.run["run_id"]
+    assert (first.exit_code, second.exit_code) == (255, 0)
+    assert [[row["_step"] for row in part.history] for part in (first, second)] == [[1, 2, 3, 4], [5]]
+    assert "wandb sync {} {}\n".format(*recordings(folder)) in said
+    for place in recordings(folder):
+        (place / f"{next(place.glob('*.wandb')).name}.synced").touch()  # as `wandb sync` leaves it
+
+
+def test_a_run_of_somebody_else_is_left_alone(ended: Ended, here: Path) -> None:
+    theirs = wandb.init(mode="offline", project="theirs", dir=str(here), settings=wandb.Settings(silent=True))
+    _, folder = ended(*PLAIN)
+    (place,) = recordings(folder)
+    assert read(place).run["run_id"] != theirs.id
+    assert wandb.run is theirs
+    theirs.log({"still": 1})
+    theirs.finish()
+
+
+def test_without_a_key_it_says_so(ended: Ended) -> None:
+    said, folder = ended(*PLAIN)
+    assert said.count("wandb:") == 2
+    assert "wandb: no API key (`wandb login`, or WANDB_API_KEY); recording offline\n" in said
+    assert len(recordings(folder)) == 1
+
+
+def test_a_server_gets_it_all(ended: Ended, server: Server) -> None:
+    said, folder = ended(*PLAIN)
+    (place,) = recordings(folder)
+    assert place.name.startswith("run-")
+    assert f"wandb: {server.address}/we/attnx/runs/" in said
+    assert "sync" not in said
+    assert "sync" not in (folder / "README.md").read_text(encoding="utf-8")
+    streamed = b"".join(body for path, body in server.heard if path.endswith("file_stream")).decode()
+    assert all(f'\\"_step\\":{step},' in streamed for step in range(1, 6))
+    assert '"exitcode":0' in streamed.replace(" ", "")
+    assert holds_secret(folder) == []
+
+
+@pytest.mark.parametrize("mood", ["gone", "dumb", "dumb to questions", "strict"])
+def test_a_server_that_is_of_no_use_at_the_start(mood: str, ended: Ended, server: Server) -> None:
+    """Nothing is uploaded, nothing is lost, and only what is whole is left."""
+    server.mood = mood
+    if mood == "gone":
+        server.close()
+    said, folder = ended(*PLAIN)
+    assert said.count("; recording offline\n") == 1
+    (place,) = recordings(folder)
+    assert place.name.startswith("offline-run-")
+    assert f"wandb sync {place}\n" in said
+    records = read(place)
+    assert [row["_step"] for row in records.history] == [1, 2, 3, 4, 5]
+    assert records.exit_code == 0
+    assert holds_secret(folder) == []
+
+
+@pytest.mark.parametrize("mood", ["gone", "dumb"])
+def test_a_server_that_is_lost_while_training(
+    mood: str, ended: Ended, server: Server, at_step: Callable[..., None]
+) -> None:
+    def lose() -> None:
+        server.mood = mood
+        if mood == "gone":
+            server.close()
+
+    at_step(2, lose)
+    said, folder = ended(*PLAIN)
+    (place,) = recordings(folder)
+    assert place.name.startswith("run-")
+    assert "wandb: the server did not take everything within 2 s; all is kept here\n" in said
+    command = f"wandb sync --include-online {place}"
+    assert f"{command}\n" in said
+    assert command in (folder / "README.md").read_text(encoding="utf-8")
+    records = read(place)
+    assert [row["_step"] for row in records.history] == [1, 2, 3, 4, 5]
+    assert records.summary["test/per"] > 0
+    assert attnx.open_run(folder).predict(["dab"])
+
+
+def test_finding_out_takes_no_longer_than_it_may() -> None:
+    """A port that takes a call and never answers, and one that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        port = deaf.getsockname()[1]
+        assert silence(f"http://127.0.0.1:{port}", 0.3) == f"http://127.0.0.1:{port} does not answer within 0.3 s"
+    assert "cannot be reached" in silence(f"http://127.0.0.1:{port}", 5)
+
+
+def test_a_key_may_be_in_a_netrc_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "netrc"
+    file.write_text(f"machine wandb.example.org\n  login user\n  password {SECRET}\n", encoding="utf-8")
+    file.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(file))
+    assert has_key("https://wandb.example.org")
+    assert not has_key("https://api.wandb.ai")
+    monkeypatch.setenv("WANDB_API_KEY", SECRET)
+    assert has_key("https://api.wandb.ai")
