@@ -193,8 +193,8 @@ class Found:
             console.print(table("how many times as fast, in the same round", compared, 2))
         if any(alone := latencies(self.speeds)):
             console.print(table("milliseconds a word", alone, 2))
-        drawn = Table("", title="what was written", title_justify="left")
-        for heading in ("words", "symbols a word", "the longest", "error rate, %"):
+        drawn = Table("", title="what was written, with edits per 100 symbols of the references", title_justify="left")
+        for heading in ("words", "mean length", "longest", "edits"):
             drawn.add_column(heading, justify="right")
         for row, (words, symbols, longest, rate) in self.written.items():
             drawn.add_row(row, str(words), f"{symbols:.2f}", str(longest), f"{rate:.1f}")
