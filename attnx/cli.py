@@ -276,7 +276,7 @@ def _of_its_own(name: str) -> Callable[[list[str]], int]:
     return run
 
 
-OWN = ("predict", "try", "evaluate", "pictures", "page", "alignments", "export")
+OWN = ("predict", "try", "evaluate", "pictures", "page", "alignments", "export", "dashboard")
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "list": _list,
     "draw": _draw,

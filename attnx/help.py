@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnx.catalogue import Part, catalogue
+from attnx.catalogue import SETS, Part, catalogue
 from attnx.choices import CHOSEN, GROUPS, SCALARS, options
 from attnx.drawings.choice import DRAWN
 from attnx.errors import UserError, near_misses
@@ -28,6 +28,7 @@ CHOICES = {
     "optimiser": "how weights move",
     "lr_schedule": "how the learning rate moves",
     "trainer": "how long, how often, on what",
+    "logger": "where else figures and pictures go: wandb, tensorboard, or a set",
     "recipe": "a paper's four choices by its name",
     "experiment": "a whole configuration with its claim",
 }
@@ -36,11 +37,11 @@ USAGE = """\
 attnx: compose an attention mechanism, train it, and see what it reads.
 
   attnx [choice=option ...] [part.knob=value ...]   train one composition
-  attnx -m choice=option,option ...                 train every combination
+  attnx -m -j N choice=option,option ...            train every combination, N of them side by side
   attnx list [KIND] [NAME]                          the parts, with formula and knobs
   attnx draw [NAME ...]                             what a part does, as a picture
   attnx data list | get NAME | check NAME           public data sets, fetched and checked
-  attnx resume FOLDER                               go on with an interrupted run
+  attnx resume FOLDER [-j N]                        go on with an interrupted run or sweep
   attnx compare FOLDER FOLDER ...                   runs side by side, and how surely
   attnx predict RUN [RUN ...] [FILE]                what it writes for each line; also: attnx predict --help
   attnx try RUN [RUN ...]                           a prompt: type a source, see what it writes and reads
@@ -49,6 +50,7 @@ attnx: compose an attention mechanism, train it, and see what it reads.
   attnx page RUN [RUN2]                             a page to look into it, or two runs side by side
   attnx alignments RUN [--gold FILE]                how it read, in numbers
   attnx export RUN [--format onnx|torch]            the model as files that run without attnx
+  attnx dashboard FOLDER|PROJECT                    a W&B workspace of a sweep or a project
   attnx --cfg job [choice=option ...]               show the configuration only
 
 Choices:"""
@@ -59,7 +61,7 @@ Examples:
   attnx scorer=mlp scorer.depth=2 seed=3       a part's knob; the plus is optional
   attnx '+query=[token,last_context]'          ask with a set of query inputs
   attnx -m +scorer=additive,dot +scope=global,local trainer.max_steps=200
-                                               every combination, in turn
+                                               every combination, a process each
   attnx task.train=my.tsv recipe=bahdanau      your own words, a paper's attention
 
 Plug-ins are the files in plugins/ and in the folders of $ATTNX_PLUGINS.
@@ -113,7 +115,8 @@ def _show_one(part: Part, console: Console) -> None:
     console.print(f"{part.kind}={part.name}" if chosen else f"{part.kind} {part.name}", style="bold", highlight=False)
     console.print(Text(part.doc.split(">>>")[0].strip()))
     for knob in part.knobs:
-        console.print(Text(f"  {part.kind}.{knob.name}={knob.default}    {knob.type.phrase}"))
+        place = f"{part.kind}.{part.name}" if part.kind in SETS else part.kind
+        console.print(Text(f"  {place}.{knob.name}={knob.default}    {knob.type.phrase}"))
     if part.kind in DRAWN:
         console.print(Text(f"attnx draw {part.name} draws what it does"))
     console.print(Text(f"{part.origin}: {part.place}"), style="dim")

@@ -13,20 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from attnx import registry
 from attnx.choices import conf_folder
 from attnx.config import compose, normalise
 from attnx.errors import UserError
 from attnx.options import store_options
-from attnx.read_run import read_run
 from attnx.read_sweep import Sweep, is_sweep, read_sweep
-from attnx.run_format import CONFIG
-from attnx.sweeps.asked import Asked, refuse_without, what_is_asked
-from attnx.sweeps.changes import differences, told
+from attnx.sweeps.asked import GRIDS, Asked, refuse_without, what_is_asked
 from attnx.sweeps.elsewhere import elsewhere
 from attnx.sweeps.folder import held, put_aside
 from attnx.sweeps.outcome import conclude, report
-from attnx.sweeps.record import open_record, refuse_another, save, take
+from attnx.sweeps.record import open_record, refuse_another, refuse_unlike, save, take
 from attnx.sweeps.running import Running, key
 
 Configs = Mapping[tuple[str, ...], Mapping[str, Any]]
@@ -61,8 +57,7 @@ def sweep(
     asked = what_is_asked(overrides, config_dir)
     configs = {key(job): compose(job, config_dir) for job in asked.jobs}
     folder = folder or Path("multirun") / _sweep_name(overrides)
-    if asked.search:
-        refuse_without()
+    refuse_without(asked)
     if fresh and (aside := put_aside(folder)):
         print(f"{folder} is now {aside}", flush=True)
     else:
@@ -72,7 +67,7 @@ def sweep(
         for job in () if asked.search else asked.jobs:
             take(record, job)
         save(record)
-        words = [*flags, f"hydra.sweep.dir={_quoted(folder)}", *_side_by_side(asked.launcher, side_by_side), *overrides]
+        words = [*flags, f"hydra.sweep.dir={_quoted(folder)}", *_to_hydra(asked, side_by_side, overrides), *overrides]
         return _run(Running(record, configs, side_by_side, lock), words, config_dir)
 
 
@@ -90,8 +85,8 @@ def _run(running: Running, words: Sequence[str], config_dir: str | None) -> int:
 
 def go_on(folder: Path, side_by_side: int = 1) -> int:
     """Finish what is missing of a sweep, by what its folder says that it was asked."""
-    held_there = read_sweep(folder)
-    return sweep(["--multirun"], held_there.overrides, held_there.config_dir, side_by_side, folder)
+    there = read_sweep(folder)
+    return sweep(["--multirun"], there.overrides, there.config_dir, side_by_side, folder)
 
 
 def _without_fresh(overrides: Sequence[str]) -> tuple[bool, list[str]]:
@@ -105,25 +100,19 @@ def _without_fresh(overrides: Sequence[str]) -> tuple[bool, list[str]]:
 
 def _refuse_changed(folder: Path, overrides: Sequence[str], asked: Asked, configs: Configs) -> None:
     """Refuse to take a folder of other jobs for these, and say what differs, before anything is written."""
-    held_there = read_sweep(folder) if is_sweep(folder) else Sweep(folder, "", [])
-    if not asked.search:
-        refuse_another(held_there, overrides, asked.jobs)
-    for words in asked.jobs:
-        job = take(held_there, words)
-        if asked.search or not (held_there.folder(job) / CONFIG).is_file():
-            continue
-        held_config = registry.filled(read_run(held_there.folder(job)).config)
-        wanted = {name: value for name, value in configs[key(words)].items() if name != "folder"}
-        if changed := differences(held_config, wanted):
-            raise UserError(
-                f"{held_there.folder(job)}: holds a run of another configuration: {told(changed)}; choose name=..., or "
-                "fresh=true"
-            )
+    there = read_sweep(folder) if is_sweep(folder) else Sweep(folder, "", [])
+    refuse_another(there, overrides, None if asked.search else asked.jobs)
+    for job in () if asked.search else asked.jobs:
+        refuse_unlike(there.folder(take(there, job)), configs[key(job)])
 
 
-def _side_by_side(launcher: str, number: int) -> list[str]:
-    """How a launcher is told how many jobs to run at a time; attnx's own is told otherwise."""
-    return [f"hydra.launcher.n_jobs={number}"] if "joblib" in launcher and number > 1 else []
+def _to_hydra(asked: Asked, side_by_side: int, overrides: Sequence[str]) -> list[str]:
+    """What Hydra is told besides: which sweeper, unless that is said, and how many jobs run at a time under joblib."""
+    named = any(override.startswith("hydra/sweeper=") for override in overrides)
+    return [
+        *(["hydra/sweeper=grid"] if asked.sweeper == GRIDS[1] and not named else []),
+        *([f"hydra.launcher.n_jobs={side_by_side}"] if "joblib" in asked.launcher and side_by_side > 1 else []),
+    ]
 
 
 def _jobs(overrides: Sequence[str], config_dir: str | None) -> list[list[str]]:

@@ -34,7 +34,8 @@ def one_by_one(
         pick: picks a step from what is predicted.
     """
     sources = torch.arange(len(limit), device=limit.device).repeat_interleave(copies)
-    state, limit = (start, limit) if copies == 1 else (model.take(start, sources), limit[sources])
+    # Copies end one by one, so each needs what was encoded for itself; rows that stay what they are need not.
+    state, limit = (model.reorder if copies == 1 else model.take)(start, sources), limit[sources]
     inputs = model.target.first(len(limit), limit.device)
     written = inputs.new_zeros(len(limit), int(limit.max()), *inputs.shape[1:])
     lengths, total = torch.zeros_like(limit), torch.zeros(len(limit), device=limit.device)

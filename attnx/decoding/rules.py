@@ -81,7 +81,9 @@ class Rules:
             rows: (r,) the row of the batch that each belongs to.
         """
         scores[:, :EOS] = NEVER  # PAD and BOS
-        step, end = written.shape[1], scores[:, EOS].clone()
+        step, end = written.shape[1], None
+        if self.min_length or self.block_ngrams or self.choices is not None:
+            end = scores[:, EOS].clone()
         forced = kept = None
         if self.prefix is not None and step < self.prefix.shape[1]:
             forced = self.prefix[rows, step, None]
@@ -92,7 +94,7 @@ class Rules:
             scores.scatter_(1, repeats(written, self.block_ngrams), NEVER)
         if self.choices is not None:
             scores.masked_fill_(~self.choices(written, rows), NEVER)
-        if self.min_length or self.block_ngrams or self.choices is not None:
+        if end is not None:
             stuck = (scores == NEVER).all(-1)
             scores[:, EOS] = torch.where(stuck, end, scores[:, EOS])
         if forced is not None and kept is not None:

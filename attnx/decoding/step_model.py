@@ -36,7 +36,8 @@ class StepModel(Protocol):
     def step(self, inputs: Tensor, state: Any, need_weights: bool = False) -> tuple[Tensor, Any, Read]:
         """(b, ...) the last step -> the next one as predicted (b, width), the state after, and what was read (q = 1).
 
-        Of symbols: ids (b,) -> log-probabilities (b, symbols), in a tensor that its caller may write into.
+        Of symbols: ids (b,) -> log-probabilities (b, symbols), in a tensor that its caller may write into. Of what was
+        read the weights count: a context may be mapped already to where it is needed.
         """
         ...
 

@@ -12,6 +12,7 @@ from attnx.attention import Memory, Past, Query, Read, Step
 from attnx.attention.memory import after_reading, beside, grown, in_step, no_context, seen, unread
 from attnx.attention.plan import Plan
 from attnx.models.composition import Composition
+from attnx.models.folded import Folded, folded
 from attnx.models.rows import apart, picked, together
 from attnx.models.schedules import SCHEDULES, Masks
 from attnx.nn.dropout import dropout_mask
@@ -34,6 +35,7 @@ class DecoderState(NamedTuple):
         at: (b,) int64, how many steps were taken.
         past: how the memory was read so far, for a scorer that needs it.
         shared: how many rows, which lie together, share a row of the memory.
+        folded: what steps need where the memory holds no values but what is made of them.
     """
 
     memory: Memory
@@ -45,6 +47,7 @@ class DecoderState(NamedTuple):
     at: Tensor
     past: Past | None
     shared: int = 1
+    folded: Folded | None = None
 
 
 class Output(NamedTuple):
@@ -203,9 +206,13 @@ class Seq2seq(nn.Module):
 
         Of symbols: ids (b,) -> log-probabilities (b, symbols).
         """
-        token = self.embedding(inputs)
-        after, read = self.advance(token, state, need_weights=need_weights)
-        return self.target.predicted(self.output(self.vector(token, after))), after, read
+        if state.folded is None:
+            token = self.embedding(inputs)
+            after, read = self.advance(token, state, need_weights=need_weights)
+            vector = self.vector(token, after)
+        else:
+            vector, after, read = state.folded.step(self, inputs, state, need_weights)
+        return self.target.predicted(self.output(vector)), after, read
 
     def take(self, state: DecoderState, rows: Tensor) -> DecoderState:
         """The state of these rows, int64, which may repeat; of rows that share a memory all or none."""
@@ -217,7 +224,7 @@ class Seq2seq(nn.Module):
         if self.own is not None or state.past is not None:  # then each has a memory, or has read it, in its own way
             return picked(state, rows)
         shared = len(rows) * state.shared // len(state.at)
-        return DecoderState(state.memory, *picked(state[1:], rows))._replace(shared=shared)
+        return folded(self, DecoderState(state.memory, *picked(state[1:], rows))._replace(shared=shared))
 
     def advance(
         self, token: Tensor, state: DecoderState, masks: Masks | None = None, need_weights: bool = False
@@ -232,13 +239,13 @@ class Seq2seq(nn.Module):
         )
         inputs = [token, state.told]
         if self.plan.feed == "now":
-            read = self._read(known, state, masks, need_weights)
+            read = self.read(known, state, masks, need_weights)
             cell = self.decoder.recurrent.step(torch.cat([*inputs, read.context[:, 0]], dim=-1), state.cell, layers)
             after = self._grown(state, cell)
         else:
             cell = self.decoder.recurrent.step(torch.cat([*inputs, state.fed], dim=-1), state.cell, layers)
             after = self._grown(state, cell)
-            read = self._read(known._replace(after=cell[-1][0][:, None]), after, masks, need_weights)
+            read = self.read(known._replace(after=cell[-1][0][:, None]), after, masks, need_weights)
         past = None if state.past is None or read.weights is None else after_reading(state.past, read.weights)
         after = after._replace(context=read.context[:, 0], at=state.at + 1, past=past)
         if self.plan.feed == "next":
@@ -259,7 +266,8 @@ class Seq2seq(nn.Module):
         vector: Tensor = self.readout(after.cell[-1][0], after.context, token)
         return vector
 
-    def _read(self, step: Step, state: DecoderState, masks: Masks | None, need_weights: bool) -> Read:
+    def read(self, step: Step, state: DecoderState, masks: Masks | None = None, need_weights: bool = False) -> Read:
+        """Read the memory at one step (q = 1)."""
         # Rows that share a memory are queries of one row.
         query, at = together(self.query(step), state.shared), state.at.view(-1, state.shared)
         memory = state.memory if self.own is None else self.there(state.memory, at)
@@ -276,8 +284,7 @@ class Seq2seq(nn.Module):
         return read if state.shared == 1 else apart(read)
 
     def _draw_masks(self, tokens: Tensor, memory: Memory) -> Masks:
-        rows, steps = tokens.shape[:2]
-        width = self.decoder.recurrent.size
+        rows, steps, layers = *tokens.shape[:2], self.decoder.recurrent.layers[1:]
 
         def draw(rate: float, size: int) -> Tensor | None:
             return dropout_mask(tokens, rate, self.training, rows, steps, size)
@@ -287,7 +294,7 @@ class Seq2seq(nn.Module):
         weights = dropout_mask(tokens, self.attention.dropout, self.training, rows, *heads, steps, positions)
         return Masks(
             tokens=draw(self.dropout, tokens.shape[-1]),
-            layers=tuple(draw(self.decoder.dropout, width) for _ in self.decoder.recurrent.layers[1:]),
+            layers=tuple(draw(self.decoder.dropout, self.decoder.recurrent.size) for _ in layers),
             weights=weights,
             vectors=draw(self.dropout, int(self.readout.size)),
         )

@@ -117,7 +117,7 @@ class OpenRun:
             numbers = order[start : start + batch]
             chosen = [pairs[number] for number in numbers]
             rows = self.experiment.data.judged_rows(chosen)
-            with torch.no_grad():
+            with torch.inference_mode():
                 decoded = self.experiment.decode(
                     chosen, collate([rows[row] for row in range(len(chosen))]), need_weights or copies
                 )

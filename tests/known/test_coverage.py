@@ -15,6 +15,7 @@ from attnx.attention.scorers.additive import Additive
 from attnx.attention.scorers.coverage import Coverage
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import Vocabulary
+from attnx.decoding.greedy import Greedy
 from attnx.tasks.protocols import token_loss
 from attnx.training.experiment import Experiment, Settings
 
@@ -118,7 +119,7 @@ def test_validation_does_not_mind(built: Built, monkeypatch: pytest.MonkeyPatch)
     """The loss that is trained holds the penalty; the loss and the perplexity that validation logs do not."""
     data = SimpleNamespace(tags=(), target=Vocabulary.of([]), pairs=SimpleNamespace(valid=[]))
     settings = Settings(None, None, 1, 0.0)
-    experiment = Experiment(covering(built, 3.0), Unmeasured(), data, None, settings)
+    experiment = Experiment(covering(built, 3.0), Unmeasured(), data, Greedy(), settings)
     logged: dict[str, Any] = {}
     for name, stand_in in (("log_dict", logged.update), ("all_gather", torch.clone), ("_judge", lambda *_: [])):
         monkeypatch.setattr(experiment, name, stand_in)

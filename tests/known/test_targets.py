@@ -53,6 +53,8 @@ class Scripted:
     def take(self, state: tuple[int, Tensor], rows: Tensor) -> tuple[int, Tensor]:
         return state[0], state[1][rows]
 
+    reorder = take
+
 
 def decode(model: Scripted, lengths: list[int], **knobs: Any) -> Any:
     """A greedy search over sources of these lengths."""

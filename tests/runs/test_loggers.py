@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
 import math
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -178,8 +178,9 @@ def test_a_logger_that_raises_is_left_out(method: str, tmp_path: Path) -> None:
     loggers.show(1, {"picture": picture})
     assert loggers.finish("finished", {}) == {}
     assert told == ["bad: no room; the run goes on without this logger"]
-    assert calls == ["start", "log", "show", "finish"][: len(calls)]
-    assert calls[-1] == method
+    until = ["start", "log", "show", "finish"].index(method) + 1
+    # It is finished at last, whatever it did, so that it lets go of what it holds.
+    assert calls == list(dict.fromkeys([*["start", "log", "show", "finish"][:until], "finish"]))
 
 
 def test_the_first_process_alone_logs(
@@ -205,9 +206,17 @@ def test_gradient_norms_are_those_of_the_parts() -> None:
 
 
 def test_what_is_not_chosen_is_not_imported() -> None:
-    check = "import attnx.fitting, sys; found = {'wandb', 'tensorboard'} & set(sys.modules); assert not found, found"
-    ran = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
+    """No file of attnx imports them at its top, but where they are used: W&B alone takes more than a second."""
+    for file in Path(attnx.__file__).parent.rglob("*.py"):
+        names = set()
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            match node:
+                case ast.Import(names=aliases):
+                    names |= {alias.name for alias in aliases}
+                case ast.ImportFrom(module=str(module)):
+                    names.add(module)
+        found = {name for name in names if name.partition(".")[0] in ("wandb", "wandb_workspaces", "tensorboard")}
+        assert not found, f"{file}: {found}"
 
 
 def test_tensorboard_gets_the_same(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

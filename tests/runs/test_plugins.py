@@ -19,6 +19,7 @@ from attnx.attention import build
 from attnx.config import compose
 from attnx.errors import UserError
 from attnx.fitting import fit
+from attnx.sweeps.running import Running
 from attnx.training.open_run import open_run
 
 SCORER = '''\
@@ -199,9 +200,11 @@ def test_a_glob_includes_it(
     plug: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: list[str] = []
-    monkeypatch.setattr(hydra_app, "_job", lambda config, *_: held.append(config["scorer"]["name"]))
+    monkeypatch.setattr(
+        Running, "run", lambda running, asked: held.extend(task.config["scorer"]["name"] for _, task in asked)
+    )
     plug("mine", SCORER.format(name="mine"))
-    assert command("-m", "+scorer=glob(mi*)").code == 0
+    command("-m", "+scorer=glob(mi*)")
     assert held == ["mine"]
     assert "mine" in {job[0].partition("=")[2] for job in hydra_app._jobs(["scorer=glob(*)"], None)}
 

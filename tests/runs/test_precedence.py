@@ -12,6 +12,7 @@ import yaml
 from attnx import cli
 from attnx.config import compose
 from attnx.errors import UserError
+from attnx.sweeps.running import Running
 
 EXPERIMENT = """\
 # @package _global_
@@ -134,9 +135,9 @@ def test_the_flag_works_when_the_configuration_is_shown(mine: str, command: Call
 
 
 def test_the_flag_works_for_a_sweep(mine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from attnx import hydra_app
-
     held: list[str] = []
-    monkeypatch.setattr(hydra_app, "_job", lambda config, *_: held.append(config["scorer"]["name"]))
-    assert cli.run(["-m", "recipe=mine,bahdanau", "--config-dir", "conf"]) == 0
+    monkeypatch.setattr(
+        Running, "run", lambda running, asked: held.extend(task.config["scorer"]["name"] for _, task in asked)
+    )
+    cli.run(["-m", "recipe=mine,bahdanau", "--config-dir", "conf"])
     assert held == ["mlp", "cosine"]

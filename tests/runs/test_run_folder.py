@@ -18,6 +18,7 @@ from rich.console import Console
 
 import attnx
 from attnx import cli
+from attnx.catalogue import SETS
 from attnx.data.split import place
 from attnx.training import budget
 
@@ -83,9 +84,9 @@ def test_info_and_configuration_speak_in_names(one: Path) -> None:
 
 def _as_overrides(config: dict[str, Any]) -> list[str]:
     """The command line that says all that a configuration says."""
-    words = [f"+query={','.join(config['query'])}".replace("=", "=[") + "]"]
+    words = [f"+{kind}=[{','.join(config[kind])}]" for kind in SETS]
     for kind, node in config.items():
-        if isinstance(node, dict) and kind != "query":
+        if isinstance(node, dict) and kind not in SETS:
             words.append(f"{kind}={node['name']}")
             words += [f"{kind}.{knob}={json.dumps(value)}" for knob, value in node.items() if knob != "name"]
     return [*words, f"seed={config['seed']}"]

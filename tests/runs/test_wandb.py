@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import faulthandler
 import hashlib
 import io
 import json
@@ -21,25 +22,21 @@ import pytest
 import yaml
 from rich.console import Console
 
-import attnx
 from attnx.callbacks.progress import ShowProgress
 from attnx.config import compose
-from attnx.loggers.wandb_server import has_key, silence
+from attnx.loggers.wandb_files import unsent
+from attnx.loggers.wandb_server import has_key, silence, stop
 from attnx.training.train import Interrupted
 
 wandb = pytest.importorskip("wandb")
 SECRET = "5ec4e7" * 7  # as long as a key is
-PLAIN = ("attention=none", "+logger=wandb", "logger.wandb.patience=2", "trainer.log_every=1")
+PLAIN = ("attention=none", "+logger=wandb", "logger.wandb.patience=1", "trainer.log_every=1")
 Ended = Callable[..., tuple[str, Path]]
 
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """No key, no settings, no server and no service of anybody else's; and nothing waits longer than two minutes."""
-
-    def too_long(*_: Any) -> None:
-        raise TimeoutError("this hangs")
-
+    """No key, no settings, no server and no service of anybody else's; and what hangs for two minutes ends it all."""
     for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_BASE_URL", "WANDB_RUN_ID", "WANDB_RUN_GROUP"):
         monkeypatch.delenv(name, raising=False)
     for name in ("WANDB_CONFIG_DIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR"):
@@ -47,12 +44,10 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("NETRC", str(tmp_path / "no-netrc"))
     monkeypatch.setenv("WANDB__DISABLE_STATS", "true")
     monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
-    before = signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(120)
+    faulthandler.dump_traceback_later(120, exit=True, file=sys.__stderr__)
     yield
-    wandb.teardown(1)
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    stop(wandb)
+    faulthandler.cancel_dump_traceback_later()
 
 
 class Records(list[dict[str, Any]]):
@@ -159,7 +154,7 @@ class Server:
                 self.end_headers()
                 self.wfile.write(content)
 
-            do_GET = do_POST = do_PUT = handle_one
+            do_GET = do_POST = do_PUT = handle_one  # noqa: N815
 
         class Quiet(ThreadingHTTPServer):
             daemon_threads = True
@@ -183,7 +178,10 @@ class Server:
         if "createRunFiles" in asked["query"]:
             files = [{"name": name, "uploadUrl": f"{self.address}/files/{name}"} for name in named["files"]]
             return {"data": {"createRunFiles": {"runID": "run", "uploadHeaders": [], "files": files}}}
-        return {"data": {"model": None, "project": None}}
+        person = {"id": "me", "entity": "we", "username": "me", "email": "", "flags": "{}", "teams": {"edges": []}}
+        made = {"artifact": {"id": "artifact", "state": "COMMITTED", "artifactSequence": {"id": "sequence"}}}
+        made["artifact"]["artifactSequence"]["latestArtifact"] = None
+        return {"data": {"model": None, "project": None, "viewer": person, "createArtifact": made, "serverInfo": None}}
 
     def close(self) -> None:
         self._free.set()
@@ -231,7 +229,7 @@ def test_a_recorded_run_holds_it_all(words: Path, ended: Ended, monkeypatch: pyt
     for row in rows:
         (logged,) = [one for one in records.history if one["_step"] == int(row["step"])]
         assert logged["valid/per"] == pytest.approx(float(row["valid_per"]), rel=1e-5)
-        assert logged["valid/alignments"]["_type"] == "image-file"
+        assert logged["valid/alignments._type"] == "image-file"
     assert {"train/loss", "gradient_norm/attention", "train/words_per_second"} <= set(records.history[0])
     summary, results = records.summary, json.loads((folder / "results.json").read_text(encoding="utf-8"))
     assert summary["test/per"] == results["test_per"]
@@ -241,10 +239,10 @@ def test_a_recorded_run_holds_it_all(words: Path, ended: Ended, monkeypatch: pyt
     assert pictures
     for picture in pictures:
         expected = hashlib.sha256(picture.read_bytes()).hexdigest()
-        assert media[f"heat_maps/{picture.stem}"]["sha256"] == expected
-    page = place / "files" / media["test/page"]["path"]
+        assert media[f"heat_maps/{picture.stem}.sha256"] == expected
+    page = place / "files" / media["test/page.path"]
     assert page.read_bytes() == (folder / "page.html").read_bytes()
-    table = json.loads((place / "files" / media["test/predictions"]["path"]).read_text(encoding="utf-8"))
+    table = json.loads((place / "files" / media["test/predictions.path"]).read_text(encoding="utf-8"))
     lines = (folder / "predictions.tsv").read_text(encoding="utf-8").splitlines()
     assert table["columns"] == lines[0].split("\t")
     assert [row[0] for row in table["data"]] == [line.split("\t")[0] for line in lines[1:]]
@@ -289,8 +287,23 @@ def test_a_resumed_run_is_the_same_one(ended: Ended, at_step: Callable[..., None
     assert (first.exit_code, second.exit_code) == (255, 0)
     assert [[row["_step"] for row in part.history] for part in (first, second)] == [[1, 2, 3, 4], [5]]
     assert "wandb sync {} {}\n".format(*recordings(folder)) in said
+    assert unsent(folder) == recordings(folder)
     for place in recordings(folder):
-        (place / f"{next(place.glob('*.wandb')).name}.synced").touch()  # as `wandb sync` leaves it
+        (place / f"run-{first.run['run_id']}.wandb.synced").touch()  # as `wandb sync` leaves it
+    assert unsent(folder) == []
+
+
+def test_a_resumed_run_goes_on_at_the_server(ended: Ended, at_step: Callable[..., None], server: Server) -> None:
+    at_step(4, lambda: signal.raise_signal(signal.SIGINT))
+    _, folder = ended(*PLAIN, error=Interrupted)
+    said, _ = ended(again=True)
+    parts = [read(place) for place in recordings(folder)]
+    assert [place.name.partition("-")[0] for place in recordings(folder)] == ["run", "run"]
+    assert [[row["_step"] for row in part.history] for part in parts] == [[1, 2, 3, 4], [5]]
+    asked = [json.loads(body) for path, body in server.heard if path == "/graphql"]
+    names = {one["variables"]["name"] for one in asked if "upsertBucket" in one["query"]}
+    assert names == {parts[0].run["run_id"]}
+    assert "sync" not in said
 
 
 def test_a_run_of_somebody_else_is_left_alone(ended: Ended, here: Path) -> None:
@@ -317,9 +330,11 @@ def test_a_server_gets_it_all(ended: Ended, server: Server) -> None:
     assert f"wandb: {server.address}/we/attnx/runs/" in said
     assert "sync" not in said
     assert "sync" not in (folder / "README.md").read_text(encoding="utf-8")
-    streamed = b"".join(body for path, body in server.heard if path.endswith("file_stream")).decode()
-    assert all(f'\\"_step\\":{step},' in streamed for step in range(1, 6))
-    assert '"exitcode":0' in streamed.replace(" ", "")
+    streamed = [json.loads(body) for path, body in server.heard if path.endswith("file_stream")]
+    rows = [row for one in streamed for row in one.get("files", {}).get("wandb-history.jsonl", {}).get("content", [])]
+    assert [json.loads(row)["_step"] for row in rows] == [1, 2, 3, 4, 5]
+    assert any(b"createArtifact" in body for _, body in server.heard)
+    assert streamed[-1]["exitcode"] == 0
     assert holds_secret(folder) == []
 
 
@@ -351,16 +366,62 @@ def test_a_server_that_is_lost_while_training(
 
     at_step(2, lose)
     said, folder = ended(*PLAIN)
-    (place,) = recordings(folder)
-    assert place.name.startswith("run-")
-    assert "wandb: the server did not take everything within 2 s; all is kept here\n" in said
-    command = f"wandb sync --include-online {place}"
+    first, second = recordings(folder)
+    assert [path.name.partition("-")[0] for path in (first, second)] == ["run", "offline"]
+    assert said.count("; recording offline from here\n") == 1
+    command = f"wandb sync --include-online {first} {second}"
     assert f"{command}\n" in said
-    assert command in (folder / "README.md").read_text(encoding="utf-8")
+    assert f"\n{command}\n" in (folder / "README.md").read_text(encoding="utf-8")
+    before, after = read(first), read(second)
+    assert [row["_step"] for row in before.history] == [1, 2, 3, 4, 5]
+    assert before.run["run_id"] == after.run["run_id"]
+    assert [row["_step"] for row in after.history] == [5]
+    assert "test/predictions.path" in after.history[0]
+    assert after.summary["test/per"] > 0
+    assert after.exit_code == 0
+    dry = subprocess.run([sys.executable, "-m", *shlex.split(command), "--dry-run"], capture_output=True, text=True)
+    assert "Would sync 2 run" in dry.stderr
+    assert holds_secret(folder) == []
+
+
+@pytest.mark.parametrize("mood", ["gone", "dumb"])
+def test_a_server_that_is_lost_at_the_end(
+    mood: str, ended: Ended, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After everything was shown, when only the end is to be told."""
+    from attnx.loggers.wandb import Wandb
+
+    finish = Wandb.finish
+
+    def lost(self: Wandb, *told: Any) -> str:
+        server.mood = mood
+        if mood == "gone":
+            server.close()
+        return finish(self, *told)
+
+    monkeypatch.setattr(Wandb, "finish", lost)
+    said, folder = ended(*PLAIN)
+    (place,) = recordings(folder)
+    assert "wandb: the server did not take everything within 1 s; all is kept here\n" in said
+    assert f"wandb sync --include-online {place}\n" in said
     records = read(place)
-    assert [row["_step"] for row in records.history] == [1, 2, 3, 4, 5]
     assert records.summary["test/per"] > 0
-    assert attnx.open_run(folder).predict(["dab"])
+    assert records.exit_code == 0
+
+
+def test_an_end_that_never_comes(ended: Ended, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """W&B's own timeouts are not always kept: it is then left behind, with all it was told in the run folder."""
+    forever = threading.Event()
+    monkeypatch.setattr(wandb.sdk.wandb_run.Run, "finish", lambda self, exit_code=None: forever.wait())
+    monkeypatch.setattr(wandb, "teardown", lambda exit_code=None: forever.wait())
+    said, folder = ended(*PLAIN)
+    (place,) = recordings(folder)
+    assert f"wandb sync --include-online {place}\n" in said
+    records = read(place)
+    assert [row["_step"] for row in records.history][:4] == [1, 2, 3, 4]
+    assert records.run["run_id"] in place.name
+    monkeypatch.undo()
+    forever.set()
 
 
 def test_finding_out_takes_no_longer_than_it_may() -> None:

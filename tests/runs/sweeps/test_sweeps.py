@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import fcntl
+import io
 import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,143 +22,16 @@ from rich.console import Console
 from attnx.errors import UserError
 from attnx.read_sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import running
-from attnx.sweeps.follow import Standing
 from attnx.sweeps.folder import LOCK, held
+from attnx.sweeps.follow import Standing
 from attnx.sweeps.pool import Pool
 from attnx.sweeps.processes import Forked
 from attnx.sweeps.record import open_record, save
 from attnx.sweeps.screen import SweepScreen
 
-# A scorer that does what the files beside it say: fall over, end by a signal, or wait to be interrupted.
-MOODY = '''\
-"""A scorer with moods."""
-
-import os, signal, time
-from pathlib import Path
-
-from torch import Tensor
-
-from attnx.attention.scorers.dot import Dot
-from attnx.registry import register
-
-
-@register("scorer", "moody")
-class Moody(Dot):
-    """Do as told.
-
-    Formula: none
-    Source: none
-    """
-
-    equal_widths = True
-
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
-        self.calls = getattr(self, "calls", 0) + self.training
-        if self.calls == 4 and self.training:  # the first validation comes after three steps
-            print(f"process {os.getpid()}, {os.environ['OMP_NUM_THREADS']} thread(s)")
-            if Path("fall").exists():
-                raise RuntimeError("I have fallen over")
-            if Path("die").exists():
-                os.kill(os.getpid(), signal.SIGKILL)
-            if Path("wait").exists():
-                self.wait()
-        return super().compare(queries, keys)
-
-    def wait(self) -> None:
-        before, heard = signal.getsignal(signal.SIGINT), []
-        signal.signal(signal.SIGINT, lambda *what: heard.append(before(*what)))
-        Path(f"reached-{os.getpid()}").touch()
-        while not heard:
-            time.sleep(0.01)
-'''
-# Lets no run draw: in jobs this small it takes longer than all the rest.
-UNDRAWN = """\
-import importlib.abc, importlib.util, sys
-
-class Undrawn(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name != "attnx.fitting":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        run = spec.loader.exec_module
-
-        def exec_module(module):
-            run(module)
-            module.draw_alignments = module.draw_curves = module.draw_tracks = lambda folder: []
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-sys.meta_path.insert(0, Undrawn())
-"""
 SECONDS = 0.01
-
-
-@pytest.fixture(scope="session")
-def undrawing(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A folder for PYTHONPATH with which no process draws."""
-    folder = tmp_path_factory.mktemp("undrawn")
-    (folder / "sitecustomize.py").write_text(UNDRAWN, encoding="utf-8")
-    return str(folder)
-
-
-@pytest.fixture(scope="session")
-def server(undrawing: str) -> Iterator[Forked]:
-    """One server for all sweeps: what it imports takes seconds."""
-    server = Forked({**os.environ, "PYTHONPATH": undrawing, "OMP_NUM_THREADS": "1"})
-    yield server
-    server.close()
-
-
-class Kept:
-    """A server that a sweep does not end."""
-
-    def __init__(self, server: Forked) -> None:
-        self.start, self.signal, self.wait = server.start, server.signal, server.wait
-
-    def close(self) -> None:
-        pass
-
-
-@pytest.fixture
-def sweep(
-    command: Callable[..., Any], words: Path, small: list[str], server: Forked, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Any]:
-    """Sweep over small runs of five steps."""
-    monkeypatch.setattr(running, "processes", lambda *_: Kept(server))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-    def ask(*asked: str) -> Any:
-        named = {word.partition("=")[0].lstrip("+") for word in asked}
-        return command("-m", *asked, *[size for size in small if size.partition("=")[0] not in named])
-
-    return ask
-
-
-@pytest.fixture
-def moody(here: Path) -> Path:
-    """The scorer with moods, in force."""
-    (here / "plugins").mkdir()
-    file = here / "plugins" / "moody.py"
-    file.write_text(MOODY, encoding="utf-8")
-    return file
-
-
-@pytest.fixture
-def alone(words: Path, small: list[str], undrawing: str) -> Callable[..., subprocess.Popen[str]]:
-    """Start the command in a process of its own."""
-
-    def start(*asked: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "attnx", *asked, *small],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": undrawing, "OMP_NUM_THREADS": "1"},
-        )
-
-    return start
+Calm = Callable[[], None]
+Reached = Callable[..., list[int]]
 
 
 def status(folder: Path) -> str:
@@ -181,21 +54,6 @@ def attempts(folder: str) -> list[int]:
 def steps(folder: Path) -> list[int]:
     with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
         return [int(row["step"]) for row in csv.DictReader(file)]
-
-
-def reached(count: int = 1) -> list[int]:
-    """The processes of jobs that wait, once there are so many."""
-    while len(found := list(Path().glob("reached-*"))) < count:
-        time.sleep(SECONDS)
-    return [int(file.name.partition("-")[2]) for file in found]
-
-
-def calm() -> None:
-    """Let the jobs do what they are asked, from now on."""
-    for mood in ("wait", "fall", "die"):
-        Path(mood).unlink(missing_ok=True)
-    for file in Path().glob("reached-*"):
-        file.unlink()
 
 
 def until_free(folder: str) -> None:
@@ -300,7 +158,7 @@ def test_a_failing_job_is_named_and_the_others_are_trained(sweep: Callable[..., 
 
 
 def test_what_failed_is_tried_again_and_nothing_else(
-    sweep: Callable[..., Any], command: Callable[..., Any], moody: Path
+    sweep: Callable[..., Any], command: Callable[..., Any], moody: Path, calm: Calm
 ) -> None:
     Path("fall").touch()
     sweep("+scorer=moody,dot", "name=two")
@@ -336,7 +194,7 @@ def test_a_job_that_a_signal_ends_failed_by_its_name(sweep: Callable[..., Any], 
 
 
 def test_a_killed_job_goes_on_from_its_last_checkpoint(
-    sweep: Callable[..., Any], moody: Path, same_weights: Callable[..., bool]
+    sweep: Callable[..., Any], moody: Path, same_weights: Callable[..., bool], calm: Calm
 ) -> None:
     Path("die").touch()
     sweep("scorer=moody", "seed=2", "name=cut")
@@ -371,7 +229,9 @@ def test_what_was_cut_off_after_its_results_is_explained(sweep: Callable[..., An
 
 
 @pytest.mark.parametrize("folder", ["before", "after"])
-def test_a_sweep_of_another_configuration_is_refused_with_the_difference(sweep: Callable[..., Any], folder: str) -> None:
+def test_a_sweep_of_another_configuration_is_refused_with_the_difference(
+    sweep: Callable[..., Any], folder: str
+) -> None:
     sweep("scorer=dot,scaled", "name=two")
     config = Path("multirun/two/1/config.yaml")
     if folder == "before":  # what the folder holds was changed
@@ -417,7 +277,7 @@ def test_one_folder_is_swept_by_one_command(sweep: Callable[..., Any]) -> None:
     assert {path.name for path in Path("multirun/one").iterdir()} == {LOCK}
 
 
-def test_jobs_run_side_by_side(sweep: Callable[..., Any], moody: Path) -> None:
+def test_jobs_run_side_by_side(sweep: Callable[..., Any], moody: Path, reached: Reached) -> None:
     Path("wait").touch()
 
     def interrupt() -> None:
@@ -436,9 +296,7 @@ def test_jobs_run_side_by_side(sweep: Callable[..., Any], moody: Path) -> None:
 
 
 @pytest.mark.parametrize(("cores", "jobs", "threads"), [(17, 3, "5"), (2, 5, "1")])
-def test_threads_are_divided(
-    cores: int, jobs: int, threads: str, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_are_divided(cores: int, jobs: int, threads: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "cores", lambda: cores)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     sweep = Sweep(here, "attnx -m", [])
@@ -454,6 +312,8 @@ def test_ctrl_c_lets_each_job_save_and_says_how_to_go_on(
     moody: Path,
     command: Callable[..., Any],
     same_weights: Callable[..., bool],
+    calm: Calm,
+    reached: Reached,
 ) -> None:
     Path("wait").touch()
     with alone("-m", "scorer=moody", "seed=1,2,3", "name=cut", "-j", "2") as process:
@@ -477,7 +337,7 @@ def test_ctrl_c_lets_each_job_save_and_says_how_to_go_on(
 
 
 def test_a_killed_sweep_leaves_no_process_and_goes_on(
-    alone: Callable[..., subprocess.Popen[str]], sweep: Callable[..., Any], moody: Path
+    alone: Callable[..., subprocess.Popen[str]], sweep: Callable[..., Any], moody: Path, calm: Calm, reached: Reached
 ) -> None:
     Path("wait").touch()
     with alone("-m", "scorer=moody", "seed=1,2", "name=cut") as process:
@@ -495,7 +355,9 @@ def test_a_killed_sweep_leaves_no_process_and_goes_on(
     assert attempts("multirun/cut") == [2, 1]
 
 
-def test_a_server_that_is_killed_takes_no_later_job_with_it(sweep: Callable[..., Any], moody: Path, server: Forked) -> None:
+def test_a_server_that_is_killed_takes_no_later_job_with_it(
+    sweep: Callable[..., Any], moody: Path, server: Forked, reached: Reached
+) -> None:
     Path("wait").touch()
 
     def kill() -> None:
@@ -565,16 +427,16 @@ def mixed(here: Path) -> Sweep:
 
 
 def test_the_table_shows_every_job(mixed: Sweep) -> None:
-    console = Console(width=120, force_terminal=True, record=True, file=Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+    console = Console(width=120, force_terminal=True, record=True, file=io.StringIO())
     screen = SweepScreen(console, side_by_side=1)
     running = Standing(monitor="valid_per", curve=[9.0, 8.5], step=20, steps=50)
     screen.since[1] = (time.monotonic() - 10, 10)
     console.print(screen.table(mixed, {1: running}))
     lines = console.export_text().splitlines()
     rows = [line for line in lines if "dot" in line or "mlp" in line]
-    assert [word in row for row, word in zip(rows, ("finished", "20/50", "killed by SIGKILL", "waiting"), strict=False)] == [
-        True
-    ] * 4
+    assert [
+        word in row for row, word in zip(rows, ("finished", "20/50", "killed by SIGKILL", "waiting"), strict=False)
+    ] == [True] * 4
     assert "0:30 left" in rows[1]  # ten steps in ten seconds, thirty to go
     assert "per 7.25" in rows[0]
     summary = " ".join(lines[lines.index(rows[-2]) :])
@@ -596,4 +458,4 @@ def test_a_record_believes_the_folders(mixed: Sweep) -> None:
     mixed.path.mkdir()
     save(mixed)
     found = open_record(mixed.path, "attnx -m", [], None)
-    assert [job.status for job in found.jobs] == ["waiting", "waiting", "failed", "waiting"]
+    assert [job.status for job in found.jobs] == ["waiting"] * 4

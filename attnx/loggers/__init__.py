@@ -1,0 +1,1 @@
+"""The loggers, by name: where else a run's figures and pictures go."""

@@ -1,0 +1,77 @@
+"""The logger ``tensorboard``."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from attnx.extras import need
+from attnx.loggers.protocol import Beginning, End
+from attnx.registry import register
+
+MOST = 100  # rows of a table: it is shown as text
+
+
+@register("logger", "tensorboard")
+class TensorBoard:
+    """Event files for TensorBoard, in ``tensorboard/`` of the run folder; pages are left out, which it cannot show.
+
+    Formula: ``tensorboard --logdir multirun``
+    Source: Abadi et al. 2016, section 9.1, https://arxiv.org/abs/1603.04467
+    """
+
+    def __init__(self) -> None:
+        need("tensorboard", "tensorboard", "logger=tensorboard")
+
+    def start(self, run: Beginning) -> Mapping[str, Any]:
+        """Begin a file; a resumed run begins another beside it."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(run.folder / "tensorboard")
+        self._step = 0
+        if not run.kept:
+            shown = json.dumps(run.config, indent=2, ensure_ascii=False).replace("\n", "\n    ")
+            self._text("run", f"{run.name}\n\n    {shown}")
+        return {"begun": True}
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Write scalars."""
+        self._step = step
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+
+    def show(self, step: int, files: Mapping[str, Path]) -> None:
+        """Write pictures, and the first rows of tables."""
+        for name, path in files.items():
+            if path.suffix == ".png":
+                self._writer.add_image(name, _pixels(path), step, dataformats="HWC")
+            elif path.suffix == ".tsv":
+                self._text(name, _markdown(path), step)
+
+    def finish(self, end: End, summary: Mapping[str, float]) -> str:
+        """Write the summary as scalars, and close."""
+        self._text("end", end, self._step)
+        self.log(self._step, {f"summary/{name}": value for name, value in summary.items()})
+        self._writer.close()
+        return ""
+
+    def _text(self, name: str, text: str, step: int = 0) -> None:
+        self._writer.add_text(name, text, step)
+
+
+def _pixels(path: Path) -> Any:
+    import numpy as np
+    from PIL import Image
+
+    return np.asarray(Image.open(path).convert("RGB"))
+
+
+def _markdown(path: Path) -> str:
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [*islice(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE), MOST + 1)]
+    rows.insert(1, ["---"] * len(rows[0]))
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)

@@ -1,0 +1,141 @@
+"""Hydra's launcher and sweeper of attnx: every job its own process, and what was checked is not checked again.
+
+Imported once Hydra has looked for plug-ins: it runs their files anew, and what was inherited from would be another.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.errors import HydraException
+from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from attnx.config import check
+from attnx.errors import UserError
+from attnx.read_sweep import SweepJob
+from attnx.sweeps.asked import ours
+from attnx.sweeps.record import refuse_unlike
+from attnx.sweeps.running import DONE, Running, current, to_minimise
+from attnx.sweeps.worker import Task
+
+# Hydra takes plug-ins from this package only; so this module goes by such a name too, and needs no folder there.
+PACKAGE = "hydra_plugins"
+NAMED = f"{PACKAGE}.attnx"
+
+
+class Processes(Launcher):
+    """Runs jobs in processes of their own.
+
+    Args:
+        fork: copy a process that has imported everything, instead of starting a new one.
+    """
+
+    __module__ = NAMED
+
+    def __init__(self, fork: bool = True) -> None:
+        self.fork = fork
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Take what Hydra gives."""
+        self.hydra_context, self.config = hydra_context, config
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        """Run jobs, and return of each what is to be minimised."""
+        return launch(self, job_overrides)
+
+
+class Grid(BasicSweeper):
+    """Hydra's own sweeper, without its composing every job once more: they have been checked."""
+
+    __module__ = NAMED
+
+    def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:
+        """They are."""
+
+
+class Search(Sweeper):
+    """Lets Optuna choose what to try next; see :mod:`attnx.sweeps.search`."""
+
+    __module__ = NAMED
+
+    def __init__(self, **knobs: Any) -> None:
+        from attnx.sweeps.search import OptunaSearch
+
+        self.search = OptunaSearch(**knobs)
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Take what Hydra gives."""
+        self.search.setup(hydra_context=hydra_context, task_function=task_function, config=config)
+
+    def sweep(self, arguments: list[str]) -> None:
+        """Search."""
+        self.search.sweep(arguments)
+
+
+def offer() -> None:
+    """Let Hydra find them."""
+    try:
+        importlib.import_module(PACKAGE)
+    except ModuleNotFoundError:  # nobody else has a plug-in
+        sys.modules[PACKAGE] = ModuleType(PACKAGE)
+        sys.modules[PACKAGE].__path__ = []
+    sys.modules[NAMED] = sys.modules[__name__]
+    for plugin in (Processes, Grid, Search):
+        Plugins.instance().register(plugin)
+
+
+def launch(launcher: Processes, job_overrides: Sequence[Sequence[str]]) -> list[JobReturn]:
+    """Run a batch of jobs."""
+    running = current()
+    running.fork = launcher.fork
+    jobs = [running.job(ours(asked)) for asked in job_overrides]
+    running.run(tasks(launcher, running, {job.number: job for job in jobs}.values()))
+    return [_returned(job) for job in jobs]
+
+
+def tasks(launcher: Any, running: Running, jobs: Any) -> Iterator[tuple[SweepJob, Task]]:
+    """What those jobs are to do that are not done; one that cannot be composed has failed."""
+    for job in jobs:
+        if job.status in DONE:
+            continue
+        try:
+            config = running.config(job.overrides) or composed(launcher, job.overrides)
+            refuse_unlike(running.sweep.folder(job), config)
+        except UserError as error:
+            job.status, job.error = "failed", str(error)
+            running.screen.tell(running.sweep, job)
+            continue
+        variables = {str(name): str(value) for name, value in launcher.config.hydra.job.env_set.items()}
+        yield job, running.task(job, config, **variables)
+
+
+def composed(launcher: Any, asked: Sequence[str]) -> Mapping[str, Any]:
+    """Compose and check the configuration of a job.
+
+    Raises:
+        UserError: a mistake in it.
+    """
+    try:
+        config = launcher.hydra_context.config_loader.load_sweep_config(launcher.config, list(asked))
+        plain = OmegaConf.to_container(OmegaConf.masked_copy(config, [k for k in config if k != "hydra"]), resolve=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(" ".join(str(error).split())) from error
+    assert isinstance(plain, dict)
+    return check({str(name): value for name, value in plain.items()}, asked)
+
+
+def _returned(job: SweepJob) -> JobReturn:
+    returned = JobReturn(overrides=list(job.overrides), status=JobStatus.COMPLETED)
+    returned.return_value = to_minimise(job)
+    return returned

@@ -1,0 +1,143 @@
+"""Keeps ``sweep.json``: which jobs there are and how each stands, whole at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from attnx import registry
+from attnx.errors import UserError
+from attnx.read_run import mapping, read_run
+from attnx.read_sweep import FORMAT, Sweep, SweepJob, is_sweep, parted, read_sweep
+from attnx.run_format import CONFIG, RUN, SWEEP
+from attnx.sweeps.changes import ABSENT, differences, told
+from attnx.sweeps.follow import Standing, standing
+
+# The last file that a run writes.
+EXPLANATION = "README.md"
+# A search may be given more of.
+TRIALS = "hydra.sweeper.n_trials"
+# What changes nothing that is computed: where a run lies, and who else is told of it.
+ASIDE = ("folder", "logger")
+
+
+def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir: str | None) -> Sweep:
+    """The record in a folder, each job as its own folder says that it stands; a new one if there is none."""
+    if is_sweep(folder):
+        sweep = read_sweep(folder)
+        sweep.command, sweep.overrides, sweep.config_dir = command, list(overrides), config_dir
+    else:
+        sweep = Sweep(folder, command, list(overrides), config_dir, created=now())
+    for job in sweep.jobs:
+        refresh(sweep, job)
+        if job.status == "failed":  # it is tried again
+            job.status, job.error = "waiting", None
+    sweep.status, sweep.ended = "running", None
+    return sweep
+
+
+def refresh(sweep: Sweep, job: SweepJob) -> None:
+    """Let a job stand as its run folder says: one that nobody ended was cut off, and can be gone on from."""
+    folder = sweep.folder(job)
+    stands = standing(folder)
+    note(job, stands)
+    said = mapping(folder / RUN).get("status")
+    if said == "finished" and not (folder / EXPLANATION).is_file():  # cut off while it was drawn
+        said = "interrupted"
+    if said is not None:
+        job.status = said if said in ("finished", "failed", "pruned") else "interrupted"
+    elif job.status != "failed":
+        job.status = "waiting"
+    if stands.error and job.status != "finished":
+        job.status, job.error = "failed", stands.error
+
+
+def note(job: SweepJob, stands: Standing) -> None:
+    """Note how well a job does."""
+    job.monitor, job.maximise, job.best = stands.monitor, stands.maximise, stands.best
+
+
+def take(sweep: Sweep, asked: Sequence[str]) -> SweepJob:
+    """The job that was asked this, in whatever order; a new one if none was."""
+    for job in sweep.jobs:
+        if same(job.overrides, asked):
+            return job
+    job = SweepJob(len(sweep.jobs), list(asked))
+    sweep.jobs.append(job)
+    refresh(sweep, job)
+    return job
+
+
+def same(one: Iterable[str], other: Iterable[str]) -> bool:
+    """Whether two command lines ask the same."""
+    return sorted(map(parted, one)) == sorted(map(parted, other))
+
+
+def refuse_another(sweep: Sweep, overrides: Sequence[str], jobs: Sequence[Sequence[str]] | None) -> None:
+    """Refuse to take a folder of another sweep for this one; one to which jobs are added is no other.
+
+    Args:
+        sweep: what the folder holds.
+        overrides: what is asked now.
+        jobs: of this sweep; None if a search chooses them as it goes.
+
+    Raises:
+        UserError: what the folder holds is not asked for any more, with what was changed.
+    """
+    if jobs is not None and all(any(same(job.overrides, asked) for asked in jobs) for job in sweep.jobs):
+        return
+    held, asked = (dict(map(parted, words)) for words in (sweep.overrides, overrides))
+    if jobs is None:
+        asked[TRIALS] = held.get(TRIALS, ABSENT)
+        held.setdefault(TRIALS, ABSENT)
+    if sweep.jobs and (changed := differences(held, asked)):
+        raise UserError(f"{sweep.path}: holds another sweep: {told(changed)}; choose name=..., or fresh=true")
+
+
+def refuse_unlike(folder: Path, config: Mapping[str, Any]) -> None:
+    """Refuse to go on with a run of another configuration.
+
+    Raises:
+        UserError: its folder holds one, with what differs.
+    """
+    if not (folder / CONFIG).is_file() or not (folder / RUN).is_file():
+        return
+    held, asked = (
+        {name: value for name, value in each.items() if name not in ASIDE}
+        for each in (registry.filled(read_run(folder).config), config)
+    )
+    changed = differences(held, asked)
+    if changed:
+        raise UserError(
+            f"{folder}: holds a run of another configuration: {told(changed)}; choose name=..., or fresh=true"
+        )
+
+
+def save(sweep: Sweep) -> None:
+    """Write ``sweep.json``, whole or not at all."""
+    jobs = [{"number": job.number, "folder": str(job.number), **asdict(job)} for job in sweep.jobs]
+    value = {key: item for key, item in asdict(sweep).items() if key not in ("path", "jobs")}
+    write_json(sweep.path / SWEEP, {"format": FORMAT, "name": sweep.name, **value, "jobs": jobs})
+
+
+def note_run(folder: Path, **facts: Any) -> None:
+    """Add to what a run folder says of itself, once nobody else writes there."""
+    if (folder / RUN).is_file():
+        write_json(folder / RUN, {**mapping(folder / RUN), **facts})
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a file whole or not at all."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(partial, path)
+
+
+def now() -> str:
+    """The time as it is written in files."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")

@@ -1,0 +1,140 @@
+"""What a job's process does: it trains one composed, checked configuration in its own folder, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attnx.callbacks.heartbeat import LISTENS
+from attnx.errors import UserError
+from attnx.read_run import mapping
+from attnx.run_format import CHECKPOINTS, LOG, PROGRESS, RUN
+
+FINISHED, FAILED, MISTAKEN, INTERRUPTED = 0, 1, 2, 130
+
+
+class Task(NamedTuple):
+    """All that a job's process is told; plain, so that it can be written as JSON.
+
+    Attributes:
+        config: composed and checked; ``folder`` is the job's own.
+        overrides: what was asked, to be noted in the run folder.
+        environment: all variables of the process.
+        place: its working folder.
+    """
+
+    config: Mapping[str, Any]
+    overrides: Sequence[str]
+    environment: Mapping[str, str]
+    place: str
+
+
+def answer(task: Task) -> int:
+    """Do the job and say how it ended, as an exit code; what went wrong is left in the job's folder in one line.
+
+    Being interrupted is put off until there is someone to notice, and once the job has ended, nobody need notice.
+    """
+    progress = Path(task.place, task.config["folder"], PROGRESS)
+    code = FINISHED
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        enter(task, progress)
+        work(task.config, task.overrides)
+        progress.unlink(missing_ok=True)
+    except KeyboardInterrupt:
+        print("attnx: interrupted")
+        code = INTERRUPTED
+    except UserError as error:
+        print(f"attnx: {error}")
+        _leave(progress, str(error))
+        code = MISTAKEN
+    except Exception as error:
+        traceback.print_exc()
+        _leave(progress, f"{type(error).__name__}: {error}")
+        code = FAILED
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return code
+
+
+def enter(task: Task, progress: Path) -> None:
+    """Take a job's environment, working folder and log; from here on, whatever is printed goes there."""
+    os.environ.clear()
+    os.environ.update(task.environment)
+    os.chdir(task.place)
+    progress.parent.mkdir(parents=True, exist_ok=True)
+    progress.unlink(missing_ok=True)
+    os.environ[LISTENS] = str(progress)
+    log = os.open(progress.with_name(LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for new, old in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(new, old)
+    os.close(nothing)
+    os.close(log)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    print(f"attnx {' '.join(task.overrides)}")
+
+
+def work(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
+    """Train, or go on, or do what was left undone after the training, by what the folder holds.
+
+    Raises:
+        UserError: a mistake in the configuration or the data.
+        KeyboardInterrupt: the job was asked to stop; it can be gone on from.
+    """
+    from attnx.fitting import fit, resume
+    from attnx.kernels.ahead import compile_ahead
+    from attnx.training.train import Interrupted
+
+    folder = Path(config["folder"])
+    status = mapping(folder / RUN).get("status")
+    if status == "finished":
+        explain(folder)
+        return
+    compile_ahead(config)
+    try:
+        if (folder / CHECKPOINTS / "last.ckpt").is_file():
+            resume(folder)
+        else:
+            clear(folder)
+            fit(config, overrides)
+    except Interrupted:
+        raise KeyboardInterrupt from None
+
+
+def explain(folder: Path) -> None:
+    """Draw and explain a run that was cut off after its results were written."""
+    from attnx.reports.curves import draw_curves
+    from attnx.reports.explain import write_explanation
+    from attnx.reports.heatmaps import draw_alignments
+    from attnx.reports.tracks import draw_tracks
+
+    draw_alignments(folder)
+    draw_tracks(folder)
+    draw_curves(folder)
+    write_explanation(folder)
+
+
+def clear(folder: Path) -> None:
+    """Empty the folder of a job that stopped before its first checkpoint: only what it said stays."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name == LOG:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _leave(file: Path, error: str) -> None:
+    with contextlib.suppress(OSError):
+        file.write_text(json.dumps({"error": " ".join(error.split())}), encoding="utf-8")

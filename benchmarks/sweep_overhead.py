@@ -1,0 +1,82 @@
+"""What a job of a sweep pays beyond its own work, forked from a process that has imported everything or started anew.
+
+python benchmarks/sweep_overhead.py [JOBS]
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+import attnx
+from attnx.read_sweep import read_sweep
+
+TINY = [
+    "task.train=words.tsv",
+    "task.holdout=0.15",
+    "model.embedding=5",
+    "encoder.hidden=7",
+    "decoder.hidden=11",
+    "trainer.batch_size=8",
+    "trainer.max_steps=5",
+    "trainer.validations=1",
+]
+
+
+def main() -> None:
+    jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 6
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        words = ("".join(letters) for letters in itertools.product("abdeks", repeat=2))
+        Path("words.tsv").write_text("".join(f"{word}\t{' '.join(word)}\n" for word in words), encoding="utf-8")
+        work = statistics.median(alone(number) for number in range(jobs + 1))  # the first one imports
+        table = Table(title=f"{jobs} tiny jobs, seconds; the work of one (train, test, draw) takes {work:.2f}")
+        for column in ("each job", "a job", "beyond its work", "the sweep, whole", "beyond its jobs"):
+            table.add_column(column, justify="right")
+        for name, fork in (("forked", "true"), ("started anew", "false")):
+            whole, taken = swept(name.partition(" ")[0], fork, jobs)
+            one = statistics.median(taken)
+            row = [one, one - work, whole, whole - sum(taken)]
+            table.add_row(name, *(f"{seconds:.2f}" for seconds in row))
+        Console().print(table)
+        os.chdir("/")
+
+
+def alone(number: int) -> float:
+    """Seconds of a run in this process."""
+    config = attnx.compose([*TINY, f"seed={number}", f"folder=alone/{number}"])
+    started = time.perf_counter()
+    attnx.fit(config, console=Console(file=io.StringIO()))
+    return time.perf_counter() - started
+
+
+def swept(name: str, fork: str, jobs: int) -> tuple[float, list[float]]:
+    """Seconds of a whole sweep, and of each of its jobs."""
+    seeds = ",".join(map(str, range(jobs)))
+    command = [
+        sys.executable,
+        "-m",
+        "attnx",
+        "-m",
+        f"seed={seeds}",
+        f"name={name}",
+        f"hydra.launcher.fork={fork}",
+        *TINY,
+    ]
+    started = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - started, [job.seconds for job in read_sweep(f"multirun/{name}").jobs]
+
+
+if __name__ == "__main__":
+    main()

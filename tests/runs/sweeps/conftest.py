@@ -1,0 +1,186 @@
+"""What tests of sweeps share: a server for all of them, no pictures, and a scorer that does as it is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx.sweeps import running
+from attnx.sweeps.processes import Ended, Forked
+from attnx.sweeps.worker import Task
+
+# A scorer that does what the files beside it say: fall over, end by a signal, or wait to be interrupted.
+MOODY = '''\
+"""A scorer with moods."""
+
+import os, signal, time
+from pathlib import Path
+
+from torch import Tensor
+
+from attnx.attention.scorers.dot import Dot
+from attnx.registry import register
+
+
+@register("scorer", "moody")
+class Moody(Dot):
+    """Do as told.
+
+    Formula: none
+    Source: none
+    """
+
+    equal_widths = True
+
+    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+        self.calls = getattr(self, "calls", 0) + self.training
+        if self.calls == 4 and self.training:  # the first validation comes after three steps
+            print(f"process {os.getpid()}, {os.environ['OMP_NUM_THREADS']} thread(s)")
+            if Path("fall").exists():
+                raise RuntimeError("I have fallen over")
+            if Path("die").exists():
+                os.kill(os.getpid(), signal.SIGKILL)
+            if Path("wait").exists():
+                self.wait()
+        return super().compare(queries, keys)
+
+    def wait(self) -> None:
+        before, heard = signal.getsignal(signal.SIGINT), []
+        signal.signal(signal.SIGINT, lambda *what: heard.append(before(*what)))
+        Path(f"reached-{os.getpid()}").touch()
+        while not heard:
+            time.sleep(0.01)
+'''
+# Lets no run draw: in jobs this small it takes longer than all the rest.
+UNDRAWN = """\
+import importlib.abc, importlib.util, sys
+
+class Undrawn(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name != "attnx.fitting":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            module.draw_alignments = module.draw_curves = module.draw_tracks = lambda folder: []
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+sys.meta_path.insert(0, Undrawn())
+"""
+SECONDS = 0.01
+
+
+@pytest.fixture(scope="session")
+def undrawing(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder for PYTHONPATH with which no process draws."""
+    folder = tmp_path_factory.mktemp("undrawn")
+    (folder / "sitecustomize.py").write_text(UNDRAWN, encoding="utf-8")
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def server(undrawing: str) -> Iterator[Forked]:
+    """One server for all sweeps: what it imports takes seconds."""
+    server = Forked({**os.environ, "PYTHONPATH": undrawing, "OMP_NUM_THREADS": "1"})
+    yield server
+    server.close()
+
+
+class Kept:
+    """A server that a sweep does not end."""
+
+    def __init__(self, server: Forked) -> None:
+        self.server = server
+
+    @property
+    def ready(self) -> bool:
+        return self.server.ready
+
+    def start(self, job: int, task: Task) -> None:
+        self.server.start(job, task)
+
+    def signal(self, job: int, number: int) -> None:
+        self.server.signal(job, number)
+
+    def wait(self, seconds: float) -> list[Ended]:
+        return self.server.wait(seconds)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def sweep(
+    command: Callable[..., Any], words: Path, small: list[str], server: Forked, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Any]:
+    """Sweep over small runs of five steps."""
+    monkeypatch.setattr(running, "processes", lambda *_: Kept(server))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+    def ask(*asked: str) -> Any:
+        named = {word.partition("=")[0].lstrip("+") for word in asked}
+        return command("-m", *asked, *[size for size in small if size.partition("=")[0] not in named])
+
+    return ask
+
+
+@pytest.fixture
+def moody(here: Path) -> Path:
+    """The scorer with moods, in force."""
+    (here / "plugins").mkdir()
+    file = here / "plugins" / "moody.py"
+    file.write_text(MOODY, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def alone(words: Path, small: list[str], undrawing: str) -> Callable[..., subprocess.Popen[str]]:
+    """Start the command in a process of its own."""
+
+    def start(*asked: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "attnx", *asked, *small],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": undrawing, "OMP_NUM_THREADS": "1"},
+        )
+
+    return start
+
+
+@pytest.fixture
+def reached() -> Callable[..., list[int]]:
+    """The processes of jobs that wait, once there are so many."""
+
+    def wait(count: int = 1) -> list[int]:
+        while len(found := list(Path().glob("reached-*"))) < count:
+            time.sleep(SECONDS)
+        return [int(file.name.partition("-")[2]) for file in found]
+
+    return wait
+
+
+@pytest.fixture
+def calm() -> Callable[[], None]:
+    """Let the jobs do what they are asked, from now on."""
+
+    def forget() -> None:
+        for mood in ("wait", "fall", "die"):
+            Path(mood).unlink(missing_ok=True)
+        for file in Path().glob("reached-*"):
+            file.unlink()
+
+    return forget

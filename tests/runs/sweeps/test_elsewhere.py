@@ -1,0 +1,47 @@
+"""Other launchers of Hydra's run the same jobs in the same folders."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx.read_sweep import read_sweep
+
+
+def installed(plugin: str) -> Any:
+    name = f"hydra_{plugin.partition('_')[0]}_launcher"
+    there = importlib.util.find_spec("hydra_plugins") and importlib.util.find_spec(f"hydra_plugins.{name}")
+    return pytest.param(plugin, marks=pytest.mark.skipif(there is None, reason=f"{name} is not installed"))
+
+
+@pytest.mark.parametrize("launcher", [installed(name) for name in ("joblib", "submitit_local", "ray")])
+def test_another_launcher_runs_the_jobs_and_a_mistake_of_one_is_its_own(
+    launcher: str, moody: Path, words: Path, small: list[str], undrawing: str, calm: Callable[[], None]
+) -> None:
+    """The scorer is a plug-in of the working folder, so plug-ins reach the workers."""
+    Path("fall").touch()
+    asked = [sys.executable, "-m", "attnx", "-m", f"hydra/launcher={launcher}", "scorer=moody,dot", "name=two", *small]
+    environment = {**os.environ, "PYTHONPATH": undrawing, "OMP_NUM_THREADS": "1"}
+
+    def ask() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(asked, capture_output=True, text=True, check=False, env=environment)
+
+    done = ask()
+    found = read_sweep("multirun/two")
+    assert (done.returncode, [job.status for job in found.jobs]) == (1, ["failed", "finished"]), done.stderr
+    assert found.jobs[0].error == "RuntimeError: I have fallen over"
+    assert "scorer=moody: RuntimeError: I have fallen over; see multirun/two/0/log.txt" in done.stderr
+    assert "Traceback" in found.log(found.jobs[0]).read_text(encoding="utf-8")
+    saved = Path("multirun/two/1/checkpoints/last.ckpt").stat().st_mtime_ns
+    calm()
+    done = ask()
+    assert done.returncode == 0, done.stderr
+    assert [job.status for job in read_sweep("multirun/two").jobs] == ["finished", "finished"]
+    assert Path("multirun/two/1/checkpoints/last.ckpt").stat().st_mtime_ns == saved

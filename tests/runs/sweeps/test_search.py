@@ -1,0 +1,172 @@
+"""A search chooses its jobs by what it found, goes on where it stopped, and gives up what is hopeless."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx.config import compose
+from attnx.read_sweep import Sweep, SweepJob, read_sweep
+from attnx.sweeps.record import save
+from attnx.sweeps.running import Running
+
+optuna = pytest.importorskip("optuna")
+pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
+ASKED = ["hydra/sweeper=search", "optimiser.lr=tag(log,interval(0.001,0.1))", "name=found"]
+FOUND = Path("multirun/found")
+
+
+def trials() -> list[Any]:
+    study = optuna.load_study("attnx", f"sqlite:///{FOUND / 'study.db'}")
+    return list(study.get_trials())
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_search_tries_so_many_and_not_one_again(sweep: Callable[..., Any]) -> None:
+    answer = sweep(*ASKED, "hydra.sweeper.n_trials=2")
+    assert answer.code == 0
+    jobs = read_sweep(FOUND).jobs
+    assert [(job.status, job.attempts) for job in jobs] == [("finished", 1)] * 2
+    assert len({job.choices["optimiser.lr"] for job in jobs}) == 2
+    # What decides is validation, at its best.
+    for job, trial in zip(jobs, trials(), strict=True):
+        with (FOUND / str(job.number) / "metrics.csv").open(encoding="utf-8", newline="") as file:
+            assert trial.value == min(float(row["valid_per"]) for row in csv.DictReader(file))
+        assert float(job.choices["optimiser.lr"]) == trial.params["optimiser.lr"]
+    assert sweep(*ASKED, "hydra.sweeper.n_trials=3").code == 0
+    assert [job.attempts for job in read_sweep(FOUND).jobs] == [1, 1, 1]
+    assert [trial.params["optimiser.lr"] for trial in trials()[:2]] == [
+        float(job.choices["optimiser.lr"]) for job in jobs
+    ]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_search_of_something_else_is_refused(sweep: Callable[..., Any]) -> None:
+    sweep(*ASKED, "hydra.sweeper.n_trials=1")
+    answer = sweep(*ASKED, "hydra.sweeper.n_trials=1", "trainer.max_steps=7")
+    assert answer.code == 2
+    assert "trainer.max_steps: held 5, asked 7" in answer.err
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_trial_that_was_cut_off_goes_on_as_the_same_trial(
+    alone: Callable[..., subprocess.Popen[str]],
+    sweep: Callable[..., Any],
+    moody: Path,
+    calm: Callable[[], None],
+    reached: Callable[..., list[int]],
+) -> None:
+    asked = [*ASKED, "scorer=moody", "hydra.sweeper.n_trials=2"]
+    Path("wait").touch()
+    with alone("-m", *asked) as process:
+        reached()
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+    assert process.returncode == 130
+    (cut,) = trials()
+    assert not cut.state.is_finished()
+    calm()
+    assert sweep(*asked).code == 0
+    assert [trial.state.name for trial in trials()] == ["COMPLETE", "COMPLETE"]
+    assert trials()[0].params == cut.params
+    assert [job.attempts for job in read_sweep(FOUND).jobs] == [2, 1]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_trial_that_cannot_be_composed_has_failed_and_the_others_go_on(sweep: Callable[..., Any]) -> None:
+    # `scaled` has no knob `hidden`; which of the two comes first does not matter.
+    answer = sweep(
+        "hydra/sweeper=search", "hydra.sweeper.n_trials=2", "name=found", "scorer=additive,scaled", "+scorer.hidden=13",
+        "hydra.sweeper.sampler._target_=optuna.samplers.RandomSampler",
+        "~hydra.sweeper.sampler.n_startup_trials", "~hydra.sweeper.sampler.constant_liar",
+    )  # fmt: skip
+    for job, trial in zip(read_sweep(FOUND).jobs, trials(), strict=False):
+        assert (job.status, trial.state.name) == (
+            ("failed", "FAIL") if job.choices["scorer"] == "scaled" else ("finished", "COMPLETE")
+        )
+    assert answer.code in (0, 1)
+
+
+def curve(folder: Path, values: list[float], maximise: bool) -> None:
+    """A run that has found this in validation."""
+    folder.mkdir(parents=True, exist_ok=True)
+    info = {"format": 1, "status": "running", "monitor": "valid_x", "maximise": maximise, "steps": 50}
+    (folder / "run.json").write_text(json.dumps(info), encoding="utf-8")
+    rows = [f"{10 * number},{value}" for number, value in enumerate(values, start=1)]
+    (folder / "metrics.csv").write_text("\n".join(["step,valid_x", *rows]) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("maximise", [False, True])
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_worse_than_the_median_at_the_same_validation_is_hopeless(maximise: bool, here: Path) -> None:
+    from hydra.core.plugins import Plugins
+
+    Plugins.instance()
+    from attnx.sweeps.search import OptunaSearch
+
+    sign = -1 if maximise else 1
+    sweep = Sweep(here / "s", "attnx -m", [])
+    sweep.path.mkdir()
+    found = OptunaSearch(
+        9, lambda seed: optuna.samplers.RandomSampler(seed), optuna.pruners.MedianPruner(1, 0), 1, None
+    )
+    with Running(sweep, {}, 1, -1) as running:
+        found.space = {"optimiser.lr": optuna.distributions.UniformDistribution(0.1, 0.9)}
+        found.fixed, found.trials, found.study = {}, {}, found._open(sweep.path, optuna)
+        done = found._next(running)
+        assert done is not None
+        curve(sweep.folder(done), [sign * 9.0, sign * 5.0, sign * 3.0], maximise)
+        assert not found._hopeless(done)  # there is nothing to compare it with
+        done.status, done.best, done.maximise = "finished", sign * 3.0, maximise
+        found._tell(done)
+        for values, expected in (([8.0], False), ([10.0], True), ([8.0, 6.0], True), ([8.0, 4.0], False)):
+            job = found._next(running)
+            assert job is not None
+            curve(sweep.folder(job), [sign * value for value in values], maximise)
+            assert found._hopeless(job) is expected
+            assert not found._hopeless(job)  # nothing new was found since
+            job.status = "pruned"
+            found._tell(job)
+    states = [trial.state.name for trial in found.study.get_trials()]
+    assert states == ["COMPLETE", *["PRUNED"] * 4]
+    assert found.study.best_value == 3.0
+
+
+def test_the_example_of_a_search_composes() -> None:
+    assert compose(["experiment=g2p_search"])["trainer"]["max_steps"] == 800
+
+
+def test_without_optuna_it_says_so(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    answer = command("-m", "experiment=g2p_search")
+    assert (answer.code, answer.out) == (2, "")
+    assert "pip install 'attnx[optuna]'" in answer.err
+    assert not list(here.iterdir())
+
+
+def test_a_grid_cannot_try_an_interval(command: Callable[..., Any], here: Path) -> None:
+    answer = command("-m", "optimiser.lr=interval(0.001,0.1)")
+    assert answer.code == 2
+    assert "hydra/sweeper=search" in answer.err
+    assert not list(here.iterdir())
+
+
+def test_a_saved_search_reads_back(here: Path) -> None:
+    sweep = Sweep(here / "s", "attnx -m", ["seed=1"], jobs=[SweepJob(0, ["seed=1"], "pruned", best=2.0)])
+    sweep.path.mkdir()
+    save(sweep)
+    assert read_sweep(sweep.path).jobs[0].status == "pruned"

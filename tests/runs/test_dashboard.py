@@ -1,0 +1,181 @@
+"""A dashboard is built from what the runs say of themselves; without W&B it is written to a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import attnx
+from attnx import registry
+from attnx.commands.dashboard import asked_of, dashboard
+from attnx.commands.workspace import Asked, dumped, workspace
+from attnx.recording import _drawn
+
+pytest.importorskip("wandb_workspaces")
+KINDS = ("scorer", "scope", "query", "normaliser")
+
+
+@pytest.fixture(autouse=True)
+def _without_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "no-netrc"))
+    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "away"))
+    yield
+    import wandb
+
+    wandb.teardown()
+
+
+@pytest.fixture
+def made(here: Path) -> Callable[..., Path]:
+    """Write what a dashboard reads of a run folder."""
+
+    def make(folder: str, logger: dict[str, Any] | None = None, **info: Any) -> Path:
+        path = Path(folder)
+        path.mkdir(parents=True)
+        facts = {"format": 1, "status": "finished", "name": None, "monitor": "valid_per", "maximise": False, **info}
+        (path / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+        (path / "config.yaml").write_text(yaml.safe_dump({"logger": logger or {"csv": {}}}), encoding="utf-8")
+        return path
+
+    return make
+
+
+def wandb_with(**knobs: Any) -> dict[str, Any]:
+    return {"wandb": registry.check("logger", "wandb", knobs)}
+
+
+def panels(space: Any) -> dict[str, list[dict[str, Any]]]:
+    """The panels of a workspace by section, as they would be sent."""
+    sections = json.loads(dumped(space))["spec"]["section"]["panelBankConfig"]["sections"]
+    return {section["name"]: section["panels"] for section in sections}
+
+
+def test_a_sweep_says_which_runs_are_meant(made: Callable[..., Path]) -> None:
+    made("multirun/scorers/0", wandb_with(project="mine", entity="us"), monitor="valid_bleu", maximise=True)
+    made("multirun/scorers/1", wandb_with(project="mine", entity="us"))
+    expected = Asked("mine", "us", group="scorers", measure="bleu", maximise=True)
+    assert asked_of(Path("multirun/scorers")) == expected
+    assert asked_of(Path("multirun/scorers/0")) == expected
+    made("multirun/runs/one", wandb_with())
+    assert asked_of(Path("multirun/runs/one")) == Asked("attnx")
+    made("multirun/runs/two", wandb_with(group="some"))
+    assert asked_of(Path("multirun/runs/two")).group == "some"
+
+
+def test_runs_that_were_not_logged_are_told(made: Callable[..., Path]) -> None:
+    made("multirun/plain/0")
+    for folder in ("multirun/plain", "multirun/plain/0"):
+        with pytest.raises(attnx.UserError, match=r"\+logger=wandb"):
+            asked_of(Path(folder))
+    for words in ([], ["one", "two"], ["not a/project!"]):
+        with pytest.raises(attnx.UserError, match=r"attnx dashboard|neither a folder"):
+            dashboard(words)
+
+
+def test_the_table_is_scorer_by_scope_and_the_best_is_on_top() -> None:
+    asked = Asked("mine", "us", group="scorers", measure="per")
+    (runs,) = json.loads(dumped(workspace(asked)))["spec"]["section"]["runSets"]
+    assert [key["name"] for key in runs["grouping"]] == ["choices.value.scorer", "choices.value.scope"]
+    (order,) = runs["sort"]["keys"]
+    assert (order["key"]["name"], order["ascending"]) == ("test/per", True)
+    (chosen,) = runs["filters"]["filters"]
+    assert (chosen["key"]["name"], chosen["op"], chosen["value"]) == ("group", "=", "scorers")
+    shown = runs["runFeed"]["columnOrder"]
+    assert {"summary:test/per", *(f"config:choices.value.{kind}" for kind in KINDS)} <= set(shown)
+    (high,) = json.loads(dumped(workspace(asked._replace(maximise=True, group=None))))["spec"]["section"]["runSets"]
+    assert high["sort"]["keys"][0]["ascending"] is False
+    assert high["filters"]["filters"] == []
+
+
+def test_there_are_curves_heat_maps_and_coordinates() -> None:
+    found = panels(workspace(Asked("mine", "us", measure="wer")))
+    everything = [panel for section in found.values() for panel in section]
+    curves = [panel["config"] for panel in everything if panel["viewType"] == "Run History Line Plot"]
+    by = {(curve["metrics"][0], curve.get("groupBy")) for curve in curves}
+    assert {("valid/wer", f"choices.value.{kind}") for kind in KINDS} <= by
+    assert any("gradient_norm/attention" in curve["metrics"] for curve in curves)
+    shown = {key for panel in everything for key in panel["config"].get("mediaKeys", [])}
+    assert shown == {"test/alignments", "valid/alignments", "test/page"}
+    (lines,) = [panel["config"]["columns"] for panel in everything if panel["viewType"] == "Parallel Coordinates Plot"]
+    names = [line["accessor"] for line in lines]
+    assert names[:4] == [f"config:choices.value.{kind}" for kind in KINDS]
+    assert names[-1] == "summary:test/wer"
+    first, *others = found["Scorer by scope"]
+    assert "groupBy" not in first["config"]  # it takes the table's: scorer, then scope
+    assert [panel["config"]["groupBy"] for panel in others] == [f"choices.value.{kind}" for kind in KINDS]
+
+
+def test_what_it_shows_is_what_is_logged(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each name in a panel is one that a run logs, so that no panel stays empty."""
+    logged: set[str] = set()
+    config: dict[str, Any] = {}
+
+    class Collects:
+        def start(self, beginning: Any) -> dict[str, Any]:
+            config.update(beginning.config)
+            return {}
+
+        def log(self, step: int, values: dict[str, float]) -> None:
+            logged.update(values)
+
+        show = log
+
+        def finish(self, end: str, summary: dict[str, float]) -> str:
+            logged.update(summary)
+            return ""
+
+    monkeypatch.setitem(registry._registered, ("logger", "tensorboard"), Collects)
+    run("+logger=tensorboard", "trainer.log_every=1", folder="one")
+    logged |= set(_drawn(Path("one")))
+    text = json.loads(dumped(workspace(Asked("mine"))))["spec"]["section"]
+    everything = [panel["config"] for section in text["panelBankConfig"]["sections"] for panel in section["panels"]]
+    names = {name for panel in everything for name in [*panel.get("metrics", []), *panel.get("mediaKeys", [])]}
+    names |= {f"{column['accessor']}" for panel in everything for column in panel.get("columns", [])}
+    names |= set(text["runSets"][0]["runFeed"]["columnOrder"]) - {"run:displayName"}
+    for name in names:
+        kind, _, path = name.rpartition(":")
+        if kind == "config":
+            held: Any = config
+            for key in path.replace(".value", "").split("."):
+                held = held[key]
+        else:
+            assert path in logged, name
+
+
+def test_without_w_and_b_it_is_written(made: Callable[..., Path], command: Callable[..., Any], here: Path) -> None:
+    made("multirun/scorers/0", wandb_with())
+    answer = command("dashboard", "multirun/scorers")
+    assert (answer.code, answer.err) == (0, "")
+    said, path = answer.out.splitlines()
+    why = "wandb: no API key (`wandb login`, or WANDB_API_KEY)"
+    assert said == f"{why}: nothing is at W&B yet; run this again when it can be reached"
+    assert path == "multirun/scorers/dashboard.json"
+    assert json.loads(Path(path).read_text(encoding="utf-8"))["displayName"] == "attnx: scorers"
+    answer = command("dashboard", "us/theirs", "--measure", "wer", "--out", "theirs.json")
+    written = json.loads(Path("theirs.json").read_text(encoding="utf-8"))
+    assert (written["entity"], written["project"]) == ("us", "theirs")
+    assert "test/wer" in Path("theirs.json").read_text(encoding="utf-8")
+
+
+def test_it_is_saved_where_it_can_be(
+    made: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from wandb_workspaces.workspaces import Workspace
+
+    from attnx.loggers import wandb_server
+
+    made("multirun/scorers/0", wandb_with(entity="us"))
+    saved: list[str] = []
+    monkeypatch.setattr(wandb_server, "why_unreachable", lambda settings, patience: "")
+    monkeypatch.setattr(Workspace, "save", lambda self: saved.append(self.name))
+    monkeypatch.setattr(Workspace, "url", property(lambda self: f"https://wandb.ai/{self.entity}/{self.project}"))
+    assert dashboard(["multirun/scorers"]) == 0
+    assert saved == ["attnx: scorers"]
+    assert capsys.readouterr().out == "https://wandb.ai/us/attnx\n"
+    assert not Path("multirun/scorers/dashboard.json").exists()
