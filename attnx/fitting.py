@@ -13,14 +13,9 @@ from attnx.errors import UserError
 from attnx.models.composition import compose
 from attnx.read_run import read_run
 from attnx.recording import recorded
-from attnx.reports.alignment_statistics import run_statistics, write_statistics
 from attnx.reports.composed import composed
-from attnx.reports.curves import draw_curves
-from attnx.reports.explain import write_explanation
-from attnx.reports.heatmaps import draw_alignments
+from attnx.reports.drawn import draw_and_explain
 from attnx.reports.outcome import files, outcome
-from attnx.reports.run_page import write_page
-from attnx.reports.tracks import draw_tracks
 from attnx.training import run_folder
 from attnx.training.open_run import OpenRun, open_run
 from attnx.training.train import Job, check_fits, prepare, total_steps, train
@@ -129,12 +124,7 @@ def _kernels(job: Job) -> str:
 def _finish(job: Job, folder: Path, console: Console) -> OpenRun:
     """Draw and explain what the folder holds, and show the results."""
     run_folder.note(folder, **_told(job))  # signatures are whole only now: how many references there were is known
-    if draw_alignments(folder):
-        write_statistics(folder, run_statistics(folder))
-        write_page([folder])
-    draw_tracks(folder)
-    draw_curves(folder)
-    write_explanation(folder)
+    draw_and_explain(folder)
     console.print(outcome(folder))
     console.print(files(folder), highlight=False, soft_wrap=True)
     return open_run(folder)

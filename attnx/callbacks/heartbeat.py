@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from pathlib import Path
+
+from attnx.whole import write_json
 
 # Names the file in a job's environment; who has none is not listened to.
 LISTENS = "ATTNX_PROGRESS"
@@ -25,7 +26,5 @@ class Heartbeat:
         if self.file is None or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + SECONDS
-        partial = self.file.with_suffix(".partial")
         with contextlib.suppress(OSError):
-            partial.write_text(json.dumps({"step": step}), encoding="utf-8")
-            partial.replace(self.file)
+            write_json(self.file, {"step": step})

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +18,7 @@ from attnx.reports.folder import read_evaluation
 from attnx.run_format import EVALUATION, EVALUATIONS, FORMAT
 from attnx.training.searching import choose_search
 from attnx.training.whole_run import digest, read_whole_run, weights_of
+from attnx.whole import whole_folder, write_json
 
 if TYPE_CHECKING:
     from attnx.training.evaluating import Measured
@@ -151,11 +150,9 @@ def _place(request: Request, asked: Mapping[str, Any]) -> Path:
 
 def _write(folder: Path, request: Request, asked: Mapping[str, Any], measured: Measured) -> None:
     """Write the evaluation, whole or not at all."""
-    from attnx.training.run_folder import save_predictions, save_results, write_json
+    from attnx.training.run_folder import save_predictions, save_results
 
-    partial = folder.with_name(f".{folder.name}-{os.getpid()}")
-    try:
-        partial.mkdir(parents=True)
+    with whole_folder(folder) as partial:
         info = {
             "format": FORMAT,
             "run": request.run.name,
@@ -170,12 +167,7 @@ def _write(folder: Path, request: Request, asked: Mapping[str, Any], measured: M
         save_results(partial, measured.results)
         save_predictions(partial, measured.predictions)
         write_tables(partial, error_tables(partial))
-        os.replace(partial, folder)
-        write_page(folder)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        write_page(partial, folder.resolve().name)
 
 
 def _show(folder: Path, last: str) -> int:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 from attnx.errors import UserError
 from attnx.read_run import read_text
+from attnx.whole import write_json
 
 SUFFIX = ".progress"
 CHUNK = 1 << 20
@@ -136,9 +137,7 @@ class HalfWritten:
         if self.side is not None:
             marks = [file.mark() for file in self.files]
             held = {"format": 1, **self.asked, "lines": self.lines, "input": self._input.hexdigest(), "files": marks}
-            partial = self.side.with_name(self.side.name + ".partial")
-            partial.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
-            os.replace(partial, self.side)
+            write_json(self.side, held)
 
     def close(self, finished: bool) -> None:
         """Close the files; what is finished needs nothing beside it, and of what was not begun nothing is left."""

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from attnx.data.batches import PairDataset, Ragged, number_tags
 from attnx.data.pairs import Symbols
 from attnx.data.vocabulary import Vocabulary
-from attnx.data.whole_folder import whole_folder
 from attnx.errors import UserError
+from attnx.whole import whole_folder
 
 FORMAT: Final = 1
 HEADER: Final = "corpus.json"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from attnx.data.parallel import Sentence
-from attnx.data.whole_folder import whole_folder
 from attnx.errors import UserError
+from attnx.whole import whole_folder
 
 FORMAT: Final = 1
 RECORD, HELD_OUT, ROWS = "made_of.json", "held_out.json", "rows"

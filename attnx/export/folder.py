@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import importlib.util
 import json
-import os
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
@@ -26,6 +26,7 @@ from attnx.extras import need
 from attnx.models.encoder_decoder import Seq2seq
 from attnx.training.open_run import open_run
 from attnx.training.opened_run import OpenRun
+from attnx.whole import whole_folder
 
 WRITERS: dict[str, tuple[str, Callable[[Program, Path], None]]] = {
     "onnx": ("onnx", onnx_file.write),
@@ -67,24 +68,14 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
             need(module, "export", "--format onnx")
     if not isinstance(opened.target, Vocabulary):
         raise UserError(f"{run}: writes rows of numbers; what is exported are models that write symbols")
-    partial = folder.with_name(f".{folder.name}-{os.getpid()}")
-    try:
-        partial.mkdir(parents=True)
+    with whole_folder(folder) as partial:
         _write(partial, opened, kind, pairs)
-        checked = [_check(partial, opened, pairs, width) for width in WIDTHS]
-        os.replace(partial, folder)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return checked
+        return [_check(partial, opened, pairs, width) for width in WIDTHS]
 
 
 def _write(folder: Path, run: OpenRun, kind: str, pairs: Sequence[Pair]) -> None:
     ending, write = WRITERS[kind]
-    model = cast("Seq2seq", open_run(run.folder).model)  # one of its own: its kernels are taken off
-    model.load_state_dict(run.model.state_dict())
-    model.requires_grad_(False)
+    model = cast("Seq2seq", copy.deepcopy(run.model)).requires_grad_(False)  # its kernels will be taken off
     found = programs(model, _sources(run), bool(run.experiment.data.tags))
     for name, program in zip(NAMES, found, strict=True):
         write(program, folder / f"{name}.{ending}")

@@ -70,10 +70,10 @@ def write_tables(folder: Path, tables: Mapping[str, Rows]) -> None:
     (folder / ERRORS).write_text(json.dumps(tables, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def write_page(folder: Path) -> None:
-    """Write the folder's README.md from its files."""
+def write_page(folder: Path, name: str) -> None:
+    """Write the folder's README.md from its files; ``name`` is what the folder will be called."""
     run = read_evaluation(folder)
-    lines = [f"# {run.name}", "", f"An evaluation by attnx, {run.info['created']}.", ""]
+    lines = [f"# {run.info['run']}/{name}", "", f"An evaluation by attnx, {run.info['created']}.", ""]
     lines += ["```sh", run.info["command"], "```", "", "## Results", "", "| measure | value |", "|---|---|"]
     lines += [f"| {name} | {_said(value)} |" for name, value in run.results.items()]
     lines += ["", "## Files", "", "| file | holds |", "|---|---|"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -17,6 +15,7 @@ from attnx.read_sweep import FORMAT, Sweep, SweepJob, is_sweep, parted, read_swe
 from attnx.run_format import CONFIG, RUN, SWEEP
 from attnx.sweeps.changes import ABSENT, differences, told
 from attnx.sweeps.follow import Standing, standing
+from attnx.whole import write_json
 
 # The last file that a run writes.
 EXPLANATION = "README.md"
@@ -129,13 +128,6 @@ def note_run(folder: Path, **facts: Any) -> None:
     """Add to what a run folder says of itself, once nobody else writes there."""
     if (folder / RUN).is_file():
         write_json(folder / RUN, {**mapping(folder / RUN), **facts})
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a file whole or not at all."""
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
 
 
 def now() -> str:

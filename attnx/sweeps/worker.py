@@ -93,12 +93,13 @@ def work(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
     """
     from attnx.fitting import fit, resume
     from attnx.kernels.ahead import compile_ahead
+    from attnx.reports.drawn import draw_and_explain
     from attnx.training.train import Interrupted
 
     folder = Path(config["folder"])
     status = mapping(folder / RUN).get("status")
-    if status == "finished":
-        explain(folder)
+    if status == "finished":  # cut off after its results were written
+        draw_and_explain(folder)
         return
     compile_ahead(config)
     try:
@@ -109,19 +110,6 @@ def work(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
             fit(config, overrides)
     except Interrupted:
         raise KeyboardInterrupt from None
-
-
-def explain(folder: Path) -> None:
-    """Draw and explain a run that was cut off after its results were written."""
-    from attnx.reports.curves import draw_curves
-    from attnx.reports.explain import write_explanation
-    from attnx.reports.heatmaps import draw_alignments
-    from attnx.reports.tracks import draw_tracks
-
-    draw_alignments(folder)
-    draw_tracks(folder)
-    draw_curves(folder)
-    write_explanation(folder)
 
 
 def clear(folder: Path) -> None:

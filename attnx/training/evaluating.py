@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from torch import nn
@@ -15,7 +15,7 @@ from attnx.data.pairs import Pair
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.run_format import VOCABULARY
-from attnx.training.experiment import Prediction
+from attnx.training.experiment import Prediction, computed
 from attnx.training.opened_run import BATCH, OpenRun
 
 
@@ -73,11 +73,7 @@ def measure(run: OpenRun, pairs: Sequence[Pair], batch: int = BATCH) -> Measured
     for start in range(0, len(pairs), batch):
         some = predictions[start : start + batch]
         task.update(metrics, [one.output for one in some], [one.pair for one in some])
-    results: dict[str, float] = {}
-    for name, metric in metrics.items():
-        found = metric.compute()  # type: ignore[operator]
-        entries = found if isinstance(found, Mapping) else {"": found}
-        results |= {f"test_{name}{entry and '_' + entry}": float(value) for entry, value in entries.items()}
+    results = {name: float(value) for name, value in computed("test", metrics).items()}
     results |= {"test_words": len(pairs), "seconds": taken, "words_per_second": len(pairs) / taken}
     signatures = task.signatures(metrics) if hasattr(task, "signatures") else {}
     return Measured(results, predictions, signatures)

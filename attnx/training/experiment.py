@@ -127,10 +127,8 @@ class Experiment(lightning.LightningModule):
         self._log_metrics("test", self.test_metrics)
 
     def _log_metrics(self, stage: str, metrics: nn.ModuleDict) -> None:
-        for name, metric in metrics.items():
-            found = metric.compute()  # type: ignore[operator]
-            entries = found if isinstance(found, Mapping) else {"": found}
-            self.log_dict({f"{stage}_{name}{entry and '_' + entry}": value for entry, value in entries.items()})
+        self.log_dict(computed(stage, metrics))
+        for metric in metrics.values():
             metric.reset()  # type: ignore[operator]
 
     def _judge(self, pairs: Sequence[Pair], batch: Batch, metrics: nn.ModuleDict) -> list[Prediction]:
@@ -186,6 +184,16 @@ def _prediction(
         if steps
     )
     return best._replace(others=tuple(others))
+
+
+def computed(stage: str, metrics: nn.ModuleDict) -> dict[str, Any]:
+    """What a task's metrics have found, flat: ``test_per``, and by tag ``test_per_fra``."""
+    values: dict[str, Any] = {}
+    for name, metric in metrics.items():
+        found = metric.compute()  # type: ignore[operator]
+        entries = found if isinstance(found, Mapping) else {"": found}
+        values |= {f"{stage}_{name}{entry and '_' + entry}": value for entry, value in entries.items()}
+    return values
 
 
 def _with_weights(prediction: Prediction, weights: Any, steps: int, first: int) -> Prediction:

@@ -40,6 +40,7 @@ from attnx.run_format import (
 from attnx.tasks.protocols import SequenceData, SequenceTask
 from attnx.training.experiment import Prediction
 from attnx.version import __version__
+from attnx.whole import write_json
 
 PACKAGES = ("torch", "lightning", "hydra-core", "omegaconf", "torchmetrics", "numpy")
 END = "</s>"
@@ -85,13 +86,6 @@ def note(folder: Path, **facts: Any) -> None:
     """Add to what ``run.json`` says."""
     info = json.loads((folder / RUN).read_text(encoding="utf-8"))
     write_json(folder / RUN, {**info, **facts})
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a file whole or not at all."""
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
 
 
 def save_vocabularies(folder: Path, data: SequenceData, task: SequenceTask) -> None:

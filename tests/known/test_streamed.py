@@ -13,8 +13,8 @@ from attnx.data import streamed
 from attnx.data.held_out import HeldOut, complete
 from attnx.data.parallel import Sentence
 from attnx.data.streamed import drawn, survey
-from attnx.data.whole_folder import whole_folder
 from attnx.errors import UserError
+from attnx.whole import whole_folder
 
 LINES = [Sentence(f"sentence {number}", (f"Satz {number}",), tag) for number in range(211) for tag in ("de", "fr")]
 

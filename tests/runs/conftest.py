@@ -91,10 +91,10 @@ def words(here: Path, write_words: Callable[[Path], Path]) -> Path:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pictures: they take longer than such small runs."""
-    fitting = importlib.import_module("attnx.fitting")
-    monkeypatch.setattr(fitting, "draw_alignments", lambda folder: [])
+    drawn = importlib.import_module("attnx.reports.drawn")
+    monkeypatch.setattr(drawn, "draw_alignments", lambda folder: [])
     for drawing in ("draw_curves", "draw_tracks"):
-        monkeypatch.setattr(fitting, drawing, lambda folder: None)
+        monkeypatch.setattr(drawn, drawing, lambda folder: None)
 
 
 @pytest.fixture
@@ -133,13 +133,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Pat
     """A folder with the words, two runs over them that differ in their seeds, ``one`` and ``two``, and no pictures."""
     from attnx.fitting import fit
 
-    fitting, home = importlib.import_module("attnx.fitting"), tmp_path_factory.mktemp("trained")
+    drawn, home = importlib.import_module("attnx.reports.drawn"), tmp_path_factory.mktemp("trained")
     write_words(home)
     asked = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=150", "optimiser.lr=0.03"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         for drawing in ("draw_alignments", "draw_curves", "draw_tracks"):
-            patch.setattr(fitting, drawing, lambda folder: None)
+            patch.setattr(drawn, drawing, lambda folder: None)
         for seed, name in enumerate(("one", "two"), 1):
             fit({**composed(tuple(asked)), "seed": seed, "folder": name}, asked, console=Console(file=io.StringIO()))
     return home

@@ -64,7 +64,7 @@ import importlib.abc, importlib.util, sys
 
 class Undrawn(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != "attnx.fitting":
+        if name != "attnx.reports.drawn":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)

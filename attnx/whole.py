@@ -1,14 +1,24 @@
-"""A folder that is there whole or not at all."""
+"""Files and folders that are there whole or not at all."""
 
 from __future__ import annotations
 
+import json
+import os
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from attnx.errors import UserError
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(partial, path)
 
 
 @contextmanager
