@@ -159,9 +159,9 @@ def _hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str | No
     """Hand an ordered command line to Hydra."""
     import hydra
 
-    store_options(config_dir)
     from attnx.sweeps.launching import offer
 
+    store_options(config_dir)
     offer()
     kept = sys.argv
     sys.argv = ["attnx", *argv]

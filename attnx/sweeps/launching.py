@@ -1,7 +1,4 @@
-"""Hydra's launcher and sweeper of attnx: every job its own process, and what was checked is not checked again.
-
-Imported once Hydra has looked for plug-ins: it runs their files anew, and what was inherited from would be another.
-"""
+"""Hydra's launcher and sweepers of attnx: every job its own process, and what was checked is not checked again."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
@@ -55,13 +51,28 @@ class Processes(Launcher):
         return launch(self, job_overrides)
 
 
-class Grid(BasicSweeper):
-    """Hydra's own sweeper, without its composing every job once more: they have been checked."""
+class Grid(Sweeper):
+    """Hydra's own sweeper, without its composing every job once more: they have been checked.
+
+    Holds that sweeper and does not inherit from it: Hydra runs the files of its plug-ins anew when it looks for them,
+    and a class imported before no longer works.
+    """
 
     __module__ = NAMED
 
-    def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:
-        """They are."""
+    def __init__(self, **knobs: Any) -> None:
+        from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+
+        self.sweeper = BasicSweeper(**knobs)
+        self.sweeper.validate_batch_is_legal = _nothing  # type: ignore[method-assign]
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Take what Hydra gives."""
+        self.sweeper.setup(hydra_context=hydra_context, task_function=task_function, config=config)
+
+    def sweep(self, arguments: list[str]) -> None:
+        """Run all jobs."""
+        self.sweeper.sweep(arguments)
 
 
 class Search(Sweeper):
@@ -81,6 +92,10 @@ class Search(Sweeper):
     def sweep(self, arguments: list[str]) -> None:
         """Search."""
         self.search.sweep(arguments)
+
+
+def _nothing(batch: Sequence[Sequence[str]]) -> None:
+    pass
 
 
 def offer() -> None:
