@@ -24,6 +24,7 @@ KINDS = {
     "attention": "attnx.attention",
     "kernel": "attnx.kernels",
     "model": "attnx.models",
+    "composition": "attnx.models",
     "encoder": "attnx.nn.encoders",
     "decoder": "attnx.nn.decoders",
     "readout": "attnx.nn.readouts",

@@ -7,8 +7,9 @@ from pathlib import Path
 from attnx import registry
 from attnx.catalogue import KINDS
 
-# Kinds that are chosen by a configuration group; a metric is chosen by its task, a tokeniser by one of its knobs.
-CHOSEN = tuple(kind for kind in KINDS if kind not in ("kernel", "metric", "tokeniser"))
+# Kinds that are chosen by a configuration group. A composition goes with its model, a metric with its task; a tokeniser
+# is chosen by a knob of a task's, a kernel by what it serves.
+CHOSEN = tuple(kind for kind in KINDS if kind not in ("composition", "kernel", "metric", "tokeniser"))
 # Groups of whole configurations: they leave no node of their own behind.
 PRESETS = ("experiment", "recipe")
 GROUPS = (*CHOSEN, *PRESETS)

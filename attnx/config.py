@@ -12,7 +12,7 @@ from attnx.choices import CHOSEN, DEFAULTS, GROUPS, PRESETS, SCALARS, conf_folde
 from attnx.errors import UserError, near_misses
 from attnx.knobs import parse_type
 from attnx.mistakes import in_our_words
-from attnx.models.composition import compose as compose_parts
+from attnx.models.composition import composition
 
 # The groups that say how to attend, meaningless beside attention=none.
 ATTENDING = ("scorer", "scope", "query", "normaliser")
@@ -100,8 +100,7 @@ def check(config: dict[str, Any], overrides: Sequence[str] = ()) -> dict[str, An
     trainer = checked["trainer"]
     if not any(trainer.get(end, True) for end in ("max_steps", "max_epochs", "max_time")):
         raise UserError("a run needs an end: set trainer.max_steps, trainer.max_epochs or trainer.max_time")
-    if checked["model"]["name"] == "seq2seq":
-        compose_parts(checked)
+    composition(checked)
     return checked
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.composition import compose
+from attnx.models.composition import composition
 from attnx.read_run import read_run
 from attnx.recording import recorded
 from attnx.reports.composed import composed
@@ -72,12 +72,9 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
 
 def _facts(job: Job) -> dict[str, Any]:
     """What followed from the configuration, for the start table and the run folder."""
-    chosen = compose(job.config)
     pairs = job.data.pairs
     return {
-        "schedule": str(chosen.plan),
-        "follows": f"model.feed={chosen.plan.feed} bridge={chosen.bridge} memory={chosen.memory} values={chosen.values}"
-        + _projection(job),
+        **_followed(job),
         "kernels": _kernels(job),
         "monitor": job.experiment.task.monitor,
         "maximise": job.experiment.task.maximise,
@@ -103,6 +100,13 @@ def _told(job: Job) -> dict[str, Any]:
     notes = list(getattr(task, "notes", []))
     signatures = task.signatures(job.experiment.test_metrics) if hasattr(task, "signatures") else {}
     return {name: value for name, value in (("notes", notes), ("signatures", signatures)) if value}
+
+
+def _followed(job: Job) -> dict[str, str]:
+    """What followed from the choices, as far as the model has a composition that says so."""
+    chosen = composition(job.config)
+    told: dict[str, str] = {} if chosen is None else chosen.told()
+    return {**told, "follows": (told.get("follows", "") + _projection(job)).strip()}
 
 
 def _projection(job: Job) -> str:

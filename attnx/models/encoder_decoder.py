@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from attnx.attention import Memory, Past, Query, Read, Step
 from attnx.attention.memory import after_reading, beside, grown, in_step, no_context, seen, unread
 from attnx.attention.plan import Plan
-from attnx.models.composition import Composition
 from attnx.models.folded import Folded, folded
 from attnx.models.rows import apart, picked, together
 from attnx.models.schedules import SCHEDULES, Masks
+from attnx.models.seq2seq_composition import Composition
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.own import OwnStates
 from attnx.nn.recurrent import State

@@ -155,7 +155,7 @@ def test_imports_go_down() -> None:
 
 
 LIGHT = {
-    "the catalogue": "import attnx, attnx.registry, attnx.attention.plan, attnx.models.composition",
+    "the catalogue": "import attnx, attnx.registry, attnx.attention.plan, attnx.models.seq2seq_composition",
     "composing": "import attnx.config; attnx.config.compose(['scorer=dot'])",
     "a mistake": "\n".join(
         [

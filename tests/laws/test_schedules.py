@@ -15,8 +15,8 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.composition import compose
 from attnx.models.schedules import SCHEDULES
+from attnx.models.seq2seq_composition import compose
 from attnx.nn.targets.numbers import Numbers
 
 pytestmark = pytest.mark.usefixtures("float64")
