@@ -15,6 +15,8 @@ PRESETS = ("experiment", "recipe")
 GROUPS = (*CHOSEN, *PRESETS)
 # Top-level values that are no part, and what each accepts.
 SCALARS = {"seed": "Natural", "name": "str | None", "folder": "str | None", "profile": "bool"}
+# Parts of a model that can be put on devices of their own: `placement.attention=cuda:1`.
+PLACED = ("encoder", "attention", "decoder")
 # Of those that must be something.
 DEFAULTS = {"seed": 1, "profile": False}
 
@@ -27,10 +29,9 @@ def conf_folder() -> Path:
 
 
 def options(group: str) -> list[str]:
-    """What a group can be."""
-    if group in PRESETS:
-        return sorted(file.stem for file in (conf_folder() / group).glob("*.yaml"))
-    return registry.names(group)
+    """What a group can be: its parts, and files of knobs of one of them, such as ``trainer=ddp``."""
+    files = sorted(file.stem for file in (conf_folder() / group).glob("*.yaml"))
+    return files if group in PRESETS else [*registry.names(group), *files]
 
 
 def owners(kind: str) -> dict[str, list[str]]:

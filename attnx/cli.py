@@ -5,37 +5,24 @@ from __future__ import annotations
 import importlib
 import keyword
 import os
+import shlex
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from attnx.allocator import keep_freed_memory
-from attnx.errors import UserError, near_misses
-
-# Those of Hydra's flags that attnx has: some take a value, of which two must be one of a few.
-CHOICES = {
-    "--cfg": ("job", "hydra", "all"),
-    "--info": ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
-}
-VALUED = (*CHOICES, "--config-dir", "--package", "--shell-completion", "--jobs")
-FLAGS = (*VALUED, "--multirun", "--resolve", "--hydra-help")
-SHORT = {
-    "-m": "--multirun",
-    "-cd": "--config-dir",
-    "-c": "--cfg",
-    "-p": "--package",
-    "-i": "--info",
-    "-sc": "--shell-completion",
-    "-j": "--jobs",
-}
-# Those that are answered instead of training once, and those that only go with --cfg.
-ANSWERED = ("--multirun", "--cfg", "--info", "--hydra-help", "--shell-completion")
-BESIDE_CFG = ("--package", "--resolve")
+from attnx.causes import cannot_write, out_of_memory
+from attnx.errors import Interrupted, RunFailed, UserError
+from attnx.flags import jobs_and_words, side_by_side_asked, split_flags
 
 
 def main() -> None:
-    """Run the command of ``sys.argv`` and exit: 0 done, 1 failed, 2 a mistake in what was asked, 130 interrupted."""
+    """Run the command of ``sys.argv`` and exit.
+
+    0 done, 1 failed, 2 a mistake in what was asked, 130 interrupted, 143 ended by SIGTERM: 128 and the signal.
+    """
     # Threads that wait by spinning take the cores from those they wait for: beside one busy neighbour a step is then
     # many times slower. A very short spin costs no neighbour anything (docs/decisions/0013). OpenMP reads this once,
     # when torch is imported.
@@ -45,16 +32,43 @@ def main() -> None:
     keep_freed_memory()
     try:
         code = run(sys.argv[1:])
+    except Interrupted as stopped:
+        code = _stopped(stopped.number, f"go on with: attnx resume {shlex.quote(str(stopped.folder))}")
     except UserError as error:
         print(f"attnx: {error}", file=sys.stderr)
-        code = 2
+        code = 1 if isinstance(error, RunFailed) else 2
     except KeyboardInterrupt as stopped:
-        print(f"attnx: interrupted; {str(stopped) or 'training had not begun'}", file=sys.stderr)
-        code = 130
+        code = _stopped(getattr(stopped, "number", signal.SIGINT), str(stopped) or "training had not begun")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
+    except Exception as error:
+        if not (said := _in_one_line(error)):
+            raise
+        print(f"attnx: {said}", file=sys.stderr)
+        code = 1
     sys.exit(code)
+
+
+def _stopped(number: int, told: str) -> int:
+    """Say how to go on with what was asked to stop, or have SLURM do it; return the exit code."""
+    from attnx.slurm import send_again
+
+    by = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+    again = send_again(number)
+    print(f"attnx: {by}; {again + '; ' if again else ''}{told}", file=sys.stderr)
+    return 128 + number
+
+
+def _in_one_line(error: Exception) -> str:
+    """What went wrong, if its traceback was kept elsewhere or would help nobody."""
+    if out_of_memory(error):
+        return "out of memory before training; choose a smaller model, or fewer data"
+    notes = [note for note in getattr(error, "__notes__", []) if "attnx resume" in note]
+    if notes:
+        return f"{type(error).__name__}: {' '.join(str(error).split())}; {notes[-1]}"
+    told = cannot_write(error)
+    return told and f"{told}, then the same again"
 
 
 def run(argv: Sequence[str]) -> int:
@@ -85,9 +99,9 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     from attnx.config import compose, normalise
 
     _warn_of_broken_plugins()
-    flags, overrides = split_flags(argv)
+    flags, overrides = split_flags(argv, COMMANDS)
     config_dir = flags.pop("--config-dir", None)
-    side_by_side = _side_by_side(flags)
+    side_by_side = side_by_side_asked(flags)
     words = [word for flag, value in flags.items() for word in (flag, value) if word]
     if "--shell-completion" in flags:
         from attnx.hydra_app import complete
@@ -116,69 +130,17 @@ def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
     from attnx.kernels.ahead import compile_ahead
 
     compile_ahead(config)
-    from attnx.fitting import fit
-    from attnx.training.train import Interrupted
+    from attnx.fitting import fit, resume
+    from attnx.slurm import left_off
 
-    try:
+    earlier = left_off(overrides, config["folder"])
+    if earlier is None:
         fit(config, overrides)
-    except Interrupted as stopped:
-        print(f"attnx: interrupted; go on with: attnx resume {stopped.folder}", file=sys.stderr)
-        return 130
+    elif earlier.info.get("status") == "finished":
+        print(f"{earlier.path}: finished before SLURM sent this job again")
+    else:
+        resume(earlier.path)
     return 0
-
-
-def split_flags(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Part flags (by their long names, with their values) from overrides, which may come in any order.
-
-    Raises:
-        UserError: an unknown flag or value of one, flags that exclude each other, or a word that is neither.
-    """
-    flags: dict[str, str] = {}
-    overrides: list[str] = []
-    words = iter(argv)
-    for word in words:
-        if word.startswith("-"):
-            given, equals, value = word.partition("=")
-            name = SHORT.get(given, given)
-            if name not in FLAGS:
-                raise UserError(f"unknown flag {given}{near_misses(given, [*FLAGS, *SHORT, '--help'])}")
-            flags[name] = _checked(name, next(words, "") if name in VALUED and not equals else value)
-        elif "=" in word.lstrip("+")[1:] or word.startswith("~"):
-            overrides.append(word)
-        else:
-            raise UserError(f"unknown command {word!r}{near_misses(word, COMMANDS)}; a choice is written key=value")
-    _refuse_together(flags)
-    return flags, overrides
-
-
-def _checked(flag: str, value: str) -> str:
-    """The value of a flag, if it is one that the flag can have."""
-    if flag in VALUED and not value:
-        raise UserError(f"{flag} needs a value")
-    if flag not in VALUED and value:
-        raise UserError(f"{flag} takes no value, but has {value!r}")
-    if flag in CHOICES and value not in CHOICES[flag]:
-        raise UserError(f"{flag} {value}: expected one of {', '.join(CHOICES[flag])}")
-    return value
-
-
-def _refuse_together(flags: dict[str, str]) -> None:
-    answered = [flag for flag in flags if flag in ANSWERED]
-    if len(answered) > 1:
-        raise UserError(f"{answered[0]} and {answered[1]} cannot go together; leave one out")
-    for flag in BESIDE_CFG:
-        if flag in flags and "--cfg" not in flags:
-            raise UserError(f"{flag} says how --cfg shows a configuration; add --cfg job")
-
-
-def _side_by_side(flags: dict[str, str]) -> int:
-    """Take from the flags how many jobs run at a time."""
-    if "--jobs" in flags and "--multirun" not in flags:
-        raise UserError("-j says how many jobs of a sweep run side by side; add -m")
-    number = flags.pop("--jobs", "1")
-    if not number.isdecimal() or number == "0":
-        raise UserError(f"-j {number}: expected a whole number, 1 or more")
-    return int(number)
 
 
 def _warn_of_broken_plugins() -> None:
@@ -197,7 +159,7 @@ def _list(words: list[str]) -> int:
 
 
 def _resume(words: list[str]) -> int:
-    flags, folders = _parted(words)
+    flags, folders = jobs_and_words(words)
     if len(folders) != 1:
         raise UserError("say which run or sweep to resume: attnx resume FOLDER")
     from attnx.read_run import read_run
@@ -207,29 +169,14 @@ def _resume(words: list[str]) -> int:
         from attnx.hydra_app import go_on
 
         _warn_of_broken_plugins()
-        return go_on(Path(folders[0]), _side_by_side({**flags, "--multirun": ""}))
+        return go_on(Path(folders[0]), side_by_side_asked({**flags, "--multirun": ""}))
     if flags:
         raise UserError("-j says how many jobs of a sweep run side by side, but this is a single run")
     read_run(folders[0])  # a wrong folder is told before torch loads
     from attnx.fitting import resume
-    from attnx.training.train import Interrupted
 
-    try:
-        resume(folders[0])
-    except Interrupted as stopped:
-        print(f"attnx: interrupted; go on with: attnx resume {stopped.folder}", file=sys.stderr)
-        return 130
+    resume(folders[0])
     return 0
-
-
-def _parted(words: list[str]) -> tuple[dict[str, str], list[str]]:
-    """How many jobs run at a time, if it is said, and the other words."""
-    for at, word in enumerate(words):
-        flag, equals, value = word.partition("=")
-        if SHORT.get(flag, flag) == "--jobs":
-            rest = words[at + 1 :]
-            return {"--jobs": value if equals else "".join(rest[:1])}, [*words[:at], *(rest if equals else rest[1:])]
-    return {}, words
 
 
 def _compare(words: list[str]) -> int:
@@ -270,13 +217,15 @@ def _python(name: str) -> str:
 def _of_its_own(name: str) -> Callable[[list[str]], int]:
     def run(words: list[str]) -> int:
         command: Callable[[list[str]], int] = getattr(_module(name), _python(name))
-        _warn_of_broken_plugins()
+        if name not in PARTLESS:
+            _warn_of_broken_plugins()
         return command(words)
 
     return run
 
 
-OWN = ("predict", "try", "evaluate", "pictures", "page", "alignments", "export", "dashboard")
+OWN = ("predict", "try", "evaluate", "pictures", "page", "alignments", "export", "dashboard", "runs", "report")
+PARTLESS = ("runs",)  # use no part, and need not wait for the parts to be looked through
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "list": _list,
     "draw": _draw,

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.catalogue import SETS
-from attnx.choices import CHOSEN, DEFAULTS, GROUPS, PRESETS, SCALARS, conf_folder, options, owners
+from attnx.choices import CHOSEN, DEFAULTS, GROUPS, PLACED, PRESETS, SCALARS, conf_folder, options, owners
 from attnx.errors import UserError, near_misses
 from attnx.knobs import parse_type
 from attnx.mistakes import in_our_words
@@ -16,6 +16,8 @@ from attnx.models.composition import composition
 
 # The groups that say how to attend, meaningless beside attention=none.
 ATTENDING = ("scorer", "scope", "query", "normaliser")
+# What models are built of; one that takes less declares it as ``uses``, and the rest is meaningless beside it.
+BUILT_OF = ("encoder", "decoder", "readout", "attention", *ATTENDING)
 
 
 def normalise(overrides: Sequence[str]) -> list[str]:
@@ -27,6 +29,8 @@ def normalise(overrides: Sequence[str]) -> list[str]:
 
     def one(override: str) -> str:
         bare = override.lstrip("+")
+        if re.match(r"\w+@", bare):  # one place of several, which the defaults list does not hold
+            return f"+{bare}"
         if bare == override or "=" not in override:
             return override
         return bare if bare.split("=", 1)[0].split("@")[0] in GROUPS else f"++{bare}"
@@ -80,9 +84,10 @@ def check(config: dict[str, Any], overrides: Sequence[str] = ()) -> dict[str, An
         UserError: an unknown key, part or knob, a value of the wrong type, or choices that contradict each other.
     """
     for key in config:
-        if key not in (*CHOSEN, *SCALARS):
+        if key not in (*CHOSEN, *SCALARS, "placement"):
             raise UserError(f"unknown key {key!r}{near_misses(key, [*GROUPS, *SCALARS])}")
     checked: dict[str, Any] = {key: _check_scalar(key, config.get(key)) for key in SCALARS}
+    checked |= _check_placement(config.get("placement"))
     for kind in CHOSEN:
         if kind in SETS:
             checked[kind] = {
@@ -94,14 +99,25 @@ def check(config: dict[str, Any], overrides: Sequence[str] = ()) -> dict[str, An
             checked[kind] = {"name": name, **registry.check(kind, name, knobs)}
         else:
             raise UserError(f"no {kind} is chosen; choose from {', '.join(registry.names(kind))}")
-    if checked["attention"]["name"] == "none":
-        _refuse_beside_none(overrides)
-        checked = {key: value for key, value in checked.items() if key not in ATTENDING}
+    checked = _without_meaningless(checked, overrides)
     trainer = checked["trainer"]
     if not any(trainer.get(end, True) for end in ("max_steps", "max_epochs", "max_time")):
         raise UserError("a run needs an end: set trainer.max_steps, trainer.max_epochs or trainer.max_time")
     composition(checked)
     return checked
+
+
+def _check_placement(placement: Any) -> dict[str, Any]:
+    """Which part goes on which device, if any has one of its own."""
+    if placement is not None and not isinstance(placement, dict):
+        raise UserError(f"placement={placement}: name a device for a part: placement.attention=cuda:1")
+    for part, device in (placement or {}).items():
+        if part not in PLACED:
+            raise UserError(f"placement.{part}: no such part{near_misses(part, PLACED)}")
+        if not isinstance(device, str | None):
+            raise UserError(f"placement.{part}={device}: expected the name of a device, such as cuda:1")
+    named = {part: device for part, device in (placement or {}).items() if device is not None}
+    return {"placement": named} if named else {}
 
 
 def _node(kind: str, value: Any) -> Any:
@@ -131,11 +147,22 @@ def _check_scalar(key: str, value: Any) -> Any:
     return value
 
 
-def _refuse_beside_none(overrides: Sequence[str]) -> None:
+def _without_meaningless(config: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Leave out the groups that the model is not built of, or that say how to attend where nothing does.
+
+    Raises:
+        UserError: the user named one of them.
+    """
+    model = config["model"]["name"]
+    uses = registry.part("model", model).declares.get("uses", BUILT_OF)
+    unused = {kind: f"model={model}" for kind in BUILT_OF if kind not in uses}
+    if "attention" in uses and config["attention"]["name"] == "none":
+        unused = {**dict.fromkeys(ATTENDING, "attention=none"), **unused}
     for override in overrides:
         word = re.split(r"[.=@]", override.lstrip("+~"), maxsplit=1)[0]
-        if word in ATTENDING:
-            raise UserError(f"{override} has no meaning beside attention=none; leave one of the two out")
+        if word in unused:
+            raise UserError(f"{override} has no meaning beside {unused[word]}; leave one of the two out")
+    return {key: value for key, value in config.items() if key not in unused}
 
 
 def _refuse_unclear(overrides: Sequence[str]) -> None:

@@ -1,13 +1,45 @@
-"""The one exception that users see: a single clear line, no traceback, exit code 2."""
+"""The exceptions that users see: a single clear line, no traceback."""
 
 from __future__ import annotations
 
 import difflib
+import signal
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class UserError(ValueError):
-    """A mistake the user can mend: what is wrong, where, the near misses, what to do, in one line."""
+    """A mistake the user can mend: what is wrong, where, the near misses, what to do, in one line; exit code 2."""
+
+
+class RunFailed(UserError):
+    """A run that began well cannot go on: why, what is kept of it, and what to do, in one line; exit code 1."""
+
+
+class Stopped(KeyboardInterrupt):
+    """A command was asked to stop; its text says how to go on.
+
+    Args:
+        told: that.
+        number: the signal by which it was asked.
+    """
+
+    def __init__(self, told: str, number: int) -> None:
+        super().__init__(told)
+        self.number = number
+
+
+class Interrupted(Exception):
+    """A run was asked to stop; ``folder`` holds what is needed to go on.
+
+    Args:
+        folder: the run's.
+        number: the signal by which it was asked.
+    """
+
+    def __init__(self, folder: Path, number: int = signal.SIGINT) -> None:
+        super().__init__(str(folder))
+        self.folder, self.number = folder, number
 
 
 def near_misses(word: str, known: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,15 @@ from attnx.recording import recorded
 from attnx.reports.composed import composed
 from attnx.reports.drawn import draw_and_explain
 from attnx.reports.outcome import files, outcome
+from attnx.run_format import CHECKPOINTS, ERROR, EXPLANATION, METRICS
+from attnx.slurm import slurm_job
 from attnx.training import run_folder
+from attnx.training.devices import places, to_be_started, with_devices
+from attnx.training.faults import told
+from attnx.training.launch import Work, together
 from attnx.training.open_run import OpenRun, open_run
-from attnx.training.train import Job, check_fits, prepare, total_steps, train
+from attnx.training.ranks import here, orders
+from attnx.training.train import Job, check_fits, placement_of, prepare, total_steps, train
 
 
 def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Console | None = None) -> OpenRun:
@@ -31,43 +38,96 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
 
     Raises:
         UserError: a mistake in the configuration or the data; nothing was written.
-        Interrupted: Ctrl-C; the run can be resumed.
+        Interrupted: Ctrl-C or another signal; the run can be resumed.
+        RunFailed: the disk is full, memory ran out, the loss is no number ...; what is known of it, in one line.
     """
+    config = with_devices(config)
+    if to_be_started(config):
+        return _in_processes(Work("attnx.fitting:fit", [config, list(overrides)]), config)
     console = console or Console()
     job = prepare(config)
     folder = run_folder.create(config, overrides, _facts(job))
+    with told(folder, config["trainer"]):
+        return _begin(job, folder, console)
+
+
+def _begin(job: Job, folder: Path, console: Console) -> OpenRun:
     run_folder.save_vocabularies(folder, job.data, job.experiment.task)
     console.print(composed(folder))
     steps = total_steps(job)
     run_folder.note(folder, steps=steps)
-    console.print(f"{steps:,} steps of {_batch(config['trainer'])}")
+    console.print(f"{steps:,} steps of {_batch(job.config['trainer'])}")
     with recorded(job, folder, console):
         train(job, folder, steps, console)
         return _finish(job, folder, console)
 
 
 def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
-    """Go on with a run that was interrupted, from its last checkpoint.
+    """Go on with a run that was stopped, from its last checkpoint; from its beginning if it had none yet.
 
     Raises:
         UserError: not a run folder, already finished, or its checkpoint does not fit.
+        Interrupted: as of :func:`fit`.
+        RunFailed: as of :func:`fit`.
     """
     path, console = Path(folder), console or Console()
     run = read_run(path)
     config, info = {**registry.filled(run.config), "folder": str(path)}, run.info
     if info.get("status") == "finished":
-        raise UserError(f"{path}: this run is finished; there is nothing to resume")
-    if "steps" not in info:
-        raise UserError(f"{path}: the run stopped before its first step; start it anew")
+        return _drawn(path, console)
+    config = with_devices(config)
+    if to_be_started(config):
+        return _in_processes(Work("attnx.fitting:resume", [str(path)]), config)
     job = prepare(config)
     fingerprint = job.loaders.train_rows.fingerprint()
     if info.get("fingerprint", fingerprint) != fingerprint:
         raise UserError(f"{path}: the training data are not those the run began with; put them back, or start anew")
-    check_fits(job.experiment, path)
-    run_folder.note(path, status="running")
-    with recorded(job, path, console):
-        train(job, path, info["steps"], console, resume=True)
-        return _finish(job, path, console)
+    if (began := info.get("processes", 1)) != here().world:
+        raise UserError(
+            f"{path}: began with {began} processes (trainer.devices times trainer.nodes) and cannot go on with "
+            f"{here().world}: their shares of the data would be others; set them back, or start anew"
+        )
+    begun = "steps" in info and any((path / CHECKPOINTS).glob("*.ckpt"))
+    if begun:
+        check_fits(job.experiment, path)
+    with told(path, config["trainer"]):
+        run_folder.note(path, status="running", **({"error": None} if "error" in info else {}))
+        (path / ERROR).unlink(missing_ok=True)
+        if not begun:
+            console.print(f"{path}: it had no checkpoint yet, so it starts from its beginning")
+            (path / METRICS).unlink(missing_ok=True)
+            return _begin(job, path, console)
+        with recorded(job, path, console):
+            train(job, path, info["steps"], console, resume=True)
+            return _finish(job, path, console)
+
+
+def _in_processes(work: Work, config: Mapping[str, Any]) -> OpenRun:
+    """Have several processes train; the first one as if it were alone, the others with it."""
+    follow = Work("attnx.fitting:follow", [config])
+    return open_run(together(work, follow, places(config["trainer"])))
+
+
+def follow(config: Mapping[str, Any]) -> None:
+    """Do what the first of several processes does, in another one, and write nothing."""
+    job = prepare(config)
+    for order in orders():
+        if order.what == "measure":
+            total_steps(job)
+        else:
+            train(job, Path(order.folder), order.steps, Console(file=io.StringIO()), order.resume)
+
+
+def _drawn(folder: Path, console: Console) -> OpenRun:
+    """Do what a run left undone that was killed after its results were written.
+
+    Raises:
+        UserError: nothing is missing.
+    """
+    if (folder / EXPLANATION).is_file():
+        raise UserError(f"{folder}: this run is finished; there is nothing to resume")
+    with told(folder, {}):
+        return _shown(folder, console)
 
 
 def _facts(job: Job) -> dict[str, Any]:
@@ -76,10 +136,13 @@ def _facts(job: Job) -> dict[str, Any]:
     return {
         **_followed(job),
         "kernels": _kernels(job),
+        **({"compiled": job.compiled} if job.compiled else {}),
         "monitor": job.experiment.task.monitor,
         "maximise": job.experiment.task.maximise,
         "fingerprint": job.loaders.train_rows.fingerprint(),
         **_told(job),
+        **_where(job.config),
+        **({"slurm_job": slurm_job()} if slurm_job() else {}),
         "parameters": sum(weight.numel() for weight in job.experiment.model.parameters()),
         "data": f"{len(pairs.train) or len(job.loaders.train_rows):,} train, {len(pairs.valid):,} valid, "
         f"{len(pairs.test):,} test; source {job.data.source}, target {job.data.target}"
@@ -87,11 +150,17 @@ def _facts(job: Job) -> dict[str, Any]:
     }
 
 
+def _where(config: Mapping[str, Any]) -> dict[str, Any]:
+    """On what a run trains, if that is not one process on one device."""
+    placed = {part: str(device) for part, device in placement_of(config).items()}
+    return {**({"placement": placed} if placed else {}), **({"processes": here().world} if here().world > 1 else {})}
+
+
 def _batch(trainer: Mapping[str, Any]) -> str:
     """How much a step sees."""
     if trainer.get("batch_tokens"):
-        return f"up to {trainer['batch_tokens'] * trainer['accumulate']:,} tokens"
-    return f"{trainer['batch_size'] * trainer['accumulate']} rows"
+        return f"up to {trainer['batch_tokens'] * trainer['accumulate'] * here().world:,} tokens"
+    return f"{trainer['batch_size'] * trainer['accumulate'] * here().world} rows"
 
 
 def _told(job: Job) -> dict[str, Any]:
@@ -127,7 +196,12 @@ def _kernels(job: Job) -> str:
 
 def _finish(job: Job, folder: Path, console: Console) -> OpenRun:
     """Draw and explain what the folder holds, and show the results."""
-    run_folder.note(folder, **_told(job))  # signatures are whole only now: how many references there were is known
+    # Signatures are whole only now: how many references there were is known.
+    run_folder.note(folder, status="finished", **_told(job))
+    return _shown(folder, console)
+
+
+def _shown(folder: Path, console: Console) -> OpenRun:
     draw_and_explain(folder)
     console.print(outcome(folder))
     console.print(files(folder), highlight=False, soft_wrap=True)

@@ -42,7 +42,9 @@ attnx: compose an attention mechanism, train it, and see what it reads.
   attnx draw [NAME ...]                             what a part does, as a picture
   attnx data list | get NAME | check NAME           public data sets, fetched and checked
   attnx resume FOLDER [-j N]                        go on with an interrupted run or sweep
+  attnx runs [FOLDER ...] [KEY=VALUE ...]           list and filter runs; also: runs diff, runs compare, runs prune
   attnx compare FOLDER FOLDER ...                   runs side by side, and how surely
+  attnx report FOLDER FOLDER ... [out=FOLDER]       which won, how surely and why: a page, a table, a text
   attnx predict RUN [RUN ...] [FILE]                what it writes for each line; also: attnx predict --help
   attnx try RUN [RUN ...]                           a prompt: type a source, see what it writes and reads
   attnx evaluate RUN [task.test=FILE]               its scores and errors on any data

@@ -16,6 +16,7 @@ Probability = Annotated[float, "a number from 0 up to, not including, 1"]
 Rate = Annotated[float, "a number above 0"]
 NonNegative = Annotated[float, "a number, 0 or more"]
 Time = Annotated[str, "a time above zero, HH:MM:SS"]
+Choice = Annotated[Any, "a part: its name, or a mapping with its name and its knobs"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,10 @@ _PLAIN = {
     "Rate": KnobType("a number above 0", lambda value: _number(value) and value > 0),
     "NonNegative": KnobType("a number, 0 or more", lambda value: _number(value) and value >= 0),
     "Time": KnobType("a time above zero as HH:MM:SS, such as 00:04:00", lambda value: seconds(value) is not None),
+    "Choice": KnobType(
+        "a part's name, or {name: ..., and its knobs}",
+        lambda value: isinstance(value, str) or (isinstance(value, dict) and isinstance(value.get("name"), str)),
+    ),
     "None": KnobType("null", lambda value: value is None),
 }
 
@@ -61,8 +66,8 @@ _PLAIN = {
 def parse_type(node: ast.expr) -> KnobType:
     """Read the type of a knob from its annotation.
 
-    Known are ``int float str bool Natural Positive Probability Rate NonNegative Time``, ``Literal[...]``, ``list[T]``
-    and ``T | None``.
+    Known are ``int float str bool Natural Positive Probability Rate NonNegative Time Choice``, ``Literal[...]``,
+    ``list[T]`` and ``T | None``.
 
     Raises:
         ValueError: the annotation is none of these.

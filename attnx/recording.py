@@ -122,6 +122,7 @@ def _drawn(folder: Path) -> dict[str, Path]:
         "test/predictions": folder / PREDICTIONS,
         "test/alignments": folder / "alignments.png",
         "test/tracks": folder / "predictions.png",
+        "test/points": folder / "points.png",
         "test/page": folder / PAGE,
         **{f"heat_maps/{path.stem}": path for path in sorted((folder / ALIGNMENTS).glob("*.png"))},
     }

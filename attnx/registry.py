@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 from attnx.catalogue import KINDS, SETS, Part, catalogue
 from attnx.errors import UserError, near_misses
 from attnx.interactive import describe
-from attnx.knobs import Natural, NonNegative, Positive, Probability, Rate, Size, Time
+from attnx.knobs import Choice, Natural, NonNegative, Positive, Probability, Rate, Size, Time
 
 __all__ = [
+    "Choice",
     "Natural",
     "NonNegative",
     "Positive",

@@ -28,6 +28,11 @@ TARGET_FEATURES: Final = "target_features.json"
 EVALUATIONS: Final = "evaluations"
 EVALUATION: Final = "evaluation.json"
 EXPORT: Final = "export"
+# The last file that a run writes.
+EXPLANATION: Final = "README.md"
+# Of a run that failed: the traceback, and the batch whose loss was no number.
+ERROR: Final = "error.txt"
+BAD_BATCH: Final = "bad_batch.pt"
 
 # What stands for a space within a symbol, and what for the bar that stands between references.
 SPACE, BAR = "␣", "|"

@@ -13,12 +13,38 @@ from typing import Any
 
 from attnx.errors import UserError
 
+PARTIAL = ".partial"
+
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file."""
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    with whole_file(path) as partial:
+        partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Lend a name to write a file under; it takes the place of ``path`` when the block ends well, and is gone if not.
+
+    A process that is killed meanwhile leaves the old file as it was, and another beside it that ends in ``PARTIAL``.
+    """
+    partial = path.with_name(f"{path.name}{PARTIAL}")
+    try:
+        yield partial
+        os.replace(partial, path)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+
+
+def settle(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk, so that a machine which stops keeps them."""
+    place = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(place)
+    finally:
+        os.close(place)
 
 
 @contextmanager

@@ -66,10 +66,17 @@ def assemble(
         sizes: the widths of queries, memory and values.
         knobs: those of the ``attention`` node.
     """
+    if knobs.get("heads", 1) == 1:
+        return _one(scorer, scope, normaliser, *sizes[:2], knobs)
+    return several(scorer, scope, normaliser, sizes, knobs)
+
+
+def several(
+    scorer: Choice, scope: Choice, normaliser: Choice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
+) -> Heads:
+    """As :func:`assemble`, with projections around the heads even if there is but one."""
     query_size, memory_size, values_size = sizes
     heads = knobs.get("heads", 1)
-    if heads == 1:
-        return _one(scorer, scope, normaliser, query_size, memory_size, knobs)
     head_width(heads, values_size, "the width of the values")
     width = head_width(heads, memory_size, "the width of the memory")
     # Copied, so that heads which are given an instance do not share its parameters.

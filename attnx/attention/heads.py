@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attnx.attention.attention import Attention
 from attnx.attention.memory import without_padding
-from attnx.attention.protocols import Memory, Past, Read
+from attnx.attention.protocols import Asked, Memory, Past, Read
 from attnx.errors import UserError
+from attnx.ops import turned
 
 
 class Heads(nn.Module):
@@ -20,10 +22,12 @@ class Heads(nn.Module):
     Source: Vaswani et al. 2017, section 3.2.2, https://arxiv.org/abs/1706.03762
 
     Every head has a scorer, a scope and a normaliser of its own, so that any of them may be learned; each sees queries,
-    keys and values of the memory's (the values') width divided by the number of heads.
+    keys and values of the memory's (the values') width divided by the number of heads. Where nothing of them is
+    learned, heads differ only in what they see: they then are the rows of one read. So are they to a kernel that takes
+    them ``together``, where scorers learn no more than how to prepare queries and keys.
 
     Args:
-        heads: what attends, each for queries and memories of width ``memory_size / heads``.
+        heads: what attends, each for queries and memories of width ``memory_size / heads``; made of the same choices.
         query_size: width of the queries.
         memory_size: width of what queries are compared with.
         values_size: width of the values, and of the contexts.
@@ -39,18 +43,34 @@ class Heads(nn.Module):
         self.out = nn.Linear(values_size, values_size, bias=False)
         first = self._heads[0]
         self.dropout, self.needs_past = first.dropout, first.needs_past
+        past = first.needs_past or hasattr(first.scorer, "penalty")
+        self.alike = not (past or first.state_dict())
+        self.alike_but_scorers = not (past or first.scope.state_dict() or first.normaliser.state_dict())
 
     @property
     def _heads(self) -> list[Attention]:
         return list(self.each)  # type: ignore[arg-type]
 
-    def remember(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
-        """As :meth:`Attention.remember`; keys (b, h, m, k) and values (b, h, m, v / h)."""
+    def remember(
+        self,
+        states: Tensor,
+        present: Tensor | None = None,
+        values: Tensor | None = None,
+        turn: Tensor | None = None,
+    ) -> Memory:
+        """As :meth:`Attention.remember`; keys (b, h, m, k) and values (b, h, m, v / h).
+
+        ``turn`` (2, b or 1, m, k / 2), of :func:`attnx.ops.turns`, turns what each head's scorer gets by its position.
+        """
         states, present, values = without_padding(states, present, values)
         # The projections have no bias, so that what is absent stays zero.
-        mine = zip(self._heads, self._split(self.keys(states)), strict=True)
-        keys = torch.stack([head.scorer.keys(projected) for head, projected in mine], dim=1)
-        return Memory(keys, torch.stack(self._split(self.values(values)), dim=1), present, lengths=(states.shape[1],))
+        projected = self._split(states, self.keys, turn)
+        if self.alike:
+            keys = self._heads[0].scorer.keys(projected)
+        else:
+            mine = zip(self._heads, projected.unbind(1), strict=True)
+            keys = torch.stack([head.scorer.keys(part) for head, part in mine], dim=1)
+        return Memory(keys, self._split(values, self.values), present, lengths=(states.shape[1],))
 
     def forward(
         self,
@@ -61,11 +81,84 @@ class Heads(nn.Module):
         past: Past | None = None,
         need_weights: bool = False,
         keep: Tensor | None = None,
+        turn: Tensor | None = None,
     ) -> Read:
-        """As :meth:`Attention.forward`; weights, scores, ``keep`` (b, h, q, m) and the past (b, h, m) of every head."""
+        """As :meth:`Attention.forward`; weights, scores, ``keep`` (b, h, q, m) and the past (b, h, m) of every head.
+
+        ``turn`` is that of the queries, as for :meth:`remember`.
+        """
+        mine = self._split(queries, self.query, turn)
+        if at is None:
+            at = torch.arange(queries.shape[1], device=queries.device)
+        found = None if past is not None else self._as_rows(mine, memory, allowed, at, need_weights, keep)
+        if found is None:
+            found = self._one_by_one(mine, memory, allowed, at, past, need_weights, keep)
+        return found._replace(context=self.out(found.context.transpose(1, 2).flatten(2)))
+
+    def _as_rows(
+        self,
+        queries: Tensor,
+        memory: Memory,
+        allowed: Tensor | None,
+        at: Tensor,
+        need_weights: bool,
+        keep: Tensor | None,
+    ) -> Read | None:
+        """One read for all, each row of the batch as many rows as there are heads; None where heads are too unlike."""
+
+        def rows(part: Tensor) -> Tensor:
+            return part[:, None].expand(-1, self.heads, *[-1] * (part.dim() - 1)).flatten(0, 1)
+
+        first = self._heads[0]
+        if not (self.alike or (self.alike_but_scorers and first.kernels)):
+            return None
+        keys, values, present, lengths = memory
+        memory = Memory(keys.flatten(0, 1), values.flatten(0, 1), rows(present), lengths)
+        allowed = allowed if allowed is None or len(allowed) == 1 else rows(allowed)
+        at = at if at.dim() == 1 else rows(at)
+        keep = None if keep is None else keep.flatten(0, 1)
+        if self.alike:
+            found = first(queries.flatten(0, 1), memory, allowed, at, None, need_weights, keep)
+        else:
+            found = self._by_kernel(queries, memory, allowed, at, need_weights, keep)
+        if found is None:
+            return None
+        apart: list[Any] = [None if part is None else part.unflatten(0, (-1, self.heads)) for part in found]
+        return Read(*apart)
+
+    def _by_kernel(
+        self,
+        queries: Tensor,
+        memory: Memory,
+        allowed: Tensor | None,
+        at: Tensor,
+        need_weights: bool,
+        keep: Tensor | None,
+    ) -> Read | None:
+        """The rows' read by a kernel that asks no scorer; None if there is none for it."""
+        first = self._heads[0]
+        if keep is not None or (first.training and first.dropout > 0):
+            return None
+        mine = zip(self._heads, queries.unbind(1), strict=True)
+        prepared = torch.stack([head.scorer.queries(part) for head, part in mine], dim=1).flatten(0, 1)
+        asked = Asked(queries.flatten(0, 1), prepared, memory, at, allowed, None, keep, need_weights)
+        able = (kernel for kernel in first.kernels if getattr(kernel, "together", False))
+        return next((kernel(first, asked) for kernel in able if kernel.admits(first, asked)), None)
+
+    def _one_by_one(
+        self,
+        queries: Tensor,
+        memory: Memory,
+        allowed: Tensor | None,
+        at: Tensor,
+        past: Past | None,
+        need_weights: bool,
+        keep: Tensor | None,
+    ) -> Read:
+        """A read of each head's own."""
         reads = [
             head(
-                mine,
+                queries[:, i],
                 memory._replace(keys=memory.keys[:, i], values=memory.values[:, i]),
                 allowed,
                 at,
@@ -73,9 +166,9 @@ class Heads(nn.Module):
                 need_weights,
                 None if keep is None else keep[:, i],
             )
-            for i, (head, mine) in enumerate(zip(self.each, self._split(self.query(queries)), strict=True))
+            for i, head in enumerate(self._heads)
         ]
-        context = self.out(torch.cat([read.context for read in reads], dim=-1))
+        context = torch.stack([read.context for read in reads], dim=1)
         penalties = [read.penalty for read in reads if read.penalty is not None]
         penalty = torch.stack(penalties).mean(0) if penalties else None
         if not need_weights:
@@ -83,8 +176,12 @@ class Heads(nn.Module):
         weights = torch.stack([read.weights for read in reads], dim=1)
         return Read(context, weights, torch.stack([read.scores for read in reads], dim=1), penalty)
 
-    def _split(self, projected: Tensor) -> tuple[Tensor, ...]:
-        return projected.chunk(self.heads, dim=-1)
+    def _split(self, states: Tensor, by: nn.Linear, turn: Tensor | None = None) -> Tensor:
+        """(b, m, ...) -> (b, h, m, width / h), projected, and turned by its positions if it is to be."""
+        # Shapes in full: a memory may be empty, and a traced one of any length.
+        shape = states.shape[0], states.shape[1], self.heads, by.out_features // self.heads
+        each = by(states).view(shape).transpose(1, 2)
+        return each if turn is None else turned(each, turn[:, :, None])
 
 
 def head_width(heads: int, size: int, what: str) -> int:

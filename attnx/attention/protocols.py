@@ -117,7 +117,8 @@ class Kernel(Protocol):
 
     ``scorers``, ``scopes`` and ``normalisers`` name the parts it can serve, none meaning any; of several kernels that
     admit a read the one with the lowest ``rank`` does it. One that needs a C file states it as ``source``: it is then
-    compiled while a run starts.
+    compiled while a run starts. One that reads nothing of a scorer but prepared queries and keys may state
+    ``together``: several heads are then rows of one read.
     """
 
     scorers: tuple[str, ...]

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 from typing import Any
 
 import lightning
+import torch
 from lightning.pytorch.callbacks import Callback
 
 from attnx.callbacks.throughput import Throughput
+from attnx.whole import settle, whole_file
 
 
 class MetricsFile(Callback):
-    """Append rows to a CSV file; a resumed run goes on where the file ends.
+    """Add rows to a CSV file, which is whole at any moment.
+
+    A resumed run goes on behind the rows that there were when its checkpoint was saved: what a run that was killed
+    wrote after it, is written again.
 
     Args:
         path: the file; its columns for what a validation logs follow from the first one.
@@ -22,8 +28,20 @@ class MetricsFile(Callback):
 
     def __init__(self, path: Path, throughput: Throughput) -> None:
         self.path, self.throughput = path, throughput
+        self.rows: int | None = None
         self._losses: list[Any] = []
         self._epoch = 0  # that of the last batch: once training has ended, the trainer counts one more
+
+    def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Take away the rows that were written after the checkpoint."""
+        if trainer.is_global_zero:
+            lines = self._read().splitlines(keepends=True)
+            if self.rows is None:  # of a checkpoint from before they were counted
+                self.rows = max(0, len(lines) - 1)
+            elif not self.rows:
+                self.path.unlink(missing_ok=True)
+            elif len(lines) > self.rows + 1:
+                self._write("".join(lines[: self.rows + 1]))
 
     def on_train_batch_end(
         self,
@@ -39,11 +57,11 @@ class MetricsFile(Callback):
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Write a row."""
+        losses, self._losses = self._losses, []
         if not trainer.is_global_zero:
             return
         logged = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        losses = [float(loss) for loss in self._losses]
-        self._losses = []
+        losses = [float(loss) for loss in losses]
         found = {name: f"{value:.6g}" for name, value in logged.items() if name.startswith("valid_")}
         row = {
             "step": trainer.global_step,
@@ -54,10 +72,30 @@ class MetricsFile(Callback):
             "words_per_second": f"{self.throughput.words_per_second:.1f}",
             "tokens_per_second": f"{self.throughput.tokens_per_second:.1f}",
         }
-        new = not self.path.exists()
-        columns = list(row) if new else self.path.read_text(encoding="utf-8").partition("\n")[0].rstrip().split(",")
-        with self.path.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, columns)
-            if new:
-                writer.writeheader()
-            writer.writerow(row)
+        before = self._read() if self.rows else ""
+        columns = before.partition("\r\n")[0].split(",") if before else list(row)
+        written = io.StringIO(newline="")
+        writer = csv.DictWriter(written, columns)
+        if not before:
+            writer.writeheader()
+        writer.writerow(row)
+        self._write(before + written.getvalue())
+        self.rows = (self.rows or 0) + 1
+
+    def _read(self) -> str:
+        return self.path.read_bytes().decode() if self.path.is_file() else ""
+
+    def _write(self, text: str) -> None:
+        with whole_file(self.path) as partial:
+            partial.write_bytes(text.encode())
+            settle(partial)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run must know."""
+        losses = torch.stack(self._losses).cpu() if self._losses else torch.zeros(0)
+        return {"rows": self.rows, "losses": losses, "epoch": self._epoch}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.rows, self._epoch = state_dict["rows"], state_dict["epoch"]
+        self._losses = [*state_dict["losses"]]

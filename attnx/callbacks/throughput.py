@@ -21,12 +21,14 @@ class Throughput(Callback):
         words: examples since the clock started.
         tokens: target symbols, EOS included, or rows of numbers.
         seconds: time spent training on them.
+        spent: time spent training in all, validations included, over all parts of a run that was resumed.
     """
 
     def __init__(self) -> None:
         self.words, self.tokens, self.seconds = 0, 0, 0.0
         self._seen = 0
         self._mark: float | None = None
+        self._before, self._began = 0.0, time.perf_counter()
 
     @property
     def words_per_second(self) -> float:
@@ -37,6 +39,11 @@ class Throughput(Callback):
     def tokens_per_second(self) -> float:
         """Target tokens a second; 0 before anything was measured."""
         return self.tokens / self.seconds if self.seconds else 0.0
+
+    @property
+    def spent(self) -> float:
+        """Seconds since training began, without the time that a run was left alone."""
+        return self._before + time.perf_counter() - self._began
 
     def on_validation_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Stop the clock."""
@@ -62,6 +69,17 @@ class Throughput(Callback):
         self._seen += 1
         if self._seen > WARM and self._mark is not None:
             self.seconds += now - self._mark
-            self.words += len(batch.source)
-            self.tokens += int(batch.target_present.sum())
+            # Of several processes each has as many rows as the others, but for one at most.
+            self.words += len(batch.source) * trainer.world_size
+            self.tokens += int(batch.target_present.sum()) * trainer.world_size
         self._mark = now
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run must know."""
+        return {"words": self.words, "tokens": self.tokens, "seconds": self.seconds, "spent": self.spent}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.words, self.tokens, self.seconds, self._before = (
+            state_dict[name] for name in ("words", "tokens", "seconds", "spent")
+        )

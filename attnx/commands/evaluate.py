@@ -116,8 +116,8 @@ def name_of(chosen: Mapping[str, Any], checkpoint: str) -> str:
     'more-beam-width=5'
     """
     test = chosen.get("task.test")
-    files = [] if test is None else [test] if isinstance(test, str) else test
-    parts = [re.sub(r"(\.gz|\.tsv|\.txt|\.csv)+$", "", Path(file).name) for file in files] or ["test"]
+    files = [] if test is None else test if isinstance(test, list) else [test]
+    parts = [re.sub(r"(\.gz|\.tsv|\.txt|\.csv)+$", "", Path(str(file)).name) for file in files] or ["test"]
     parts += [str(chosen["search"])] if "search" in chosen else []
     parts += [f"{key.removeprefix('search.')}={value}" for key, value in sorted(chosen.items()) if "search." in key]
     if "trainer.test_words" in chosen:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from attnx import registry
 from attnx.data.lines import decode_line, raw_lines
 from attnx.data.matrices import Recordings
 from attnx.data.matrix_files import READERS
@@ -59,6 +60,13 @@ class Line(NamedTuple):
     mistake: str = ""
 
 
+def reads_files(config: Mapping[str, Any]) -> bool:
+    """Whether the sources of a run with this configuration are files of numbers, and lines are their names."""
+    task = config["task"]
+    declared = registry.part("task", task["name"]).declares
+    return task.get("source") == "features" or bool(declared.get("reads_files"))
+
+
 def lines_of(asked: Asked, features: bool) -> Iterator[tuple[int, bytes]]:
     """The lines as they stand, with their numbers; a file of features given by itself is one line, its name.
 
@@ -84,7 +92,7 @@ class Reader:
     def __init__(self, run: OpenRun, asked: Asked) -> None:
         self.run, self.asked = run, asked
         self.folder = Path() if asked.file is None else asked.file.parent
-        self.features = run.config["task"].get("source") == "features"
+        self.features = reads_files(run.config)
         self.recordings = Recordings(run.config["task"].get("step_names"))
         if asked.tag_column is None:
             run.check_tag(asked.tag)
@@ -114,6 +122,9 @@ class Reader:
         self.run.check_tag(tag)
         if not self.features:
             return self.run.pair(source, tag, self.asked.unknown)
+        if hasattr(self.run.experiment.task, "read"):
+            read: Pair = self.run.experiment.task.read(self.folder / source)
+            return read._replace(name=source)
         recording = self.recordings.read(self.folder / source)
         pair = self.run.pair(recording.features, tag)
         return pair._replace(source=recording.steps, name=source)

@@ -32,9 +32,11 @@ def pictures(words: Sequence[str]) -> int:
     if len(asked.named) != 1:
         raise UserError("say which run to draw: attnx pictures RUN")
     read_run(asked.named[0])
-    from attnx.reports.heatmaps import draw_alignments
+    from attnx.reports.heatmaps import Format, draw_alignments
+    from attnx.reports.slots import draw_slots
 
-    written = draw_alignments(asked.named[0], "svg" if form == "svg" else "png")
+    drawn: Format = "svg" if form == "svg" else "png"
+    written = draw_slots(asked.named[0], drawn) or draw_alignments(asked.named[0], drawn)
     if not written:
         raise UserError(f"{asked.named[0]}: it kept no alignments; a run with attention=none has none")
     for path in written:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attnx.commands.inputs import Asked
+from attnx.commands.inputs import Asked, reads_files
 from attnx.commands.outputs import Form, check_alignments
 from attnx.commands.words import CHECKPOINT, CHECKPOINTS, Words
 from attnx.errors import UserError
@@ -49,7 +49,7 @@ class Request(NamedTuple):
     @property
     def features(self) -> bool:
         """Whether sources are files of features."""
-        return bool(self.runs[0].config["task"].get("source") == "features")
+        return reads_files(self.runs[0].config)
 
     @property
     def decisive(self) -> dict[str, Any]:

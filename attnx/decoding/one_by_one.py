@@ -37,7 +37,7 @@ def one_by_one(
     # Copies end one by one, so each needs what was encoded for itself; rows that stay what they are need not.
     state, limit = (model.reorder if copies == 1 else model.take)(start, sources), limit[sources]
     inputs = model.target.first(len(limit), limit.device)
-    written = inputs.new_zeros(len(limit), int(limit.max()), *inputs.shape[1:])
+    written = inputs.new_zeros(len(limit), 0, *inputs.shape[1:])
     lengths, total = torch.zeros_like(limit), torch.zeros(len(limit), device=limit.device)
     going = torch.arange(len(limit), device=limit.device)
     reads: list[Tensor] = []
@@ -47,6 +47,8 @@ def one_by_one(
         if isinstance(model.target, Symbols):
             rules.narrow(predicted, written[going, :step], sources[going])
         inputs, score, ended = pick(predicted, going, step)
+        if not step:  # a step may be wider than what is read first: of quantiles one is read, and all are written
+            written = written.new_zeros(len(limit), int(limit.max()), *inputs.shape[1:])
         written[going, step] = inputs.to(written.dtype)
         total.index_add_(0, going, score.to(total.dtype))
         if need_weights and read.weights is not None:

@@ -25,6 +25,7 @@ class Rules:
         block_ngrams: of what length no sequence of symbols comes twice; 0 for none.
         prefix: (b, p) how each row begins, padded with PAD; None for no such thing.
         choices: what else says what may come next; None for nothing.
+        steps: how many steps every row has, whatever else is said; None where that is not known before.
     """
 
     ratio: float
@@ -33,6 +34,7 @@ class Rules:
     block_ngrams: int = 0
     prefix: Tensor | None = None
     choices: Choices | None = None
+    steps: int | None = None
 
     def check(self, model: StepModel, search: str | None = None) -> None:
         """Refuse what is about symbols where numbers are written: rules, or a search that has this name.
@@ -57,7 +59,7 @@ class Rules:
         Raises:
             UserError: they are about symbols and the target is not, or a prefix has padding or an end inside.
         """
-        rules = replace(self, prefix=prefix, choices=choices)
+        rules = replace(self, prefix=prefix, choices=choices, steps=getattr(model.target, "steps", None))
         rules.check(model)
         if prefix is not None:
             ends = (prefix == PAD) | (prefix == EOS)
@@ -67,6 +69,8 @@ class Rules:
 
     def limit(self, present: Tensor) -> Tensor:
         """(b, s) bool, what of each source is there -> (b,) the most steps of each row, whatever batch it is in."""
+        if self.steps is not None:
+            return present.new_full((len(present),), self.steps, dtype=torch.int64)
         limit = ((present.sum(-1) * self.ratio).long() + self.extra).clamp(min=self.min_length + 1)
         if self.prefix is not None:
             limit = torch.maximum(limit, (self.prefix != PAD).sum(-1) + 1)

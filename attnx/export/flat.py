@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from torch import Tensor
 
 from attnx.attention import Memory
-from attnx.models.encoder_decoder import DecoderState
+
+State = TypeVar("State", bound=tuple[Any, ...])
 
 
-def flat(state: DecoderState) -> list[Tensor]:
-    """Every tensor of the state, the batch first; how long each source of the memory is becomes the width of one."""
-    memory = state.memory
-    lengths = [memory.present.new_zeros(memory.present.shape[0], length) for length in memory.lengths]
-    return [*lengths, *_leaves(state)]
+def flat(state: tuple[Any, ...]) -> list[Tensor]:
+    """Every tensor of the state, the batch first; how long each source of a memory is becomes the width of one."""
+    return list(_leaves(state))
 
 
-def nested(tensors: list[Tensor], like: DecoderState) -> DecoderState:
+def nested(tensors: list[Tensor], like: State) -> State:
     """The state of which :func:`flat` made these tensors, nested as in ``like``."""
-    sources = len(like.memory.lengths)
-    lengths = tuple(one.shape[1] for one in tensors[:sources])
-    state: DecoderState = _nested(iter(tensors[sources:]), like)
-    return state._replace(memory=state.memory._replace(lengths=lengths))
+    return cast("State", _nested(iter(tensors), like))
 
 
 def _leaves(tree: Any) -> Iterator[Tensor]:
     if isinstance(tree, Tensor):
         yield tree
     elif isinstance(tree, Memory):
+        for length in tree.lengths:
+            yield tree.present.new_zeros(tree.present.shape[0], length)
         yield from tree[:3]
     elif isinstance(tree, tuple):
         for part in tree:
@@ -40,7 +38,8 @@ def _nested(tensors: Iterator[Tensor], like: Any) -> Any:
     if isinstance(like, Tensor):
         return next(tensors)
     if isinstance(like, Memory):
-        return Memory(next(tensors), next(tensors), next(tensors), like.lengths)
+        lengths = tuple(next(tensors).shape[1] for _ in like.lengths)
+        return Memory(next(tensors), next(tensors), next(tensors), lengths)
     if isinstance(like, tuple):
         parts = [_nested(tensors, part) for part in like]
         return like._make(parts) if hasattr(like, "_make") else tuple(parts)

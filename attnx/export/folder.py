@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attnx import registry
 from attnx.data.features import Features
 from attnx.data.pairs import Pair
 from attnx.data.vocabulary import Vocabulary
@@ -68,6 +69,9 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
             need(module, "export", "--format onnx")
     if not isinstance(opened.target, Vocabulary):
         raise UserError(f"{run}: writes rows of numbers; what is exported are models that write symbols")
+    name = opened.config["model"]["name"]
+    if not registry.part("model", name).declares.get("exports", True):
+        raise UserError(f"{run}: model={name} cannot be exported: a trace would hold one story's number of sentences")
     with whole_folder(folder) as partial:
         _write(partial, opened, kind, pairs)
         return [_check(partial, opened, pairs, width) for width in WIDTHS]

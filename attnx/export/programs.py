@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,19 +11,23 @@ from torch import Tensor, nn
 from attnx.attention.attention import Attention
 from attnx.export.flat import flat, nested
 from attnx.models.encoder_decoder import DecoderState, Seq2seq
+from attnx.models.transformer import StreamState, Transformer
+
+Exported = Seq2seq | Transformer
+State = DecoderState | StreamState
 
 
 class Reading(nn.Module):
     """From sources (b, s), what is present (b, s) bool, and tags (b,) if there are any, to a state's tensors."""
 
-    def __init__(self, model: Seq2seq) -> None:
+    def __init__(self, model: Exported) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> tuple[Tensor, ...]:
         """Encode. The encoder's outputs (b, s, e) come last, if there is one."""
         outputs: list[Tensor] = []
-        encoder = None if self.model.source is None else self.model.source.encoder
+        encoder = getattr(self.model.source, "encoder", None)
         if encoder is not None:
             # Given out because ONNX's exporter cannot leave out of a recurrence what nothing reads.
             seen = encoder.register_forward_hook(lambda _module, _given, found: outputs.append(found.layers[-1]))
@@ -39,9 +43,10 @@ class Stepping(nn.Module):
     Weights are (b, 1, m), or (b, h, 1, m) with several heads; of a model without attention there are none.
     """
 
-    def __init__(self, model: Seq2seq, like: DecoderState) -> None:
+    def __init__(self, model: Exported, like: State) -> None:
         super().__init__()
-        self.model, self.like = model, like
+        self.model: Any = model  # with states of its own kind
+        self.like = like
 
     def forward(self, symbol: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
         """Take one step."""
@@ -73,12 +78,12 @@ class Example(NamedTuple):
 
     source: tuple[Tensor, ...]
     symbol: Tensor
-    state: DecoderState
+    state: State
     weights: Tensor | None
 
 
 @torch.no_grad()
-def programs(model: Seq2seq, sources: Callable[[int, int], Tensor], tagged: bool) -> tuple[Program, Program]:
+def programs(model: Exported, sources: Callable[[int, int], Tensor], tagged: bool) -> tuple[Program, Program]:
     """The programs of a model: reading a source, and taking a step.
 
     Args:
@@ -98,7 +103,7 @@ def programs(model: Seq2seq, sources: Callable[[int, int], Tensor], tagged: bool
     axes = dict(zip(names, map(_differing, _tensors(small), _tensors(large)), strict=True))
     after = [f"{name}_after" for name in state]
     axes |= {late: axes[early] for late, early in zip(after, state, strict=True)}
-    encoded = [] if model.source is None or model.source.encoder is None else ["encoded"]
+    encoded = ["encoded"] if getattr(model.source, "encoder", None) is not None else []
     axes |= {name: [0, 1] for name in encoded}
     stepping = Stepping(model, small.state)
     return (
@@ -107,7 +112,7 @@ def programs(model: Seq2seq, sources: Callable[[int, int], Tensor], tagged: bool
     )
 
 
-def _example(model: Seq2seq, sources: Callable[[int, int], Tensor], tagged: bool, rows: int, length: int) -> Example:
+def _example(model: Any, sources: Callable[[int, int], Tensor], tagged: bool, rows: int, length: int) -> Example:
     """Rows of unlike lengths, some steps on: a memory that grows holds as many states by then."""
     present = torch.arange(length) < length - torch.arange(rows)[:, None]
     tag = [torch.zeros(rows, dtype=torch.int64)] if tagged else []

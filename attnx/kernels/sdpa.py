@@ -34,6 +34,7 @@ class Sdpa:
     scopes = ()
     normalisers = ("softmax",)
     rank = 20
+    together = True  # what is a head's own in these scorers has been done to queries and keys
 
     def admits(self, attention: Attention, asked: Asked) -> bool:
         """Values as wide as the keys, nothing wanted of the weights, and sizes at which it is the faster way."""

@@ -18,7 +18,7 @@ from attnx.run_format import EVALUATIONS
 
 ABSENT = "-"
 MEASURES: tuple[Measure, ...] = ("per", "wer")
-LESS_IS_BETTER = ("per", "wer", "cer", "ter", "error_rate", "error", "loss", "seconds")
+LESS_IS_BETTER = ("per", "wer", "cer", "ter", "error_rate", "error", "loss", "seconds", "memory_mb")
 MORE_IS_BETTER = ("per_second", "accuracy", "bleu", "chrf")
 
 

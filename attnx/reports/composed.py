@@ -13,6 +13,8 @@ from attnx.read_run import read_run
 # What to show, in this order; a node that a run does not have is left out.
 SHOWN = ("task", "model", "encoder", "decoder", "readout", "scorer", "scope", "query", "normaliser", "attention",
          "search", "optimiser", "lr_schedule", "trainer")  # fmt: skip
+# What followed from these, of run.json.
+FOLLOWED = ("schedule", "kernels", "compiled", "follows", "parameters", "data", "notes", "signatures", "steps", "seed")
 
 
 def composed(folder: Path) -> Table:
@@ -24,7 +26,7 @@ def composed(folder: Path) -> Table:
     for kind in SHOWN:
         if kind in run.config:
             table.add_row(kind, _describe(kind, run.config[kind]))
-    for name in ("schedule", "kernels", "follows", "parameters", "data", "notes", "signatures", "steps", "seed"):
+    for name in FOLLOWED:
         value = run.info.get(name, run.config.get(name))
         if value:
             table.add_row(name, Text(_said(value)))

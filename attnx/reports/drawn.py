@@ -7,16 +7,21 @@ from pathlib import Path
 from attnx.reports.alignment_statistics import run_statistics, write_statistics
 from attnx.reports.curves import draw_curves
 from attnx.reports.explain import write_explanation
+from attnx.reports.forecasts import draw_forecasts
 from attnx.reports.heatmaps import draw_alignments
+from attnx.reports.points import draw_points
 from attnx.reports.run_page import write_page
+from attnx.reports.slots import draw_slots
 from attnx.reports.tracks import draw_tracks
 
 
 def draw_and_explain(folder: Path) -> None:
     """Draw what a run folder holds, and say last of all what lies in it."""
-    if draw_alignments(folder):
+    if draw_slots(folder) or draw_alignments(folder):
         write_statistics(folder, run_statistics(folder))
         write_page([folder])
-    draw_tracks(folder)
+    if not draw_forecasts(folder):
+        draw_tracks(folder)
+    draw_points(folder)
     draw_curves(folder)
     write_explanation(folder)

@@ -44,6 +44,7 @@ HOLDS = {
     PREDICTIONS: "one line a test word: source, prediction, references, errors, log probability",
     MATRICES: "the matrices that were predicted, and their references, by the names in predictions.tsv",
     "predictions.png": "some of them as curves, column by column",
+    "points.png": "some of the answers drawn among their points",
     ALIGNMENTS: "attention weights of a few test words, as arrays and pictures",
     "alignments.png": "six of those pictures on one page",
     "alignment_statistics.json": "how it read: how widely, how much of the source, how straight",

@@ -80,4 +80,6 @@ def _matrices(folder: Path | str) -> list[tuple[Rows, Rows]]:
     head, *lines = (line.split("\t") for line in read_text(table).rstrip("\n").split("\n"))
     rows = [dict(zip(head, line, strict=True)) for line in lines]
     with np.load(file, allow_pickle=False) as held:
-        return [(held[row["prediction"]], held[row["reference"]]) for row in rows]
+        pairs = [(held[row["prediction"]], held[row["reference"]]) for row in rows]
+    # Of several quantiles the median stands first.
+    return [(written[:, : right.shape[1]], right) for written, right in pairs]

@@ -13,6 +13,7 @@ UNITS = {
     "test_wer": "%  word error rate",
     "test_symbol_error_rate": "%  symbol error rate",
     "test_sequence_error_rate": "%  sequence error rate",
+    "test_error": "%  wrong answers",
     "test_scaled_error": "0 is right, 1 is the training mean and nothing else",
     "test_mean_absolute_error": "in the data's own units, of the steps that both have",
     "test_root_mean_squared_error": "likewise",

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attnx import registry
+
 # Normalisers that give every position of a window some weight, so that weights tell where a predicted window lay.
 DENSE = ("softmax", "sigmoid")
 
@@ -62,8 +64,19 @@ class Window(NamedTuple):
 
 def window_of(config: Mapping[str, Any]) -> Window | None:
     """The window of a run's configuration; None if its scope is another."""
-    scope = config.get("scope") or {}
+    scope = _chosen(config, "scope")
     if scope.get("name") != "local" or "window" not in scope:
         return None
-    dense = (config.get("normaliser") or {}).get("name", "softmax") in DENSE
+    dense = _chosen(config, "normaliser").get("name", "softmax") in DENSE
     return Window(int(scope["window"]), scope.get("center", "monotonic") == "monotonic", dense)
+
+
+def _chosen(config: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """What a model chose; of one that attends at several places, at that whose weights are kept."""
+    model = config.get("model") or {}
+    place = "self" if model.get("form") == "decoder_only" else "cross"
+    own = model.get(f"{place}_{kind}")
+    if own is None:
+        return config.get(kind) or {}
+    name, knobs = registry.spec(kind, own)
+    return {"name": name, **registry.check(kind, name, knobs)}

@@ -28,10 +28,24 @@ def conclude(sweep: Sweep, otherwise: Literal["interrupted", "failed"]) -> None:
     sweep.ended = now()
     save(sweep)
     write_explanation(sweep)
+    if otherwise == "interrupted":  # an exception is on its way, so nobody will ask for more
+        write_comparison(sweep)
+
+
+def write_comparison(sweep: Sweep) -> None:
+    """Write the report that compares the runs, and tell where it is; what is wrong with it changes nothing else."""
+    try:
+        from attnx.reports.sweep.write import write_report
+
+        page, *_ = write_report([sweep.path])
+    except Exception as error:  # whatever it is, the sweep is over, and its exit code is its own
+        print(f"attnx: the report could not be written: {' '.join(str(error).split())}", file=sys.stderr)
+    else:
+        print(page, flush=True)
 
 
 def report(sweep: Sweep) -> int:
-    """Tell what failed and where its log is; return the exit code."""
+    """Tell what failed, where its log is, and last of all where the report is; return the exit code."""
     count = Counter(job.status for job in sweep.jobs)
     said = ", ".join(f"{number} {status}" for status, number in count.items())
     winner = winning(sweep)
@@ -45,4 +59,5 @@ def report(sweep: Sweep) -> int:
         print(
             f"attnx: {count['failed']} job(s) failed; try them again with: {again}", *lines, sep="\n  ", file=sys.stderr
         )
+    write_comparison(sweep)
     return 0 if sweep.status == "finished" else 1

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Protocol
 
 from attnx.read_sweep import Sweep, SweepJob
+from attnx.slurm import signals
 from attnx.sweeps.follow import Standing, standing
 from attnx.sweeps.processes import LOST, Ended, Processes
 from attnx.sweeps.record import note, note_run, now, refresh, save
@@ -18,7 +19,7 @@ from attnx.sweeps.worker import INTERRUPTED, Task
 
 # Seconds between two looks at how far the jobs are.
 TICK = 0.25
-OUT_OF_MEMORY = " (by hand, or by a system that ran out of memory)"
+OUT_OF_MEMORY = " (by hand, or by a system that ran out of memory: lower trainer.batch_size, or -j)"
 # What Ctrl-C sends, the first, the second and the third time: save and end, end at once, be gone.
 PRESSED = (signal.SIGINT, signal.SIGINT, signal.SIGKILL)
 
@@ -60,7 +61,7 @@ class Pool:
         self.running: dict[int, float] = {}  # job -> when it was started
         self.stands: dict[int, Standing] = {}
         self.pruned: set[int] = set()
-        self.pressed = 0
+        self.pressed = self.asked = 0
 
     def run(self, asked: Iterator[tuple[SweepJob, Task]], ended: Callable[[SweepJob], None] = lambda job: None) -> bool:
         """Run jobs until there are no more.
@@ -149,7 +150,7 @@ class Pool:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self._press) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, self._press) for number in signals()}
         try:
             yield
         finally:
@@ -157,7 +158,9 @@ class Pool:
                 signal.signal(number, handler)
 
     def _press(self, number: int, frame: FrameType | None) -> None:
-        self.pressed += 1
+        self.asked = self.asked or number
+        # A cluster sends several signals, close together, of which the first has said all.
+        self.pressed += number == signal.SIGINT or not self.pressed
 
 
 def reason(code: int) -> str | None:

@@ -12,13 +12,11 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.read_run import mapping, read_run
 from attnx.read_sweep import FORMAT, Sweep, SweepJob, is_sweep, parted, read_sweep
-from attnx.run_format import CONFIG, RUN, SWEEP
+from attnx.run_format import CONFIG, EXPLANATION, RUN, SWEEP
 from attnx.sweeps.changes import ABSENT, differences, told
 from attnx.sweeps.follow import Standing, standing
 from attnx.whole import write_json
 
-# The last file that a run writes.
-EXPLANATION = "README.md"
 # A search may be given more of.
 TRIALS = "hydra.sweeper.n_trials"
 # What changes nothing that is computed: where a run lies, and who else is told of it.

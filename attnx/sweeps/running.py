@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
+from attnx.errors import Stopped
 from attnx.plugins import folders
 from attnx.read_sweep import Sweep, SweepJob, parted
 from attnx.sweeps.pool import Pool
@@ -66,7 +67,7 @@ class Running:
         """Run jobs, as :meth:`attnx.sweeps.pool.Pool.run` does.
 
         Raises:
-            KeyboardInterrupt: it was pressed; the message says how to go on.
+            Stopped: by Ctrl-C or another signal; the message says how to go on.
         """
         if self._processes is None:
             self._processes = processes(self.fork, self.environment(), self.lock)
@@ -75,7 +76,7 @@ class Running:
             whole = pool.run(asked, ended)
         if not whole:
             # A KeyboardInterrupt ends Hydra's loop over jobs; SystemExit would end it without a word.
-            raise KeyboardInterrupt(f"go on with: attnx resume {self.sweep.path}")
+            raise Stopped(f"go on with: attnx resume {self.sweep.path}", pool.asked)
 
     def task(self, job: SweepJob, config: Mapping[str, Any], **environment: str) -> Task:
         """What a job's process is to do."""

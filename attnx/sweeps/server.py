@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 from attnx.sweeps.lifeline import end_with
-from attnx.sweeps.worker import Task, answer
+from attnx.sweeps.worker import Task, answer, deaf
 
 # What a run imports at one time or another. Nothing of it starts a thread, which a fork would not survive.
 IMPORTED = ("attnx.fitting", "attnx.config", "torch._dynamo", "torch.utils.data", "torch.optim.lr_scheduler")
@@ -82,6 +82,7 @@ class _Server:
             os.set_blocking(end, False)
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the sweep hears it, and says what is to be done
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        deaf()
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
         _import()
         self._tell({"ready": os.getpid(), "threads": threads()})

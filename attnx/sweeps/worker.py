@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnx.callbacks.heartbeat import LISTENS
-from attnx.errors import UserError
+from attnx.errors import Interrupted, RunFailed, UserError
 from attnx.read_run import mapping
 from attnx.run_format import CHECKPOINTS, LOG, PROGRESS, RUN
+from attnx.slurm import signals, slurm_job
 
 FINISHED, FAILED, MISTAKEN, INTERRUPTED = 0, 1, 2, 130
 
@@ -48,21 +49,32 @@ def answer(task: Task) -> int:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         enter(task, progress)
+        deaf()
         work(task.config, task.overrides)
         progress.unlink(missing_ok=True)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         print("attnx: interrupted")
         code = INTERRUPTED
     except UserError as error:
         print(f"attnx: {error}")
         _leave(progress, str(error))
-        code = MISTAKEN
+        code = FAILED if isinstance(error, RunFailed) else MISTAKEN
     except Exception as error:
         traceback.print_exc()
         _leave(progress, f"{type(error).__name__}: {error}")
         code = FAILED
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return code
+
+
+def deaf() -> None:
+    """Within SLURM, which signals every process of a job, leave it to the sweep to say what is to be done.
+
+    A run that has begun hears them all the same, and does nothing else than it is told then.
+    """
+    for number in signals():
+        if slurm_job() and number != signal.SIGINT:
+            signal.signal(number, signal.SIG_IGN)
 
 
 def enter(task: Task, progress: Path) -> None:
@@ -89,12 +101,11 @@ def work(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
 
     Raises:
         UserError: a mistake in the configuration or the data.
-        KeyboardInterrupt: the job was asked to stop; it can be gone on from.
+        Interrupted: the job was asked to stop; it can be gone on from.
     """
     from attnx.fitting import fit, resume
     from attnx.kernels.ahead import compile_ahead
     from attnx.reports.drawn import draw_and_explain
-    from attnx.training.train import Interrupted
 
     folder = Path(config["folder"])
     status = mapping(folder / RUN).get("status")
@@ -102,14 +113,11 @@ def work(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
         draw_and_explain(folder)
         return
     compile_ahead(config)
-    try:
-        if (folder / CHECKPOINTS / "last.ckpt").is_file():
-            resume(folder)
-        else:
-            clear(folder)
-            fit(config, overrides)
-    except Interrupted:
-        raise KeyboardInterrupt from None
+    if (folder / CHECKPOINTS / "last.ckpt").is_file():
+        resume(folder)
+    else:
+        clear(folder)
+        fit(config, overrides)
 
 
 def clear(folder: Path) -> None:

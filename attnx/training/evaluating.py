@@ -7,15 +7,18 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from attnx import registry
+from attnx.data.batches import collate
 from attnx.data.features import Features
 from attnx.data.pairs import Pair
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.run_format import VOCABULARY
-from attnx.training.experiment import Prediction, computed
+from attnx.tasks.protocols import token_loss
+from attnx.training.experiment import Prediction, computed, losses
 from attnx.training.opened_run import BATCH, OpenRun
 
 
@@ -50,7 +53,7 @@ def pairs_to_judge(run: OpenRun, test: Any = None, fingerprint: str = "") -> lis
     if named is not None and hasattr(task, "test_pairs"):
         task.restore(run.folder / VOCABULARY)
         pairs: list[Pair] = task.test_pairs()
-        where = named if isinstance(named, str) else ", ".join(map(str, named))
+        where = ", ".join(map(str, named if isinstance(named, list) else [named]))
     else:
         data = task.load()
         if fingerprint and data.train_rows().fingerprint() != fingerprint:
@@ -73,10 +76,23 @@ def measure(run: OpenRun, pairs: Sequence[Pair], batch: int = BATCH) -> Measured
     for start in range(0, len(pairs), batch):
         some = predictions[start : start + batch]
         task.update(metrics, [one.output for one in some], [one.pair for one in some])
-    results = {name: float(value) for name, value in computed("test", metrics).items()}
+    measured = computed("test", metrics) if metrics else losses("test", _loss(run, pairs, batch), run.target)
+    results = {name: float(value) for name, value in measured.items()}
     results |= {"test_words": len(pairs), "seconds": taken, "words_per_second": len(pairs) / taken}
     signatures = task.signatures(metrics) if hasattr(task, "signatures") else {}
     return Measured(results, predictions, signatures)
+
+
+def _loss(run: OpenRun, pairs: Sequence[Pair], batch: int) -> Tensor:
+    """The loss per step over all targets: what counts where a task has no metrics."""
+    rows = run.experiment.data.judged_rows(list(pairs))
+    total, tokens = torch.zeros((), dtype=torch.float64), 0
+    with torch.inference_mode():
+        for start in range(0, len(rows), batch):
+            some = collate([rows[row] for row in range(start, min(start + batch, len(rows)))])
+            loss = token_loss(run.model, some)
+            total, tokens = total + loss.total.double(), tokens + int(loss.tokens)
+    return total / tokens
 
 
 def fingerprint_of(pairs: Sequence[Pair]) -> str:

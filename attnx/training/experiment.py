@@ -18,7 +18,8 @@ from attnx.data.features import Features
 from attnx.data.pairs import Pair
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.step_model import Search, StepModel
-from attnx.tasks.protocols import SequenceData, SequenceTask, token_loss
+from attnx.tasks.protocols import Loss, SequenceData, SequenceTask, token_loss
+from attnx.training import ranks
 
 
 class Settings(NamedTuple):
@@ -87,44 +88,89 @@ class Experiment(lightning.LightningModule):
         self.valid_metrics = nn.ModuleDict(task.metrics(data.tags))
         self.test_metrics = nn.ModuleDict(task.metrics(data.tags))
         self._predicted: dict[int, Prediction] = {}
+        self._gathered: list[Tensor] = []  # how many steps of targets each share of a batch had, so far
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
-        """One batch's loss per step of the targets."""
+        """The loss per step of the targets: of a batch, or of what all processes have of it in this turn."""
         progress = self.global_step / max(self.settings.total_steps, 1)
         loss = token_loss(self.model, batch, self.task.smoothing, self.settings.sampling * progress)
-        return loss.mean
+        turns = self.trainer.accumulate_grad_batches
+        return loss.mean if self.trainer.world_size * turns == 1 else self._share(loss, turns)
+
+    def _share(self, loss: Loss, turns: int) -> Tensor:
+        """As if there were one process, in one turn: a sum over all, by the number of target steps of all.
+
+        How many the later turns have is not known yet, so the gradients are divided by what the first turn has, and
+        put right when the last one's are there.
+        """
+        mine = loss.total + loss.penalty
+        total, tokens = ranks.summed(torch.stack([mine.detach().double(), loss.tokens.double()]))
+        self._gathered.append(tokens)
+        # Gradients are averaged over the processes, and what is returned is divided by the turns.
+        share = mine * (self.trainer.world_size * turns / self._gathered[0]).to(mine.dtype)
+        # What is logged is the mean of all.
+        shown: Tensor = share + (turns * total / tokens.clamp(min=1) - share.detach()).to(mine.dtype)
+        return shown
+
+    def on_after_backward(self) -> None:
+        """Divide gradients that gathered by the number of target steps of all turns."""
+        if self._gathered and not self.trainer.fit_loop._should_accumulate():
+            if len(self._gathered) > 1 or self.trainer.accumulate_grad_batches > 1:
+                right = self._gathered[0] / torch.stack(self._gathered).sum()
+                gradients = [weight.grad for weight in self.parameters() if weight.grad is not None]
+                for gradient in gradients:
+                    gradient.mul_(right.to(gradient.device, gradient.dtype))
+            self._gathered = []
 
     def on_validation_epoch_start(self) -> None:
         """Start the sums of the validation loss."""
+        self._start_sums()
+
+    def on_test_epoch_start(self) -> None:
+        """Start the sums of the test loss."""
+        self._start_sums()
+
+    def _start_sums(self) -> None:
         self._total = torch.zeros((), device=self.device, dtype=torch.float64)
         self._tokens = torch.zeros((), device=self.device, dtype=torch.float64)
 
-    def validation_step(self, batch: Batch, batch_index: int) -> None:
-        """Add a batch to the validation's loss and metrics."""
+    def _add_loss(self, batch: Batch) -> None:
         loss = token_loss(self.model, batch)
         self._total += loss.total
         self._tokens += loss.tokens
-        self._judge(self.data.pairs.valid, batch, self.valid_metrics)
+
+    def validation_step(self, batch: Batch, batch_index: int) -> None:
+        """Add a batch to the validation's loss and metrics; without any metrics nothing need be decoded."""
+        self._add_loss(batch)
+        if self.valid_metrics:
+            self._judge(self.data.pairs.valid, batch, self.valid_metrics)
 
     def on_validation_epoch_end(self) -> None:
-        """Log what was measured; the loss is per step over all targets, whatever the batches were."""
-        gathered = self.all_gather(torch.stack([self._total, self._tokens]))
-        assert isinstance(gathered, Tensor)
-        total, tokens = gathered.view(-1, 2).sum(0)
-        measured = {"valid_loss": total / tokens}
-        if isinstance(self.data.target, Vocabulary):
-            measured["valid_perplexity"] = (total / tokens).exp()
-        self.log_dict(measured)
+        """Log what was measured."""
+        self._log_loss("valid")
         self._log_metrics("valid", self.valid_metrics)
 
+    def _log_loss(self, stage: str) -> None:
+        """The loss per step over all targets, whatever the batches were; of symbols also what it means."""
+        total, tokens = ranks.summed(torch.stack([self._total, self._tokens]))
+        self.log_dict(losses(stage, total / tokens, self.data.target))
+
     def test_step(self, batch: Batch, batch_index: int) -> None:
-        """Decode a batch and keep its predictions."""
+        """Decode a batch and keep its predictions; where there are no metrics, the loss is what is measured."""
+        if not self.test_metrics:
+            self._add_loss(batch)
         found = self._judge(self.data.pairs.test, batch, self.test_metrics)
-        self._predicted.update(zip(batch.index.tolist(), found, strict=True))
+        self._predicted.update(zip(_counting(batch), found, strict=True))
 
     def on_test_epoch_end(self) -> None:
-        """Log the test's metrics."""
+        """Log the test's metrics; the first of several processes gets what all have predicted."""
+        if not self.test_metrics:
+            self._log_loss("test")
         self._log_metrics("test", self.test_metrics)
+        if ranks.here().world > 1:
+            parts = ranks.gathered({row: _paired(one, None) for row, one in self._predicted.items()})
+            pairs = self.data.pairs.test
+            self._predicted = {row: _paired(one, pairs[row]) for part in parts for row, one in part.items()}
 
     def _log_metrics(self, stage: str, metrics: nn.ModuleDict) -> None:
         self.log_dict(computed(stage, metrics))
@@ -132,13 +178,16 @@ class Experiment(lightning.LightningModule):
             metric.reset()  # type: ignore[operator]
 
     def _judge(self, pairs: Sequence[Pair], batch: Batch, metrics: nn.ModuleDict) -> list[Prediction]:
-        predictions = self.decode([pairs[row] for row in batch.index.tolist()], batch)
+        rows = _counting(batch)
+        predictions = self.decode([pairs[row] for row in rows], batch) if rows else []
         self.task.update(metrics, [one.output for one in predictions], [one.pair for one in predictions])
         return predictions
 
     def decode(self, pairs: Sequence[Pair], batch: Batch, need_weights: bool = False, **asked: Any) -> list[Prediction]:
         """Decode a batch made of ``pairs``; what else is ``asked``, a prefix or choices, goes to the search."""
         model = cast("StepModel", self.model)
+        if getattr(self.task, "continues", False):  # what would be a source is how the target begins
+            asked = {"prefix": batch.source, **asked}
         found = self.search(model, batch.source, batch.present, batch.tag, need_weights, **asked)
         first = batch.source.shape[1] if "encoder" in model.sources else 0
         rows = zip(pairs, *map(_rows, found), strict=False)
@@ -154,6 +203,17 @@ class Experiment(lightning.LightningModule):
         optimiser = self.settings.optimiser(self.model.parameters())
         schedule = self.settings.lr_schedule(optimiser, self.settings.total_steps)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+def _counting(batch: Batch) -> list[int]:
+    """The numbers of its rows; none where its one row is there so that a process does not stand still."""
+    rows: list[int] = batch.index.tolist()
+    return rows if rows[0] >= 0 else []
+
+
+def _paired(prediction: Prediction, pair: Any) -> Prediction:
+    """A prediction, and what was found beside it, with another pair: what is sent need not hold the data."""
+    return prediction._replace(pair=pair, others=tuple(_paired(one, pair) for one in prediction.others))
 
 
 def _rows(part: Tensor | None) -> Iterable[Any]:
@@ -184,6 +244,12 @@ def _prediction(
         if steps
     )
     return best._replace(others=tuple(others))
+
+
+def losses(stage: str, mean: Tensor, target: Vocabulary | Features) -> dict[str, Tensor]:
+    """A loss per step under its names: of symbols also its exponential, the perplexity."""
+    perplexity = {f"{stage}_perplexity": mean.exp()} if isinstance(target, Vocabulary) else {}
+    return {f"{stage}_loss": mean, **perplexity}
 
 
 def computed(stage: str, metrics: nn.ModuleDict) -> dict[str, Any]:

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import lightning
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader
 
 from attnx.data.batches import PairDataset, Row, collate
 from attnx.data.buckets import BucketBatches
+from attnx.data.shares import SharedRows, Shares, collate_share
 from attnx.errors import UserError
 from attnx.tasks.protocols import SequenceData
+from attnx.training.ranks import here
 
 Loader = DataLoader[Row]
 
@@ -19,11 +21,19 @@ Loader = DataLoader[Row]
 class Loaders(lightning.LightningDataModule):
     """Loaders over a task's data that a resumed run takes up at the batch where it was left.
 
+    A batch is what an optimiser step learns from: where several processes train one model, or gradients gather over
+    several turns, each process gets a share of it in each turn. So 2 processes, or 2 turns, with batches of b rows
+    learn from what one learns with batches of 2b.
+
     Args:
         data: pairs and vocabularies.
-        trainer: the trainer's knobs: ``batch_size`` or ``batch_tokens``, ``pool``, ``temperature``, ``workers``,
-            ``valid_words``, ``test_words``.
+        trainer: the trainer's knobs: ``batch_size`` or ``batch_tokens``, ``accumulate``, ``pool``, ``temperature``,
+            ``workers``, ``valid_words``, ``test_words``.
         seed: of the order of the batches.
+
+    Attributes:
+        batches: all that is learned from, batch by batch.
+        shares: what this process gets of it.
 
     Raises:
         UserError: a temperature for data without tags.
@@ -36,22 +46,19 @@ class Loaders(lightning.LightningDataModule):
         if temperature > 1 and not data.tags:
             raise UserError(f"trainer.temperature={temperature:g} draws rows by their tags, and these data have none")
         self.train_rows = data.train_rows()
-        size = None if tokens else trainer["batch_size"]
+        turns, world = trainer["accumulate"], here().world
+        size = None if tokens else trainer["batch_size"] * turns * world
+        tokens = tokens and tokens * turns * world
         pool = trainer.get("pool", 50)
         self.batches = BucketBatches(self.train_rows, size, tokens, seed=seed, pool=pool, temperature=temperature)
+        self.shares = Shares(self.batches, here().rank, world, turns)
         self.valid_rows = data.judged_rows(data.pairs.valid[: trainer["valid_words"]])
         self.test_rows = data.judged_rows(data.pairs.test[: trainer["test_words"]])
         self.judged_at_once = 4 * trainer["batch_size"]
 
     def train_dataloader(self) -> Loader:
         """Bucketed batches, in an order that only seed and epoch decide."""
-        return DataLoader(
-            self.train_rows,
-            batch_sampler=self.batches,
-            collate_fn=collate,
-            num_workers=self.workers,
-            persistent_workers=self.workers > 0,
-        )
+        return _loader(self.train_rows, self.shares, num_workers=self.workers, persistent_workers=self.workers > 0)
 
     def val_dataloader(self) -> Loader:
         """The validation words."""
@@ -61,10 +68,9 @@ class Loaders(lightning.LightningDataModule):
         """The test words."""
         return self._judged(self.test_rows)
 
-    def _judged(self, rows: PairDataset | Subset[Row]) -> Loader:
-        assert isinstance(rows, PairDataset)
-        batches = BucketBatches(rows, self.judged_at_once, shuffle=False)
-        return DataLoader(rows, batch_sampler=batches, collate_fn=collate)
+    def _judged(self, rows: PairDataset) -> Loader:
+        batches = BucketBatches(rows, self.judged_at_once * here().world, shuffle=False)
+        return _loader(rows, Shares(batches, here().rank, here().world))
 
     def state_dict(self) -> dict[str, Any]:
         """Where in the data the run stands."""
@@ -75,5 +81,11 @@ class Loaders(lightning.LightningDataModule):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Skip what a resumed run has already seen of its epoch."""
-        done = state_dict["batches"] % len(self.batches)
-        self.batches.resume(state_dict["epoch"] + (state_dict["batches"] > 0 and done == 0), done)
+        done = state_dict["batches"] % len(self.shares)
+        self.shares.resume(state_dict["epoch"] + (state_dict["batches"] > 0 and done == 0), done)
+
+
+def _loader(rows: PairDataset, shares: Shares, **knobs: Any) -> Loader:
+    if shares.world * shares.turns == 1:  # no row is there that counts for nothing
+        return DataLoader(rows, batch_sampler=shares, collate_fn=collate, **knobs)
+    return DataLoader(SharedRows(rows), batch_sampler=shares, collate_fn=collate_share, **knobs)

@@ -144,6 +144,8 @@ class OpenRun:
             raise UserError(f"this run reads {self.source}, not a matrix of shape {source.shape}")
         if not np.isfinite(source).all():
             raise UserError("the matrix holds NaN or infinity; fill them in before")
+        if hasattr(self.experiment.task, "check_source"):
+            self.experiment.task.check_source(source)
         return Pair(tuple(map(str, range(len(source)))), ((),), tag, features=source, target=self._nothing)
 
     def check_tag(self, tag: str) -> None:
@@ -170,6 +172,8 @@ class OpenRun:
             )
         if not self.reads_source:
             raise UserError("unknown symbols are kept where attention read them, and this run's reads no source")
+        if not registry.part("model", self.config["model"]["name"]).declares.get("reads_symbols", True):
+            raise UserError("unknown symbols are kept where attention read them, and this run's reads no symbols")
         if not self.gives_weights():
             raise UserError("unknown symbols are kept where attention read them, and these runs do not read alike")
 

@@ -22,6 +22,7 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.closest import closest
 from attnx.metrics.differences import differences
+from attnx.models.composition import composition
 from attnx.run_format import (
     ALIGNMENTS,
     CHECKPOINTS,
@@ -40,7 +41,7 @@ from attnx.run_format import (
 from attnx.tasks.protocols import SequenceData, SequenceTask
 from attnx.training.experiment import Prediction
 from attnx.version import __version__
-from attnx.whole import write_json
+from attnx.whole import PARTIAL, write_json
 
 PACKAGES = ("torch", "lightning", "hydra-core", "omegaconf", "torchmetrics", "numpy")
 END = "</s>"
@@ -60,7 +61,7 @@ def create(config: Mapping[str, Any], overrides: Sequence[str], facts: Mapping[s
     text = yaml.safe_dump(_clean(config), sort_keys=False)
     folder = Path(config["folder"]) if config["folder"] else _fresh(text)
     # A job of a sweep writes its log from its first moment on.
-    if folder.exists() and (not folder.is_dir() or any(file.name != LOG for file in folder.iterdir())):
+    if folder.exists() and not (folder.is_dir() and _unused(folder)):
         raise UserError(f"folder={folder}: it is not empty; choose another, or `attnx resume {folder}`")
     try:
         (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
@@ -80,6 +81,12 @@ def create(config: Mapping[str, Any], overrides: Sequence[str], facts: Mapping[s
     }
     write_json(folder / RUN, info)
     return folder
+
+
+def _unused(folder: Path) -> bool:
+    """Whether a folder holds nothing but the log of a sweep's job, or what a run left that was killed as it made it."""
+    made = {LOG, CONFIG, f"{RUN}{PARTIAL}", CHECKPOINTS}
+    return {file.name for file in folder.iterdir()} <= made and not [*folder.glob(f"{CHECKPOINTS}/*")]
 
 
 def note(folder: Path, **facts: Any) -> None:
@@ -144,7 +151,8 @@ def _judged_symbols(one: Prediction) -> dict[str, str]:
 
 
 def _judged_numbers(one: Prediction, reference: Matrix, number: int) -> dict[str, str]:
-    error = differences([one.output], [reference])
+    # Of several quantiles the median stands first.
+    error = differences([one.output[:, : reference.shape[1]]], [reference])
     return {
         "source": write_symbols(one.pair.source),
         "prediction": f"prediction_{number}",
@@ -163,15 +171,26 @@ def save_alignments(folder: Path, predictions: Sequence[Prediction]) -> None:
     What a search found beside it, best first, goes to ``NNN-2.npz``, ``NNN-3.npz``, and so on.
     """
     (folder / ALIGNMENTS).mkdir(exist_ok=True)
+    sites = _sites(folder)
     for number, best in enumerate(predictions):
         for rank, one in enumerate((best, *best.others), start=1):
             if one.weights is not None:
                 name = f"{number:03d}" + (f"-{rank}" if rank > 1 else "")
-                np.savez_compressed(folder / ALIGNMENTS / f"{name}.npz", **_arrays(one, one.weights))
+                np.savez_compressed(folder / ALIGNMENTS / f"{name}.npz", **_arrays(one, one.weights, sites))
 
 
-def _arrays(one: Prediction, weights: np.ndarray[Any, np.dtype[np.float32]]) -> dict[str, Any]:
-    """What an alignment's file holds; see docs/pictures.md."""
+def _sites(folder: Path) -> Sequence[str]:
+    """The place in the model that each head belongs to, by its composition; none where attention has one place."""
+    config = folder / CONFIG
+    if not config.is_file():
+        return ()
+    return getattr(composition(yaml.safe_load(config.read_text(encoding="utf-8"))), "sites", ())
+
+
+def _arrays(
+    one: Prediction, weights: np.ndarray[Any, np.dtype[np.float32]], sites: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What an alignment's file holds, ``sites`` naming the place of each head; see docs/pictures.md."""
     output, reference = _labels(one)
     read = one.pair.source if weights.shape[-1] > one.own else ()
     ranked = {"score": one.score, "log_probability": one.log_probability}
@@ -185,6 +204,7 @@ def _arrays(one: Prediction, weights: np.ndarray[Any, np.dtype[np.float32]]) -> 
         "name": np.array(one.pair.name),
         "steps": np.array(one.pair.target is not None),
         **({"heads": weights} if weights.ndim == 3 else {}),
+        **({"sites": np.array(sites)} if sites and weights.ndim == 3 else {}),
         **{name: np.array(value) for name, value in ranked.items() if not math.isnan(value)},
     }
 

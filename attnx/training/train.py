@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
-import warnings
+import pickle
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,43 +12,40 @@ from typing import Any
 
 import lightning
 import torch
-from lightning.pytorch.callbacks import Callback, EarlyStopping
-from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 
 from attnx import registry
 from attnx.callbacks.draws import Draws
 from attnx.callbacks.health import Health
-from attnx.callbacks.keep import Keep
+from attnx.callbacks.keep import Interval, Keep
 from attnx.callbacks.logs import Logs
 from attnx.callbacks.metrics_file import MetricsFile
+from attnx.callbacks.patience import Patience
 from attnx.callbacks.profile import Profile
 from attnx.callbacks.progress import ShowProgress
+from attnx.callbacks.stopping import Stopping
 from attnx.callbacks.throughput import Throughput
 from attnx.data.features import Features
 from attnx.data.paths import fill_in
 from attnx.data.vocabulary import Vocabulary
+from attnx.errors import Interrupted as Interrupted
 from attnx.errors import UserError
 from attnx.knobs import seconds
 from attnx.loggers.together import Loggers
 from attnx.nn.pretrained import load_vectors
 from attnx.run_format import CHECKPOINTS, METRICS, PROFILE
 from attnx.tasks.protocols import SequenceData
-from attnx.training import budget, run_folder
+from attnx.training import budget, placement, ranks, run_folder
+from attnx.training.compiling import compile_steps
 from attnx.training.experiment import Experiment, Settings
 from attnx.training.loaders import Loaders
+from attnx.training.peak_memory import peak_memory
+from attnx.training.quiet import quieten
 
 Config = Mapping[str, Any]
 # How many test words get their alignment kept; twelve are drawn.
 KEPT = 100
-
-
-class Interrupted(Exception):
-    """Training was stopped by the user; ``folder`` holds what is needed to go on."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(str(folder))
-        self.folder = folder
 
 
 @dataclass
@@ -61,6 +58,7 @@ class Job:
     loaders: Loaders
     loggers: Loggers
     callbacks: list[Callback] = field(default_factory=list)
+    compiled: str | None = None  # what of the model is, if that was asked for
 
 
 def prepare(config: Config) -> Job:
@@ -69,15 +67,19 @@ def prepare(config: Config) -> Job:
     Raises:
         UserError: the data, or the parts as they come together, are wrong.
     """
-    _quieten()
+    quieten()
+    devices = placement_of(config)
     task = registry.build("task", config["task"])
     data = task.load()
     trainer = config["trainer"]
     if trainer.get("accelerator") == "gpu" and not torch.accelerator.is_available():
         raise UserError("trainer.accelerator=gpu: there is no GPU to be seen here; use auto or cpu")
     lightning.seed_everything(config["seed"], workers=True, verbose=False)
+    model = build_model(config, data)
+    if devices:
+        placement.place(model, devices)
     experiment = Experiment(
-        model=build_model(config, data),
+        model=model,
         task=task,
         data=data,
         search=registry.build("search", config["search"]),
@@ -89,12 +91,25 @@ def prepare(config: Config) -> Job:
         ),
     )
     loaders = Loaders(data, trainer, config["seed"])
-    return Job(config, data, experiment, loaders, _loggers(config))
+    compiled = compile_steps(experiment, loaders, trainer)
+    return Job(config, data, experiment, loaders, _loggers(config), compiled=compiled)
+
+
+def placement_of(config: Config) -> dict[str, torch.device]:
+    """The device of each part of the model, if any has one of its own.
+
+    Raises:
+        UserError: there is no such device, or steps are to be compiled.
+    """
+    devices = placement.devices_of(config.get("placement"), config["trainer"].get("accelerator", "auto"))
+    if devices and config["trainer"].get("compile", "off") != "off":
+        raise UserError("trainer.compile compiles steps for one device, and placement names several; leave one out")
+    return devices
 
 
 def _loggers(config: Config) -> Loggers:
     """Those that were chosen, in the first of several processes alone."""
-    return Loggers(config.get("logger", {}) if getattr(rank_zero_only, "rank", 0) == 0 else {})
+    return Loggers(config.get("logger", {}) if ranks.first() else {})
 
 
 def build_model(config: Config, data: SequenceData) -> torch.nn.Module:
@@ -130,36 +145,35 @@ def new_model(config: Config, data: SequenceData) -> torch.nn.Module:
 def total_steps(job: Job) -> int:
     """How many optimiser steps the run takes; measured if only a time is given."""
     trainer = job.config["trainer"]
-    accumulate = trainer["accumulate"]
     if trainer["max_steps"] is not None:
         return int(trainer["max_steps"])
     if trainer["max_epochs"] is not None:
-        return int(trainer["max_epochs"] * math.ceil(len(job.loaders.batches) / accumulate))
+        return int(trainer["max_epochs"] * len(job.loaders.batches))
     allowed = seconds(trainer["max_time"])
     assert allowed is not None, "checked with the configuration"
-    return budget.steps_within(allowed, job.experiment, job.loaders, accumulate)
+    ranks.lead(ranks.Order("measure"))
+    return budget.steps_within(allowed, job.experiment, job.loaders, trainer["accumulate"])
 
 
 def train(job: Job, folder: Path, steps: int, console: Console, resume: bool = False) -> dict[str, float]:
     """Train for ``steps``, test the best checkpoint, and write results, predictions and alignments.
 
     Raises:
-        Interrupted: by Ctrl-C; ``last`` was saved.
+        Interrupted: by Ctrl-C or another signal; ``last`` was saved.
     """
+    ranks.lead(ranks.Order("train", str(folder.absolute()), steps, resume))
     job.experiment.settings = job.experiment.settings._replace(total_steps=steps)
     task = job.experiment.task
-    count = job.config["trainer"].get("keep", 1)
-    throughput, keep = Throughput(), Keep(folder / CHECKPOINTS, task.monitor, task.maximise, count)
-    trainer = _trainer(job, folder, steps, console, throughput, keep)
-    try:
-        with keep:
+    choice = job.config["trainer"]
+    interval = Interval(choice.get("checkpoint_every"), choice.get("checkpoint_minutes"))
+    with Stopping() as stopping:
+        keep = Keep(folder / CHECKPOINTS, task.monitor, task.maximise, choice.get("keep", 1), interval, stopping)
+        throughput = Throughput()
+        trainer = _trainer(job, folder, steps, console, throughput, keep)
+        try:
             return _train_and_test(job, folder, console, trainer, throughput, keep, resume)
-    except (KeyboardInterrupt, SystemExit):  # the latter is what Lightning makes of the former
-        run_folder.note(folder, status="interrupted")
-        raise Interrupted(folder) from None
-    except BaseException:
-        run_folder.note(folder, status="failed")
-        raise
+        except (KeyboardInterrupt, SystemExit):  # the latter is what Lightning makes of the former
+            raise Interrupted(folder, stopping.asked or signal.SIGINT) from None
 
 
 def _train_and_test(
@@ -171,13 +185,13 @@ def _train_and_test(
     keep: Keep,
     resume: bool,
 ) -> dict[str, float]:
-    started = time.perf_counter()
     last = str(keep.last) if resume else None
     trainer.fit(job.experiment, datamodule=job.loaders, ckpt_path=last, weights_only=True)
     if keep.judged != trainer.global_step:  # the run ended between two validations
         trainer.validate(job.experiment, datamodule=job.loaders, verbose=False)
-    trained = time.perf_counter() - started
-    load_weights(job.experiment.model, keep.best if keep.best.is_file() else keep.last)
+    trained = throughput.spent
+    # Until the first process has arranged them, the others wait.
+    load_weights(job.experiment.model, ranks.told(lambda: keep.best if keep.best.is_file() else keep.last))
     console.print(f"testing on {len(job.loaders.test_rows)} words ...")
     tested = trainer.test(job.experiment, datamodule=job.loaders, verbose=False)[0]
     results = {
@@ -188,11 +202,12 @@ def _train_and_test(
         "train_words_per_second": throughput.words_per_second,
         "train_tokens_per_second": throughput.tokens_per_second,
         "parameters": sum(weight.numel() for weight in job.experiment.model.parameters()),
+        **peak_memory(),
     }
-    run_folder.save_results(folder, results)
-    run_folder.save_predictions(folder, job.experiment.predictions)
-    _save_alignments(job, folder)
-    run_folder.note(folder, status="finished")
+    if ranks.first():
+        run_folder.save_results(folder, results)
+        run_folder.save_predictions(folder, job.experiment.predictions)
+        _save_alignments(job, folder)
     return results
 
 
@@ -221,7 +236,7 @@ def _trainer(
     task = job.experiment.task
     callbacks: list[Callback] = [
         Draws(job.config["seed"]),
-        Health(),
+        Health(folder, job.data),
         throughput,
         MetricsFile(folder / METRICS, throughput),
         ShowProgress(console, throughput, task.monitor),
@@ -229,14 +244,19 @@ def _trainer(
     ]
     if job.loggers:
         callbacks[-1:-1] = [Logs(job.loggers, throughput, choice["log_every"]), *job.callbacks]
-    if job.config.get("profile"):
+    if job.config.get("profile") and ranks.first():
         callbacks.append(Profile(folder / PROFILE, console))
     if choice["patience"] is not None:
         mode = "max" if task.maximise else "min"
-        callbacks.append(EarlyStopping(task.monitor, patience=choice["patience"], min_delta=0.0, mode=mode))
-    every = math.ceil(steps * choice["accumulate"] / choice["validations"])
+        callbacks.append(Patience(task.monitor, patience=choice["patience"], min_delta=0.0, mode=mode))
+    every = choice["accumulate"] * math.ceil(steps / choice["validations"])
     trainer: lightning.Trainer = registry.build(
-        "trainer", choice, callbacks=callbacks, total_steps=steps, valid_every=every
+        "trainer",
+        choice,
+        callbacks=callbacks,
+        total_steps=steps,
+        valid_every=every,
+        placed=placement_of(job.config),
     )
     return trainer
 
@@ -250,7 +270,10 @@ def check_fits(experiment: Experiment, folder: Path) -> None:
     checkpoint = folder / CHECKPOINTS / "last.ckpt"
     if not checkpoint.is_file():
         raise UserError(f"{checkpoint}: no such checkpoint; the run stopped before its first one, so start it anew")
-    state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
+    try:
+        state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
+    except (OSError, RuntimeError, EOFError, KeyError, pickle.UnpicklingError) as error:
+        raise UserError(f"{checkpoint}: cannot be read; it was damaged, so put it back or start anew") from error
     mine = experiment.state_dict()
     for name, weight in mine.items():
         if name not in state:
@@ -274,18 +297,3 @@ def _save_alignments(job: Job, folder: Path) -> None:
     decoded = job.experiment.eval().cpu().decode([pairs[row] for row in chosen], batch, need_weights=True)
     if any(one.weights is not None for one in decoded):
         run_folder.save_alignments(folder, decoded)
-
-
-def _quieten() -> None:
-    """Silence what Lightning says about choices that attnx makes on purpose."""
-    import logging
-
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    for message in (
-        ".*does not have many workers.*",
-        ".*your dataloader is not resumable.*",
-        ".*Checkpoint directory .* exists and is not empty.*",
-        ".*exists and is not empty.*",
-        ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",
-    ):
-        warnings.filterwarnings("ignore", message=message)

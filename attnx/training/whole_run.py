@@ -9,8 +9,8 @@ from pathlib import Path
 from attnx import registry
 from attnx.choices import CHOSEN
 from attnx.errors import UserError, near_misses
-from attnx.read_run import Run, read_run
-from attnx.run_format import CHECKPOINTS, CONFIG, EVALUATION, SOURCE_FEATURES, TARGET_FEATURES, VOCABULARY
+from attnx.read_run import Run, mapping, read_run
+from attnx.run_format import CHECKPOINTS, CONFIG, EVALUATION, RUN, SOURCE_FEATURES, TARGET_FEATURES, VOCABULARY
 
 AVERAGE = "average"
 NEEDED = ("task", "model", "search")
@@ -63,6 +63,9 @@ def weights_of(folder: Path, checkpoint: str = "best") -> list[Path]:
             raise UserError(f"{above}: holds {len(files)} of the best checkpoints, and an average takes two or more")
         return files
     file = above / f"{checkpoint}.ckpt"
+    if not file.is_file() and f"{CHECKPOINTS}/{file.name}" in mapping(folder / RUN).get("deleted", ()):
+        left = near_misses("", [other.stem for other in above.glob("*.ckpt")])
+        raise UserError(f"{file}: was deleted by attnx runs prune; results and pictures are still there{left}")
     if not file.is_file():
         there = [other.stem for other in above.glob("*.ckpt")]
         hint = near_misses(checkpoint, there) or "; the run stopped before its first one"

@@ -21,8 +21,9 @@ from packaging.utils import canonicalize_name
 
 from attnx.catalogue import catalogue
 from attnx.choices import conf_folder
-from attnx.cli import COMMANDS, split_flags
+from attnx.cli import COMMANDS
 from attnx.config import compose, normalise
+from attnx.flags import split_flags
 from attnx.hydra_app import _jobs
 
 ROOT = Path(__file__).parents[2]
@@ -120,7 +121,7 @@ def test_a_documented_command_composes(page: Path, words: list[str], with_plugin
         return
     if words == ["--help"]:
         return
-    flags, overrides = split_flags(words)
+    flags, overrides = split_flags(words, COMMANDS)
     jobs = _jobs(normalise(overrides), None) if "--multirun" in flags else [overrides]
     assert jobs
     for job in jobs:

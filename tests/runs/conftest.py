@@ -93,7 +93,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pictures: they take longer than such small runs."""
     drawn = importlib.import_module("attnx.reports.drawn")
     monkeypatch.setattr(drawn, "draw_alignments", lambda folder: [])
-    for drawing in ("draw_curves", "draw_tracks"):
+    for drawing in ("draw_curves", "draw_forecasts", "draw_points", "draw_slots", "draw_tracks"):
         monkeypatch.setattr(drawn, drawing, lambda folder: None)
 
 

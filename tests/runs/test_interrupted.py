@@ -176,17 +176,41 @@ def test_a_checkpoint_that_does_not_fit_is_told_and_left_alone(
         attnx.open_run("one", checkpoint="last")
 
 
-def test_a_run_without_a_checkpoint_is_told(
+def test_a_run_without_its_last_checkpoint_is_told(
     run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any]
 ) -> None:
-    press(2)
+    press(4)  # it validated, and so saved its best, after the third step
     with pytest.raises(Interrupted):
         run(folder="one")
     press(None)
-    Path("one/checkpoints/last.ckpt").unlink()
+    last = Path("one/checkpoints/last.ckpt")
+    whole = last.read_bytes()
+    last.unlink()
     answer = command("resume", "one")
     assert answer.code == 2
     assert "last.ckpt: no such checkpoint" in answer.err
+    last.write_bytes(whole[: len(whole) // 2])
+    answer = command("resume", "one")
+    assert answer.code == 2
+    assert "last.ckpt: cannot be read" in answer.err
+
+
+def test_a_run_that_had_no_checkpoint_yet_starts_from_its_beginning(
+    run: Callable[..., Any],
+    press: Callable[..., None],
+    command: Callable[..., Any],
+    same_weights: Callable[..., bool],
+) -> None:
+    run(folder="whole")
+    press(2, times=2)
+    with pytest.raises(Interrupted):
+        run(folder="cut")
+    press(None)
+    assert not [*Path("cut/checkpoints").iterdir()]
+    answer = command("resume", "cut")
+    assert answer.code == 0
+    assert "no checkpoint yet" in answer.out
+    assert same_weights(["whole", "cut"])
 
 
 def test_ctrl_c_ends_a_process_with_130(words: Path, small: list[str]) -> None:

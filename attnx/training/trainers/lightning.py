@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import lightning
 import torch
 from lightning.pytorch.callbacks import Callback
 
+from attnx.callbacks.whole_checkpoints import WholeCheckpoints
 from attnx.registry import Natural, Positive, Rate, Time, register
+from attnx.training.strategies import where
 
 
 @register("trainer", "lightning")
@@ -16,6 +19,7 @@ def trainer(
     callbacks: list[Callback],
     total_steps: int,
     valid_every: int,
+    placed: Mapping[str, torch.device],
     max_steps: Positive | None = None,
     max_epochs: Positive | None = None,
     max_time: Time | None = "00:04:00",
@@ -29,11 +33,17 @@ def trainer(
     test_words: Positive | None = None,
     patience: Positive | None = None,
     keep: Positive = 1,
+    checkpoint_every: Positive | None = None,
+    checkpoint_minutes: Rate | None = 10.0,
     log_every: Positive = 10,
     gradient_clip: Rate | None = 1.0,
     precision: Literal[32, 64, "tf32", "bf16-mixed", "16-mixed"] = 32,
     accelerator: Literal["auto", "cpu", "gpu"] = "auto",
+    devices: Positive | None = 1,
+    nodes: Positive = 1,
+    strategy: Literal["ddp", "fsdp"] = "ddp",
     workers: Natural = 0,
+    compile: Literal["off", "steps", "graphs"] = "off",  # noqa: A002
 ) -> lightning.Trainer:
     """Train with Lightning for a number of steps, epochs, or as many steps as fit into a time.
 
@@ -43,20 +53,23 @@ def trainer(
     The first of ``max_steps``, ``max_epochs`` and ``max_time`` that is set decides. A time (HH:MM:SS) is turned into
     steps once, by measuring, and the number is saved with the run. ``validations`` is how many times a run validates,
     each time decoding ``valid_words`` words, and ``test_words`` once at the end (null: all); ``patience`` stops after
-    so many without a better result, and the ``keep`` best checkpoints stay. A batch has ``batch_size`` rows, or with
-    ``batch_tokens`` as many as that number holds when padded. So many batches of rows, a ``pool``, are sorted by length
-    together; with 1 rows of any lengths meet. ``temperature`` above 1 draws rows of rare tags (languages) more often:
-    in proportion to the number of their rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the
-    factors of its products to 10 bits. Every ``log_every`` steps a logger, if there is one beside ``csv``, gets a row.
+    so many without a better result, and the ``keep`` best checkpoints stay. Between validations the last one is saved
+    every ``checkpoint_every`` steps and ``checkpoint_minutes`` minutes, whichever comes first. A batch has
+    ``batch_size`` rows, or with ``batch_tokens`` as many as that number holds when padded. So many batches of rows, a
+    ``pool``, are sorted by length together; with 1 rows of any lengths meet. ``temperature`` above 1 draws rows of rare
+    tags (languages) more often: in proportion to the number of their rows to the power of 1 / temperature.
+    ``precision=tf32`` lets a GPU round the factors of its products to 10 bits. Every ``log_every`` steps a logger, if
+    there is one beside ``csv``, gets a row. ``compile=steps`` has torch compile the steps of a loop over time, for
+    which a run waits; ``graphs`` also records them as CUDA graphs.
     """
     # What is not passed on here is read by the run itself.
     del max_steps, max_epochs, max_time, batch_size, batch_tokens, pool, temperature
-    del validations, valid_words, test_words, patience, keep, log_every, workers
+    del validations, valid_words, test_words, patience, keep, checkpoint_every, checkpoint_minutes, log_every, workers
+    del compile
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = precision == "tf32"  # also of recurrences
     return lightning.Trainer(
-        accelerator=accelerator,
-        devices=1,
+        **where(accelerator, devices, nodes, strategy, placed),
         precision=32 if precision == "tf32" else precision,
         max_steps=total_steps,
         max_epochs=-1,
@@ -67,6 +80,7 @@ def trainer(
         num_sanity_val_steps=0,
         use_distributed_sampler=False,
         callbacks=callbacks,
+        plugins=[WholeCheckpoints()],
         logger=False,  # attnx has its own: attnx/loggers
         enable_progress_bar=False,
         enable_model_summary=False,

@@ -91,6 +91,9 @@ def test_a_sweep_trains_every_combination(sweep: Callable[..., Any]) -> None:
         "sweep.json",
         "sweep.lock",
         "README.md",
+        "report.csv",
+        "report.html",
+        "report.md",
     }
     assert {path.name for path in Path().iterdir()} == {"multirun", "words.tsv"}
 

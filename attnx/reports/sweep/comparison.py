@@ -1,0 +1,90 @@
+"""Parts runs into comparisons, each of one measure on one test, and finds in each what there is to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attnx.reports.sweep.effects import Effect, effects, factors
+from attnx.reports.sweep.gather import Found
+from attnx.reports.sweep.measures import Measure, measures
+from attnx.reports.sweep.ranking import Ranked, ranked
+from attnx.reports.sweep.settings import Setting, said, settings, varied
+from attnx.reports.sweep.tested import Tested, read_tested
+from attnx.reports.sweep.verdict import verdict
+
+FINISHED = "finished"
+
+
+class Judged(NamedTuple):
+    """Settings by one measure: ranked, in words, and what each choice does."""
+
+    measure: Measure
+    rows: list[Ranked]
+    verdict: list[str]
+    effects: list[Effect]
+
+
+class Comparison(NamedTuple):
+    """Runs on the same test data.
+
+    Attributes:
+        title: the data, in a few words.
+        keys: the choices in which the runs differ.
+        constant: what they have in common, flat.
+        settings: what was compared.
+        judged: by each measure, the main one first.
+        again: runs that count no more, since a later one has the same setting and seed.
+    """
+
+    title: str
+    keys: list[str]
+    constant: dict[str, str]
+    settings: list[Setting]
+    judged: list[Judged]
+    again: int
+
+
+def comparisons(found: Sequence[Found]) -> list[Comparison]:
+    """All comparisons of finished runs, the largest first."""
+    runs = [run for run in found if run.status == FINISHED]
+    tests = {run.path: test for run in runs if (test := read_tested(run.path)) is not None}
+    apart: dict[tuple[Any, ...], list[Found]] = {}
+    for run in runs:
+        apart.setdefault((run.monitor, run.maximise, _data(run, tests)), []).append(run)
+    return [_comparison(held, tests) for held in sorted(apart.values(), key=len, reverse=True)]
+
+
+def _data(run: Found, tests: dict[Path, Tested]) -> Any:
+    """What a run was tested on: its examples, or, where they were not kept, what it was asked."""
+    if run.path in tests:
+        return tests[run.path].key
+    task = {key: value for key, value in run.choices.items() if key.partition(".")[0] == "task"}
+    return (repr(task), run.results.get("test_words"))
+
+
+def _comparison(runs: Sequence[Found], tests: dict[Path, Tested]) -> Comparison:
+    chosen = [run.choices for run in runs]
+    keys = varied(chosen)
+    compared = settings(runs, keys)
+    kept = [run for setting in compared for run in setting.runs]
+    constant = {key: said(value) for key, value in chosen[0].items() if all(_same(one, key, value) for one in chosen)}
+    known = measures(kept, runs[0].monitor, runs[0].maximise)
+    split = factors(keys, compared)
+    judged = []
+    for measure in known:
+        rows = ranked(compared, measure, tests)
+        judged.append(Judged(measure, rows, verdict(compared, rows, measure), effects(split, rows) if rows else []))
+    return Comparison(_title(runs[0], tests), keys, constant, compared, judged, len(runs) - len(kept))
+
+
+def _same(choices: dict[str, Any], key: str, value: Any) -> bool:
+    return key in choices and said(choices[key]) == said(value)
+
+
+def _title(run: Found, tests: dict[Path, Tested]) -> str:
+    count = len(tests[run.path].tags) if run.path in tests else int(run.results.get("test_words", 0))
+    file = run.choices.get("task.test")
+    task = " ".join(filter(None, [str(run.choices.get("task", "")), said(file) if file else ""]))
+    return f"{count:,} test examples" + (f" of {task}" if task else "")

@@ -1,0 +1,134 @@
+"""Everything that the page shows, as JSON can hold it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from attnx.reports.run_page import PAGE
+from attnx.reports.seeds import Gap
+from attnx.reports.sweep.comparison import FINISHED, Comparison, Judged
+from attnx.reports.sweep.gather import Found
+from attnx.reports.sweep.maps import maps
+from attnx.reports.sweep.measures import label, value_of
+from attnx.reports.sweep.ranking import Ranked
+from attnx.reports.sweep.settings import short
+
+COSTS = {
+    "train_seconds": ("training, s", 0),
+    "train_words_per_second": ("words/s", 0),
+    "peak_memory_mb": ("memory, MB", 0),
+    "peak_gpu_memory_mb": ("GPU memory, MB", 0),
+    "parameters": ("parameters", 0),
+}
+POINTS = 120  # of a curve, at most
+FIGURES = 5  # significant ones of a curve's points
+
+
+def content(title: str, found: Sequence[Found], compared: Sequence[Comparison], home: Path) -> dict[str, Any]:
+    """What is embedded in a page that lies in the folder ``home``."""
+    runs = [run for one in compared for setting in one.settings for run in setting.runs]
+    numbers = {run.path: number for number, run in enumerate(runs)}
+    return {
+        "title": title,
+        "made": time.strftime("%Y-%m-%d %H:%M"),
+        "counts": dict(Counter(run.status for run in found)),
+        "comparisons": [_comparison(one, numbers) for one in compared],
+        "runs": [_run(run, compared, home) for run in runs],
+        "failures": [_failure(run, home) for run in found if run.status != FINISHED],
+    }
+
+
+def _comparison(one: Comparison, numbers: dict[Path, int]) -> dict[str, Any]:
+    runs = [run for setting in one.settings for run in setting.runs]
+    columns = dict.fromkeys(column for run in runs for column in run.curves)
+    return {
+        "title": one.title,
+        "keys": short(one.keys),
+        "constant": list(one.constant.items()),
+        "again": one.again,
+        "settings": [
+            {"name": setting.name, "values": setting.values, "runs": [numbers[run.path] for run in setting.runs]}
+            for setting in one.settings
+        ],
+        "measures": [_judged(judged) for judged in one.judged],
+        "costs": [
+            {"key": key, "label": told, "digits": digits}
+            for key, (told, digits) in COSTS.items()
+            if any(key in run.results for run in runs)
+        ],
+        "curves": [{"key": key, "label": _curve_label(key)} for key in _curves_first(runs[0].monitor, columns)],
+        "maps": maps(one),
+    }
+
+
+def _judged(judged: Judged) -> dict[str, Any]:
+    return {
+        **judged.measure._asdict(),
+        "verdict": judged.verdict,
+        "rows": [_row(row) for row in judged.rows],
+        "effects": [{"name": effect.name, "levels": list(map(list, effect.levels))} for effect in judged.effects],
+    }
+
+
+def _row(row: Ranked) -> dict[str, Any]:
+    return {"place": row.place, "mean": row.mean, "sd": row.sd, "n": len(row.values), "gap": _gap(row.behind)}
+
+
+def _gap(gap: Gap | None) -> list[Any] | None:
+    return None if gap is None else list(gap)
+
+
+def _run(run: Found, compared: Sequence[Comparison], home: Path) -> dict[str, Any]:
+    keys = dict.fromkeys(judged.measure.key for one in compared for judged in one.judged)
+    values = {key: value for key in keys if (value := value_of(run, key)) is not None}
+    return {
+        "folder": str(run.path),
+        "href": _href(run.path, home) + "/",
+        "page": _href(run.path / PAGE, home) if (run.path / PAGE).is_file() else None,
+        "seed": run.seed,
+        "values": values,
+        "costs": {key: run.results[key] for key in COSTS if key in run.results},
+        "curves": {name: _thinned(points) for name, points in run.curves.items() if _is_shown(name)},
+    }
+
+
+def _failure(run: Found, home: Path) -> dict[str, Any]:
+    return {
+        "name": run.told,
+        "status": run.status,
+        "error": run.error,
+        "folder": str(run.path),
+        "href": _href(run.path, home) + "/" if run.path.is_dir() else None,
+        "log": _href(run.log, home) if run.log else None,
+    }
+
+
+def _href(path: Path, home: Path) -> str:
+    return quote(os.path.relpath(path.resolve(), home.resolve()).replace(os.sep, "/"))
+
+
+def _is_shown(column: str) -> bool:
+    return column.startswith("valid_") or column == "train_loss"
+
+
+def _curves_first(monitor: str, columns: dict[str, None]) -> list[str]:
+    shown = [column for column in columns if _is_shown(column)]
+    return sorted(shown, key=lambda column: column != monitor)
+
+
+def _curve_label(column: str) -> str:
+    return "training loss" if column == "train_loss" else label(column).removesuffix(", best")
+
+
+def _thinned(points: dict[int, float]) -> list[list[float]]:
+    """The steps and the values of a curve, evenly thinned if there are many."""
+    steps = sorted(points)
+    apart = -(-len(steps) // POINTS)
+    kept = [step for number, step in enumerate(reversed(steps)) if number % apart == 0][::-1]
+    return [[float(step) for step in kept], [float(f"{points[step]:.{FIGURES}g}") for step in kept]]

@@ -1,0 +1,191 @@
+"""Finds the runs in folders, of sweeps or loose, and reads of each what a comparison needs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from attnx.errors import UserError
+from attnx.read_run import mapping, read_run, read_text
+from attnx.read_sweep import Sweep, SweepJob, is_sweep, parted, read_sweep
+from attnx.run_format import CONFIG, LOG, METRICS, PROGRESS, RESULTS, RUN
+
+# What makes no setting: the seed, where a run lies, and who is told of it.
+ASIDE = ("seed", "name", "folder", "logger", "profile", "hydra")
+DATA = "training data"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # many times as fast, where it was built
+
+
+@dataclass
+class Found:
+    """One run, however it ended.
+
+    Attributes:
+        path: its folder.
+        told: what makes it differ from others of its sweep, or its name.
+        status: ``finished``, or as in sweep.json and run.json.
+        seed: None if it is not known.
+        choices: what was chosen, flat: ``scorer``, ``scorer.hidden``; seed and names aside.
+        results: the numbers of results.json.
+        curves: column of metrics.csv -> step -> value.
+        monitor: the validation measure that decides.
+        maximise: whether more of it is better.
+        created: when, ISO 8601.
+        error: one line, if it failed.
+    """
+
+    path: Path
+    told: str
+    status: str
+    seed: int | None = None
+    choices: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, float] = field(default_factory=dict)
+    curves: dict[str, dict[int, float]] = field(default_factory=dict)
+    monitor: str = ""
+    maximise: bool = False
+    created: str = ""
+    error: str = ""
+
+    @property
+    def log(self) -> Path | None:
+        """What it said, if that was kept."""
+        return self.path / LOG if (self.path / LOG).is_file() else None
+
+
+def gather(folders: Sequence[Path | str]) -> list[Found]:
+    """Read the runs in folders: of a run, of a sweep, or of a folder that holds such; each once.
+
+    Raises:
+        UserError: a folder is none of these, or what was named cannot be read.
+    """
+    found = {run.path.resolve(): run for folder in folders for run in _in(Path(folder))}
+    return list(found.values())
+
+
+def _in(folder: Path) -> Iterator[Found]:
+    if not folder.is_dir():
+        raise UserError(f"{folder}: not a folder; name runs, sweeps, or a folder that holds some")
+    if is_sweep(folder):
+        yield from _of_sweep(read_sweep(folder))
+    elif (folder / RUN).is_file():
+        read_run(folder)  # refuses what is too new
+        yield _read(folder, folder.resolve().name)
+    else:
+        within = sorted(one for one in folder.iterdir() if is_sweep(one) or (one / RUN).is_file())
+        if not within:
+            raise UserError(f"{folder}: neither a run nor a sweep, and holds none")
+        for one in within:
+            yield from _in(one)
+
+
+def _of_sweep(sweep: Sweep) -> Iterator[Found]:
+    for job in sweep.jobs:
+        try:
+            yield _read(sweep.folder(job), sweep.told(job), job)
+        except UserError as error:  # of one job, which the others do not suffer for
+            yield Found(sweep.folder(job), sweep.told(job), "failed", error=str(error))
+
+
+def _read(folder: Path, told: str, job: SweepJob | None = None) -> Found:
+    info, results = mapping(folder / RUN), mapping(folder / RESULTS)
+    config = _config(folder / CONFIG) or _asked(info.get("overrides", job.overrides if job else []))
+    status = str(job.status if job else info.get("status", "unknown"))
+    if info.get("status") == "finished" and results:
+        status = "finished"
+    elif status == "finished":
+        status = "without results"
+    chosen = choices(config)
+    if info.get("fingerprint"):
+        chosen[DATA] = info["fingerprint"]
+    return Found(
+        path=folder,
+        told=told,
+        status=status,
+        seed=config.get("seed"),
+        choices=chosen,
+        results={name: value for name, value in results.items() if type(value) in (int, float)},
+        curves=_curves(folder / METRICS),
+        monitor=str(info.get("monitor") or ""),
+        maximise=bool(info.get("maximise")),
+        created=str(info.get("created") or ""),
+        error="" if status == "finished" else _error(folder, info, job),
+    )
+
+
+def choices(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration, flat: a part by its name, a set by its names, and their knobs.
+
+    >>> choices({"seed": 3, "scorer": {"name": "mlp", "depth": 2}, "query": {"token": {}, "current_state": {}}})
+    {'scorer': 'mlp', 'scorer.depth': 2, 'query': 'token+current_state'}
+    """
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        if key in ASIDE:
+            continue
+        if isinstance(value, Mapping):
+            found[key] = value["name"] if "name" in value else "+".join(map(str, value))
+            found.update(_knobs(key, value))
+        else:
+            found[key] = value
+    return found
+
+
+def _knobs(prefix: str, node: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in node.items():
+        if isinstance(value, Mapping):
+            yield from _knobs(f"{prefix}.{name}", value)
+        elif name != "name":
+            yield f"{prefix}.{name}", value
+
+
+def _config(path: Path) -> dict[str, Any]:
+    try:
+        held = yaml.load(read_text(path), LOADER) if path.is_file() else {}
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    return held if isinstance(held, dict) else {}
+
+
+def _asked(overrides: Iterable[str]) -> dict[str, Any]:
+    """What is known of the configuration of a run that wrote none."""
+    asked: dict[str, Any] = dict(map(parted, overrides))
+    if str(asked.get("seed", "")).isdecimal():
+        asked["seed"] = int(asked["seed"])
+    return asked
+
+
+def _curves(path: Path) -> dict[str, dict[int, float]]:
+    """Column -> step -> value; a cell that is no finite number is left out, as one half written would be."""
+    found: dict[str, dict[int, float]] = {}
+    if not path.is_file():
+        return found
+    with path.open(encoding="utf-8", newline="", errors="replace") as file:
+        for row in csv.DictReader(file):
+            if (row.get("step") or "").isdecimal():
+                for name, text in row.items():
+                    if name and name != "step" and (value := _number(text)) is not None:
+                        found.setdefault(name, {})[int(row["step"])] = value
+    return found
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except (ValueError, TypeError):
+        return None
+    return value if abs(value) < float("inf") else None
+
+
+def _error(folder: Path, info: Mapping[str, Any], job: SweepJob | None) -> str:
+    """What went wrong, as the sweep, the run or the job says."""
+    try:
+        said = json.loads((folder / PROGRESS).read_text(encoding="utf-8")).get("error")
+    except (OSError, ValueError, AttributeError):
+        said = None
+    return str((job and job.error) or info.get("error") or said or "")

@@ -1,0 +1,694 @@
+"use strict";
+
+// The report of many runs. Everything it shows lies in the element #data; attnx/reports/sweep/content.py writes it:
+//   comparisons  one for each test: settings (runs that differ by seed), and by each measure their rows, best first
+//   runs         folder, page, seed, values, costs and curves of each
+//   failures     what did not finish
+// A row is {place, mean, sd, n, gap}: place is the number of its setting; gap is [difference, low, high, p, test],
+// above zero being worse than the best, or null.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const COLOURED = 6; // settings that have a colour of their own
+const NEAR = 24; // pixels from which a pointer meets a line or a point
+const SURE = 0.05;
+const TESTS = { seeds: "paired t-test over seeds", unpaired: "Welch's t-test over seeds", examples: "bootstrap over test examples" };
+
+const state = { test: 0, measure: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, open: new Set(), example: 0 };
+
+const find = (id) => document.getElementById(id);
+const here = () => data.comparisons[state.test];
+const judged = () => here().measures[state.measure];
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  return filled(element, attributes, children);
+}
+
+function draw(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+// --- numbers in words ------------------------------------------------------------------------------------------------
+
+const writers = new Map(); // by digits: making one takes longer than all that it writes
+
+function fixed(value, digits) {
+  if (!writers.has(digits)) writers.set(digits, new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+  return writers.get(digits).format(value);
+}
+
+const said = (value) => fixed(value, judged().digits);
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+const saidP = (p) => (p < 0.001 ? "< 0.001" : fixed(p, p < 0.1 ? 3 : 2));
+const brief = (value) => (Math.abs(value) >= 1e6 ? `${+(value / 1e6).toFixed(2)}M` : Math.abs(value) >= 1e4 ? `${+(value / 1e3).toFixed(1)}k` : `${+value.toPrecision(4)}`);
+
+// Texts in order; numbers by their size.
+function inOrder(one, other) {
+  const [a, b] = [Number(one), Number(other)];
+  return one !== "" && other !== "" && Number.isFinite(a) && Number.isFinite(b) ? a - b : one.localeCompare(other, "en", { numeric: true });
+}
+
+// Words with **names** and `commands` in them.
+function marked(text) {
+  return text.split(/(\*\*.+?\*\*|`.+?`)/).map((piece) => {
+    if (piece.startsWith("**") && piece.length > 4) return make("strong", {}, piece.slice(2, -2));
+    return piece.startsWith("`") && piece.length > 2 ? make("code", {}, piece.slice(1, -1)) : piece;
+  });
+}
+
+// --- settings --------------------------------------------------------------------------------------------------------
+
+const settingOf = (row) => here().settings[row.place];
+const runsOf = (place) => here().settings[place].runs.map((number) => data.runs[number]);
+const rankOf = (place) => judged().ranks.get(place) ?? -1;
+const colour = (rank) => (rank >= 0 && rank < COLOURED ? `--dot: var(--c${rank})` : null);
+
+function costOf(place, key) {
+  const setting = here().settings[place];
+  setting.costs ??= {};
+  if (!(key in setting.costs)) {
+    const values = runsOf(place).map((run) => run.costs[key]).filter((value) => value !== undefined);
+    setting.costs[key] = values.length ? mean(values) : null;
+  }
+  return setting.costs[key];
+}
+
+function told(row) {
+  const setting = settingOf(row);
+  const runs = runsOf(row.place).filter((run) => judged().key in run.values);
+  const values = runs.map((run) => `seed ${run.seed ?? "?"}: ${said(run.values[judged().key])}`).join(", ");
+  const spread = row.sd === null ? "one seed" : `± ${said(row.sd)} (sd) over ${row.n} seeds`;
+  const behind = row.gap ? `\n${gapTold(row.gap)}` : "";
+  return `${setting.name}\n${judged().label} ${said(row.mean)}, ${spread}\n${values}${behind}`;
+}
+
+const gapTold = ([difference, low, high, p, test]) =>
+  `${said(difference)} behind the best, 95 % interval ${said(low)} to ${said(high)}, p ${p < 0.001 ? "" : "= "}${saidP(p)}, ${TESTS[test]}`;
+
+function pick(place) {
+  state.picked = state.picked === place ? null : place;
+  for (const row of document.querySelectorAll("#table tr.row")) {
+    const picked = Number(row.dataset.place) === state.picked;
+    row.classList.toggle("picked", picked);
+    for (const button of row.querySelectorAll(".pick")) button.setAttribute("aria-pressed", String(picked));
+  }
+  showCurves();
+  showScatter();
+}
+
+function badge(place) {
+  const rank = rankOf(place);
+  return make("span", { class: colour(rank) ? "dot" : "dot mute", style: colour(rank) }, rank < 0 ? "–" : String(rank + 1));
+}
+
+// --- the table -------------------------------------------------------------------------------------------------------
+
+const VALUE = "value:";
+
+// A column: how it is called, what it sorts by, its cell; `wide` ones are left out on a phone.
+function columns() {
+  const { keys, costs } = here();
+  return [
+    { id: "rank", label: "#", kind: "rank", of: (row) => rankOf(row.place), cell: rankCell },
+    { id: "setting", label: "setting", kind: "setting", of: (row) => settingOf(row).name, cell: (row) => [nameButton(row)] },
+    ...keys.map((key, place) => ({
+      id: VALUE + place, label: key, kind: "wide", of: (row) => settingOf(row).values[place],
+      cell: (row) => [place ? settingOf(row).values[place] : nameButton(row, settingOf(row).values[0])],
+    })),
+    { id: "mean", label: judged().label, kind: "number mean", of: (row) => row.mean, cell: meanCell },
+    { id: "strip", label: "", kind: "wide", cell: (row) => [strip(row)] },
+    { id: "seeds", label: "seeds", kind: "number wide", of: (row) => row.n, cell: (row) => [String(row.n)] },
+    { id: "behind", label: "behind", kind: "number wide", of: (row) => (row.gap ? row.gap[0] : rankOf(row.place) ? null : -1), cell: (row) => [row.gap ? said(row.gap[0]) : "–"] },
+    { id: "p", label: "p", kind: "number p", of: (row) => (row.gap ? -row.gap[3] : rankOf(row.place) ? null : -2), cell: (row) => [row.gap ? saidP(row.gap[3]) : "–"] },
+    ...costs.filter(varies).map((cost) => ({
+      id: cost.key, label: cost.label, kind: "number wide", of: (row) => costOf(row.place, cost.key),
+      cell: (row) => [costOf(row.place, cost.key) === null ? "–" : fixed(costOf(row.place, cost.key), cost.digits)],
+    })),
+  ];
+}
+
+// What all settings cost alike tells nothing apart; their runs say it.
+const varies = (cost) => new Set(judged().rows.map((row) => costOf(row.place, cost.key))).size > 1;
+
+function rankCell(row) {
+  const open = state.open.has(row.place);
+  return [make("button", {
+    type: "button", "aria-expanded": String(open), "aria-label": `Runs of rank ${rankOf(row.place) + 1}, ${settingOf(row).name}`,
+    onclick: (event) => unfold(row, event.currentTarget),
+  }, make("span", { class: "turn", "aria-hidden": "true" }, "▸"), badge(row.place))];
+}
+
+const nameButton = (row, text = settingOf(row).name) => make("button", {
+  type: "button", class: "pick", "aria-pressed": String(row.place === state.picked), "aria-label": `${settingOf(row).name}: isolate in the charts`,
+}, text);
+
+const meanCell = (row) => [said(row.mean), row.sd === null ? null : make("span", { class: "sd" }, ` ± ${said(row.sd)}`)];
+
+function unfold(row, button) {
+  const open = !state.open.has(row.place);
+  state.open[open ? "add" : "delete"](row.place);
+  button.setAttribute("aria-expanded", String(open));
+  const line = button.closest("tr");
+  if (open) line.after(detail(row));
+  else line.nextElementSibling.remove();
+}
+
+// The runs of a setting, each with its folder and its page.
+function detail(row) {
+  const { costs } = here();
+  const head = ["seed", judged().label, ...costs.map((cost) => cost.label), "folder", ""].map((text) => make("th", { scope: "col" }, text));
+  const lines = runsOf(row.place).map((run) => make("tr", {},
+    make("td", {}, String(run.seed ?? "–")),
+    make("td", {}, judged().key in run.values ? said(run.values[judged().key]) : "–"),
+    ...costs.map((cost) => make("td", {}, cost.key in run.costs ? fixed(run.costs[cost.key], cost.digits) : "–")),
+    make("td", {}, make("a", { href: run.href }, run.folder)),
+    make("td", {}, run.page ? make("a", { href: run.page }, "page") : "")));
+  const gap = row.gap ? make("p", { class: "note" }, gapTold(row.gap)) : null;
+  return make("tr", { class: "detail" }, make("td", { colspan: columns().length }, gap,
+    make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...lines)))));
+}
+
+function sorted(rows) {
+  const column = columns().find((one) => one.id === state.sort.by && one.of) ?? columns()[0];
+  const compare = (one, other) => {
+    const [a, b] = [column.of(one), column.of(other)];
+    if (a === null || b === null) return (a === null) - (b === null) || rankOf(one.place) - rankOf(other.place);
+    const order = typeof a === "number" ? a - b : inOrder(a, b);
+    return (state.sort.up ? order : -order) || rankOf(one.place) - rankOf(other.place);
+  };
+  return [...rows].sort(compare);
+}
+
+function listed() {
+  const words = state.text.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  return judged().rows.filter((row) => {
+    const { name, values } = settingOf(row);
+    const text = [name, ...values.map((value, place) => `${here().keys[place]}=${value}`)].join(" ").toLowerCase();
+    return words.every((word) => text.includes(word)) && Object.entries(state.chosen).every(([place, value]) => values[place] === value);
+  });
+}
+
+function showTable() {
+  const shown = columns();
+  const heads = shown.map((column) => make("th", {
+    scope: "col", class: column.kind, "data-column": column.id,
+    "aria-sort": column.id === state.sort.by ? (state.sort.up ? "ascending" : "descending") : null,
+  }, column.of ? make("button", { type: "button", onclick: () => sortBy(column.id) }, column.label) : ""));
+  find("table").tHead.replaceChildren(make("tr", {}, ...heads));
+  showRows();
+}
+
+function showRows() {
+  const [shown, rows] = [columns(), sorted(listed())];
+  const lines = rows.flatMap((row) => {
+    const line = make("tr", {
+      class: ["row", rankOf(row.place) === 0 && "first", row.place === state.picked && "picked"].filter(Boolean).join(" "), "data-place": row.place,
+      onclick: (event) => { if (!event.target.closest("[aria-expanded]")) pick(row.place); },
+    }, ...shown.map((column) => make("td", {
+      class: column.kind + (column.id === "p" && row.gap && row.gap[3] >= SURE ? " even" : ""),
+      "data-told": ["mean", "strip", "behind", "p"].includes(column.id) ? row.place : null,
+    }, ...column.cell(row))));
+    return state.open.has(row.place) ? [line, detail(row)] : [line];
+  });
+  find("table").tBodies[0].replaceChildren(...lines);
+  const all = judged().rows.length;
+  find("count").textContent = rows.length === all ? `${all} settings` : `${rows.length} of ${all} settings`;
+}
+
+function sortBy(id) {
+  state.sort = { by: id, up: state.sort.by === id ? !state.sort.up : true };
+  showTable();
+  document.querySelector(`#table th[data-column="${id}"] button`).focus();
+}
+
+function showFilters() {
+  const text = make("input", { type: "search", id: "text", autocomplete: "off", spellcheck: "false", placeholder: "any words", value: state.text });
+  text.addEventListener("input", () => { state.text = text.value; showRows(); });
+  const menus = here().keys.map((key, place) => {
+    const values = [...new Set(here().settings.map((setting) => setting.values[place]))];
+    if (values.length > 30) return null;
+    values.sort(inOrder);
+    const menu = make("select", { "data-key": place }, make("option", { value: "" }, "all"), ...values.map((value) => make("option", { value: `=${value}` }, value)));
+    menu.addEventListener("change", () => {
+      if (menu.value) state.chosen[place] = menu.value.slice(1);
+      else delete state.chosen[place];
+      showRows();
+    });
+    return make("label", {}, key, menu);
+  });
+  find("filters").replaceChildren(make("label", {}, "Find", text), ...menus.filter(Boolean));
+}
+
+// --- scales ----------------------------------------------------------------------------------------------------------
+
+// From the least to the greatest, but for what lies far from the rest.
+function domain(values) {
+  const order = [...values].sort((a, b) => a - b);
+  const at = (share) => order[Math.round(share * (order.length - 1))];
+  const reach = 3 * (at(0.75) - at(0.25)) || order.at(-1) - order[0];
+  const [low, high] = [Math.max(order[0], at(0.25) - reach), Math.min(order.at(-1), at(0.75) + reach)];
+  return low < high ? [low, high] : [low - (Math.abs(low) * 0.05 || 1), high + (Math.abs(high) * 0.05 || 1)];
+}
+
+const padded = ([low, high], share = 0.06) => [low - share * (high - low), high + share * (high - low)];
+
+function scale([low, high], from, to, logarithmic = false) {
+  const by = logarithmic ? Math.log : (value) => value;
+  const [start, end] = [by(low), by(high)];
+  return (value) => from + ((by(Math.min(Math.max(value, low), high)) - start) / (end - start)) * (to - from);
+}
+
+function ticks([low, high], count, logarithmic = false) {
+  if (logarithmic) {
+    const found = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) for (const digit of [1, 2, 5]) found.push(digit * 10 ** power);
+    const within = found.filter((value) => value >= low && value <= high);
+    if (within.length > 1) return within;
+  }
+  const rough = (high - low) / count;
+  const unit = 10 ** Math.floor(Math.log10(rough));
+  const step = unit * [1, 2, 5, 10].find((digit) => digit * unit >= rough);
+  const found = [];
+  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) found.push(+value.toPrecision(12));
+  return found;
+}
+
+// One setting on the axis of all: its seeds, its mean, and sd on either side.
+const STRIP = { width: 120, height: 18, edge: 6 };
+
+function strip(row) {
+  const x = scale(judged().domain, STRIP.edge, STRIP.width - STRIP.edge);
+  const middle = STRIP.height / 2;
+  const seeds = runsOf(row.place).map((run) => run.values[judged().key]).filter((value) => value !== undefined);
+  const bar = row.sd === null ? null : draw("line", { class: "bar", x1: x(row.mean - row.sd), x2: x(row.mean + row.sd), y1: middle, y2: middle });
+  return draw("svg", { class: "strip", width: STRIP.width, height: STRIP.height, "aria-hidden": "true" },
+    draw("line", { class: "axis", x1: 0, x2: STRIP.width, y1: middle, y2: middle }),
+    ...seeds.map((value) => draw("circle", { class: "seed", cx: x(value), cy: middle, r: 2.5 })), bar,
+    draw("circle", { class: rankOf(row.place) === 0 ? "mid first" : "mid", cx: x(row.mean), cy: middle, r: 4 }));
+}
+
+// --- what each choice does -------------------------------------------------------------------------------------------
+
+function showEffects() {
+  const { effects, more, rows, label } = judged();
+  const told = effects.filter((effect) => effect.levels.some(([, value]) => value !== null));
+  find("effects").hidden = rows.length < 2 || !told.length;
+  if (find("effects").hidden) return;
+  const one = rows.every((row) => row.n === 1);
+  find("effects-note").textContent = `Mean ${label} of each value over all values of the other choices alike (main effects, least squares: on a full grid the `
+    + `plain mean), with a 95 % interval from ${one ? "what the fit leaves over, since there is one seed" : "the spread over seeds"}. The choice that matters most is first; ${more ? "more" : "less"} is better.`;
+  const ends = told.flatMap((effect) => effect.levels.flatMap(([, value, low, high]) => [value, low, high])).filter((value) => value !== null);
+  const reach = padded(domain(ends), 0.04);
+  find("cards").replaceChildren(...told.map((effect) => card(effect, reach, more)));
+  showPairs();
+}
+
+function card({ name, levels }, reach, more) {
+  const known = levels.map(([, value]) => value).filter((value) => value !== null);
+  const best = (more ? Math.max : Math.min)(...known);
+  const numeric = levels.every(([value]) => value !== "" && Number.isFinite(Number.parseFloat(value)));
+  const order = numeric ? levels : [...levels].sort((one, other) => (one[1] === null) - (other[1] === null) || (more ? -1 : 1) * (one[1] - other[1]));
+  const lines = order.flatMap(([value, middle, low, high, count]) => {
+    const kind = middle === best ? "best" : "";
+    const tip = middle === null ? `${value}: other choices always change along with it, so its own share cannot be told`
+      : `${value}: ${said(middle)}${low === null ? "" : `, 95 % interval ${said(low)} to ${said(high)}`}, ${count} setting${count === 1 ? "" : "s"}`;
+    return [
+      make("span", { class: `name ${kind}`, "data-tip": tip }, value),
+      make("span", { "data-tip": tip }, range(middle, low, high, reach, kind)),
+      make("span", { class: `value ${kind}`, "data-tip": tip }, middle === null ? "–" : said(middle)),
+    ];
+  });
+  const spread = known.length > 1 ? ` ${said(Math.max(...known) - Math.min(...known))} between best and worst` : "";
+  return make("div", { class: "card" }, make("h3", {}, name, make("span", {}, spread)), make("div", { class: "levels" }, ...lines));
+}
+
+function range(middle, low, high, reach, kind) {
+  const x = scale(reach, 3, 97);
+  const at = (value) => `${x(value).toFixed(2)}%`;
+  const parts = [draw("line", { class: "axis", x1: 0, x2: "100%", y1: 9, y2: 9 })];
+  if (low !== null) parts.push(draw("line", { class: kind ? "bar first" : "bar", x1: at(low), x2: at(high), y1: 9, y2: 9 }));
+  if (middle !== null) parts.push(draw("circle", { class: kind ? "mid first" : "mid", cx: at(middle), cy: 9, r: 4.5 }));
+  return draw("svg", { class: "strip", width: "100%", height: 18, "aria-hidden": "true" }, ...parts);
+}
+
+const MOST = 12; // values of a choice that make a row or a column
+
+function showPairs() {
+  const { keys, settings } = here();
+  const valuesOf = (place) => [...new Set(settings.map((setting) => setting.values[place]))].sort(inOrder);
+  const eligible = [...keys.keys()].filter((place) => valuesOf(place).length <= MOST);
+  find("pairs").hidden = eligible.length < 2;
+  if (find("pairs").hidden) return;
+  const [down, along] = [find("down"), find("along")];
+  if (down.dataset.test !== String(state.test)) {
+    for (const [menu, number] of [[down, 0], [along, 1]]) {
+      menu.replaceChildren(...eligible.map((place) => make("option", { value: place }, keys[place])));
+      menu.value = eligible[number];
+      menu.dataset.test = state.test;
+    }
+  }
+  const [rows, tops] = [valuesOf(Number(down.value)), valuesOf(Number(along.value))];
+  const cells = rows.map((row) => tops.map((top) => judged().rows.filter((one) => {
+    const { values } = settingOf(one);
+    return values[down.value] === row && values[along.value] === top;
+  })));
+  const means = cells.map((line) => line.map((found) => (found.length ? mean(found.map((row) => row.mean)) : null)));
+  const known = means.flat().filter((value) => value !== null);
+  const most = Math.max(...cells.flat().map((found) => found.length));
+  const [low, high] = domain(known);
+  const goodness = (value) => Math.min(Math.max(judged().more ? (value - low) / (high - low) : (high - value) / (high - low), 0), 1);
+  const lines = rows.map((row, y) => make("tr", {}, make("th", { scope: "row" }, row), ...tops.map((top, x) => {
+    const value = means[y][x];
+    if (value === null) return make("td", { class: "none", style: "--share: 0%" }, "–");
+    return make("td", {
+      style: `--share: ${Math.round(3 + goodness(value) * 52)}%`,
+      "data-tip": `${row}, ${top}: ${said(value)}, mean of ${cells[y][x].length} setting(s)`,
+    }, said(value), cells[y][x].length < most ? make("span", {}, ` (${cells[y][x].length})`) : "");
+  })));
+  const head = make("tr", {}, make("th", {}, `${keys[down.value]} ↓  ${keys[along.value]} →`), ...tops.map((top) => make("th", { scope: "col" }, top)));
+  find("grid").replaceChildren(make("thead", {}, head), make("tbody", {}, ...lines));
+}
+
+// --- charts ----------------------------------------------------------------------------------------------------------
+
+const EDGE = { left: 52, right: 22, top: 10, bottom: 40 };
+
+function frame(plot, xs, ys, { xlog = false, ylog = false, xname, yname }) {
+  const [width, height] = [Math.max(plot.clientWidth, 280), window.innerWidth < 768 ? 300 : 380];
+  const [x, y] = [scale(xs, EDGE.left, width - EDGE.right, xlog), scale(ys, height - EDGE.bottom, EDGE.top, ylog)];
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `${yname} over ${xname}` });
+  for (const value of ticks(ys, 6, ylog)) {
+    svg.append(draw("line", { class: "rule", x1: EDGE.left, x2: width - EDGE.right, y1: y(value), y2: y(value) }),
+      draw("text", { x: EDGE.left - 8, y: y(value), "text-anchor": "end", "dominant-baseline": "central" }, brief(value)));
+  }
+  for (const value of ticks(xs, width < 500 ? 4 : 8, xlog)) svg.append(draw("text", { x: x(value), y: height - EDGE.bottom + 18, "text-anchor": "middle" }, brief(value)));
+  svg.append(draw("text", { x: width - EDGE.right, y: height - 4, "text-anchor": "end" }, xname));
+  return { svg, x, y, width, height };
+}
+
+const highlighted = (place) => {
+  const rank = rankOf(place);
+  return state.picked === null ? rank >= 0 && rank < COLOURED : place === state.picked;
+};
+const paint = (place) => colour(rankOf(place)) ?? "--dot: var(--ink)";
+
+function showLegend(list) {
+  const rows = judged().rows.slice(0, COLOURED);
+  const outside = state.picked !== null && !rows.some((row) => row.place === state.picked);
+  const places = [...rows.map((row) => row.place), ...(outside ? [state.picked] : [])];
+  const items = places.map((place) => make("li", {}, make("button", {
+    type: "button", "aria-pressed": String(place === state.picked), "data-place": place,
+    onclick: () => { pick(place); list.querySelector(`button[data-place="${place}"]`)?.focus(); },
+  }, badge(place), make("span", {}, here().settings[place].name))));
+  const rest = here().settings.length - places.length;
+  if (rest > 0) items.push(make("li", { class: "rest" }, `${rest} more; click a line, or a row of the ranking, to isolate it`));
+  list.replaceChildren(...items);
+}
+
+function showCurves() {
+  const { curves, settings } = here();
+  find("learning").hidden = !curves.length;
+  if (!curves.length) return;
+  const curve = curves.find((one) => one.key === find("curve").value) ?? curves[0];
+  const lines = settings.flatMap((setting, place) => runsOf(place).filter((run) => run.curves[curve.key]?.[0].length)
+    .map((run) => ({ place, run, steps: run.curves[curve.key][0], values: run.curves[curve.key][1] })));
+  const values = lines.flatMap((line) => line.values);
+  const positive = values.length > 0 && Math.min(...values) > 0;
+  find("log").disabled = !positive;
+  const log = find("log").checked && positive;
+  const plot = find("curves");
+  if (!lines.length) return void plot.replaceChildren(make("p", { class: "note" }, "No run kept this curve."));
+  const [low, high] = log ? [Math.min(...values), Math.max(...values)] : domain(values);
+  const ys = log ? [low / 1.05, high * 1.05] : padded([low, high]);
+  const last = Math.max(...lines.map((line) => line.steps.at(-1)));
+  const first = Math.min(...lines.map((line) => line.steps[0]), 0);
+  const { svg, x, y } = frame(plot, [first, last], ys, { ylog: log, xname: "step", yname: curve.label });
+  const group = draw("g", { class: state.picked === null ? null : "isolated" });
+  const drawn = [...lines].sort((one, other) => highlighted(one.place) - highlighted(other.place) || rankOf(other.place) - rankOf(one.place));
+  for (const line of drawn) {
+    line.points = line.steps.map((step, place) => [x(step), y(line.values[place])]);
+    line.element = draw("path", { class: highlighted(line.place) ? "line best" : "line", style: highlighted(line.place) ? paint(line.place) : null,
+      d: "M" + line.points.map(([a, b]) => `${a.toFixed(1)} ${b.toFixed(1)}`).join("L") });
+    group.append(line.element);
+  }
+  svg.append(group);
+  const points = drawn.flatMap((line) => line.points.map(([a, b], place) => ({
+    x: a, y: b, element: line.element, place: line.place, front: highlighted(line.place),
+    tip: () => `${settings[line.place].name}\nseed ${line.run.seed ?? "?"}, step ${fixed(line.steps[place], 0)}: ${curve.label} ${brief(line.values[place])}`,
+  })));
+  meets(svg, points);
+  plot.replaceChildren(svg);
+  showLegend(find("curve-legend"));
+}
+
+function showScatter() {
+  const { costs } = here();
+  const cost = costs.find((one) => one.key === find("cost").value) ?? costs[0];
+  find("costs").hidden = !cost;
+  if (!cost) return;
+  const points = judged().rows.map((row) => ({ row, place: row.place, cost: costOf(row.place, cost.key) })).filter((point) => point.cost !== null);
+  const plot = find("scatter");
+  if (!points.length) return void plot.replaceChildren(make("p", { class: "note" }, "No run kept this cost."));
+  const { svg, x, y } = frame(plot, padded(domain(points.map((point) => point.cost)), 0.08), padded(domain(points.map((point) => point.row.mean)), 0.08),
+    { xname: cost.label, yname: judged().label });
+  const cheap = cost.key === "train_words_per_second" ? -1 : 1;
+  const good = judged().more ? -1 : 1;
+  const ahead = points.filter((one) => !points.some((other) => cheap * other.cost <= cheap * one.cost && good * other.row.mean <= good * one.row.mean
+    && (other.cost !== one.cost || other.row.mean !== one.row.mean))).sort((one, other) => one.cost - other.cost);
+  if (ahead.length > 1) svg.append(draw("path", { class: "frontier", d: "M" + ahead.map((one) => `${x(one.cost)} ${y(one.row.mean)}`).join("L") }));
+  const group = draw("g", { class: state.picked === null ? null : "isolated" });
+  for (const point of [...points].reverse()) {
+    const [a, b, front] = [x(point.cost), y(point.row.mean), highlighted(point.place)];
+    const spread = front && point.row.sd ? draw("line", { class: "spread", x1: a, x2: a, y1: y(point.row.mean - point.row.sd), y2: y(point.row.mean + point.row.sd) }) : null;
+    const element = front
+      ? draw("g", { class: "mark", style: paint(point.place) }, spread, draw("circle", { cx: a, cy: b, r: 10 }), draw("text", { x: a, y: b }, String(rankOf(point.place) + 1)))
+      : draw("circle", { class: "point", cx: a, cy: b, r: 4.5 });
+    Object.assign(point, { x: a, y: b, element, front, tip: () => `${told(point.row)}\n${cost.label}: ${fixed(point.cost, cost.digits)}` });
+    group.append(element);
+  }
+  svg.append(group);
+  meets(svg, points);
+  plot.replaceChildren(svg);
+  showLegend(find("scatter-legend"));
+}
+
+// The nearest point says what it is, and isolates its setting when it is clicked.
+function meets(svg, points) {
+  let met = null;
+  const nearest = (event) => {
+    const box = svg.getBoundingClientRect();
+    const [a, b] = [event.clientX - box.left, event.clientY - box.top];
+    let [found, least] = [null, NEAR];
+    for (const point of points) {
+      const away = Math.hypot(point.x - a, point.y - b) - (point.front ? 6 : 0);
+      if (away < least) [found, least] = [point, away];
+    }
+    return found;
+  };
+  const leave = () => { met?.element.classList.remove("met"); met = null; hideTip(); };
+  svg.addEventListener("pointermove", (event) => {
+    const found = nearest(event);
+    if (found !== met) leave();
+    if (!found) return;
+    met = found;
+    met.element.classList.add("met");
+    showTip(met.tip(), event.clientX, event.clientY - 8, event.clientY + 16);
+  });
+  svg.addEventListener("pointerleave", leave);
+  svg.addEventListener("click", (event) => {
+    const found = nearest(event);
+    leave();
+    if (found) pick(found.place);
+    else if (state.picked !== null) pick(state.picked);
+  });
+}
+
+// --- heat maps -------------------------------------------------------------------------------------------------------
+
+const RIGHT_TO_LEFT = /^[^\p{L}]*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
+const shown = (symbol) => symbol.replace(/ /g, "␣").replace(/^\p{M}/u, "◌$&") || "∅";
+const wordsOf = (symbols) => symbols.filter((symbol) => symbol !== "</s>");
+const joined = (symbols) => (symbols.every((symbol) => [...symbol].length === 1) ? symbols.join("") : symbols.map(shown).join(" "));
+const called = (example) => (example.read.length && !example.name ? joined(wordsOf(example.read)) : example.name) || joined(wordsOf(example.reference));
+
+function showMaps() {
+  const { maps, settings } = here();
+  find("maps").hidden = !maps || !maps.examples.length;
+  if (find("maps").hidden) return;
+  state.example = Math.min(state.example, maps.examples.length - 1);
+  find("examples").replaceChildren(...maps.examples.map((example, number) => make("button", {
+    type: "button", "aria-pressed": String(number === state.example), dir: "auto",
+    onclick: () => { state.example = number; showMaps(); find("examples").children[number].focus(); },
+  }, called(example))));
+  const example = maps.examples[state.example];
+  find("pictures").replaceChildren(...maps.settings.map(({ place, seed }, number) => {
+    const one = example.maps[number];
+    const direction = RIGHT_TO_LEFT.test(one.output.join("")) ? "rtl" : "ltr";
+    return make("figure", {}, make("figcaption", {}, badge(place),
+      make("span", {}, `${settings[place].name}${seed === null ? "" : `, seed ${seed}`}`),
+      make("span", { class: one.wrong ? "wrote wrong" : "wrote", dir: direction }, `${one.wrong ? "✗" : "✓"} ${joined(wordsOf(one.output))}`)), map(example, one));
+  }));
+}
+
+function map(example, one) {
+  const tops = [...example.read, ...one.output.slice(0, one.own)];
+  const gap = one.own && example.read.length ? 8 : 0;
+  const size = Math.max(14, Math.min(32, Math.floor(290 / tops.length)));
+  const tall = tops.some((symbol) => symbol !== "</s>" && [...shown(symbol)].length > 2);
+  const labels = one.output.map(shown);
+  const cut = (text) => ([...text].length > 12 ? `${[...text].slice(0, 11).join("")}…` : text);
+  const left = 10 + 7.5 * Math.max(...labels.map((text) => [...cut(text)].length));
+  const above = tall || tops.includes("</s>") ? 14 + 7.2 * Math.max(...tops.map((symbol) => [...cut(shown(symbol))].length)) : 20;
+  const across = (column) => left + column * size + (column >= example.read.length ? gap : 0);
+  const [width, height] = [across(tops.length) + 2, above + labels.length * size + 2];
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Weights: ${joined(wordsOf(one.output))} reading ${called(example)}` });
+  tops.forEach((symbol, column) => {
+    const centre = across(column) + size / 2;
+    const text = cut(shown(symbol));
+    svg.append([...text].length > 2
+      ? draw("text", { x: centre, y: above - 5, transform: `rotate(-90 ${centre} ${above - 5})`, "dominant-baseline": "central" }, text)
+      : draw("text", { x: centre, y: above - 6, "text-anchor": "middle" }, text));
+  });
+  labels.forEach((label, row) => {
+    const y = above + row * size;
+    svg.append(draw("text", { x: left - 5, y: y + size / 2, "text-anchor": "end", "dominant-baseline": "central" }, cut(label)));
+    tops.forEach((symbol, column) => {
+      const weight = one.weights[row * tops.length + column];
+      svg.append(draw("rect", { class: "cell", x: across(column), y, width: size, height: size, "data-tip": `${label} read ${shown(symbol)}: ${fixed(weight / 1000, 3)}`,
+        style: `fill: color-mix(in oklab, var(--deep) ${weight / 10}%, var(--paper))` }));
+    });
+  });
+  return svg;
+}
+
+// --- failures, and what is the same ----------------------------------------------------------------------------------
+
+function showFailures() {
+  find("failures").hidden = !data.failures.length;
+  document.querySelector("#failures tbody").replaceChildren(...data.failures.map((run) => make("tr", {},
+    make("td", {}, run.href ? make("a", { href: run.href }, run.name) : run.name),
+    make("td", {}, make("span", { class: `status ${run.status}` }, run.status)),
+    make("td", {}, run.error || "–"),
+    make("td", {}, run.log ? make("a", { href: run.log }, `${run.folder}/log.txt`) : "–"))));
+}
+
+function showConstant() {
+  const { constant } = here();
+  const parts = constant.filter(([key]) => !key.includes("."));
+  find("constant").hidden = !constant.length;
+  find("parts").textContent = parts.map(([key, value]) => `${key} ${value}`).join(", ");
+  find("knobs").replaceChildren(...constant.filter(([key]) => key.includes(".")).map(([key, value]) => make("div", {}, make("dt", {}, key), make("dd", {}, value))));
+}
+
+// --- what a pointer or the focus meets says more ---------------------------------------------------------------------
+
+function showTip(text, centre, above, below) {
+  const tip = find("tip");
+  tip.textContent = text;
+  tip.hidden = false;
+  const box = tip.getBoundingClientRect();
+  tip.style.left = `${Math.min(Math.max(centre - box.width / 2, 4), window.innerWidth - box.width - 4)}px`;
+  tip.style.top = `${above - box.height > 4 ? above - box.height : below}px`;
+}
+
+const hideTip = () => { find("tip").hidden = true; };
+
+function meet(event) {
+  const met = event.target.closest?.("[data-tip], [data-told]");
+  if (!met) {
+    if (!event.target.closest?.(".plot svg")) hideTip();
+    return;
+  }
+  const box = met.getBoundingClientRect();
+  showTip(met.dataset.tip ?? told(judged().rows[rankOf(Number(met.dataset.told))]), box.left + box.width / 2, box.top - 4, box.bottom + 6);
+}
+
+// --- beginning -------------------------------------------------------------------------------------------------------
+
+const options = (menu, texts) => menu.replaceChildren(...texts.map(([value, text]) => make("option", { value }, text)));
+
+function showVerdict() {
+  find("verdict").replaceChildren(...judged().verdict.map((sentence) => make("p", {}, ...marked(sentence))));
+}
+
+function showMeasure() {
+  const { rows } = judged();
+  judged().ranks = new Map(rows.map((row, rank) => [row.place, rank]));
+  judged().domain = padded(domain(rows.flatMap((row) => [...runsOf(row.place).map((run) => run.values[judged().key]).filter((value) => value !== undefined)])));
+  showVerdict();
+  showTable();
+  showEffects();
+  const { again } = here();
+  find("ranking-note").textContent = "A row holds the runs that differ by their seed alone: mean ± sd. Press ▸ for its runs and their folders, its name to isolate it in the charts below. p says how surely the best is better; grey from 0.05 on."
+    + (again ? ` ${again} earlier run(s) with the same setting and seed as a later one are left out.` : "");
+  showCurves();
+  showScatter();
+  showMaps();
+}
+
+function showTest() {
+  Object.assign(state, { measure: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, example: Math.floor((here().maps?.examples.length ?? 0) / 2) });
+  state.open.clear();
+  const { measures, costs, curves } = here();
+  options(find("measure"), measures.map((measure, number) => [number, measure.label]));
+  options(find("cost"), costs.map((cost) => [cost.key, cost.label]));
+  options(find("curve"), curves.map((curve) => [curve.key, curve.label]));
+  if (!measures.length) return nothing("These runs have no measure of which it is known whether more is better.");
+  const first = curves.length ? data.runs.flatMap((run) => run.curves[curves[0].key]?.[1] ?? []).filter((value) => value > 0) : [];
+  find("log").checked = first.length > 0 && !measures[0].more && Math.max(...first) / Math.min(...first) > 5;
+  showFilters();
+  showMeasure();
+  showConstant();
+}
+
+function nothing(sentence) {
+  find("verdict").replaceChildren(make("p", {}, sentence));
+  for (const id of ["asked", "ranking", "effects", "learning", "costs", "maps", "constant"]) find(id).hidden = true;
+}
+
+function begin() {
+  const all = Object.values(data.counts).reduce((sum, number) => sum + number, 0);
+  const each = Object.entries(data.counts).map(([status, number]) => `${number} ${status}`).join(", ");
+  const apart = data.comparisons.length > 1 ? ` Tested on ${data.comparisons.length} different data, which are not compared with each other: choose below.` : "";
+  find("counts").textContent = `${all} run${all === 1 ? "" : "s"}: ${each}. Written ${data.made}.${apart}`;
+  showFailures();
+  if (!data.comparisons.length) return nothing("No run is finished, so there is nothing to compare.");
+  find("tests").hidden = data.comparisons.length === 1;
+  options(find("test"), data.comparisons.map((one, number) => [number, `${one.title}, ${one.settings.length} settings`]));
+  find("test").addEventListener("change", (event) => { state.test = Number(event.target.value); showTest(); });
+  find("measure").addEventListener("change", (event) => { state.measure = Number(event.target.value); showMeasure(); });
+  find("down").addEventListener("change", showPairs);
+  find("along").addEventListener("change", showPairs);
+  find("curve").addEventListener("change", showCurves);
+  find("log").addEventListener("change", showCurves);
+  find("cost").addEventListener("change", showScatter);
+  showTest();
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth === width) return;
+    width = window.innerWidth;
+    showCurves();
+    showScatter();
+  });
+}
+
+document.addEventListener("pointerover", meet);
+document.addEventListener("focusin", meet);
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  hideTip();
+  if (state.picked !== null) pick(state.picked);
+});
+window.addEventListener("scroll", hideTip, { passive: true });
+
+begin();
+document.documentElement.dataset.drawn = Math.round(performance.now()); // milliseconds since the page was asked for

@@ -1,0 +1,100 @@
+"""What varies between runs, and which runs differ by their seed alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from attnx.reports.sweep.gather import DATA, Found
+
+FIRST = ("task", "recipe", "model", "attention", "scorer", "scope", "query", "normaliser", "encoder", "decoder")
+ABSENT = "\N{EN DASH}"
+
+
+class Setting(NamedTuple):
+    """Runs that differ by their seed alone.
+
+    Attributes:
+        name: what makes it differ from the other settings, in words.
+        values: of the varied choices, as text; a dash where a part has no such knob.
+        runs: by seed, in the order of seeds.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    runs: list[Found]
+
+
+def varied(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The choices in which runs differ; a part's knob only if runs with that same part differ in it.
+
+    >>> varied([{"scorer": "mlp", "scorer.depth": 1}, {"scorer": "dot"}])
+    ['scorer']
+    >>> varied([{"scorer": "mlp", "scorer.depth": 1}, {"scorer": "mlp", "scorer.depth": 2}, {"scorer": "dot"}])
+    ['scorer', 'scorer.depth']
+    """
+    keys = dict.fromkeys(key for run in runs for key in run)
+    found = [key for key in keys if _differs(key, runs)]
+    return sorted(found, key=lambda key: FIRST.index(part_of(key)) if part_of(key) in FIRST else len(FIRST))
+
+
+def _differs(key: str, runs: Sequence[Mapping[str, Any]]) -> bool:
+    if key == DATA or "." in key:
+        values: dict[str, set[str]] = {}
+        for run in runs:
+            if key in run:
+                values.setdefault(said(run.get(part_of(key))) if key != DATA else "", set()).add(said(run[key]))
+        return any(len(held) > 1 for held in values.values())
+    return len({said(run.get(key)) for run in runs}) > 1
+
+
+def part_of(key: str) -> str:
+    """The part to which a knob belongs: ``scorer`` of ``scorer.depth``."""
+    return key.partition(".")[0]
+
+
+def said(value: Any) -> str:
+    """A value as it is written on a command line."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(said, value)) + "]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def short(keys: Sequence[str]) -> list[str]:
+    """Choices by the last part of their name, where that tells them apart."""
+    last = [key.rpartition(".")[2] for key in keys]
+    return [one if last.count(one) == 1 else key for one, key in zip(last, keys, strict=True)]
+
+
+def settings(runs: Iterable[Found], keys: Sequence[str]) -> list[Setting]:
+    """Put runs that differ by their seed alone together; of two that do not even differ by it, the later counts."""
+    by_values: dict[tuple[str, ...], dict[Any, Found]] = {}
+    for run in sorted(runs, key=lambda run: run.created):
+        values = tuple(said(run.choices[key]) if key in run.choices else ABSENT for key in keys)
+        by_values.setdefault(values, {})[run.seed] = run
+    return [Setting(_name(keys, values), values, _in_order(held)) for values, held in by_values.items()]
+
+
+def _in_order(by_seed: Mapping[Any, Found]) -> list[Found]:
+    return [by_seed[seed] for seed in sorted(by_seed, key=lambda seed: (seed is None, seed))]
+
+
+def _name(keys: Sequence[str], values: Sequence[str]) -> str:
+    """Parts by their names, knobs with theirs.
+
+    >>> _name(["scorer", "scorer.depth", "optimiser.lr"], ["mlp", "2", "0.01"])
+    'mlp, depth=2, lr=0.01'
+    """
+    told = [
+        value if "." not in key and not _plain(value) else f"{name}={value}"
+        for key, name, value in zip(keys, short(keys), values, strict=True)
+        if value != ABSENT
+    ]
+    return ", ".join(told) or "as asked"
+
+
+def _plain(value: str) -> bool:
+    """Whether a value does not speak for itself."""
+    return value in ("null", "true", "false", "on", "none") or not value[:1].isalpha()

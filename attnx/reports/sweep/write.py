@@ -1,0 +1,78 @@
+"""Writes the report of runs: report.html to look into, report.md to read, report.csv to count with."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from attnx.errors import UserError
+from attnx.reports.run_page import embedded
+from attnx.reports.sweep.comparison import Comparison, comparisons
+from attnx.reports.sweep.content import content
+from attnx.reports.sweep.gather import Found, gather
+from attnx.reports.sweep.spreadsheet import spreadsheet
+from attnx.reports.sweep.text import markdown
+from attnx.whole import whole_file
+
+STEM = "report"
+PAGE = Path(__file__).with_name("page.html")
+
+
+def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -> list[Path]:
+    """Write the report of all runs in some folders, over an older one, and return its files, the page first.
+
+    Args:
+        folders: of runs, of sweeps, or that hold such.
+        out: a folder, or the page's own name, ``.html``; left out, the deepest folder that holds all.
+
+    Raises:
+        UserError: a folder holds no run, cannot be read, or ``out`` cannot be written.
+    """
+    found = gather(folders)
+    page = _page(folders, out)
+    title = " and ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
+    compared = comparisons(found)
+    texts = {
+        ".html": _html(title, found, compared, page.parent),
+        ".md": markdown(title, found, compared),
+        ".csv": spreadsheet(compared),
+    }
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        return [_put(page.with_suffix(suffix), text) for suffix, text in texts.items()]
+    except OSError as error:
+        raise UserError(f"{page}: cannot be written ({error.strerror}); say where: out=FOLDER") from error
+
+
+def _page(folders: Sequence[Path | str], out: Path | str | None) -> Path:
+    if out is None:
+        home = Path(os.path.commonpath([Path(folder).resolve() for folder in folders]))
+        if home == Path(home.anchor):
+            raise UserError("these folders have none in common that a report could lie in; say where: out=FOLDER")
+        here = Path.cwd()
+        return (home.relative_to(here) if home.is_relative_to(here) else home) / f"{STEM}.html"
+    path = Path(out)
+    return path if path.suffix == ".html" and not path.is_dir() else path / f"{STEM}.html"
+
+
+def _put(path: Path, text: str) -> Path:
+    with whole_file(path) as partial:
+        partial.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def _html(title: str, found: Sequence[Found], compared: Sequence[Comparison], home: Path) -> str:
+    parts = {
+        "title": html.escape(title),
+        "style": _part("css"),
+        "script": _part("js"),
+        "data": embedded(content(title, found, compared, home)),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda part: parts[part[1]], _part("html"))
+
+
+def _part(suffix: str) -> str:
+    return PAGE.with_suffix(f".{suffix}").read_text(encoding="utf-8").rstrip("\n")

@@ -1,0 +1,126 @@
+"""Has torch compile the steps of a model's loop before a run begins, and says what came of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from attnx.attention.plan import WORDS
+from attnx.data.batches import Batch, collate
+from attnx.errors import UserError
+from attnx.models.compiled_step import Compiled, keep_gradients
+from attnx.models.encoder_decoder import Seq2seq
+from attnx.tasks.protocols import token_loss
+from attnx.training.experiment import Experiment
+from attnx.training.loaders import Loaders
+from attnx.training.ranks import here
+
+# Batches to try it on: what differs between the first ones becomes a symbol, and is not compiled for again.
+TRIED = 3
+
+
+def compile_steps(experiment: Experiment, loaders: Loaders, trainer: Mapping[str, Any]) -> str | None:
+    """Compile as ``trainer.compile`` says, and learn from a few batches whether that can be done.
+
+    Neither the weights nor what is drawn later change. What cannot be compiled runs as it is.
+
+    Returns:
+        what is compiled, or why nothing is; None where nothing is asked for.
+
+    Raises:
+        UserError: CUDA graphs without CUDA, or there is no compiler that works.
+    """
+    how, model, device = trainer.get("compile", "off"), experiment.model, _device(trainer)
+    if how == "off":
+        return None
+    if how == "graphs" and device.type != "cuda":
+        raise UserError("trainer.compile=graphs records CUDA graphs, and this run has no GPU of CUDA's; use steps")
+    if reason := _nothing(model, how, trainer):
+        return f"nothing: {reason}"
+    assert isinstance(model, Seq2seq)
+    graphs = how == "graphs"
+    model.compiled = Compiled(graphs, strict=True)
+    try:
+        breaks = _try(experiment, loaders, device)
+    except Exception as error:
+        model.compiled = None
+        if _no_compiler(error):
+            raise UserError(f"trainer.compile={how}: torch has no compiler that works ({_told(error)})") from error
+        return f"nothing: torch cannot compile a step ({_told(error)})"
+    model.compiled = Compiled(graphs)
+    if graphs:
+        keep_gradients(model)
+    told = f"each step of the loop but the first{', as a CUDA graph' if graphs else ''}"
+    return f"{told}, broken up where torch cannot follow: {'; '.join(breaks)}" if breaks else told
+
+
+def _nothing(model: torch.nn.Module, how: str, trainer: Mapping[str, Any]) -> str | None:
+    """Why there is nothing to compile, if so."""
+    if not isinstance(model, Seq2seq):
+        return "it is for the loop of model=seq2seq alone"
+    if model.plan.schedule != "step_by_step":
+        return f"{WORDS[model.plan.schedule]} has no loop of steps"
+    if any(weight.device.type != "cpu" for weight in model.parameters()):
+        return "parts of the model have devices of their own"
+    if trainer.get("strategy") == "fsdp" and here().world > 1:
+        return "the weights of a step are shared out among processes"
+    if how == "graphs" and model.own is not None:
+        return "the memory grows, so that no step is the graph of another"
+    return None
+
+
+def _try(experiment: Experiment, loaders: Loaders, device: torch.device) -> list[str]:
+    """Train on a few batches but for the optimiser; return where torch broke steps up.
+
+    Raises:
+        Exception: whatever torch and what it calls raise.
+    """
+    from torch._dynamo.utils import counters
+
+    before = Counter(counters["graph_break"])
+    model = experiment.model.to(device).train()
+    try:
+        with torch.random.fork_rng():
+            for batch in _batches(loaders, device):
+                sampling = experiment.settings.sampling
+                token_loss(model, batch, experiment.task.smoothing, sampling).mean.backward()  # type: ignore[no-untyped-call]
+    finally:
+        model.zero_grad(set_to_none=True)
+        model.cpu()
+    return [line.partition("\n")[0] for line in Counter(counters["graph_break"]) - before]
+
+
+def _batches(loaders: Loaders, device: torch.device) -> Iterator[Batch]:
+    for rows in itertools.islice(loaders.batches, TRIED):
+        yield Batch(*(part.to(device) for part in collate([loaders.train_rows[row] for row in rows])))
+
+
+def _device(trainer: Mapping[str, Any]) -> torch.device:
+    """Where this process will train."""
+    gpu = trainer.get("accelerator") != "cpu" and torch.cuda.is_available()
+    return torch.device("cuda", here().local) if gpu else torch.device("cpu")
+
+
+def _no_compiler(error: BaseException) -> bool:
+    """Whether it is for want of a compiler."""
+    from torch._inductor import exc
+
+    return isinstance(_cause(error), exc.InvalidCxxCompiler | exc.TritonMissing | exc.CppCompileError)
+
+
+def _told(error: BaseException) -> str:
+    """What it is about, in a line: a compiler's own, if it has printed one."""
+    cause = _cause(error)
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()] or [type(cause).__name__]
+    return next((line for line in lines if "error: " in line), lines[0])
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What torch met with, of which it told in words of its own."""
+    while isinstance(inner := getattr(error, "inner_exception", None), BaseException):
+        error = inner
+    return error

@@ -1,0 +1,18 @@
+"""The learning-rate schedule ``halving``."""
+
+from __future__ import annotations
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from attnx.registry import Positive, register
+
+
+@register("lr_schedule", "halving")
+def halving(optimiser: Optimizer, total_steps: int, every: Positive = 10_000) -> LambdaLR:
+    """Halve the rate after every so many steps; needs no known end.
+
+    Formula: ``lr(t) = lr 2^-floor(t / every)``
+    Source: Henaff et al. 2017, section 5, https://arxiv.org/abs/1612.03969
+    """
+    return LambdaLR(optimiser, lambda step: 0.5 ** (step // every))

@@ -1,0 +1,318 @@
+"""Kills a run and a sweep at random moments, again and again, goes on each time, and compares with undisturbed ones.
+
+python benchmarks/torture.py --kills 20
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from peers.record import record
+from rich.console import Console
+from rich.table import Table
+
+from attnx.read_run import mapping
+from attnx.read_sweep import read_sweep
+
+# Everything that draws by chance or remembers: dropout, sampling, patience, several kept, workers, gathered gradients.
+SMALL = [
+    "task.train=words.tsv",
+    "task.holdout=0.15",
+    "model.embedding=5",
+    "encoder.hidden=7",
+    "decoder.hidden=11",
+    "model.dropout=0.3",
+    "attention.dropout=0.2",
+    "model.sampling=0.5",
+    "optimiser.lr=0.01",
+    "lr_schedule=cosine",
+    "trainer.batch_size=8",
+    "trainer.accumulate=2",
+    "trainer.validations=20",
+    "trainer.patience=15",
+    "trainer.keep=3",
+    "trainer.checkpoint_every=3",
+]
+RUN = [*SMALL, "trainer.max_steps=300", "trainer.workers=1"]
+SWEEP = [*SMALL, "trainer.max_steps=100", "seed=1,2,3,4"]
+LOOK = 0.0005
+Sign = Callable[[], bool]
+
+
+def main() -> None:
+    """Torture, show and record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=20, help="of the run, and again of the sweep (20)")
+    parser.add_argument("--of", nargs="+", choices=TORTURED, default=[*TORTURED], help="what is killed (both)")
+    parser.add_argument("--seed", type=int, default=1, help="of the moments (1)")
+    parser.add_argument("--out", type=Path, default=Path(".benchmarks/torture.json"))
+    asked = parser.parse_args()
+    out, chance = asked.out.absolute(), random.Random(asked.seed)
+    with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        words = ("".join(letters) for letters in itertools.product("abdeks", repeat=3))
+        Path("words.tsv").write_text("".join(f"{word}\t{' '.join(word)}\n" for word in words), encoding="utf-8")
+        found = {name: TORTURED[name](asked.kills, chance) for name in asked.of}
+        os.chdir("/")
+    columns = ["kills", "completed", "weights equal", "rows equal", "kept equal", "predictions equal", "trained twice"]
+    table = Table(title="killed and gone on with, beside undisturbed", caption=told(found))
+    for column in ("", *columns):
+        table.add_column(column, justify="right" if column else "left")
+    for name, one in found.items():
+        table.add_row(name, *(str(one[column]) for column in columns))
+    Console().print(table)
+    record(out, {"kills": asked.kills, "of": asked.of, "seed": asked.seed}, found, ("torch", "lightning"))
+    sys.exit(any(one["bad"] for one in found.values()))
+
+
+def told(found: dict[str, Any]) -> str:
+    """When the kills came."""
+    return "; ".join(
+        f"{name}: " + ", ".join(f"{when} {count}" for when, count in one["moments"].items())
+        for name, one in found.items()
+    )
+
+
+def attnx(*words: str) -> list[str]:
+    """The command."""
+    return [sys.executable, "-m", "attnx", *words]
+
+
+def undisturbed(*words: str) -> float:
+    """Seconds of a command that is left alone."""
+    began = time.monotonic()
+    subprocess.run(attnx(*words), check=True, stdout=subprocess.DEVNULL)
+    return time.monotonic() - began
+
+
+def torture_run(kills: int, chance: random.Random) -> dict[str, Any]:
+    """Kill a run so many times; one that is done before starts anew."""
+    seconds = undisturbed(*RUN, "folder=whole")
+    aims = [aim for aim in (any_time, training, writing, testing) for _ in range(-(-kills // 4))]
+    chance.shuffle(aims)
+    moments: Counter[str] = Counter()
+    folders = [Path("cut-0")]
+    while sum(moments.values()) < kills or not done(folders[-1]):
+        if done(folders[-1]):
+            folders.append(Path(f"cut-{len(folders)}"))
+        folder = folders[-1]
+        begun = (folder / "run.json").is_file()
+        process = start(*(("resume", str(folder)) if begun else (*RUN, f"folder={folder}")))
+        if sum(moments.values()) < kills:
+            sign = aims[sum(moments.values())](folder, chance, seconds)
+            if wait_for(process, sign):
+                process.kill()
+                process.wait()
+                moments[moment(folder)] += 1
+                print(f"{folder}: killed for the {sum(moments.values())}. time, {moment(folder)}", flush=True)
+        process.wait()
+    return judged([(Path("whole"), folder) for folder in folders], moments)
+
+
+def torture_sweep(kills: int, chance: random.Random) -> dict[str, Any]:
+    """Kill a sweep so many times, alone or with all of its processes; one that is done before starts anew."""
+    seconds = undisturbed("-m", *SWEEP, "name=whole", "-j", "2")
+    moments: Counter[str] = Counter()
+    names, twice, finished = ["cut-0"], 0, dict[Path, int]()
+    while sum(moments.values()) < kills or not swept(names[-1]):
+        if swept(names[-1]):
+            names.append(f"cut-{len(names)}")
+        process = start("-m", *SWEEP, f"name={names[-1]}", "-j", "2")
+        if sum(moments.values()) < kills and wait_for(process, at_a_time(chance.uniform(0.2, 0.8) * seconds)):
+            whole = chance.random() < 0.5
+            moments["with all processes" if whole else "the command alone"] += 1
+            print(f"{names[-1]}: killed for the {sum(moments.values())}. time", flush=True)
+            for number in [process.pid, *(descendants(process.pid) if whole else [])]:
+                end(number)
+        process.wait()
+        for folder in sorted(Path("multirun", names[-1]).glob("[0-9]*")):
+            if done(folder):
+                when = (folder / "results.json").stat().st_mtime_ns
+                twice += finished.setdefault(folder, when) != when
+    pairs = [(Path("multirun/whole", str(job)), Path("multirun", name, str(job))) for name in names for job in range(4)]
+    return judged(pairs, moments, twice)
+
+
+TORTURED: dict[str, Callable[[int, random.Random], dict[str, Any]]] = {"run": torture_run, "sweep": torture_sweep}
+
+
+def any_time(folder: Path, chance: random.Random, seconds: float) -> Sign:
+    """From the start on, at any time of half a run: most of that is starting up."""
+    return at_a_time(chance.uniform(0, seconds / 2))
+
+
+def at_a_time(seconds: float) -> Sign:
+    """So many seconds from now."""
+    until = time.monotonic() + seconds
+    return lambda: time.monotonic() > until
+
+
+def training(folder: Path, chance: random.Random, seconds: float) -> Sign:
+    """While it trains or validates: some time after a checkpoint of its own."""
+    began, later = time.time(), chance.uniform(0, 0.3)
+    seen: list[float] = []
+
+    def sign() -> bool:
+        file = folder / "checkpoints" / "last.ckpt"
+        if not seen and file.is_file() and file.stat().st_mtime > began:
+            seen.append(time.monotonic())
+        return bool(seen) and time.monotonic() > seen[0] + later
+
+    return sign
+
+
+def writing(folder: Path, chance: random.Random, seconds: float) -> Sign:
+    """While a checkpoint or a table is half written; not the first one."""
+    files = [folder / "checkpoints" / "last.ckpt.partial", folder / "checkpoints" / "best.ckpt.partial"]
+    skipped = chance.randrange(30)
+    there = {"before": False, "seen": 0}
+
+    def sign() -> bool:
+        now = any(file.exists() for file in [*files, folder / "metrics.csv.partial"])
+        there["seen"] += now and not there["before"]
+        there["before"] = now
+        return now and there["seen"] > skipped
+
+    return sign
+
+
+def testing(folder: Path, chance: random.Random, seconds: float) -> Sign:
+    """When all steps are done: while it tests, writes or draws."""
+    later = chance.uniform(0, 1.5)
+    seen: list[float] = []
+
+    def sign() -> bool:
+        if not seen and tested():
+            seen.append(time.monotonic())
+        return bool(seen) and time.monotonic() > seen[0] + later
+
+    return sign
+
+
+def tested() -> bool:
+    """Whether the run that was started last has trained."""
+    return "testing on" in said()
+
+
+def said() -> str:
+    """What it printed."""
+    return Path("said.txt").read_text(encoding="utf-8")
+
+
+def moment(folder: Path) -> str:
+    """What a run was at."""
+    if not (folder / "run.json").is_file():
+        return "starting"
+    if mapping(folder / "run.json").get("status") == "finished":
+        return "drawing"
+    if any(folder.rglob("*.partial")):
+        return "writing"
+    if tested():
+        return "testing"
+    return "training" if "step " in said() else "starting or in the first steps"
+
+
+def start(*words: str) -> subprocess.Popen[bytes]:
+    """Start the command."""
+    with Path("said.txt").open("wb") as file:
+        return subprocess.Popen(attnx(*words), stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+
+
+def wait_for(process: subprocess.Popen[bytes], sign: Sign) -> bool:
+    """Wait for a sign, or the end; whether it was the sign."""
+    while process.poll() is None:
+        if sign():
+            return True
+        time.sleep(LOOK)
+    return False
+
+
+def end(number: int) -> None:
+    """Kill a process, if it is there."""
+    try:
+        os.kill(number, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def descendants(number: int) -> Iterator[int]:
+    """The processes that a process has started, and those that they have."""
+    parents: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            child, parent = int(stat.parent.name), int(stat.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        parents.setdefault(parent, []).append(child)
+    found = [number]
+    for one in found:
+        found += parents.get(one, [])
+    yield from found[1:]
+
+
+def done(folder: Path) -> bool:
+    """Whether a run is finished and explained."""
+    return mapping(folder / "run.json").get("status") == "finished" and (folder / "README.md").is_file()
+
+
+def swept(name: str) -> bool:
+    """Whether a sweep is finished."""
+    folder = Path("multirun", name)
+    return (folder / "sweep.json").is_file() and read_sweep(folder).status == "finished"
+
+
+def judged(pairs: list[tuple[Path, Path]], moments: Counter[str], twice: int = 0) -> dict[str, Any]:
+    """Compare runs with undisturbed ones."""
+    ways = {"weights equal": weights, "rows equal": rows, "kept equal": kept, "predictions equal": predictions}
+    equal = {name: [look(whole) == look(cut) for whole, cut in pairs] for name, look in ways.items()}
+    return {
+        "kills": sum(moments.values()),
+        "moments": dict(moments),
+        "completed": len(pairs),
+        **{name: f"{sum(found)} of {len(found)}" for name, found in equal.items()},
+        "trained twice": twice,
+        "bad": twice + sum(not one for found in equal.values() for one in found),
+    }
+
+
+def weights(folder: Path, which: str = "last") -> tuple[int, dict[str, bytes]]:
+    """The step and the weights of a checkpoint, byte by byte."""
+    held = torch.load(folder / "checkpoints" / f"{which}.ckpt", map_location="cpu", weights_only=True)
+    return held["global_step"], {name: weight.numpy().tobytes() for name, weight in held["state_dict"].items()}
+
+
+def kept(folder: Path) -> dict[str, Any]:
+    """All checkpoints."""
+    return {file.name: weights(folder, file.stem) for file in (folder / "checkpoints").iterdir()}
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    """The rows of metrics.csv, without times."""
+    with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        return [{name: text for name, text in row.items() if "second" not in name} for row in csv.DictReader(file)]
+
+
+def predictions(folder: Path) -> tuple[bytes, dict[str, Any]]:
+    """What was predicted, and the results without times and memory."""
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    timeless = {name: value for name, value in results.items() if "second" not in name and "memory" not in name}
+    return (folder / "predictions.tsv").read_bytes(), timeless
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""The report of 300 runs as a person sees it, in a real browser: at a desk, on a phone, in the dark, by keys."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from attnx.reports.sweep.write import write_report
+
+ROOT = Path(__file__).parents[2]
+RUNS, FAILED = 300, 6
+SETTINGS = 98  # of two all three seeds have failed: (multiplicative, local, 0.008) and (mlp, history, 0.008)
+HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>"
+PAPER = {"light": (255, 255, 255), "dark": (18, 22, 28)}
+Look = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of five scorers, four scopes, five learning rates and three seeds; every fiftieth run has failed."""
+    made_up = runpy.run_path(str(ROOT / "benchmarks" / "report_load.py"))
+    return write_report([made_up["write_runs"](tmp_path_factory.mktemp("sweeps"), RUNS)])[0]
+
+
+@pytest.fixture(scope="module")
+def held(page: Path) -> Any:
+    """What is embedded in the page."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(encoding="utf-8"))
+    assert found
+    return json.loads(found[1])
+
+
+@pytest.fixture
+def look(browser: Any, page: Path) -> Iterator[Look]:
+    """Open the page; it may log no error, and ask nothing of anybody."""
+
+    def open_page(**window: Any) -> Any:
+        browser.emulate(**window)
+        browser.go(page)
+        return browser
+
+    yield open_page
+    assert browser.log("browser") == []
+    sent = [json.loads(entry["message"])["message"] for entry in browser.log("performance")]
+    asked = [one["params"]["request"]["url"] for one in sent if one["method"] == "Network.requestWillBeSent"]
+    assert [url for url in asked if not url.startswith(("file:", "data:", "about:"))] == []
+
+
+def column(browser: Any, name: str) -> list[str]:
+    found: list[str] = browser.run(
+        "const heads = [...document.querySelectorAll('#table thead th')];"
+        "const at = heads.findIndex(e => e.dataset.column === arguments[0]);"
+        "return [...document.querySelectorAll('#table tr.row')].map(e => e.cells[at].textContent.trim())",
+        name)  # fmt: skip
+    return found
+
+
+def isolated(browser: Any) -> tuple[int, int, int]:
+    """How many curves stand out, how many there are, and how many points of the scatter stand out."""
+    count = (
+        "return ['#curves .line.best', '#curves .line', '#scatter .mark'].map(e => document.querySelectorAll(e).length)"
+    )
+    best, lines, marks = browser.run(count)
+    return best, lines, marks
+
+
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [
+        ("desk", {"scheme": "light"}),
+        ("dark", {"scheme": "dark"}),
+        ("phone", {"width": 390, "height": 844, "phone": True, "scheme": "light"}),
+        ("phone-dark", {"width": 390, "height": 844, "phone": True, "scheme": "dark"}),
+    ],
+)
+def test_it_is_legible(look: Look, name: str, window: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The ground has its colour and letters stand out from it; nothing is wider than the window, no letter is tiny."""
+    browser = look(**window)
+    image = browser.picture(tmp_path_factory.getbasetemp() / f"report-{name}.png") * 255
+    assert image[2, 2] == pytest.approx(PAPER[window["scheme"]], abs=2)
+    box = browser.box("#verdict p")
+    words = image[int(box["top"]) : int(box["bottom"]), int(box["left"]) : int(box["right"])].mean(axis=-1)
+    assert np.ptp(words) > 180
+    assert browser.run("return document.documentElement.scrollWidth") <= browser.run("return window.innerWidth")
+    sizes = browser.run(
+        "return [...document.querySelectorAll('body *')].filter(e => e.checkVisibility() && [...e.childNodes]"
+        ".some(n => n.nodeType === 3 && n.data.trim()))"
+        ".map(e => parseFloat(getComputedStyle(e).fontSize))")  # fmt: skip
+    assert min(sizes) >= 11
+    browser.run("document.getElementById('learning').scrollIntoView()")
+    browser.picture(tmp_path_factory.getbasetemp() / f"report-{name}-curves.png")
+
+
+def test_the_first_thing_said_is_who_won(look: Look, held: Any) -> None:
+    browser = look()
+    first, *_ = held["comparisons"][0]["measures"][0]["verdict"]
+    assert browser.texts("#verdict p")[0] == first.replace("**", "")
+    assert browser.texts("#verdict strong")[0] == "additive, local, lr=0.002"
+    assert browser.text("#counts").startswith(f"{RUNS} runs: {RUNS - FAILED} finished, {FAILED} failed.")
+    assert browser.run("return Number(document.documentElement.dataset.drawn) > 0")
+
+
+def test_the_table_is_sorted_by_any_column(look: Look) -> None:
+    browser = look()
+    values = [float(text.split()[0]) for text in column(browser, "mean")]
+    assert len(values) == SETTINGS
+    assert values == sorted(values)
+    for name in ("value:0", "value:2", "mean", "seeds", "behind", "p", "train_seconds", "peak_memory_mb"):
+        browser.click(f"#table th[data-column='{name}'] button")
+        up = column(browser, name)
+        browser.press("enter")  # the heading kept the focus
+        assert browser.run("return document.querySelector('#table [aria-sort]').ariaSort") == "descending"
+        down = column(browser, name)
+        assert sorted(up) == sorted(down)
+        assert len(set(up)) == 1 or up[0] != down[0], name
+    rates = column(browser, "value:2")
+    browser.click("#table th[data-column='value:2'] button")
+    assert [float(rate) for rate in column(browser, "value:2")] == sorted(map(float, rates))
+
+
+def test_the_table_is_filtered_by_words_and_by_choices(look: Look) -> None:
+    browser = look()
+    browser.write("#text", "mlp lr=0.008")
+    assert browser.text("#count") == f"3 of {SETTINGS} settings"
+    assert set(column(browser, "value:0")) == {"mlp"}
+    browser.run("const e = document.getElementById('text'); e.value = ''; e.dispatchEvent(new Event('input'))")
+    choose = (
+        "const e = document.querySelector(arguments[0]); e.value = arguments[1]; e.dispatchEvent(new Event('change'))"
+    )
+    browser.run(choose, "select[data-key='1']", "=history")
+    assert browser.text("#count") == f"24 of {SETTINGS} settings"
+    browser.run(choose, "select[data-key='0']", "=dot")
+    assert browser.text("#count") == f"5 of {SETTINGS} settings"
+    browser.run(choose, "select[data-key='1']", "")
+    assert browser.text("#count") == f"20 of {SETTINGS} settings"
+
+
+def test_a_row_opens_to_its_runs_and_their_folders(look: Look, page: Path, held: Any) -> None:
+    browser = look()
+    browser.run("document.querySelector('#table tr.row [aria-expanded]').focus()")
+    browser.press("enter")
+    place = held["comparisons"][0]["measures"][0]["rows"][0]["place"]
+    runs = [held["runs"][number] for number in held["comparisons"][0]["settings"][place]["runs"]]
+    assert browser.texts("tr.detail tbody td:nth-child(2)") == [f"{run['values']['test_per']:.2f}" for run in runs]
+    links = browser.run("return [...document.querySelectorAll('tr.detail a')].map(e => e.getAttribute('href'))")
+    assert [(page.parent / link / "run.json").is_file() for link in links] == [True] * 3
+    browser.press("enter")
+    assert browser.texts("tr.detail") == []
+
+
+def test_a_row_isolates_its_setting_in_the_charts(look: Look) -> None:
+    browser = look()
+    assert isolated(browser) == (18, RUNS - FAILED, 6)  # the six best, three seeds each
+    browser.click("#table tr.row:nth-child(9) td:nth-child(4)")
+    assert isolated(browser) == (3, RUNS - FAILED, 1)
+    assert "9" in browser.texts("#curve-legend [aria-pressed='true']")[0]
+    browser.press("escape")
+    assert isolated(browser) == (18, RUNS - FAILED, 6)
+    browser.run("document.querySelector('#curve-legend button').focus()")
+    browser.press("enter")
+    assert isolated(browser)[0] == 3
+    assert browser.run("return document.activeElement.closest('#curve-legend') !== null")
+    browser.press("enter")
+    assert isolated(browser)[0] == 18
+
+
+def test_a_pointer_is_told_what_it_meets(look: Look, held: Any) -> None:
+    browser = look()
+    shown = browser.run("return document.getElementById('tip').checkVisibility()")
+    assert not shown
+    browser.hover("#table tr.row:nth-child(2) td.mean")
+    _, row, *_ = held["comparisons"][0]["measures"][0]["rows"]
+    name = held["comparisons"][0]["settings"][row["place"]]["name"]
+    tip = browser.text("#tip").split("\n")
+    assert tip[0] == name
+    assert tip[1] == f"PER {row['mean']:.2f}, ± {row['sd']:.2f} (sd) over 3 seeds"
+    assert [part.split(":")[0] for part in tip[2].split(", ")] == ["seed 1", "seed 2", "seed 3"]
+    assert "95 % interval" in tip[3]
+    browser.run("document.getElementById('costs').scrollIntoView()")
+    browser.hover("#scatter .mark:last-of-type circle")
+    assert browser.text("#tip").startswith("additive, local, lr=0.002\nPER ")
+    assert "training, s:" in browser.text("#tip")
+
+
+def test_another_measure_is_another_ranking(look: Look, held: Any) -> None:
+    browser = look()
+    assert browser.texts("#measure option") == ["PER", "WER", "PER in validation, best"]
+    wer = browser.texts("#measure option").index("WER")
+    browser.run(
+        "const e = document.getElementById('measure'); e.value = arguments[0]; e.dispatchEvent(new Event('change'))",
+        wer,
+    )
+    assert browser.texts("#verdict p")[0] == held["comparisons"][0]["measures"][wer]["verdict"][0].replace("**", "")
+    assert browser.text("#table th[data-column='mean']").startswith("WER")
+
+
+def test_two_choices_together(look: Look, held: Any) -> None:
+    browser = look()
+    one = held["comparisons"][0]
+    means = {row["place"]: row["mean"] for row in one["measures"][0]["rows"]}
+    found = [means[place] for place, setting in enumerate(one["settings"]) if setting["values"][:2] == ["dot", "local"]]
+    at = browser.texts("#grid thead th").index("local")
+    row = next(text for text in browser.texts("#grid tbody tr") if text.startswith("dot"))
+    assert row.split()[at] == f"{fmean(found):.2f}"
+    browser.run("const e = document.getElementById('along'); e.value = '2'; e.dispatchEvent(new Event('change'))")
+    assert browser.texts("#grid thead th")[1:] == ["0.0005", "0.001", "0.002", "0.004", "0.008"]
+
+
+def test_the_best_are_seen_reading_the_same_example(look: Look, held: Any) -> None:
+    browser = look()
+    maps = held["comparisons"][0]["maps"]
+    assert len(browser.texts("#pictures figure")) == len(maps["settings"]) == 4
+    browser.click("#examples button:first-child")
+    example = maps["examples"][0]
+    cells = len(example["read"]) * len(example["maps"][0]["output"])
+    assert browser.run("return document.querySelectorAll('#pictures figure:first-child rect').length") == cells
+    browser.hover("#pictures figure:first-child rect")
+    assert browser.text("#tip") == f"A read a: {example['maps'][0]['weights'][0] / 1000:.3f}"
+
+
+def test_what_failed_is_listed_with_its_log(look: Look, page: Path) -> None:
+    browser = look()
+    lines = browser.texts("#failures tbody tr")
+    assert len(lines) == FAILED
+    assert all("failed RuntimeError: the loss is not finite at step 37" in line for line in lines)
+    logs = browser.run(
+        "return [...document.querySelectorAll('#failures td:last-child a')].map(e => e.getAttribute('href'))"
+    )
+    assert [(page.parent / log).is_file() for log in logs] == [True] * FAILED
+
+
+def test_what_runs_say_is_text_and_nothing_else(browser: Any, tmp_path: Path) -> None:
+    for number, scorer in enumerate((HOSTILE, "**dot** `x`")):
+        folder = tmp_path / "all" / f"run {number} #?%"
+        folder.mkdir(parents=True)
+        info = {"format": 1, "status": "finished", "name": HOSTILE, "monitor": "valid_per", "maximise": False}
+        (folder / "run.json").write_text(json.dumps(info))
+        (folder / "config.yaml").write_text(yaml.safe_dump({"seed": 1, "scorer": {"name": scorer}}))
+        (folder / "results.json").write_text(json.dumps({"test_per": 7.0 + number, "test_words": 3}))
+    failed = tmp_path / "all" / "failed"
+    failed.mkdir()
+    (failed / "run.json").write_text(json.dumps({"format": 1, "status": "failed", "error": HOSTILE}))
+    browser.emulate()
+    browser.go(write_report([tmp_path / "all"])[0])
+    assert browser.log("browser") == []
+    assert browser.run("return document.title") == "all: report"
+    assert browser.run("return document.querySelectorAll('img').length") == 0
+    assert HOSTILE in browser.text("#failures")
+    assert column(browser, "value:0") == [HOSTILE, "**dot** `x`"]
+    browser.click("#table tr.row [aria-expanded]")
+    link = browser.run("return document.querySelector('tr.detail a').href")
+    assert link == (tmp_path / "all" / "run 0 #?%").as_uri() + "/"

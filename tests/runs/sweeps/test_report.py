@@ -1,0 +1,30 @@
+"""A sweep ends with a report, whatever became of its jobs, and whatever becomes of the report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def test_a_sweep_ends_with_its_report(sweep: Callable[..., Any], moody: Path, command: Callable[..., Any]) -> None:
+    """Also one of which a job has failed; the next time it is written anew, or cannot be, and the sweep is as it is."""
+    Path("fall").touch()
+    answer = sweep("scorer=dot,moody", "name=two")
+    assert answer.code == 1
+    assert answer.out.splitlines()[-1] == "multirun/two/report.html"
+    text = Path("multirun/two/report.md").read_text(encoding="utf-8")
+    assert "2 runs: 1 finished, 1 failed." in text
+    assert "- scorer=moody: failed: " in text
+    assert "I have fallen over" in text
+    assert json.loads(Path("multirun/two/0/results.json").read_text(encoding="utf-8"))["peak_memory_mb"] > 50
+
+    Path("fall").unlink()
+    Path("multirun/two/report.html").unlink()
+    Path("multirun/two/report.html").mkdir()
+    answer = command("resume", "multirun/two")
+    assert answer.code == 0
+    (line,) = answer.err.splitlines()
+    assert line.startswith("attnx: the report could not be written: multirun/two/report.html: cannot be written (")
+    assert "2 runs: 1 finished, 1 failed." in Path("multirun/two/report.md").read_text(encoding="utf-8")

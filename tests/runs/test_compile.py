@@ -1,0 +1,89 @@
+"""A run whose steps are compiled is the run it would have been, and says what was compiled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import attnx
+from attnx.errors import UserError
+from attnx.models import compiled_step
+
+# torch's compilers look at what they warn others of.
+pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.filterwarnings("ignore")]
+# Without kernels, which torch cannot look into: then the same sums are added up in the same order.
+LOOP = ("+query=previous_state", "model.feed=now", "model.dropout=0.3", "attention.kernels=off")
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What torch's compiler sees is run as it is: that another program does the same, a law says."""
+    monkeypatch.setattr(compiled_step, "BACKEND", "eager")
+    yield
+    torch._dynamo.reset()
+    compiled_step._compiled.cache_clear()
+
+
+def told(folder: str) -> Any:
+    return json.loads(Path(folder, "run.json").read_text(encoding="utf-8")).get("compiled")
+
+
+def test_compiled_steps_train_alike(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
+    run(*LOOP, folder="plain")
+    run(*LOOP, "trainer.compile=steps", folder="compiled")
+    assert told("plain") is None
+    assert told("compiled") == "each step of the loop but the first"
+    assert same_weights(["plain", "compiled"])
+    assert attnx.open_run("compiled").predict("bad")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        (("trainer.compile=steps",), "nothing: run, then attend has no loop of steps"),
+        ((*LOOP, "trainer.compile=steps", "normaliser=entmax"), "broken up where torch cannot follow: Unsupported"),
+    ],
+)
+def test_what_is_not_compiled_is_said(run: Callable[..., Any], overrides: tuple[str, ...], reason: str) -> None:
+    run(*overrides, "trainer.max_steps=1", folder="one")
+    assert reason in told("one")
+
+
+def missing(graph: Any, inputs: Any) -> Any:
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    raise InvalidCxxCompiler("c++")
+
+
+def unable(graph: Any, inputs: Any) -> Any:
+    raise NotImplementedError("no such operation")
+
+
+def test_a_missing_compiler_is_told_before_anything_is_written(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled_step, "BACKEND", missing)
+    with pytest.raises(UserError, match=r"^trainer\.compile=steps: torch has no compiler that works \(.*c\+\+.*\)$"):
+        run(*LOOP, "trainer.compile=steps", folder="one")
+    assert not Path("one").exists()
+
+
+def test_what_torch_cannot_compile_is_trained_as_it_is(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled_step, "BACKEND", unable)
+    run(*LOOP, "trainer.compile=steps", "trainer.max_steps=1", folder="one")
+    assert told("one").startswith("nothing: torch cannot compile a step (")
+    assert "no such operation" in told("one")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU to record graphs on")
+def test_graphs_need_a_gpu(run: Callable[..., Any]) -> None:
+    with pytest.raises(UserError, match=r"trainer\.compile=graphs records CUDA graphs, and this run has no GPU"):
+        run(*LOOP, "trainer.compile=graphs", folder="one")
+    assert not Path("one").exists()

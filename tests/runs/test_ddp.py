@@ -1,0 +1,265 @@
+"""Several processes that train one model: what one alone learns, each word judged once, one folder, and no orphan."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnx.errors import UserError
+from attnx.training.devices import counted, places
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+    pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
+]
+TWO = ("trainer=ddp", "trainer.devices=2")
+SECONDS = 60.0
+ENDLESS = ("trainer.max_steps=1000000", "trainer.validations=100000")
+
+
+@pytest.fixture
+def sized(words: Path, small: list[str]) -> Callable[..., list[str]]:
+    """The small sizes, in the place of some others."""
+
+    def ask(*overrides: str) -> list[str]:
+        named = {override.partition("=")[0] for override in overrides}
+        return [*(size for size in small if size.partition("=")[0] not in named), *overrides]
+
+    return ask
+
+
+@contextmanager
+def begun(words: list[str], **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """The command in a process of its own, which is gone at the end."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "attnx", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **variables},
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def ranks_of(process: subprocess.Popen[str]) -> list[int]:
+    """The processes that train, once they do."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("step "):
+            break
+    return [int(word) for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+
+def gone(processes: list[int]) -> bool:
+    """Whether they end within some seconds; those that nobody waits for count as ended."""
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        if not [process for process in processes if alive(process)]:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def measured(folder: str) -> list[dict[str, str]]:
+    with Path(folder, "metrics.csv").open(encoding="utf-8", newline="") as file:
+        return [{name: text for name, text in row.items() if "second" not in name} for row in csv.DictReader(file)]
+
+
+def predicted(folder: str) -> list[list[str]]:
+    """What was predicted, in the order of the data, and its edits; probabilities differ in their last digits."""
+    lines = Path(folder, "predictions.tsv").read_text(encoding="utf-8").splitlines()
+    return [line.split("\t")[:-1] for line in lines]
+
+
+@pytest.mark.parametrize(
+    "composition",
+    [
+        ["scorer=additive", "scope=local"],  # run, then attend
+        ["scorer=dot", "model.feed=next"],  # step by step
+        ["scope=encoder_decoder", "query=[previous_state]"],  # the decoder's history is read
+    ],
+    ids=["run_then_attend", "step_by_step", "history"],
+)
+def test_two_processes_learn_what_one_learns(
+    composition: list[str], run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
+) -> None:
+    """Also in two turns each; every epoch ends in a batch of four rows, of which a share is empty in the second."""
+    knobs = [*composition, "trainer.max_steps=20", "trainer.gradient_clip=0.1", "trainer.test_words=7"]
+    run(*knobs, "trainer.batch_size=12", folder="one")
+    run(*knobs, "trainer.batch_size=3", "trainer.accumulate=2", *TWO, folder="two")
+    alone, together = weights("one"), weights("two")
+    assert alone.keys() == together.keys()
+    assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
+    same = [json.loads(Path(name, "results.json").read_text("utf-8")) for name in ("one", "two")]
+    assert same[0]["test_words"] == same[1]["test_words"] == 7
+    for measure in ("test_per", "test_wer", "steps"):
+        assert same[0][measure] == same[1][measure]
+    losses = [[float(row["train_loss"]) for row in measured(name)] for name in ("one", "two")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert predicted("one") == predicted("two")
+    assert json.loads(Path("two/run.json").read_text("utf-8"))["processes"] == 2
+
+
+def test_turns_learn_what_one_batch_teaches(
+    run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
+) -> None:
+    run("trainer.batch_size=10", folder="one")
+    run("trainer.batch_size=5", "trainer.accumulate=2", folder="two")
+    alone, turns = weights("one"), weights("two")
+    assert max(float((alone[name] - turns[name]).abs().max()) for name in alone) < 1e-5
+
+
+def test_a_process_that_is_killed_ends_the_others_and_says_so(sized: Callable[..., list[str]]) -> None:
+    with begun(sized(*TWO, *ENDLESS, "folder=one")) as process:
+        ranks = ranks_of(process)
+        assert len(ranks) == 2
+        os.kill(ranks[1], signal.SIGKILL)
+        _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert err.count("\n") == 1
+    assert err.startswith("attnx: rank 1 of 2 was killed by SIGKILL")
+    assert "go on with: attnx resume one" in err
+    assert gone(ranks)
+    assert json.loads(Path("one/run.json").read_text("utf-8"))["status"] == "failed"
+
+
+def test_nothing_outlives_a_command_that_is_killed(sized: Callable[..., list[str]]) -> None:
+    with begun(sized(*TWO, *ENDLESS, "folder=one")) as process:
+        ranks = ranks_of(process)
+        process.kill()
+        assert gone(ranks)
+    assert torch.load("one/checkpoints/last.ckpt", weights_only=True)["global_step"] > 0
+
+
+def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(
+    run: Callable[..., Any], sized: Callable[..., list[str]], same_weights: Callable[..., bool]
+) -> None:
+    """It stops in the middle of the data; with another number of processes it is refused."""
+    knobs = ["model.dropout=0.3", "trainer.max_steps=300", "trainer.validations=3", *TWO]
+    run(*knobs, folder="whole")
+    with begun(sized(*knobs, "folder=cut")) as process:
+        ranks = ranks_of(process)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=SECONDS)
+    assert (process.returncode, err) == (143, "attnx: ended by SIGTERM; go on with: attnx resume cut\n")
+    assert gone(ranks)
+    config = Path("cut/config.yaml").read_text(encoding="utf-8")
+    Path("cut/config.yaml").write_text(config.replace("devices: 2", "devices: 1"), encoding="utf-8")
+    from attnx.fitting import resume
+
+    with pytest.raises(UserError, match=r"began with 2 processes .* cannot go on with 1"):
+        resume("cut")
+    Path("cut/config.yaml").write_text(config, encoding="utf-8")
+    resume("cut")
+    assert same_weights(["whole", "cut"])
+    assert measured("whole") == measured("cut")
+
+
+def test_a_mistake_in_the_data_is_told_once(command: Callable[..., Any], sized: Callable[..., list[str]]) -> None:
+    answer = command(*sized("task.train=nowhere.tsv", *TWO, "folder=one"))
+    assert (answer.code, answer.err) == (2, "attnx: nowhere.tsv: no such file\n")
+    assert not Path("one").exists()
+
+
+def test_what_one_process_raises_is_told_with_its_rank(
+    sized: Callable[..., list[str]], run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attnx.errors import RunFailed
+    from attnx.training import ranks
+    from attnx.training.experiment import Experiment
+
+    step = Experiment.training_step
+
+    def fail(self: Experiment, batch: Any, index: int) -> Any:
+        if ranks.here().rank == 1 and self.global_step == 3:
+            raise ValueError("a plug-in broke")
+        return step(self, batch, index)
+
+    monkeypatch.setattr(Experiment, "training_step", fail)
+    with pytest.raises(RunFailed, match=r"rank 1 of 2 failed: ValueError: a plug-in broke; the traceback is in one/"):
+        run(*TWO, folder="one")
+    assert "a plug-in broke" in Path("one/error.txt").read_text(encoding="utf-8")
+
+
+def test_a_time_becomes_the_same_number_of_steps_in_all(run: Callable[..., Any]) -> None:
+    run("trainer.max_steps=null", "trainer.max_time=00:00:02", *TWO, folder="one")
+    steps = json.loads(Path("one/run.json").read_text("utf-8"))["steps"]
+    assert json.loads(Path("one/results.json").read_text("utf-8"))["steps"] == steps > 0
+
+
+def test_a_sweep_of_jobs_of_two_processes(sized: Callable[..., list[str]]) -> None:
+    """Each job has one folder and one configuration, and no process begins another sweep."""
+    with begun(["-m", *sized(*TWO, "seed=1,2", "name=pairs", "trainer.test_words=5")], ATTNX_PLUGINS="") as process:
+        out, err = process.communicate(timeout=3 * SECONDS)
+    assert process.returncode == 0, out + err
+    assert sorted(path.name for path in Path("multirun").iterdir()) == ["pairs"]
+    assert sorted(path.name for path in Path("multirun/pairs").iterdir() if path.is_dir()) == ["0", "1"]
+    for job in ("0", "1"):
+        found = json.loads(Path("multirun/pairs", job, "results.json").read_text("utf-8"))
+        assert (found["test_words"], found["steps"]) == (5, 5)
+
+
+def test_two_machines(sized: Callable[..., list[str]], run: Callable[..., Any], same_weights: Any) -> None:
+    """One process each, told apart by SLURM's variables; they train as two on one machine do."""
+    knobs = ["trainer.max_steps=4", "trainer.test_words=5"]
+    run(*knobs, *TWO, folder="one")
+    slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NODELIST": "localhost", "SLURM_NNODES": "2"}
+    asked = sized(*knobs, "trainer=ddp", "trainer.devices=1", "trainer.nodes=2", "folder=two")
+    first, second = ({**slurm, "SLURM_NODEID": number, "SLURM_PROCID": number} for number in "01")
+    with begun(asked, **first) as one, begun(asked, **second) as two:
+        answers = [process.communicate(timeout=SECONDS) for process in (one, two)]
+        assert [one.returncode, two.returncode] == [0, 0], answers
+    assert same_weights(["one", "two"])
+    assert Path("one/predictions.tsv").read_bytes() == Path("two/predictions.tsv").read_bytes()
+
+
+KNOBS = {"accelerator": "cpu", "devices": 2, "nodes": 1, "strategy": "ddp"}
+
+
+def test_what_cannot_be_is_told_before_anything_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match=r"say how many processes: trainer\.devices=2"):
+        counted({**KNOBS, "devices": None})
+    with pytest.raises(UserError, match="among GPUs, and there is none"):
+        counted({**KNOBS, "strategy": "fsdp"})
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    with pytest.raises(UserError, match=r"trainer\.devices=5: GPUs to be seen here: 3"):
+        counted({**KNOBS, "accelerator": "auto", "devices": 5})
+    assert counted({**KNOBS, "accelerator": "auto", "devices": None})["devices"] == 3
+    for name in ("NODE_RANK", "SLURM_NODEID", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserError, match="start the command once on each machine"):
+        places({**KNOBS, "nodes": 2})
+
+
+def test_places_on_the_second_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"NODE_RANK": "1", "MASTER_ADDR": "there", "MASTER_PORT": "2000"}.items():
+        monkeypatch.setenv(name, value)
+    found = places({**KNOBS, "devices": 3, "nodes": 2})
+    assert [(place.rank, place.local, place.world, place.node) for place in found] == [
+        (3, 0, 6, 1),
+        (4, 1, 6, 1),
+        (5, 2, 6, 1),
+    ]
+    assert {place.meeting for place in found} == {"tcp://there:2000"}

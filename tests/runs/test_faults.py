@@ -1,0 +1,285 @@
+"""What goes wrong with a run is said in one line, loses nothing that was learned before, and can be gone on from."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnx.callbacks.progress import ShowProgress
+from attnx.data.batches import PairDataset
+from attnx.training.experiment import Experiment
+from attnx.training.faults import in_one_line
+
+# Seven steps, of which the first two are in a checkpoint when the fourth goes wrong.
+KNOBS = ["trainer.max_steps=7", "trainer.validations=2", "trainer.checkpoint_every=2", "model.dropout=0.3"]
+
+
+@pytest.fixture
+def spoil() -> Iterator[pytest.MonkeyPatch]:
+    """What is patched with it can be mended while all else stays."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+@pytest.fixture
+def at_step(spoil: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Do something while a given step is being taken, once."""
+    show = ShowProgress.on_train_batch_end
+
+    def set_up(step: int, act: Callable[[], Any]) -> None:
+        left = [act]
+
+        def acting(self: ShowProgress, trainer: Any, *others: Any) -> None:
+            show(self, trainer, *others)
+            if trainer.global_step == step and left:
+                left.pop()()
+
+        spoil.setattr(ShowProgress, "on_train_batch_end", acting)
+
+    return set_up
+
+
+@pytest.fixture
+def asked(small: list[str]) -> list[str]:
+    """The command of a run that has a checkpoint early."""
+    named = {knob.partition("=")[0] for knob in KNOBS}
+    return [*[size for size in small if size.partition("=")[0] not in named], *KNOBS]
+
+
+@pytest.fixture
+def failed(
+    asked: list[str],
+    command: Callable[..., Any],
+    words: Path,
+    undrawn: None,
+    same_weights: Callable[..., bool],
+    spoil: pytest.MonkeyPatch,
+) -> Callable[..., str]:
+    """The line that a run says as it fails; it is then gone on from, and ends as if nothing had been."""
+
+    def line(*more: str, mend: Callable[[], Any] = lambda: None) -> str:
+        answer = command(*asked, *more, "folder=cut")
+        assert answer.code == 1
+        assert answer.err.count("\n") == 1
+        assert "Traceback" not in answer.err
+        held = json.loads(Path("cut/run.json").read_text(encoding="utf-8"))
+        assert held["status"] == "failed"
+        mend()
+        assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] >= 2
+        assert "Traceback" in Path("cut/error.txt").read_text(encoding="utf-8")
+        assert answer.err.startswith(f"attnx: {held['error']}")
+        spoil.undo()
+        whole = command(*asked, *more, "folder=whole")
+        assert whole.code == 0
+        again = command("resume", "cut")
+        assert (again.code, again.err) == (0, "")
+        held = json.loads(Path("cut/run.json").read_text(encoding="utf-8"))
+        assert (held["status"], held["error"]) == ("finished", None)
+        assert not Path("cut/error.txt").exists()
+        assert same_weights(["whole", "cut"])
+        return str(answer.err)
+
+    return line
+
+
+def test_a_disk_that_is_full(failed: Callable[..., str], at_step: Callable[..., None]) -> None:
+    """No file may grow beyond 20 kB: a checkpoint is larger, all else is smaller."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    at_step(3, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1])))
+    line = failed(mend=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, before))
+    assert "cannot write (File too large); free some space, then go on with: attnx resume cut" in line
+
+
+def test_a_folder_that_cannot_be_written_any_more(failed: Callable[..., str], at_step: Callable[..., None]) -> None:
+    """A file where a folder was, for root may write into any folder; it is mended before the last one is looked at."""
+    place, aside = Path("cut/checkpoints"), Path("cut/aside")
+
+    def close() -> None:
+        place.rename(aside)
+        place.touch()
+
+    def mend() -> None:
+        place.unlink()
+        aside.rename(place)
+
+    at_step(3, close)
+    line = failed(mend=mend)
+    assert "cut/checkpoints/last.ckpt.partial: cannot write (Not a directory)" in line
+    assert "let it be written, then go on with: attnx resume cut" in line
+
+
+def test_memory_that_runs_out(failed: Callable[..., str], spoil: pytest.MonkeyPatch) -> None:
+    """On the CPU: no machine has a pebibyte. The second validation decodes four batches at a time, of twelve words."""
+    judged, calls = Experiment.validation_step, iter(range(2))
+
+    def greedy(self: Experiment, *given: Any) -> None:
+        judged(self, *given)
+        if next(calls):
+            torch.empty(1 << 48)
+
+    spoil.setattr(Experiment, "validation_step", greedy)
+    line = failed()
+    assert "out of memory at step 7, in validation, with a batch of 12 rows of up to 5 source and 6 target" in line
+    assert "a smaller trainer.batch_size (it was 8)" in line
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7 GiB"), MemoryError()]
+)
+def test_any_lack_of_memory_names_the_knob(error: Exception) -> None:
+    error.add_note("at step 3, in training, with a batch of 2 rows")
+    line = in_one_line(error, Path("one"), {"batch_tokens": 4096, "batch_size": 64, "accumulate": 2})
+    assert line.startswith("out of memory at step 3, in training, with a batch of 2 rows; start anew with a smaller")
+    assert "trainer.batch_tokens (it was 4096)" in line
+    assert in_one_line(RuntimeError("shapes differ"), Path("one"), {}) == ""
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+def test_a_data_worker_that_dies(failed: Callable[..., str], spoil: pytest.MonkeyPatch) -> None:
+    """It is killed as it reads the second epoch's 36 rows: it reads ahead, but not beyond its epoch."""
+    read, main, rows = PairDataset.__getitem__, os.getpid(), iter(range(1, 1000))
+
+    def deadly(self: PairDataset, index: int) -> Any:
+        if os.getpid() != main and next(rows) == 40:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return read(self, index)
+
+    spoil.setattr(PairDataset, "__getitem__", deadly)
+    line = failed("trainer.workers=1")
+    # How soon it is noticed decides by which words.
+    assert re.search(r"a data worker died \(process \d+ (is killed by signal: Killed|exited unexpectedly)\)", line)
+    assert "go on with: attnx resume cut; if it happens again, set trainer.workers to 0 in cut/config.yaml" in line
+
+
+def test_what_nobody_foresaw(failed: Callable[..., str], at_step: Callable[..., None]) -> None:
+    def fall() -> None:
+        raise RuntimeError("I have\nfallen over")
+
+    at_step(4, fall)
+    line = failed()
+    assert line.startswith("attnx: RuntimeError: I have fallen over; the traceback is in cut/error.txt; try again")
+
+
+def test_a_loss_that_is_no_number_leaves_its_batch(
+    command: Callable[..., Any], asked: list[str], words: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Experiment.training_step
+
+    def spoilt(self: Experiment, batch: Any, number: int) -> Any:
+        loss = step(self, batch, number)
+        return loss * float("nan") if self.global_step == 4 else loss
+
+    monkeypatch.setattr(Experiment, "training_step", spoilt)
+    answer = command(*asked, "folder=cut")
+    assert answer.code == 1
+    held = torch.load("cut/bad_batch.pt", weights_only=True)
+    assert (held["step"], held["loss"] != held["loss"], held["batch"]) == (4, True, 4)
+    texts = [line.split("\t") for line in words.read_text(encoding="utf-8").splitlines()]
+    sounds = {word: phones.split() for word, phones in texts}
+    for source, target, ids in zip(held["source_symbols"], held["target_symbols"], held["source"], strict=True):
+        assert sounds["".join(source)] == target
+        assert int((ids != 0).sum()) == len(source)
+    assert held["rows"] == held["index"].tolist()
+    first = " ".join(held["source_symbols"][0])
+    assert f"the loss became nan at step 4, in a batch of {len(held['rows'])} rows ({held['rows'][0]}" in answer.err
+    assert (
+        f"the first: '{first}'); the batch is in cut/bad_batch.pt; start anew with a lower optimiser.lr" in answer.err
+    )
+    assert answer.err.count("\n") == 1
+    # The step before it was whole, so it is there.
+    assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == 4
+
+
+def test_sigterm_saves_and_says_how_to_go_on(
+    command: Callable[..., Any],
+    asked: list[str],
+    words: Path,
+    undrawn: None,
+    at_step: Callable[..., None],
+    same_weights: Callable[..., bool],
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    assert command(*asked, "folder=whole").code == 0
+    at_step(3, lambda: signal.raise_signal(signal.SIGTERM))
+    answer = command(*asked, "folder=cut")
+    assert answer.code == 128 + 15
+    assert answer.err == "attnx: ended by SIGTERM; go on with: attnx resume cut\n"
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == 3
+    assert command("resume", "cut").code == 0
+    assert same_weights(["whole", "cut"])
+
+
+@pytest.fixture
+def slurm(here: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """A job of SLURM's whose scontrol notes what it is asked, and shows what a file holds."""
+    script = here / "bin" / "scontrol"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\necho "$@" >> {here}/asked\ncat {here}/shown 2>/dev/null\nexit 0\n', encoding="utf-8")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    file = here / "asked"
+    return lambda: file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+
+
+def test_a_job_of_slurms_is_sent_again_and_goes_on(
+    command: Callable[..., Any],
+    asked: list[str],
+    words: Path,
+    undrawn: None,
+    at_step: Callable[..., None],
+    slurm: Callable[[], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    same_weights: Callable[..., bool],
+) -> None:
+    """The same command runs again, without a word of where it was."""
+    assert command(*asked, "folder=whole").code == 0
+
+    def warn() -> None:  # and, as clusters do, more than once
+        signal.raise_signal(signal.SIGUSR1)
+        signal.raise_signal(signal.SIGTERM)
+
+    at_step(3, warn)
+    answer = command(*asked)
+    assert answer.code == 128 + signal.SIGUSR1
+    (folder,) = Path("multirun/runs").iterdir()
+    told = f"SLURM will start job 17 again, and it goes on; go on with: attnx resume {folder}"
+    assert answer.err == f"attnx: ended by SIGUSR1; {told}\n"
+    assert slurm() == ["requeue 17"]
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    assert command(*asked).code == 0
+    assert [*Path("multirun/runs").iterdir()] == [folder]
+    assert same_weights(["whole", str(folder)])
+    answer = command(*asked)
+    assert (answer.code, answer.out) == (0, f"{folder}: finished before SLURM sent this job again\n")
+
+
+@pytest.mark.parametrize(("shown", "again"), [("PreemptTime=None", False), ("PreemptTime=2031-05-07T11:13:17", True)])
+def test_sigterm_sends_a_job_again_only_if_it_is_pre_empted(
+    shown: str,
+    again: bool,
+    command: Callable[..., Any],
+    asked: list[str],
+    words: Path,
+    at_step: Callable[..., None],
+    slurm: Callable[[], list[str]],
+) -> None:
+    """One that ``scancel`` ends must not come back."""
+    Path("shown").write_text(
+        f"JobState=RUNNING\n   PreemptEligibleTime=2031-05-07T11:00:00 {shown}\n", encoding="utf-8"
+    )
+    at_step(3, lambda: signal.raise_signal(signal.SIGTERM))
+    answer = command(*asked, "folder=cut")
+    assert answer.code == 128 + signal.SIGTERM
+    assert slurm() == ["show job 17", *(["requeue 17"] if again else [])]
+    assert ("SLURM will start job 17 again" in answer.err) is again

@@ -1,0 +1,224 @@
+"""A run that is killed at any moment, by a signal that nobody can catch, ends as if it had been left alone."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import random
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+
+import attnx.callbacks.keep
+import attnx.training.run_folder
+from attnx.callbacks.keep import Keep
+from attnx.callbacks.metrics_file import MetricsFile
+from attnx.training.experiment import Experiment
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+# Ten steps; the epochs have five batches, or three steps of two turns.
+COMPOSED = {
+    "chance": ["model.dropout=0.3", "attention.dropout=0.2", "model.sampling=0.9", "trainer.validations=3"],
+    "kept": ["trainer.keep=3", "trainer.validations=5", "optimiser.lr=0.02", "lr_schedule=cosine"],
+    "patience": ["trainer.patience=1", "trainer.validations=10", "optimiser.lr=0.5"],
+    "turns": ["trainer.accumulate=2", "trainer.validations=3"],
+    "workers": ["trainer.workers=2", "trainer.validations=4", "trainer.checkpoint_minutes=1e-9"],
+}
+BOTH = ["trainer.max_steps=10", "trainer.checkpoint_every=2"]
+# What is killed, and where: as it is called for the time that is given.
+MOMENTS: dict[str, tuple[str, Any, str, int]] = {
+    "before its first checkpoint": ("chance", Experiment, "training_step", 2),
+    "in a step": ("chance", Experiment, "training_step", 6),
+    "in a turn of a step": ("turns", Experiment, "training_step", 12),
+    "where batches are loaded elsewhere": ("workers", Experiment, "training_step", 8),
+    "in a validation": ("kept", Experiment, "validation_step", 3),
+    "before a row is written": ("workers", MetricsFile, "on_validation_end", 2),
+    "behind a row that no checkpoint knows": ("kept", Keep, "_save", 5),
+    "as it begins a checkpoint": ("patience", torch, "save", 5),
+    "with a checkpoint that has no name yet": ("turns", os, "replace", 13),
+    "before the best is named": ("kept", Keep, "_arrange", 3),
+    "while the best are moved": ("kept", Path, "replace", 2),
+    "before the new best has its name": ("kept", attnx.callbacks.keep, "whole_file", 2),
+    "as its patience is at its end": ("patience", Experiment, "on_test_start", 1),
+    "in its test": ("chance", Experiment, "test_step", 1),
+    "before its predictions are written": ("turns", attnx.training.run_folder, "save_predictions", 1),
+}
+
+
+def rows(folder: str) -> list[dict[str, str]]:
+    """The rows of a run, but for its speed."""
+    with Path(folder, "metrics.csv").open(encoding="utf-8", newline="") as file:
+        return [{name: text for name, text in row.items() if "second" not in name} for row in csv.DictReader(file)]
+
+
+def results(folder: str) -> dict[str, Any]:
+    held = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return {name: value for name, value in held.items() if "second" not in name and "memory" not in name}
+
+
+def kept(folder: str) -> dict[str, int]:
+    """The step of each checkpoint; nothing else lies beside them."""
+    files = Path(folder, "checkpoints").iterdir()
+    return {file.name: torch.load(file, weights_only=True)["global_step"] for file in files}
+
+
+@pytest.fixture
+def alike(same_weights: Callable[..., bool]) -> Callable[[str, str], None]:
+    """Assert that two runs ended alike, bit by bit."""
+
+    def look(one: str, other: str) -> None:
+        assert same_weights([one, other])
+        assert rows(one) == rows(other)
+        assert kept(one) == kept(other)
+        assert results(one) == results(other)
+        assert Path(one, "predictions.tsv").read_bytes() == Path(other, "predictions.tsv").read_bytes()
+
+    return look
+
+
+@pytest.fixture(scope="module")
+def wholes() -> dict[str, Path]:
+    """The runs that were left alone, so far."""
+    return {}
+
+
+@pytest.fixture
+def whole(run: Callable[..., Any], wholes: dict[str, Path]) -> Callable[[str], str]:
+    """A run of a composition that was left alone."""
+
+    def make(composed: str) -> str:
+        if composed not in wholes:
+            run(*COMPOSED[composed], *BOTH, folder="whole")
+            wholes[composed] = Path("whole").absolute()
+        return str(wholes[composed])
+
+    return make
+
+
+def elsewhere(act: Callable[[], Any]) -> int:
+    """Do something in a process of its own; return its number."""
+    process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        act()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def ended(process: int) -> int:
+    """How it ended: by which signal, negative, or with which code."""
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def kill_at(place: Any, name: str, time_: int) -> None:
+    """Have this process killed as a function is called for that time."""
+    called, calls = getattr(place, name), iter(range(1, time_ + 1))
+
+    def deadly(*given: Any, **named: Any) -> Any:
+        if next(calls) == time_:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return called(*given, **named)
+
+    setattr(place, name, deadly)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_run_that_is_killed_ends_as_one_that_was_left_alone(
+    moment: str,
+    run: Callable[..., Any],
+    whole: Callable[[str], str],
+    command: Callable[..., Any],
+    alike: Callable[[str, str], None],
+) -> None:
+    composed, *deadly = MOMENTS[moment]
+
+    def cut() -> None:
+        kill_at(*deadly)
+        run(*COMPOSED[composed], *BOTH, folder="cut")
+
+    undisturbed = whole(composed)
+    assert ended(elsewhere(cut)) == -signal.SIGKILL
+    assert json.loads(Path("cut/run.json").read_text(encoding="utf-8"))["status"] == "running"
+    answer = command("resume", "cut")
+    assert answer.code == 0, answer.err
+    alike(undisturbed, "cut")
+
+
+@pytest.mark.parametrize("composed", COMPOSED)
+def test_one_that_is_killed_again_and_again_at_random_ends_so_too(
+    composed: str, run: Callable[..., Any], whole: Callable[[str], str], alike: Callable[[str, str], None]
+) -> None:
+    from attnx.fitting import resume
+
+    def go_on() -> None:
+        if Path("cut/run.json").is_file():
+            resume("cut", Console(file=io.StringIO()))
+        else:
+            run(*COMPOSED[composed], *BOTH, folder="cut")
+
+    undisturbed = whole(composed)
+    for _ in range(3):
+        process = elsewhere(go_on)
+        time.sleep(random.uniform(0, 1))
+        os.kill(process, signal.SIGKILL)
+        if ended(process) == 0:
+            break
+    else:
+        if not Path("cut/README.md").is_file():
+            go_on()
+    alike(undisturbed, "cut")
+
+
+def test_what_a_killed_run_left_half_made_is_no_hindrance(run: Callable[..., Any], here: Path) -> None:
+    """It was killed as it made its folder: nothing can be gone on with, so the same command begins."""
+    Path("one/checkpoints").mkdir(parents=True)
+    for name in ("config.yaml", "run.json.partial"):
+        Path("one", name).write_text("half", encoding="utf-8")
+    run(folder="one")
+    assert results("one")["steps"] == 5
+
+
+def test_one_that_was_killed_while_it_drew_is_drawn(
+    run: Callable[..., Any], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(folder="one")
+    Path("one/README.md").unlink()
+    saved = Path("one/checkpoints/last.ckpt").stat().st_mtime_ns
+    assert command("resume", "one").code == 0
+    assert Path("one/README.md").is_file()
+    assert Path("one/checkpoints/last.ckpt").stat().st_mtime_ns == saved
+
+
+def test_the_last_checkpoint_is_as_old_as_was_asked(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every three steps, and where it is validated, after four and eight of eleven; then at its end."""
+    steps: list[int] = []
+    save = Keep._save
+
+    def noted(self: Keep, trainer: Any) -> None:
+        steps.append(trainer.global_step)
+        save(self, trainer)
+
+    monkeypatch.setattr(Keep, "_save", noted)
+    run("trainer.max_steps=11", "trainer.validations=3", "trainer.checkpoint_every=3", folder="steps")
+    assert steps == [3, 4, 6, 8, 9, 11]
+    steps.clear()
+    knobs = ["trainer.checkpoint_minutes=1e-9", "trainer.max_steps=4", "trainer.validations=1"]
+    run(*knobs, folder="minutes")
+    assert steps == [1, 2, 3, 4]
+    steps.clear()
+    run("trainer.checkpoint_minutes=null", *knobs[1:], folder="neither")
+    assert steps == [4]

@@ -1,0 +1,161 @@
+"""Encoder, attention and decoder on devices of their own: every operator finds its inputs on one device."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from attnx.config import compose
+from attnx.data.batches import Batch
+from attnx.errors import UserError
+from attnx.nn.recurrent import Recurrent
+from attnx.tasks.protocols import token_loss
+from attnx.training import placement
+from attnx.training.placement import devices_of, place
+
+# Fake tensors keep them apart, as they would those of CUDA, which PyTorch cannot imagine where it is built without.
+APART = {part: torch.device("cpu", number) for number, part in enumerate(("encoder", "attention", "decoder"), start=1)}
+CPU = dict.fromkeys(APART, torch.device("cpu"))
+PLAIN = {"name": "on", "kernels": "off"}  # some kernels look at numbers, which fake tensors have none of
+COMPOSITIONS: dict[str, dict[str, Any]] = {
+    "run, then attend": {"scorer": "additive", "scope": "local"},
+    "attend, then run": {"scorer": "mlp", "query": ["token"], "model": {"feed": "now"}},
+    "step by step": {"scorer": "dot", "model": {"feed": "next"}},
+    "own states": {"scorer": "multiplicative", "scope": "encoder_decoder", "query": ["previous_state"]},
+    "looking back": {"scorer": "coverage"},
+    "a tag": {"scorer": "scaled", "query": ["current_state", "language_tag"], "model": {"tag": ["encoder", "decoder"]}},
+    "heads": {"scorer": "concat", "attention": {**PLAIN, "heads": 2}},
+    "predicted window": {"scorer": "cosine", "scope": ("local", {"center": "predictive"})},
+    "none": {"attention": "none"},
+}
+
+
+def batch(device: torch.device) -> Batch:
+    source = torch.tensor([[3, 19, 7, 2, 11], [5, 13, 22, 0, 0]])
+    target = torch.tensor([[5, 3, 8, 2], [7, 13, 2, 0]])
+    parts = (source, source != 0, target, target != 0, torch.tensor([0, 1]), torch.tensor([2, 0]))
+    return Batch(*(part.to(device) for part in parts))
+
+
+def moved_anew(module: nn.Module, device: torch.device) -> nn.Module:
+    """As ``module.to(device)``, which cannot move tensors that are not there."""
+    for part in module.modules():
+        for name, weight in list(part.named_parameters(recurse=False)):
+            setattr(part, name, nn.Parameter(weight.detach().to(device)))
+        for name, buffer in list(part.named_buffers(recurse=False)):
+            setattr(part, name, buffer.to(device))
+    return module
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_every_operator_finds_its_inputs_on_one_device(
+    name: str, built: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On three devices that are not there: an operator whose inputs lie on two of them raises."""
+    monkeypatch.setattr(nn.Module, "to", moved_anew)
+    whole = Recurrent.run  # what is packed depends on lengths, which fake tensors have none of
+    monkeypatch.setattr(Recurrent, "run", lambda self, inputs, lengths=None, **given: whole(self, inputs, **given))
+    with FakeTensorMode():
+        model = built(**{"attention": PLAIN, **COMPOSITIONS[name]})
+        place(model, APART)
+        held = batch(APART["decoder"])
+        loss = token_loss(model, held)
+        assert loss.mean.device == APART["decoder"]
+        loss.mean.backward()
+        for part, weight in model.named_parameters():
+            where = {"source": "encoder", "attention": "attention", "own": "attention"}
+            own = APART[where.get(part.partition(".")[0], "decoder")]
+            assert weight.device == own or not weight.dim(), part  # a single number is anywhere on a CPU
+        model.eval()
+        with torch.no_grad():
+            state = model.begin(held.source, held.present, held.tag)
+            for _ in range(2):
+                predicted, state, _ = model.step(held.target[:, 0], state)
+                state = model.take(state, held.index.flip(0))
+        assert predicted.device == APART["decoder"]
+
+
+def test_an_operator_with_inputs_on_two_devices_is_noticed() -> None:
+    with FakeTensorMode(), pytest.raises(RuntimeError, match="at least two devices"):
+        torch.ones(3, device=APART["encoder"]) + torch.ones(3, device=APART["decoder"])
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_a_placed_model_computes_the_same_and_keeps_its_weights_names(name: str, built: Callable[..., Any]) -> None:
+    model = built(**COMPOSITIONS[name]).eval()
+    held, names = batch(CPU["decoder"]), list(model.state_dict())
+    plain = token_loss(model, held).mean
+    place(model, CPU)
+    place(copied := copy.deepcopy(model), CPU)
+    assert list(model.state_dict()) == names
+    assert torch.equal(token_loss(model, held).mean, plain)
+    assert torch.equal(token_loss(copied, held).mean, plain)
+    token_loss(copied, held).mean.backward()
+    assert not [part for part, weight in copied.named_parameters() if weight.requires_grad and weight.grad is None]
+    nn.init.zeros_(next(copied.output.parameters()))  # a copy is not the model
+    assert torch.equal(token_loss(model, held).mean, plain)
+
+
+def test_a_run_says_where_its_parts_were_and_goes_on_one_device(
+    run: Callable[..., Any], same_weights: Callable[..., bool]
+) -> None:
+    run(folder="plain")
+    run("placement.encoder=cpu", "placement.attention=cpu", folder="placed")
+    told = json.loads(Path("placed/run.json").read_text(encoding="utf-8"))["placement"]
+    assert told == {"encoder": "cpu", "attention": "cpu", "decoder": "cpu"}
+    assert same_weights(["plain", "placed"])
+    assert Path("plain/predictions.tsv").read_bytes() == Path("placed/predictions.tsv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"attention": "cuda:3"}, "placement.attention=cuda:3: there is no such device here; there are cpu, cuda:0"),
+        ({"encoder": "meta"}, "placement.encoder=meta: there is no such device here"),
+        ({"decoder": "gpu"}, "placement.decoder=gpu: no such kind of device"),
+    ],
+)
+def test_a_device_that_is_not_there(asked: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement.torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(UserError, match=said):
+        devices_of(asked, "auto")
+
+
+def test_parts_that_have_no_device_of_their_own_are_where_the_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement.torch.cuda, "device_count", lambda: 2)
+    assert devices_of({}, "auto") == {}
+    found = devices_of({"attention": "cuda:1"}, "auto")
+    assert {part: str(device) for part, device in found.items()} == {
+        "encoder": "cuda:0",
+        "attention": "cuda:1",
+        "decoder": "cuda:0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["placement.attention=cuda:7"], "placement.attention=cuda:7: there is no such device"),
+        (["placement.attention=cpu", "trainer=ddp", "trainer.devices=2"], "leave one of them out"),
+        (["+placement.attend=cpu"], "placement.attend: no such part"),
+    ],
+)
+def test_nothing_is_read_or_written_before(asked: list[str], said: str, command: Any, small: list[str]) -> None:
+    answer = command(*small, *asked, "folder=one")
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+    assert said in answer.err
+    assert not Path("one").exists()
+
+
+def test_a_plain_configuration_says_nothing_of_it() -> None:
+    assert "placement" not in compose([])
+    assert compose(["placement.encoder=cuda:0"])["placement"] == {"encoder": "cuda:0"}

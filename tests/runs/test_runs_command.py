@@ -1,0 +1,629 @@
+"""``attnx runs``: what it lists of run folders, how words choose them, and that it deletes what it says."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+
+from attnx.commands import run_pruning, run_table, runs
+from attnx.commands.run_folders import configuration
+from attnx.commands.runs import USAGE
+from attnx.read_run import mapping
+from attnx.read_sweep import Sweep, SweepJob, read_sweep
+from attnx.run_format import EXPLANATION
+from attnx.sweeps.folder import LOCK
+from attnx.sweeps.record import open_record, save
+
+Make = Callable[..., Path]
+Command = Callable[..., Any]
+HEAD = ["run", "status", "test_per", "scorer", "seed", "begun", "took", "size"]
+
+
+@pytest.fixture
+def made(here: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Write what ``attnx runs`` reads of a run folder, begun so many minutes after the last one."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    count = iter(range(60))
+
+    def make(
+        folder: str, scorer: str = "dot", per: float | None = 7.0, seed: int = 1, valid: float = 31.0, **info: Any
+    ) -> Path:
+        path = Path(folder)
+        (path / "checkpoints").mkdir(parents=True)
+        facts = {"format": 1, "name": None, "status": "finished", "monitor": "valid_per", "maximise": False}
+        facts["created"] = f"2026-03-17T12:{next(count):02d}:00+0000"
+        (path / "run.json").write_text(json.dumps({**facts, **info}), encoding="utf-8")
+        knobs = {"hidden": 64} if scorer == "additive" else {}
+        config = {"seed": seed, "scorer": {"name": scorer, **knobs}, "query": {"token": {}, "last_context": {}}}
+        (path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+        (path / "metrics.csv").write_text(f"step,valid_per\n11,\n23,{valid}\n", encoding="utf-8")
+        for name in ("best", "best-2", "last"):
+            (path / "checkpoints" / f"{name}.ckpt").write_bytes(b"w" * 1009)
+        if per is not None:
+            (path / "results.json").write_text(json.dumps({"test_per": per, "train_seconds": 67.0}), encoding="utf-8")
+            (path / EXPLANATION).write_text("# a run\n", encoding="utf-8")
+        return path
+
+    return make
+
+
+@pytest.fixture
+def sweep(made: Make) -> Sweep:
+    """A finished sweep of three jobs, ``multirun/three``; the second is best in validation, the first in the test."""
+    asked = [("dot", 5.0, 37.0), ("cosine", 11.0, 29.0), ("additive", 13.0, 41.0)]
+    jobs = [SweepJob(number, [f"scorer={scorer}"], "finished") for number, (scorer, _, _) in enumerate(asked)]
+    for number, (scorer, per, valid) in enumerate(asked):
+        made(f"multirun/three/{number}", scorer, per, valid=valid)
+    found = Sweep(Path("multirun/three"), "attnx -m ...", ["scorer=dot,cosine,additive"], status="finished", jobs=jobs)
+    save(found)
+    return found
+
+
+def silent_for(folder: Path, seconds: float) -> None:
+    """Let all files of a folder be so old."""
+    for path in folder.rglob("*"):
+        os.utime(path, (time.time() - seconds,) * 2)
+
+
+def paths(command: Command, *words: str) -> list[str]:
+    answer = command("runs", *words, "--paths")
+    assert answer.code == 0
+    return list(answer.out.split())
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "checkpoints").iterdir()}
+
+
+def everything() -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+
+def test_runs_are_listed_newest_first_with_what_they_differ_in(made: Make, command: Command) -> None:
+    made("multirun/runs/one", "additive", 7.0)
+    made("multirun/runs/two", "dot", 11.238, seed=3)
+    made("multirun/deep/er/2", "dot", 13.0)
+    answer = command("runs")
+    head, *rows = [line.split() for line in answer.out.splitlines()]
+    assert (answer.code, answer.err, head) == (0, "", HEAD)
+    assert [row[:5] for row in rows] == [
+        ["multirun/deep/er/2", "finished", "13.00", "dot", "1"],
+        ["multirun/runs/two", "finished", "11.24", "dot", "3"],
+        ["multirun/runs/one", "finished", "7.00", "additive", "1"],
+    ]
+    assert rows[2][5:8] == ["2026-03-17", "12:00", "1m07s"]
+    assert command("runs").out == answer.out
+    assert [line.split()[0] for line in command("runs", "multirun/deep").out.splitlines()[1:]] == ["multirun/deep/er/2"]
+    assert "scorer" not in command("runs", "multirun/deep").out
+
+
+def test_what_was_not_tested_shows_its_validation(made: Make, command: Command) -> None:
+    made("multirun/a", per=7.0, valid=31.0)
+    made("multirun/b", per=None, valid=29.0, status="interrupted")
+    head, second, first = (line.split() for line in command("runs").out.splitlines())
+    assert head[2:4] == ["test_per", "valid_per"]
+    assert (first[2:4], second[2:4]) == (["7.00", "31.00"], ["-", "29.00"])
+    assert second[6] == "-" or second[6]  # how long is not known of files that were copied here
+
+
+def test_one_that_says_it_runs_but_is_silent_was_stopped(made: Make, command: Command) -> None:
+    names = ["alive", "silent", "job", "silent-job", "fallen", "drawn"]
+    folders = {name: made(f"multirun/{name}", per=None, status="running") for name in names}
+    for name in ("job", "silent-job"):
+        (folders[name] / "progress.json").write_text('{"step": 5}', encoding="utf-8")
+    (folders["fallen"] / "progress.json").write_text('{"error": "out of memory"}', encoding="utf-8")
+    (folders["drawn"] / "run.json").write_text(
+        json.dumps({**mapping(folders["drawn"] / "run.json"), "status": "finished"})
+    )
+    silent_for(folders["silent"], 90000 * 200)  # its two validations were long ago, and long apart
+    silent_for(folders["silent-job"], 660)
+    for name in ("alive", "job"):
+        silent_for(folders[name], 420)
+    rows = json.loads(command("runs", "--json").out)
+    assert {Path(row["path"]).name: row["status"] for row in rows} == {
+        "alive": "running",
+        "silent": "stopped",
+        "job": "running",
+        "silent-job": "stopped",
+        "fallen": "failed",
+        "drawn": "running",
+    }
+    assert sorted(paths(command, "status=stopped")) == ["multirun/silent", "multirun/silent-job"]
+
+
+def test_a_silent_job_runs_while_its_sweep_says_so(sweep: Sweep, command: Command) -> None:
+    for number in (0, 1):
+        folder = sweep.path / str(number)
+        (folder / "run.json").write_text(json.dumps({**mapping(folder / "run.json"), "status": "running"}))
+        (folder / "progress.json").write_text('{"step": 5}', encoding="utf-8")
+        silent_for(folder, 6600)
+    sweep.jobs[0].status = "running"
+    save(sweep)
+    assert paths(command, "status=running") == []
+    with (sweep.path / LOCK).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert paths(command, "status=running") == ["multirun/three/0"]
+
+
+def test_words_choose_sort_and_limit(made: Make, command: Command) -> None:
+    for number, (scorer, per, seed) in enumerate(
+        [("additive", 7, 1), ("additive", 11, 2), ("dot", 5, 1), ("dot", 13, 3)]
+    ):
+        made(f"multirun/{number}", scorer, per, seed)
+    made("multirun/4", "dot", None, 2, status="failed", name="mine")
+
+    def found(*words: str) -> str:
+        return "".join(Path(path).name for path in paths(command, *words))
+
+    assert found() == "43210"
+    assert found("scorer=additive") == "10"
+    assert found("scorer=additive", "seed=1,3") == "0"
+    assert found("scorer!=additive", "status=finished") == "32"
+    assert found("test_per<11") == "20"
+    assert found("valid_per>=31", "seed=2") == "41"
+    assert found("scorer.hidden=64") == "10"
+    assert found("query=[token,last_context]", "limit=2") == "43"
+    assert found("name=mine") == found("name=m*") == found("status=fail*") == "4"
+    assert found("path=multirun/[0]") == ""
+    assert found("sort=test_per") == "20134"  # what has none comes last in either direction
+    assert found("sort=-test_per") == "31024"
+    assert found("sort=-test_per", "limit=2") == "31"
+    assert found("begun>=2026-03-17T12:02+00:00", "until=2026-03-17T12:04+00:00") == "32"
+    assert found("since=3000w") == found("multirun", "multirun/3", "2", "limit=5") == "43210"
+
+
+def test_scripts_get_all_that_is_known(made: Make, command: Command) -> None:
+    made("multirun/a", "additive", 7.0, name="mine")
+    made("multirun/b", "dot", None, status="interrupted")
+    (Path("multirun/b") / "results.json").write_text('{"test_wer": NaN}', encoding="utf-8")
+    second, first = json.loads(command("runs", "--json").out, parse_constant=pytest.fail)
+    expected = {"path": "multirun/a", "name": "mine", "status": "finished", "begun": "2026-03-17T12:00:00+0000"}
+    expected |= {"took": 67.0, "monitor": "valid_per", "maximise": False, "best": 31.0}
+    assert {key: first[key] for key in expected} == expected
+    assert first["size"] == sum(path.stat().st_size for path in Path("multirun/a").rglob("*") if path.is_file())
+    assert first["results"] == {"test_per": 7.0, "train_seconds": 67.0}
+    assert first["config"]["scorer"] == {"name": "additive", "hidden": 64}
+    assert second["results"] == {"test_wer": None}
+    rows = list(csv.DictReader(io.StringIO(command("runs", "--csv", "sort=path").out)))
+    assert [(row["scorer"], row["scorer.hidden"], row["test_per"]) for row in rows] == [
+        ("additive", "64", "7.0"),
+        ("dot", "", ""),
+    ]
+    assert command("runs", "scorer=additive", "--paths").out == "multirun/a\n"
+
+
+def test_a_terminal_gets_what_there_is_room_for(made: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    made("multirun/one", "additive", 7.0)
+    made("multirun/two", "dot", 11.0)
+    for width, missing in ((120, ""), (36, "took"), (22, "test_per")):
+        screen = io.StringIO()
+        monkeypatch.setattr(
+            run_table, "Console", lambda file=screen, width=width: Console(file=file, width=width, force_terminal=True)
+        )
+        command("runs")
+        plain = screen.getvalue()
+        assert "finished" in plain
+        assert "\x1b[32m" in plain  # finished is green
+        assert ("no room for" in plain) == bool(missing)
+        assert missing in plain
+
+
+def test_a_configuration_in_parts_is_read_as_it_is_in_whole(here: Path) -> None:
+    awkward = """\
+# a comment
+---
+scorer: {name: additive,
+  hidden: 64}
+widths:
+- 19
+- 5
+text: "of
+  two lines"
+anchor: &one [1, 2]
+again: *one
+"""
+    for text in (awkward, 'a: "x\ny: z"\nb: 1\n', "a: 1\na: 2\n", "a:\n  b:\n\n    c: 1\n# end\n...\n"):
+        file = Path("config.yaml")
+        file.write_text(text, encoding="utf-8")
+        assert configuration(file)[0] == yaml.safe_load(text), text
+
+
+def test_a_real_run_is_listed(run: Callable[..., Any], command: Command) -> None:
+    run("scorer=dot", folder="multirun/real")
+    (row,) = json.loads(command("runs", "--json").out)
+    assert (row["status"], row["monitor"], row["config"]["scorer"]["name"]) == ("finished", "valid_per", "dot")
+    assert row["best"] >= 0
+    assert 0 < row["took"] < 3600
+    assert command("runs").out.split()[:3] == ["run", "status", "test_per"]
+    before = row["size"]
+    answer = command("runs", "prune", "--yes")
+    assert (answer.code, answer.err, files(Path("multirun/real"))) == (0, "", {"best.ckpt"})
+    assert json.loads(command("runs", "--json").out)[0]["size"] < before
+
+
+def test_what_cannot_be_read_is_left_out_with_its_reason(made: Make, command: Command) -> None:
+    made("multirun/good")
+    made("multirun/new", format=99)
+    (made("multirun/torn") / "config.yaml").write_text("seed: [1\nname: x\n", encoding="utf-8")
+    (made("multirun/list") / "config.yaml").write_text("- 1\n", encoding="utf-8")
+    (made("multirun/cut") / "run.json").write_text('{"format": 1', encoding="utf-8")
+    answer = command("runs", "--paths")
+    assert (answer.code, answer.out) == (0, "multirun/good\n")
+    left = sorted(answer.err.splitlines())
+    assert [line.split(": ")[2].split(":")[0] for line in left] == [
+        "multirun/cut/run.json",
+        "multirun/list/config.yaml",
+        "multirun/new/run.json",
+        "multirun/torn/config.yaml",
+    ]
+    command("runs", "prune", "what=folders", "--yes")
+    assert sorted(path.name for path in Path("multirun").iterdir()) == ["cut", "list", "new", "torn"]
+
+
+MISTAKES = {
+    "scoerr=dot": "no run here has a key 'scoerr'; did you mean scorer?",
+    "scorer.hiden=3": "no run here has a key 'scorer.hiden'; did you mean scorer.hidden",
+    "sort=tst_per": "no run here has a key 'tst_per'; did you mean test_per",
+    "sort=": "sort=: needs a key",
+    "status=faild": "status=faild: no run stands so; did you mean failed?",
+    "test_per<ten": "test_per<ten: expected a number",
+    "limit=0": "limit=0: expected a whole number, 1 or more",
+    "limit=1 limit=2": "limit is set twice",
+    "keep=best": "keep=best goes with attnx runs prune only",
+    "nowhere": "nowhere: not a folder",
+    "--yaml": "unknown flag --yaml",
+    "--yes": "unknown flag --yes",
+    "--json --csv": "--json and --csv cannot go together",
+    "compare scorer=additive": "1 run(s) chosen; attnx runs compare takes two or more",
+    "compare --json": "unknown flag --json",
+    "diff multirun/a": "say which runs differ",
+    "diff multirun/a multirun/none": "multirun/none: not a folder",
+    "diff multirun/a multirun": "multirun: not a run folder",
+    "prune keep=bst": "keep=bst: expected one of best, last, none",
+    "prune what=all --yes": "what=all: expected one of checkpoints, folders",
+    "prune scoerr=dot --yes": "no run here has a key 'scoerr'",
+    "prune --yess": "unknown flag --yess; did you mean --yes?",
+    "prune what=folders nowhere --yes": "nowhere: not a folder",
+}
+
+
+def test_mistakes_are_one_line_and_delete_nothing(made: Make, command: Command) -> None:
+    made("multirun/a", "additive")
+    made("multirun/b", "dot")
+    before = everything()
+    for words, said in MISTAKES.items():
+        answer = command("runs", *words.split())
+        assert (answer.code, answer.out) == (2, ""), words
+        assert answer.err.startswith("attnx: "), words
+        assert said in answer.err, words
+        assert answer.err.count("\n") == 1, words
+    assert everything() == before
+
+
+def test_what_chooses_nothing_says_what_there_is(made: Make, command: Command) -> None:
+    answer = command("runs")
+    assert (answer.code, answer.err) == (
+        2,
+        "attnx: multirun: not a folder; name the folder to look into, attnx runs FOLDER\n",
+    )
+    Path("multirun").mkdir()
+    assert command("runs") == (0, "", "attnx: no runs in multirun\n")
+    made("multirun/a", "additive")
+    answer = command("runs", "scorer=aditive")
+    assert answer == (0, "", "attnx: none left: scorer=aditive of 1 run(s); scorer is additive\n")
+
+
+def test_two_runs_are_told_apart_by_what_differs_alone(made: Make, command: Command) -> None:
+    made("multirun/a", "additive", seed=3)
+    made("multirun/b", "dot")
+    answer = command("runs", "diff", "a", "multirun/b")
+    assert [line.split() for line in answer.out.splitlines()] == [
+        ["choice", "multirun/a", "multirun/b"],
+        ["seed", "3", "1"],
+        ["scorer", "additive", "dot"],
+        ["scorer.hidden", "64", "-"],
+    ]
+    same = command("runs", "diff", "multirun/a", "multirun/a")
+    assert same == (0, "no difference: the configurations are the same\n", "")
+
+
+def test_compare_is_that_of_attnx_compare(made: Make, command: Command) -> None:
+    one, two = str(made("multirun/a", "additive", 7.0)), str(made("multirun/b", "dot", 5.0))
+    made("multirun/c", "cosine", 3.0)
+    chosen = command("runs", "compare", "scorer=additive,dot", "sort=test_per")
+    assert chosen == command("compare", two, one)
+    assert "5.00" in chosen.out
+    assert "3.00" not in chosen.out
+
+
+def test_prune_shows_what_it_would_delete_and_deletes_with_yes(made: Make, command: Command) -> None:
+    done, cut = made("multirun/done"), made("multirun/cut", per=None, status="interrupted")
+    before = everything()
+    shown = command("runs", "prune")
+    assert everything() == before
+    lines = shown.out.splitlines()
+    assert lines[1].split() == ["multirun/cut", "best-2.ckpt", "1.0", "kB"]  # it goes on from the last one
+    assert lines[2].split() == ["multirun/done", "best-2.ckpt", "last.ckpt", "2.0", "kB"]
+    assert lines[3] == "3.0 kB would be freed; nothing was deleted: add --yes to delete"
+    answer = command("runs", "prune", "--yes")
+    assert answer.out.splitlines() == [*lines[:3], "3.0 kB freed"]
+    assert (files(done), files(cut)) == ({"best.ckpt"}, {"best.ckpt", "last.ckpt"})
+    assert mapping(done / "run.json")["deleted"] == ["checkpoints/best-2.ckpt", "checkpoints/last.ckpt"]
+    assert mapping(done / "run.json")["status"] == "finished"
+    assert mapping(done / "results.json") == {"test_per": 7.0, "train_seconds": 67.0}
+    assert command("runs", "prune", "--yes") == (0, "nothing to delete\n", "")
+
+
+@pytest.mark.parametrize(("keep", "stays"), [("last", {"last.ckpt"}), ("none", set())])
+def test_which_checkpoint_stays_can_be_said(made: Make, command: Command, keep: str, stays: set[str]) -> None:
+    done, cut = made("multirun/done"), made("multirun/cut", per=None, status="interrupted")
+    shown = command("runs", "prune", f"keep={keep}").out
+    assert "2 run(s) have no best weights after this" in shown
+    assert ("1 run(s) that did not end begin anew if resumed after this" in shown) == (keep == "none")
+    command("runs", "prune", f"keep={keep}", "--yes")
+    assert (files(done), files(cut)) == (stays, stays)
+
+
+def test_without_the_one_that_is_to_stay_the_other_does(made: Make, command: Command) -> None:
+    run = made("multirun/a")
+    (run / "checkpoints" / "best.ckpt").unlink()
+    command("runs", "prune", "keep=best", "--yes")
+    assert files(run) == {"last.ckpt"}
+
+
+def test_running_runs_are_left_alone(made: Make, command: Command) -> None:
+    alive, stopped = (made(f"multirun/{name}", per=None, status="running") for name in ("alive", "stopped"))
+    silent_for(stopped, 90000 * 200)
+    held = {path: (alive / path).read_bytes() for path in ("run.json", "checkpoints/last.ckpt")}
+    answer = command("runs", "prune", "keep=none", "--yes")
+    assert "left alone: 1 running" in answer.out
+    assert files(stopped) == set()
+    assert mapping(stopped / "run.json")["status"] == "interrupted"  # it does not look alive for being written to
+    answer = command("runs", "prune", "what=folders", "--yes")
+    assert not stopped.exists()
+    assert {path: (alive / path).read_bytes() for path in held} == held
+
+
+def test_of_folders_the_best_or_the_last_of_each_sweep_stays(sweep: Sweep, made: Make, command: Command) -> None:
+    made("multirun/single", valid=2.0)
+
+    def goes(*words: str) -> list[str]:
+        lines = command("runs", "prune", "what=folders", "sort=path", *words).out.splitlines()
+        return [line.split()[0] for line in lines if "the whole folder" in line]
+
+    assert goes("keep=best") == ["multirun/three/0", "multirun/three/2"]
+    assert goes("keep=last") == ["multirun/three/0", "multirun/three/1"]
+    assert goes() == ["multirun/single", "multirun/three/0", "multirun/three/1", "multirun/three/2"]
+    assert goes("keep=best", "scorer!=cosine") == ["multirun/three/2"]
+    for folder in sweep.path.glob("*/run.json"):
+        folder.write_text(json.dumps({**mapping(folder), "maximise": True}), encoding="utf-8")
+    assert goes("keep=best") == ["multirun/three/0", "multirun/three/1"]
+
+
+def test_a_job_whose_folder_is_gone_is_to_be_done_again(sweep: Sweep, command: Command) -> None:
+    shown = command("runs", "prune", "what=folders", "scorer=dot")
+    again = "three: 1 job(s) are trained anew by `attnx resume multirun/three`, or by the command of the sweep"
+    assert again in shown.out.splitlines()
+    command("runs", "prune", "what=folders", "scorer=dot", "--yes")
+    assert not (sweep.path / "0").exists()
+    held = read_sweep(sweep.path)
+    assert (held.status, [job.status for job in held.jobs]) == ("interrupted", ["waiting", "finished", "finished"])
+    assert "waiting" in (sweep.path / EXPLANATION).read_text(encoding="utf-8")
+    command("runs", "prune", "keep=none", "--yes")  # without checkpoints a finished job stays finished
+    resumed = open_record(sweep.path, "attnx -m ...", ["scorer=dot,cosine,additive"], None)
+    assert [job.status for job in resumed.jobs] == ["waiting", "finished", "finished"]
+
+
+def test_a_search_does_not_do_a_job_again(sweep: Sweep, command: Command) -> None:
+    (sweep.path / "study.db").touch()
+    shown = command("runs", "prune", "what=folders").out
+    assert "three: a search tries nothing twice, so 3 job(s) stay undone after this" in shown
+
+
+def test_a_sweep_that_runs_is_refused(sweep: Sweep, command: Command) -> None:
+    with (sweep.path / LOCK).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        before = everything()
+        for words in (["prune"], ["prune", "--yes"], ["prune", "what=folders", "scorer=dot", "--yes"]):
+            answer = command("runs", *words)
+            assert (answer.code, answer.out) == (2, "")
+            assert "this sweep is running; end it, or leave it out with 'name!=three/*'" in answer.err
+        assert everything() == before
+        assert command("runs", "prune", "name!=three/*", "--yes").code == 0
+    assert command("runs", "prune", "--yes").code == 0
+
+
+def test_a_sweep_that_was_killed_is_not_running(sweep: Sweep, command: Command) -> None:
+    """Nobody was left to write that it was killed, neither in its record nor in its job's folder."""
+    folder = sweep.path / "1"
+    (folder / "run.json").write_text(json.dumps({**mapping(folder / "run.json"), "status": "running"}))
+    (folder / "progress.json").write_text('{"step": 5}', encoding="utf-8")
+    silent_for(folder, 6600)
+    sweep.jobs[1].status = "running"
+    save(sweep)
+    (sweep.path / LOCK).touch()
+    answer = command("runs", "prune", "what=folders", "status=stopped", "--yes")
+    assert (answer.code, answer.err, folder.exists()) == (0, "", False)
+    assert [job.status for job in read_sweep(sweep.path).jobs] == ["finished", "waiting", "finished"]
+
+
+def test_what_is_written_to_meanwhile_is_left_alone(
+    made: Make, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = made("multirun/one")
+    silent_for(run, 66)
+    tell = run_pruning.tell
+
+    def resumed(*shown: Any) -> None:
+        (run / "run.json").write_bytes((run / "run.json").read_bytes())
+        tell(*shown)
+
+    monkeypatch.setattr(runs, "tell", resumed)
+    answer = command("runs", "prune", "what=folders", "--yes")
+    assert (answer.code, answer.err) == (1, "attnx: multirun/one: was written to meanwhile; left alone\n")
+    assert files(run) == {"best.ckpt", "best-2.ckpt", "last.ckpt"}
+
+
+def test_a_sweep_that_begins_meanwhile_is_refused(
+    sweep: Sweep, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_pruning, "held", lambda sweep: False)
+    with (sweep.path / LOCK).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        before = everything()
+        answer = command("runs", "prune", "what=folders", "--yes")
+        assert (answer.code, everything()) == (2, before)
+
+
+def test_links_are_not_followed(made: Make, command: Command) -> None:
+    outside = made("outside/one")
+    kept = outside / "checkpoints"
+    Path("multirun").mkdir()
+    Path("multirun/link").symlink_to(outside.resolve())
+    inside = made("multirun/inside")
+    shutil.rmtree(inside / "checkpoints")
+    (inside / "checkpoints").symlink_to(kept.resolve())
+    assert paths(command) == ["multirun/inside"]
+    assert command("runs", "prune", "--yes") == (0, "nothing to delete\n", "")
+    answer = command("runs", "prune", "multirun/link", "what=folders", "--yes")
+    assert (answer.code, answer.out) == (2, "")
+    assert "multirun/link: is a link, and prune follows none; name the folder" in answer.err
+    assert command("runs", "prune", "what=folders", "--yes").code == 0
+    assert files(outside) == {"best.ckpt", "best-2.ckpt", "last.ckpt"}
+    assert not inside.exists()
+    assert Path("multirun/link").is_symlink()
+
+
+def test_only_run_folders_are_deleted(made: Make, command: Command) -> None:
+    made("multirun/runs/one")
+    for path in ("multirun/notes.txt", "multirun/runs/thesis.tex", "multirun/other/checkpoints/best.ckpt"):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text("mine", encoding="utf-8")
+    assert command("runs", "prune", "what=folders", "--yes").code == 0
+    assert sorted(map(str, (path for path in Path("multirun").rglob("*") if path.is_file()))) == [
+        "multirun/notes.txt",
+        "multirun/other/checkpoints/best.ckpt",
+        "multirun/runs/thesis.tex",
+    ]
+
+
+def test_a_deletion_that_is_cut_off_leaves_no_half_run(
+    made: Make, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made("multirun/one")
+    with monkeypatch.context() as patch:
+
+        def cut_off(folder: Path) -> None:
+            (folder / "results.json").unlink()
+            raise KeyboardInterrupt
+
+        patch.setattr(shutil, "rmtree", cut_off)
+        answer = command("runs", "prune", "what=folders", "--yes")
+        assert (answer.code, answer.err) == (130, "attnx: interrupted; the same command goes on with what is left\n")
+    assert not list(Path("multirun").rglob("run.json"))
+    assert command("runs", "--paths").out == ""
+    (half,) = Path("multirun").iterdir()
+    assert half.name.startswith(".one.")
+    shown = command("runs", "prune").out
+    assert "1 folder(s) whose deletion was cut off" in shown
+    assert half.exists()
+    command("runs", "prune", "--yes")
+    assert not half.exists()
+
+
+def test_checkpoints_are_noted_before_they_go(made: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = made("multirun/one")
+    with monkeypatch.context() as patch:
+
+        def cut_off(file: Path, missing_ok: bool = False) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr(Path, "unlink", cut_off)
+        assert command("runs", "prune", "--yes").code == 130
+    assert files(run) == {"best.ckpt", "best-2.ckpt", "last.ckpt"}
+    noted = ["checkpoints/best-2.ckpt", "checkpoints/last.ckpt"]
+    assert mapping(run / "run.json")["deleted"] == noted
+    command("runs", "prune", "--yes")
+    assert (files(run), mapping(run / "run.json")["deleted"]) == ({"best.ckpt"}, noted)
+
+
+def test_what_cannot_be_deleted_is_told(made: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    made("multirun/one")
+    monkeypatch.setattr(run_pruning.Path, "rename", lambda path, new: (_ for _ in ()).throw(PermissionError(13, "no")))
+    answer = command("runs", "prune", "what=folders", "--yes")
+    assert answer.code == 1
+    assert answer.err.startswith("attnx: multirun/one: not deleted, or not whole: ")
+    assert "0 B freed" in answer.out
+
+
+def test_neither_torch_nor_hydra_is_waited_for(made: Make) -> None:
+    made("multirun/one", "additive")
+    made("multirun/two", "dot")
+    check = """
+import sys
+from attnx.cli import run
+asked = ["", "--json", "scorer=dot sort=test_per", "diff one two", "prune what=folders --yes"]
+for words in asked:
+    run(["runs", *words.split()])
+found = {"torch", "lightning", "hydra", "omegaconf", "matplotlib"} & set(sys.modules)
+assert not found, found
+"""
+    ran = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+def documented() -> list[list[str]]:
+    """The uses of ``attnx runs`` in its help page and in docs/runs.md."""
+    page = Path(__file__).parents[2] / "docs" / "runs.md"
+    lines = [
+        *page.read_text(encoding="utf-8").splitlines(),
+        *(line.strip() for line in USAGE.split("prune shows")[1].splitlines()),
+    ]
+    return [shlex.split(line)[1:] for line in lines if re.match(r"attnx runs( |$)", line)]
+
+
+def test_there_are_documented_uses() -> None:
+    assert len(documented()) >= 13
+
+
+@pytest.mark.parametrize("words", documented(), ids=shlex.join)
+def test_a_documented_use_does_what_it_says(made: Make, command: Command, words: list[str]) -> None:
+    for number, scorer in enumerate(("additive", "additive", "dot")):
+        folder = made(
+            f"multirun/scorers/{number}", scorer, name="g2p-full", status="failed" if number == 2 else "finished"
+        )
+        config = {**mapping(folder / "config.yaml"), "scope": {"name": "local", "window": 5}}
+        (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    answer = command(*words)
+    assert answer.code == 0
+    assert "Traceback" not in answer.err
+    assert answer.out or "none left" in answer.err
+    assert "Traceback" not in answer.err
+    assert answer.out or "none left" in answer.err
+
+
+def test_who_opens_a_run_without_weights_is_told_where_they_went(run: Callable[..., Any], command: Command) -> None:
+    run("scorer=dot", folder="multirun/real")
+    command("runs", "prune", "keep=last", "--yes")
+    gone = "multirun/real/checkpoints/best.ckpt: was deleted by attnx runs prune; results and pictures are still there"
+    assert command("evaluate", "multirun/real") == (2, "", f"attnx: {gone}; choose from last\n")
+    assert command("predict", "multirun/real", "words.tsv", "--checkpoint", "last").code == 0
+    command("runs", "prune", "keep=none", "--yes")
+    assert command("evaluate", "multirun/real") == (2, "", f"attnx: {gone}\n")
