@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,23 @@ class Batch(NamedTuple):
     target_present: Tensor
     index: Tensor  # type: ignore[assignment]  # it hides tuple.index, which no batch needs
     tag: Tensor
+
+
+class Sequences(Protocol):
+    """Sequences by number: end to end as :class:`Ragged` has them, or cut out of something longer when asked for."""
+
+    @property
+    def flat(self) -> npt.NDArray[Any]: ...  # noqa: D102 - what they are cut out of
+    @property
+    def offsets(self) -> Numbers: ...  # noqa: D102 - where each begins, and one number more
+
+    def row(self, i: int) -> npt.NDArray[Any]:
+        """Return sequence ``i``."""
+        ...
+
+    def lengths(self, rows: Numbers) -> Numbers:
+        """Return the lengths of the sequences ``rows``."""
+        ...
 
 
 class Ragged(NamedTuple):
@@ -102,8 +119,8 @@ class PairDataset(Dataset[Row]):
 
     def __init__(
         self,
-        sources: Ragged,
-        targets: Ragged,
+        sources: Sequences,
+        targets: Sequences,
         pair_of: Numbers | None = None,
         tags: Ids | None = None,
         by_tag: Ragged | None = None,

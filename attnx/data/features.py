@@ -72,13 +72,16 @@ class Features:
         return len(self.mean)
 
     def encode(self, matrix: npt.NDArray[np.floating]) -> Matrix:
-        """Scale a matrix (s, f)."""
-        scaled: Matrix = ((matrix - np.array(self.mean)) / np.array(self.scale)).astype(np.float32)
-        return scaled
+        """Scale a matrix (s, f), or several side by side (s, n f); NaN, which stands for the unknown, is the mean."""
+        times = matrix.shape[-1] // self.width
+        scaled = (matrix - np.tile(self.mean, times)) / np.tile(self.scale, times)
+        known: Matrix = np.nan_to_num(scaled).astype(np.float32)
+        return known
 
     def decode(self, scaled: npt.NDArray[np.floating]) -> Matrix:
         """Undo :meth:`encode`."""
-        matrix: Matrix = (scaled * np.array(self.scale) + np.array(self.mean)).astype(np.float32)
+        times = scaled.shape[-1] // self.width
+        matrix: Matrix = (scaled * np.tile(self.scale, times) + np.tile(self.mean, times)).astype(np.float32)
         return matrix
 
     def __str__(self) -> str:

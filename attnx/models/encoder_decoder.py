@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from attnx.attention import Memory, Past, Query, Read, Step
 from attnx.attention.memory import after_reading, beside, grown, in_step, no_context, seen, unread
 from attnx.attention.plan import Plan
+from attnx.models.compiled_step import Compiled
 from attnx.models.folded import Folded, folded
 from attnx.models.rows import apart, picked, together
 from attnx.models.schedules import SCHEDULES, Masks
@@ -88,7 +89,7 @@ class Seq2seq(nn.Module):
         self,
         source: Source | None,
         target: TargetSide,
-        embedding: nn.Embedding | nn.Linear,
+        embedding: Any,
         tags: tuple[nn.Embedding | None, Sequence[str]],
         bridge: nn.Module,
         attention: tuple[Query, Any],
@@ -111,6 +112,7 @@ class Seq2seq(nn.Module):
         self.plan: Plan = chosen.plan
         self.sources, self.newest = chosen.sources, chosen.newest
         self.dropout = dropout
+        self.compiled: Compiled | None = None  # whether training compiles the steps of its loop
         self.output = nn.Linear(int(readout.size), target.width, bias=not tied)
         if tied:
             self.output.weight = embedding.weight
@@ -274,12 +276,7 @@ class Seq2seq(nn.Module):
         keep = None if masks is None or masks.weights is None else masks.weights[..., : memory.keys.shape[-2]]
         past = None if state.past is None else in_step(state.past, memory)
         read: Read = self.attention(
-            query,
-            memory,
-            at=at,
-            past=past,
-            keep=keep,
-            need_weights=need_weights or past is not None,
+            query, memory, at=at, past=past, keep=keep, need_weights=need_weights or past is not None
         )
         return read if state.shared == 1 else apart(read)
 

@@ -23,7 +23,7 @@ def picked(tree: Tree, rows: Tensor) -> Tree:
 
 def _picked(tree: Any, rows: Tensor) -> Any:
     if isinstance(tree, Tensor):
-        return tree.index_select(0, rows)
+        return tree.index_select(0, rows.to(tree.device))  # of a model on several devices parts may lie elsewhere
     if isinstance(tree, tuple):
         parts = [_picked(part, rows) for part in tree]
         return tree._make(parts) if hasattr(tree, "_make") else tuple(parts)

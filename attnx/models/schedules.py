@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attnx.attention import Step
 from attnx.attention.memory import all_steps
+from attnx.models.compiled_step import stepping
 
 if TYPE_CHECKING:
     from attnx.attention import Read
@@ -104,14 +105,16 @@ def step_by_step(
     used: list[Tensor] = []
     states: list[DecoderState] = []
     reads: list[Read] = []
-    for step in range(tokens.shape[1]):
-        token, now = tokens[:, step], masks.at(step)
-        if sampling and step:
-            token = _mixed(model, token, model.vector(used[-1], state), now, sampling)
-        state, read = model.advance(token, state, now, need_weights)
-        used.append(token)
-        states.append(state)
-        reads.append(read)
+    with stepping(model) as advance:
+        for step in range(tokens.shape[1]):
+            token, now = tokens[:, step], masks.at(step)
+            if sampling and step:
+                token = _mixed(model, token, model.vector(used[-1], state), now, sampling)
+            # At first there are zeros without gradients: compiled, they would be a case of their own.
+            state, read = (advance if step else model.advance)(token, state, now, need_weights)
+            used.append(token)
+            states.append(state)
+            reads.append(read)
     weights = [read.weights for read in reads if read.weights is not None]
     penalties = [read.penalty for read in reads if read.penalty is not None]
     return Told(

@@ -17,9 +17,7 @@ from attnx.nn.bridges import BRIDGES
 from attnx.nn.own import OwnStates
 from attnx.nn.positions import POSITIONS
 from attnx.nn.source import Source
-from attnx.nn.targets.numbers import Numbers
-from attnx.nn.targets.protocol import TargetSide
-from attnx.nn.targets.symbols import Symbols
+from attnx.nn.targets.chosen import target_side
 from attnx.registry import Positive, Probability, Size, register
 from attnx.symbols import PAD
 
@@ -88,7 +86,7 @@ def seq2seq(
     fed = {"now": values_size, "next": readout.size, "none": 0}[chosen.plan.feed]
     beside = tag_size if "decoder" in told else 0
     decoder = registry.build("decoder", config["decoder"], input_size=embedding + beside + fed)
-    target: TargetSide = Numbers(target_features) if target_features else Symbols(target_symbols)
+    target = target_side(config.get("task", {}), target_symbols, target_features)
     return Seq2seq(
         source=source,
         target=target,

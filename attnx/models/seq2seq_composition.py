@@ -60,6 +60,10 @@ def compose(config: Config) -> Composition:
     attends = config["attention"]["name"] != "none"
     model = config["model"]
     sources = _sources(config) if attends else ("encoder",)
+    continues = "task" in config and bool(_declared(config, "task").get("continues"))
+    if continues and "encoder" in sources:
+        reads = f"scope.sources=[{','.join(sources)}]" if attends else "attention=none"
+        raise UserError(f"task={config['task']['name']} has no source, and {reads} reads one; use scope=history")
     chosen = plan(_facts(config, attends, sources), config["attention"].get("schedule", "auto"))
     memory = _source("model.memory", model["memory"], config) if attends else "final"
     values = _source("model.values", _values(model, memory), config) if attends else "final"
@@ -69,10 +73,11 @@ def compose(config: Config) -> Composition:
                 f"model.{knob}={pick} is the encoder's, but scope.sources=[{','.join(sources)}] does not read it"
             )
     read = {memory, values} if "encoder" in sources else set()
-    without = bool(read) and read <= {"inputs", *POSITIONS}
+    without = continues or (bool(read) and read <= {"inputs", *POSITIONS})
     bridge = model["bridge"] or ("learned" if without else "last")
     if bridge == "last" and without:
-        raise UserError(f"model.bridge=last needs an encoder, and model.memory={memory} has none; use zeros or learned")
+        nobody = f"task={config['task']['name']}" if continues else f"model.memory={memory}"
+        raise UserError(f"model.bridge=last needs an encoder, and {nobody} has none; use zeros or learned")
     encoder = _layers_read(config, read, bridge)
     if "encoder" in (model["tag"] or []) and not encoder:
         raise UserError(

@@ -16,8 +16,7 @@ from attnx import registry
 from attnx.config import compose
 from attnx.export import onnx_file, torch_file
 from attnx.export.flat import flat
-from attnx.export.programs import Program, programs
-from attnx.models.encoder_decoder import Seq2seq
+from attnx.export.programs import Exported, Program, programs
 
 # A trace is what torch calls its old way; the new one cannot leave a recurrence's length open.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
@@ -32,7 +31,17 @@ COMPOSITIONS = [
     ["attention=none", "encoder.cell=gru", "decoder.cell=gru", "encoder.layers=2", "decoder.layers=2"],
     ["model.memory=inputs", "model.bridge=learned", "encoder.cell=rnn", "decoder.cell=rnn"],
     ["model.memory=one_hot", "model.feed=next", "model.tag=[encoder,decoder]"],
+    ["model=transformer", "scorer=scaled"],
+    [
+        "model=transformer",
+        "model.positions=learned",
+        "scope=history",
+        "model.cross_scope=local",
+        "normaliser=sparsemax",
+    ],
+    ["model=transformer", "model.form=decoder_only", "model.positions=rotary", "scorer=cosine", "model.tag=[decoder]"],
 ]
+TRANSFORMER = ["model.width=12", "model.layers=2", "attention.heads=2"]
 TAGGED = ("language_tag", "model.tag")
 
 
@@ -57,8 +66,8 @@ def saved_as_onnx(program: Program, folder: Path) -> Callable[..., list[Tensor]]
     return run
 
 
-def model_of(overrides: list[str]) -> Seq2seq:
-    config = compose([*SMALL, *overrides])
+def model_of(overrides: list[str]) -> Exported:
+    config = compose([*(TRANSFORMER if "model=transformer" in overrides else SMALL), *overrides])
     sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 19, "target_features": 0, "tags": 3}
     torch.manual_seed(3)
     model: Any = registry.build("model", config["model"], config=config, **sizes)

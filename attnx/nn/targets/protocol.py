@@ -30,7 +30,7 @@ class TargetSide(Protocol):
         """How many numbers the output layer gives a step."""
         ...
 
-    def embedding(self, size: int) -> nn.Embedding | nn.Linear:
+    def embedding(self, size: int) -> nn.Module:
         """A layer from steps (b, t, ...) to vectors (b, t, size)."""
         ...
 

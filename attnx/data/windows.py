@@ -1,0 +1,171 @@
+"""Windows over time series: so many steps to look back on, and those to forecast behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from attnx.data.batches import PairDataset
+from attnx.data.features import Features, Matrix
+from attnx.data.pairs import Pair
+from attnx.data.series import Series
+from attnx.errors import UserError
+
+
+class Span(NamedTuple):
+    """Which steps of a series are forecast: from ``start`` up to ``end``; what is looked back on may lie before."""
+
+    start: int
+    end: int
+
+
+class Windows(NamedTuple):
+    """How windows are cut.
+
+    Attributes:
+        lookback: how many steps are read.
+        horizon: how many behind them are forecast.
+        targets: the columns that are forecast; they are read first.
+        known: columns that are known before their time (of the calendar, or a static one): those of the forecast steps
+            are read, too.
+    """
+
+    lookback: int
+    horizon: int
+    targets: tuple[str, ...]
+    known: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What a step of the source is made of."""
+        return self.targets + self.known
+
+    def starts(self, span: Span) -> range:
+        """The first forecast step of each window; all of a window's forecast steps lie in the span."""
+        return range(max(span.start, self.lookback), span.end - self.horizon + 1)
+
+    def source(self, series: Series, start: int) -> Matrix:
+        """(lookback, f) what is read, in the data's own units.
+
+        With known columns (lookback + horizon, f): NaN stands for the targets of the steps that are forecast.
+        """
+        end = start + (self.horizon if self.known else 0)
+        read = series.of(self.columns, start - self.lookback, end).astype(np.float32)
+        read[self.lookback :, : len(self.targets)] = np.nan
+        return read
+
+    def target(self, series: Series, start: int) -> Matrix:
+        """(horizon, targets) what is right, in the data's own units."""
+        right: Matrix = series.of(self.targets, start, start + self.horizon).astype(np.float32)
+        return right
+
+    def pairs(self, series: Series, span: Span) -> Iterator[Pair]:
+        """The windows of a span, one after the other."""
+        for start in self.starts(span):
+            source = self.source(series, start)
+            labels = series.labels[start - self.lookback : start - self.lookback + len(source)]
+            yield Pair(
+                source=labels,
+                references=(series.labels[start : start + self.horizon],),
+                features=source,
+                target=self.target(series, start),
+                name=f"{series.name} {series.labels[start]}".strip(),
+            )
+
+
+def spans(series: Series, windows: Windows, parts: Sequence[float]) -> dict[str, Span]:
+    """Cut a series into train, valid and test, in this order of time.
+
+    Args:
+        series: what to cut.
+        windows: how windows are cut.
+        parts: of each part its share, or above 1 its number of steps; steps behind them belong to no part.
+
+    Raises:
+        UserError: the series is too short for a window in each part.
+    """
+    sizes = [int(part if part > 1 else part * len(series.numbers)) for part in parts]
+    ends = np.cumsum(sizes).tolist()
+    whose = f" of {series.name}" if series.name else ""
+    if ends[-1] > len(series.numbers):
+        raise UserError(f"task.parts asks for {ends[-1]:,} steps, but the series{whose} has {len(series.numbers):,}")
+    found = {}
+    for name, start, end in zip(("train", "valid", "test"), [0, *ends], ends, strict=False):
+        found[name] = Span(start, end)
+        if not windows.starts(found[name]):
+            room = end - start if start >= windows.lookback else end - windows.lookback
+            raise UserError(
+                f"the {name} part{whose} has room for {max(room, 0):,} steps to forecast, fewer than "
+                f"task.horizon={windows.horizon}; shorten it or task.lookback={windows.lookback}, or give more data"
+            )
+    return found
+
+
+class Cut(NamedTuple):
+    """Windows of one length over series that lie end to end, cut when they are asked for: none takes memory before.
+
+    Attributes:
+        flat: (n, f) the series, scaled.
+        offsets: where each window begins, and one number more.
+        steps: how many steps a window has.
+        told: of how many of them everything is told; in those behind, the first ``hidden`` columns are zeros.
+        hidden: see above.
+    """
+
+    flat: Matrix
+    offsets: npt.NDArray[np.int64]
+    steps: int
+    told: int
+    hidden: int = 0
+
+    def row(self, i: int) -> Matrix:
+        """(steps, f) one window."""
+        start = int(self.offsets[i])
+        window = self.flat[start : start + self.steps]
+        if self.told < self.steps:
+            window = window.copy()
+            window[self.told :, : self.hidden] = 0
+        return window
+
+    def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return how many steps the windows ``rows`` have: all alike."""
+        return np.full(len(rows), self.steps, dtype=np.int64)
+
+
+def cut(
+    windows: Windows, read: Sequence[tuple[Series, Span]], scales: tuple[Features, Features], stride: int
+) -> PairDataset:
+    """Every ``stride``-th window of the spans, to train on: the series are held once, and no window is copied.
+
+    Args:
+        windows: how they are cut.
+        read: series, and which of their steps are forecast.
+        scales: of the sources' columns and of the targets'.
+        stride: counted over the windows of all series together.
+    """
+    begins, before = [], 0
+    for series, span in read:
+        begins.append(before + np.array(windows.starts(span), dtype=np.int64))
+        before += len(series.numbers)
+    starts = np.concatenate(begins)[::stride]
+    sides = [
+        np.concatenate([side.encode(series.of(side.columns, 0, len(series.numbers))) for series, _ in read])
+        for side in scales
+    ]
+    lookback, steps = windows.lookback, windows.lookback + (windows.horizon if windows.known else 0)
+    ends = np.append(starts, before)  # a row more than there are windows
+    return PairDataset(
+        Cut(sides[0], ends - lookback, steps, lookback, len(windows.targets)),
+        Cut(sides[1], ends, windows.horizon, windows.horizon),
+        np.arange(len(starts)),
+    )
+
+
+def scaled(windows: Windows, read: Sequence[tuple[Series, Span]]) -> tuple[Features, Features]:
+    """How sources and targets are scaled: by the steps of the training part alone."""
+    source = Features.of([series.of(windows.columns, *span) for series, span in read], windows.columns)
+    count = len(windows.targets)
+    return source, Features(source.mean[:count], source.scale[:count], windows.targets)

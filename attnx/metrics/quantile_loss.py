@@ -1,0 +1,60 @@
+"""Quantile loss: how well forecast quantiles tell what came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from attnx.metrics.differences import Rows
+from attnx.registry import register
+
+
+@register("metric", "quantile_loss")
+class QuantileLoss(Metric):
+    """The quantiles' own losses, their mean over quantiles, steps and columns.
+
+    Formula: ``mean max(q e, (q - 1) e), e = r - y_q``
+    Source: Koenker and Bassett 1978, https://doi.org/10.2307/1913643
+
+    Of the median alone it is half the mean absolute error. It is NaN before the first step.
+
+    Args:
+        quantiles: in the order in which their columns stand side by side.
+
+    >>> metric = QuantileLoss(quantiles=[0.5, 0.9])
+    >>> metric.update([np.array([[3.0, 5.0]])], [np.array([[4.0]])])  # 0.5 * 1 and 0.1 * 1
+    >>> round(metric.compute().item(), 3)
+    0.3
+    """
+
+    is_differentiable = False
+    higher_is_better = False
+    full_state_update = False
+
+    total: Tensor
+    count: Tensor
+
+    def __init__(self, quantiles: Sequence[float]) -> None:
+        super().__init__()
+        self.quantiles = np.array(quantiles)[:, None]
+        self.add_state("total", torch.tensor(0.0, dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("count", torch.tensor(0), dist_reduce_fx="sum")
+
+    def update(self, predictions: Sequence[Rows], references: Sequence[Rows]) -> None:
+        """Add a batch of matrices (t, quantiles * f), each with its reference (t, f).
+
+        Raises:
+            ValueError: the two lists differ in length.
+        """
+        for written, reference in zip(predictions, references, strict=True):
+            short = reference[:, None, :] - written.reshape(len(written), len(self.quantiles), -1)
+            self.total += float(np.maximum(self.quantiles * short, (self.quantiles - 1) * short).sum())
+            self.count += short.size
+
+    def compute(self) -> Tensor:
+        """Return the loss, a scalar."""
+        return self.total / self.count

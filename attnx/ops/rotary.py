@@ -1,0 +1,39 @@
+"""Vectors turned by their position, so that products of two of them know only how far apart they are."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def turns(positions: Tensor, width: int) -> Tensor:
+    """Cosines and sines of the angles by which vectors of an even width are turned at each position.
+
+    Su et al. 2021, equations 15 and 34, https://arxiv.org/abs/2104.09864: pair i turns by position / 10,000^(2i / d).
+
+    Args:
+        positions: (..., m) int64.
+        width: of the vectors.
+
+    Returns:
+        (2, ..., m, width / 2).
+    """
+    pairs = torch.arange(width // 2, device=positions.device)
+    angles = positions[..., None] * 10_000.0 ** (-2 * pairs / width)
+    return torch.stack([angles.cos(), angles.sin()]).to(torch.get_default_dtype())
+
+
+def turned(vectors: Tensor, by: Tensor) -> Tensor:
+    """Turn vectors (..., m, d); pair i is made of unit i and of unit i + d / 2.
+
+    Args:
+        vectors: (..., m, d).
+        by: (2, ..., m, d / 2) from :func:`turns`, broadcast against ``vectors``.
+
+    >>> quarter = torch.tensor([[0.0], [1.0]])
+    >>> turned(torch.tensor([3.0, 5.0]), quarter)
+    tensor([-5.,  3.])
+    """
+    first, second = vectors.chunk(2, dim=-1)
+    cosine, sine = by
+    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)

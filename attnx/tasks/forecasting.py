@@ -1,0 +1,256 @@
+"""The task ``forecasting``: what comes next in a time series of one or many columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from torch import nn
+
+from attnx import registry
+from attnx.data.baselines import Baseline, Linear, Naive, Seasonal
+from attnx.data.batches import PairDataset
+from attnx.data.features import Features
+from attnx.data.pairs import Pair, Symbols
+from attnx.data.paths import fill_in
+from attnx.data.series import Series, constant, filled, irregular, read_series
+from attnx.data.series_file import write_series
+from attnx.data.split import Splits
+from attnx.data.windows import Span, Windows, cut, scaled, spans
+from attnx.errors import UserError
+from attnx.nn.targets.horizon import ordered
+from attnx.registry import Positive, Probability, Rate, register
+from attnx.run_format import TARGET_FEATURES
+from attnx.tasks.protocols import SequenceData
+
+# The measures, on scaled numbers as papers give them and in the data's own units.
+MEASURES = {"mse": "mean_squared_error", "mae": "mean_absolute_error"}
+BASELINES = ("naive", "seasonal", "linear")
+LINEAR = "linear.npy"
+# From at most so many windows the linear baseline is fitted: its weights are few.
+FITTED = 20_000
+
+
+@register("task", "forecasting")
+class Forecasting:
+    """Forecast the next ``horizon`` steps of a time series from the ``lookback`` steps before.
+
+    Formula: ``minimise mean (y - f(x))^2`` of scaled numbers, or with ``quantiles`` their own loss
+    Source: Zhou et al. 2021, section 5 (protocol), https://arxiv.org/abs/2012.07436
+
+    ``file`` is a .csv or .parquet file with a header, a row a step, in order of time. ``time`` is the column of the
+    times (ISO 8601 or numbers); ``targets`` are the columns to forecast (none named: all that are left); ``known`` are
+    columns known before their time, such as the hour, a holiday, or a static property: those of the steps to forecast
+    are read, too. ``group`` is the column that says which of several series a row belongs to. A missing value is taken
+    to be the last one before it.
+
+    ``parts`` cuts each series in time into train, valid and test: shares, or above 1 numbers of steps. Windows to
+    validate and test on are forecast in their part alone, and look back beyond it; to train on, every ``stride``-th is
+    taken. Columns are scaled by the training part. ``forecast=direct`` writes all steps without reading any of them,
+    ``recursive`` reads at each step what was written before. With ``quantiles`` these are forecast, the median
+    (0.5, which must be among them) being what is compared.
+
+    Beside the model's errors stand those of forecasts that cost nothing: ``naive``, the last value; ``seasonal``, what
+    was ``season`` steps before; ``linear``, a linear map fitted to the training part.
+    """
+
+    monitor = "valid_mse"
+    maximise = False
+    smoothing = 0.0
+    # What is predicted from are files of series.
+    reads_files = True
+
+    def __init__(
+        self,
+        file: str | None = None,
+        test: str | None = None,
+        time: str | None = None,
+        targets: list[str] | None = None,
+        known: list[str] | None = None,
+        group: str | None = None,
+        lookback: Positive = 96,
+        horizon: Positive = 24,
+        parts: list[Rate] | None = None,
+        stride: Positive = 1,
+        forecast: Literal["direct", "recursive"] = "direct",
+        quantiles: list[Probability] | None = None,
+        season: Positive = 24,
+    ) -> None:
+        self.file, self.files = file, {"test": test}
+        self.time, self.targets, self.known, self.group = time, targets or [], known or [], group
+        self.lookback, self.horizon, self.stride, self.season = lookback, horizon, stride, season
+        self.parts, self.quantiles = parts or [0.7, 0.1, 0.2], quantiles or []
+        self.notes: list[str] = []
+        self.scales: Features | None = None
+        self.test_part: list[tuple[Series, Span]] = []
+        self.baselines: dict[str, Baseline] = {"naive": Naive(horizon), "seasonal": Seasonal(horizon, season)}
+        del forecast  # read where the target side is made
+        self._check()
+
+    def _check(self) -> None:
+        if len(self.parts) != 3:
+            raise UserError(f"task.parts={self.parts}: expected three, of train, valid and test, such as [0.7,0.1,0.2]")
+        if all(part <= 1 for part in self.parts) and sum(self.parts) > 1 + 1e-9:
+            raise UserError(f"task.parts={self.parts}: these shares are more than the whole")
+        if self.quantiles and 0.5 not in self.quantiles:
+            raise UserError(f"task.quantiles={self.quantiles}: the median, 0.5, must be among them")
+        if edge := [level for level in self.quantiles if level in (0, 1)]:
+            raise UserError(f"task.quantiles: {edge[0]:g} is no quantile that can be learned; use one between 0 and 1")
+        if both := sorted(set(self.targets) & set(self.known)):
+            raise UserError(f"task.known: {both[0]!r} is one of task.targets; what is forecast is not known before")
+
+    def load(self) -> SequenceData:
+        """Read the series and cut them into windows; ``notes`` then tells what is missing, irregular or constant.
+
+        Raises:
+            UserError: the file is missing or malformed, with file and line, or too short for what is asked.
+        """
+        if self.file is None:
+            raise UserError("task.file is not set: name a .csv or .parquet file of a time series")
+        read = self._series(fill_in("task.file", self.file))
+        windows = self._windows(read[0])
+        parts = [(series, spans(series, windows, self.parts)) for series in read]
+        self.test_part = [(series, span["test"]) for series, span in parts]
+        train = [(series, span["train"]) for series, span in parts]
+        scales = scaled(windows, train)
+        rows = cut(windows, train, scales, self.stride)
+        self.scales = scales[1]
+        self.baselines["linear"] = Linear.fit(self._examples(rows))
+        valid, test = (
+            _fairly([pair for series, span in parts for pair in windows.pairs(series, span[name])])
+            for name in ("valid", "test")
+        )
+        return SequenceData(Splits([], valid, test), *scales, rows=rows)
+
+    def test_pairs(self) -> list[Pair]:
+        """The windows of ``test``, all of it."""
+        read = self._series(fill_in("task.test", str(self.files["test"])))
+        windows = self._windows(read[0])
+        found = [pair for series in read for pair in windows.pairs(series, Span(0, len(series.numbers)))]
+        if not found:
+            raise UserError(
+                f"task.test={self.files['test']}: has no {self.lookback} + {self.horizon} steps, which a window takes"
+            )
+        return _fairly(found)
+
+    def read(self, path: Path) -> Pair:
+        """What is to be forecast for a user's file: the steps behind its last one.
+
+        Of known columns it holds the steps to forecast, too, with the targets left empty.
+
+        Raises:
+            UserError: it is malformed, holds several series, or is too short.
+        """
+        read = self._series(path)
+        if len(read) > 1:
+            raise UserError(f"{path}: holds {len(read)} series; name a file with one")
+        windows, series = self._windows(read[0]), read[0]
+        start = len(series.numbers) - (self.horizon if self.known else 0)
+        if start < self.lookback:
+            ahead = f" and behind them task.horizon={self.horizon} known ones" if self.known else ""
+            raise UserError(
+                f"{path}: has {len(series.numbers)} steps, and task.lookback={self.lookback}{ahead} are read"
+            )
+        source = windows.source(series, start)
+        nothing = np.zeros((self.horizon, len(windows.targets)), np.float32)
+        labels = series.labels[start - self.lookback :]
+        return Pair(labels, (labels[self.lookback :],), features=source, target=nothing, name=path.name)
+
+    def check_source(self, matrix: Any) -> None:
+        """See that a matrix is as long as a window.
+
+        Raises:
+            UserError: it is not.
+        """
+        steps = self.lookback + (self.horizon if self.known else 0)
+        if len(matrix) != steps:
+            ahead = f" + task.horizon={self.horizon}" if self.known else ""
+            raise UserError(f"a matrix of {len(matrix)} steps, but task.lookback={self.lookback}{ahead} are read")
+
+    def _series(self, path: Path) -> list[Series]:
+        columns = [*self.targets, *self.known] if self.targets else []
+        read = [filled(series) for series in read_series(path, self.time, columns, self.group)]
+        self.notes = [note for series, notes in read for note in (*notes, *irregular(series), *constant(series))]
+        return [series for series, _ in read]
+
+    def _windows(self, series: Series) -> Windows:
+        targets = tuple(self.targets) or tuple(name for name in series.columns if name not in self.known)
+        if unknown := [name for name in self.known if name not in series.columns]:
+            raise UserError(f"task.known: the file has no column {unknown[0]!r}")
+        return Windows(self.lookback, self.horizon, targets, tuple(self.known))
+
+    def _examples(self, rows: PairDataset) -> Iterator[tuple[Any, Any]]:
+        """Of each window, or of so many evenly among them, the past and the future of the targets, scaled."""
+        assert self.scales is not None
+        for place in np.linspace(0, len(rows) - 1, min(len(rows), FITTED)).round().astype(int).tolist():
+            row = rows[place]
+            yield row.source[: self.lookback, : self.scales.width], row.target
+
+    def _past(self, pair: Pair) -> Any:
+        assert self.scales is not None
+        assert pair.features is not None
+        return self.scales.encode(pair.features[: self.lookback, : self.scales.width])
+
+    def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
+        """Errors of scaled numbers and, behind ``own_``, in the data's units; of the model and of each baseline."""
+        names = [*MEASURES, *(f"own_{name}" for name in MEASURES)]
+        names += [f"{baseline}_{name}" for baseline in BASELINES for name in MEASURES]
+        found = {name: registry.build("metric", MEASURES[name.rpartition("_")[2]]) for name in names}
+        if self.quantiles:
+            found["quantile_loss"] = registry.build("metric", "quantile_loss", quantiles=ordered(self.quantiles))
+        return found
+
+    def update(self, metrics: Any, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
+        """Show the metrics a batch: the matrix (horizon, f) forecast for each window, quantile behind quantile."""
+        assert self.scales is not None
+        width = self.scales.width
+        right = [pair.target for pair in pairs]
+        wanted = [self.scales.encode(matrix) for matrix in right if matrix is not None]
+        written = [matrix[:, :width] for matrix in outputs]
+        shown = {"": [self.scales.encode(matrix) for matrix in written]}
+        pasts = [self._past(pair) for pair in pairs]
+        shown |= {f"{name}_": [baseline(past) for past in pasts] for name, baseline in self.baselines.items()}
+        for name in MEASURES:
+            for who, forecasts in shown.items():
+                metrics[f"{who}{name}"].update(forecasts, wanted)
+            metrics[f"own_{name}"].update(written, right)
+        if self.quantiles:
+            metrics["quantile_loss"].update([self.scales.encode(matrix) for matrix in outputs], wanted)
+
+    def symbols(self, text: str, tag: str = "") -> Symbols:
+        """A series is no text."""
+        raise UserError("this task reads matrices of numbers, not text; name files of features to attnx predict")
+
+    def text(self, symbols: Sequence[str]) -> str:
+        """A forecast is no text."""
+        raise UserError("this task writes matrices of numbers, not text")
+
+    def save(self, folder: Path) -> None:
+        """Write the linear forecast's map, and the test's series for the pictures."""
+        linear = self.baselines["linear"]
+        assert isinstance(linear, Linear)
+        linear.save(folder / LINEAR)
+        write_series(folder, [self._seen(series, span) for series, span in self.test_part])
+
+    def _seen(self, series: Series, span: Span) -> Series:
+        """Of a series the targets of the test part and of what is looked back on from there."""
+        start, targets = max(span.start - self.lookback, 0), self._windows(series).targets
+        return Series(
+            series.name,
+            series.of(targets, start, span.end),
+            targets,
+            series.times[start : span.end],
+            series.labels[start : span.end],
+        )
+
+    def restore(self, folder: Path) -> None:
+        """Read it, and how the targets are scaled."""
+        self.scales = Features.load(folder / TARGET_FEATURES)
+        self.baselines["linear"] = Linear.load(folder / LINEAR)
+
+
+def _fairly(pairs: list[Pair]) -> list[Pair]:
+    """In an order in which the first so many of them are a fair sample; the same for the same number."""
+    return [pairs[place] for place in np.random.default_rng(0).permutation(len(pairs)).tolist()]

@@ -1,0 +1,187 @@
+"""bAbI files: stories, their questions, and every way in which a line can be broken."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from attnx.data.babi import Babi, read_babi
+from attnx.data.stories import Story, source_vocabulary, symbols_of
+from attnx.errors import UserError
+from attnx.tasks.qa import Qa
+
+TWO = """\
+1 Mary moved to the bathroom.
+2 John grabbed the milk.
+3 Where is Mary? \tbathroom\t1
+4 Mary went home.
+5 What is john carrying?\tmilk,apple\t2 4
+
+1 Mice are afraid of wolves.
+2 What is gertrude afraid of?\twolf\t1
+"""
+
+
+def written(folder: Path, text: str = TWO, name: str = "qa1_a_train.txt") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_question_has_the_statements_before_it(tmp_path: Path) -> None:
+    """Of its own story; other questions are no statements, and names are in small letters."""
+    mary, john = ("mary", "moved", "to", "the", "bathroom"), ("john", "grabbed", "the", "milk")
+    home, mice = ("mary", "went", "home"), ("mice", "are", "afraid", "of", "wolves")
+    stories = read_babi(written(tmp_path))
+    assert [story[:3] for story in stories] == [
+        ((mary, john), ("where", "is", "mary"), "bathroom"),
+        ((mary, john, home), ("what", "is", "john", "carrying"), "milk,apple"),
+        ((mice,), ("what", "is", "gertrude", "afraid", "of"), "wolf"),
+    ]
+    assert stories[0].whole == stories[1].whole != stories[2].whole
+
+
+def test_one_sequence_of_symbols() -> None:
+    story = Story((("mary", "left"), ("john", "came")), ("who", "left"), "mary", "")
+    assert story.symbols == ("mary", "left", ".", "john", "came", ".", "who", "left", "?")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Mary left. John came. Who left?", "mary left . john came . who left ?", "Mary left.  John came. . Who left"],
+)
+def test_text_becomes_the_same_symbols(text: str) -> None:
+    assert symbols_of(text) == ("mary", "left", ".", "john", "came", ".", "who", "left", "?")
+
+
+@pytest.mark.parametrize("text", ["Mary left.", "Mary left. ?", " . "])
+def test_a_story_without_a_question_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="a story ends with its question"):
+        symbols_of(text)
+
+
+def test_the_vocabulary_begins_with_the_full_stop_and_the_entities() -> None:
+    sources = [("(2,8)", "b", ".", "a", "?")]
+    assert source_vocabulary(sources).symbols[4:] == (".", "(2,8)", "?", "a", "b")
+    assert source_vocabulary(sources, ["b", "a"]).symbols[4:] == (".", "b", "a", "(2,8)", "?")
+    with pytest.raises(UserError, match=r"task\.entities: no story holds the word 'bb'; did you mean b"):
+        source_vocabulary([*sources, ("bbb",)], ["bb"])
+    with pytest.raises(UserError, match="name each word once"):
+        source_vocabulary(sources, ["b", "b"])
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("Mary moved.", "expected a number, a space and a sentence, found 'Mary moved.'"),
+        ("5 Mary moved.", "is numbered 5, expected 4 (or 1, another story)"),
+        ("4 .", "holds no words"),
+        ("4 ?\tyes\t1", "holds no words"),
+        ("4 Where is Mary?\t", "the answer is ''"),
+        ("4 Where is Mary?\tin bed\t1", "the answer is 'in bed'"),
+        ("4 Where is Mary?\thome\t1\t2", "holds 4 columns"),
+        ("4 Where is Mary?\thome\tone", "is supported by 'one', which is no statement before it"),
+        ("4 Where is Mary?\thome\t3", "is supported by '3', which is no statement before it"),
+        ("4 Where is Mary?\thome\t7", "is supported by '7', which is no statement before it"),
+    ],
+)
+def test_a_broken_line_is_told_with_its_place(tmp_path: Path, line: str, said: str) -> None:
+    """Line 3 of the story is a question, and no statement."""
+    path = written(tmp_path, f"1 Mary moved.\n2 John left.\n3 Where is Mary?\tout\t1\n{line}\n")
+    with pytest.raises(UserError) as refused:
+        read_babi(path)
+    assert str(refused.value).startswith(f"{path}:4: ")
+    assert said in str(refused.value)
+
+
+def test_a_byte_that_is_no_text_is_told_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "broken.txt"
+    path.write_bytes(b"1 Mary moved.\n2 John \xff left.\n")
+    with pytest.raises(UserError, match=r"broken\.txt:2: "):
+        read_babi(path)
+
+
+def test_a_file_without_questions_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no questions"):
+        read_babi(written(tmp_path, "1 Mary moved.\n"))
+
+
+def test_a_task_that_is_not_there(tmp_path: Path) -> None:
+    written(tmp_path, name="qa5_b_train.txt")
+    with pytest.raises(UserError, match=r"expected one file qa2_\*_train.txt, found 0; the tasks there: 5"):
+        Babi(str(tmp_path), [2]).train("qa2")
+    with pytest.raises(UserError, match="no such folder; `attnx data get babi`"):
+        Babi(str(tmp_path / "none"), [2]).train("qa2")
+
+
+def test_the_last_sentences_are_read(tmp_path: Path) -> None:
+    """70 of them, 130 in task 3, or as many as are asked for."""
+    lines = [f"{number} Number {number}." for number in range(1, 200)]
+    for task in (1, 3):
+        written(tmp_path, "\n".join([*lines, "200 Which?\tnone\t"]), f"qa{task}_a_train.txt")
+    told = Babi(str(tmp_path), [1, 3])
+    assert [len(told.train(tag)[0].sentences) for tag in told.tags] == [70, 130]
+    assert Babi(str(tmp_path), [1], 2).train("qa1")[0].sentences == (("number", "198"), ("number", "199"))
+
+
+def many(folder: Path, tasks: tuple[int, ...]) -> None:
+    """Stories of two questions, a hundred for each task and part."""
+    for task in tasks:
+        for part in ("train", "test"):
+            stories = [f"1 A{n} is {part}.\n2 Who?\ta\t1\n3 Where is A{n}?\tb\t1\n" for n in range(100)]
+            written(folder, "".join(stories), f"qa{task}_a_{part}.txt")
+
+
+def test_all_questions_of_a_story_are_in_one_part(tmp_path: Path) -> None:
+    many(tmp_path, (1,))
+    data = Qa(folder=str(tmp_path)).load()
+    train, valid, _ = ({pair.source[0] for pair in part} for part in data.pairs)
+    assert not train & valid
+    assert len(data.pairs.train) == 2 * len(train)
+    assert len(data.pairs.train) + len(data.pairs.valid) == len(data.pairs.test) == 200
+    assert 2 < len(valid) < 25  # of 100 stories a tenth, give or take
+    assert data.tags == ()
+
+
+def test_tasks_together_have_tags(tmp_path: Path) -> None:
+    many(tmp_path, (1, 4))
+    task = Qa(folder=str(tmp_path), tasks=[4, 1])
+    data = task.load()
+    assert data.tags == ("qa1", "qa4")
+    assert task.monitor == "valid_error_macro"
+    metric = task.metrics(data.tags)["error"]
+    metric.update([["a"], ["b"], ["a"]], [[("a",)], [("a",)], [("a",)]], ["qa1", "qa1", "qa4"])
+    assert {name: round(float(value), 1) for name, value in metric.compute().items()} == {
+        "macro": 25.0,
+        "micro": 33.3,
+        "qa1": 50.0,
+        "qa4": 0.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("knobs", "said"),
+    [
+        ({"statements": 7}, "task.statements=7 is for task.data=world_model"),
+        ({"stories": 7}, "task.stories=7 is for task.data=world_model"),
+        ({"data": "world_model", "tasks": [1]}, r"task.tasks=\[1\] is for task.data=babi"),
+        ({"data": "world_model", "sentences": 5}, "task.sentences=5 is for task.data=babi"),
+        ({"tasks": [1, 1]}, "name each task once"),
+        ({"tasks": [1, 2], "test": "some.txt"}, "task.test=some.txt is of one task"),
+    ],
+)
+def test_a_knob_that_would_do_nothing_is_refused(knobs: dict[str, object], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        Qa(**knobs)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif("ATTNX_DATA" not in os.environ, reason="$ATTNX_DATA is not set")
+@pytest.mark.parametrize("task", [1, 2, 4, 5, 6, 7, 15, 20])
+def test_the_published_files_are_read(task: int) -> None:
+    """A thousand questions each."""
+    folder = Path(os.environ["ATTNX_DATA"]) / "babi"
+    if not folder.is_dir():
+        pytest.skip("babi is not in $ATTNX_DATA")
+    assert len(Babi(str(folder), [task]).test(f"qa{task}")) == 1000

@@ -1,0 +1,152 @@
+"""Henaff et al. 2017, equations 1 to 7, worked by hand under ``recipe=entnet``; and what the model refuses."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+from attnx import registry
+from attnx.config import compose
+from attnx.errors import UserError
+from attnx.symbols import PAD, STOP
+
+LN3 = math.log(3)
+A, B, Q, Z, C, YES, NO = 5, 6, 7, 8, 9, 4, 5
+
+
+@cache
+def composed(*overrides: str) -> dict[str, Any]:
+    return compose(overrides)
+
+
+def built(*overrides: str) -> Any:
+    config = composed("recipe=entnet", *overrides)
+    sizes = {"source_symbols": 11, "source_features": 0, "target_symbols": 7, "target_features": 0}
+    return registry.build("model", config["model"], config=config, tags=0, **sizes)
+
+
+def by_hand() -> Any:
+    """Two slots of width 2.
+
+    Places 0 and 1 of a sentence have the masks (1/2, 0) and (0, 1), so "a b" is s = (ln 3 / 2, 0). Both slots start
+    with their keys, w1 = h1 = (1, 0) and w2 = h2 = (0, 1): s . h + s . w is ln 3 and 0, the gates are 3/4 and 1/2.
+
+    U exchanges, so U h1 = (0, 1); V w1 is V's first column (2/3, -20/3), W s = (2, -5). Their sum (8/3, -32/3) becomes
+    (8/3, -16/3) by slopes of 1/2, and h1 + 3/4 of it is (3, -4): at length 1, (0.6, -0.8). Likewise (1, 0) + (5, 9) +
+    (2, -5) = (8, 4), and h2 + 1/2 of it is (4, 3): (0.8, 0.6).
+    """
+    model = built("model.width=2", "model.slots=2", "model.words=2")
+    with torch.no_grad():
+        model.sentences.masks.copy_(torch.tensor([[[0.5, 0.0], [0.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]]))
+        model.sentences.embedding.weight.zero_()
+        for word, vector in {A: (LN3, 11.0), B: (13.0, 0.0), Q: (-5 * LN3, 0.0), C: (17.0, -LN3 / 0.8)}.items():
+            model.sentences.embedding.weight[word] = torch.tensor(vector)
+        model.keys.copy_(torch.eye(2))
+        model.slots.held.weight.copy_(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+        model.slots.key.weight.copy_(torch.tensor([[2 / 3, 5.0], [-20 / 3, 9.0]]))
+        model.slots.told.weight.copy_(torch.tensor([[4 / LN3, 0.0], [-10 / LN3, 0.0]]))
+        model.activation.weight.fill_(0.5)
+        model.context.weight.copy_(20 * torch.eye(2))
+        model.output.weight.zero_()
+        model.output.weight[YES], model.output.weight[NO] = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
+    return model.eval()
+
+
+def test_a_story_by_hand() -> None:
+    """The question reads q . h = -3 ln 3 and -4 ln 3, so 3/4 and 1/4, u = (0.65, -0.45), and H u = (13, -9).
+
+    phi(q + H u) = (13 - 5 ln 3, -4.5), of which R gives an answer each.
+    """
+    source = torch.tensor([[A, B, STOP, Q]])
+    output = by_hand()(source, source != PAD, source[:, :2], need_weights=True)
+    torch.testing.assert_close(output.logits[0, 0, [YES, NO]], torch.tensor([13 - 5 * LN3, -4.5]))
+    # Gates where the sentence ends, readings where the question does.
+    expected = torch.tensor([[[0, 0, 3 / 4, 3 / 4]], [[0, 0, 1 / 2, 1 / 4]]])
+    torch.testing.assert_close(output.weights[0], expected)
+
+
+def test_a_gate_reads_what_its_slot_holds_by_then() -> None:
+    """The second sentence is s = (0, -ln 3 / 0.8); h + w is (1.6, -0.8) and (0.8, 1.6), so scores ln 3 and -2 ln 3."""
+    source = torch.tensor([[A, B, STOP, Z, C, STOP, Q], [A, B, STOP, Q, PAD, PAD, PAD]])
+    model = by_hand()
+    weights = model.begin(source, source != PAD).weights[:, :, 0]
+    torch.testing.assert_close(weights[0, :, 2], torch.tensor([3 / 4, 1 / 2]))
+    torch.testing.assert_close(weights[0, :, 5], torch.tensor([3 / 4, 1 / 10]))
+    torch.testing.assert_close(weights[1, :, 3], torch.tensor([3 / 4, 1 / 4]))
+    assert (weights[1, :, 4:] == 0).all()
+
+
+def test_the_answer_is_given_and_then_the_end() -> None:
+    source = torch.tensor([[A, B, STOP, Q]])
+    model = by_hand()
+    first, state, read = model.step(torch.tensor([1]), model.begin(source, source != PAD), need_weights=True)
+    # Of the seven symbols PAD, BOS, EOS and UNK are no answers; the seventh has a score of 0.
+    total = math.log(math.exp(13 - 5 * LN3) + math.exp(-4.5) + 1)
+    assert first[0, :4].tolist() == [-math.inf] * 4
+    torch.testing.assert_close(first[0, 4:], torch.tensor([13 - 5 * LN3, -4.5, 0]) - total)
+    second, _, after = model.step(first.argmax(-1), state, need_weights=True)
+    assert second.exp().tolist() == [[0, 0, 1, 0, 0, 0, 0]]
+    assert read.weights.sum() > 0
+    assert after.weights.sum() == 0
+
+
+def test_words_behind_the_last_mask_share_it() -> None:
+    """Of "z a a a" only the masks (0, 1), then (0, 1) again: the sum is (0, 33)."""
+    model = by_hand()
+    source = torch.tensor([[Z, A, A, A, STOP, Q]])
+    told = model.sentences(source, source != PAD)
+    torch.testing.assert_close(told.sentences, torch.tensor([[[0.0, 33.0]]]))
+    torch.testing.assert_close(told.question, torch.tensor([[-5 * LN3, 0.0]]))
+
+
+def test_a_question_without_a_story_reads_the_slots_as_they_start() -> None:
+    """Their keys: q . w is -5 ln 3 and 0, so 1/244 and 243/244."""
+    source = torch.tensor([[Q]])
+    weights = by_hand().begin(source, source != PAD).weights[0, :, 0, 0]
+    torch.testing.assert_close(weights, torch.tensor([1 / 244, 243 / 244]))
+
+
+def test_keys_can_be_words() -> None:
+    model = built("task.entities=[mary,john,sandra]", "model.keys=tied", "model.width=2")
+    rows = model.sentences.embedding.weight[STOP + 1 : STOP + 4]
+    source = torch.tensor([[Q]])
+    asked = model.sentences(source, source != PAD).question[0]
+    weights = model.begin(source, source != PAD).weights[0, :, 0, 0]
+    torch.testing.assert_close(weights, torch.softmax(rows @ asked, 0))
+    model(source, source != PAD, source).logits.sum().backward()
+    assert rows.shape == (3, 2)
+    assert model.sentences.embedding.weight.grad[STOP + 1 : STOP + 4].abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["task=g2p"], "model=entity answers questions about stories, and task=g2p has none; use task=qa"),
+        (["attention=none"], "attention=none"),
+        (["attention.schedule=step_by_step"], "attention.schedule=step_by_step"),
+        (["scope=local"], "scope=local: slots have no order"),
+        (["scope=history"], "scope=history"),
+        (["scope.sources=[encoder,decoder]"], "no decoder states"),
+        (["scorer=coverage"], "scorer=coverage needs to know what was read before"),
+        (["model.gate_scorer=location"], "model.gate_scorer=location needs to know what was read before"),
+        (["model.gate_scorer=dto"], "did you mean dot"),
+        (["model.gate_normaliser=sigmod"], "did you mean sigmoid"),
+        (["search.min_length=2"], "search.min_length=2 has no meaning"),
+        (["search.block_ngrams=3"], "search.block_ngrams=3 has no meaning"),
+        (["model.keys=tied"], "task.entities=[mary,john]"),
+        (["task.entities=[mary,john]"], "is for model.keys=tied"),
+        (["task.entities=[mary,john]", "model.keys=tied", "model.slots=3"], "model.slots=3, but task.entities names 2"),
+        (["+query=token"], "query=token has no meaning beside model=entity"),
+        (["encoder.hidden=3"], "encoder.hidden=3 has no meaning beside model=entity"),
+        (["decoder=recurrent"], "decoder=recurrent has no meaning beside model=entity"),
+        (["readout.size=3"], "readout.size=3 has no meaning beside model=entity"),
+    ],
+)
+def test_what_means_nothing_is_refused(overrides: list[str], said: str) -> None:
+    with pytest.raises(UserError) as refused:
+        compose(["recipe=entnet", *overrides])
+    assert said in str(refused.value)

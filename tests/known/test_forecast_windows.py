@@ -1,0 +1,93 @@
+"""Windows over series: the borders of the ETT papers, scaling by the training part, and what training is cut from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnx.data.series import Series
+from attnx.data.windows import Span, Windows, cut, scaled, spans
+from attnx.errors import UserError
+
+
+def counted(steps: int, columns: tuple[str, ...] = ("a", "b"), name: str = "") -> Series:
+    """Column k of step s holds s + 1000 k."""
+    numbers = np.arange(steps)[:, None] + 1000.0 * np.arange(len(columns))
+    return Series(name, numbers, columns, np.arange(float(steps)), tuple(map(str, range(steps))))
+
+
+@pytest.mark.parametrize(("lookback", "horizon"), [(48, 24), (96, 48), (168, 168), (336, 96)])
+def test_the_borders_of_the_ett_papers(lookback: int, horizon: int) -> None:
+    """Of 17,420 rows the first 14,400 are used; validation and test look back beyond their own border."""
+    windows = Windows(lookback, horizon, ("a",))
+    found = spans(counted(17420), windows, [8640, 2880, 2880])
+    assert found == {"train": Span(0, 8640), "valid": Span(8640, 11520), "test": Span(11520, 14400)}
+    starts = {name: windows.starts(span) for name, span in found.items()}
+    assert [len(starts[name]) for name in ("train", "valid", "test")] == [
+        8640 - lookback - horizon + 1,
+        2880 - horizon + 1,
+        2880 - horizon + 1,
+    ]
+    assert starts["train"][0] == lookback  # reads from row 0
+    assert starts["test"][0] - lookback == 11520 - lookback  # reads from lookback rows before the border
+    assert starts["test"][-1] + horizon == 14400
+
+
+def test_scaling_knows_the_training_part_alone() -> None:
+    """0 to 4 have mean 2 and deviation sqrt 2, whatever comes later."""
+    series = counted(23)
+    windows = Windows(3, 2, ("a",), ("b",))
+    source, target = scaled(windows, [(series, Span(0, 5))])
+    assert source.columns == ("a", "b")
+    assert target.columns == ("a",)
+    assert source.mean == pytest.approx((2, 1002))
+    assert source.scale == pytest.approx((2**0.5, 2**0.5))
+    assert (target.mean, target.scale) == (source.mean[:1], source.scale[:1])
+
+
+def test_a_window_reads_no_target_that_it_forecasts() -> None:
+    """Known columns go on; in place of the targets there is nothing."""
+    series = counted(23)
+    (pair, *_) = Windows(3, 2, ("a",), ("b",)).pairs(series, Span(5, 11))
+    assert pair.features is not None
+    assert pair.target is not None
+    np.testing.assert_array_equal(pair.features, [[2, 1002], [3, 1003], [4, 1004], [np.nan, 1005], [np.nan, 1006]])
+    assert pair.target.tolist() == [[5], [6]]
+    assert (pair.source, pair.references, pair.name) == (("2", "3", "4", "5", "6"), (("5", "6"),), "5")
+    plain = next(iter(Windows(3, 2, ("a",)).pairs(series, Span(5, 11))))
+    assert plain.features is not None
+    assert plain.features.tolist() == [[2], [3], [4]]
+
+
+@pytest.mark.parametrize("known", [(), ("b",)])
+@pytest.mark.parametrize("stride", [1, 3])
+def test_what_is_trained_on_is_cut_when_it_is_asked_for(known: tuple[str, ...], stride: int) -> None:
+    """The same windows as pairs, scaled, of two series one after the other; none reaches over to the other."""
+    read = [(counted(17, name="x"), Span(0, 11)), (counted(13, name="y"), Span(0, 7))]
+    windows = Windows(3, 2, ("a",), known)
+    scales = scaled(windows, read)
+    rows = cut(windows, read, scales, stride)
+    pairs = [pair for series, span in read for pair in windows.pairs(series, span)][::stride]
+    assert len(pairs) == len(range(0, 7 + 3, stride)) == len(rows)  # 11 - 3 - 2 + 1 and 7 - 3 - 2 + 1
+    for pair, row in zip(pairs, (rows[place] for place in range(len(rows))), strict=True):
+        assert pair.features is not None
+        assert pair.target is not None
+        np.testing.assert_allclose(row.source, scales[0].encode(pair.features), rtol=1e-6)
+        np.testing.assert_allclose(row.target, scales[1].encode(pair.target), rtol=1e-6)
+    assert rows.lengths().tolist() == [[3 + (2 if known else 0), 2]] * len(pairs)
+    if not known and stride == 1:
+        assert np.shares_memory(rows[0].source, rows[1].source)
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ([20, 5, 5], "task.parts asks for 30 steps, but the series has 23"),
+        ([4, 5, 5], "the train part has room for 1 steps to forecast, fewer than task.horizon=2"),
+        ([0.8, 0.05, 0.15], "the valid part has room for 1 steps"),
+    ],
+)
+def test_a_horizon_longer_than_the_data(parts: list[float], said: str) -> None:
+    with pytest.raises(UserError) as told:
+        spans(counted(23), Windows(3, 2, ("a",)), parts)
+    assert str(told.value).startswith(said)

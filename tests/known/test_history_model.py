@@ -1,0 +1,108 @@
+"""The model ``history`` beside its loop written out by hand, and what it is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx import registry
+from attnx.errors import UserError
+from attnx.models.history_composition import compose_history
+
+pytestmark = pytest.mark.usefixtures("float64")
+PAST, AHEAD = 3, 2
+
+
+def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
+    return {"name": name, **registry.check(kind, name, knobs)}
+
+
+def config(**chosen: Any) -> dict[str, Any]:
+    """A plain RNN; the mean of the products as score; the context joins the input."""
+    return {
+        "scorer": node("scorer", "scaled", scale="dimension"),
+        "scope": node("scope", "history"),
+        "query": {"previous_state": {}},
+        "normaliser": node("normaliser", "softmax"),
+        "attention": node("attention", "on"),
+        "model": node("model", "history", embedding=5, feed="now", bridge="zeros"),
+        "decoder": node("decoder", "recurrent", cell="rnn", hidden=7),
+        "readout": node("readout", "joint", inputs=["state"], tanh=False),
+        "task": {"name": "forecasting", "horizon": AHEAD, "quantiles": None, "forecast": "direct"},
+        **chosen,
+    }
+
+
+def loop(model: Any, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The forecast (t, f), and what its steps read (t, m), of one stream (s, f + k + 1)."""
+    (layer,) = model.net.decoder.recurrent.layers
+    state, states = torch.zeros(7), []
+    told, weights = [], torch.zeros(len(rows), len(rows))
+    for t, row in enumerate(rows):
+        memory = states[: max(t - 1, 0)]  # the state before it asks
+        scores = [(state * remembered).mean().exp() for remembered in memory]
+        context = torch.zeros(7)
+        for j, remembered in enumerate(memory):
+            weights[t, j] = scores[j] / sum(scores)
+            context = context + weights[t, j] * remembered
+        given = torch.cat([model.net.embedding.weight @ row + model.net.embedding.bias, context])
+        state = torch.tanh(
+            layer.weight_ih_l0 @ given + layer.bias_ih_l0 + layer.weight_hh_l0 @ state + layer.bias_hh_l0
+        )
+        states.append(state)
+        told.append(model.net.output.weight @ state + model.net.output.bias)
+    return torch.stack(told[-AHEAD:]), weights[-AHEAD:]
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+def test_one_stream_of_past_and_horizon(recursive: bool) -> None:
+    """Two targets and one column that is known; beside each row whether the targets before it are there."""
+    chosen = config()
+    chosen["task"]["forecast"] = "recursive" if recursive else "direct"
+    sizes = {"source_symbols": 0, "source_features": 3, "target_symbols": 0, "target_features": 2}
+    model: Any = registry.build("model", chosen["model"], config=chosen, tags=0, **sizes)
+    past = [[2.0, 3.0, 0.5], [5.0, 7.0, 0.25], [-1.0, 1.0, 0.75]]
+    source = torch.tensor([[*past, [0.0, 0.0, 0.125], [0.0, 0.0, 0.375]]])
+    right = torch.tensor([[[11.0, 13.0], [17.0, 19.0]]])
+    fed = [11.0, 13.0] if recursive else [0.0, 0.0]
+    rows = torch.tensor(
+        [
+            [0.0, 0.0, 0.5, 0.0],
+            [2.0, 3.0, 0.25, 1.0],
+            [5.0, 7.0, 0.75, 1.0],
+            [-1.0, 1.0, 0.125, 1.0],
+            [*fed, 0.375, float(recursive)],
+        ]
+    )
+    inputs = torch.cat([torch.zeros(1, 1, 2), right[:, :-1]], 1)
+    with torch.no_grad():
+        output = model(source, torch.ones(1, 5, dtype=torch.bool), inputs, need_weights=True)
+        forecast, weights = loop(model, rows)
+    torch.testing.assert_close(output.logits[0], forecast)
+    torch.testing.assert_close(output.weights[0], weights)
+
+
+@pytest.mark.parametrize("scope", ["history", "global", "local"])
+def test_every_scope_is_over_the_own_past(scope: str) -> None:
+    found = compose_history(config(scope=node("scope", scope)))
+    assert (found.sources, found.bridge, found.plan.feed) == (("decoder",), "zeros", "now")
+    assert found.told()["schedule"].startswith("step by step")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ({"scope": node("scope", "encoder_decoder")}, "model=history has no encoder"),
+        ({"attention": node("attention", "none")}, "attention=none reads nothing"),
+        ({"task": node("task", "g2p")}, "task=g2p writes something else"),
+        ({"task": node("task", "language_model")}, "model=seq2seq with recipe=attention_rnn"),
+        ({"query": {"current_state": {}}}, "model.feed=now contradicts query=current_state"),
+    ],
+)
+def test_what_it_cannot_be(chosen: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError) as told:
+        compose_history(config(**chosen))
+    assert said in str(told.value)

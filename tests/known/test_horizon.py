@@ -1,0 +1,73 @@
+"""Targets of so many rows: losses by hand, what is fed back, and how many steps a search writes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from attnx.metrics.mean_squared_error import MeanSquaredError
+from attnx.metrics.quantile_loss import QuantileLoss
+from attnx.nn.targets.chosen import target_side
+from attnx.nn.targets.horizon import Horizon, ordered
+from attnx.nn.targets.numbers import Numbers
+from attnx.nn.targets.symbols import Symbols
+
+THERE = torch.tensor([[True, True], [True, False]])
+RIGHT = torch.tensor([[[2.0, 3.0], [5.0, 7.0]], [[11.0, 13.0], [0.0, 0.0]]])
+
+
+def test_squared_error() -> None:
+    """Means over two columns (1 + 4) / 2, (0 + 9) / 2 and (4 + 0) / 2; what is not there does not count."""
+    outputs = RIGHT + torch.tensor([[[1.0, -2.0], [0.0, 3.0]], [[2.0, 0.0], [17.0, 19.0]]])
+    side = Horizon(features=2, steps=2)
+    assert side.width == 2
+    assert side.loss(outputs, RIGHT, THERE).item() == 2.5 + 4.5 + 2
+
+
+def test_quantiles_lose_by_their_side() -> None:
+    """Too low by 4 costs 4 q, too high by 4 costs 4 (1 - q): the median 2 either way, 0.75 3 or 1."""
+    side = Horizon(features=1, steps=1, quantiles=(0.5, 0.75))
+    right, there = torch.tensor([[[10.0]]]), torch.tensor([[True]])
+    assert side.width == 2
+    assert side.loss(torch.tensor([[[6.0, 6.0]]]), right, there).item() == (2 + 3) / 2
+    assert side.loss(torch.tensor([[[14.0, 14.0]]]), right, there).item() == (2 + 1) / 2
+    metric = QuantileLoss(quantiles=[0.5, 0.75])
+    metric.update([np.array([[6.0, 14.0]])], [np.array([[10.0]])])
+    assert metric.compute().item() == (2 + 1) / 2
+
+
+def test_two_columns_of_quantiles_stand_quantile_by_quantile() -> None:
+    """Columns are a, b of the median, then a, b of the other; all right but the last, too low by 4."""
+    side = Horizon(features=2, steps=1, quantiles=(0.5, 0.75))
+    outputs = torch.tensor([[[2.0, 3.0, 2.0, -1.0]]])
+    assert side.loss(outputs, torch.tensor([[[2.0, 3.0]]]), torch.tensor([[True]])).item() == 3 / 4
+    metric = QuantileLoss(quantiles=[0.5, 0.75])
+    metric.update([outputs[0].numpy()], [np.array([[2.0, 3.0]])])
+    assert metric.compute().item() == 3 / 4
+
+
+def test_squares_over_all_steps_of_all_batches() -> None:
+    """(1 + 4 + 9 + 25) / 4 = 39 / 4."""
+    metric = MeanSquaredError()
+    metric.update([np.array([[1.0, 2.0]])], [np.array([[2.0, 4.0]])])
+    metric.update([np.array([[3.0], [5.0]])], [np.array([[0.0], [0.0]])])
+    assert metric.compute().item() == 39 / 4
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+def test_what_is_fed_back(recursive: bool) -> None:
+    """Of a recursive forecast the median of the row before; of a direct one nothing that was written."""
+    layer = Horizon(2, 3, (0.5, 0.9), recursive).embedding(5)
+    written = torch.tensor([[2.0, 3.0, 5.0, 7.0]])
+    with torch.no_grad():
+        assert torch.equal(layer(written), layer(written + torch.tensor([0, 0, 1.0, 1.0])))
+        assert torch.equal(layer(written), layer(written + 1)) != recursive
+
+
+def test_which_kind_of_target_a_task_has() -> None:
+    task = {"horizon": 7, "quantiles": [0.9, 0.5, 0.1], "forecast": "recursive"}
+    assert target_side(task, 0, 3) == Horizon(3, 7, (0.5, 0.1, 0.9), recursive=True)
+    assert target_side({}, 0, 3) == Numbers(3)
+    assert target_side({}, 17, 0) == Symbols(17)
+    assert ordered([0.25, 0.5, 0.75]) == (0.5, 0.25, 0.75)

@@ -1,0 +1,130 @@
+"""A pointer by hand: the paper's equation with numbers, what may follow what, and what is refused beside it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import attnx
+from attnx import registry
+from attnx.config import compose
+from attnx.models.pointer_rules import may_follow
+
+SMALL = ["recipe=pointer", "task=pointing", "model.embedding=1", "encoder.hidden=1", "decoder.hidden=1"]
+
+
+def softmax(scores: list[float]) -> list[float]:
+    total = sum(map(math.exp, scores))
+    return [math.exp(score) / total for score in scores]
+
+
+def test_the_equations_of_the_recipe() -> None:
+    """Vinyals et al. 2015, section 2.3: u_j = v tanh(W e_j + U d_i), p = softmax(u); d_i reads the point last taken.
+
+    Everything has width 1. A recurrence without memory, h = tanh(x), makes e_j = tanh(x_j); the first d is that of the
+    start symbol, 0.3, the second that of the point taken first, 0.7. The end is one more thing to point to, at 0.2.
+    """
+    cells = ["encoder.cell=rnn", "decoder.cell=rnn", "scorer.hidden=1", "model.bridge=zeros"]
+    config = compose([*SMALL, *cells, "task.problem=sorting"])
+    sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 4 + 5, "tags": 0}
+    model: Any = registry.build("model", config["model"], config=config, **sizes)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.zero_()
+        model.source.embedding.weight.fill_(1)
+        for recurrent in (model.source.encoder.recurrent, model.decoder.recurrent):
+            recurrent.layers[0].weight_ih_l0.fill_(1)
+        model.attention.scorer.query.weight.fill_(3)
+        model.attention.scorer.memory.weight.fill_(-2)
+        model.attention.scorer.v.fill_(1.5)
+        model.start.fill_(0.3)
+        model.end.fill_(0.2)
+    points = [-0.4, 0.7, 1.1]
+    source, present = torch.tensor(points)[None, :, None], torch.ones(1, 3, dtype=torch.bool)
+    found = model(source, present, torch.tensor([[1, 4 + 1]])).logits[0]
+    keys = [0.2, *map(math.tanh, points)]
+    for step, read in enumerate((0.3, 0.7)):
+        expected = softmax([1.5 * math.tanh(-2 * key + 3 * math.tanh(read)) for key in keys])
+        told = torch.softmax(found[step], -1).tolist()
+        assert told == pytest.approx([0, 0, expected[0], 0, *expected[1:]], abs=1e-6)
+
+
+def test_the_recipe_cites_its_paper() -> None:
+    text = (Path(__file__).parents[2] / "conf" / "recipe" / "pointer.yaml").read_text(encoding="utf-8")
+    assert "https://arxiv.org/abs/1506.03134" in text
+    config = compose(["recipe=pointer", "task=pointing"])
+    assert [config[kind]["name"] for kind in ("model", "scorer", "scope", "normaliser")] == [
+        "pointer",
+        "additive",
+        "global",
+        "softmax",
+    ]
+    assert list(config["query"]) == ["current_state"]
+
+
+# Of five positions the last is padding. What was pointed to, in this order; then what may follow, 5 being the end.
+FOLLOWING = {
+    "any": {(): {0, 1, 2, 3, 5}, (2, 2): {0, 1, 2, 3, 5}, (0, 1, 2, 3): {0, 1, 2, 3, 5}},
+    "distinct": {(): {0, 1, 2, 3, 5}, (2, 0): {1, 3, 5}, (0, 1, 2, 3): {5}},
+    "permutation": {(): {0, 1, 2, 3}, (2, 0): {1, 3}, (0, 1, 2, 3): {5}},
+    "ring": {(): {0, 1, 2, 3}, (2, 0): {1, 3}, (2, 0, 3): {1, 2}, (2, 0, 3, 1): {2}, (2, 0, 3, 2): {5}},
+}
+
+
+@pytest.mark.parametrize(("rule", "before"), [(rule, before) for rule, told in FOLLOWING.items() for before in told])
+def test_what_may_follow(rule: Any, before: tuple[int, ...]) -> None:
+    counts = torch.tensor([[before.count(place) for place in range(5)]])
+    first = torch.tensor([[bool(before) and place == before[0] for place in range(5)]])
+    allowed = may_follow(rule, counts, first, torch.arange(5)[None] < 4)
+    assert set(allowed[0].nonzero()[:, 0].tolist()) == FOLLOWING[rule][before]
+
+
+@pytest.mark.parametrize("rule", FOLLOWING)
+def test_something_may_always_follow(rule: Any) -> None:
+    """Also where there is nothing to point to."""
+    none = torch.zeros(1, 0, dtype=torch.bool)
+    assert may_follow(rule, none.long(), none, none).tolist() == [[True]]
+
+
+REFUSED = {
+    "task=g2p": "task=g2p asks for other symbols; use task=pointing",
+    "attention=none": "attention=none is for model=seq2seq",
+    "normaliser=sparsemax": "normaliser=sparsemax: a pointer's weights are probabilities",
+    "attention.heads=2": "a pointer points with one head",
+    "attention.dropout=0.1": "attention.dropout=0.1 would drop what is pointed to",
+    "scope=history": "scope=history reads the decoder's states",
+    "scope=encoder_decoder": "a pointer points into its source alone",
+    "query=[current_state,last_context]": "query=last_context needs a context",
+    "query=token": "query=[token] holds no state",
+    "readout.inputs=[state]": "readout.inputs=[state] has no meaning beside model=pointer",
+    "model.only=permutation": "has no room for the answers of task.problem=hull; choose from any, ring",
+    "model.only=rings": "expected one of any, distinct, permutation, ring",
+    "model.feed=next": "feed",
+    "attention.schedule=attend_then_run": "attention.schedule=attend_then_run is not possible",
+    "task.problem=delaunay model.only=ring": "choose from any",
+}
+
+
+@pytest.mark.parametrize("asked", REFUSED)
+def test_what_would_do_nothing_is_refused(asked: str) -> None:
+    words = ["recipe=pointer", *([] if "task=" in asked else ["task=pointing"]), *asked.split()]
+    with pytest.raises(attnx.UserError) as refused:
+        compose(words)
+    assert REFUSED[asked] in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("asked", ["query=previous_state", "query=[token,current_state]", "scope=local", "scorer=dot"])
+def test_other_parts_point_too(asked: str) -> None:
+    config = compose(["recipe=pointer", "task=pointing", asked])
+    assert str(registry.build("composition", "pointer", config=config).plan).startswith("run, then attend")
+
+
+def test_a_scorer_of_the_past_makes_it_step() -> None:
+    config = compose(["recipe=pointer", "task=pointing", "scorer=coverage"])
+    told = registry.build("composition", "pointer", config=config).told()
+    assert told["schedule"].startswith("step by step: the scorer reads the weights of earlier steps")

@@ -1,0 +1,189 @@
+"""Hulls, triangulations and tours by hand and by their definitions; and examples that a seed alone decides."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnx.data.geometry import convex_hull, triangulation
+from attnx.data.problems import CHUNK, answers, pose
+from attnx.data.tours import distances, good, lengths, shortest, turned
+from attnx.errors import UserError
+from attnx.tasks.pointing import Pointing
+
+pytest.importorskip("scipy")
+# Corners of a square, two points within, and the middle of a side; numbered out of order.
+POINTS = np.array([[0.5, 0.5], [1, 1], [0.25, 0.5], [0, 0], [1, 0], [0, 1]])
+
+
+def drawn(seed: int, count: int, size: int) -> Any:
+    return np.random.default_rng(seed).random((count, size, 2))
+
+
+def left_of(points: Any, one: int, two: int, three: int) -> bool:
+    (ax, ay), (bx, by), (cx, cy) = points[[one, two, three]].tolist()
+    return (bx - ax) * (cy - ay) > (by - ay) * (cx - ax)
+
+
+def test_a_hull_by_hand() -> None:
+    """From the corner with the lowest number, 1, counter-clockwise: up left, down, right, and back."""
+    assert convex_hull(POINTS) == [1, 5, 3, 4, 1]
+
+
+@pytest.mark.parametrize("size", [3, 5, 11, 23])
+def test_a_hull_by_its_definition(size: int) -> None:
+    """Every point that is no corner lies to the left of every side; the lowest number comes first."""
+    for points in drawn(size, 7, size):
+        hull = convex_hull(points)
+        assert hull[0] == hull[-1] == min(hull)
+        assert len(set(hull)) == len(hull) - 1
+        for one, two in itertools.pairwise(hull):
+            assert all(left_of(points, one, two, other) for other in range(size) if other not in (one, two))
+
+
+@pytest.mark.parametrize("size", [3, 5, 11])
+def test_triangles_by_their_definition(size: int) -> None:
+    """No point within the circle of a triangle, as many as Euler says, and each in its order."""
+    for points in drawn(size, 7, size):
+        found = triangulation(points)
+        triangles = [found[at : at + 3] for at in range(0, len(found), 3)]
+        assert len(triangles) == 2 * size - 2 - len(convex_hull(points)) + 1
+        centres = []
+        for triangle in triangles:
+            assert triangle == sorted(set(triangle))
+            a, b, c = points[triangle]
+            centre = np.linalg.solve(2 * np.array([b - a, c - a]), [b @ b - a @ a, c @ c - a @ a])
+            radius = np.linalg.norm(a - centre)
+            others = np.delete(points, triangle, 0)
+            assert (np.linalg.norm(others - centre, axis=1) > radius).all()
+            sides = [np.linalg.norm(b - c), np.linalg.norm(c - a), np.linalg.norm(a - b)]
+            centres.append(tuple(np.average([a, b, c], axis=0, weights=sides)))
+        assert centres == sorted(centres)
+
+
+def test_what_has_no_hull() -> None:
+    for find in (convex_hull, triangulation):
+        with pytest.raises(UserError, match="the points 2 and 4 coincide"):
+            find(np.array([[0, 0], [1, 1], [0, 1], [1, 1.0]]))
+        with pytest.raises(UserError, match="the 3 points lie on one line"):
+            find(np.array([[0, 0], [1, 1], [2, 2.0]]))
+        with pytest.raises(UserError, match="needs 3 points or more, and there are 2"):
+            find(np.array([[0, 0], [1, 1.0]]))
+
+
+def brute(apart: Any) -> float:
+    size = apart.shape[1]
+    tours = np.array([(0, *rest) for rest in itertools.permutations(range(1, size))])
+    return float(lengths(apart.repeat(len(tours), 0), tours).min())
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7])
+def test_the_shortest_tour_is_that_of_all_tours(size: int) -> None:
+    apart = distances(drawn(size, 5, size))
+    for find in (shortest, good):
+        tours = find(apart)
+        assert (np.sort(tours, 1) == np.arange(size)).all()
+        assert (tours == turned(tours)).all()
+        found = lengths(apart, tours)
+        expected = [brute(apart[row : row + 1]) for row in range(5)]
+        assert found == pytest.approx(expected) if find is shortest else (found > np.array(expected) - 1e-9).all()
+
+
+def test_a_good_tour_is_hardly_longer_than_the_shortest() -> None:
+    apart = distances(drawn(3, 31, 11))
+    ratio = lengths(apart, good(apart)) / lengths(apart, shortest(apart))
+    assert (ratio > 1 - 1e-9).all()
+    assert ratio.mean() < 1.01
+
+
+def test_a_tour_begins_with_the_lower_of_two_neighbours() -> None:
+    """0 stands between 3 and 1."""
+    assert turned(np.array([[2, 3, 0, 1]])).tolist() == [[0, 1, 2, 3]]
+    assert turned(np.array([[2, 1, 0, 3]])).tolist() == [[0, 1, 2, 3]]
+
+
+def test_no_answer_depends_on_the_others() -> None:
+    """Tours of unlike sizes, found together or alone."""
+    points = [drawn(size, 1, size)[0].astype(np.float32) for size in (5, 13, 3, 5, 13)]
+    for exact in (3, 12):
+        together = answers("tsp", points, exact)
+        assert together == [answers("tsp", [one], exact)[0] for one in points]
+
+
+def test_numbers_in_rising_order() -> None:
+    values = np.array([[0.5], [0.25], [0.75], [0.25]], dtype=np.float32)
+    assert answers("sorting", [values], 0) == [[1, 3, 0, 2]]
+
+
+def shown(problem: Any, sizes: Sequence[int], count: int, seed: Sequence[int] = (1, 0)) -> list[Any]:
+    return [(one.points.tolist(), one.answer) for one in pose(problem, sizes, count, seed, exact=5)]
+
+
+@pytest.mark.parametrize("problem", ["hull", "delaunay", "tsp", "sorting"])
+def test_a_seed_decides_and_more_examples_change_none(problem: Any) -> None:
+    few, more = shown(problem, [3, 7], 5), shown(problem, [3, 7], 8)
+    assert more[:5] == few
+    assert [len(points) for points, _ in more] == [3, 7] * 4
+    assert shown(problem, [3, 7], 5, (2, 0)) != few
+    assert shown(problem, [3, 7], 5, (1, 1)) != few
+    assert all(0 <= number < 1 for points, _ in more for point in points for number in point)
+
+
+def test_chunks_are_unlike() -> None:
+    found = shown("sorting", [5], 2 * CHUNK + 3)
+    assert len(found) == 2 * CHUNK + 3
+    assert len({str(points) for points, _ in found}) == len(found)
+
+
+def test_the_task_says_which_tours_may_not_be_the_shortest() -> None:
+    few = {"examples": 3, "held_out": 2}
+    task = Pointing("tsp", sizes="4-6", test=[5, 13], exact=5, **few)
+    task.load()
+    assert task.notes == [
+        "tours of 6, 13 points are the best of a local search, perhaps not the shortest: those of more than "
+        "task.exact=5 are too many to try"
+    ]
+    exact = Pointing("tsp", sizes=5, **few)
+    exact.load()
+    assert exact.notes == []
+
+
+def test_rows_to_train_on_are_the_examples_encoded() -> None:
+    task = Pointing("hull", sizes=[3, 5], examples=7, held_out=2)
+    data = task.load()
+    posed = list(pose("hull", [3, 5], 7, (1, 0), exact=12))
+    found = data.train_rows()
+    assert len(found) == 7
+    for row, one in enumerate(posed):
+        assert data.target.decode(found[row].target.tolist()) == [str(place + 1) for place in one.answer]
+        assert data.source.decode(found[row].source) == pytest.approx(one.points, abs=1e-6)
+    assert [len(pair.source) for pair in data.pairs.test] == [3, 5]
+
+
+SIZES: dict[Any, list[int]] = {7: [7], (5, 11): [5, 11], "3-6": [3, 4, 5, 6]}
+
+
+@pytest.mark.parametrize("asked", SIZES)
+def test_sizes(asked: Any) -> None:
+    task = Pointing(sizes=list(asked) if isinstance(asked, tuple) else asked)
+    assert task.sizes == task.test_sizes == SIZES[asked]
+
+
+MISTAKES: dict[str, dict[str, Any]] = {
+    "task.sizes=many: expected a number of points": {"sizes": "many"},
+    "task.sizes=7-5: expected a number of points": {"sizes": "7-5"},
+    "task.test=1001: more than 1000 points": {"test": 1001},
+    "task.exact=17: the time and memory": {"exact": 17},
+    "problem=hull needs 3 points or more, and 2 are asked for": {"sizes": 2, "examples": 1},
+}
+
+
+@pytest.mark.parametrize("said", MISTAKES)
+def test_mistakes(said: str) -> None:
+    with pytest.raises(UserError) as refused:
+        Pointing(**MISTAKES[said]).load()
+    assert str(refused.value).startswith(said)

@@ -1,0 +1,94 @@
+"""Tables of time series: what is read, what is filled in and said of it, and each mistake with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnx.data.series import constant, filled, irregular, read_series
+from attnx.errors import UserError
+
+HEAD = "time,a,b"
+
+
+def write(folder: Path, *lines: str, head: str = HEAD) -> Path:
+    path = folder / "series.csv"
+    path.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_columns_times_and_what_is_missing(tmp_path: Path) -> None:
+    path = write(tmp_path, "2024-01-01 00:00,2,3", "2024-01-01T01:00,,5", "", "2024-01-01 02:00,NaN,7")
+    (series,) = read_series(path, "time", ["b", "a"])
+    assert series.columns == ("b", "a")
+    np.testing.assert_array_equal(series.numbers, [[3, 2], [5, np.nan], [7, np.nan]])
+    assert np.diff(series.times).tolist() == [3600, 3600]
+    assert series.labels == ("2024-01-01 00:00", "2024-01-01T01:00", "2024-01-01 02:00")
+    np.testing.assert_array_equal(series.of(["a"], 0, 2), [[2], [np.nan]])
+
+
+def test_gaps_are_filled_with_what_was_known(tmp_path: Path) -> None:
+    """The last value before; at the start, where there is none, the first."""
+    (series,) = read_series(write(tmp_path, "1,,2", "2,3,", "3,,", "4,5,7"), "time", [])
+    found, notes = filled(series)
+    assert found.numbers.tolist() == [[3, 2], [3, 2], [3, 2], [5, 7]]
+    assert notes == [
+        "2 missing values of a are taken to be the last ones before",
+        "2 missing values of b are taken to be the last ones before",
+    ]
+
+
+def test_what_is_told_of_times_and_columns(tmp_path: Path) -> None:
+    (series,) = read_series(write(tmp_path, "1,2,3", "2,5,3", "7,7,3", "8,11,3"), "time", [])
+    assert irregular(series) == [
+        "1 of 3 steps are not 1 apart as the others are, the first after 2; they are taken as they come"
+    ]
+    assert constant(series) == ["the column b never changes"]
+    assert not irregular(series._replace(times=np.arange(4.0)))
+
+
+def test_groups_are_series_of_their_own(tmp_path: Path) -> None:
+    """Each with its own times; rows may be mixed."""
+    path = write(tmp_path, "1,x,2", "1,y,3", "2,x,5", "3,y,7", head="time,who,a")
+    one, other = read_series(path, "time", [], group="who")
+    assert (one.name, one.numbers.tolist(), one.times.tolist()) == ("x", [[2], [5]], [1, 2])
+    assert (other.name, other.numbers.tolist(), other.times.tolist()) == ("y", [[3], [7]], [1, 3])
+
+
+def test_a_parquet_file_holds_the_same(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({"time": ["2024-01-01", "2024-01-02"], "a": [2.0, None], "b": [3, 5]})
+    parquet.write_table(table, tmp_path / "series.parquet")
+    (series,) = read_series(tmp_path / "series.parquet", "time", [])
+    np.testing.assert_array_equal(series.numbers, [[2, 3], [np.nan, 5]])
+    assert np.diff(series.times).tolist() == [86400]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["1,2,3", "2,warm,5"], ":3: 'warm' in column 'a' is no number"),
+        (["1,2,3", "2,inf,5"], ":3: column 'a' holds infinity"),
+        (["1,2,3", "noon,5,7"], ":3: 'noon' is no time"),
+        (["1,2,3", "3,2,3", "", "2,5,7"], ":5: the time 2 comes after 3"),
+        (["1,2,3", "2,2,3", "2,5,7"], ":4: the time 2 comes twice"),
+        (["1,2,3", "2,2"], ":3: 2 columns, but the header has 3"),
+        ([], ": holds no rows"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(tmp_path: Path, lines: list[str], said: str) -> None:
+    path = write(tmp_path, *lines)
+    with pytest.raises(UserError) as told:
+        read_series(path, "time", [])
+    assert str(told.value).startswith(f"{path}{said}")
+
+
+def test_a_column_that_is_not_there_or_empty(tmp_path: Path) -> None:
+    path = write(tmp_path, "1,2,", "2,3,")
+    with pytest.raises(UserError, match="has no column 'tim'; did you mean time"):
+        read_series(path, "tim", [])
+    (series,) = read_series(path, "time", [])
+    with pytest.raises(UserError, match="the column 'b' holds no value at all"):
+        filled(series)

@@ -1,0 +1,231 @@
+"""Transformers by hand: Vaswani et al. 2017, sections 3.1 to 3.5, and Su et al. 2021, equation 34."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnx import registry
+from attnx.config import compose
+from attnx.errors import UserError
+from attnx.nn.feed_forward import FeedForward
+from attnx.nn.places import Places
+from attnx.nn.residual import Residual
+from attnx.ops import turned, turns
+from attnx.symbols import BOS
+
+RECIPE = ["recipe=transformer", "attention.heads=2", "model.width=4", "model.feedforward=4", "model.layers=1"]
+SOURCE = torch.tensor([[5, 7, 5], [7, 0, 0]])
+INPUTS = torch.tensor([[BOS, 5, 6], [BOS, 5, 6]])
+
+
+def built(*overrides: str) -> Any:
+    config = compose(overrides)
+    sizes = {"source_symbols": 11, "source_features": 0, "target_symbols": 7, "target_features": 0, "tags": 0}
+    return registry.build("model", config["model"], config=config, **sizes).eval()
+
+
+@torch.no_grad()
+def plain(model: Any) -> Any:
+    """Every map of attention and every feed-forward map is the identity, without biases."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and module is not model.output:
+            nn.init.eye_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+    return model
+
+
+def normalised(*units: float) -> list[float]:
+    """Their mean taken off, then divided by the root of what is left of their squares on average."""
+    mean = sum(units) / len(units)
+    spread = math.sqrt(sum((unit - mean) ** 2 for unit in units) / len(units))
+    return [(unit - mean) / spread for unit in units]
+
+
+def placed(model: Any, embedding: nn.Embedding, symbol: int, at: int, wanted: list[float]) -> None:
+    """Embed a symbol so that, times 2 = sqrt(4) and with the position added, it is what is wanted."""
+    position = torch.tensor([math.sin(at), math.sin(at / 100), math.cos(at), math.cos(at / 100)])
+    with torch.no_grad():
+        embedding.weight[symbol] = (torch.tensor(wanted) - position) / 2
+
+
+def test_the_recipe_by_hand() -> None:
+    """The encoder passes m = (1, -1, 1, -1) and n = (1, -1, -1, 1) on; the decoder asks with m.
+
+    Of two units each, the first head scores both 2 / sqrt(2); the second scores m 2 / sqrt(2) and n -2 / sqrt(2).
+    """
+    model = plain(built(*RECIPE))
+    assert (model.chosen.heads, len(model.encoder.layers), len(model.decoder.layers)) == (2, 1, 1)
+    first, second = [1.0, -1, 1, -1], [1.0, -1, -1, 1]
+    placed(model, model.source, 5, 0, first)
+    placed(model, model.source, 7, 1, second)
+    placed(model, model.embedding, BOS, 0, first)
+    encoder, decoder = model.encoder.layers[0], model.decoder.layers[0]
+    with torch.no_grad():
+        for silent in (encoder.own.out, encoder.feed_forward.out):  # what it reads changes nothing
+            silent.weight.zero_()
+        model.output.weight.copy_(torch.eye(7, 4))
+        model.output.bias.zero_()
+        output = model(SOURCE[:1, :2], SOURCE[:1, :2] > 0, INPUTS[:1, :1], need_weights=True)
+    share = 1 / (1 + math.exp(-2 * math.sqrt(2)))  # 0.944
+    expected = torch.tensor([[[[0.5, 0.5]], [[share, 1 - share]]]])
+    torch.testing.assert_close(output.weights, expected, rtol=1e-4, atol=1e-4)
+    assert decoder.around[0].pre is False
+    # Alone, it reads itself: 2 m, normalised m. Of the source (1, -1) by the first head, (s, -s) by the second.
+    second_head = share - (1 - share)
+    read = normalised(2, -2, 1 + second_head, -1 - second_head)
+    forward = [max(unit, 0.0) for unit in read]
+    made = normalised(*(unit + more for unit, more in zip(read, forward, strict=True)))
+    torch.testing.assert_close(output.logits[0, 0], torch.tensor([*made, 0, 0, 0]), rtol=1e-4, atol=1e-4)
+
+
+def even(*overrides: str) -> Tensor:
+    """The weights of a model that scores everything alike, so that they count what may be read; those of one head."""
+    model = built("model=transformer", "scorer=dot", "model.width=4", "model.layers=1", "attention.heads=2", *overrides)
+    with torch.no_grad():
+        for layer in model.decoder.layers:
+            for heads in (layer.own, layer.cross):
+                if heads is not None:
+                    heads.query.weight.zero_()
+        weights: Tensor = model(SOURCE, SOURCE > 0, INPUTS, need_weights=True).weights
+    torch.testing.assert_close(weights[:, 0], weights[:, 1])
+    return weights[:, 0]
+
+
+def test_cross_attention_reads_what_is_present() -> None:
+    torch.testing.assert_close(even()[:, 2], torch.tensor([[1 / 3, 1 / 3, 1 / 3], [1, 0, 0]]))
+
+
+@pytest.mark.parametrize("scope", ["global", "history", "encoder_decoder"])
+def test_one_stream_reads_the_source_and_itself(scope: str) -> None:
+    """The sources have 3 symbols and 1; step t is the stream's position 3 + t or 1 + t and reads itself, too."""
+    weights = even("model.form=decoder_only", f"scope={scope}")
+    expected = [
+        [[1 / 4] * 3 + [1 / 4, 0, 0], [1 / 5] * 3 + [1 / 5, 1 / 5, 0], [1 / 6] * 6],
+        [[1 / 2, 0, 0, 1 / 2, 0, 0], [1 / 3, 0, 0, 1 / 3, 1 / 3, 0], [1 / 4, 0, 0, 1 / 4, 1 / 4, 1 / 4]],
+    ]
+    torch.testing.assert_close(weights, torch.tensor(expected))
+
+
+def test_a_window_holds_in_the_source_and_among_the_own_states() -> None:
+    """Window 1: of the source the positions next to step t, or to its end; of its own the step before and itself."""
+    weights = even("model.form=decoder_only", "scope=local", "scope.window=1")
+    expected = [
+        [[1 / 3, 1 / 3, 0, 1 / 3, 0, 0], [1 / 5] * 3 + [1 / 5, 1 / 5, 0], [0, 1 / 4, 1 / 4, 0, 1 / 4, 1 / 4]],
+        [[1 / 2, 0, 0, 1 / 2, 0, 0], [1 / 3, 0, 0, 1 / 3, 1 / 3, 0], [1 / 3, 0, 0, 0, 1 / 3, 1 / 3]],
+    ]
+    torch.testing.assert_close(weights, torch.tensor(expected))
+
+
+def test_each_head_of_each_layer_is_handed_out() -> None:
+    model = built(*RECIPE[:-1], "model.layers=3")
+    assert model(SOURCE, SOURCE > 0, INPUTS, need_weights=True).weights.shape == (2, 6, 3, 3)
+    assert model.chosen.sites == ("layer 1", "layer 1", "layer 2", "layer 2", "layer 3", "layer 3")
+    assert model.sources == ("encoder",)
+
+
+def test_feed_forward_by_hand() -> None:
+    """relu(3, -5) = (3, 0); doubled by the second map, with 7 added."""
+    layer = FeedForward(2, 2, "relu")
+    with torch.no_grad():
+        nn.init.eye_(layer.into.weight)
+        layer.out.weight.copy_(2 * torch.eye(2))
+        layer.into.bias.zero_()
+        layer.out.bias.fill_(7)
+    assert layer(torch.tensor([3.0, -5.0])).tolist() == [13.0, 7.0]
+
+
+def test_norm_before_and_after() -> None:
+    """(1, 5): normalised (-1, 1). Twice what is given is added: before 2 (-1, 1), after 2 (1, 5), normalised."""
+    states = torch.tensor([1.0, 5.0])
+    for norm, given, expected in (("pre", [-1.0, 1.0], [-1.0, 7.0]), ("post", [1.0, 5.0], [-1.0, 1.0])):
+        around = Residual(2, norm, dropout=0.0)  # type: ignore[arg-type]
+        torch.testing.assert_close(around.before(states), torch.tensor(given), rtol=1e-5, atol=1e-5)
+        made = around.after(states, 2 * around.before(states))
+        torch.testing.assert_close(made, torch.tensor(expected), rtol=1e-5, atol=1e-5)
+
+
+def test_a_turn_by_hand() -> None:
+    """Of width 4, units 0 and 2 turn by the position, units 1 and 3 by a hundredth of it."""
+    by = turns(torch.tensor([3]), 4)
+    found = turned(torch.tensor([[1.0, 0.0, 0.0, 2.0]]), by)
+    expected = [[math.cos(3), -2 * math.sin(0.03), math.sin(3), 2 * math.cos(0.03)]]
+    torch.testing.assert_close(found, torch.tensor(expected))
+
+
+def test_products_of_turned_vectors_know_how_far_apart_they_are() -> None:
+    query, key = torch.randn(5, dtype=torch.float64)[:4], torch.randn(4, dtype=torch.float64)
+    products = [
+        turned(query, turns(torch.tensor(m), 4).double()) @ turned(key, turns(torch.tensor(n), 4).double())
+        for m, n in ((2, 0), (7, 5), (31, 29))
+    ]
+    torch.testing.assert_close(products[0].expand(2), torch.stack(products[1:]), rtol=1e-5, atol=1e-6)
+
+
+def test_learned_positions_end() -> None:
+    """Of three, those behind are as the last."""
+    places = Places(5, "learned", 3, 5)
+    assert places.learned is not None
+    torch.testing.assert_close(places.added(torch.tensor([[0, 2, 97]])), places.learned[[0, 2, 2]][None])
+    assert places.turn(torch.tensor([[0]])) is None
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["encoder.hidden=7"], "encoder.hidden=7 has no meaning beside model=transformer; leave one of the two out"),
+        (["decoder=recurrent"], "decoder=recurrent has no meaning beside model=transformer"),
+        (["readout.tanh=false"], "readout.tanh=false has no meaning beside model=transformer"),
+        (["attention=none"], "model=transformer is made of attention"),
+        (["model.sampling=0.1"], "the chosen model has no knob 'sampling'; it belongs to model=.*seq2seq"),
+        (["+query=token"], "query=token beside model=transformer"),
+        (["model.self_scorer=cosin"], "unknown scorer 'cosin'; did you mean cosine"),
+        (["model.self_scorer=3"], "model.self_scorer=3: expected a part's name, or {name: ..., and its knobs} or null"),
+        (["+scorer@model.self_scorer=cosin"], "unknown scorer 'cosin'; did you mean cosine"),
+        (["task=language_model", "task.train=text.txt"], "task=language_model has no source, and an encoder reads one"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_means_nothing_is_refused(overrides: list[str], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        compose(["model=transformer", *overrides])
+
+
+def test_what_it_does_not_use_is_not_in_its_configuration() -> None:
+    assert not {"encoder", "decoder", "readout"} & compose(["model=transformer"]).keys()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["model.self_scorer=cosine"],
+        ["+model.self_scorer=cosine"],
+        ["scorer@model.self_scorer=cosine"],
+        ["+scorer@model.self_scorer=cosine"],
+    ],
+    ids=" ".join,
+)
+def test_a_part_for_one_place(asked: list[str]) -> None:
+    model = built(*RECIPE, *asked)
+    own, cross = ([type(head.scorer).__name__ for head in heads.each] for heads in _places(model))
+    assert (own, cross) == (["Cosine"] * 2, ["Scaled"] * 2)
+
+
+def test_a_part_for_one_place_with_knobs() -> None:
+    for asked in (["model.cross_scope={name: local, window: 5}"], ["+scope@model.cross_scope=local", LATER]):
+        own, cross = _places(built(*RECIPE, *asked))
+        assert cross.each[1].scope.window == 5
+        assert not hasattr(own.each[1].scope, "window")
+
+
+LATER = "model.cross_scope.window=5"
+
+
+def _places(model: Any) -> tuple[Any, Any]:
+    layer = model.decoder.layers[0]
+    return layer.own, layer.cross

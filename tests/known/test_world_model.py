@@ -1,0 +1,90 @@
+"""The world model: what its stories tell leads to their answers, by rules that are followed here anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from attnx.data.pairs import Symbols
+from attnx.data.world_model import World
+from attnx.errors import UserError
+
+# The example of Henaff et al. 2017, of which the answers were walked on paper: from (2,8) one north; from (9,7) two
+# north, one east and five south.
+PUBLISHED = """\
+agent1 is at (2,8)
+agent1 faces-n
+agent2 is at (9,7)
+agent2 faces-n
+agent2 moves-2
+agent2 faces-e
+agent2 moves-1
+agent1 moves-1
+agent2 faces-s
+agent2 moves-5"""
+
+
+def walked(sentences: list[Symbols]) -> dict[str, tuple[int, int]]:
+    """Where the agents are at last; they never leave the grid."""
+    places: dict[str, tuple[int, int]] = {}
+    looks: dict[str, str] = {}
+    for name, *said in sentences:
+        verb, _, what = said[0].partition("-")
+        if verb == "is":
+            x, y = map(int, said[2].strip("()").split(","))
+            places[name] = x, y
+        elif verb == "faces":
+            assert looks.get(name) != what, "it turns elsewhere"
+            looks[name] = what
+        else:
+            x, y = places[name]
+            steps = int(what)
+            assert 1 <= steps <= 5
+            moved = {"n": (x, y + steps), "s": (x, y - steps), "e": (x + steps, y), "w": (x - steps, y)}
+            places[name] = moved[looks[name]]
+        assert all(1 <= coordinate <= 10 for coordinate in places[name])
+    return places
+
+
+def test_the_published_example() -> None:
+    told = [tuple(line.split()) for line in PUBLISHED.splitlines()]
+    assert walked(told) == {"agent1": (2, 9), "agent2": (10, 4)}
+
+
+@pytest.mark.parametrize("statements", [5, 10, 41])
+def test_answers_follow_from_what_is_told(statements: int) -> None:
+    stories = World(statements, 50, seed=3).train("world")
+    assert len(stories) == 100
+    for story in stories:
+        assert len(story.sentences) == statements
+        x, y = walked(list(story.sentences))[story.question[2]]
+        assert story.answer == f"({x},{y})"
+        assert story.question[:2] == ("where", "is")
+
+
+def test_both_agents_are_asked_for_and_everything_happens() -> None:
+    stories = World(10, 300, seed=1).train("world")
+    said = {word for story in stories for sentence in story.sentences for word in sentence[1:2]}
+    assert said == {"is", *(f"faces-{way}" for way in "nesw"), *(f"moves-{steps}" for steps in range(1, 6))}
+    assert [story.question[2] for story in stories[:4]] == ["agent1", "agent2"] * 2
+    assert len({story.answer for story in stories}) > 90  # of 100 places
+
+
+def test_the_seed_decides_and_no_story_is_tested_that_was_trained_on() -> None:
+    one, again, other = World(5, 700, 1), World(5, 700, 1), World(5, 700, 2)
+    assert one.train("world") == again.train("world") != other.train("world")
+    trained, tested = ({story.whole for story in part} for part in (one.train("world"), one.test("world")))
+    assert len(trained) == 700
+    assert len(tested) == 1000
+    assert not trained & tested
+    assert World(5, 30, 1).test("world") == one.test("world")
+
+
+def test_other_lengths_are_tested() -> None:
+    assert {len(story.sentences) for story in World(5, 7, 1).other("17")} == {17}
+    with pytest.raises(UserError, match=r"task\.test=far: of the world model, expected how many sentences"):
+        World(5, 7, 1).other("far")
+
+
+def test_too_short_a_story_is_refused() -> None:
+    with pytest.raises(UserError, match="a world of 4 sentences"):
+        World(4, 7, 1).train("world")

@@ -1,0 +1,172 @@
+"""Laws of compiled steps: they give the numbers of those that are not, and leave nothing behind."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx.models import compiled_step
+from attnx.models.compiled_step import Compiled, keep_gradients
+
+# torch's compilers look at what they warn others of.
+pytestmark = [pytest.mark.usefixtures("float64", "fresh"), pytest.mark.filterwarnings("ignore")]
+Built = Callable[..., Any]
+
+SOURCE = torch.tensor([[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0]])
+TARGET = torch.tensor([[1, 5, 3, 8, 2], [1, 7, 13, 2, 4]])
+TAG = torch.tensor([2, 0])
+DROP = {"dropout": 0.3}
+CASES: dict[str, dict[str, Any]] = {
+    "fed now": {"query": ["previous_state"], "model": {**DROP, "feed": "now"}, "decoder": {**DROP, "layers": 2}},
+    "fed next": {
+        "query": ["current_state", "language_tag"],
+        "model": {**DROP, "feed": "next", "tag": ["encoder", "decoder"]},
+        "attention": ("on", {**DROP, "heads": 2}),
+        "decoder": {"cell": "gru"},
+    },
+    "looking back": {"scorer": "coverage", "model": DROP},
+    "growing": {"query": ["previous_state"], "scope": "encoder_decoder", "model": {**DROP, "feed": "now"}},
+    "without attention": {"attention": "none", "model": {**DROP, "feed": "next"}},
+    "looking at numbers": {"normaliser": "entmax", "query": ["last_context"]},
+}
+
+
+class Backend(list[Any]):
+    """One that runs what it is given as it is, and keeps it to be counted."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __call__(self, graph: Any, inputs: Any) -> Any:
+        self.append(graph)
+        return graph.forward
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    yield
+    torch._dynamo.reset()
+    compiled_step._compiled.cache_clear()
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> Backend:
+    one = Backend()
+    monkeypatch.setattr(compiled_step, "BACKEND", one)
+    return one
+
+
+BATCHES = ((7, 5), (5, 3))  # positions and steps; the second one is shorter
+
+
+def learn(
+    model: Any, compiled: Compiled | None, sampling: float = 0.0, batches: Sequence[tuple[int, int]] = BATCHES
+) -> dict[str, Tensor]:
+    """Outputs and gradients of some batches, with units dropped and symbols drawn alike."""
+    torch.manual_seed(47)
+    model.zero_grad(set_to_none=True)
+    model.compiled = compiled
+    found = {}
+    for cut, steps in batches:
+        source = SOURCE[:, :cut]
+        output = model(source, source != 0, TARGET[:, :steps], TAG, sampling, need_weights=True)
+        slope = torch.linspace(-1, 1, output.logits.numel()).reshape(output.logits.shape)
+        loss = (output.logits * slope).sum()
+        (loss if output.penalty is None else loss + output.penalty.sum()).backward()
+        found |= {f"{name} {steps}": value for name, value in output._asdict().items() if value is not None}
+    return found | {name: weight.grad for name, weight in model.named_parameters()}
+
+
+def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor], **within: float) -> None:
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        torch.testing.assert_close(found[name], tensor, msg=lambda text, name=name: f"{name}: {text}", **within)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_compiled_steps_are_the_steps(built: Built, backend: Backend, case: str) -> None:
+    model = built(**CASES[case]).train()
+    assert model.plan.schedule == "step_by_step"
+    expected = learn(model, None)
+    assert not backend
+    assert_same(learn(model, Compiled(strict=True)), expected)
+    assert backend
+
+
+def test_sampled_symbols_are_the_same(built: Built, backend: Backend) -> None:
+    model = built(model={"sampling": 0.5, "feed": "next"}).train()
+    expected = learn(model, None, sampling=0.5)
+    assert_same(learn(model, Compiled(strict=True), sampling=0.5), expected)
+    assert backend
+
+
+def test_inductor_compiles_them(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs is another program, so that sums may be added up in another order; without CUDA there are no graphs."""
+    for setting, cheap in {"compile_threads": 1, "cpp.simdlen": 1}.items():
+        monkeypatch.setattr(f"torch._inductor.config.{setting}", cheap)
+    model = built(attention="none", model={"feed": "next"}, decoder={"cell": "rnn"}).train()
+    once = BATCHES[:1]
+    found = learn(model, Compiled(graphs=True, strict=True), batches=once)
+    assert_same(found, learn(model, None, batches=once), rtol=1e-9, atol=1e-12)
+
+
+def test_only_training_waits_for_it(built: Built, backend: Backend) -> None:
+    """Judging and generating are not worth a compiler's time: their batches are few, or of one step."""
+    model = built(query=["previous_state"], model={"feed": "now"})
+    model.compiled = Compiled(strict=True)
+    with torch.no_grad():
+        model(SOURCE, SOURCE != 0, TARGET, TAG)
+        model.step(TARGET[:, 0], model.begin(SOURCE, SOURCE != 0, TAG))
+    assert not backend
+
+
+def test_nothing_of_it_stays_on_the_model(built: Built, backend: Backend) -> None:
+    model = built(query=["previous_state"], model={"feed": "now"}).train()
+    names = list(model.state_dict())
+    expected = learn(model, Compiled(strict=True))
+    assert list(model.state_dict()) == names
+    graphs = len(backend)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert_same(learn(other, other.compiled), expected)
+    assert len(backend) == graphs  # a copy is not compiled for again
+
+
+def test_what_cannot_be_compiled_runs_as_it_is(
+    built: Built, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(graph: Any, inputs: Any) -> Any:
+        raise NotImplementedError("no such graph")
+
+    monkeypatch.setattr(compiled_step, "BACKEND", fail)
+    model = built(query=["previous_state"], model={"feed": "now"}).train()
+    with pytest.raises(Exception, match="no such graph"):
+        learn(model, Compiled(strict=True))
+    assert_same(learn(model, Compiled()), learn(model, None))
+    assert "no such graph" in caplog.text
+
+
+def test_gradients_have_memory_of_their_own() -> None:
+    """A CUDA graph writes the gradients of each batch to the same place, and they may not have been used yet."""
+    place = torch.ones(3)
+
+    class Written(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, weight: Tensor) -> Tensor:
+            return weight.clone()
+
+        @staticmethod
+        def backward(ctx: Any, slope: Tensor) -> Tensor:
+            return place.copy_(slope).view_as(place)
+
+    model = torch.nn.Linear(1, 1, bias=False)
+    model.weight = torch.nn.Parameter(torch.ones(3))
+    keep_gradients(model)
+    for factor in (5.0, 2.0):
+        (factor * Written.apply(model.weight)).sum().backward()
+    assert model.weight.grad is not None
+    assert model.weight.grad.tolist() == [7.0, 7.0, 7.0]

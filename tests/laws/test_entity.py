@@ -1,0 +1,139 @@
+"""Laws of the model ``entity``: padding and company change nothing, no gate looks ahead, and gradients are right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx import registry
+from attnx.decoding.beam import Beam
+from attnx.decoding.greedy import Greedy
+from attnx.decoding.sampling import Sampling
+from attnx.symbols import BOS, EOS, PAD, STOP
+
+SYMBOLS, ANSWERS = 23, 11
+# Sentences of unlike numbers of words, stories of unlike numbers of sentences, one of none.
+STORIES = [[[7, 8, 9], [10, 11]], [[12]], [[7, 13, 14, 15, 9], [16, 8], [10, 11, 17], [18, 9]], []]
+QUESTIONS = [[19, 7], [20, 12, 5], [19, 8, 6, 5], [21]]
+PARTS = {"scorer": "dot", "scope": "global", "normaliser": "softmax"}
+FACTORS = {
+    "scorer": "plain",
+    "normaliser": "plain",
+    "gate_scorer": ["dot", "additive", "cosine"],
+    "gate_normaliser": ["sigmoid", "softmax", "entmax"],
+    "start": ["keys", "learned"],
+    "activation": ["prelu", "identity"],
+    "normalise": [True, False],
+    "heads": [1, 2],
+}
+
+
+def possible(chosen: dict[str, Any]) -> bool:
+    return chosen.get("scorer", ("dot",))[0] not in ("coverage", "location")
+
+
+def built(**chosen: Any) -> Any:
+    config = {kind: node(kind, *chosen.get(kind, (name, {}))) for kind, name in PARTS.items()}
+    config["attention"] = node("attention", "on", {"heads": chosen.get("heads", 1)})
+    own = {knob: value for knob, value in chosen.items() if knob not in (*PARTS, "heads")}
+    config["model"] = node("model", "entity", {"width": 6, "slots": 3, **own})
+    sizes = {"source_symbols": SYMBOLS, "source_features": 0, "target_symbols": ANSWERS, "target_features": 0}
+    return registry.build("model", config["model"], config=config, tags=0, **sizes).eval()
+
+
+def node(kind: str, name: str, knobs: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, **registry.check(kind, name, knobs)}
+
+
+def batch(rows: list[int], extra: int = 0) -> tuple[Tensor, Tensor]:
+    """Stories and their questions, and behind them ``extra`` columns of padding more than they need."""
+    sources = [[word for told in STORIES[row] for word in (*told, STOP)] + QUESTIONS[row] for row in rows]
+    source = torch.full((len(rows), max(map(len, sources)) + extra), PAD)
+    for row, symbols in enumerate(sources):
+        source[row, : len(symbols)] = torch.tensor(symbols)
+    return source, source != PAD
+
+
+@pytest.mark.usefixtures("float64")
+def test_company_and_padding_change_nothing(combination: dict[str, Any]) -> None:
+    model = built(**combination)
+    inputs = torch.tensor([[BOS, 5]]).expand(len(STORIES), -1)
+    together = model(*batch([0, 1, 2, 3], extra=3), inputs, need_weights=True)
+    for row in range(len(STORIES)):
+        source, present = batch([row])
+        alone = model(source, present, inputs[:1], need_weights=True)
+        torch.testing.assert_close(together.logits[row : row + 1], alone.logits)
+        length = source.shape[1]
+        torch.testing.assert_close(together.weights[row : row + 1, ..., :length], alone.weights)
+        assert (together.weights[row, ..., length:] == 0).all()
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("scorer", ["dot", "additive", "cosine"])
+@pytest.mark.parametrize("normaliser", ["sigmoid", "softmax", "entmax"])
+def test_no_gate_looks_ahead(scorer: str, normaliser: str) -> None:
+    """What a later sentence says, and the question, leaves every gate before it as it was."""
+    model = built(gate_scorer=scorer, gate_normaliser=normaliser)
+    source, present = batch([2])
+    ends = (source[0] == STOP).nonzero()[:, 0].tolist()
+    before = model.begin(source, present).weights[0, :, 0].detach()
+    for end in ends:
+        other = source.clone()
+        later = torch.arange(source.shape[1]) > end
+        other[:, later & (source[0] != STOP)] = 22
+        after = model.begin(other, present).weights[0, :, 0]
+        assert torch.equal(after[:, : end + 1], before[:, : end + 1])
+        if end != ends[-1]:
+            assert not torch.equal(after[:, end + 1 : ends[-1] + 1], before[:, end + 1 : ends[-1] + 1])
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("activation", ["prelu", "identity"])
+def test_gradients(activation: str) -> None:
+    model = built(activation=activation, start="learned", width=2, words=5)
+    source, present = batch([0, 1, 2])
+    target = torch.tensor([[5, EOS], [6, EOS], [7, EOS]])
+    weights = [weight.detach().clone().requires_grad_() for weight in model.parameters()]
+    names = [name for name, _ in model.named_parameters()]
+    with torch.no_grad():  # away from the bend, where there is no gradient
+        for name, weight in zip(names, weights, strict=True):
+            if name == "activation.weight":
+                weight.fill_(0.3)
+
+    def loss(*given: Tensor) -> Tensor:
+        found = torch.func.functional_call(model, dict(zip(names, given, strict=True)), (source, present, target))
+        return model.target.loss(found.logits, target, target != PAD)
+
+    assert torch.autograd.gradcheck(loss, weights)
+    told = torch.autograd.grad(loss(*weights), weights)
+    assert all(gradient.abs().sum() > 0 for gradient in told)
+
+
+@pytest.mark.usefixtures("float64")
+def test_searches_agree() -> None:
+    """Greedy and every beam write the same answer, as likely, and then the end; a beam finds the answers in order."""
+    model = built()
+    source, present = batch([0, 1, 2, 3])
+    told = model.begin(source, present).predicted
+    greedy, beam = Greedy()(model, source, present, need_weights=True), Beam(width=5, nbest=5)(model, source, present)
+    assert greedy.written[:, 0, 0].tolist() == told.argmax(-1).tolist()
+    assert greedy.lengths.tolist() == [[1]] * 4
+    torch.testing.assert_close(greedy.log_probability[:, 0], told.max(-1).values.to(greedy.log_probability.dtype))
+    assert beam.written[:, :, 0].tolist() == told.topk(5).indices.tolist()
+    assert (beam.written[:, :, 1] == EOS).all()
+    torch.testing.assert_close(beam.log_probability, told.topk(5).values.to(beam.log_probability.dtype))
+    drawn = Sampling(top_k=1)(model, source, present)
+    assert drawn.written[:, 0, 0].tolist() == greedy.written[:, 0, 0].tolist()
+
+
+def test_dropout_drops_while_training_alone() -> None:
+    model = built()
+    model.sentences.dropout = 0.5
+    source, present = batch([2])
+    inputs = torch.tensor([[BOS, 5]])
+    assert torch.equal(model(source, present, inputs).logits, model(source, present, inputs).logits)
+    model.train()
+    assert not torch.equal(model(source, present, inputs).logits, model(source, present, inputs).logits)

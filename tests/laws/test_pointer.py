@@ -1,0 +1,199 @@
+"""Laws of pointing, for every scorer: each schedule and each step the same, nothing of other rows, padding or later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx import registry
+from attnx.decoding.beam import Beam
+from attnx.decoding.greedy import Greedy
+from attnx.decoding.sampling import Sampling
+from attnx.symbols import BOS, EOS, PAD
+
+Choice = tuple[str, dict[str, Any]]
+# Rows of 5, 3 and 7 points of two numbers each; what was pointed to is a permutation, and then the end.
+LENGTHS = (5, 3, 7)
+ORDERS = ([3, 0, 4, 1, 2], [1, 2, 0], [6, 2, 0, 5, 1, 4, 3])
+RULES = ("any", "distinct", "permutation", "ring")
+
+
+def node(kind: str, choice: Any, **knobs: Any) -> dict[str, Any]:
+    name, own = registry.spec(kind, choice)
+    return {"name": name, **registry.check(kind, name, {**own, **knobs})}
+
+
+def built(scorer: Any = ("additive", {"hidden": 19}), symbols: int = 0, cell: str = "gru", **knobs: Any) -> Any:
+    """A pointer of small sizes with weights of its own."""
+    torch.manual_seed(3)
+    config = {
+        "scorer": node("scorer", scorer),
+        "scope": node("scope", knobs.pop("scope", "global")),
+        "query": {name: {} for name in knobs.pop("query", ["current_state"])},
+        "normaliser": node("normaliser", knobs.pop("normaliser", "softmax")),
+        "attention": node("attention", "on"),
+        "model": node("model", "pointer", embedding=5, **knobs),
+        "encoder": node("encoder", "recurrent", hidden=11, cell=cell),
+        "decoder": node("decoder", "recurrent", hidden=13, cell=cell),
+    }
+    sizes = {"source_symbols": symbols, "source_features": 0 if symbols else 2, "target_symbols": 4 + 17, "tags": 0}
+    return registry.build("model", config["model"], config=config, **sizes).eval()
+
+
+def batch(rule: str = "permutation") -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Sources, what is there of them, what the decoder reads, and the target."""
+    orders = [[*order, order[0]] if rule == "ring" else order for order in ORDERS]
+    longest = max(map(len, orders)) + 1
+    present = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    source = torch.randn(3, max(LENGTHS), 2, generator=torch.Generator().manual_seed(5)) * present[..., None]
+    rows = [[*(4 + place for place in order), EOS] for order in orders]
+    target = torch.tensor([row + [PAD] * (longest - len(row)) for row in rows])
+    return source, present, torch.cat([torch.full((3, 1), BOS), target[:, :-1]], 1), target
+
+
+def same(one: Tensor, other: Tensor, **how: float) -> None:
+    torch.testing.assert_close(one, other, **{"atol": 1e-5, "rtol": 1e-4, **how})
+
+
+def test_a_step_is_what_the_pass_over_all_steps_says(each_scorer: Choice) -> None:
+    model = built(each_scorer, only="permutation")
+    source, present, inputs, target = batch()
+    output = model(source, present, inputs, need_weights=True)
+    state = model.begin(source, present)
+    for step in range(inputs.shape[1]):
+        told, state, read = model.step(inputs[:, step], state, need_weights=True)
+        real = target[:, step] != PAD
+        same(told[real], torch.log_softmax(output.logits[:, step], -1)[real])
+        same(read.weights[real, 0], output.weights[real, step])
+
+
+def test_both_schedules_give_the_same_numbers(each_scorer: Choice) -> None:
+    """And the same gradients. What needs the past is refused the schedule that has none."""
+    model = built(each_scorer)
+    if registry.part("scorer", each_scorer[0]).declares.get("needs_past"):
+        assert model.plan.admitted == ("step_by_step",)
+        return
+    source, present, inputs, target = batch()
+    found = []
+    for schedule in ("run_then_attend", "step_by_step"):
+        model.zero_grad()
+        logits = model(source, present, inputs, schedule=schedule).logits
+        model.target.loss(logits, target, target != PAD).backward()
+        found.append([logits.detach(), *(weight.grad.clone() for weight in model.parameters() if weight.requires_grad)])
+    for one, other in zip(*found, strict=True):
+        same(one, other)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_neither_other_rows_nor_padding_matter(rule: str, each_scorer: Choice) -> None:
+    model = built(each_scorer, only=rule)
+    source, present, inputs, target = batch(rule)
+    together = model(source.masked_fill(~present[..., None], 7e3), present, inputs).logits
+    for row, length in enumerate(LENGTHS):
+        steps = int((target[row] != PAD).sum())
+        one = slice(row, row + 1)
+        alone = model(source[one, :length], present[one, :length], inputs[one, :steps]).logits
+        same(together[one, :steps, : 4 + length], alone)
+        assert (together[row, :, 4 + length :] == -torch.inf).all()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_is_read_of_what_comes_later(rule: str) -> None:
+    model = built(only=rule)
+    source, present, inputs, _ = batch(rule)
+    logits = model(source, present, inputs).logits
+    for step in range(1, inputs.shape[1]):
+        later = inputs.clone()
+        later[:, step:] = 4 + (later[:, step:] + 1) % 3
+        assert torch.equal(model(source, present, later).logits[:, :step], logits[:, :step])
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
+@pytest.mark.parametrize("rule", RULES)
+def test_gradients(rule: str, cell: str) -> None:
+    """Of the loss, by the numbers read and by every weight, in double precision."""
+    model = built(only=rule, cell=cell).double()
+    source, present, inputs, target = batch(rule)
+    weights = list(model.parameters())
+
+    def loss(points: Tensor, *_: Tensor) -> Any:
+        return model.target.loss(model(points, present, inputs).logits, target, target != PAD)
+
+    assert torch.isfinite(loss(source.double()))
+    assert torch.autograd.gradcheck(loss, (source.double().requires_grad_(), *weights), fast_mode=True)
+
+
+def test_narrow_numbers_are_finite() -> None:
+    model = built(only="permutation")
+    source, present, inputs, target = batch()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = model.target.loss(model(source, present, inputs).logits, target, target != PAD)
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert all(torch.isfinite(weight.grad).all() for weight in model.parameters())
+
+
+@pytest.mark.parametrize("search", [Greedy(), Beam(width=7, nbest=5), Sampling(temperature=3.0, nbest=5)])
+@pytest.mark.parametrize("rule", RULES)
+def test_a_search_finds_nothing_but_what_the_rule_allows(rule: str, search: Any) -> None:
+    """With weights that know nothing. Log-probabilities are those of the pass over all steps."""
+    model = built(only=rule)
+    source, present, *_ = batch(rule)
+    found = search(model, source, present, need_weights=True)
+    for row, length in enumerate(LENGTHS):
+        for written, steps, told in zip(
+            found.written[row].tolist(), found.lengths[row].tolist(), found.log_probability[row].tolist(), strict=True
+        ):
+            if not steps:
+                continue
+            ids = written[:steps]
+            places = [symbol - 4 for symbol in ids if symbol != EOS]
+            assert all(0 <= place < length for place in places)
+            if rule == "permutation":
+                assert sorted(places) == list(range(length))
+            if rule == "ring":
+                assert len(places) >= 4
+                assert places[0] == places[-1]
+            if rule in ("distinct", "ring"):
+                assert len(set(places)) == len(places) - (rule == "ring")
+            one = slice(row, row + 1)
+            logits = model(source[one], present[one], torch.tensor([[BOS, *ids[:-1]]])).logits
+            steps_told = torch.log_softmax(logits, -1)[0].gather(1, torch.tensor(ids)[:, None])
+            assert steps_told.sum().item() == pytest.approx(told, abs=1e-4)
+
+
+@pytest.mark.parametrize("scope", [("local", {"window": 1}), ("local", {"window": 1, "center": "predictive"})])
+@pytest.mark.parametrize("rule", RULES)
+def test_a_window_narrows_what_is_pointed_to(rule: str, scope: Choice) -> None:
+    """Of what it lets through the probabilities sum to 1; where it lets nothing through, the end comes."""
+    model = built(only=rule, scope=scope)
+    source, present, inputs, _ = batch(rule)
+    output = model(source, present, inputs, need_weights=True)
+    told = torch.softmax(output.logits, -1)
+    same(told.sum(-1), torch.ones(told.shape[:2]))
+    assert ((told[..., 4:] > 0).sum(-1) <= 3).all()
+    if scope[1] == {"window": 1}:
+        assert (told[0, 0, 4 + 2 :] == 0).all()
+
+
+def test_it_points_into_symbols_too() -> None:
+    model = built(symbols=23)
+    source, present = torch.randint(4, 23, (3, 7)), batch()[1]
+    found = Greedy()(model, source, present)
+    assert found.written.shape[:2] == (3, 1)
+
+
+def test_scores_are_divided_by_the_temperature() -> None:
+    source, present, inputs, _ = batch()
+    one, two = (
+        built(normaliser=("softmax", {"temperature": heat}))(source, present, inputs).logits for heat in (1.0, 2.0)
+    )
+    same(one[:, :, EOS], 2 * two[:, :, EOS])
+
+
+def test_a_source_beyond_the_ids_is_refused() -> None:
+    with pytest.raises(registry.UserError, match="18 positions is longer than the 17"):
+        built().begin(torch.zeros(1, 18, 2), torch.ones(1, 18, dtype=torch.bool))

@@ -1,0 +1,342 @@
+"""Laws of transformers: rows and padding alone, no look-ahead, steps as all at once, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx import registry
+from attnx.decoding.beam import Beam
+from attnx.decoding.greedy import Greedy
+from attnx.errors import UserError
+from attnx.models.transformer_composition import WHY_NOT, compose
+from attnx.nn.targets.numbers import Numbers
+from attnx.symbols import EOS
+
+pytestmark = pytest.mark.usefixtures("float64")
+Config = dict[str, Any]
+
+SCORERS = {name: registry.part("scorer", name).declares for name in registry.names("scorer")}
+LOOKING_BACK = [name for name, declared in SCORERS.items() if declared.get("needs_past")]
+SMALL = {"additive": {"hidden": 19}, "mlp": {"widths": [19]}}
+SCOPES: list[Any] = ["global", "history", ("local", {"window": 1}), ("local", {"center": "predictive", "window": 1})]
+BOTH = ["encoder", "decoder"]
+# Those that can contradict each other come first.
+FACTORS: dict[str, Any] = {
+    "form": ["encoder_decoder", "decoder_only"],
+    "scorer": [name for name in SCORERS if name not in LOOKING_BACK],
+    "positions": ["sinusoidal", "learned", "rotary"],
+    "scope": [*SCOPES, "encoder_decoder"],
+    "cross_scope": [None, *SCOPES[2:], "global"],
+    "cross_scorer": [None, "dot", "additive"],
+    "written": ["symbols", "numbers"],
+    "tied": [False, True],
+    "normaliser": registry.names("normaliser"),
+    "read": ["symbols", "features"],
+    "norm": ["pre", "post"],
+    "heads": [1, 2, 3],
+    "tag": [None, ["encoder"], ["decoder"], BOTH],
+    "layers": [(1, None), (2, 1), (2, 3)],
+}
+
+SOURCE = torch.tensor([[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0]])
+PRESENT = SOURCE != 0
+INPUTS = torch.tensor([[1, 5, 3, 8], [1, 7, 13, 2]])
+ROWS = torch.linspace(-2, 3, 2 * 4 * 5, dtype=torch.float64).reshape(2, 4, 5)  # where a step is five numbers
+FEATURES = torch.linspace(-1, 2, 2 * 7 * 3, dtype=torch.float64).reshape(2, 7, 3)
+TAG = torch.tensor([2, 0])
+
+
+def possible(chosen: Config) -> bool:
+    """Whether choices, some or all, do not contradict each other."""
+    alone = chosen.get("form") == "decoder_only"
+    rules = {
+        ("form", "cross_scope"): lambda: not alone or chosen["cross_scope"] is None,
+        ("form", "cross_scorer"): lambda: not alone or chosen["cross_scorer"] is None,
+        ("form", "layers"): lambda: not alone or chosen["layers"][1] is None,
+        ("form", "scope"): lambda: alone or chosen["scope"] != "encoder_decoder",
+        ("form", "scope", "cross_scope"): lambda: alone or chosen["scope"] != "history" or chosen["cross_scope"],
+        ("scorer", "positions"): lambda: chosen["positions"] != "rotary" or SCORERS[chosen["scorer"]]["equal_widths"],
+        ("written", "tied"): lambda: not chosen["tied"] or chosen["written"] == "symbols",
+    }
+    return all(rule() for names, rule in rules.items() if chosen.keys() >= set(names))
+
+
+def node(kind: str, choice: Any) -> Config:
+    name, knobs = registry.spec(kind, choice)
+    return {"name": name, **registry.check(kind, name, {**(SMALL.get(name, {}) if kind == "scorer" else {}), **knobs})}
+
+
+def composed(query: tuple[str, ...] = ("current_state",), **chosen: Any) -> Config:
+    """A configuration; what is not a group's choice is a knob of the model's, or of attention's."""
+    heads = chosen.pop("heads", 2)
+    knobs = {name: chosen.pop(name) for name in ("schedule", "kernels", "name") if name in chosen}
+    attention = (
+        {"name": "none"} if knobs.get("name") == "none" else node("attention", ("on", {"heads": heads, **knobs}))
+    )
+    chosen = {"width": 10 * heads, "feedforward": 23, "layers": 2, "dropout": 0.0, **chosen}
+    config = {kind: node(kind, chosen.pop(kind, other)) for kind, other in DEFAULTS.items()}
+    config |= {"attention": attention, "query": {name: {} for name in query}}
+    return {**config, "model": node("model", ("transformer", chosen))}
+
+
+DEFAULTS = {"scorer": "scaled", "scope": "global", "normaliser": "softmax"}
+
+
+def built(written: str = "symbols", read: str = "symbols", **chosen: Any) -> Any:
+    config = composed(**chosen)
+    sizes = {"source_symbols": 23, "source_features": 3 if read == "features" else 0, "target_symbols": 17, "tags": 3}
+    sizes["target_features"] = 5 if written == "numbers" else 0
+    return registry.build("model", config["model"], config=config, **sizes).eval()
+
+
+def of(combination: Config) -> Any:
+    """The model of a combination."""
+    chosen = dict(combination)
+    layers, below = chosen.pop("layers")
+    for knob in ("cross_scope", "cross_scorer"):
+        picked = chosen[knob]
+        chosen[knob] = {"name": picked[0], **picked[1]} if isinstance(picked, tuple) else picked
+    return built(**chosen, layers=layers, encoder_layers=below)
+
+
+def read_by(model: Any) -> Tensor:
+    return FEATURES if isinstance(model.source, torch.nn.Linear) else SOURCE
+
+
+def told(model: Any) -> Tensor:
+    return ROWS if isinstance(model.target, Numbers) else INPUTS
+
+
+def gradients(model: Any) -> dict[str, Tensor]:
+    return {name: value.grad.clone() for name, value in model.named_parameters() if value.grad is not None}
+
+
+def learned(model: Any) -> dict[str, Tensor]:
+    """What comes out, and the gradient of every parameter that has one."""
+    model.zero_grad(set_to_none=True)
+    logits = model(read_by(model), PRESENT, told(model), TAG).logits
+    (logits * torch.linspace(-1, 1, logits.numel()).view_as(logits)).sum().backward()
+    return {"logits": logits.detach()} | gradients(model)
+
+
+def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        torch.testing.assert_close(
+            found[name], tensor, rtol=1e-7, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}"
+        )
+
+
+def assert_rows_are_alone(model: Any) -> None:
+    """Neither other rows nor padding, whatever stands there, change outputs, weights or gradients."""
+    source, inputs = read_by(model), told(model)
+    worst = torch.nan if source.is_floating_point() else 17
+    hidden = source.masked_fill(~PRESENT if source.dim() == 2 else ~PRESENT[..., None], worst)
+    more = hidden.new_full((2, 3, *source.shape[2:]), worst)
+    longer, present = torch.cat([hidden, more], 1), torch.cat([PRESENT, torch.zeros(2, 3, dtype=torch.bool)], 1)
+
+    def outcome(*batches: tuple[Tensor, ...]) -> tuple[dict[str, Tensor], list[Any]]:
+        model.zero_grad(set_to_none=True)
+        outputs = [model(*batch, need_weights=True) for batch in batches]
+        torch.stack([output.logits.pow(2).sum() for output in outputs]).sum().backward()
+        return {"logits": torch.cat([output.logits for output in outputs])} | gradients(model), outputs
+
+    together, (padded,) = outcome((longer, present, inputs, TAG))
+    lengths = PRESENT.sum(-1).tolist()
+    rows = [
+        (source[i : i + 1, :length], PRESENT[i : i + 1, :length], inputs[i : i + 1], TAG[i : i + 1])
+        for i, length in enumerate(lengths)
+    ]
+    alone, tight = outcome(*rows)
+    assert_same(together, alone)
+    for i, (output, length) in enumerate(zip(tight, lengths, strict=True)):
+        shown = padded.weights[i]
+        torch.testing.assert_close(torch.cat([shown[..., :length], shown[..., 10:]], -1), output.weights[0])
+        assert (shown[..., length:10] == 0).all()
+
+
+def assert_generation_agrees(model: Any) -> None:
+    """Steps, told the target, give what the teacher-forced pass gives; their rows can be reordered between them."""
+    inputs, order = told(model), torch.tensor([1, 0, 1])
+    output = model(read_by(model), PRESENT, inputs, TAG, need_weights=True)
+    expected = output.logits if isinstance(model.target, Numbers) else torch.log_softmax(output.logits, -1)
+    state = model.begin(read_by(model), PRESENT, TAG)
+    for step in range(inputs.shape[1]):
+        other = model.take(state, order)
+        found, state, read = model.step(inputs[:, step], state, need_weights=True)
+        torch.testing.assert_close(found, expected[:, step])
+        known, later = output.weights[..., step, :].tensor_split([read.weights.shape[-1]], dim=-1)
+        torch.testing.assert_close(read.weights[..., 0, :], known)
+        assert (later == 0).all()
+        found_other, _, read_other = model.step(inputs[order, step], other, need_weights=True)
+        torch.testing.assert_close(found_other, found[order])
+        torch.testing.assert_close(read_other.weights, read.weights[order])
+
+
+def assert_no_look_ahead(model: Any) -> None:
+    """Another token changes no earlier output, and its own and later ones."""
+    given = told(model)
+    first, second = (
+        model(read_by(model), PRESENT, steps, TAG).logits
+        for steps in (given, given.index_fill(1, torch.tensor([2]), 11))
+    )
+    torch.testing.assert_close(first[:, :2], second[:, :2])
+    assert not torch.allclose(first[:, 2], second[:, 2])
+
+
+def test_the_laws_hold(combination: Config) -> None:
+    """In combinations of all choices, such that any two which can meet do so in one of them."""
+    model = of(combination)
+    expected = learned(model)
+    assert {name for name, value in model.named_parameters() if value.requires_grad} <= expected.keys()
+    defined = of({**combination, "kernels": "off"})
+    defined.load_state_dict(model.state_dict())
+    assert_same(learned(defined), expected)
+    assert_rows_are_alone(model)
+    with torch.no_grad():
+        assert_generation_agrees(model)
+        assert_no_look_ahead(model)
+
+
+EVERY = [
+    pytest.param(*choice, id="-".join(str(part if isinstance(part, str) else part[0]) for part in choice))
+    for choice in itertools.product(FACTORS["scorer"], SCOPES[:3], FACTORS["normaliser"])
+]
+
+
+@pytest.mark.parametrize(("scorer", "scope", "normaliser"), EVERY)
+def test_every_scorer_scope_and_normaliser_steps_as_it_trains(scorer: str, scope: Any, normaliser: str) -> None:
+    """In self-attention and, ``history`` aside, in cross-attention."""
+    knobs = {"cross_scope": "global"} if scope == "history" else {}
+    with torch.no_grad():
+        model = built(scorer=scorer, scope=scope, normaliser=normaliser, layers=1, **knobs)
+        assert_generation_agrees(model)
+        assert_no_look_ahead(model)
+
+
+@pytest.mark.parametrize("choice", [{}, {"form": "decoder_only"}, {"norm": "post", "positions": "rotary"}], ids=str)
+def test_gradients(choice: Config) -> None:
+    """Those of every parameter are those of finite differences."""
+    model = built(**choice, layers=1, heads=1, width=4, feedforward=3, kernels="off")
+    names, values = zip(*((name, value.detach()) for name, value in model.named_parameters()), strict=True)
+    few = [place for place, name in enumerate(names) if "embedding" not in name and not name.startswith("source")]
+
+    def logits(*moved: Tensor) -> Tensor:
+        given = dict(zip(names, values, strict=True)) | {
+            names[place]: new for place, new in zip(few, moved, strict=True)
+        }
+        output: Tensor = torch.func.functional_call(
+            model, given, (SOURCE[:, :3], PRESENT[:, :3], INPUTS[:, :2], TAG)
+        ).logits
+        return output[..., :2]
+
+    assert torch.autograd.gradcheck(logits, [values[place].clone().requires_grad_() for place in few], fast_mode=True)
+
+
+@pytest.mark.parametrize("form", FACTORS["form"])
+@pytest.mark.parametrize("search", [Greedy(), Beam(3, nbest=3)], ids=["greedy", "beam"])
+def test_what_a_search_finds_is_what_the_whole_pass_gives(form: str, search: Any) -> None:
+    """Log-probabilities and weights of every hypothesis, of rows that share their source and are reordered."""
+    torch.manual_seed(7)
+    model = built(form=form, scorer="cosine", positions="rotary")
+    with torch.no_grad():
+        model.output.weight *= 3
+        found = search(model, SOURCE, PRESENT, TAG, need_weights=True)
+        for rank in range(found.written.shape[1]):
+            written, steps = found.written[:, rank], found.lengths[:, rank]
+            inputs = torch.cat([model.target.first(2, SOURCE.device)[:, None], written[:, :-1]], 1)
+            output = model(SOURCE, PRESENT, inputs, TAG, need_weights=True)
+            chosen = output.logits.log_softmax(-1).gather(-1, written[..., None])[..., 0]
+            real = torch.arange(written.shape[1]) < steps[:, None]
+            torch.testing.assert_close((chosen * real).sum(-1), found.log_probability[:, rank])
+            read = found.weights[:, rank]
+            mask = real[:, None, :, None].to(read.dtype)
+            torch.testing.assert_close(read * mask, output.weights[..., : read.shape[-1]] * mask)
+
+
+def test_rows_that_share_a_source_are_not_copied() -> None:
+    model = built()
+    state = model.reorder(model.begin(SOURCE, PRESENT), torch.tensor([0, 0, 0, 1, 1, 1]))
+    assert [memory.keys.shape[0] for memory in (*state.source, *state.own)] == [2, 2, 6, 6]
+    assert model.step(torch.full((6,), EOS), state)[1].own[0].keys.shape == (6, 2, 1, 10)
+
+
+def test_dropout_is_training_alone() -> None:
+    model = built(dropout=0.3)
+    first, second = (model.train()(SOURCE, PRESENT, INPUTS).logits for _ in range(2))
+    assert not torch.allclose(first, second)
+    torch.testing.assert_close(*(model.eval()(SOURCE, PRESENT, INPUTS).logits for _ in range(2)))
+
+
+def test_a_history_in_the_encoder_reads_nothing_behind() -> None:
+    """Of the source's states those before a changed symbol stay; with ``global`` none does."""
+    changed = SOURCE.index_fill(1, torch.tensor([2]), 9)
+    for scope, same in (("history", True), ("global", False)):
+        model = built(scope=scope, cross_scope="global")
+        read = [model.begin(source, PRESENT).source[0].keys[:, :, :2] for source in (SOURCE, changed)]
+        assert torch.allclose(*read) is same
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_rotary_positions_are_relative(heads: int) -> None:
+    """Where all that is told of positions are turns, a stream that starts later gives the same."""
+    model = built(form="decoder_only", positions="rotary", heads=heads)
+    with torch.no_grad():
+        state = model.begin(SOURCE[:1], PRESENT[:1])
+        at = torch.arange(7)[None] + 5
+        states, stretch = model._read(SOURCE[:1], PRESENT[:1], None)[::-1]
+        later = model.decoder.remember(states, stretch._replace(turn=model.places[0].turn(at)))
+        own = tuple(
+            memory._replace(keys=torch.cat([moved.keys, memory.keys[:, :, 7:]], 2))
+            for memory, moved in zip(state.own, later, strict=True)
+        )
+        moved = state._replace(own=own, first=state.first + 5)
+        torch.testing.assert_close(*(model.step(INPUTS[:1, 0], one)[0] for one in (state, moved)))
+
+
+REFUSED: dict[str, tuple[Config, str]] = {
+    "no attention": ({"name": "none"}, "attention=none is without"),
+    "schedule": ({"schedule": "step_by_step"}, "attention.schedule=step_by_step: a transformer has no recurrence"),
+    "own in cross": ({"scope": "history"}, "scope=history reads the own past, and cross-attention reads the source"),
+    "both": ({"scope": "encoder_decoder"}, "scope=encoder_decoder reads source and own past as one"),
+    "itself": ({"scope": ("global", {"include_self": True})}, "a position of a transformer always reads itself"),
+    "sources": ({"scope": ("global", {"sources": ["decoder"]})}, "leave sources out, and name the place"),
+    "rotary": ({"scorer": "additive", "positions": "rotary"}, "and scorer=additive maps queries and keys first"),
+    "odd": ({"positions": "rotary", "width": 9, "heads": 3}, r"gives 3 head\(s\) no even width; .* multiple of 6"),
+    "longest": ({"longest": 7}, "model.positions=sinusoidal learns none"),
+    "cross": ({"form": "decoder_only", "cross_scorer": "dot"}, "model.cross_scorer is of what model.form=decoder_only"),
+    "encoder": ({"form": "decoder_only", "encoder_layers": 3}, "model.encoder_layers is of what"),
+    "unknown": ({"self_scorer": "cosin"}, "unknown scorer 'cosin'.*cosine"),
+    "knob": ({"self_scope": {"name": "local", "windw": 3}}, "the scope 'local' has no knob 'windw'.*window"),
+    "no query": ({"query": ()}, "the query is empty"),
+    **{f"past {one}": ({"scorer": one}, f"scorer={one} reads the weights of the step before") for one in LOOKING_BACK},
+    **{
+        f"query {one}": ({"query": (one,)}, re.escape(f"query={one} beside model=transformer: {reason}"))
+        for one, reason in WHY_NOT.items()
+    },
+}
+
+
+@pytest.mark.parametrize(("chosen", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_is_refused(chosen: Config, said: str) -> None:
+    with pytest.raises(UserError, match=said) as refused:
+        compose(composed(**chosen))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ({"tied": True, "written": "numbers"}, "model.tied=true shares an embedding of symbols"),
+        ({"width": 9}, "attention.heads=2 does not divide the width of the values, 9"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(chosen: Config, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        built(**chosen)

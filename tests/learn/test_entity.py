@@ -1,0 +1,76 @@
+"""A small model learns who is where, and its gates come to tell the sentences of one name from another's."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnx import registry
+from attnx.data.batches import Batch
+from attnx.decoding.greedy import Greedy
+from attnx.symbols import EOS, PAD, STOP
+from attnx.tasks.protocols import token_loss
+
+NAMES, PLACES = range(5, 8), range(8, 13)
+SENTENCES, STEPS = 3, 300
+
+
+def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
+    return {"name": name, **registry.check(kind, name, knobs)}
+
+
+def draw(rows: int, chance: random.Random) -> Batch:
+    """Stories of "name place ." and then a name: where is it? Two or three sentences, the last that names it counts."""
+    sources, answers = [], []
+    for _ in range(rows):
+        told = [(chance.choice(NAMES), chance.choice(PLACES)) for _ in range(chance.randint(2, SENTENCES))]
+        asked = chance.choice(told)[0]
+        sources.append([symbol for name, place in told for symbol in (name, place, STOP)] + [asked])
+        answers.append(dict(told)[asked])
+    source = torch.full((rows, max(map(len, sources))), PAD)
+    for row, symbols in enumerate(sources):
+        source[row, : len(symbols)] = torch.tensor(symbols)
+    target = torch.tensor([[answer, EOS] for answer in answers])
+    number = torch.arange(rows)
+    return Batch(source, source != PAD, target, target != PAD, number, torch.zeros_like(number))
+
+
+def trained() -> Any:
+    config = {
+        "scorer": node("scorer", "dot"),
+        "scope": node("scope", "global"),
+        "normaliser": node("normaliser", "softmax"),
+        "attention": node("attention", "on"),
+        "model": node("model", "entity", width=48, slots=6),
+    }
+    torch.manual_seed(1)
+    symbols = {"source_symbols": PLACES.stop, "target_symbols": PLACES.stop, "source_features": 0, "target_features": 0}
+    model = registry.build("model", config["model"], config=config, tags=0, **symbols)
+    optimiser, chance = torch.optim.Adam(model.parameters(), lr=0.01), random.Random(2)
+    falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.05, STEPS)
+    for _ in range(STEPS):
+        optimiser.zero_grad()
+        token_loss(model, draw(64, chance)).mean.backward()
+        optimiser.step()
+        falling.step()
+    return model.eval()
+
+
+def test_it_learns_who_is_where() -> None:
+    model, batch = trained(), draw(300, random.Random(3))
+    found = Greedy()(model, batch.source, batch.present, need_weights=True)
+    right = found.written[:, 0, 0] == batch.target[:, 0]
+    assert right.float().mean() > 0.9
+    assert found.weights is not None
+    assert apart(found.weights[:, 0, :, 0], batch.source) > 0.2
+
+
+def apart(weights: Tensor, source: Tensor) -> float:
+    """How far a slot's mean gate (b, j, s) at a stop differs from name to name, the symbol two before; the most."""
+    at_stop = source[:, 2:] == STOP
+    gates, names = weights.mT[:, 2:][at_stop], source[:, :-2][at_stop]
+    means = torch.stack([gates[names == name].mean(0) for name in NAMES])
+    return float((means.max(0).values - means.min(0).values).max())

@@ -1,0 +1,110 @@
+"""A small net learns from its own past: to go on with a sine of any phase, and with a text that repeats itself."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnx import registry
+from attnx.data.batches import Batch
+from attnx.decoding.greedy import Greedy
+from attnx.symbols import BOS, EOS
+from attnx.tasks.protocols import token_loss
+
+PERIOD, PAST, AHEAD = 8, 12, 6
+
+
+def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
+    return {"name": name, **registry.check(kind, name, knobs)}
+
+
+PARTS = {
+    "scorer": node("scorer", "additive", hidden=16),
+    "scope": node("scope", "history"),
+    "normaliser": node("normaliser", "softmax"),
+    "attention": node("attention", "on"),
+    "decoder": node("decoder", "recurrent", cell="gru", hidden=24),
+    "readout": node("readout", "joint"),
+}
+SINE = {
+    **PARTS,
+    "query": {"current_state": {}},
+    "model": node("model", "history", embedding=8),
+    "task": {"name": "forecasting", "horizon": AHEAD, "quantiles": None, "forecast": "direct"},
+}
+TEXT = {
+    **PARTS,
+    "query": {"previous_state": {}},
+    "model": node("model", "seq2seq", embedding=8, feed="now", bridge="learned"),
+    "encoder": node("encoder", "recurrent"),
+    "task": node("task", "language_model"),
+}
+
+
+def sines(rows: int, chance: torch.Generator) -> Batch:
+    """Of one period, each begun somewhere else."""
+    phase = torch.rand(rows, 1, generator=chance) * 2 * math.pi
+    wave = torch.sin(2 * math.pi / PERIOD * torch.arange(PAST + AHEAD) + phase)[..., None]
+    there = torch.ones(rows, PAST + AHEAD, dtype=torch.bool)
+    index = torch.arange(rows)
+    return Batch(wave[:, :PAST], there[:, :PAST], wave[:, PAST:], there[:, PAST:], index, torch.zeros_like(index))
+
+
+def trained(config: dict[str, Any], sizes: dict[str, int], batch: Any, steps: int) -> Any:
+    torch.manual_seed(7)
+    model: Any = registry.build("model", config["model"], config=config, tags=0, **sizes)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.05, steps)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        token_loss(model, batch()).mean.backward()
+        optimiser.step()
+        falling.step()
+    return model.eval()
+
+
+def test_it_goes_on_with_a_sine() -> None:
+    """The mean, 0, would lose 1/2; no step that it forecasts is shown to it."""
+    chance = torch.Generator().manual_seed(11)
+    sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 0, "target_features": 1}
+    model = trained(SINE, sizes, lambda: sines(32, chance), steps=150)
+    batch = sines(100, torch.Generator().manual_seed(13))
+    found = Greedy()(model, batch.source, batch.present)
+    assert (found.written[:, 0] - batch.target).square().mean() < 0.05
+
+
+def test_it_goes_on_with_a_text_that_repeats_itself() -> None:
+    """Symbols 4 to 6 over and over, begun anywhere: the first is one of three, and nothing else is uncertain."""
+    chance = torch.Generator().manual_seed(11)
+
+    def texts(rows: int = 16) -> Batch:
+        begun = torch.randint(3, (rows, 1), generator=chance)
+        target = torch.cat([4 + (begun + torch.arange(9)) % 3, torch.full((rows, 1), EOS)], 1)
+        nothing: Tensor = torch.zeros(rows, 0, dtype=torch.int64)
+        index = torch.arange(rows)
+        return Batch(nothing, nothing.bool(), target, target > BOS, index, torch.zeros_like(index))
+
+    sizes = {"source_symbols": 7, "source_features": 0, "target_symbols": 7, "target_features": 0}
+    model = trained(TEXT, sizes, texts, steps=100)
+    batch = texts(30)
+    with torch.no_grad():
+        assert token_loss(model, batch).mean.item() < math.log(3) / 10 + 0.1
+    prompt = torch.tensor([[5, 6], [6, 4]])
+    found = Greedy(extra=10)(model, prompt, prompt > 0, prefix=prompt)
+    assert found.written[:, 0].tolist() == [[5, 6, 4, 5, 6, 4, 5, 6, 4, EOS], [6, 4, 5, 6, 4, 5, 6, 4, 5, EOS]]
+
+
+def test_who_knows_nothing_has_the_perplexity_of_a_dice() -> None:
+    """An output layer of zeros gives each of 7 symbols the same chance."""
+    sizes = {"source_symbols": 7, "source_features": 0, "target_symbols": 7, "target_features": 0}
+    model: Any = registry.build("model", TEXT["model"], config=TEXT, tags=0, **sizes)
+    torch.nn.init.zeros_(model.output.weight)
+    torch.nn.init.zeros_(model.output.bias)
+    nothing = torch.zeros(2, 0, dtype=torch.int64)
+    target = torch.tensor([[4, 5, EOS], [6, EOS, 0]])
+    loss = token_loss(model, Batch(nothing, nothing.bool(), target, target > 0, torch.arange(2), torch.zeros(2).long()))
+    assert int(loss.tokens) == 5
+    assert abs(math.exp(loss.mean.item()) - 7) < 1e-4

@@ -1,0 +1,177 @@
+"""Runs that forecast time series: trained, reopened, predicted from, measured, drawn; and each mistake in the data."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import attnx
+from attnx.data.series_file import read_kept_series
+from attnx.read_run import read_run
+from attnx.reports.forecasts import _forecasts, draw_forecasts, page
+from attnx.training.open_run import OpenRun
+
+STEPS, LOOKBACK, HORIZON = 97, 7, 3
+SMALL = [
+    "task=forecasting",
+    "task.file=series.csv",
+    "task.time=time",
+    f"task.lookback={LOOKBACK}",
+    f"task.horizon={HORIZON}",
+    "task.parts=[61,17,19]",
+    "task.season=5",
+    "trainer.batch_size=8",
+    "trainer.max_steps=3",
+    "trainer.validations=1",
+]
+HISTORY = [*SMALL, "model=history", "recipe=attention_rnn", "model.embedding=5", "decoder.hidden=7", "scorer.hidden=5"]
+
+
+def value(step: int, column: int) -> float:
+    return (column + 2) * (step * 37 % 11) + step % 5
+
+
+def write(name: str = "series.csv", steps: range = range(STEPS), **other: Any) -> None:
+    """Columns a, b, a constant one and one that is known before; ``other`` lines, by the number of their step."""
+    lines = ["time,a,b,still,hour"]
+    for step in steps:
+        plain = f"2024-01-{1 + step // 24:02d} {step % 24:02d}:00,{value(step, 0)},{value(step, 1)},7,{step % 24}"
+        lines.append(other.get(f"at_{step}", plain))
+    Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def results(folder: str) -> dict[str, float]:
+    found: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return found
+
+
+def fitted(*overrides: str, folder: str) -> OpenRun:
+    """Make a run from Python."""
+    return attnx.fit({**attnx.compose(overrides), "folder": folder}, overrides, console=Console(file=io.StringIO()))
+
+
+@pytest.fixture
+def quantiles(undrawn: None) -> OpenRun:
+    """A run with quantiles, a column that is known, one that never changes, and a value that is missing."""
+    write(at_50="2024-01-03 02:00,,5,7,2")
+    choices = ["task.targets=[a,b,still]", "task.known=[hour]", "task.quantiles=[0.1,0.5,0.9]"]
+    return fitted(*HISTORY, *choices, "task.forecast=recursive", folder="one")
+
+
+def test_a_run_of_quantiles(quantiles: OpenRun, command: Callable[..., Any]) -> None:
+    """Errors are of the median, scaled and in the data's units; reopened it writes the same; files are gone on with."""
+    windows = 19 - HORIZON + 1
+    found = results("one")
+    assert found["test_words"] == windows
+    names = [*Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+    assert len(names) == windows
+    with np.load("one/predictions.npz") as held:
+        written = np.stack([held[f"prediction_{number}"] for number in range(windows)]).astype(float)
+        right = np.stack([held[f"reference_{number}"] for number in range(windows)]).astype(float)
+    assert written.shape == (windows, HORIZON, 9)
+    assert right.shape == (windows, HORIZON, 3)
+    error = written[..., :3] - right
+    scale = np.array(quantiles.target.scale)
+    assert found["test_own_mse"] == pytest.approx(np.square(error).mean(), rel=1e-4)
+    assert found["test_mse"] == pytest.approx(np.square(error / scale).mean(), rel=1e-4)
+    assert found["test_mae"] == pytest.approx(np.abs(error / scale).mean(), rel=1e-4)
+    # What was the last value, and what was five steps before, of the windows that begin at steps 78 to 94.
+    starts = np.arange(78, 78 + windows)
+    ahead = starts[:, None] + np.arange(HORIZON)
+    table = np.array([[value(step, 0), value(step, 1), 7] for step in range(STEPS)]) / scale
+    naive = table[ahead] - table[starts - 1][:, None]
+    assert found["test_naive_mse"] == pytest.approx(np.square(naive).mean(), rel=1e-4)
+    assert found["test_seasonal_mae"] == pytest.approx(np.abs(table[ahead] - table[ahead - 5]).mean(), rel=1e-4)
+    task = attnx.open_run("one").experiment.task
+    assert task.baselines["linear"].weights.shape == (HORIZON, LOOKBACK)
+    _goes_on(command)
+
+
+def _goes_on(command: Callable[..., Any]) -> None:
+    """The steps behind a file's last; the known column is told of them, too."""
+    blank = {f"at_{step}": f"2024-01-04 {step % 24:02d}:00,,,,{step % 24}" for step in range(89, 92)}
+    write("now.csv", range(82, 92), **blank)
+    answer = command("predict", "one", "now.csv")
+    assert answer.code == 0, answer.err
+    assert np.array(json.loads(answer.out)).shape == (HORIZON, 9)
+    write("short.csv", range(85, 92))
+    assert "short.csv: has 7 steps, and task.lookback=7 and behind them task.horizon=3 known ones" in " ".join(
+        command("predict", "one", "short.csv").err.split()
+    )
+    answer = command("evaluate", "one", "task.test=series.csv")
+    assert answer.code == 0, answer.err
+    assert results("one/evaluations/series")["test_words"] == STEPS - LOOKBACK - HORIZON + 1
+    assert "made of features" in command("export", "one").err or "numbers" in command("export", "one").err
+
+
+def test_it_is_drawn() -> None:
+    """What was looked back on stands before each forecast, and the attended past below."""
+    write()
+    fitted(*HISTORY, "task.targets=[a,b]", folder="one")
+    folder = Path("one")
+    assert (folder / "forecasts.png").is_file()
+    assert not (folder / "predictions.png").exists()
+    kept = read_kept_series(folder / "vocabulary")
+    found = _forecasts(folder, read_run(folder).config["task"], kept)
+    assert len(found) == 3
+    for one in found:
+        first = kept[0].labels.index(one.name) + 78 - LOOKBACK
+        expected = [[value(step, 0), value(step, 1)] for step in range(first - LOOKBACK, first + HORIZON)]
+        np.testing.assert_allclose(np.concatenate([one.past, one.right]), expected)
+        assert one.read is not None
+        np.testing.assert_allclose(one.read.sum(-1), 1, rtol=1e-5)
+        # The state of the step before it asks the others.
+        assert [bool(one.read[step, LOOKBACK + step - 1 :].any()) for step in range(HORIZON)] == [False] * HORIZON
+    assert len(page(found, ["a", "b"]).axes) == 3 * 3
+    assert draw_forecasts(folder) == folder / "forecasts.png"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ["model=seq2seq", "encoder.hidden=19", "decoder.hidden=5"],  # so wide that a search folds its values
+        ["model=transformer", "model.width=8", "model.layers=1", "task.quantiles=[0.5,0.9]", "task.forecast=recursive"],
+    ],
+    ids=["seq2seq", "transformer"],
+)
+def test_series_of_a_group_are_cut_each(undrawn: None, model: list[str]) -> None:
+    """By the other models, and without times: as many windows as both have."""
+    rows = [f"{who},{value(step, 0) + 100 * (who == 'y')}" for step in range(47) for who in "xy"]
+    Path("both.csv").write_text("who,a\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    plain = [word for word in SMALL if not word.startswith(("task.time", "task.parts", "task.file"))]
+    fitted(*plain, "task.file=both.csv", "task.group=who", "task.parts=[29,7,11]", *model, folder="one")
+    assert results("one")["test_words"] == 2 * (11 - HORIZON + 1)
+    names = Path("one/predictions.tsv").read_text(encoding="utf-8")
+    assert "x 36" in names
+    assert "y 36" in names
+
+
+@pytest.mark.parametrize(
+    ("lines", "overrides", "said"),
+    [
+        ({"at_5": "2024-01-01 05:00,warm,5,7,5"}, [], "series.csv:7: 'warm' in column 'a' is no number"),
+        ({"at_5": "2024-01-01 04:00,1,5,7,5"}, [], "series.csv:7: the time 2024-01-01 04:00 comes twice"),
+        ({"at_5": "2024-01-01 03:00,1,5,7,5"}, [], "series.csv:7: the time 2024-01-01 03:00 comes after"),
+        ({"at_5": "2024-01-01 05:00,1,5,7"}, [], "series.csv:7: 4 columns, but the header has 5"),
+        ({}, ["task.horizon=30"], "fewer than task.horizon=30"),
+        ({}, ["task.targets=[c]"], "has no column 'c'"),
+        ({}, ["task.quantiles=[0.1,0.9]"], "the median, 0.5, must be among them"),
+        ({}, ["task.targets=[a]", "task.known=[a]"], "is one of task.targets"),
+        ({}, ["encoder.hidden=5"], "encoder.hidden=5 has no meaning beside model=history"),
+        ({}, ["scope=encoder_decoder"], "model=history has no encoder"),
+        ({}, ["search=beam"], "search=beam chooses among symbols"),
+    ],
+)
+def test_a_mistake(command: Callable[..., Any], lines: dict[str, str], overrides: list[str], said: str) -> None:
+    write(**lines)
+    answer = command(*HISTORY, *overrides, "folder=one")
+    assert answer.code != 0
+    assert said in " ".join(answer.err.split())
+    assert not Path("one").exists()

@@ -1,0 +1,88 @@
+"""Runs over texts: judged by perplexity alone, gone on with from their beginnings, and what a model cannot be."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import attnx
+
+SMALL = [
+    "task=language_model",
+    "task.train=text.txt",
+    "task.holdout=0.2",
+    "task.longest=11",
+    "recipe=attention_rnn",
+    "model.embedding=5",
+    "decoder.hidden=7",
+    "trainer.batch_size=8",
+    "trainer.max_steps=4",
+    "trainer.validations=2",
+]
+WORDS = ("red", "green", "blue", "grey")
+
+
+@pytest.fixture
+def text() -> None:
+    """Sixty lines of four to seven colours, all different."""
+    lines = [" ".join(WORDS[(number // 4**place) % 4] for place in range(4 + number % 4)) for number in range(60)]
+    Path("text.txt").write_text("\n".join(dict.fromkeys(lines)) + "\n", encoding="utf-8")
+
+
+def results(folder: str) -> dict[str, float]:
+    found: dict[str, float] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_a_run_is_judged_by_perplexity_and_goes_on_with_texts(
+    run: Callable[..., Any], text: None, undrawn: None, command: Callable[..., Any]
+) -> None:
+    opened = run(*SMALL, folder="one")
+    found = results("one")
+    assert found["test_perplexity"] == pytest.approx(math.exp(found["test_loss"]), rel=1e-5)
+    # Four words, the unknown one and the end are all that can come next: an untrained model knows no more than that.
+    assert 1 < found["test_perplexity"] < 9
+    with open("one/predictions.tsv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    for row in rows:
+        prompt, right = row["source"].split(), row["references"].split()
+        assert prompt == right[: (len(right) + 1) // 2]
+        assert row["prediction"].split()[: len(prompt)] == prompt
+    reopened = attnx.open_run("one")
+    for one in (opened, reopened):
+        (prediction,) = one.predict(["red green"], need_weights=True)
+        assert prediction.output[:2] == ["red", "green"]
+        assert prediction.own > 0
+    drawn = reopened.predict(["red green"], search=("sampling", {"nbest": 5}))[0]
+    assert all(other.output[:2] == ["red", "green"] for other in (drawn, *drawn.others))
+    with pytest.raises(attnx.UserError, match="nothing to go on with"):
+        reopened.predict([" "])
+    # The same text again, as a file of its own: what it measures is what the loss of its texts is.
+    Path("more.txt").write_text("red green blue\ngrey grey\n", encoding="utf-8")
+    answer = command("evaluate", "one", "task.test=more.txt")
+    assert answer.code == 0, answer.err
+    again = results("one/evaluations/more")
+    assert again["test_perplexity"] == pytest.approx(math.exp(again["test_loss"]), rel=1e-5)
+    assert again["test_words"] == 2
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("scope=global", "has no source, and scope.sources=[encoder] reads one; use scope=history"),
+        ("model.bridge=last", "model.bridge=last needs an encoder, and task=language_model has none"),
+        ("model=history", "the same net is model=seq2seq with recipe=attention_rnn"),
+        ("task.train=none.txt", "none.txt"),
+    ],
+)
+def test_what_cannot_be(command: Callable[..., Any], text: None, override: str, said: str) -> None:
+    answer = command(*SMALL, override)
+    assert answer.code != 0
+    assert said in " ".join(answer.err.split())
+    assert not Path("multirun").exists()

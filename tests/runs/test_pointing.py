@@ -1,0 +1,151 @@
+"""Runs that point: each problem, resumed, reopened, evaluated beyond what was trained on, exported and drawn."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import attnx
+from attnx.config import compose
+from attnx.export.folder import export
+from attnx.fitting import fit, resume
+from attnx.reports.points import Drawn, draw_points, lines, title
+
+pytest.importorskip("scipy")
+SMALL = [
+    "recipe=pointer",
+    "task=pointing",
+    "task.examples=31",
+    "task.held_out=7",
+    "task.sizes=[5,3]",
+    "task.test=[3,5,7]",
+    "model.embedding=5",
+    "encoder.hidden=7",
+    "decoder.hidden=11",
+    "scorer.hidden=3",
+    "trainer.batch_size=8",
+    "trainer.max_steps=5",
+    "trainer.validations=2",
+]
+PROBLEMS = {
+    "hull": {"accuracy", "area_coverage", "well_formed"},
+    "delaunay": {"accuracy", "triangle_coverage", "well_formed"},
+    "tsp": {"accuracy", "tour_length", "tour_ratio", "well_formed"},
+    "sorting": {"accuracy", "well_formed"},
+}
+
+
+@pytest.fixture
+def make(undrawn: None) -> Callable[..., Any]:
+    """Make a small run."""
+
+    def made(*asked: str, folder: str, without: str = "") -> Any:
+        named = {without, *(word.partition("=")[0] for word in asked)}
+        words = [*[word for word in SMALL if word.partition("=")[0] not in named], *asked]
+        return fit({**compose(words), "folder": folder}, words, console=Console(file=io.StringIO()))
+
+    return made
+
+
+def predicted(folder: str) -> list[dict[str, str]]:
+    with open(f"{folder}/predictions.tsv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def results(folder: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_each_problem(problem: str, make: Callable[..., Any], here: Path) -> None:
+    """The measures are of each size, too; a reopened run answers as it did in the test; the points are drawn."""
+    only = "ring" if problem == "hull" else "any" if problem == "delaunay" else "permutation"
+    make(f"task.problem={problem}", f"model.only={only}", folder="one")
+    found = results("one")
+    for measure in PROBLEMS[problem]:
+        assert {f"test_{measure}", *(f"test_{measure}_{size}" for size in (3, 5, 7))} <= set(found)
+    if problem in ("tsp", "sorting"):
+        assert found["test_well_formed"] == 100
+    rows = predicted("one")
+    assert [row["source"] for row in rows] == [" ".join(map(str, range(1, size + 1))) for size in (3, 5, 7, 3, 5, 7, 3)]
+    reopened = attnx.open_run("one")
+    task = reopened.experiment.task
+    for pair, row in zip(task.test_pairs(), rows, strict=True):
+        (one,) = reopened.predict([pair.features], need_weights=True)
+        assert task.text(one.output) == row["prediction"]
+        assert one.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
+        assert one.weights.shape[1] == len(pair.source)
+    assert draw_points("one") == Path("one/points.png")
+
+
+def test_resumed_with_workers(make: Callable[..., Any], same_weights: Callable[..., bool], here: Path) -> None:
+    """What is drawn does not depend on who draws it, nor on whether the run was stopped."""
+    make(folder="one")
+    make("trainer.workers=1", folder="two")
+    assert same_weights(["one", "two"])
+    info = json.loads(Path("two/run.json").read_text(encoding="utf-8"))
+    Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
+    resume("two")
+    assert same_weights(["one", "two"])
+    assert predicted("one") == predicted("two")
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+def test_evaluated_beyond(search: str, make: Callable[..., Any], command: Callable[..., Any]) -> None:
+    """On more points than it has met."""
+    make("task.problem=sorting", "model.only=permutation", folder="one")
+    answer = command("evaluate", "one", "task.test=8-11", f"search={search}")
+    assert answer.code == 0, answer.err
+    (folder,) = Path("one/evaluations").iterdir()
+    found = results(str(folder))
+    assert found["test_well_formed"] == 100
+    assert {f"test_accuracy_{size}" for size in (8, 9, 10, 11)} <= set(found)
+
+
+def test_exported(make: Callable[..., Any], here: Path) -> None:
+    """What runs without attnx gives what the run gives, whatever the size."""
+    run = make("model.only=ring", folder="one")
+    checked = export(Path("one"), "torch", Path("out"), run.experiment.task.test_pairs())
+    assert [(one.width, one.same) for one in checked] == [(1, 7), (5, 7)]
+
+
+def test_what_cannot_be_asked(make: Callable[..., Any], here: Path) -> None:
+    run = make(folder="one")
+    wrong: dict[str, Any] = {
+        "the points 1 and 3 coincide": np.array([[0.5, 0.25], [0.5, 0.5], [0.5, 0.25]]),
+        "1001 points are more than the 1000": np.arange(2002.0).reshape(1001, 2),
+        "reads 2 features": np.zeros((5, 3)),
+        "NaN": np.array([[0.5, np.nan]]),
+        "not text": "0.5 0.25",
+    }
+    for said, source in wrong.items():
+        with pytest.raises(attnx.UserError, match=said):
+            run.predict([source])
+
+
+def test_a_baseline_without_pointing(make: Callable[..., Any], here: Path) -> None:
+    """The paper's other models write the same positions as symbols."""
+    make("model=seq2seq", folder="one", without="recipe")
+    assert "test_accuracy" in results("one")
+
+
+def test_a_picture_shows_what_was_written() -> None:
+    """Of a triangle, and of numbers in the order in which they were written."""
+    points = np.array([[0, 0], [3, 0], [3, 4]])
+    assert [line.tolist() for line in lines(points, [0, 1, 2, 0], "hull")] == [[[0, 0], [3, 0], [3, 4], [0, 0]]]
+    assert len(lines(points, [0, 1, 2, 0, 1], "delaunay")) == 1
+    (line,) = lines(np.array([[0.5], [0.25]]), [1, 0], "sorting")
+    assert line.tolist() == [[0, 0.25], [1, 0.5]]
+    assert title(Drawn(points, [1, 2, 0], [0, 1, 2, 0]), "hull") == "3 points: right"
+    assert title(Drawn(points, [0, 1], [0, 1, 2, 0]), "hull") == "3 points: wrong"
+    assert title(Drawn(points, [2, 1, 0], [0, 1, 2]), "tsp") == "3 points: 12.00, reference 12.00"
+    assert lines(points, [], "hull") == []

@@ -1,0 +1,196 @@
+"""Whole runs over stories: trained, reopened, resumed, asked, measured on other files, drawn; and mistakes."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import attnx
+from attnx.config import compose
+from attnx.errors import UserError
+from attnx.fitting import fit, resume
+from attnx.reports.alignment import read_examples
+from attnx.reports.slots import draw_slots, story_of
+from attnx.training.train import Interrupted
+
+NAMES, PLACES = ("mary", "john"), ("garden", "kitchen", "hall")
+SMALL = ["task.folder=stories", "model.width=6", "trainer.batch_size=8", "trainer.max_steps=6", "trainer.validations=2"]
+ENTITY = ["recipe=entnet", *SMALL, "model.slots=3"]
+STORY = "Mary went to the garden. John went to the hall. Where is Mary?"
+
+
+def write(folder: Path) -> None:
+    """Two tasks of sixty stories: one agent moves, or both do; who is asked for varies."""
+    folder.mkdir()
+    for task, part in [(1, "train"), (1, "test"), (4, "train"), (4, "test")]:
+        lines: list[str] = []
+        for number in range(60):
+            places = PLACES[number % 3], PLACES[number // 3 % 3]
+            who = number % 2 if task == 4 else 0
+            story = [f"Mary went to the {places[0]}.", f"Number {number} is {part}."]
+            story += [f"John went to the {places[1]}."] if task == 4 else []
+            story.append(f"Where is {NAMES[who]}?\t{places[who]}\t1")
+            lines += [f"{place} {said}" for place, said in enumerate(story, 1)]
+        (folder / f"qa{task}_made_{part}.txt").write_text("\n".join(lines), encoding="utf-8")
+
+
+def undraw(patch: pytest.MonkeyPatch) -> None:
+    drawn = importlib.import_module("attnx.reports.drawn")
+    for drawing in ("draw_alignments", "draw_slots"):
+        patch.setattr(drawn, drawing, lambda folder: [])
+    patch.setattr(drawn, "draw_curves", lambda folder: None)
+
+
+def train(folder: str, *overrides: str) -> Any:
+    return fit({**compose(overrides), "folder": folder}, overrides, console=Console(file=io.StringIO()))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with stories and a run, ``one``, that learned two tasks together."""
+    home = tmp_path_factory.mktemp("qa")
+    write(home / "stories")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        undraw(patch)
+        train("one", *ENTITY, "task.tasks=[1,4]")
+    return home
+
+
+@pytest.fixture
+def one(made: Path, here: Path) -> Path:
+    """Its copy in the test's own folder."""
+    shutil.copytree(made, here, dirs_exist_ok=True)
+    return here / "one"
+
+
+def test_tasks_are_measured_apart(one: Path) -> None:
+    results = json.loads((one / "results.json").read_text(encoding="utf-8"))
+    errors = {name: results[f"test_error_{name}"] for name in ("macro", "micro", "qa1", "qa4")}
+    assert errors["macro"] == pytest.approx((errors["qa1"] + errors["qa4"]) / 2)
+    lines = (one / "predictions.tsv").read_text(encoding="utf-8").splitlines()
+    assert lines[0].split("\t")[0] == "source"
+    rows = [dict(zip(lines[0].split("\t"), line.split("\t"), strict=True)) for line in lines[1:]]
+    wrong = [row["prediction"] != row["references"] for row in rows if row["tag"] == "qa4"]
+    assert len(rows) == 120
+    assert errors["qa4"] == pytest.approx(100 * sum(wrong) / len(wrong))
+    assert rows[0]["source"] == "mary went to the garden . number 0 is test . where is mary ?"
+
+
+def test_a_reopened_run_answers_as_it_did(one: Path) -> None:
+    run = attnx.open_run(one)
+    for line in (one / "predictions.tsv").read_text(encoding="utf-8").splitlines()[1:60:7]:
+        source, answer, *_ = line.split("\t")
+        (found,) = run.predict([source], tag=line.split("\t")[-1])
+        assert found.output == [answer]
+    with pytest.raises(UserError, match="a story ends with its question"):
+        run.predict(["Mary went to the garden."], tag="qa1")
+    with pytest.raises(UserError, match="reads no symbols"):
+        run.predict([STORY], tag="qa1", unknown="keep")
+
+
+def test_a_story_is_answered_on_the_command_line(one: Path, command: Callable[..., Any]) -> None:
+    Path("asked.txt").write_text(f"{STORY}\n{STORY.replace('.', ' .')}\n", encoding="utf-8")
+    said = command("predict", "one", "asked.txt", "--tag", "qa4", "--nbest", "3")
+    assert said.code == 0, said.err
+    rows = [line.split("\t") for line in said.out.splitlines()]
+    assert [row[0] for row in rows] == ["1"] * 3 + ["2"] * 3
+    assert {row[3] for row in rows[:3]} == set(PLACES)
+    assert [row[1:] for row in rows[:3]] == [row[1:] for row in rows[3:]]
+
+
+def test_other_stories_are_measured(one: Path, command: Callable[..., Any]) -> None:
+    """Those of a file, by a run that knows one task."""
+    train("single", *ENTITY)
+    said = command("evaluate", "single", "task.test=stories/qa4_made_test.txt")
+    assert said.code == 0, said.err
+    assert "test_error" in said.out
+
+
+def test_what_slots_did_is_kept_and_drawn(one: Path) -> None:
+    """Each example holds the gates of every slot where sentences end, and what the question read of it."""
+    (_, best), *_ = (next(iter(held.items())) for held in read_examples(one))
+    story = story_of(best)
+    run = attnx.open_run(one)
+    (found,) = run.predict([" ".join(best.source)], tag="qa1", need_weights=True)
+    assert story.sentences[0] == "mary went to the garden"
+    assert story.question == "where is mary ?"
+    assert story.gates.shape == (2, 3)
+    np.testing.assert_allclose(story.reading.sum(), 1, rtol=1e-5)
+    np.testing.assert_allclose(story.gates.T, found.weights[:, 0, [5, 10]], rtol=1e-5)
+    np.testing.assert_allclose(story.reading, found.weights[:, 0, -1], rtol=1e-5)
+    *pictures, page = draw_slots(one)
+    assert page == one / "alignments.png"
+    assert len(pictures) == 12
+    assert all(picture.read_bytes()[:4] == b"\x89PNG" for picture in (*pictures, page))
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not(
+    made: Path, here: Path, monkeypatch: pytest.MonkeyPatch, same_weights: Callable[..., bool]
+) -> None:
+    from attnx.callbacks.progress import ShowProgress
+
+    shutil.copytree(made / "stories", "stories")
+    undraw(monkeypatch)
+    knobs = [*ENTITY, "model.dropout=0.3"]
+    train("whole", *knobs)
+    show = ShowProgress.on_train_batch_end
+
+    def pressed(self: ShowProgress, trainer: Any, *others: Any) -> None:
+        show(self, trainer, *others)
+        if trainer.global_step == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ShowProgress, "on_train_batch_end", pressed)
+        with pytest.raises(Interrupted):
+            train("cut", *knobs)
+    resume("cut", console=Console(file=io.StringIO()))
+    assert same_weights(["whole", "cut"])
+
+
+def test_other_models_read_the_same_task(made: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(made / "stories", "stories")
+    undraw(monkeypatch)
+    sizes = ["model.embedding=6", "encoder.hidden=5", "decoder.hidden=7"]
+    run = train("plain", "task=qa", *[size for size in SMALL if "width" not in size], *sizes)
+    assert len(run.predict([STORY])) == 1
+
+
+def test_keys_that_are_words_are_found_again(made: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(made / "stories", "stories")
+    undraw(monkeypatch)
+    knobs = [size for size in ENTITY if "slots" not in size]
+    run = train("tied", *knobs, "model.keys=tied", "task.entities=[Mary,John]", "task.tasks=[4]")
+    assert run.source.symbols[5:7] == ("mary", "john")
+    (found,) = run.predict([STORY], need_weights=True)
+    assert found.weights is not None
+    assert found.weights.shape == (2, 1, 16)
+
+
+def test_an_export_is_refused(one: Path, command: Callable[..., Any]) -> None:
+    said = command("export", "one", "--format", "torch")
+    assert said.code == 2
+    assert "model=entity" in said.err
+    assert not Path("one/export").exists()
+
+
+def test_a_broken_line_stops_before_anything_is_written(one: Path, command: Callable[..., Any]) -> None:
+    file = Path("stories/qa1_made_train.txt")
+    lines = file.read_text(encoding="utf-8").splitlines()
+    lines[7] = lines[7].replace("8 ", "").replace("2 ", "two ")
+    file.write_text("\n".join(lines), encoding="utf-8")
+    said = command(*ENTITY, "folder=broken")
+    assert said.code == 2
+    assert f"{file}:8: " in said.err
+    assert not Path("broken").exists()

@@ -1,0 +1,110 @@
+"""Runs of a transformer: trained, resumed, reopened, shown and exported like any other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attnx.config import compose
+from attnx.export.folder import export
+from attnx.fitting import fit
+from attnx.reports.alignment import read_alignment
+from attnx.reports.run_page import run_page
+from attnx.reports.windows import window_of
+from attnx.training.open_run import open_run
+
+TINY = [
+    "recipe=transformer",
+    "model.width=10",
+    "model.layers=2",
+    "attention.heads=2",
+    "task.train=words.tsv",
+    "task.holdout=0.15",
+    "trainer.batch_size=8",
+    "trainer.max_steps=4",
+    "trainer.validations=2",
+]
+
+
+@pytest.fixture
+def tiny(words: Path, undrawn: None) -> Callable[..., Any]:
+    """Train a tiny transformer: ``tiny("model.form=decoder_only", folder="a")``."""
+
+    def make(*overrides: str, folder: str) -> Any:
+        asked = [*TINY, *overrides, f"folder={folder}"]
+        return fit(compose(asked), asked)
+
+    return make
+
+
+def test_a_run_is_kept_whole(tiny: Callable[..., Any]) -> None:
+    """Every head of every layer by name, the same predictions when reopened, a page, and files that give the same."""
+    run = tiny("search=beam", "search.nbest=2", folder="one")
+    told = json.loads(Path("one", "run.json").read_text(encoding="utf-8"))
+    assert told["schedule"].startswith("all at once")
+    kept = read_alignment("one/alignments/000.npz")
+    assert list(kept.views) == ["mean", *(f"layer {layer}, head {head}" for layer in (1, 2) for head in (1, 2))]
+    assert kept.heads is not None
+    np.testing.assert_allclose(kept.heads.sum(-1), 1, rtol=1e-5)
+    assert '"layer 2, head 1"' in run_page(["one"])
+    first, second = (opened.predict(["bad", "kes"], need_weights=True) for opened in (run, open_run("one")))
+    assert [one.output for one in first] == [one.output for one in second]
+    assert [one.log_probability for one in first] == pytest.approx([one.log_probability for one in second])
+    assert first[0].weights is not None
+    assert first[0].weights.shape[0] == 4
+    checked = export(Path("one"), "torch", Path("exported"), [one.pair for one in first])
+    assert [one.same for one in checked] == [2, 2]
+
+
+def test_one_stream_keeps_what_was_read_of_itself(tiny: Callable[..., Any]) -> None:
+    tiny("model.form=decoder_only", "scope=history", folder="one")
+    kept = read_alignment("one/alignments/000.npz")
+    assert kept.own == len(kept.output)
+    assert len(kept.read) + kept.own == kept.weights.shape[1]
+    np.testing.assert_allclose(kept.weights.sum(-1), 1, rtol=1e-5)
+
+
+def test_it_goes_on_as_if_it_had_not_stopped(
+    tiny: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attnx.errors import Interrupted
+    from attnx.fitting import resume
+    from attnx.training.experiment import Experiment
+
+    tiny(folder="whole")
+    step = Experiment.training_step
+
+    def stopping(self: Experiment, batch: Any, index: int) -> Any:
+        if self.global_step == 3:
+            raise KeyboardInterrupt
+        return step(self, batch, index)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Experiment, "training_step", stopping)
+        with pytest.raises(Interrupted):
+            tiny(folder="stopped")
+    resume("stopped")
+    whole, resumed = weights("whole"), weights("stopped")
+    assert whole.keys() == resumed.keys()
+    for name, weight in whole.items():
+        torch.testing.assert_close(resumed[name], weight, rtol=0, atol=0)
+
+
+def test_the_window_that_is_drawn_is_that_of_the_weights() -> None:
+    """Those of cross-attention, or of the one stream."""
+    asked = ["model=transformer", "scope=local", "scope.window=2"]
+    for more, reach in (
+        ([], 2),
+        (["model.self_scope=global"], 2),
+        (["model.cross_scope={name: local, window: 5}"], 5),
+        (["model.cross_scope=global"], None),
+        (["model.form=decoder_only", "model.self_scope={name: local, window: 7}"], 7),
+    ):
+        found = window_of(compose([*asked, *more]))
+        assert (None if found is None else found.reach) == reach
