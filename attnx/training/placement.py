@@ -64,7 +64,8 @@ def place(model: nn.Module, devices: Mapping[str, torch.device]) -> None:
         if not hasattr(part, "place"):
             for name in ("place", "back"):
                 part.register_buffer(name, torch.empty(0), persistent=False)
-            part.__class__ = _model_class(type(part)) if part is model else _part_class(type(part))
+            plain: Any = type(part)
+            part.__class__ = _model_class(plain) if part is model else _part_class(plain)
     move(model, devices)
 
 
