@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
 ]
 TWO = ("trainer=ddp", "trainer.devices=2")
-SECONDS = 60.0
+SECONDS = 240.0  # only for what would never end
 ENDLESS = ("trainer.max_steps=1000000", "trainer.validations=100000")
 
 
@@ -157,7 +157,7 @@ def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(
     run: Callable[..., Any], sized: Callable[..., list[str]], same_weights: Callable[..., bool]
 ) -> None:
     """It stops in the middle of the data; with another number of processes it is refused."""
-    knobs = ["model.dropout=0.3", "trainer.max_steps=300", "trainer.validations=3", *TWO]
+    knobs = ["model.dropout=0.3", "trainer.max_steps=150", "trainer.validations=3", *TWO]
     run(*knobs, folder="whole")
     with begun(sized(*knobs, "folder=cut")) as process:
         ranks = ranks_of(process)

@@ -20,7 +20,7 @@ CONFIGURATIONS = {
     "experiment=none": ["unknown experiment 'none'", "g2p_full"],
     "query=[token,tokn]": ["unknown query 'tokn'", "token"],
     "scop=local": ["unknown key 'scop'", "scope"],
-    "scorer@model.scorer=dot": ["unknown key 'scorer@model.scorer'"],
+    "scorer@model.scorer=dot": ["the model 'seq2seq' has no knob 'scorer'"],
     "scorer.hiden=64": ["no knob 'hiden'", "hidden"],
     "+scorer.hiden=64": ["'additive' has no knob 'hiden'", "hidden"],
     "scorer=dot scorer.hidden=64": ["no knob 'hidden'", "scorer=additive"],

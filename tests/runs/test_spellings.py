@@ -19,7 +19,11 @@ from attnx.config import compose
 from attnx.registry import names
 from attnx.sweeps.running import Running
 
-PRESETS = [f"{file.parent.name}={file.stem}" for file in sorted(conf_folder().glob("*/*.yaml"))]
+GROUPS = ("recipe", "experiment")
+PRESETS = [f"{group}={file.stem}" for group in GROUPS for file in sorted((conf_folder() / group).glob("*.yaml"))]
+
+# What a preset needs beside it: a pointer writes positions, and words have none.
+BESIDE = {"recipe=pointer": ["task=pointing"]}
 
 
 @pytest.fixture
@@ -115,7 +119,7 @@ def test_a_query_is_a_set_in_the_order_given() -> None:
 def test_every_recipe_and_experiment_composes(preset: str) -> None:
     kind, _, name = preset.partition("=")
     written = yaml.safe_load((conf_folder() / kind / f"{name}.yaml").read_text(encoding="utf-8"))
-    config = compose([preset])
+    config = compose([preset, *BESIDE.get(preset, [])])
     for line in written.get("defaults", []):
         for group, choice in line.items():
             if group.startswith("override /hydra/"):  # said to Hydra's sweeper or launcher
@@ -125,6 +129,13 @@ def test_every_recipe_and_experiment_composes(preset: str) -> None:
     for node, knobs in written.items():
         if node not in ("defaults", "hydra"):
             assert knobs.items() <= config[node].items()
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_a_file_of_knobs_is_a_choice(strategy: str) -> None:
+    trainer = compose(["trainer=" + strategy, "experiment=g2p_full"])["trainer"]
+    assert (trainer["name"], trainer["strategy"], trainer["devices"]) == ("lightning", strategy, None)
+    assert trainer["max_epochs"] == compose(["experiment=g2p_full"])["trainer"]["max_epochs"] == 20
 
 
 def test_there_are_presets_to_compose() -> None:
