@@ -223,6 +223,8 @@ def test_the_best_are_seen_reading_the_same_example(look: Look, held: Any) -> No
     example = maps["examples"][0]
     cells = len(example["read"]) * len(example["maps"][0]["output"])
     assert browser.run("return document.querySelectorAll('#pictures figure:first-child rect').length") == cells
+    # The click has scrolled the page, and what scrolls takes the tip away: wait until that is told.
+    browser.run("return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))")
     browser.hover("#pictures figure:first-child rect")
     assert browser.text("#tip") == f"A read a: {example['maps'][0]['weights'][0] / 1000:.3f}"
 

@@ -186,11 +186,11 @@ def test_a_logger_that_raises_is_left_out(method: str, tmp_path: Path) -> None:
 def test_the_first_process_alone_logs(
     run: Callable[..., Any], journal: Callable[[str], Lines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from attnx.training import train
+    from attnx.training import ranks, train
 
-    monkeypatch.setattr(train.rank_zero_only, "rank", 1)
+    monkeypatch.setattr(ranks, "_here", ranks.Place(rank=1, world=2))
     assert not train._loggers({"logger": {"journal": {}}})
-    monkeypatch.setattr(train.rank_zero_only, "rank", 0)
+    monkeypatch.setattr(ranks, "_here", ranks.Place(rank=0, world=2))
     assert train._loggers({"logger": {"journal": {}}})
 
 
