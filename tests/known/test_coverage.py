@@ -120,6 +120,7 @@ def test_validation_does_not_mind(built: Built, monkeypatch: pytest.MonkeyPatch)
     data = SimpleNamespace(tags=(), target=Vocabulary.of([]), pairs=SimpleNamespace(valid=[]))
     settings = Settings(None, None, 1, 0.0)
     experiment = Experiment(covering(built, 3.0), Unmeasured(), data, Greedy(), settings)
+    experiment._trainer = SimpleNamespace(accumulate_grad_batches=1, world_size=1, global_step=0)
     logged: dict[str, Any] = {}
     for name, stand_in in (("log_dict", logged.update), ("all_gather", torch.clone), ("_judge", lambda *_: [])):
         monkeypatch.setattr(experiment, name, stand_in)
