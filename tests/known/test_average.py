@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from attnx.callbacks.keep import Keep
 from attnx.errors import UserError
 from attnx.training.average import average, averaged
+from attnx.whole import whole_file
 
 
 def test_means_of_weights_and_the_last_count(tmp_path: Path) -> None:
@@ -51,13 +53,21 @@ def test_unlike_models_are_refused() -> None:
         average([])
 
 
+def saved(step: int, path: Path) -> None:
+    """As the trainer does: the old file stays what it is where it has another name."""
+    with whole_file(path) as beside:
+        beside.write_text(str(step), encoding="utf-8")
+
+
 def validated(keep: Keep, found: list[float]) -> None:
     """Validate with these results; what is saved is the number of the validation."""
     for step, value in enumerate(found):
         trainer: Any = SimpleNamespace(
             global_step=step,
+            is_global_zero=True,
+            state=SimpleNamespace(fn=None),
             callback_metrics={"valid_per": value},
-            save_checkpoint=lambda path, step=step: Path(path).write_text(str(step), encoding="utf-8"),
+            save_checkpoint=partial(saved, step),
         )
         keep.on_validation_end(trainer, None)  # type: ignore[arg-type]
 
@@ -93,4 +103,4 @@ def test_a_resumed_run_knows_what_was_best(tmp_path: Path, known: Any) -> None:
     validated(keep, [4.0])
     assert lying(tmp_path) == {"best-2": 0, "last": 0}
     assert keep.lowest == [3.0, 4.0]
-    assert keep.state_dict() == {"lowest": [3.0, 4.0], "judged": 0}
+    assert keep.state_dict() == {"lowest": [3.0, 4.0], "judged": 0, "rank": 1, "saved": 0}

@@ -183,23 +183,47 @@ def test_a_mistake_in_the_data_is_told_once(command: Callable[..., Any], sized: 
     assert not Path("one").exists()
 
 
-def test_what_one_process_raises_is_told_with_its_rank(
-    sized: Callable[..., list[str]], run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from attnx.errors import RunFailed
-    from attnx.training import ranks
-    from attnx.training.experiment import Experiment
+BREAKING = '''\
+"""The scorer ``breaking``."""
 
-    step = Experiment.training_step
+from __future__ import annotations
 
-    def fail(self: Experiment, batch: Any, index: int) -> Any:
-        if ranks.here().rank == 1 and self.global_step == 3:
+from torch import Tensor, distributed, nn
+
+from attnx.registry import register
+
+
+@register("scorer", "breaking")
+class Breaking(nn.Module):
+    """An inner product that fails in the second process of two.
+
+    Formula: ``score(q, m) = q . m``
+    Source: invented for a test
+    """
+
+    equal_widths = True
+
+    def keys(self, memory: Tensor) -> Tensor:
+        return memory
+
+    def queries(self, queries: Tensor) -> Tensor:
+        return queries
+
+    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+        if distributed.is_initialized() and distributed.get_rank() == 1:
             raise ValueError("a plug-in broke")
-        return step(self, batch, index)
+        return queries @ keys.mT
+'''
 
-    monkeypatch.setattr(Experiment, "training_step", fail)
-    with pytest.raises(RunFailed, match=r"rank 1 of 2 failed: ValueError: a plug-in broke; the traceback is in one/"):
-        run(*TWO, folder="one")
+
+def test_what_one_process_raises_is_told_with_its_rank(sized: Callable[..., list[str]], tmp_path: Path) -> None:
+    Path("plugins").mkdir()
+    Path("plugins/breaking.py").write_text(BREAKING, encoding="utf-8")
+    with begun(sized("scorer=breaking", *TWO, "folder=one")) as process:
+        _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert err.count("\n") == 1
+    assert err.startswith("attnx: rank 1 of 2 failed: ValueError: a plug-in broke; the traceback is in one/error.txt")
     assert "a plug-in broke" in Path("one/error.txt").read_text(encoding="utf-8")
 
 
