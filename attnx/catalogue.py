@@ -28,6 +28,7 @@ KINDS = {
     "encoder": "attnx.nn.encoders",
     "decoder": "attnx.nn.decoders",
     "readout": "attnx.nn.readouts",
+    "output": "attnx.nn.outputs",
     "task": "attnx.tasks",
     "metric": "attnx.metrics",
     "tokeniser": "attnx.data.tokenisers",

@@ -17,7 +17,7 @@ from attnx.models.composition import composition
 # The groups that say how to attend, meaningless beside attention=none.
 ATTENDING = ("scorer", "scope", "query", "normaliser")
 # What models are built of; one that takes less declares it as ``uses``, and the rest is meaningless beside it.
-BUILT_OF = ("encoder", "decoder", "readout", "attention", *ATTENDING)
+BUILT_OF = ("encoder", "decoder", "readout", "output", "attention", *ATTENDING)
 
 
 def normalise(overrides: Sequence[str]) -> list[str]:
@@ -100,6 +100,7 @@ def check(config: dict[str, Any], overrides: Sequence[str] = ()) -> dict[str, An
         else:
             raise UserError(f"no {kind} is chosen; choose from {', '.join(registry.names(kind))}")
     checked = _without_meaningless(checked, overrides)
+    _refuse_unread(checked, overrides)
     trainer = checked["trainer"]
     if not any(trainer.get(end, True) for end in ("max_steps", "max_epochs", "max_time")):
         raise UserError("a run needs an end: set trainer.max_steps, trainer.max_epochs or trainer.max_time")
@@ -163,6 +164,27 @@ def _without_meaningless(config: dict[str, Any], overrides: Sequence[str]) -> di
         if word in unused:
             raise UserError(f"{override} has no meaning beside {unused[word]}; leave one of the two out")
     return {key: value for key, value in config.items() if key not in unused}
+
+
+def _refuse_unread(config: dict[str, Any], overrides: Sequence[str]) -> None:
+    """Refuse knobs that nothing reads: a task's that only other models read, an encoder's where there is no source.
+
+    A task says which of its knobs are ``for_models``, a model which such ones it ``reads``.
+    """
+    model, task = (registry.part(kind, config[kind]["name"]) for kind in ("model", "task"))
+    usual = {knob.name: knob.default for knob in task.knobs}
+    for knob in task.declares.get("for_models", ()):
+        value = config["task"][knob]
+        if value != usual[knob] and knob not in model.declares.get("reads", ()):
+            others = [
+                one for one in registry.names("model") if knob in registry.part("model", one).declares.get("reads", ())
+            ]
+            shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else value
+            raise UserError(f"task.{knob}={shown} is read by model={' or '.join(others)} alone; leave it out")
+    if task.declares.get("continues"):
+        for override in overrides:
+            if re.match(r"encoder\b", override.lstrip("+~")):
+                raise UserError(f"{override} has no meaning beside task={task.name}, which has no source; leave it out")
 
 
 def _refuse_unclear(overrides: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ CHOICES = {
     "encoder": "from source symbols to states",
     "decoder": "the recurrence that writes the target",
     "readout": "what the output layer sees",
+    "output": "from there to what is written; output=copying copies from the source, too",
     "search": "how outputs are found",
     "optimiser": "how weights move",
     "lr_schedule": "how the learning rate moves",

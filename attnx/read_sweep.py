@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from attnx.errors import UserError
 from attnx.read_run import mapping
-from attnx.run_format import LOG, SWEEP
+from attnx.run_format import LOCK, LOG, SWEEP
 
 FORMAT = 1
 Status = Literal["waiting", "running", "finished", "failed", "interrupted", "pruned"]
@@ -97,6 +98,23 @@ def parted(override: str) -> tuple[str, str]:
 def is_sweep(folder: Path | str) -> bool:
     """Whether a folder is that of a sweep."""
     return (Path(folder) / SWEEP).is_file()
+
+
+def at_work(folder: Path | str) -> bool:
+    """Whether a command holds a sweep's folder, or jobs do that a killed one left behind."""
+    import fcntl  # which not every system has, while all can read
+
+    try:
+        file = os.open(Path(folder) / LOCK, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
 
 
 def read_sweep(folder: Path | str) -> Sweep:

@@ -24,7 +24,7 @@ from attnx.reports.heatmaps import SHOWN, page, save
 from attnx.reports.run_page import PAGE
 from attnx.reports.windows import window_of
 from attnx.run_format import ALIGNMENTS, METRICS, PREDICTIONS
-from attnx.training import run_folder
+from attnx.training import ranks, run_folder
 from attnx.training.train import Interrupted, Job
 
 # The parts that a run is tagged with, and what of run.json goes beside the configuration.
@@ -58,6 +58,7 @@ def recorded(job: Job, folder: Path, console: Console) -> Iterator[None]:
 
 def _end(job: Job, folder: Path, end: End, tell: Any) -> None:
     """Finish; what is left to the user is said, and kept in the folder's README."""
+    ranks.note_end()
     before = read_run(folder)
     summary = _summary(before, job.experiment.task.monitor, job.experiment.task.maximise)
     left = job.loggers.finish(end, summary)

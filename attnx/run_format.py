@@ -18,10 +18,11 @@ MATRICES: Final = "predictions.npz"
 ALIGNMENTS: Final = "alignments"
 CHECKPOINTS: Final = "checkpoints"
 VOCABULARY: Final = "vocabulary"
-# What a job of a sweep says, and how far it is while it runs; and the sweep itself, in the folder above.
+# What a job of a sweep says, and how far it is while it runs; and of the sweep, in the folder above.
 LOG: Final = "log.txt"
 PROGRESS: Final = "progress.json"
 SWEEP: Final = "sweep.json"
+LOCK: Final = "sweep.lock"
 STUDY: Final = "study.db"
 SOURCE_FEATURES: Final = "features.json"
 TARGET_FEATURES: Final = "target_features.json"

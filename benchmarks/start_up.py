@@ -7,7 +7,6 @@ the import they took in the same round, are printed and written as JSON.
 from __future__ import annotations
 
 import argparse
-import itertools
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from typing import Any
 from peers.environments import ROOT, FailedError, run
 from peers.neighbours import BUSY, watch_neighbours
 from peers.record import record
+from peers.words import write_words
 from rich.console import Console
 from rich.table import Table
 
@@ -32,17 +32,11 @@ COMMANDS: dict[str, tuple[str | Path, ...]] = {
 """What each row runs with Python; its seconds end with the process."""
 
 
-def write_words(path: Path) -> None:
-    """A word list so small that reading it takes no time: every word of four letters among five."""
-    words = itertools.product("abcde", repeat=4)
-    path.write_text("".join(f"{''.join(word)}\t{' '.join(word)}\n" for word in words), encoding="utf-8")
-
-
 def seconds(arguments: tuple[str | Path, ...], threads: int) -> float:
     """From the start of a process to its end."""
     with tempfile.TemporaryDirectory() as parent:
         filled = {"words": Path(parent) / "words.tsv", "folder": Path(parent) / "run"}
-        write_words(filled["words"])
+        write_words(4, filled["words"])
         command = [sys.executable, *(str(argument).format(**filled) for argument in arguments)]
         start = time.perf_counter()
         run(command, ROOT, threads)

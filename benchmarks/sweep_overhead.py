@@ -6,39 +6,28 @@ python benchmarks/sweep_overhead.py [JOBS]
 from __future__ import annotations
 
 import io
-import itertools
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
+from peers.words import TINY, write_words
 from rich.console import Console
 from rich.table import Table
 
 import attnx
 from attnx.read_sweep import read_sweep
 
-TINY = [
-    "task.train=words.tsv",
-    "task.holdout=0.15",
-    "model.embedding=5",
-    "encoder.hidden=7",
-    "decoder.hidden=11",
-    "trainer.batch_size=8",
-    "trainer.max_steps=5",
-    "trainer.validations=1",
-]
+JOB = [*TINY, "trainer.max_steps=5", "trainer.validations=1"]
 
 
 def main() -> None:
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 6
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        words = ("".join(letters) for letters in itertools.product("abdeks", repeat=2))
-        Path("words.tsv").write_text("".join(f"{word}\t{' '.join(word)}\n" for word in words), encoding="utf-8")
+        write_words(2)
         work = statistics.median(alone(number) for number in range(jobs + 1))  # the first one imports
         table = Table(title=f"{jobs} tiny jobs, seconds; the work of one (train, test, draw) takes {work:.2f}")
         for column in ("each job", "a job", "beyond its work", "the sweep, whole", "beyond its jobs"):
@@ -54,7 +43,7 @@ def main() -> None:
 
 def alone(number: int) -> float:
     """Seconds of a run in this process."""
-    config = attnx.compose([*TINY, f"seed={number}", f"folder=alone/{number}"])
+    config = attnx.compose([*JOB, f"seed={number}", f"folder=alone/{number}"])
     started = time.perf_counter()
     attnx.fit(config, console=Console(file=io.StringIO()))
     return time.perf_counter() - started
@@ -71,7 +60,7 @@ def swept(name: str, fork: str, jobs: int) -> tuple[float, list[float]]:
         f"seed={seeds}",
         f"name={name}",
         f"hydra.launcher.fork={fork}",
-        *TINY,
+        *JOB,
     ]
     started = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

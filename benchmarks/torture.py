@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import argparse
 import csv
-import itertools
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import torch
+from peers.kills import attnx, done, kill, start, weights
 from peers.record import record
+from peers.words import TINY, write_words
 from rich.console import Console
 from rich.table import Table
 
@@ -31,17 +32,12 @@ from attnx.read_sweep import read_sweep
 
 # Everything that draws by chance or remembers: dropout, sampling, patience, several kept, workers, gathered gradients.
 SMALL = [
-    "task.train=words.tsv",
-    "task.holdout=0.15",
-    "model.embedding=5",
-    "encoder.hidden=7",
-    "decoder.hidden=11",
+    *TINY,
     "model.dropout=0.3",
     "attention.dropout=0.2",
     "model.sampling=0.5",
     "optimiser.lr=0.01",
     "lr_schedule=cosine",
-    "trainer.batch_size=8",
     "trainer.accumulate=2",
     "trainer.validations=20",
     "trainer.patience=15",
@@ -62,13 +58,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the moments (1)")
     parser.add_argument("--out", type=Path, default=Path(".benchmarks/torture.json"))
     asked = parser.parse_args()
-    out, chance = asked.out.absolute(), random.Random(asked.seed)
-    with tempfile.TemporaryDirectory() as place:
-        os.chdir(place)
-        words = ("".join(letters) for letters in itertools.product("abdeks", repeat=3))
-        Path("words.tsv").write_text("".join(f"{word}\t{' '.join(word)}\n" for word in words), encoding="utf-8")
-        found = {name: TORTURED[name](asked.kills, chance) for name in asked.of}
-        os.chdir("/")
+    with ProcessPoolExecutor(len(asked.of), get_context("spawn")) as beside:  # most of the time is starting up
+        tortured = {name: beside.submit(torture, name, asked.kills, asked.seed) for name in asked.of}
+        found = {name: one.result() for name, one in tortured.items()}
     columns = ["kills", "completed", "weights equal", "rows equal", "kept equal", "predictions equal", "trained twice"]
     table = Table(title="killed and gone on with, beside undisturbed", caption=told(found))
     for column in ("", *columns):
@@ -76,8 +68,18 @@ def main() -> None:
     for name, one in found.items():
         table.add_row(name, *(str(one[column]) for column in columns))
     Console().print(table)
-    record(out, {"kills": asked.kills, "of": asked.of, "seed": asked.seed}, found, ("torch", "lightning"))
+    record(asked.out, {"kills": asked.kills, "of": asked.of, "seed": asked.seed}, found, ("torch", "lightning"))
     sys.exit(any(one["bad"] for one in found.values()))
+
+
+def torture(name: str, kills: int, seed: int) -> dict[str, Any]:
+    """Torture one of them, in a folder and a process of its own."""
+    with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        write_words(3)
+        found = TORTURED[name](kills, random.Random(f"{seed} {name}"))
+        os.chdir("/")
+    return found
 
 
 def told(found: dict[str, Any]) -> str:
@@ -86,11 +88,6 @@ def told(found: dict[str, Any]) -> str:
         f"{name}: " + ", ".join(f"{when} {count}" for when, count in one["moments"].items())
         for name, one in found.items()
     )
-
-
-def attnx(*words: str) -> list[str]:
-    """The command."""
-    return [sys.executable, "-m", "attnx", *words]
 
 
 def undisturbed(*words: str) -> float:
@@ -112,14 +109,13 @@ def torture_run(kills: int, chance: random.Random) -> dict[str, Any]:
             folders.append(Path(f"cut-{len(folders)}"))
         folder = folders[-1]
         begun = (folder / "run.json").is_file()
-        process = start(*(("resume", str(folder)) if begun else (*RUN, f"folder={folder}")))
+        process = begin(*(("resume", str(folder)) if begun else (*RUN, f"folder={folder}")))
         if sum(moments.values()) < kills:
             sign = aims[sum(moments.values())](folder, chance, seconds)
             if wait_for(process, sign):
-                process.kill()
-                process.wait()
+                kill(process, whole=False)
                 moments[moment(folder)] += 1
-                print(f"{folder}: killed for the {sum(moments.values())}. time, {moment(folder)}", flush=True)
+                print(f"run {folder}: killed for the {sum(moments.values())}. time, {moment(folder)}", flush=True)
         process.wait()
     return judged([(Path("whole"), folder) for folder in folders], moments)
 
@@ -132,13 +128,12 @@ def torture_sweep(kills: int, chance: random.Random) -> dict[str, Any]:
     while sum(moments.values()) < kills or not swept(names[-1]):
         if swept(names[-1]):
             names.append(f"cut-{len(names)}")
-        process = start("-m", *SWEEP, f"name={names[-1]}", "-j", "2")
+        process = begin("-m", *SWEEP, f"name={names[-1]}", "-j", "2")
         if sum(moments.values()) < kills and wait_for(process, at_a_time(chance.uniform(0.2, 0.8) * seconds)):
             whole = chance.random() < 0.5
             moments["with all processes" if whole else "the command alone"] += 1
-            print(f"{names[-1]}: killed for the {sum(moments.values())}. time", flush=True)
-            for number in [process.pid, *(descendants(process.pid) if whole else [])]:
-                end(number)
+            print(f"sweep {names[-1]}: killed for the {sum(moments.values())}. time", flush=True)
+            kill(process, whole)
         process.wait()
         for folder in sorted(Path("multirun", names[-1]).glob("[0-9]*")):
             if done(folder):
@@ -227,10 +222,10 @@ def moment(folder: Path) -> str:
     return "training" if "step " in said() else "starting or in the first steps"
 
 
-def start(*words: str) -> subprocess.Popen[bytes]:
+def begin(*words: str) -> subprocess.Popen[bytes]:
     """Start the command."""
     with Path("said.txt").open("wb") as file:
-        return subprocess.Popen(attnx(*words), stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+        return start(*words, said=file)
 
 
 def wait_for(process: subprocess.Popen[bytes], sign: Sign) -> bool:
@@ -240,34 +235,6 @@ def wait_for(process: subprocess.Popen[bytes], sign: Sign) -> bool:
             return True
         time.sleep(LOOK)
     return False
-
-
-def end(number: int) -> None:
-    """Kill a process, if it is there."""
-    try:
-        os.kill(number, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
-def descendants(number: int) -> Iterator[int]:
-    """The processes that a process has started, and those that they have."""
-    parents: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            child, parent = int(stat.parent.name), int(stat.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        parents.setdefault(parent, []).append(child)
-    found = [number]
-    for one in found:
-        found += parents.get(one, [])
-    yield from found[1:]
-
-
-def done(folder: Path) -> bool:
-    """Whether a run is finished and explained."""
-    return mapping(folder / "run.json").get("status") == "finished" and (folder / "README.md").is_file()
 
 
 def swept(name: str) -> bool:
@@ -288,12 +255,6 @@ def judged(pairs: list[tuple[Path, Path]], moments: Counter[str], twice: int = 0
         "trained twice": twice,
         "bad": twice + sum(not one for found in equal.values() for one in found),
     }
-
-
-def weights(folder: Path, which: str = "last") -> tuple[int, dict[str, bytes]]:
-    """The step and the weights of a checkpoint, byte by byte."""
-    held = torch.load(folder / "checkpoints" / f"{which}.ckpt", map_location="cpu", weights_only=True)
-    return held["global_step"], {name: weight.numpy().tobytes() for name, weight in held["state_dict"].items()}
 
 
 def kept(folder: Path) -> dict[str, Any]:

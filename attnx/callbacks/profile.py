@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections import defaultdict
@@ -103,15 +104,17 @@ class Profile(Callback):
 @contextmanager
 def labelled(experiment: lightning.LightningModule) -> Iterator[None]:
     """Name the training step, and whatever calls a child of its model, for the profiler, for a while."""
-    named: list[tuple[nn.Module, str, str]] = [(experiment, "training_step", OTHER)]
+    named: dict[tuple[nn.Module, str], str] = {(experiment, "training_step"): OTHER}
     for name, child in experiment.model.named_children():  # type: ignore[union-attr]
-        named += [(module, method, name) for module in child.modules() for method in METHODS if hasattr(module, method)]
-    for module, method, name in named:
+        for place in itertools.product(child.modules(), METHODS):
+            if hasattr(*place):
+                named.setdefault(place, name)  # what two children share belongs to the first
+    for (module, method), name in named.items():
         setattr(module, method, _named(getattr(module, method), LABEL + name))
     try:
         yield
     finally:
-        for module, method, _ in named:
+        for module, method in named:
             delattr(module, method)
 
 

@@ -166,8 +166,21 @@ def _write(folder: Path, request: Request, asked: Mapping[str, Any], measured: M
         write_json(partial / EVALUATION, info)
         save_results(partial, measured.results)
         save_predictions(partial, measured.predictions)
+        _draw(partial, request, measured)
         write_tables(partial, error_tables(partial))
         write_page(partial, folder.resolve().name)
+
+
+def _draw(folder: Path, request: Request, measured: Measured) -> None:
+    """Draw what a run's end draws of its test, where answers are positions."""
+    task = request.run.config["task"]
+    if not registry.part("task", task["name"]).declares.get("positions"):
+        return
+    from attnx.data.points_file import KEPT
+    from attnx.reports.points import draw_answers
+
+    points = [one.pair.features for one in measured.predictions[:KEPT] if one.pair.features is not None]
+    draw_answers(folder, points, task["problem"])
 
 
 def _show(folder: Path, last: str) -> int:

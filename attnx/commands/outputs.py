@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from attnx.commands.inputs import Line
 from attnx.errors import UserError
+from attnx.reports.alignment import named_heads
 
 if TYPE_CHECKING:
     from attnx.training.experiment import Prediction
@@ -89,13 +90,16 @@ def check_alignments(file: Path) -> None:
         )
 
 
-def aligned(line: Line, prediction: Prediction | None, suffix: str) -> str:
-    """The lines of the file of alignments for one of the input: one for each hypothesis, in the output's order."""
+def aligned(line: Line, prediction: Prediction | None, suffix: str, sites: Sequence[str] = ()) -> str:
+    """The lines of the file of alignments for one of the input: one for each hypothesis, in the output's order.
+
+    ``sites`` are the places in the model that the heads belong to, where attention has several.
+    """
     if suffix != JSON_LINES:
         return "".join(f"{pharaoh(one)}\n" for one in hypotheses(prediction)) if prediction else "\n"
     if prediction is None:
         return json.dumps({"line": line.number, "rank": 1}) + "\n"
-    return "".join(_json(line.number, rank, one) for rank, one in enumerate(hypotheses(prediction), 1))
+    return "".join(_json(line.number, rank, one, sites) for rank, one in enumerate(hypotheses(prediction), 1))
 
 
 def pharaoh(prediction: Prediction) -> str:
@@ -114,7 +118,7 @@ def _links(prediction: Prediction) -> Iterator[tuple[int, int]]:
             yield step, position
 
 
-def _json(line: int, rank: int, prediction: Prediction) -> str:
+def _json(line: int, rank: int, prediction: Prediction, sites: Sequence[str]) -> str:
     held: dict[str, Any] = {"line": line, "rank": rank, "score": _finite(prediction.score)}
     held["log_probability"] = _finite(prediction.log_probability)
     if prediction.pair.tag:
@@ -123,6 +127,7 @@ def _json(line: int, rank: int, prediction: Prediction) -> str:
     held |= {"source": columns, "output": rows, "own": prediction.own}
     held["weights"] = _rounded(mean_weights(prediction))
     if prediction.weights is not None and prediction.weights.ndim == 3:
+        held["names"] = named_heads(sites, len(prediction.weights))
         held["heads"] = _rounded(prediction.weights)
     return json.dumps(held, ensure_ascii=False) + "\n"
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attnx.commands.half_written import HalfWritten
 from attnx.commands.inputs import Line, Reader, lines_of
@@ -14,6 +14,7 @@ from attnx.commands.outputs import JSON_LINES, aligned, written
 from attnx.commands.request import FLAGS, KEYS, Request, read_request
 from attnx.commands.words import split
 from attnx.errors import UserError
+from attnx.models.composition import composition
 
 if TYPE_CHECKING:
     from attnx.training.experiment import Prediction
@@ -83,7 +84,7 @@ def _reader(request: Request) -> Reader:
 def _stream(reader: Reader, lines: Iterator[tuple[int, bytes]], request: Request, half: HalfWritten) -> int:
     """Answer the lines, window by window; return how many could not be read."""
     half.open()
-    write = _writer(request, half, reader.run.experiment.task)
+    write = _writer(request, half, reader.run)
     wrong, finished = 0, False
     try:
         with _progress(request) as advance:
@@ -120,11 +121,12 @@ def _answer(
         sys.stdout.flush()
 
 
-def _writer(request: Request, half: HalfWritten, task: Any) -> Callable[[Line, Prediction | None], None]:
+def _writer(request: Request, half: HalfWritten, run: OpenRun) -> Callable[[Line, Prediction | None], None]:
     """What writes an answer to where it belongs."""
     files = list(half.files)
     out = files.pop(0) if request.out else None
     alignments = files.pop(0) if request.alignments else None
+    task, sites = run.experiment.task, getattr(composition(run.config), "sites", ())
 
     def write(line: Line, prediction: Prediction | None) -> None:
         text = written(line, prediction, request.form, task)
@@ -134,7 +136,7 @@ def _writer(request: Request, half: HalfWritten, task: Any) -> Callable[[Line, P
             out.write(text)
         if alignments is not None:
             assert request.alignments is not None
-            alignments.write(aligned(line, prediction, request.alignments.suffix))
+            alignments.write(aligned(line, prediction, request.alignments.suffix, sites))
 
     return write
 

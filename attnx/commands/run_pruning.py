@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attnx.commands.run_folders import Found, weight
-from attnx.commands.run_standing import STOPPED, held
+from attnx.commands.run_standing import STOPPED
 from attnx.commands.run_table import Column, show, weighed
 from attnx.errors import UserError
-from attnx.read_sweep import is_sweep, read_sweep
+from attnx.read_sweep import at_work, is_sweep, read_sweep
 from attnx.reports.explain import write_explanation
-from attnx.run_format import CHECKPOINTS, EXPLANATION, RUN, STUDY
+from attnx.run_format import CHECKPOINTS, EXPLANATION, LOCK, RUN, STUDY
 from attnx.sweeps.explain import write_explanation as write_explanation_of_sweep
-from attnx.sweeps.folder import LOCK
 from attnx.sweeps.record import note_run, refresh, save
 
 WHAT = ("checkpoints", "folders")
@@ -113,7 +112,7 @@ def refuse_running(steps: Sequence[Step], roots: Sequence[Path]) -> None:
         if root.is_symlink():
             raise UserError(f"{root}: is a link, and prune follows none; name the folder, {root.resolve()}")
     for sweep in dict.fromkeys(step.sweep for step in steps):
-        if sweep and held(sweep):
+        if sweep and at_work(sweep):
             raise _at_work(sweep)
 
 

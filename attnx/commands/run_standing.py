@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
 
 from attnx.read_run import Run
-from attnx.read_sweep import Status, is_sweep, read_sweep
+from attnx.read_sweep import Status, at_work, is_sweep, read_sweep
 from attnx.run_format import EXPLANATION, METRICS, PROGRESS
-from attnx.sweeps.folder import LOCK
 from attnx.sweeps.follow import standing
 
 # One that says it is running, but wrote nothing for so many seconds, was cut off. A job of a sweep writes its step
@@ -51,21 +48,6 @@ def begun(run: Run) -> datetime | None:
         return None
 
 
-def held(sweep: Path) -> bool:
-    """Whether a command holds a sweep's folder, or jobs do that a killed one left behind."""
-    try:
-        file = os.open(sweep / LOCK, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(file)
-    return False
-
-
 def _patience(run: Run, written: float) -> float:
     """The silence after which a single run was cut off: that of three validations; before the first of them, a day."""
     file, since = run.path / METRICS, begun(run)
@@ -76,6 +58,6 @@ def _patience(run: Run, written: float) -> float:
 def _at_work(path: Path) -> bool:
     """Whether the sweep above is running, and says that this job is."""
     sweep = path.parent
-    if not (path.name.isdecimal() and is_sweep(sweep) and held(sweep)):
+    if not (path.name.isdecimal() and is_sweep(sweep) and at_work(sweep)):
         return False
     return any(job.status == "running" for job in read_sweep(sweep).jobs if job.number == int(path.name))

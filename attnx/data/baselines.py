@@ -69,14 +69,17 @@ class Linear:
 
     @classmethod
     def fit(cls, windows: Iterable[tuple[Numbers, Numbers]], ridge: float = 1e-6) -> Linear:
-        """Fit to windows: of each the past (lookback, f) and what came (horizon, f), scaled alike."""
-        squares, products, count = np.zeros(()), np.zeros(()), 0
+        """Fit to windows: of each the past (lookback, f) and what came (horizon, f), scaled alike.
+
+        A window's column of which anything that came is missing (NaN) is left out; without any left it is ``Naive``.
+        """
+        squares, products = np.zeros(()), np.zeros(())
         for past, future in windows:
             last = past[-1:].astype(np.float64)
-            before, after = past - last, future - last
+            whole = ~np.isnan(future).any(0)
+            before, after = (past - last)[:, whole], (future - last)[:, whole]
             squares = squares + before @ before.T
             products = products + after @ before.T
-            count += past.shape[1]
         squares = squares + ridge * max(float(np.trace(squares)) / len(squares), 1e-12) * np.eye(len(squares))
         return cls(np.linalg.solve(squares, products.T).T.astype(np.float64))
 

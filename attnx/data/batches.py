@@ -44,6 +44,8 @@ class Batch(NamedTuple):
         target_present: (b, t) bool, True where ``target`` is real, its ``EOS`` included.
         index: (b,) int64, the rows' numbers in the dataset.
         tag: (b,) int64, the number of each row's tag; 0 where there are no tags.
+        counted: (b, t, g) bool, which numbers of ``target`` somebody measured; in the place of the others stands the
+            last one before, or 0. None where all were.
     """
 
     source: Tensor
@@ -52,6 +54,7 @@ class Batch(NamedTuple):
     target_present: Tensor
     index: Tensor  # type: ignore[assignment]  # it hides tuple.index, which no batch needs
     tag: Tensor
+    counted: Tensor | None = None
 
 
 class Sequences(Protocol):
@@ -166,7 +169,9 @@ class PairDataset(Dataset[Row]):
             for reference in pair.references if every_reference else pair.references[:1]:
                 sources.append(read)
                 targets.append(
-                    _scaled(target, pair.target) if isinstance(target, Features) else target.encode(reference, end=True)
+                    _scaled(target, pair.target, np.nan)
+                    if isinstance(target, Features)
+                    else target.encode(reference, end=True)
                 )
                 pair_of.append(number)
         numbers = number_tags([pairs[number].tag for number in pair_of], tags) if tags else None
@@ -207,10 +212,10 @@ class PairDataset(Dataset[Row]):
         return Ragged(np.argsort(self.tags, kind="stable"), np.append(0, np.cumsum(np.bincount(self.tags))))
 
 
-def _scaled(side: Features, matrix: Matrix | None) -> Matrix:
+def _scaled(side: Features, matrix: Matrix | None, unknown: float = 0.0) -> Matrix:
     if matrix is None:
         raise ValueError("a pair holds no features where a matrix is expected")
-    return side.encode(matrix)
+    return side.encode(matrix, unknown)
 
 
 def _laid(sequences: list[Any], side: Vocabulary | Features) -> Ragged:
@@ -234,7 +239,20 @@ def collate(rows: Sequence[Row]) -> Batch:
     source, present = _pad([row.source for row in rows])
     target, target_present = _pad([row.target for row in rows])
     index, tag = np.array([(row.number, row.tag) for row in rows], dtype=np.int64).T.copy()
-    return Batch(*map(torch.from_numpy, (source, present, target, target_present, index, tag)))
+    counted = None
+    if target.dtype.kind == "f" and bool(np.isnan(target).any()):
+        counted = torch.from_numpy(~np.isnan(target))
+        target = _filled(target)
+    batch = Batch(*map(torch.from_numpy, (source, present, target, target_present, index, tag)))
+    return batch._replace(counted=counted)
+
+
+def _filled(target: Matrix) -> Matrix:
+    """(b, t, g) with the last number before in the place of NaN, or 0 where there is none."""
+    steps = np.arange(target.shape[1])[:, None]
+    last = np.maximum.accumulate(np.where(np.isnan(target), 0, steps), axis=1)
+    found: Matrix = np.nan_to_num(np.take_along_axis(target, last, axis=1))
+    return found
 
 
 def _pad(rows: Sequence[Ids | Matrix]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:

@@ -71,11 +71,11 @@ class Features:
         """How many columns there are."""
         return len(self.mean)
 
-    def encode(self, matrix: npt.NDArray[np.floating]) -> Matrix:
-        """Scale a matrix (s, f), or several side by side (s, n f); NaN, which stands for the unknown, is the mean."""
+    def encode(self, matrix: npt.NDArray[np.floating], unknown: float = 0.0) -> Matrix:
+        """Scale a matrix (s, f), or several side by side (s, n f); NaN, the ``unknown``, becomes the mean, or this."""
         times = matrix.shape[-1] // self.width
         scaled = (matrix - np.tile(self.mean, times)) / np.tile(self.scale, times)
-        known: Matrix = np.nan_to_num(scaled).astype(np.float32)
+        known: Matrix = np.nan_to_num(scaled, nan=unknown).astype(np.float32)
         return known
 
     def decode(self, scaled: npt.NDArray[np.floating]) -> Matrix:

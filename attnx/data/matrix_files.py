@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnx.data.lines import read_lines
+from attnx.data.parquet_file import parquet_table
 from attnx.errors import UserError, near_misses
 from attnx.extras import need
 
@@ -124,14 +125,7 @@ def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def _parquet(path: Path, step_names: str | None) -> Held:
-    parquet = need("pyarrow.parquet", "parquet", str(path))
-    pyarrow = need("pyarrow", "parquet", str(path))
-    try:
-        # Not read_table, which takes folders such as label=3/ for a column. No threads: loaders fork later.
-        with parquet.ParquetFile(path) as file:
-            table = file.read(use_threads=False)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise UserError(f"{path}: is no Parquet file: {str(error).splitlines()[0]}") from error
+    pyarrow, table = need("pyarrow", "parquet", str(path)), parquet_table(path)
 
     def cast(name: str, to: str) -> Any:
         try:

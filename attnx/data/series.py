@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attnx.data.lines import read_lines
+from attnx.data.parquet_file import parquet_table
 from attnx.errors import UserError, near_misses
-from attnx.extras import need
 
 Numbers = npt.NDArray[np.float64]
 Rows = Sequence[Sequence[Any]]
@@ -31,6 +31,7 @@ class Series(NamedTuple):
         columns: the name of each column.
         times: (s,) seconds, or whatever number the time column counts; without one the numbers of the steps.
         labels: each step's time as the file writes it, for people.
+        missing: (s, c) bool, which of the numbers nobody measured, once they are filled in; None if that is unknown.
     """
 
     name: str
@@ -38,10 +39,18 @@ class Series(NamedTuple):
     columns: tuple[str, ...]
     times: Numbers
     labels: tuple[str, ...]
+    missing: npt.NDArray[np.bool_] | None = None
 
     def of(self, names: Sequence[str], start: int, end: int) -> Numbers:
         """(end - start, len(names)) the columns of these names, from one step up to another."""
         return self.numbers[start:end, [self.columns.index(name) for name in names]]
+
+    def measured(self, names: Sequence[str], start: int, end: int) -> Numbers:
+        """As :meth:`of`, with NaN in the place of what was filled in."""
+        found = self.of(names, start, end)
+        if self.missing is None:
+            return found
+        return np.where(self.missing[start:end, [self.columns.index(name) for name in names]], np.nan, found)
 
 
 def read_series(path: Path, time: str | None, columns: Sequence[str], group: str | None = None) -> list[Series]:
@@ -112,13 +121,7 @@ def _csv(path: Path) -> Table:
 
 def _parquet(path: Path) -> Table:
     """A line of a Parquet file is the number of its row, from 1."""
-    parquet = need("pyarrow.parquet", "parquet", str(path))
-    pyarrow = need("pyarrow", "parquet", str(path))
-    try:
-        with parquet.ParquetFile(path) as file:
-            table = file.read(use_threads=False)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise UserError(f"{path}: is no Parquet file: {str(error).splitlines()[0]}") from error
+    table = parquet_table(path)
     columns = [table[name].to_pylist() for name in table.column_names]
     rows = list(zip(*columns, strict=True))
     return list(table.column_names), rows, range(1, len(rows) + 1)
@@ -191,8 +194,8 @@ def filled(series: Series) -> tuple[Series, list[str]]:
             last = np.maximum(np.searchsorted(there, np.arange(len(found)), side="right") - 1, 0)
             found[:, place] = found[there[last], place]
             missing = len(found) - len(there)
-            notes.append(f"{missing:,} missing values of {column}{_whose(series)} are taken to be the last ones before")
-    return series._replace(numbers=found), notes
+            notes.append(f"{missing:,} missing values of {column}{_whose(series)} are read as the last ones before")
+    return series._replace(numbers=found, missing=np.isnan(series.numbers)), notes
 
 
 def constant(series: Series) -> list[str]:

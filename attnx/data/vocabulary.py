@@ -81,6 +81,15 @@ class Vocabulary:
                 symbols.append(self.symbols[i])
         return symbols
 
+    def same_in(self, other: Vocabulary) -> list[int]:
+        """Return, for each id, that of the same symbol in another vocabulary; ``PAD`` for specials and where none is.
+
+        >>> Vocabulary.of(["ab"]).same_in(Vocabulary.of(["bc"]))
+        [0, 0, 0, 0, 0, 4]
+        """
+        specials = [PAD] * len(SPECIALS)
+        return specials + [other._ids.get(symbol, PAD) for symbol in self.symbols[len(SPECIALS) :]]
+
     def save(self, path: str | Path) -> None:
         """Write the symbols to ``path`` as a JSON list."""
         Path(path).write_text(json.dumps(self.symbols, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")

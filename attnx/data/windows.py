@@ -47,6 +47,14 @@ class Windows(NamedTuple):
         """The first forecast step of each window; all of a window's forecast steps lie in the span."""
         return range(max(span.start, self.lookback), span.end - self.horizon + 1)
 
+    def worth(self, series: Series, span: Span) -> npt.NDArray[np.int64]:
+        """Those of :meth:`starts` behind which anything was measured of what is to be forecast."""
+        starts = np.array(self.starts(span), dtype=np.int64)
+        there = ~np.isnan(series.measured(self.targets, 0, len(series.numbers))).all(1)
+        before = np.append(0, np.cumsum(there))
+        kept: npt.NDArray[np.int64] = starts[before[starts + self.horizon] > before[starts]]
+        return kept
+
     def source(self, series: Series, start: int) -> Matrix:
         """(lookback, f) what is read, in the data's own units.
 
@@ -58,13 +66,13 @@ class Windows(NamedTuple):
         return read
 
     def target(self, series: Series, start: int) -> Matrix:
-        """(horizon, targets) what is right, in the data's own units."""
-        right: Matrix = series.of(self.targets, start, start + self.horizon).astype(np.float32)
+        """(horizon, targets) what is right, in the data's own units; NaN where nobody measured it."""
+        right: Matrix = series.measured(self.targets, start, start + self.horizon).astype(np.float32)
         return right
 
     def pairs(self, series: Series, span: Span) -> Iterator[Pair]:
-        """The windows of a span, one after the other."""
-        for start in self.starts(span):
+        """The windows of a span, one after the other; those of which nothing to forecast was measured are left out."""
+        for start in self.worth(series, span).tolist():
             source = self.source(series, start)
             labels = series.labels[start - self.lookback : start - self.lookback + len(source)]
             yield Pair(
@@ -100,6 +108,10 @@ def spans(series: Series, windows: Windows, parts: Sequence[float]) -> dict[str,
             raise UserError(
                 f"the {name} part{whose} has room for {max(room, 0):,} steps to forecast, fewer than "
                 f"task.horizon={windows.horizon}; shorten it or task.lookback={windows.lookback}, or give more data"
+            )
+        if not len(windows.worth(series, found[name])):
+            raise UserError(
+                f"the {name} part{whose} holds no value of {', '.join(windows.targets)}; give other task.parts"
             )
     return found
 
@@ -140,6 +152,8 @@ def cut(
 ) -> PairDataset:
     """Every ``stride``-th window of the spans, to train on: the series are held once, and no window is copied.
 
+    Sources hold what was filled in, targets NaN in its place.
+
     Args:
         windows: how they are cut.
         read: series, and which of their steps are forecast.
@@ -148,12 +162,14 @@ def cut(
     """
     begins, before = [], 0
     for series, span in read:
-        begins.append(before + np.array(windows.starts(span), dtype=np.int64))
+        begins.append(before + windows.worth(series, span))
         before += len(series.numbers)
     starts = np.concatenate(begins)[::stride]
+    source, target = scales
+    wholes = [(series, 0, len(series.numbers)) for series, _ in read]
     sides = [
-        np.concatenate([side.encode(series.of(side.columns, 0, len(series.numbers))) for series, _ in read])
-        for side in scales
+        np.concatenate([source.encode(series.of(source.columns, *whole)) for series, *whole in wholes]),
+        np.concatenate([target.encode(series.measured(target.columns, *whole), np.nan) for series, *whole in wholes]),
     ]
     lookback, steps = windows.lookback, windows.lookback + (windows.horizon if windows.known else 0)
     ends = np.append(starts, before)  # a row more than there are windows

@@ -21,8 +21,10 @@ class Ensemble(nn.Module):
     Formula: ``p(y_t | y_<t, x) = 1/n sum_i p_i(y_t | y_<t, x)``
     Source: Sutskever et al. 2014, section 3.6, https://arxiv.org/abs/1409.3215
 
-    Their weights are averaged where they read alike; else there are none. That symbols mean the same to all of them is
-    for whoever brings them together to check.
+    Their weights are averaged where they read alike; else there are none. Heads have no order that two models share, so
+    of several it is their mean that is averaged; the slots of an entity net only where words name them
+    (:attr:`attnx.decoding.step_model.StepModel.views`). That symbols mean the same to all of them is for whoever brings
+    them together to check.
 
     Args:
         models: one or more, each of kind :class:`StepModel`.
@@ -63,7 +65,11 @@ class Ensemble(nn.Module):
         """None where not all have read the same positions, in the same order."""
         weights = [read.weights for read in reads if read.weights is not None]
         alike = len({tuple(one.shape) for one in weights}) == len({model.sources for model in self._members}) == 1
-        return torch.stack(weights).mean(0) if alike and len(weights) == len(reads) else None
+        views = {getattr(model, "views", "heads") for model in self._members}
+        if not alike or len(weights) < len(reads) or "nameless" in views:
+            return None
+        mean = torch.stack(weights).mean(0)
+        return mean.mean(1) if mean.dim() == 4 and views == {"heads"} else mean
 
     def take(self, state: tuple[Any, ...], rows: Tensor) -> tuple[Any, ...]:
         """As :meth:`StepModel.take`."""

@@ -21,6 +21,8 @@ class StepModel(Protocol):
         sources: what its memory holds, ``encoder``, ``decoder`` or both, in the order of the weights' columns.
         sums_to_one: whether the weights of a read sum to 1.
         target: what a step is: what is read first, and what to pick of what :meth:`step` gives.
+        views: what the weights' second axis, where there is one, goes over: ``heads`` (a model need not say so);
+            ``named`` things, the same in every model of such data; or ``nameless`` ones, each model's own.
     """
 
     sources: tuple[str, ...]

@@ -10,9 +10,8 @@ import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,6 +21,8 @@ from attnx.data.pairs import Pair
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.export import onnx_file, torch_file
+from attnx.export.agreement import Checked as Checked
+from attnx.export.agreement import compared
 from attnx.export.programs import Program, programs
 from attnx.extras import need
 from attnx.models.encoder_decoder import Seq2seq
@@ -36,17 +37,6 @@ WRITERS: dict[str, tuple[str, Callable[[Program, Path], None]]] = {
 RUNNER = Path(__file__).with_name("run.py")
 NAMES = ("reading", "stepping")
 WIDTHS = (1, 5)
-# How far a log-probability may lie from the run's own: float32 sums over some ten steps differ in their last digits.
-TOLERANCE = 1e-4
-
-
-class Checked(NamedTuple):
-    """What was compared: by this beam so many outputs, of which so many are the same; others are as likely."""
-
-    width: int
-    outputs: int
-    same: int
-    farthest: float
 
 
 def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint: str = "best") -> list[Checked]:
@@ -74,7 +64,7 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
         raise UserError(f"{run}: model={name} cannot be exported: a trace would hold one story's number of sentences")
     with whole_folder(folder) as partial:
         _write(partial, opened, kind, pairs)
-        return [_check(partial, opened, pairs, width) for width in WIDTHS]
+        return [compared(opened, _runner(partial), pairs, width) for width in WIDTHS]
 
 
 def _write(folder: Path, run: OpenRun, kind: str, pairs: Sequence[Pair]) -> None:
@@ -106,27 +96,6 @@ def _sources(run: OpenRun) -> Callable[[int, int], Tensor]:
     return lambda rows, steps: torch.randint(len(source), (rows, steps), generator=generator)
 
 
-def _check(folder: Path, run: OpenRun, pairs: Sequence[Pair], width: int) -> Checked:
-    """Compare what the folder's runner finds with what the run finds.
-
-    Raises:
-        UserError: an output of the one is likelier than that of the other.
-    """
-    rules = {name: run.config["search"][name] for name in ("ratio", "extra")}
-    knobs = {**rules, "width": width, "min_length": 0, "block_ngrams": 0}
-    ours = run.searching(("beam", knobs)).decode(pairs)
-    model = _runner(folder)
-    theirs = [model(_given(pair), width, pair.tag) for pair in pairs]
-    same = sum(list(mine.output) == output for mine, (output, _) in zip(ours, theirs, strict=True))
-    far = max((abs(mine.log_probability - found) for mine, (_, found) in zip(ours, theirs, strict=True)), default=0.0)
-    if not far <= TOLERANCE:
-        raise UserError(
-            f"{run.folder}: cannot be exported: by a beam of {width} the files found an output whose log-probability "
-            f"lies {far:.1g} from the run's own (allowed: {TOLERANCE:.0e}); a part of it cannot be traced"
-        )
-    return Checked(width, len(pairs), same, far)
-
-
 def _runner(folder: Path) -> Any:
     spec = importlib.util.spec_from_file_location("exported_model", folder / RUNNER.name)
     assert spec is not None
@@ -136,7 +105,3 @@ def _runner(folder: Path) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch would rather have its programs from torch.export: see torch_file
         return module.Model(folder)
-
-
-def _given(pair: Pair) -> Any:
-    return list(pair.source) if pair.features is None else np.asarray(pair.features)

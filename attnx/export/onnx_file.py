@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,14 @@ def _expm1(graph: Any, exponents: Any) -> Any:
     return graph.op("Sub", graph.op("Exp", exponents), one)
 
 
+def _logaddexp(graph: Any, one: Any, other: Any) -> Any:
+    larger = graph.op("Max", one, other)
+    shares = [graph.op("Exp", graph.op("Sub", part, larger)) for part in (one, other)]
+    return graph.op("Add", larger, graph.op("Log", graph.op("Add", *shares)))
+
+
 # What the exporter does not know of itself.
-SYMBOLS = {"aten::mT": _transposed, "aten::expm1": _expm1}
+SYMBOLS: dict[str, Callable[..., Any]] = {"aten::mT": _transposed, "aten::expm1": _expm1, "aten::logaddexp": _logaddexp}
 
 
 @torch.no_grad()

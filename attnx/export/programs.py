@@ -94,7 +94,8 @@ def programs(model: Exported, sources: Callable[[int, int], Tensor], tagged: boo
     for part in model.modules():
         if isinstance(part, Attention):
             part.kernels = ()
-    small, large = (_example(model, sources, tagged, *size) for size in ((2, 5), (3, 7)))
+    pace = getattr(model, "pace", 1)  # how many steps a state of the source stands for: in states, too, they are unlike
+    small, large = (_example(model, sources, tagged, rows, steps * pace) for rows, steps in ((2, 5), (3, 7)))
     state = [f"state_{number}" for number in range(len(flat(small.state)))]
     given = ["source", "present", *(["tag"] if tagged else [])]
     found = ["log_probabilities", *([] if small.weights is None else ["weights"])]

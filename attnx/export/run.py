@@ -41,21 +41,30 @@ class Model:
         self.reading, self.stepping = (program(folder, *named) for named in self.told["programs"].items())
         self.ids = {symbol: number for number, symbol in enumerate(self.told["source"]) if number > UNK}
 
-    def __call__(self, source: Any, width: int = 1, tag: str = "") -> tuple[list[str], float]:
-        """Symbols (or a matrix of features) -> the best output's symbols, and its log-probability."""
-        told, states = self.told, self.told["programs"]["stepping"][1:]
+    def begin(self, source: Any, tag: str = "") -> list[Any]:
+        """Symbols (or a matrix of features) -> the state before the first step."""
+        told = self.told
         if isinstance(told["source"], list):
             source = np.array([self.ids.get(symbol, UNK) for symbol in source])
         else:
             source = ((source - np.array(told["source"]["mean"])) / told["source"]["scale"]).astype(np.float32)
         given = {"source": source[None], "present": np.ones((1, len(source)), dtype=bool)}
         given["tag"] = np.array([told["tags"].index(tag) if told["tags"] else 0])
-        state, total = self.reading(given)[: len(states)], np.zeros(1, dtype=np.float32)
+        return self.reading(given)[: len(told["programs"]["stepping"]) - 1]
+
+    def step(self, symbols: list[int], state: list[Any]) -> tuple[Any, list[Any]]:
+        """The last symbols' ids -> log-probabilities (rows, symbols) of what comes next, and the state after."""
+        names = self.told["programs"]["stepping"][1:]
+        scores, *found = self.stepping({"symbol": np.array(symbols), **dict(zip(names, state, strict=True))})
+        return scores, found[-len(names) :]
+
+    def __call__(self, source: Any, width: int = 1, tag: str = "") -> tuple[list[str], float]:
+        """Symbols (or a matrix of features) -> the best output's symbols, and its log-probability."""
+        told, state, total = self.told, self.begin(source, tag), np.zeros(1, dtype=np.float32)
         written, limit = [[BOS]], int(len(source) * told["ratio"]) + told["extra"]
         best: tuple[float, list[int]] = (-np.inf, [])
         for step in range(1, limit + 1):
-            last = {"symbol": np.array([row[-1] for row in written])}
-            scores, *found = self.stepping(last | dict(zip(states, state, strict=True)))
+            scores, found = self.step([row[-1] for row in written], state)
             scores[:, :EOS] = -np.inf
             likely = (total[:, None] + scores).ravel()
             order = np.argsort(-likely, kind="stable")[:width]
@@ -67,7 +76,7 @@ class Model:
             if not len(going):
                 break
             written, total = [rows[n] for n in going], total[going]
-            state = [part[parents[going]] for part in found[-len(states) :]]
+            state = [part[parents[going]] for part in found]
         return [told["target"][number] for number in best[1][1:] if number != EOS], best[0]
 
 

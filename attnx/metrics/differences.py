@@ -14,6 +14,8 @@ Rows = npt.NDArray[np.floating[Any]]
 def differences(written: Sequence[Rows], references: Sequence[Rows]) -> npt.NDArray[np.float64]:
     """Written less reference (n,), number by number, of the steps that both have: those that one lacks are left out.
 
+    So are numbers that are missing (NaN) in the reference.
+
     Raises:
         ValueError: the two lists differ in length.
 
@@ -23,5 +25,6 @@ def differences(written: Sequence[Rows], references: Sequence[Rows]) -> npt.NDAr
     found = [np.zeros(0)]
     for one, other in zip(written, references, strict=True):
         steps = min(len(one), len(other))
-        found.append((one[:steps].astype(np.float64) - other[:steps]).ravel())
+        there = ~np.isnan(other[:steps])
+        found.append(one[:steps].astype(np.float64)[there] - other[:steps][there])
     return np.concatenate(found)

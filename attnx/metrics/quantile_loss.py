@@ -45,15 +45,17 @@ class QuantileLoss(Metric):
         self.add_state("count", torch.tensor(0), dist_reduce_fx="sum")
 
     def update(self, predictions: Sequence[Rows], references: Sequence[Rows]) -> None:
-        """Add a batch of matrices (t, quantiles * f), each with its reference (t, f).
+        """Add a batch of matrices (t, quantiles * f), each with its reference (t, f), of which NaN counts nothing.
 
         Raises:
             ValueError: the two lists differ in length.
         """
         for written, reference in zip(predictions, references, strict=True):
             short = reference[:, None, :] - written.reshape(len(written), len(self.quantiles), -1)
-            self.total += float(np.maximum(self.quantiles * short, (self.quantiles - 1) * short).sum())
-            self.count += short.size
+            lost = np.maximum(self.quantiles * short, (self.quantiles - 1) * short).sum(1)
+            there = ~np.isnan(reference)
+            self.total += float(lost[there].sum())
+            self.count += len(self.quantiles) * int(there.sum())
 
     def compute(self) -> Tensor:
         """Return the loss, a scalar."""

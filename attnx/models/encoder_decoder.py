@@ -3,66 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attnx.attention import Memory, Past, Query, Read, Step
+from attnx.attention import Memory, Query, Read, Step
 from attnx.attention.memory import after_reading, beside, grown, in_step, no_context, seen, unread
 from attnx.attention.plan import Plan
 from attnx.models.compiled_step import Compiled
-from attnx.models.folded import Folded, folded
+from attnx.models.decoder_state import DecoderState as DecoderState
+from attnx.models.decoder_state import Output as Output
+from attnx.models.folded import folded
 from attnx.models.rows import apart, picked, together
 from attnx.models.schedules import SCHEDULES, Masks
 from attnx.models.seq2seq_composition import Composition
 from attnx.nn.dropout import dropout_mask
+from attnx.nn.outputs.seen import Seen
 from attnx.nn.own import OwnStates
 from attnx.nn.recurrent import State
+from attnx.nn.shares import shares, spread
 from attnx.nn.source import Source, Sourced
 from attnx.nn.targets.protocol import TargetSide
-
-
-class DecoderState(NamedTuple):
-    """Where a decoder stands; every tensor has the batch as its first axis, so that rows can be reordered.
-
-    Attributes:
-        memory: what may be read; it grows where the decoder's own states are in it.
-        cell: the recurrence's state, per layer.
-        context: (b, v) the last context.
-        fed: (b, f) what enters the recurrence at the next step besides the token; width 0 unless ``feed=next``.
-        told: (b, g) what enters at every step: the embedded tag; width 0 unless ``model.tag`` says so.
-        tag: (b,) int64, the number of each row's tag.
-        at: (b,) int64, how many steps were taken.
-        past: how the memory was read so far, for a scorer that needs it.
-        shared: how many rows, which lie together, share a row of the memory.
-        folded: what steps need where the memory holds no values but what is made of them.
-    """
-
-    memory: Memory
-    cell: State
-    context: Tensor
-    fed: Tensor
-    told: Tensor
-    tag: Tensor
-    at: Tensor
-    past: Past | None
-    shared: int = 1
-    folded: Folded | None = None
-
-
-class Output(NamedTuple):
-    """A teacher-forced pass.
-
-    Attributes:
-        logits: (b, t, symbols); of a target of numbers, these and the logit of the end (b, t, features + 1).
-        weights: (b, t, m) if asked for; (b, h, t, m) with several heads.
-        penalty: (b, t) what the scorer adds to the loss at each step, or None.
-    """
-
-    logits: Tensor
-    weights: Tensor | None
-    penalty: Tensor | None
 
 
 class Seq2seq(nn.Module):
@@ -80,8 +42,8 @@ class Seq2seq(nn.Module):
         own: makes the decoder's states fit into the memory; None if they are not in it.
         decoder: the recurrence.
         readout: joins state, context and token.
+        output: from the readout, and what else was seen, to what is predicted.
         chosen: schedule, feed, and what the memory holds.
-        tied: the output layer is the target embedding.
         dropout: share of the target embeddings' and the readout's units dropped while training.
     """
 
@@ -96,8 +58,8 @@ class Seq2seq(nn.Module):
         own: OwnStates | None,
         decoder: Any,
         readout: Any,
+        output: Any,
         chosen: Composition,
-        tied: bool = False,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -113,9 +75,8 @@ class Seq2seq(nn.Module):
         self.sources, self.newest = chosen.sources, chosen.newest
         self.dropout = dropout
         self.compiled: Compiled | None = None  # whether training compiles the steps of its loop
-        self.output = nn.Linear(int(readout.size), target.width, bias=not tied)
-        if tied:
-            self.output.weight = embedding.weight
+        self.output: Any = output
+        self.pace = source.pace if source is not None and "encoder" in chosen.sources else 1
 
     @property
     def sums_to_one(self) -> bool:
@@ -149,10 +110,12 @@ class Seq2seq(nn.Module):
         masks = self._draw_masks(tokens, start.memory)
         tokens = tokens if masks.tokens is None else tokens * masks.tokens
         run = SCHEDULES[schedule or self.plan.schedule]
-        told = run(self, tokens, start, masks, sampling, need_weights)
+        told = run(self, tokens, start, masks, sampling, need_weights or self.output.copies)
         vectors = self.readout(told.states, told.contexts, told.tokens) if told.vectors is None else told.vectors
-        logits = self.output(vectors if masks.vectors is None else vectors * masks.vectors)
-        return Output(logits, told.weights, told.penalty)
+        weights = self._over_steps(told.weights, start)
+        given = Seen(told.states, told.contexts, told.tokens, self._of_heads(weights), start.symbols)
+        logits = self.output(vectors if masks.vectors is None else vectors * masks.vectors, given)
+        return Output(logits, weights if need_weights else None, told.penalty)
 
     def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> DecoderState:
         """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
@@ -172,6 +135,8 @@ class Seq2seq(nn.Module):
             tag=tag,
             at=torch.zeros(rows, dtype=torch.int64, device=source.device),
             past=unread(memory) if self.attention.needs_past else None,
+            shares=shares(present, self.pace) if self.pace > 1 else None,
+            symbols=self.output.symbols(source, present),
         )
 
     def _first_memory(self, read: Sourced | None, rows: int) -> Memory:
@@ -210,11 +175,12 @@ class Seq2seq(nn.Module):
         """
         if state.folded is None:
             token = self.embedding(inputs)
-            after, read = self.advance(token, state, need_weights=need_weights)
-            vector = self.vector(token, after)
+            after, read = self.advance(token, state, need_weights=need_weights or self.output.copies)
+            outputs = self.outputs(token, after, read)
         else:
             vector, after, read = state.folded.step(self, inputs, state, need_weights)
-        return self.target.predicted(self.output(vector)), after, read
+            outputs = self.output(vector)
+        return self.target.predicted(outputs), after, read._replace(weights=self._over_steps(read.weights, after))
 
     def take(self, state: DecoderState, rows: Tensor) -> DecoderState:
         """The state of these rows, int64, which may repeat; of rows that share a memory all or none."""
@@ -261,12 +227,22 @@ class Seq2seq(nn.Module):
             state = state._replace(memory=memory)
         return state._replace(cell=cell)
 
-    def vector(self, token: Tensor, after: DecoderState) -> Tensor:
-        """The readout (b, r) of the state after a step that read ``token``."""
-        if self.plan.feed == "next":
-            return after.fed
-        vector: Tensor = self.readout(after.cell[-1][0], after.context, token)
-        return vector
+    def outputs(self, token: Tensor, after: DecoderState, read: Read) -> Tensor:
+        """What the output layer gives (b, width) after a step that read ``token``."""
+        state = after.cell[-1][0]
+        vector = after.fed if self.plan.feed == "next" else self.readout(state, after.context, token)
+        weights = self._of_heads(self._over_steps(read.weights, after))
+        given = Seen(state, after.context, token, None if weights is None else weights[..., 0, :], after.symbols)
+        outputs: Tensor = self.output(vector, given)
+        return outputs
+
+    def _over_steps(self, weights: Tensor | None, state: DecoderState) -> Tensor | None:
+        """Weights over the memory as weights over the source's steps; the decoder's own states stay as they are."""
+        return weights if weights is None or state.shares is None else spread(weights, state.shares, self.pace)
+
+    def _of_heads(self, weights: Tensor | None) -> Tensor | None:
+        """(b, t, m) weights; of several heads their mean."""
+        return weights.mean(1) if weights is not None and self.attention.heads > 1 else weights
 
     def read(self, step: Step, state: DecoderState, masks: Masks | None = None, need_weights: bool = False) -> Read:
         """Read the memory at one step (q = 1)."""

@@ -56,6 +56,7 @@ class Entity(nn.Module):
     sources = ("encoder",)
     sums_to_one = False
     reads_symbols = False  # but slots
+    reads = ("entities",)
     exports = False
 
     def __init__(
@@ -91,6 +92,7 @@ class Entity(nn.Module):
         for layer in (self.context, self.output):
             nn.init.normal_(layer.weight, std=DEVIATION)
         self.target = Answer(target_symbols)
+        self.views = "named" if keys == "tied" else "nameless"
 
     def forward(
         self,

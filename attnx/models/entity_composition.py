@@ -22,10 +22,17 @@ class Composition:
     Attributes:
         slots: how many there are.
         keys: what they are about.
+        names: the words that the keys are tied to.
     """
 
     slots: int
     keys: str
+    names: tuple[str, ...] = ()
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """What each of the maps that are handed out is of: a slot."""
+        return self.names or tuple(f"slot {number}" for number in range(1, self.slots + 1))
 
     def told(self) -> dict[str, str]:
         """What a run says of it."""
@@ -62,7 +69,8 @@ def compose(config: Config) -> Composition:
     for rule, most in (("min_length", 1), ("block_ngrams", 0)):
         if search.get(rule, 0) > most:
             raise UserError(f"search.{rule}={search[rule]} has no meaning where one symbol is written; leave it out")
-    return Composition(_slots(model, task.get("entities") or []), model["keys"])
+    entities = task.get("entities") or []
+    return Composition(_slots(model, entities), model["keys"], tuple(word.lower() for word in entities))
 
 
 def _check_scope(scope: Mapping[str, Any]) -> None:

@@ -117,7 +117,7 @@ def _serves(model: Seq2seq, state: DecoderState) -> bool:
     read = type(model.attention) in (Attention, Constant) and model.own is None and state.past is None
     asked = all(part.needs != "context" for part in model.query.inputs)
     plain = not (torch.is_grad_enabled() or model.training or torch.is_autocast_enabled(state.at.device.type))
-    return joined and cell and read and asked and plain
+    return joined and cell and read and asked and plain and not model.output.copies
 
 
 def _pays(state: DecoderState) -> bool:

@@ -233,6 +233,7 @@ def _net(
         own=OwnStates(state, state, state, chosen.memory),
         decoder=decoder,
         readout=readout,
+        output=registry.build("output", "linear", size=readout.size, width=target.width, tied=None),
         chosen=chosen,
         dropout=dropout,
     )

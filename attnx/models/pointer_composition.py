@@ -54,6 +54,11 @@ def compose_pointer(config: Config) -> PointerComposition:
     if config["attention"]["name"] == "none":
         raise UserError("model=pointer is attention that points; attention=none is for model=seq2seq")
     _check_unused(config)
+    if registry.part("encoder", config["encoder"]["name"]).declares.get("shortens"):
+        raise UserError(
+            f"encoder={config['encoder']['name']} has fewer states than its source has positions to point to; use "
+            "encoder=recurrent"
+        )
     needs = {name: str(registry.part("query", name).declares.get("needs")) for name in config["query"]}
     for name, need in needs.items():
         if need not in NEEDS:

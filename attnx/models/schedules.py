@@ -109,7 +109,7 @@ def step_by_step(
         for step in range(tokens.shape[1]):
             token, now = tokens[:, step], masks.at(step)
             if sampling and step:
-                token = _mixed(model, token, model.vector(used[-1], state), now, sampling)
+                token = _mixed(model, token, (used[-1], state, reads[-1]), now, sampling)
             # At first there are zeros without gradients: compiled, they would be a case of their own.
             state, read = (advance if step else model.advance)(token, state, now, need_weights)
             used.append(token)
@@ -127,10 +127,12 @@ def step_by_step(
     )
 
 
-def _mixed(model: Seq2seq, token: Tensor, vector: Tensor, masks: Masks, sampling: float) -> Tensor:
+def _mixed(
+    model: Seq2seq, token: Tensor, last: tuple[Tensor, DecoderState, Read], masks: Masks, sampling: float
+) -> Tensor:
     """Replace some tokens by ones drawn from the model's last output (Bengio et al. 2015, arXiv 1506.03099)."""
     with torch.no_grad():
-        drawn = model.target.draw(model.output(vector))
+        drawn = model.target.draw(model.outputs(*last))
     own = model.embedding(drawn)
     own = own if masks.tokens is None else own * masks.tokens
     coins = torch.rand(len(token), 1, device=token.device) < sampling

@@ -12,7 +12,7 @@ from attnx.attention import Query
 from attnx.attention.from_names import assemble
 from attnx.errors import UserError
 from attnx.models.encoder_decoder import Seq2seq
-from attnx.models.seq2seq_composition import Composition, compose
+from attnx.models.seq2seq_composition import Composition, compose, declared
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.own import OwnStates
 from attnx.nn.positions import POSITIONS
@@ -67,6 +67,9 @@ def seq2seq(
         raise UserError(
             "model.tied=true shares an embedding of symbols, but the target is made of features; leave it out"
         )
+    if (source_features or target_features) and declared(config, "output").get("copies"):
+        side = "source" if source_features else "target"
+        raise UserError(f"output=copying copies symbols, but the {side} is made of features; use output=linear")
     told = tag or []
     inputs: nn.Module
     if source_features:
@@ -87,18 +90,26 @@ def seq2seq(
     beside = tag_size if "decoder" in told else 0
     decoder = registry.build("decoder", config["decoder"], input_size=embedding + beside + fed)
     target = target_side(config.get("task", {}), target_symbols, target_features)
+    written = target.embedding(embedding)
     return Seq2seq(
         source=source,
         target=target,
-        embedding=target.embedding(embedding),
+        embedding=written,
         tags=(nn.Embedding(tags, tag_size) if told else None, told),
         bridge=BRIDGES[chosen.bridge](decoder.recurrent, 0 if source is None else source.final_size),
         attention=_attention(config, (keys_size, values_size), {**widths, "tags": tags}),
         own=OwnStates(state, keys_size, values_size, chosen.memory) if "decoder" in chosen.sources else None,
         decoder=decoder,
         readout=readout,
+        output=registry.build(
+            "output",
+            config.get("output", "linear"),
+            size=readout.size,
+            width=target.width,
+            tied=written.weight if tied else None,
+            **widths,
+        ),
         chosen=chosen,
-        tied=tied,
         dropout=dropout,
     )
 

@@ -60,7 +60,7 @@ def compose(config: Config) -> Composition:
     attends = config["attention"]["name"] != "none"
     model = config["model"]
     sources = _sources(config) if attends else ("encoder",)
-    continues = "task" in config and bool(_declared(config, "task").get("continues"))
+    continues = "task" in config and bool(declared(config, "task").get("continues"))
     if continues and "encoder" in sources:
         reads = f"scope.sources=[{','.join(sources)}]" if attends else "attention=none"
         raise UserError(f"task={config['task']['name']} has no source, and {reads} reads one; use scope=history")
@@ -73,6 +73,11 @@ def compose(config: Config) -> Composition:
                 f"model.{knob}={pick} is the encoder's, but scope.sources=[{','.join(sources)}] does not read it"
             )
     read = {memory, values} if "encoder" in sources else set()
+    if read - {"states", "final"} and declared(config, "encoder").get("shortens"):
+        raise UserError(
+            f"encoder={config['encoder']['name']} has fewer states than its source has steps, so model.memory and "
+            f"model.values must both be states, not {memory} and {values}"
+        )
     without = continues or (bool(read) and read <= {"inputs", *POSITIONS})
     bridge = model["bridge"] or ("learned" if without else "last")
     if bridge == "last" and without:
@@ -84,6 +89,7 @@ def compose(config: Config) -> Composition:
             f"model.tag=[{','.join(model['tag'])}] needs an encoder, and nothing here reads one; name the decoder"
         )
     _check_tied(config)
+    _check_copies(config, attends, sources)
     _check_read(config, chosen, sources)
     if attends:
         _check_widths(config, memory, values, sources)
@@ -111,7 +117,7 @@ def _sources(config: Config) -> tuple[str, ...]:
         UserError: a source named twice, or ``include_self`` where it means nothing.
     """
     scope = config["scope"]
-    named = list(scope.get("sources") or _declared(config, "scope").get("sources") or ["encoder"])
+    named = list(scope.get("sources") or declared(config, "scope").get("sources") or ["encoder"])
     if len(set(named)) < len(named):
         raise UserError(f"scope.sources=[{','.join(named)}]: name each source once")
     if scope.get("include_self"):
@@ -151,7 +157,7 @@ def _facts(config: Config, attends: bool, sources: tuple[str, ...]) -> Facts:
         needs=needs,
         feed=config["model"]["feed"],
         growing="decoder" in sources,
-        needs_past=attends and bool(_declared(config, "scorer").get("needs_past", False)),
+        needs_past=attends and bool(declared(config, "scorer").get("needs_past", False)),
         sampling=config["model"]["sampling"] > 0,
     )
 
@@ -164,8 +170,9 @@ def _needs(name: str) -> str:
     return str(needs)
 
 
-def _declared(config: Config, kind: str) -> dict[str, Any]:
-    return registry.part(kind, config[kind]["name"]).declares
+def declared(config: Config, kind: str) -> dict[str, Any]:
+    """What is true of a part that was chosen; nothing where a configuration has none of its kind."""
+    return registry.part(kind, config[kind]["name"]).declares if kind in config else {}
 
 
 def _source(knob: str, choice: str, config: Config) -> str:
@@ -196,6 +203,24 @@ def _check_tied(config: Config) -> None:
         raise UserError(
             f"model.tied=true makes the output layer the embedding, of width {model['embedding']}, "
             f"but readout.size={readout['size']}; leave readout.size out"
+        )
+
+
+def _check_copies(config: Config, attends: bool, sources: tuple[str, ...]) -> None:
+    """Refuse to copy by weights that are not there, or that are no shares of one."""
+    if not declared(config, "output").get("copies"):
+        return
+    name = config["output"]["name"]
+    if not attends:
+        raise UserError(f"output={name} copies what attention reads, and attention=none reads nothing; leave one out")
+    if "encoder" not in sources:
+        raise UserError(
+            f"output={name} copies from the source, but scope.sources=[{','.join(sources)}] does not read it"
+        )
+    if not declared(config, "normaliser").get("sums_to_one"):
+        raise UserError(
+            f"output={name} takes weights for probabilities, and those of normaliser={config['normaliser']['name']} do "
+            "not sum to 1; use normaliser=softmax"
         )
 
 
@@ -242,7 +267,7 @@ def _check_widths(config: Config, memory: str, values: str, sources: tuple[str, 
     query = {"token": model["embedding"], "before": state, "after": state, "context": value}
     query["tag"] = config["query"].get("language_tag", {}).get("width")
     widths = [query[need] for need in _needed(config)]
-    if not _declared(config, "scorer").get("equal_widths") or key is None or None in widths:
+    if not declared(config, "scorer").get("equal_widths") or key is None or None in widths:
         return
     if sum(widths) != key:
         raise UserError(

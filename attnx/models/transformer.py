@@ -15,7 +15,7 @@ from attnx.errors import UserError
 from attnx.models.encoder_decoder import Output
 from attnx.models.rows import picked
 from attnx.models.transformer_composition import compose
-from attnx.models.transformer_layer import Stretch, joined
+from attnx.models.transformer_layer import Passed, Stretch, Wanted, joined
 from attnx.models.transformer_parts import layers_of, places_of, vectors_of
 from attnx.nn.places import Places
 from attnx.nn.targets.chosen import target_side
@@ -145,15 +145,12 @@ class Transformer(nn.Module):
         """
         state = self.begin(source, present, tag)
         at = torch.arange(inputs.shape[1], device=inputs.device)
-        passed = self._written(inputs, at[None], state, need_weights)
+        passed = self._written(inputs, at[None], state, Wanted(need_weights))
         return Output(self.output(passed.states), joined(passed.weights), None)
 
     def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> StreamState:
         """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
-        rows = source.shape[0]
-        told = None
-        if self.tags is not None:
-            told = self.tags(source.new_zeros(rows, dtype=torch.int64) if tag is None else tag)
+        rows, told = source.shape[0], self._told(source, tag)
         none = self.output.weight.new_zeros(rows, 0)
         own, first = self.decoder.nothing(rows, self.output.weight), present.new_zeros(rows).long()
         read: tuple[Memory, ...] = ()
@@ -177,10 +174,25 @@ class Transformer(nn.Module):
 
         Of symbols: ids (b,) -> log-probabilities (b, symbols).
         """
-        passed = self._written(inputs[:, None], state.at[:, None], state, need_weights)
+        passed = self._written(inputs[:, None], state.at[:, None], state, Wanted(need_weights))
         after = state._replace(own=passed.memories, at=state.at + 1)
         predicted = self.target.predicted(self.output(passed.states[:, 0]))
         return predicted, after, Read(passed.states, joined(passed.weights))
+
+    def of_itself(
+        self, source: Tensor, present: Tensor, inputs: Tensor, tag: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """What each stream reads of itself, for pictures: ``encoder`` (b, layers h, s, s), ``decoder`` (.., t, t).
+
+        The arguments are those of :meth:`forward`. Of one stream there is nothing: :meth:`step` gives what it reads.
+        """
+        if self.encoder is None:
+            return {}
+        stretch, states = self._read(source, present, self._told(source, tag))
+        at = torch.arange(inputs.shape[1], device=inputs.device)
+        written = self._written(inputs, at[None], self.begin(source, present, tag), Wanted(own=True))
+        read = {"encoder": self.encoder(states, stretch, wanted=Wanted(own=True)).own, "decoder": written.own}
+        return {stream: torch.cat(weights, dim=1) for stream, weights in read.items()}
 
     def take(self, state: StreamState, rows: Tensor) -> StreamState:
         """The state of these rows, int64, which may repeat; of rows that share a source all or none."""
@@ -191,6 +203,13 @@ class Transformer(nn.Module):
         """The state of these rows, as many of each source and those of one together: they share what was encoded."""
         shared = len(rows) * state.shared // len(state.at)
         return picked(state._replace(source=()), rows)._replace(source=state.source, shared=shared)
+
+    def _told(self, source: Tensor, tag: Tensor | None) -> Tensor | None:
+        """(b, width) the embedded tags of these sources' rows, if there are any."""
+        if self.tags is None:
+            return None
+        told: Tensor = self.tags(source.new_zeros(len(source), dtype=torch.int64) if tag is None else tag)
+        return told
 
     def _read(self, source: Tensor, present: Tensor, told: Tensor | None) -> tuple[Stretch, Tensor]:
         """The source (b, s, ...) as a stretch, and its vectors (b, s, width)."""
@@ -206,13 +225,14 @@ class Transformer(nn.Module):
         crossing = (layer.cross for layer in self.decoder.layers)
         return tuple(cross.remember(states, present) for cross in crossing if cross is not None)
 
-    def _written(self, inputs: Tensor, at: Tensor, state: StreamState, need_weights: bool) -> Any:
+    def _written(self, inputs: Tensor, at: Tensor, state: StreamState, wanted: Wanted) -> Passed:
         """Send steps (b, t, ...) at (b or 1, t) through the target's layers."""
         places, stands = self._places[-1], at + state.first[:, None]
         told = state.told if state.told.shape[1] else None
         states = self._vectors(self.embedding, inputs, places, stands, told)
         stretch = Stretch(at if len(at) > 1 else at[0], places.turn(stands), shared=state.shared)
-        return self.decoder(states, stretch, state.own, state.source, need_weights)
+        passed: Passed = self.decoder(states, stretch, state.own, state.source, wanted)
+        return passed
 
     def _vectors(self, embedding: nn.Module, steps: Tensor, places: Places, at: Tensor, told: Tensor | None) -> Tensor:
         """Embed (b, t, ...) and tell each step where it stands, and what it is told besides (b, width)."""

@@ -57,8 +57,19 @@ class Composition:
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The layer of each of the heads whose weights are handed out."""
-        return tuple(f"layer {number + 1}" for number in range(self.decoder) for _ in range(self.heads))
+        """The place and layer of each of the heads whose weights are handed out."""
+        return self._layers("self-attention" if self.cross is None else "cross-attention", self.decoder)
+
+    @property
+    def of_itself(self) -> dict[str, tuple[str, ...]]:
+        """The same of the heads by which a stream reads itself beside that, for each such stream."""
+        if self.cross is None:
+            return {}
+        layers = {"encoder": self.encoder, "decoder": self.decoder}
+        return {stream: self._layers(f"{stream} self-attention", count) for stream, count in layers.items()}
+
+    def _layers(self, place: str, count: int) -> tuple[str, ...]:
+        return tuple(f"{place}, layer {number + 1}" for number in range(count) for _ in range(self.heads))
 
     def told(self) -> dict[str, str]:
         """What a run says of it: how steps are computed and why, and how each place attends."""

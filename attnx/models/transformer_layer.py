@@ -41,11 +41,28 @@ class Passed(NamedTuple):
         states: (b, t, width).
         memories: of each layer, its past with the stretch appended.
         weights: of each layer (b, h, t, m) if asked for: over the source, or without one over the stream.
+        own: of each layer (b, h, t, m) over the stream, if asked for.
     """
 
     states: Tensor
     memories: tuple[Memory, ...]
     weights: list[Tensor]
+    own: list[Tensor]
+
+
+class Wanted(NamedTuple):
+    """Which weights are wanted of a layer.
+
+    Attributes:
+        handed: those that the model hands out: over the source, or without one over the stream.
+        own: those over the stream, whatever else is read.
+    """
+
+    handed: bool = False
+    own: bool = False
+
+
+NOTHING = Wanted()
 
 
 class Layer(nn.Module):
@@ -77,9 +94,9 @@ class Layer(nn.Module):
         return new if past is None else grown(past, new)
 
     def forward(
-        self, states: Tensor, memory: Memory, source: Memory | None, stretch: Stretch, need_weights: bool = False
-    ) -> tuple[Tensor, Tensor | None]:
-        """States (b, t, width) and a memory that holds them -> the states after, and weights if asked for."""
+        self, states: Tensor, memory: Memory, source: Memory | None, stretch: Stretch, wanted: Wanted = NOTHING
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """States (b, t, width) and a memory that holds them -> the states after, and both weights if wanted."""
         first, *between, last = self._around
         # One position alone may read all that is there; of several each may read what a loop would have made by then.
         hidden = not stretch.ahead and states.shape[1] > 1
@@ -87,18 +104,19 @@ class Layer(nn.Module):
             first.before(states),
             seen(memory, stretch.at + 1) if hidden else memory,
             at=stretch.at,
-            need_weights=need_weights and source is None,
+            need_weights=wanted.own or (wanted.handed and source is None),
             turn=stretch.turn,
         )
+        own = read.weights
         states = first.after(states, read.context)
         if self.cross is not None:
             (around,) = between
             at = stretch.at if stretch.shared == 1 else stretch.at.view(-1, stretch.shared)
             queries = together(around.before(states), stretch.shared)
-            read = self.cross(queries, source, at=at, need_weights=need_weights)
+            read = self.cross(queries, source, at=at, need_weights=wanted.handed)
             read = read if stretch.shared == 1 else apart(read)
             states = around.after(states, read.context)
-        return last.after(states, self.feed_forward(last.before(states))), read.weights
+        return last.after(states, self.feed_forward(last.before(states))), read.weights, own
 
     @property
     def _around(self) -> list[Residual]:
@@ -130,16 +148,17 @@ class Layers(nn.Module):
         stretch: Stretch,
         pasts: Sequence[Memory | None] | None = None,
         sources: Sequence[Memory] | None = None,
-        need_weights: bool = False,
+        wanted: Wanted = NOTHING,
     ) -> Passed:
         """Send a stretch (b, t, width) through: each layer appends it to its past, and reads that and its source."""
-        memories, weights = [], []
+        memories, weights, owns = [], [], []
         for number, layer in enumerate(self.layers):
             memory = layer.remember(states, pasts[number] if pasts else None, stretch)
-            states, read = layer(states, memory, sources[number] if sources else None, stretch, need_weights)
+            states, read, own = layer(states, memory, sources[number] if sources else None, stretch, wanted)
             memories.append(memory)
             weights += [] if read is None else [read]
-        return Passed(self.norm(states), tuple(memories), weights)
+            owns += [] if own is None else [own]
+        return Passed(self.norm(states), tuple(memories), weights, owns)
 
     def remember(self, states: Tensor, stretch: Stretch) -> tuple[Memory, ...]:
         """What each layer remembers of a stretch (b, t, width) that nothing comes before, and nothing more."""
@@ -147,7 +166,7 @@ class Layers(nn.Module):
         for layer in self.layers:
             memories.append(layer.remember(states, None, stretch))
             if layer is not self.layers[-1]:  # of whose states nothing is made
-                states, _ = layer(states, memories[-1], None, stretch)
+                states, *_ = layer(states, memories[-1], None, stretch)
         return tuple(memories)
 
     def nothing(self, rows: int, like: Tensor) -> tuple[Memory, ...]:

@@ -19,7 +19,7 @@ class Sourced(NamedTuple):
     Attributes:
         keys: (b, m, keys_size), what queries are compared with.
         values: (b, m, values_size), what contexts are made of.
-        present: (b, m) bool.
+        present: (b, m) bool; m is s, or what :attr:`Source.pace` makes of it.
         final: the encoder's state after each layer; empty without an encoder.
     """
 
@@ -57,6 +57,8 @@ class Source(nn.Module):
         self.embedding, self.encoder = embedding, encoder
         self.memory, self.values, self.dropout = memory, values, dropout
         self.final_size = 0 if encoder is None else int(encoder.size)
+        # How many steps each position of the memory stands for.
+        self.pace = int(getattr(encoder, "pace", 1)) if memory == "states" else 1
         sizes = {"inputs": embedding_size, "one_hot": positions, "sinusoidal": positions}
         self.keys_size, self.values_size = (sizes.get(pick, self.final_size) for pick in (memory, values))
 
@@ -72,6 +74,7 @@ class Source(nn.Module):
         keys = self._pick(self.memory, inputs, encoded)
         if self.memory == "final":
             present = torch.ones_like(present[:, :1])
+        present = present[:, :: self.pace]
         values = keys if self.values == self.memory else self._pick(self.values, inputs, encoded)
         return Sourced(keys, values, present, encoded.final)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from attnx.run_format import ALIGNMENTS
 
 END = "</s>"
 Weights = NDArray[np.float32]
-SYMBOLS = ("source", "output", "reference", "sites")
+SYMBOLS = ("source", "output", "reference", "sites", "encoder_sites", "decoder_sites")
 SCALARS = {"own": int, "name": str, "steps": bool, "score": float, "log_probability": float}
 
 
@@ -38,6 +38,10 @@ class Alignment(NamedTuple):
         sites: the place in the model that each of the heads belongs to, by name; none where attention has one place.
         score: what the search ranked it by, if saved.
         log_probability: the model's own, if saved.
+        encoder: (h, r, r) what each head of the encoder read of the r source symbols itself, if saved.
+        decoder: (h, t, t) what each head of the decoder read of what was written, itself, if saved.
+        encoder_sites: as ``sites``, of ``encoder``.
+        decoder_sites: as ``sites``, of ``decoder``.
     """
 
     weights: Weights
@@ -53,6 +57,10 @@ class Alignment(NamedTuple):
     sites: tuple[str, ...] = ()
     score: float | None = None
     log_probability: float | None = None
+    encoder: Weights | None = None
+    decoder: Weights | None = None
+    encoder_sites: tuple[str, ...] = ()
+    decoder_sites: tuple[str, ...] = ()
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -69,12 +77,38 @@ class Alignment(NamedTuple):
         """What was read, by name: the mean of the heads first, then each; one without a name if there is one head."""
         if self.heads is None:
             return {"": self.weights}
-        sites = self.sites or ("",) * len(self.heads)
-        names = []
-        for place, site in enumerate(sites):
-            head = f"head {sites[: place + 1].count(site)}" if sites.count(site) > 1 or not site else ""
-            names.append(", ".join(filter(None, (site, head))))
+        names = named_heads(self.sites, len(self.heads))
         return {"mean": self.weights, **dict(zip(names, self.heads, strict=True))}
+
+    @property
+    def of_itself(self) -> dict[str, Alignment]:
+        """What each stream read of itself, by its name, as an alignment of the stream with itself."""
+        found = {}
+        if self.encoder is not None:
+            read = self.read
+            found["encoder"] = Alignment(
+                self.encoder.mean(0), read, read, read, heads=self.encoder, sites=self.encoder_sites
+            )
+        if self.decoder is not None:
+            output, own = self.output, len(self.output)
+            found["decoder"] = Alignment(
+                self.decoder.mean(0), output, output, output, own=own, heads=self.decoder, sites=self.decoder_sites
+            )
+        return found
+
+
+def named_heads(sites: Sequence[str], heads: int) -> list[str]:
+    """The name of each head: its place in the model, and its number there if there are several.
+
+    >>> named_heads(["layer 1", "layer 1", "layer 2"], 3), named_heads([], 2)
+    (['layer 1, head 1', 'layer 1, head 2', 'layer 2'], ['head 1', 'head 2'])
+    """
+    sites = sites if len(sites) == heads else ("",) * heads
+    names = []
+    for place, site in enumerate(sites):
+        head = f"head {sites[: place + 1].count(site)}" if sites.count(site) > 1 or not site else ""
+        names.append(", ".join(filter(None, (site, head))))
+    return names
 
 
 def without_end(symbols: Iterable[str]) -> tuple[str, ...]:
@@ -148,7 +182,9 @@ def _from_line(held: dict[str, Any], where: str) -> Alignment:
     symbols = {name: np.array(held[name]) for name in ("source", "output")}
     _check_shapes(where, arrays | symbols)
     source, output = (tuple(map(str, held[name])) for name in ("source", "output"))
-    return Alignment(arrays["weights"], source, output, output, own=int(held["own"]), heads=arrays.get("heads"))
+    names = tuple(map(str, held.get("names", ())))
+    own = int(held["own"])
+    return Alignment(arrays["weights"], source, output, output, own=own, heads=arrays.get("heads"), sites=names)
 
 
 def _check_shapes(path: Path | str, found: dict[str, Any]) -> None:
@@ -160,6 +196,10 @@ def _check_shapes(path: Path | str, found: dict[str, Any]) -> None:
     if "heads" in found:
         heads = len(np.atleast_1d(found["heads"]))
         expected |= {"heads": (heads, steps, symbols), "sites": (heads,)}
+    for stream, size in (("encoder", symbols - int(np.sum(found.get("own", 0)))), ("decoder", steps)):
+        if stream in found:
+            heads = len(np.atleast_1d(found[stream]))
+            expected |= {stream: (heads, size, size), f"{stream}_sites": (heads,)}
     for name, shape in expected.items():
         if name in found and found[name].shape != shape:
             raise UserError(f"{path}: {name} is {found[name].shape} where output and source make it {shape}")

@@ -33,6 +33,7 @@ HOLDS = {
     RESULTS: "the measures, flat",
     PREDICTIONS: "a line for each source: source, prediction, references, errors, log probability",
     MATRICES: "the matrices that were predicted, and their references, by the names in predictions.tsv",
+    "points.png": "some of the answers drawn among their points",
     "by_length.tsv": "errors by length: of the source in symbols, or of a matrix that is the reference in steps",
     "by_symbol.tsv": "for each symbol how often references hold it, and how often it was substituted, missed, inserted",
     "by_column.tsv": "the errors of each column, in its own units",

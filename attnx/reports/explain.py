@@ -27,6 +27,7 @@ SETTING = (
     "encoder",
     "decoder",
     "readout",
+    "output",
     "attention",
     *PARTS,
     "search",

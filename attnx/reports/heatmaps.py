@@ -66,7 +66,8 @@ def draw_alignments(folder: Path | str, form: Format = "png") -> list[Path]:
     """Draw alignments of a run folder, evenly from short to long, beside their arrays, and up to six on one page.
 
     An example of which several hypotheses were kept has a picture of each; one that was read by several heads has a
-    panel of each beside their mean.
+    panel of each beside their mean. What the streams of a transformer read of themselves, ``NNN-encoder.png`` and
+    ``NNN-decoder.png``, is drawn of the examples of which it was kept.
 
     Returns:
         the pictures written, the page last; nothing when the run kept no alignments.
@@ -86,6 +87,9 @@ def draw_alignments(folder: Path | str, form: Format = "png") -> list[Path]:
         for rank, (file, alignment) in enumerate(hypotheses.items(), start=1):
             note = _ranked(alignment, rank, len(hypotheses))
             written.append(save(whole_picture(alignment, window, note), file.with_suffix(f".{form}")))
+            for stream, read in alignment.of_itself.items():
+                drawn = whole_picture(read, title=f"{stream} self-attention")
+                written.append(save(drawn, file.with_name(f"{file.stem}-{stream}.{form}")))
     bests = [next(iter(hypotheses.values())) for hypotheses in examples]
     return [*written, save(page(bests, window), Path(folder) / f"alignments.{form}")]
 
@@ -117,12 +121,14 @@ def page(alignments: Sequence[Alignment], window: Window | None = None) -> Figur
     return picture(middling_first[:SHOWN], window)
 
 
-def whole_picture(alignment: Alignment, window: Window | None = None, note: str = "") -> Figure:
+def whole_picture(
+    alignment: Alignment, window: Window | None = None, note: str = "", title: str | None = None
+) -> Figure:
     """Everything that was kept of one alignment: its weights, or the mean of its heads and then each."""
     views = alignment.views
     (_, mean), *heads = views.items()
     noted = [note, f"mean of {len(heads)} heads"] if heads else [note]
-    first = Panel(alignment, mean, _of_mean(window, alignment), note="; ".join(filter(None, noted)))
+    first = Panel(alignment, mean, _of_mean(window, alignment), title, "; ".join(filter(None, noted)))
     return _laid_out([first, *(Panel(alignment, weights, window, title=name) for name, weights in heads)])
 
 
@@ -132,11 +138,12 @@ def _of_mean(window: Window | None, alignment: Alignment) -> Window | None:
 
 
 def _evenly(examples: Sequence[dict[Path, Alignment]]) -> list[dict[Path, Alignment]]:
-    """Those that are drawn, in their order: evenly from short to long."""
+    """Those that are drawn, in their order: evenly from short to long, and those of which more was kept."""
     sizes = [len(next(iter(hypotheses.values())).source) for hypotheses in examples]
     by_length = np.argsort(sizes, kind="stable")
     places = np.linspace(0, len(examples) - 1, min(DRAWN, len(examples))).round().astype(int)
-    return [examples[place] for place in sorted(by_length[places])]
+    more = {place for place, held in enumerate(examples) if any(one.of_itself for one in held.values())}
+    return [examples[place] for place in sorted(more.union(by_length[places].tolist()))]
 
 
 def _ranked(alignment: Alignment, rank: int, ranks: int) -> str:

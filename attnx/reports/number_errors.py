@@ -67,6 +67,8 @@ def number_errors_by_column(folder: Path | str, names: Sequence[str] = ()) -> li
     for column in range(pairs[0][1].shape[1] if pairs else 0):
         parts = [(written[:, [column]], right[:, [column]]) for written, right in pairs]
         error = differences(*zip(*parts, strict=True))
+        if not len(error):  # nobody measured it
+            continue
         name = names[column] if names else str(column)
         found.append(ColumnRow(name, float(np.abs(error).mean()), float(np.sqrt(np.square(error).mean()))))
     return found

@@ -42,6 +42,11 @@ def draw_points(folder: Path | str) -> Path | None:
     problem = read_run(folder).config.get("task", {}).get("problem")
     if not drawn or not (folder / PREDICTIONS).is_file() or problem is None:
         return None
+    return draw_answers(folder, drawn, problem)
+
+
+def draw_answers(folder: Path, drawn: Sequence[Points], problem: str) -> Path:
+    """Write points.png beside a predictions.tsv, of whose first lines these are the points."""
     lines = read_predictions(folder)[: len(drawn)]
     examples = [
         Drawn(points, _places(line.output), _places(line.references[0]))

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attnx.errors import UserError
+from attnx.run_format import LOCK
 
-LOCK = "sweep.lock"
 # Seconds that jobs of a sweep which was killed have to end; they save a checkpoint first.
 PATIENCE = 90.0
 SECONDS = 0.1

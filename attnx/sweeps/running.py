@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -52,11 +54,13 @@ class Running:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """End."""
+        """End; who presses Ctrl-C while another launcher is at work is told how to go on, too."""
         global _current
         _current = None
         if self._processes is not None:
             self._processes.close()
+        if isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):
+            raise self._stopped(signal.SIGINT) from error
 
     def run(
         self,
@@ -76,7 +80,10 @@ class Running:
             whole = pool.run(asked, ended)
         if not whole:
             # A KeyboardInterrupt ends Hydra's loop over jobs; SystemExit would end it without a word.
-            raise Stopped(f"go on with: attnx resume {self.sweep.path}", pool.asked)
+            raise self._stopped(pool.asked)
+
+    def _stopped(self, number: int) -> Stopped:
+        return Stopped(f"go on with: attnx resume {shlex.quote(str(self.sweep.path))}", number)
 
     def task(self, job: SweepJob, config: Mapping[str, Any], **environment: str) -> Task:
         """What a job's process is to do."""

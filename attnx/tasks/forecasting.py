@@ -43,14 +43,15 @@ class Forecasting:
     ``file`` is a .csv or .parquet file with a header, a row a step, in order of time. ``time`` is the column of the
     times (ISO 8601 or numbers); ``targets`` are the columns to forecast (none named: all that are left); ``known`` are
     columns known before their time, such as the hour, a holiday, or a static property: those of the steps to forecast
-    are read, too. ``group`` is the column that says which of several series a row belongs to. A missing value is taken
-    to be the last one before it.
+    are read, too. ``group`` is the column that says which of several series a row belongs to. A missing value is read
+    as the last one before it, and is no target: neither loss nor measures count it.
 
     ``parts`` cuts each series in time into train, valid and test: shares, or above 1 numbers of steps. Windows to
     validate and test on are forecast in their part alone, and look back beyond it; to train on, every ``stride``-th is
-    taken. Columns are scaled by the training part. ``forecast=direct`` writes all steps without reading any of them,
-    ``recursive`` reads at each step what was written before. With ``quantiles`` these are forecast, the median
-    (0.5, which must be among them) being what is compared.
+    taken. ``test`` is another file, all of which takes the place of the test part. Columns are scaled by the training
+    part. ``forecast=direct`` writes all steps without reading any of them, ``recursive`` reads at each step what was
+    written before. With ``quantiles`` these are forecast, the median (0.5, which must be among them) being what is
+    compared.
 
     Beside the model's errors stand those of forecasts that cost nothing: ``naive``, the last value; ``seasonal``, what
     was ``season`` steps before; ``linear``, a linear map fitted to the training part.
@@ -112,28 +113,38 @@ class Forecasting:
         read = self._series(fill_in("task.file", self.file))
         windows = self._windows(read[0])
         parts = [(series, spans(series, windows, self.parts)) for series in read]
-        self.test_part = [(series, span["test"]) for series, span in parts]
+        notes = self.notes
+        own = [(series, span["test"]) for series, span in parts]
+        self.test_part = self._other(windows) if self.files["test"] else own
+        self.notes = [*notes, *(note for note in self.notes if note not in notes)]
         train = [(series, span["train"]) for series, span in parts]
         scales = scaled(windows, train)
         rows = cut(windows, train, scales, self.stride)
         self.scales = scales[1]
         self.baselines["linear"] = Linear.fit(self._examples(rows))
         valid, test = (
-            _fairly([pair for series, span in parts for pair in windows.pairs(series, span[name])])
-            for name in ("valid", "test")
+            _fairly([pair for series, span in part for pair in windows.pairs(series, span)])
+            for part in ([(series, span["valid"]) for series, span in parts], self.test_part)
         )
         return SequenceData(Splits([], valid, test), *scales, rows=rows)
 
     def test_pairs(self) -> list[Pair]:
         """The windows of ``test``, all of it."""
+        found = self._other()
+        windows = self._windows(found[0][0])
+        return _fairly([pair for series, span in found for pair in windows.pairs(series, span)])
+
+    def _other(self, windows: Windows | None = None) -> list[tuple[Series, Span]]:
+        """All of ``test``, whose columns must be those of the windows if there are any."""
+        named = f"task.test={self.files['test']}"
         read = self._series(fill_in("task.test", str(self.files["test"])))
-        windows = self._windows(read[0])
-        found = [pair for series in read for pair in windows.pairs(series, Span(0, len(series.numbers)))]
-        if not found:
-            raise UserError(
-                f"task.test={self.files['test']}: has no {self.lookback} + {self.horizon} steps, which a window takes"
-            )
-        return _fairly(found)
+        windows = windows or self._windows(read[0])
+        if lacking := [name for name in windows.columns if name not in read[0].columns]:
+            raise UserError(f"{named}: has no column {lacking[0]!r}")
+        found = [(series, Span(0, len(series.numbers))) for series in read]
+        if not any(len(windows.worth(series, span)) for series, span in found):
+            raise UserError(f"{named}: has no {self.lookback} + {self.horizon} steps, which a window takes")
+        return found
 
     def read(self, path: Path) -> Pair:
         """What is to be forecast for a user's file: the steps behind its last one.
@@ -207,7 +218,7 @@ class Forecasting:
         assert self.scales is not None
         width = self.scales.width
         right = [pair.target for pair in pairs]
-        wanted = [self.scales.encode(matrix) for matrix in right if matrix is not None]
+        wanted = [self.scales.encode(matrix, np.nan) for matrix in right if matrix is not None]
         written = [matrix[:, :width] for matrix in outputs]
         shown = {"": [self.scales.encode(matrix) for matrix in written]}
         pasts = [self._past(pair) for pair in pairs]

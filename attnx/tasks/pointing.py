@@ -26,6 +26,8 @@ from attnx.tasks.protocols import SequenceData
 
 LONGEST: Final = 1000
 """The most points that anything is asked about; it costs a name each."""
+EXACT: Final = 12
+"""Up to so many points the shortest tours are found, unless another number is asked for."""
 PARTS: Final = ("train", "valid", "test")
 MEASURES: Final[dict[str, dict[str, tuple[str, dict[str, str]]]]] = {
     "hull": {
@@ -85,6 +87,8 @@ class Pointing:
         self.sizes = _sizes("sizes", sizes)
         self.test_sizes = self.sizes if test is None else _sizes("test", test)
         self.examples, self.held_out, self.exact, self.seed = examples, held_out, exact, seed
+        if exact != EXACT and problem != "tsp":
+            raise UserError(f"task.exact={exact} is about tours, and task.problem={problem} has none; leave it out")
         if exact > MOST_EXACT:
             raise UserError(
                 f"task.exact={exact}: the time and memory of a shortest tour double with each point; choose up to "

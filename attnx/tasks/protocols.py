@@ -146,6 +146,8 @@ class SequenceTask(Protocol):
 def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
     """What the model loses by its ``target``, under teacher forcing: of symbols cross-entropy, EOS included.
 
+    A step of which only some numbers are ``counted`` is that share of a step.
+
     Args:
         model: called with source, present and the target moved right by one.
         batch: a padded batch.
@@ -155,7 +157,12 @@ def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, sampling: float
     first = model.target.first(len(batch.target), batch.target.device)
     inputs = torch.cat([first[:, None], batch.target[:, :-1]], dim=1)
     output = model(batch.source, batch.present, inputs, batch.tag, sampling)
-    real = batch.target_present
-    total = model.target.loss(output.logits, batch.target, real, smoothing)
+    real, logits, target = batch.target_present, output.logits, batch.target
+    tokens = real.sum()
+    if batch.counted is not None:  # what is not was foretold exactly
+        tokens = (batch.counted & real[..., None]).sum() / target.shape[-1]
+        target = target.masked_fill(~batch.counted, 0.0)
+        logits = logits.masked_fill(~batch.counted.repeat(1, 1, logits.shape[-1] // target.shape[-1]), 0.0)
+    total = model.target.loss(logits, target, real, smoothing)
     penalty = torch.zeros_like(total) if output.penalty is None else (output.penalty * real).sum()
-    return Loss(total, real.sum(), penalty)
+    return Loss(total, tokens, penalty)

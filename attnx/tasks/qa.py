@@ -43,6 +43,7 @@ class Qa:
     monitor = "valid_error"
     maximise = False
     reads_stories = True
+    for_models = ("entities",)
 
     def __init__(
         self,

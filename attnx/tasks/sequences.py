@@ -44,6 +44,9 @@ class AnySequence:
     scaled by the training part's means and deviations; with ``target=features`` rows of numbers are written, and a
     source has one target.
 
+    With ``shared`` both sides have one vocabulary, so that a symbol that training has on one side alone is on the
+    other, too: ``output=copying`` can then write whatever symbol of a source training has met.
+
     A part that is left out is held out of the training file: ``holdout`` of the sources for validation, twice as many
     for testing, by a hash of the source as it is written, or of the file's name. Lines with equal sources are one
     source with several references, of which the closest counts.
@@ -62,11 +65,13 @@ class AnySequence:
         tagged: bool = False,
         step_names: str | None = None,
         target_step_names: str | None = None,
+        shared: bool = False,
         holdout: Probability = 0.05,
         smoothing: Probability = 0.0,
     ) -> None:
         self.files = {"train": train, "valid": valid, "test": test}
         self.source, self.target = source, target
+        self.shared = shared
         self.tagged, self.step_names, self.target_step_names = tagged, step_names, target_step_names
         self.holdout, self.smoothing = holdout, smoothing
         self.scales: Features | None = None
@@ -107,6 +112,8 @@ class AnySequence:
         if self.target_step_names is not None and self.target != "features":
             named = f"task.target_step_names={self.target_step_names}"
             raise UserError(f"{named} is for task.target=features; leave it out")
+        if self.shared and "features" in (self.source, self.target):
+            raise UserError("task.shared=true shares symbols, and features are none; leave it out")
         if self.smoothing and self.target == "features":
             named = f"task.smoothing={self.smoothing:g}"
             raise UserError(f"{named} smooths symbols, and task.target=features has none; leave it out")
@@ -131,13 +138,20 @@ class AnySequence:
         if self.source == "features":
             matrices = (pair.features for pair in pairs if pair.features is not None)
             return Features.of(matrices, table.sources.columns)
-        return _vocabulary((pair.source for pair in pairs), self.source)
+        return _vocabulary(self._symbols(pairs, "source"), self.source)
 
     def _written(self, pairs: Sequence[Pair], table: Table) -> Vocabulary | Features:
         if self.target == "features":
             matrices = (pair.target for pair in pairs if pair.target is not None)
             return Features.of(matrices, table.targets.columns)
-        return _vocabulary((reference for pair in pairs for reference in pair.references), self.target)
+        return _vocabulary(self._symbols(pairs, "target"), self.target)
+
+    def _symbols(self, pairs: Sequence[Pair], side: Literal["source", "target"]) -> Iterable[Symbols]:
+        """What the vocabulary of a side is made of; of a shared one both."""
+        if self.shared or side == "source":
+            yield from (pair.source for pair in pairs)
+        if self.shared or side == "target":
+            yield from (reference for pair in pairs for reference in pair.references)
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Symbol and sequence error rates, in percent, against the closest reference; of numbers errors.

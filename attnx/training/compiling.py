@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from lightning.fabric.utilities import move_data_to_device
 
 from attnx.attention.plan import WORDS
 from attnx.data.batches import Batch, collate
@@ -96,7 +97,8 @@ def _try(experiment: Experiment, loaders: Loaders, device: torch.device) -> list
 
 def _batches(loaders: Loaders, device: torch.device) -> Iterator[Batch]:
     for rows in itertools.islice(loaders.batches, TRIED):
-        yield Batch(*(part.to(device) for part in collate([loaders.train_rows[row] for row in rows])))
+        batch: Batch = move_data_to_device(collate([loaders.train_rows[row] for row in rows]), device)
+        yield batch
 
 
 def _device(trainer: Mapping[str, Any]) -> torch.device:

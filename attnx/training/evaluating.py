@@ -86,12 +86,12 @@ def measure(run: OpenRun, pairs: Sequence[Pair], batch: int = BATCH) -> Measured
 def _loss(run: OpenRun, pairs: Sequence[Pair], batch: int) -> Tensor:
     """The loss per step over all targets: what counts where a task has no metrics."""
     rows = run.experiment.data.judged_rows(list(pairs))
-    total, tokens = torch.zeros((), dtype=torch.float64), 0
+    total, tokens = torch.zeros((), dtype=torch.float64), 0.0
     with torch.inference_mode():
         for start in range(0, len(rows), batch):
             some = collate([rows[row] for row in range(start, min(start + batch, len(rows)))])
             loss = token_loss(run.model, some)
-            total, tokens = total + loss.total.double(), tokens + int(loss.tokens)
+            total, tokens = total + loss.total.double(), tokens + float(loss.tokens)
     return total / tokens
 
 

@@ -22,9 +22,9 @@ from attnx.run_format import SOURCE_FEATURES, TARGET_FEATURES, VOCABULARY
 from attnx.tasks.protocols import SequenceData
 from attnx.training.average import averaged
 from attnx.training.experiment import Experiment, Settings
+from attnx.training.models import new_model
 from attnx.training.opened_run import OpenRun as OpenRun
 from attnx.training.searching import choose_search
-from attnx.training.train import new_model
 from attnx.training.whole_run import read_whole_run, refuse_unlike, weights_of
 
 

@@ -58,7 +58,7 @@ def place(model: nn.Module, devices: Mapping[str, torch.device]) -> None:
         UserError: the model has no such parts.
     """
     children = dict(model.named_children())
-    if "attention" not in children or not hasattr(model, "begin"):
+    if not {"attention", "decoder"} <= children.keys() or not hasattr(model, "begin"):
         raise UserError("placement: this model is not made of encoder, attention and decoder; use model=seq2seq")
     for part in (model, *(children[name] for name in (*ENCODER, *ATTENTION, "bridge") if name in children)):
         if not hasattr(part, "place"):

@@ -19,8 +19,8 @@ from torch import Tensor
 T = TypeVar("T")
 # That all of them wait for one, which may draw or save meanwhile.
 PATIENCE = timedelta(minutes=30)
-# Where a process leaves what the one that started it is to know: a variable of the environment, and a file in it.
-FOLDER, RUN = "ATTNX_RANKS", "run"
+# Where a process leaves what the one that started it is to know: a variable of the environment, and files in it.
+FOLDER, RUN, ENDING = "ATTNX_RANKS", "run", "ending"
 
 
 class Place(NamedTuple):
@@ -142,6 +142,12 @@ def orders() -> Iterator[Order]:
 def _note(order: Order) -> None:
     if order.folder and not _here.local:
         Path(os.environ[FOLDER], RUN).write_text(order.folder, encoding="utf-8")
+
+
+def note_end() -> None:
+    """Let who started the processes know that the first one has begun to tell its loggers how the run ended."""
+    if _here.world > 1:
+        Path(os.environ[FOLDER], ENDING).touch()
 
 
 def _nothing() -> Order:

@@ -165,26 +165,26 @@ def _judged_numbers(one: Prediction, reference: Matrix, number: int) -> dict[str
     }
 
 
-def save_alignments(folder: Path, predictions: Sequence[Prediction]) -> None:
+def save_alignments(
+    folder: Path, predictions: Sequence[Prediction], of_itself: Mapping[int, Mapping[str, Any]] | None = None
+) -> None:
     """Write each prediction's weights, with its symbols or the names of its steps, to ``alignments/NNN.npz``.
 
-    What a search found beside it, best first, goes to ``NNN-2.npz``, ``NNN-3.npz``, and so on.
+    What a search found beside it, best first, goes to ``NNN-2.npz``, ``NNN-3.npz``, and so on. With the best one goes
+    what streams read ``of_itself``, of those that have it by their numbers.
     """
     (folder / ALIGNMENTS).mkdir(exist_ok=True)
-    sites = _sites(folder)
+    config = folder / CONFIG
+    # The place in the model that each head belongs to, by its composition; none where attention has one place.
+    follows = composition(yaml.safe_load(config.read_text(encoding="utf-8"))) if config.is_file() else None
+    sites, streams = getattr(follows, "sites", ()), getattr(follows, "of_itself", {})
     for number, best in enumerate(predictions):
         for rank, one in enumerate((best, *best.others), start=1):
             if one.weights is not None:
-                name = f"{number:03d}" + (f"-{rank}" if rank > 1 else "")
-                np.savez_compressed(folder / ALIGNMENTS / f"{name}.npz", **_arrays(one, one.weights, sites))
-
-
-def _sites(folder: Path) -> Sequence[str]:
-    """The place in the model that each head belongs to, by its composition; none where attention has one place."""
-    config = folder / CONFIG
-    if not config.is_file():
-        return ()
-    return getattr(composition(yaml.safe_load(config.read_text(encoding="utf-8"))), "sites", ())
+                name, arrays = f"{number:03d}" + (f"-{rank}" if rank > 1 else ""), _arrays(one, one.weights, sites)
+                for stream, weights in (of_itself or {}).get(number, {}).items() if rank == 1 else ():
+                    arrays |= {stream: weights, f"{stream}_sites": np.array(streams[stream])}
+                np.savez_compressed(folder / ALIGNMENTS / f"{name}.npz", **arrays)
 
 
 def _arrays(

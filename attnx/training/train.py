@@ -26,20 +26,18 @@ from attnx.callbacks.profile import Profile
 from attnx.callbacks.progress import ShowProgress
 from attnx.callbacks.stopping import Stopping
 from attnx.callbacks.throughput import Throughput
-from attnx.data.features import Features
-from attnx.data.paths import fill_in
-from attnx.data.vocabulary import Vocabulary
 from attnx.errors import Interrupted as Interrupted
 from attnx.errors import UserError
 from attnx.knobs import seconds
 from attnx.loggers.together import Loggers
-from attnx.nn.pretrained import load_vectors
 from attnx.run_format import CHECKPOINTS, METRICS, PROFILE
 from attnx.tasks.protocols import SequenceData
 from attnx.training import budget, placement, ranks, run_folder
 from attnx.training.compiling import compile_steps
 from attnx.training.experiment import Experiment, Settings
 from attnx.training.loaders import Loaders
+from attnx.training.models import build_model
+from attnx.training.of_itself import of_itself
 from attnx.training.peak_memory import peak_memory
 from attnx.training.quiet import quieten
 
@@ -110,36 +108,6 @@ def placement_of(config: Config) -> dict[str, torch.device]:
 def _loggers(config: Config) -> Loggers:
     """Those that were chosen, in the first of several processes alone."""
     return Loggers(config.get("logger", {}) if ranks.first() else {})
-
-
-def build_model(config: Config, data: SequenceData) -> torch.nn.Module:
-    """Build the model for a task's vocabularies, with pretrained vectors if files are named."""
-    model = new_model(config, data)
-    places = {"source": "source.embedding", "target": "embedding"}
-    for side, place in places.items():
-        knob, vocabulary = f"{side}_vectors", getattr(data, side)
-        if config["model"].get(knob):
-            if not isinstance(vocabulary, Vocabulary):
-                raise UserError(f"model.{knob}: the {side} is made of features, which have no vectors of their own")
-            ids = {symbol: number for number, symbol in enumerate(vocabulary.symbols)}
-            file = str(fill_in(f"model.{knob}", config["model"][knob]))
-            load_vectors(model.get_submodule(place), ids, file)  # type: ignore[arg-type]
-    return model
-
-
-def new_model(config: Config, data: SequenceData) -> torch.nn.Module:
-    """Build the model for a task's vocabularies.
-
-    Raises:
-        UserError: something is to be told the rows' tags, and the data have none.
-    """
-    sizes = {"tags": len(data.tags)}
-    for side, measured in (("source", data.source), ("target", data.target)):
-        sizes[f"{side}_symbols"] = len(measured) if isinstance(measured, Vocabulary) else 0
-        sizes[f"{side}_features"] = measured.width if isinstance(measured, Features) else 0
-    model = registry.build("model", config["model"], config=config, **sizes)
-    assert isinstance(model, torch.nn.Module)
-    return model
 
 
 def total_steps(job: Job) -> int:
@@ -296,4 +264,4 @@ def _save_alignments(job: Job, folder: Path) -> None:
     batch = collate([rows[row] for row in chosen])
     decoded = job.experiment.eval().cpu().decode([pairs[row] for row in chosen], batch, need_weights=True)
     if any(one.weights is not None for one in decoded):
-        run_folder.save_alignments(folder, decoded)
+        run_folder.save_alignments(folder, decoded, of_itself(job.experiment, decoded))

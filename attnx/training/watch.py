@@ -19,11 +19,12 @@ from attnx.errors import Interrupted, RunFailed, UserError
 from attnx.run_format import ERROR
 from attnx.slurm import signals
 from attnx.training import run_folder
-from attnx.training.ranks import RUN, Place
+from attnx.training.ranks import ENDING, RUN, Place
 
 SECONDS = 0.05
-# So long the first process may take to end by itself once another has ended, in seconds: it tells the loggers.
-GRACE = 3.0
+# So long the first process may take to end by itself once another has ended, in seconds; and longer, if by then it
+# tells the loggers, of which each has a limit of its own.
+GRACE, TELLING = 3.0, 60.0
 FINISHED, FAILED, MISTAKEN, INTERRUPTED = 0, 1, 2, 130
 # The Ctrl-C that ends all at once.
 LAST = 3
@@ -114,7 +115,7 @@ class Watch:
             bad = any(child.code not in (None, FINISHED, INTERRUPTED) for child in self.children)
             if until is None and (bad or first.code is not None):
                 until = time.monotonic() + GRACE
-            late = until is not None and time.monotonic() > until
+            late = until is not None and time.monotonic() > until + TELLING * (self.folder / ENDING).exists()
             for child in self.children if late or self._presses >= LAST else others if bad else ():
                 self._kill(child)
             time.sleep(SECONDS)

@@ -98,7 +98,9 @@ def test_collate_pads_to_the_longest() -> None:
     assert batch.target.tolist() == [[4, 3, 2, 0], [5, 4, 5, 2], [5, 5, 2, 0]]
     assert batch.target_present.tolist() == [[True] * 3 + [False], [True] * 4, [True] * 3 + [False]]
     assert batch.index.tolist() == [3, 1, 2]
-    assert [field.dtype for field in batch] == [torch.int64, torch.bool] * 2 + [torch.int64] * 2
+    *fields, counted = batch
+    assert [field.dtype for field in fields] == [torch.int64, torch.bool] * 2 + [torch.int64] * 2
+    assert counted is None
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.int64])

@@ -160,6 +160,17 @@ def test_an_ensemble_by_hand() -> None:
     assert found.weights[0, 0].tolist() == [[0.75, 0.25]] * 2
 
 
+def test_an_ensemble_of_heads(built: Callable[..., Any]) -> None:
+    """Heads of two models have no order in common; what each model's read together can be averaged."""
+    models = [built(attention=("on", {"heads": 2})).eval() for _ in range(2)]
+    source, written = torch.tensor([[3, 5, 7]]), torch.tensor([[11, 13, 2]])
+    asked = {"need_weights": True, "prefix": written}
+    own = [Greedy()(model, source, source > 0, **asked).weights for model in models]
+    found = Greedy()(Ensemble(models), source, source > 0, **asked).weights
+    assert own[0].shape == (1, 1, 2, 3, 3)
+    torch.testing.assert_close(found, torch.stack(own).mean(0).mean(2))
+
+
 def test_an_ensemble_of_models_that_read_unlike_things(built: Callable[..., Any]) -> None:
     """It writes; but what was read cannot be averaged."""
     models = [built().eval(), built(scope="history").eval(), built(attention=("on", {"heads": 2})).eval()]

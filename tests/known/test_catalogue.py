@@ -83,7 +83,8 @@ def test_defaults_are_accepted(kind: str, name: str, monkeypatch: pytest.MonkeyP
 
 
 def test_every_kind_of_the_design_has_a_part() -> None:
-    for kind in ("scorer", "scope", "query", "normaliser", "attention", "model", "encoder", "decoder", "readout"):
+    kinds = ("scorer", "scope", "query", "normaliser", "attention", "model", "encoder", "decoder", "readout", "output")
+    for kind in kinds:
         assert catalogue().names(kind), kind
     assert {kind for kind, _ in EVERY} <= set(KINDS)
 

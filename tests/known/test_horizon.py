@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnx.metrics.mean_squared_error import MeanSquaredError
+from attnx.metrics.mean_squared_error import mean_squared_error
 from attnx.metrics.quantile_loss import QuantileLoss
 from attnx.nn.targets.chosen import target_side
 from attnx.nn.targets.horizon import Horizon, ordered
@@ -49,7 +49,7 @@ def test_two_columns_of_quantiles_stand_quantile_by_quantile() -> None:
 
 def test_squares_over_all_steps_of_all_batches() -> None:
     """(1 + 4 + 9 + 25) / 4 = 39 / 4."""
-    metric = MeanSquaredError()
+    metric = mean_squared_error()
     metric.update([np.array([[1.0, 2.0]])], [np.array([[2.0, 4.0]])])
     metric.update([np.array([[3.0], [5.0]])], [np.array([[0.0], [0.0]])])
     assert metric.compute().item() == 39 / 4

@@ -35,8 +35,8 @@ def test_gaps_are_filled_with_what_was_known(tmp_path: Path) -> None:
     found, notes = filled(series)
     assert found.numbers.tolist() == [[3, 2], [3, 2], [3, 2], [5, 7]]
     assert notes == [
-        "2 missing values of a are taken to be the last ones before",
-        "2 missing values of b are taken to be the last ones before",
+        "2 missing values of a are read as the last ones before",
+        "2 missing values of b are read as the last ones before",
     ]
 
 

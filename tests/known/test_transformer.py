@@ -125,7 +125,7 @@ def test_a_window_holds_in_the_source_and_among_the_own_states() -> None:
 def test_each_head_of_each_layer_is_handed_out() -> None:
     model = built(*RECIPE[:-1], "model.layers=3")
     assert model(SOURCE, SOURCE > 0, INPUTS, need_weights=True).weights.shape == (2, 6, 3, 3)
-    assert model.chosen.sites == ("layer 1", "layer 1", "layer 2", "layer 2", "layer 3", "layer 3")
+    assert model.chosen.sites == tuple(f"cross-attention, layer {layer}" for layer in (1, 1, 2, 2, 3, 3))
     assert model.sources == ("encoder",)
 
 

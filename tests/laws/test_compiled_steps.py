@@ -30,7 +30,7 @@ CASES: dict[str, dict[str, Any]] = {
         "attention": ("on", {**DROP, "heads": 2}),
         "decoder": {"cell": "gru"},
     },
-    "looking back": {"scorer": "coverage", "model": DROP},
+    "looking back": {"scorer": "coverage", "model": DROP, "output": "copying"},
     "growing": {"query": ["previous_state"], "scope": "encoder_decoder", "model": {**DROP, "feed": "now"}},
     "without attention": {"attention": "none", "model": {**DROP, "feed": "next"}},
 }

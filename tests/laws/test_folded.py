@@ -30,6 +30,7 @@ SERVED: dict[str, dict[str, Any]] = {
     "sparsemax": {**BEFORE, "normaliser": "sparsemax"},
     "values": {**BEFORE, "model": {"feed": "now", "memory": "one_hot"}},
     "no attention": {"attention": "none", "model": {"feed": "now"}},
+    "pyramid": {**BEFORE, "encoder": {"name": "pyramid", "layers": 2, "hidden": 43}},
 }
 LEFT_ALONE: dict[str, dict[str, Any]] = {
     "next": {"model": {"feed": "next"}},
@@ -42,6 +43,7 @@ LEFT_ALONE: dict[str, dict[str, Any]] = {
     "no map": {"readout": {"tanh": False}},
     "no state": {**BEFORE, "readout": {"inputs": ["context"]}},
     "no context": {**BEFORE, "readout": {"inputs": ["state"]}},
+    "copying": {"output": "copying"},
 }
 Build = Callable[..., Any]
 
@@ -54,7 +56,7 @@ def decided(built: Build) -> Build:
         torch.manual_seed(3)
         model = built(**{"encoder": {"hidden": 43}, **choices}).eval()
         with torch.no_grad():
-            model.output.weight *= 11
+            getattr(model.output, "vocabulary", model.output).weight *= 11
         return model
 
     return build

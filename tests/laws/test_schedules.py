@@ -66,6 +66,8 @@ FACTORS: dict[str, Any] = {
     "bidirectional": [True, False],
     "hidden": [11, 13],
     "written": ["symbols", "numbers"],
+    "output": ["linear", "copying"],
+    "encoder": ["recurrent", "pyramid"],
 }
 
 # Rows of unlike length and tag; the target is read by all.
@@ -138,6 +140,13 @@ RULES: dict[tuple[str, ...], Callable[..., bool]] = {
     ("tag", "scope", "memory", "values", "bridge"): lambda tag, *of: "encoder" not in (tag or []) or has_encoder(*of),
     ("query", "feed", "scope", "read_out"): all_is_read,
     ("tied", "written"): lambda tied, written: not tied or written == "symbols",
+    ("encoder", "scope", "memory", "values"): lambda encoder, scope, memory, values: (
+        encoder == "recurrent" or "encoder" not in knob(scope, "sources") or {memory, values or memory} == {"states"}
+    ),
+    # What is copied are symbols of the source, by weights that are shares of one.
+    ("output", "written"): lambda output, written: output == "linear" or written == "symbols",
+    ("output", "scope"): lambda output, scope: output == "linear" or "encoder" in knob(scope, "sources"),
+    ("output", "normaliser"): lambda output, normaliser: output == "linear" or NORMALISERS[normaliser]["sums_to_one"],
     # Who leaps to the highest score needs one, and positions as keys are alike in both sources.
     ("normaliser", "memory", "scope"): lambda normaliser, memory, scope: (
         NORMALISERS[normaliser].get("differentiable", True) or memory not in POSITIONS or knob(scope, "sources") != BOTH
@@ -154,13 +163,14 @@ def choices(chosen: Config) -> Config:
     """The nodes of a configuration, with units dropped everywhere something can be dropped."""
     below, above = chosen["layers"]
     cell = {"dropout": 0.3, "cell": chosen["cell"]}
+    reads = {"name": chosen["encoder"], "layers": below, "bidirectional": chosen["bidirectional"]}
     model = {name: chosen[name] for name in ("feed", "memory", "values", "bridge", "tag", "tied")}
     hidden = chosen["hidden"] * chosen["heads"]
     return {
-        **{kind: chosen[kind] for kind in ("query", "scorer", "scope", "normaliser")},
+        **{kind: chosen[kind] for kind in ("query", "scorer", "scope", "normaliser", "output")},
         "model": {"dropout": 0.3, **model},
         "attention": ("on", {"dropout": 0.3, "heads": chosen["heads"]}),
-        "encoder": {**cell, "layers": below, "bidirectional": chosen["bidirectional"], "hidden": hidden},
+        "encoder": {**cell, **reads, "hidden": hidden},
         "decoder": {**cell, "layers": above},
         "readout": {"inputs": chosen["read_out"], "tanh": chosen["tanh"]},
         "target_features": ROWS.shape[-1] if chosen["written"] == "numbers" else 0,

@@ -45,6 +45,8 @@ COMPOSITIONS: dict[str, dict[str, Any]] = {
     "heads_of_both": {"attention": ("on", {"heads": 2}), "scope": "encoder_decoder", "scorer": "location"},
     "tags": {"query": ["current_state", "language_tag"], "model": {"tag": ["encoder", "decoder"]}},
     "none": {"attention": "none"},
+    "copying": {"output": "copying", "attention": ("on", {"heads": 2}), "scope": "encoder_decoder"},
+    "pyramid": {"encoder": {"name": "pyramid", "layers": 2}, "scope": "encoder_decoder", "scorer": "location"},
 }
 each_composition = pytest.mark.parametrize("composition", COMPOSITIONS.values(), ids=COMPOSITIONS)
 
@@ -56,7 +58,7 @@ def decided(built: Built) -> Built:
     def build(**choices: Any) -> Any:
         model = built(**choices).eval()
         with torch.no_grad():
-            model.output.weight *= 11
+            getattr(model.output, "vocabulary", model.output).weight *= 11
         return model
 
     return build
@@ -502,4 +504,7 @@ def test_samples_depend_on_the_seed_and_the_source(decided: Built) -> None:
 def test_an_ensemble_of_a_model_with_itself_is_that_model(decided: Built, composition: Any, search: Any) -> None:
     model = decided(**composition)
     both = Ensemble([model, model])
-    same(search(both, SOURCE, PRESENT, TAG, True), search(model, SOURCE, PRESENT, TAG, True))
+    alone = search(model, SOURCE, PRESENT, TAG, True)
+    if alone.weights is not None and alone.weights.dim() == 5:  # of heads, which two models order each in its own way
+        alone = alone._replace(weights=alone.weights.mean(2))
+    same(search(both, SOURCE, PRESENT, TAG, True), alone)

@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from attnx.errors import UserError
+from attnx.read_sweep import read_sweep
 from attnx.training.devices import counted, places
 
 pytestmark = [
@@ -233,16 +234,41 @@ def test_a_time_becomes_the_same_number_of_steps_in_all(run: Callable[..., Any])
     assert json.loads(Path("one/results.json").read_text("utf-8"))["steps"] == steps > 0
 
 
-def test_a_sweep_of_jobs_of_two_processes(sized: Callable[..., list[str]]) -> None:
+@pytest.mark.parametrize("launcher", ["processes", "slurm_here"])
+def test_a_sweep_of_jobs_of_two_processes(launcher: str, sized: Callable[..., list[str]]) -> None:
     """Each job has one folder and one configuration, and no process begins another sweep."""
-    with begun(["-m", *sized(*TWO, "seed=1,2", "name=pairs", "trainer.test_words=5")], ATTNX_PLUGINS="") as process:
+    if launcher == "slurm_here":
+        pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    asked = [f"hydra/launcher={launcher}", *TWO, "seed=1,2", "name=pairs", "trainer.test_words=5"]
+    with begun(["-m", *sized(*asked)], ATTNX_PLUGINS="") as process:
         out, err = process.communicate(timeout=3 * SECONDS)
     assert process.returncode == 0, out + err
     assert sorted(path.name for path in Path("multirun").iterdir()) == ["pairs"]
-    assert sorted(path.name for path in Path("multirun/pairs").iterdir() if path.is_dir()) == ["0", "1"]
+    assert sorted(path.name for path in Path("multirun/pairs").glob("[!.]*") if path.is_dir()) == ["0", "1"]
     for job in ("0", "1"):
         found = json.loads(Path("multirun/pairs", job, "results.json").read_text("utf-8"))
         assert (found["test_words"], found["steps"]) == (5, 5)
+        assert json.loads(Path("multirun/pairs", job, "run.json").read_text("utf-8"))["processes"] == 2
+
+
+def test_a_search_of_jobs_of_two_processes(
+    sized: Callable[..., list[str]], run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
+) -> None:
+    """Both processes of a job learn at the rate that was drawn for it, and a trial is one job."""
+    pytest.importorskip("optuna")
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
+    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=2", "optimiser.lr=tag(log,interval(0.001,0.1))"]
+    with begun(["-m", *sized(*search, *TWO, "name=found")], ATTNX_PLUGINS="") as process:
+        out, err = process.communicate(timeout=3 * SECONDS)
+    assert process.returncode == 0, out + err
+    jobs = read_sweep("multirun/found").jobs
+    assert [(job.status, job.attempts) for job in jobs] == [("finished", 1)] * 2
+    rates = [job.choices["optimiser.lr"] for job in jobs]
+    assert len(set(rates)) == 2
+    for number, rate in enumerate(rates):
+        run(f"optimiser.lr={rate}", "trainer.batch_size=16", folder=f"alone-{number}")
+        alone, together = weights(f"alone-{number}"), weights(f"multirun/found/{number}")
+        assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
 
 
 def test_two_machines(sized: Callable[..., list[str]], run: Callable[..., Any], same_weights: Any) -> None:

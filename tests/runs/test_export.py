@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -101,22 +102,66 @@ def test_without_the_packages(run: Callable[..., Any], command: Callable[..., An
     assert not Path("one/export").exists()
 
 
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Have files tell other log-probabilities (rows, symbols) than the model does."""
+    original = exporting.WRITERS["torch"][1]
+
+    def tell(change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        def write(program: Any, path: Path) -> None:
+            class Changed(torch.nn.Module):
+                def forward(self, *given: Any) -> Any:
+                    first, *rest = program.module(*given)
+                    return (change(first), *rest)
+
+            stepping = path.stem == "stepping"
+            original(program._replace(module=Changed()) if stepping else program, path)
+
+        monkeypatch.setitem(exporting.WRITERS, "torch", ("pt", write))
+
+    return tell
+
+
+def test_a_tie_may_be_broken_either_way(
+    run: Callable[..., Any], told: Callable[..., None], command: Callable[..., Any]
+) -> None:
+    """The last digits decide between two symbols as likely; what comes after one is not as likely as after the other.
+
+    But where they are not as likely to the files, or not to the run, it is no tie.
+    """
+    run("trainer.max_steps=1", folder="one")
+    file = Path("one/checkpoints/best.ckpt")
+    held = torch.load(file, weights_only=True)
+    state = held["state_dict"]
+    weight, bias = (
+        next(state[name] for name in state if name.endswith(f"output.{what}")) for what in ("weight", "bias")
+    )
+    one, other = len(weight) - 2, len(weight) - 1
+    weight[other], bias[one], bias[other] = weight[one], 3.0, 3.0
+    state["model.embedding.weight"][[one, other]] *= 7  # so that they lead to unlike states
+    torch.save(held, file)
+
+    def leaning(to: int, by: float) -> Callable[[torch.Tensor], torch.Tensor]:
+        return lambda likely: likely + by * torch.nn.functional.one_hot(torch.tensor(to), likely.shape[-1])
+
+    same = set()
+    for symbol in (one, other):  # of which the run, too, takes one
+        told(leaning(symbol, 1e-6))
+        answer = command("export", "one", "--format", "torch", "--out", f"to {symbol}")
+        assert answer.code == 0, answer.err
+        same |= set(re.findall(r"greedily: (\d+) of (\d+) outputs", answer.out))
+        told(leaning(symbol, 1e-3))
+        assert "cannot be exported" in command("export", "one", "--format", "torch", "--out", "none").err
+    tested = str(len(Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()) - 1)
+    assert same == {("0", tested), (tested, tested)}
+
+
 def test_files_that_find_something_else_are_not_kept(
-    run: Callable[..., Any], command: Callable[..., Any], monkeypatch: Any
+    run: Callable[..., Any], told: Callable[..., None], command: Callable[..., Any]
 ) -> None:
     """What was traced wrongly is noticed: here every log-probability is doubled."""
     run("trainer.max_steps=1", folder="one")
-    original = exporting.WRITERS["torch"][1]
-
-    def wrong(program: Any, path: Path) -> None:
-        class Doubled(torch.nn.Module):
-            def forward(self, *given: Any) -> Any:
-                first, *rest = program.module(*given)
-                return (first * 2 if first.is_floating_point() else first, *rest)
-
-        original(program._replace(module=Doubled()), path)
-
-    monkeypatch.setitem(exporting.WRITERS, "torch", ("pt", wrong))
+    told(lambda likely: 2 * likely)
     answer = command("export", "one", "--format", "torch")
     assert answer.code == 2
     assert "cannot be exported" in answer.err

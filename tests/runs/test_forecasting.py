@@ -111,6 +111,49 @@ def _goes_on(command: Callable[..., Any]) -> None:
     assert "made of features" in command("export", "one").err or "numbers" in command("export", "one").err
 
 
+@pytest.mark.parametrize("forecast", ["direct", "recursive"])
+def test_a_missing_target_counts_nowhere(forecast: str, undrawn: None, command: Callable[..., Any]) -> None:
+    """Neither in the errors of the model nor in those of forecasts that cost nothing; a's 81st step is read as 80's."""
+    write(at_20="2024-01-01 20:00,,,7,20", at_81="2024-01-04 09:00,,5,7,9")
+    fitted(*HISTORY, "task.targets=[a,b]", f"task.forecast={forecast}", folder="one")
+    found, windows = results("one"), 19 - HORIZON + 1
+    with np.load("one/predictions.npz") as held:
+        written, right = (
+            np.stack([held[f"{what}_{number}"] for number in range(windows)]).astype(float)
+            for what in ("prediction", "reference")
+        )
+    assert np.isnan(right).sum() == HORIZON  # as many windows hold it
+    assert found["test_own_mse"] == pytest.approx(np.nanmean(np.square(written - right)), rel=1e-4)
+    assert found["test_own_mae"] == pytest.approx(np.nanmean(np.abs(written - right)), rel=1e-4)
+    scale = np.array(attnx.open_run("one").target.scale)
+    table = np.array([[value(step, 0), value(step, 1)] for step in range(STEPS)], dtype=float)
+    table[81] = np.nan, 5
+    read = table.copy()
+    read[81, 0] = read[80, 0]
+    starts = np.arange(78, 78 + windows)
+    naive = (table[starts[:, None] + np.arange(HORIZON)] - read[starts - 1][:, None]) / scale
+    assert found["test_naive_mse"] == pytest.approx(np.nanmean(np.square(naive)), rel=1e-4)
+    assert all(np.isfinite(number) for name, number in found.items() if name.startswith("test_"))
+    answer = command("evaluate", "one")
+    assert answer.code == 0, answer.err
+    again = results("one/evaluations/test")
+    assert again["test_mse"] == pytest.approx(found["test_mse"], rel=1e-4)
+    assert draw_forecasts("one") == Path("one/forecasts.png")
+
+
+def test_another_file_to_test_on(undrawn: None) -> None:
+    """All of it takes the place of the last part; its columns must be there."""
+    write()
+    write("later.csv", range(23))
+    fitted(*HISTORY, "task.test=later.csv", folder="one")
+    assert results("one")["test_words"] == 23 - LOOKBACK - HORIZON + 1
+    names = Path("one/predictions.tsv").read_text(encoding="utf-8")
+    assert "2024-01-01 07:00" in names
+    Path("other.csv").write_text("time,a\n" + "\n".join(f"{step},{step}" for step in range(23)), encoding="utf-8")
+    with pytest.raises(attnx.UserError, match=r"task\.test=other\.csv: has no column 'b'"):
+        fitted(*HISTORY, "task.test=other.csv", folder="two")
+
+
 def test_it_is_drawn() -> None:
     """What was looked back on stands before each forecast, and the attended past below."""
     write()

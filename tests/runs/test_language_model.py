@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import attnx
 
@@ -40,10 +43,14 @@ def results(folder: str) -> dict[str, float]:
     return found
 
 
-def test_a_run_is_judged_by_perplexity_and_goes_on_with_texts(
-    run: Callable[..., Any], text: None, undrawn: None, command: Callable[..., Any]
-) -> None:
-    opened = run(*SMALL, folder="one")
+@pytest.fixture
+def trained(text: None, undrawn: None) -> Any:
+    """A run, ``one``."""
+    return attnx.fit({**attnx.compose(SMALL), "folder": "one"}, SMALL, console=Console(file=io.StringIO()))
+
+
+def test_a_run_is_judged_by_perplexity_and_goes_on_with_texts(trained: Any, command: Callable[..., Any]) -> None:
+    opened = trained
     found = results("one")
     assert found["test_perplexity"] == pytest.approx(math.exp(found["test_loss"]), rel=1e-5)
     # Four words, the unknown one and the end are all that can come next: an untrained model knows no more than that.
@@ -72,12 +79,37 @@ def test_a_run_is_judged_by_perplexity_and_goes_on_with_texts(
     assert again["test_words"] == 2
 
 
+def test_a_text_is_gone_on_with_by_chance_on_the_command_line(
+    trained: None, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is drawn depends on the prompt and the seed alone, and begins with the prompt, which comes from a pipe."""
+
+    def drawn(prompts: str, *asked: str) -> list[list[str]]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(prompts.encode())))
+        answer = command("predict", "one", "-", "search=sampling", "search.nbest=7", "--nbest", "7", *asked)
+        assert answer.code == 0, answer.err
+        return [line.split("\t") for line in answer.out.splitlines()]
+
+    rows = drawn("red green\nblue\n", "search.seed=3")
+    assert [row[:2] for row in rows] == [[line, str(rank)] for line in "12" for rank in range(1, 8)]
+    for line, _, _, text in rows:
+        assert text.split()[: 3 - int(line)] == {"1": ["red", "green"], "2": ["blue"]}[line]
+        assert set(text.split()) <= {*WORDS, "⁇"}
+    assert len({row[3] for row in rows[:7]}) > 1
+    assert drawn("red green\nblue\n", "search.seed=3") == rows
+    assert [row[2:] for row in drawn("blue\n", "search.seed=3")] == [row[2:] for row in rows[7:]]
+    assert [row[3] for row in drawn("red green\nblue\n", "search.seed=5")] != [row[3] for row in rows]
+    # Hardly anything is left to chance where only the likeliest may come.
+    assert len({row[3] for row in drawn("blue\n", "search.top_k=1")}) == 1
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [
         ("scope=global", "has no source, and scope.sources=[encoder] reads one; use scope=history"),
         ("model.bridge=last", "model.bridge=last needs an encoder, and task=language_model has none"),
         ("model=history", "the same net is model=seq2seq with recipe=attention_rnn"),
+        ("encoder.hidden=7", "encoder.hidden=7 has no meaning beside task=language_model, which has no source"),
         ("task.train=none.txt", "none.txt"),
     ],
 )

@@ -34,6 +34,7 @@ COMPOSITIONS: dict[str, dict[str, Any]] = {
     "a tag": {"scorer": "scaled", "query": ["current_state", "language_tag"], "model": {"tag": ["encoder", "decoder"]}},
     "heads": {"scorer": "concat", "attention": {**PLAIN, "heads": 2}},
     "predicted window": {"scorer": "cosine", "scope": ("local", {"center": "predictive"})},
+    "copying": {"scorer": "additive", "output": "copying"},
     "none": {"attention": "none"},
 }
 

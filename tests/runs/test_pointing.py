@@ -17,6 +17,7 @@ import attnx
 from attnx.config import compose
 from attnx.export.folder import export
 from attnx.fitting import fit, resume
+from attnx.registry import build
 from attnx.reports.points import Drawn, draw_points, lines, title
 
 pytest.importorskip("scipy")
@@ -109,6 +110,8 @@ def test_evaluated_beyond(search: str, make: Callable[..., Any], command: Callab
     found = results(str(folder))
     assert found["test_well_formed"] == 100
     assert {f"test_accuracy_{size}" for size in (8, 9, 10, 11)} <= set(found)
+    assert (folder / "points.png").read_bytes()[:4] == b"\x89PNG"
+    assert "`points.png`" in (folder / "README.md").read_text(encoding="utf-8")
 
 
 def test_exported(make: Callable[..., Any], here: Path) -> None:
@@ -130,6 +133,13 @@ def test_what_cannot_be_asked(make: Callable[..., Any], here: Path) -> None:
     for said, source in wrong.items():
         with pytest.raises(attnx.UserError, match=said):
             run.predict([source])
+
+
+def test_a_knob_that_would_do_nothing_is_refused() -> None:
+    """How long tours may be to be the shortest, where there are none."""
+    with pytest.raises(attnx.UserError, match=r"task\.exact=9 is about tours, and task\.problem=sorting has none"):
+        build("task", {"name": "pointing", "problem": "sorting", "exact": 9})
+    assert build("task", {"name": "pointing", "problem": "tsp", "exact": 9}).exact == 9
 
 
 def test_a_baseline_without_pointing(make: Callable[..., Any], here: Path) -> None:

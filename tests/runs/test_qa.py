@@ -178,6 +178,28 @@ def test_keys_that_are_words_are_found_again(made: Path, here: Path, monkeypatch
     assert found.weights.shape == (2, 1, 16)
 
 
+def test_what_another_model_does_not_read_is_refused(one: Path) -> None:
+    """Its keys are those of an entity net; nor has that an encoder that could lie elsewhere."""
+    with pytest.raises(UserError, match=r"task\.entities=\[mary,john\] is read by model=entity alone; leave it out"):
+        compose(["task=qa", "task.entities=[mary,john]"])
+    assert compose(["task=qa"])["task"]["entities"] is None
+    with pytest.raises(UserError, match="not made of encoder, attention and decoder"):
+        train("placed", *ENTITY, "placement.encoder=cpu")
+    assert not Path("placed").exists()
+
+
+def test_runs_that_answer_together_show_slots_where_words_name_them(one: Path) -> None:
+    """Keys of two runs' own have no order in common, so that there is no mean of what their slots read."""
+    train("two", *ENTITY, "task.tasks=[1,4]", "seed=2")
+    (found,) = attnx.open_ensemble(["one", "two"]).predict([STORY], tag="qa4", need_weights=True)
+    assert found.weights is None
+    knobs = [*(size for size in ENTITY if "slots" not in size), "model.keys=tied", "task.entities=[Mary,John]"]
+    runs = [train(name, *knobs, f"seed={name}", "task.tasks=[4]") for name in ("3", "5")]
+    own = [run.predict([STORY], need_weights=True)[0].weights for run in runs]
+    (found,) = attnx.open_ensemble(["3", "5"]).predict([STORY], need_weights=True)
+    np.testing.assert_allclose(found.weights, (own[0] + own[1]) / 2, rtol=1e-5, atol=1e-7)
+
+
 def test_an_export_is_refused(one: Path, command: Callable[..., Any]) -> None:
     said = command("export", "one", "--format", "torch")
     assert said.code == 2

@@ -26,8 +26,7 @@ from attnx.commands.run_folders import configuration
 from attnx.commands.runs import USAGE
 from attnx.read_run import mapping
 from attnx.read_sweep import Sweep, SweepJob, read_sweep
-from attnx.run_format import EXPLANATION
-from attnx.sweeps.folder import LOCK
+from attnx.run_format import EXPLANATION, LOCK
 from attnx.sweeps.record import open_record, save
 
 Make = Callable[..., Path]
@@ -484,7 +483,7 @@ def test_what_is_written_to_meanwhile_is_left_alone(
 def test_a_sweep_that_begins_meanwhile_is_refused(
     sweep: Sweep, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_pruning, "held", lambda sweep: False)
+    monkeypatch.setattr(run_pruning, "at_work", lambda sweep: False)
     with (sweep.path / LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         before = everything()

@@ -285,7 +285,7 @@ def test_mistakes_are_one_line_and_leave_nothing(
 
 
 def test_there_is_an_example_of_each_kind() -> None:
-    assert set(EXAMPLES) == {"code", "clicks", "sensor", "video", "controls"}
+    assert set(EXAMPLES) == {"code", "clicks", "names", "sensor", "video", "controls"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -310,6 +310,12 @@ def test_the_page_shows_what_runs(example: str, command: Callable[..., Any], und
         (numbers,) = (section for section in SECTIONS if section.startswith("Numbers out"))
         exec(compile(block(numbers), "Numbers out", "exec"), {})
     if example == "sensor":
+        (listening,) = re.findall("^attnx (recipe=las_location .+)", "\n".join(SECTIONS), re.M)
+        asked = dict(word.split("=", 1) for word in [*listening.split(), *FEW])
+        assert command(*(f"{knob}={value}" for knob, value in asked.items())).code == 0
+        found = read_alignment(sorted(Path(asked["folder"], "alignments").glob("*.npz"))[-1])
+        assert found.weights.shape == (len(found.output), len(found.source)), "a column for each row"
+        np.testing.assert_allclose(found.weights.sum(-1), 1, rtol=1e-4)
         held: dict[str, Any] = {}
         exec(compile(block(SECTIONS[-1]), "From Python", "exec"), held)
         assert held["prediction"].weights.shape[1] == len(held["recording"].steps)

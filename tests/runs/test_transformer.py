@@ -14,9 +14,11 @@ import torch
 from attnx.config import compose
 from attnx.export.folder import export
 from attnx.fitting import fit
-from attnx.reports.alignment import read_alignment
+from attnx.reports import heatmaps
+from attnx.reports.alignment import read_alignment, read_lines
 from attnx.reports.run_page import run_page
 from attnx.reports.windows import window_of
+from attnx.symbols import BOS
 from attnx.training.open_run import open_run
 
 TINY = [
@@ -49,10 +51,11 @@ def test_a_run_is_kept_whole(tiny: Callable[..., Any]) -> None:
     told = json.loads(Path("one", "run.json").read_text(encoding="utf-8"))
     assert told["schedule"].startswith("all at once")
     kept = read_alignment("one/alignments/000.npz")
-    assert list(kept.views) == ["mean", *(f"layer {layer}, head {head}" for layer in (1, 2) for head in (1, 2))]
+    heads = [f"layer {layer}, head {head}" for layer in (1, 2) for head in (1, 2)]
+    assert list(kept.views) == ["mean", *(f"cross-attention, {head}" for head in heads)]
     assert kept.heads is not None
     np.testing.assert_allclose(kept.heads.sum(-1), 1, rtol=1e-5)
-    assert '"layer 2, head 1"' in run_page(["one"])
+    assert '"cross-attention, layer 2, head 1"' in run_page(["one"])
     first, second = (opened.predict(["bad", "kes"], need_weights=True) for opened in (run, open_run("one")))
     assert [one.output for one in first] == [one.output for one in second]
     assert [one.log_probability for one in first] == pytest.approx([one.log_probability for one in second])
@@ -60,6 +63,76 @@ def test_a_run_is_kept_whole(tiny: Callable[..., Any]) -> None:
     assert first[0].weights.shape[0] == 4
     checked = export(Path("one"), "torch", Path("exported"), [one.pair for one in first])
     assert [one.same for one in checked] == [2, 2]
+
+
+def test_what_streams_read_of_themselves_is_kept_and_drawn(tiny: Callable[..., Any]) -> None:
+    """Of three examples, a short and a long one among them: maps of each layer and head of encoder and decoder."""
+    run = tiny("model.encoder_layers=1", folder="one")
+    kept = [(file, read_alignment(file)) for file in sorted(Path("one/alignments").glob("*.npz"))]
+    found = [(file, one) for file, one in kept if one.of_itself]
+    assert len(found) == 3
+    lengths = [len(one.source) for _, one in kept]
+    assert {min(lengths), max(lengths)} <= {len(one.source) for _, one in found}
+    for _, one in found:
+        encoder, decoder = one.of_itself["encoder"], one.of_itself["decoder"]
+        assert encoder.weights.shape == (len(one.source),) * 2
+        assert decoder.weights.shape == (len(one.output),) * 2
+        assert not np.triu(decoder.weights, 1).any()
+        assert list(encoder.views) == ["mean", *(f"encoder self-attention, layer 1, head {head}" for head in (1, 2))]
+        assert list(decoder.views)[-1] == "decoder self-attention, layer 2, head 2"
+    _as_it_was_written(run, found[1][1])
+    drawn = heatmaps.draw_alignments("one")
+    for file, _ in found:
+        assert {file.with_name(f"{file.stem}-{stream}.png") for stream in ("encoder", "decoder")} <= set(drawn)
+    titles = [
+        axes.get_title(loc="left").replace("\n", " ")
+        for axes in heatmaps.whole_picture(found[0][1].of_itself["encoder"]).axes
+    ]
+    assert "encoder self-attention, layer 1, head 2" in titles
+
+
+def _as_it_was_written(run: Any, one: Any) -> None:
+    """Its maps are those of the symbols that were read, and of those that were written, step after step."""
+    model, source = run.model.eval(), torch.tensor([run.source.encode(one.source)])
+    encoded, rows = (_noted(stack.layers[-1].own) for stack in (model.encoder, model.decoder))
+    state, written = model.begin(source, source > 0), [BOS, *run.target.encode(one.output)][: len(one.output)]
+    np.testing.assert_allclose(one.encoder, encoded[0], atol=1e-5)
+    for symbol in written:
+        _, state, _ = model.step(torch.tensor([symbol]), state)
+    assert len(rows) == len(written)
+    for step, row in enumerate(rows):
+        np.testing.assert_allclose(one.decoder[2:, step, : step + 1], row[:, 0], atol=1e-5)
+
+
+def _noted(attention: Any) -> list[Any]:
+    """The weights (h, q, m) of each read from now on."""
+    found, read = [], attention.forward
+
+    def noted(*given: Any, **named: Any) -> Any:
+        answer = read(*given, **{**named, "need_weights": True})
+        found.append(answer.weights[0].detach().numpy())
+        return answer
+
+    attention.forward = noted
+    return found
+
+
+@pytest.mark.parametrize(
+    ("overrides", "names"),
+    [([], "cross-attention, layer {}, head {}"), (["model.form=decoder_only"], "self-attention, layer {}, head {}")],
+)
+def test_alignments_name_layers_and_heads(
+    overrides: list[str], names: str, tiny: Callable[..., Any], command: Callable[..., Any]
+) -> None:
+    tiny(*overrides, folder="one")
+    Path("asked.txt").write_text("bad\n", encoding="utf-8")
+    answer = command("predict", "one", "asked.txt", "--alignments", "read.jsonl")
+    assert answer.code == 0, answer.err
+    held = json.loads(Path("read.jsonl").read_text(encoding="utf-8"))
+    assert held["names"] == [names.format(layer, head) for layer in (1, 2) for head in (1, 2)]
+    assert len(held["heads"]) == 4
+    (one,) = read_lines("read.jsonl")
+    assert list(one.views) == ["mean", *held["names"]]
 
 
 def test_one_stream_keeps_what_was_read_of_itself(tiny: Callable[..., Any]) -> None:

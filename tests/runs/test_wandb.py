@@ -7,6 +7,7 @@ import faulthandler
 import hashlib
 import io
 import json
+import os
 import shlex
 import signal
 import socket
@@ -422,6 +423,121 @@ def test_an_end_that_never_comes(ended: Ended, server: Server, monkeypatch: pyte
     assert records.run["run_id"] in place.name
     monkeypatch.undo()
     forever.set()
+
+
+# Has both of two processes do as a file beside it says: the second fall over, or the first ask to be stopped.
+MOODY = '''\
+"""The scorer ``moody``, and a logger that takes its time."""
+
+import os, signal, time
+from pathlib import Path
+
+from torch import Tensor, distributed
+
+from attnx.attention.scorers.dot import Dot
+from attnx.registry import register
+from attnx.training.watch import GRACE
+
+
+@register("scorer", "moody")
+class Moody(Dot):
+    """Do as told.
+
+    Formula: none
+    Source: none
+    """
+
+    equal_widths = True
+
+    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+        self.calls = getattr(self, "calls", 0) + self.training
+        if self.calls == 4 and self.training:
+            if Path("fall").exists() and distributed.get_rank() == 1:
+                raise RuntimeError("I have fallen over")
+            if Path("stop").exists() and distributed.get_rank() == 0:
+                os.kill(os.getppid(), signal.SIGTERM)
+        return super().compare(queries, keys)
+
+
+@register("logger", "slow")
+class Slow:
+    """Ends late.
+
+    Formula: none
+    Source: none
+    """
+
+    def start(self, run):
+        return {}
+
+    def log(self, step, values): ...
+
+    def show(self, step, files): ...
+
+    def finish(self, end, summary):
+        time.sleep(GRACE + 1)
+        return ""
+'''
+
+
+@pytest.fixture
+def paired(words: Path, small: list[str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The command, of a run of two processes that read as told, without a key."""
+    Path("plugins").mkdir()
+    Path("plugins/moody.py").write_text(MOODY, encoding="utf-8")
+
+    faulthandler.dump_traceback_later(600, exit=True, file=sys.__stderr__)  # each command imports everything anew
+
+    def give(*asked: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "WANDB_MODE": "offline"}
+        command = [sys.executable, "-m", "attnx", *asked]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+    return give
+
+
+PAIR = ("trainer=ddp", "trainer.devices=2", "scorer=moody", "trainer.log_every=1", "folder=one")
+
+
+def test_two_processes_are_one_run_also_when_it_is_resumed(paired: Any, small: list[str]) -> None:
+    Path("stop").touch()
+    stopped = paired(*small, *PAIR, "+logger=wandb")
+    assert stopped.returncode == 128 + signal.SIGTERM, stopped.stderr
+    assert stopped.stdout.count("recording offline\n") == 1
+    (place,) = recordings("one")
+    Path("stop").unlink()
+    resumed = paired("resume", "one")
+    assert resumed.returncode == 0, resumed.stderr
+    parts = [read(found) for found in recordings("one")]
+    assert recordings("one")[0] == place
+    assert [len(part.of("run")) for part in parts] == [1, 1]
+    assert {part.run["run_id"] for part in parts} == {
+        json.loads(Path("one/run.json").read_text())["logged"]["wandb"]["id"]
+    }
+    assert [part.exit_code for part in parts] == [255, 0]
+    rows = [row for part in parts for row in part.history]
+    assert [[row["_step"] for row in part.history] for part in parts] == [[1, 2, 3, 4], [5]]
+    with Path("one/metrics.csv").open(encoding="utf-8", newline="") as file:
+        for told in csv.DictReader(file):
+            (logged,) = [row for row in rows if row["_step"] == int(told["step"])]
+            assert logged["valid/per"] == pytest.approx(float(told["valid_per"]), rel=1e-5)
+            assert logged["valid/loss"] == pytest.approx(float(told["valid_loss"]), rel=1e-5)
+    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
+    assert parts[1].summary["test/per"] == results["test_per"]
+    assert f"wandb sync {' '.join(map(str, recordings('one')))}\n" in resumed.stdout
+
+
+def test_a_run_whose_second_process_fails_is_recorded_as_failed(paired: Any, small: list[str]) -> None:
+    """Also where that takes the first one longer than it would be waited for."""
+    Path("fall").touch()
+    failed = paired(*small, *PAIR, "+logger=[slow,wandb]")
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("attnx: rank 1 of 2 failed: RuntimeError: I have fallen over; the traceback is in")
+    (place,) = recordings("one")
+    records = read(place)
+    assert records.exit_code == 1
+    assert [row["_step"] for row in records.history] == [1, 2, 3]
+    assert f"wandb sync {place}" in failed.stdout
 
 
 def test_finding_out_takes_no_longer_than_it_may() -> None:

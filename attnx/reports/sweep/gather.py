@@ -13,7 +13,7 @@ import yaml
 
 from attnx.errors import UserError
 from attnx.read_run import mapping, read_run, read_text
-from attnx.read_sweep import Sweep, SweepJob, is_sweep, parted, read_sweep
+from attnx.read_sweep import Sweep, SweepJob, at_work, is_sweep, parted, read_sweep
 from attnx.run_format import CONFIG, LOG, METRICS, PROGRESS, RESULTS, RUN
 
 # What makes no setting: the seed, where a run lies, and who is told of it.
@@ -85,7 +85,10 @@ def _in(folder: Path) -> Iterator[Found]:
 
 
 def _of_sweep(sweep: Sweep) -> Iterator[Found]:
+    going = at_work(sweep.path)
     for job in sweep.jobs:
+        if job.status == "running" and not going:  # whoever was to write what became of it was killed
+            job.status = "interrupted"
         try:
             yield _read(sweep.folder(job), sweep.told(job), job)
         except UserError as error:  # of one job, which the others do not suffer for

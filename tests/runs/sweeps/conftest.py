@@ -27,6 +27,7 @@ from torch import Tensor
 
 from attnx.attention.scorers.dot import Dot
 from attnx.registry import register
+from attnx.slurm import signals
 
 
 @register("scorer", "moody")
@@ -53,7 +54,8 @@ class Moody(Dot):
 
     def wait(self) -> None:
         before, heard = signal.getsignal(signal.SIGINT), []
-        signal.signal(signal.SIGINT, lambda *what: heard.append(before(*what)))
+        for number in signals():
+            signal.signal(number, lambda *what: heard.append(before(*what)))
         Path(f"reached-{os.getpid()}").touch()
         while not heard:
             time.sleep(0.01)

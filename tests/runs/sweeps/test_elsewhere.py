@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from attnx import hydra_app
 from attnx.read_sweep import read_sweep
 
 
@@ -19,6 +20,19 @@ def installed(plugin: str) -> Any:
     name = f"hydra_{plugin.partition('_')[0]}_launcher"
     there = importlib.util.find_spec("hydra_plugins") and importlib.util.find_spec(f"hydra_plugins.{name}")
     return pytest.param(plugin, marks=pytest.mark.skipif(there is None, reason=f"{name} is not installed"))
+
+
+def test_ctrl_c_while_another_launcher_is_at_work_says_how_to_go_on(
+    command: Callable[..., Any], words: Path, small: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def press(*_: Any) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(hydra_app, "_hydra", press)
+    answer = command("-m", "scorer=dot", "name=one", *small)
+    assert (answer.code, answer.err) == (130, "attnx: interrupted; go on with: attnx resume multirun/one\n")
+    assert read_sweep("multirun/one").status == "interrupted"
+    assert answer.out.splitlines()[-1] == "multirun/one/report.html"
 
 
 @pytest.mark.parametrize("launcher", [installed(name) for name in ("joblib", "submitit_local", "ray")])

@@ -21,8 +21,9 @@ from rich.console import Console
 
 from attnx.errors import UserError
 from attnx.read_sweep import Sweep, SweepJob, read_sweep
+from attnx.run_format import LOCK
 from attnx.sweeps import running
-from attnx.sweeps.folder import LOCK, held
+from attnx.sweeps.folder import held
 from attnx.sweeps.follow import Standing
 from attnx.sweeps.pool import Pool
 from attnx.sweeps.processes import Forked
@@ -54,6 +55,11 @@ def attempts(folder: str) -> list[int]:
 def steps(folder: Path) -> list[int]:
     with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
         return [int(row["step"]) for row in csv.DictReader(file)]
+
+
+def reported(folder: str) -> str:
+    """How a sweep's report begins, behind its heading."""
+    return Path(folder, "report.md").read_text(encoding="utf-8").splitlines()[2]
 
 
 def until_free(folder: str) -> None:
@@ -309,7 +315,10 @@ def test_threads_are_divided(cores: int, jobs: int, threads: str, here: Path, mo
     assert running.Running(sweep, {}, jobs, -1).environment()["OMP_NUM_THREADS"] == "7"
 
 
-def test_ctrl_c_lets_each_job_save_and_says_how_to_go_on(
+@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")])
+def test_a_sweep_that_is_asked_to_stop_lets_each_job_save_and_says_how_to_go_on(
+    number: signal.Signals,
+    said: str,
     alone: Callable[..., subprocess.Popen[str]],
     sweep: Callable[..., Any],
     moody: Path,
@@ -321,11 +330,13 @@ def test_ctrl_c_lets_each_job_save_and_says_how_to_go_on(
     Path("wait").touch()
     with alone("-m", "scorer=moody", "seed=1,2,3", "name=cut", "-j", "2") as process:
         jobs = reached(2)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate()
-    assert process.returncode == 130
-    assert err == "attnx: interrupted; go on with: attnx resume multirun/cut\n"
+    assert process.returncode == 128 + number
+    assert err == f"attnx: {said}; go on with: attnx resume multirun/cut\n"
     assert "stopping" in out
+    assert out.splitlines()[-1] == "multirun/cut/report.html"
+    assert reported("multirun/cut") == "3 runs: 2 interrupted, 1 waiting."
     until_free("multirun/cut")
     assert all(gone(job) for job in jobs)
     assert stands("multirun/cut") == ["interrupted", "interrupted", "waiting"]
@@ -334,14 +345,21 @@ def test_ctrl_c_lets_each_job_save_and_says_how_to_go_on(
     calm()
     assert command("resume", "multirun/cut", "-j", "2").code == 0
     assert stands("multirun/cut") == ["finished"] * 3
+    assert reported("multirun/cut") == "3 runs: 3 finished."
     assert attempts("multirun/cut") == [2, 2, 1]
     sweep("scorer=moody", "seed=2", "name=whole")
     assert same_weights(["multirun/cut/1", "multirun/whole/0"])
 
 
 def test_a_killed_sweep_leaves_no_process_and_goes_on(
-    alone: Callable[..., subprocess.Popen[str]], sweep: Callable[..., Any], moody: Path, calm: Calm, reached: Reached
+    alone: Callable[..., subprocess.Popen[str]],
+    sweep: Callable[..., Any],
+    moody: Path,
+    calm: Calm,
+    reached: Reached,
+    command: Callable[..., Any],
 ) -> None:
+    """It could write no report; who asks for one is told what is there, and what is missing."""
     Path("wait").touch()
     with alone("-m", "scorer=moody", "seed=1,2", "name=cut") as process:
         jobs = reached()
@@ -352,6 +370,9 @@ def test_a_killed_sweep_leaves_no_process_and_goes_on(
     # The job noticed, and saved what it had learned since its last checkpoint.
     assert status(Path("multirun/cut/0")) == "interrupted"
     assert stands("multirun/cut") == ["running", "waiting"]
+    assert not Path("multirun/cut/report.html").exists()
+    assert command("report", "multirun/cut").code == 0
+    assert reported("multirun/cut") == "2 runs: 1 interrupted, 1 waiting."
     calm()
     assert sweep("scorer=moody", "seed=1,2", "name=cut").code == 0
     assert stands("multirun/cut") == ["finished", "finished"]

@@ -1,0 +1,90 @@
+"""The output ``copying``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from attnx.errors import UserError
+from attnx.nn.outputs.linear import LinearOutput
+from attnx.nn.outputs.seen import Seen
+from attnx.registry import Size, register
+from attnx.symbols import PAD
+
+
+@register("output", "copying")
+class Copying(nn.Module):
+    """Write a symbol of the vocabulary or copy one of the source: a gate says how much of each.
+
+    Formula: ``p(y_t) = (g_t + (1 - g_t) (1 - sum_s a_ts)) softmax(O r_t) + (1 - g_t) sum_{s: x_s = y_t} a_ts``, s where
+        x_s is a symbol of the target, ``g_t = sigmoid(w . [c_t; h_t; e(y_{t-1})] + b)``
+    Source: See et al. 2017, equations 8 and 9 (pointer-generator), https://arxiv.org/abs/1704.04368
+
+    ``a`` are the weights of attention, the mean of several heads. Symbols are the same by name (:meth:`match`). The
+    weight of what is no symbol of the target, a special or one of the decoder's own states, goes to what is generated;
+    where there is no such weight this is equation 9. Outputs are log-probabilities.
+
+    >>> output = Copying(size=13, width=17, tied=None, state_size=13, context_size=26, token_size=11)
+    >>> output.match([0, 0, 0, 0, 5, 7])
+    >>> symbols = output.symbols(torch.tensor([[4, 5, 3]]), torch.tensor([[True, True, True]]))
+    >>> symbols
+    tensor([[5, 7, 0]])
+    >>> seen = Seen(torch.ones(1, 13), torch.ones(1, 26), torch.ones(1, 11), torch.ones(1, 3) / 3, symbols)
+    >>> output(torch.ones(1, 13), seen).shape
+    torch.Size([1, 17])
+    """
+
+    copies = True
+
+    def __init__(
+        self,
+        size: Size,
+        width: Size,
+        tied: nn.Parameter | None,
+        state_size: Size,
+        context_size: Size,
+        token_size: Size,
+    ) -> None:
+        super().__init__()
+        self.vocabulary = LinearOutput(size, width, tied)
+        self.gate = nn.Linear(context_size + state_size + token_size, 1)
+        # It follows from the vocabularies, so no checkpoint holds it.
+        self.same: Tensor | None
+        self.register_buffer("same", None, persistent=False)
+
+    def match(self, ids: Sequence[int]) -> None:
+        """Say which id of the target each id of the source has; 0, PAD, for those that it has not.
+
+        Raises:
+            UserError: nothing can be copied.
+        """
+        if not any(ids):
+            raise UserError(
+                "output=copying copies source symbols that the target has, too, and these have none in common; use "
+                "output=linear"
+            )
+        self.same = torch.tensor(ids, device=self.gate.weight.device)
+
+    def symbols(self, source: Tensor, present: Tensor) -> Tensor:
+        """(b, s) ids of the source and (b, s) bool -> (b, s) those of the target, PAD where there is none."""
+        assert self.same is not None, "match says first which symbols are the same"
+        return self.same[source].masked_fill(~present, PAD)
+
+    def forward(self, vectors: Tensor, seen: Seen) -> Tensor:
+        """Readouts (..., size) and what was seen -> log-probabilities (..., width)."""
+        assert seen.weights is not None
+        assert seen.symbols is not None
+        written = torch.log_softmax(self.vocabulary(vectors), dim=-1)
+        gate = self.gate(torch.cat([seen.contexts, seen.states, seen.tokens], dim=-1)).to(written.dtype)
+        write, copy = torch.sigmoid(gate), torch.sigmoid(-gate)
+        weights = seen.weights[..., : seen.symbols.shape[-1]].to(written.dtype)
+        symbols = (seen.symbols if weights.dim() == 2 else seen.symbols[:, None]).expand_as(weights)
+        weights = weights.masked_fill(symbols == PAD, 0.0)
+        rest = (1 - weights.sum(-1, keepdim=True)).clamp(min=0)
+        written = written + (write + copy * rest).clamp(min=torch.finfo(written.dtype).tiny).log()
+        copied = torch.zeros_like(written).scatter_add(-1, symbols, copy * weights)
+        # In logarithms, which hold what is too small for a float; that of 0 is left out, as its gradient is none.
+        there = copied > 0
+        return torch.where(there, torch.logaddexp(written, copied.masked_fill(~there, 1.0).log()), written)

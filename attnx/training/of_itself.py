@@ -1,0 +1,50 @@
+"""What a model's streams read of themselves as some examples were written, which a search does not look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from attnx.data.batches import collate
+from attnx.data.features import Features
+from attnx.training.experiment import Experiment, Prediction
+
+# So many examples of a run, from short to long: each has as many maps as the model has heads.
+SHOWN = 3
+Maps = Mapping[str, npt.NDArray[np.float32]]
+
+
+def of_itself(experiment: Experiment, predictions: Sequence[Prediction]) -> dict[int, Maps]:
+    """By the numbers of some predictions, what each stream of the model read of itself: (layers h, t, t) by its name.
+
+    Whoever writes step by step reads what one pass over all that was written reads, so it is read again at once.
+    Nothing of models that have no such streams.
+    """
+    if not hasattr(experiment.model, "of_itself"):
+        return {}
+    by_length = sorted(
+        (number for number, one in enumerate(predictions) if one.weights is not None),
+        key=lambda number: len(predictions[number].pair.source),
+    )
+    places = {round(place) for place in np.linspace(0, len(by_length) - 1, SHOWN).tolist()} if by_length else ()
+    numbers = sorted(by_length[place] for place in places)
+    return {number: found for number in numbers if (found := _maps(experiment, predictions[number]))}
+
+
+@torch.inference_mode()
+def _maps(experiment: Experiment, one: Prediction) -> Maps:
+    assert one.weights is not None
+    model, target = experiment.model, experiment.data.target
+    batch = collate([experiment.data.judged_rows([one.pair])[0]])
+    first = model.target.first(1, torch.device("cpu"))  # type: ignore[union-attr, operator]
+    written: Any = target.encode(one.output)
+    if isinstance(target, Features):  # of several quantiles the first is what is read
+        written = written[:, : target.width]
+    inputs = torch.cat([first[:, None], torch.as_tensor(written, dtype=first.dtype)[None]], dim=1)
+    steps = one.weights.shape[-2]
+    found = model.of_itself(batch.source, batch.present, inputs[:, :steps], batch.tag)  # type: ignore[operator]
+    return {stream: weights[0].float().numpy() for stream, weights in found.items()}

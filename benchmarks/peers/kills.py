@@ -1,0 +1,61 @@
+"""Starts the command, kills it with whatever it has started, and reads what a run has come to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+from attnx.read_run import mapping
+
+
+def attnx(*words: str) -> list[str]:
+    """The command."""
+    return [sys.executable, "-m", "attnx", *words]
+
+
+def start(*words: str, said: IO[bytes] | int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    """Start the command, out of reach of the terminal's Ctrl-C; what it prints goes into a file."""
+    return subprocess.Popen(attnx(*words), stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
+
+
+def kill(process: subprocess.Popen[bytes], whole: bool) -> None:
+    """Kill a command, alone or with all that it has started, and wait for it."""
+    for number in [process.pid, *(descendants(process.pid) if whole else [])]:
+        try:
+            os.kill(number, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    process.wait()
+
+
+def descendants(number: int) -> Iterator[int]:
+    """The processes that a process has started, and those that they have."""
+    parents: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            child, parent = int(stat.parent.name), int(stat.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        parents.setdefault(parent, []).append(child)
+    found = [number]
+    for one in found:
+        found += parents.get(one, [])
+    yield from found[1:]
+
+
+def done(folder: Path) -> bool:
+    """Whether a run is finished and explained."""
+    return mapping(folder / "run.json").get("status") == "finished" and (folder / "README.md").is_file()
+
+
+def weights(folder: Path, which: str = "last") -> tuple[int, dict[str, bytes]]:
+    """The step and the weights of a checkpoint, byte by byte."""
+    held: dict[str, Any] = torch.load(folder / "checkpoints" / f"{which}.ckpt", map_location="cpu", weights_only=True)
+    return held["global_step"], {name: weight.numpy().tobytes() for name, weight in held["state_dict"].items()}

@@ -1,0 +1,234 @@
+"""Twelve jobs, two side by side: what the sweep costs beside its trainings, and that kills and a failure lose nothing.
+
+python benchmarks/sweep_demo.py
+
+Each job is trained alone first, with all threads; then the sweep is left alone; then it is killed twice, by SIGKILL,
+while one of its jobs falls over, and gone on with; at last what made that job fail is mended, and it is gone on with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from peers.environments import ROOT
+from peers.kills import attnx, done, kill, start, weights
+from peers.neighbours import BUSY, watch_neighbours
+from peers.record import record
+from peers.words import WORDS, write_words
+from rich.console import Console
+from rich.table import Table
+
+from attnx.read_sweep import read_sweep
+
+# A scorer with which one job of the sweep falls over after so many batches as a file says, as long as it is there.
+FALLING = '''\
+"""The scorer ``falling``."""
+
+import torch
+from pathlib import Path
+
+from attnx.attention.scorers.dot import Dot
+from attnx.registry import register
+
+
+@register("scorer", "falling")
+class Falling(Dot):
+    """The inner product, which falls over with the third seed.
+
+    Formula: ``score(q, m) = q . m``
+    Source: none
+    """
+
+    equal_widths = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.falls, self.calls = torch.initial_seed() == 3, 0
+
+    def compare(self, queries, keys):
+        self.calls += self.training
+        if self.falls and Path("fall").is_file() and self.calls > int(Path("fall").read_text()):
+            raise RuntimeError("I have fallen over")
+        return super().compare(queries, keys)
+'''
+SCORERS, SEEDS = ("additive", "dot", "scaled", "falling"), ("1", "2", "3")
+JOBS = [*itertools.product(SCORERS, SEEDS)]
+SWEEP = (f"scorer={','.join(SCORERS)}", f"seed={','.join(SEEDS)}", "-j", "2")
+CUT = Path("multirun/cut")
+# Of the time that the undisturbed sweep takes: when it is killed, and again after it was begun once more.
+KILLED = (0.35, 0.35)
+
+
+def main() -> None:
+    """Run all of it, show and record."""
+    options, console = read_options(), Console()
+    out, home, others = options.out.absolute(), Path.cwd(), watch_neighbours()
+    job = sizes(options)
+    os.environ.pop("OMP_NUM_THREADS", None)  # alone with all of them, side by side with a share each
+    with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        write_words(4)
+        Path("plugins").mkdir()
+        Path("plugins/falling.py").write_text(FALLING, encoding="utf-8")
+        trained = alone(job, console)
+        console.print("the sweep, undisturbed", highlight=False)
+        wall = seconds("-m", *SWEEP, "name=whole", *job)
+        # However far its last checkpoint was, it falls again each time it is tried.
+        Path("fall").write_text(str(options.steps // 4), encoding="utf-8")
+        killed = survive(job, wall, console)
+        Path("fall").unlink()
+        mended = gone_on()
+        folders = [(Path("multirun/whole", str(number)), CUT / str(number)) for number in range(len(JOBS))]
+        equal = [weights(one) == weights(other) for one, other in folders]
+        os.chdir(home)
+    whole = {"seconds": wall, "trained alone, seconds": sum(trained), "ratio": wall / sum(trained)}
+    found = {"undisturbed": whole, "killed": killed, "mended": mended, "weights equal": equal, "others": others()}
+    show(found, console)
+    record(out, vars(options) | {"out": str(out)}, found, ("torch", "lightning"))
+    sys.exit(bad(found))
+
+
+def sizes(options: argparse.Namespace) -> tuple[str, ...]:
+    """What each job is asked: a number of steps that is fixed, few words in validation and test."""
+    return (
+        f"task.train={WORDS}",
+        "task.holdout=0.1",
+        f"model.embedding={options.width // 2}",
+        f"encoder.hidden={options.width}",
+        f"decoder.hidden={options.width}",
+        "trainer.batch_size=64",
+        f"trainer.max_steps={options.steps}",
+        "trainer.max_time=null",
+        "trainer.validations=4",
+        "trainer.valid_words=50",
+        "trainer.test_words=50",
+        "trainer.checkpoint_every=50",
+    )
+
+
+def alone(job: tuple[str, ...], console: Console) -> list[float]:
+    """Seconds of training, validation included, of each job by itself with all threads."""
+    found = []
+    for number, (scorer, seed) in enumerate(JOBS):
+        folder = f"alone/{number}"
+        seconds(f"scorer={scorer}", f"seed={seed}", f"folder={folder}", *job)
+        found.append(json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))["train_seconds"])
+        console.print(f"alone, {scorer}, seed {seed}: {found[-1]:.1f} s of training", highlight=False)
+    return found
+
+
+def seconds(*words: str) -> float:
+    """Of a command, from its start to its end; it must succeed."""
+    began = time.perf_counter()
+    subprocess.run(attnx(*words), check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def survive(job: tuple[str, ...], wall: float, console: Console) -> dict[str, Any]:
+    """Kill the sweep twice, go on to its end, and see what is there and what was done twice."""
+    written: dict[Path, int] = {}
+    twice, kills, after = 0, 0, []
+    words = ("-m", *SWEEP, "name=cut", *job)
+    for attempt in range(len(KILLED) + 1):
+        process = start(*words)
+        if attempt < len(KILLED):
+            try:
+                process.wait(KILLED[attempt] * wall)
+            except subprocess.TimeoutExpired:
+                kill(process, whole=attempt % 2 == 1)
+                kills += 1
+        process.wait()
+        for folder in finished():
+            when = (folder / "results.json").stat().st_mtime_ns
+            twice += written.setdefault(folder, when) != when
+        after.append(len(written))
+        console.print(f"the sweep, {attempt + 1}. time: {after[-1]} jobs are finished", highlight=False)
+        words = ("resume", str(CUT), "-j", "2")
+    done_so_far = {"kills": kills, "finished after each": after, "trained twice": twice}
+    return {**done_so_far, "exit code": process.returncode, **standing(CUT)}
+
+
+def gone_on() -> dict[str, Any]:
+    """Go on once more, when nothing makes a job fail."""
+    before = {folder: (folder / "results.json").stat().st_mtime_ns for folder in finished()}
+    code = subprocess.run(attnx("resume", str(CUT)), check=False, stdout=subprocess.DEVNULL).returncode
+    twice = sum((folder / "results.json").stat().st_mtime_ns != when for folder, when in before.items())
+    return {"exit code": code, "trained twice": twice, **standing(CUT)}
+
+
+def finished() -> list[Path]:
+    """The folders of the jobs that are."""
+    return [folder for folder in CUT.glob("[0-9]*") if done(folder)]
+
+
+def standing(folder: Path) -> dict[str, Any]:
+    """How the jobs of the sweep stand, by its own record, and which of them its report holds."""
+    sweep = read_sweep(folder)
+    text = (folder / "report.md").read_text(encoding="utf-8")
+    with (folder / "report.csv").open(encoding="utf-8", newline="") as file:
+        compared = sum(len(row["folders"].split()) for row in csv.DictReader(file))
+    return {
+        "jobs": dict(Counter(job.status for job in sweep.jobs)),
+        "errors": {sweep.told(job): job.error for job in sweep.jobs if job.error},
+        "report": text.splitlines()[2],
+        "runs that it compares": compared,
+    }
+
+
+def bad(found: dict[str, Any]) -> bool:
+    """Whether anything was lost, done twice or is missing in a report; the ratio is for the reader to judge."""
+    killed, mended = found["killed"], found["mended"]
+    return (
+        killed["kills"] != len(KILLED)
+        or killed["jobs"] != {"finished": 11, "failed": 1}
+        or [*killed["errors"].values()] != ["RuntimeError: I have fallen over"]
+        or killed["report"] != "12 runs: 11 finished, 1 failed."
+        or (killed["runs that it compares"], mended["runs that it compares"]) != (11, 12)
+        or mended["jobs"] != {"finished": 12}
+        or mended["report"] != "12 runs: 12 finished."
+        or (killed["exit code"], mended["exit code"]) != (1, 0)
+        or killed["trained twice"] + mended["trained twice"] > 0
+        or not all(found["weights equal"])
+    )
+
+
+def show(found: dict[str, Any], console: Console) -> None:
+    """Print the tables."""
+    whole = found["undisturbed"]
+    title = f"undisturbed: {whole['seconds']:.0f} s; the 12 trainings alone, with all threads: "
+    title += f"{whole['trained alone, seconds']:.0f} s; ratio {whole['ratio']:.2f} (aim: at most 1.2)"
+    table = Table(title=title, title_justify="left")
+    for heading in ("killed twice, one job made to fail", "gone on with to its end", "mended, gone on with"):
+        table.add_column(heading)
+    for name in ("kills", "jobs", "report", "runs that it compares", "errors", "trained twice", "exit code"):
+        table.add_row(name, *(str(found[step].get(name, 0)) for step in ("killed", "mended")))
+    equal = found["weights equal"]
+    table.add_row("weights as undisturbed", "", f"{sum(equal)} of {len(equal)}")
+    console.print(table)
+    if (found["others"] or 0) >= BUSY:
+        console.print("disturbed by other programs: run it again on an idle machine", style="red")
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--steps", type=int, default=400, help="of each job (400)")
+    add("--width", type=int, default=128, help="of encoder and decoder, an even number (128)")
+    add("--out", type=Path, default=ROOT / ".benchmarks" / "sweep_demo.json", help="JSON file to write")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

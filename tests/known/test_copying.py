@@ -1,0 +1,167 @@
+"""See et al. 2017, equations 8 and 9: what is generated and what is copied, worked by hand; and what is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx.config import compose
+from attnx.data.pairs import Pair
+from attnx.data.split import Splits
+from attnx.errors import UserError
+from attnx.nn.outputs.copying import Copying
+from attnx.nn.outputs.seen import Seen
+from attnx.tasks.protocols import SequenceData
+from attnx.training.models import new_model
+
+pytestmark = pytest.mark.usefixtures("float64")
+Built = Callable[..., Any]
+
+LN3 = math.log(3)
+WEIGHTS = [1 / 2, 1 / 3, 1 / 6]
+
+
+# Readout, state, context and token are one number each; of 11 symbols all are generated alike.
+def copying(context: float = 0.0, state: float = 0.0, token: float = 0.0, bias: float = 0.0) -> Copying:
+    output = Copying(size=1, width=11, tied=None, state_size=1, context_size=1, token_size=1)
+    with torch.no_grad():
+        for parameter in output.vocabulary.parameters():
+            parameter.zero_()
+        output.gate.weight.copy_(torch.tensor([[context, state, token]]))
+        output.gate.bias.fill_(bias)
+    return output
+
+
+def seen(symbols: list[int], weights: list[float] = WEIGHTS) -> Seen:
+    state, context, token = (torch.tensor([[number]]) for number in (2.0, 3.0, 5.0))
+    return Seen(state, context, token, torch.tensor([weights]), torch.tensor([symbols]))
+
+
+def probabilities(output: Copying, given: Seen) -> Tensor:
+    found = output(torch.ones(1, 1), given).exp()
+    torch.testing.assert_close(found.sum(), torch.tensor(1.0))
+    return found[0]
+
+
+def test_equations_8_and_9() -> None:
+    """g = sigmoid(ln 3 (2 * 3 - 3 * 2 + 5 * 1 - 4)) = 3/4; symbol 5 stands at two positions, 7 at one.
+
+    P(5) = 3/4 * 1/11 + 1/4 (1/2 + 1/6), P(7) = 3/4 * 1/11 + 1/4 * 1/3, all others 3/44.
+    """
+    output = copying(context=2 * LN3, state=-3 * LN3, token=LN3, bias=-4 * LN3)
+    expected = torch.full((11,), 3 / 44)
+    expected[5] += 1 / 4 * 2 / 3
+    expected[7] += 1 / 4 * 1 / 3
+    torch.testing.assert_close(probabilities(output, seen([5, 7, 5])), expected)
+
+
+def test_what_cannot_be_copied_is_generated() -> None:
+    """g = 3/4, and the last position, of weight 1/6, holds nothing of the target: 3/4 + 1/4 * 1/6 = 19/24 remain."""
+    expected = torch.full((11,), 19 / 24 / 11)
+    expected[5] += 1 / 4 * 1 / 2
+    expected[7] += 1 / 4 * 1 / 3
+    torch.testing.assert_close(probabilities(copying(bias=LN3), seen([5, 7, 0])), expected)
+
+
+@pytest.mark.parametrize("given", [([0, 0, 0], WEIGHTS), ([5, 7, 5], [0.0, 0.0, 0.0])], ids=["none", "unread"])
+def test_where_nothing_can_be_copied_all_is_generated(given: tuple[list[int], list[float]]) -> None:
+    torch.testing.assert_close(probabilities(copying(bias=-LN3), seen(*given)), torch.full((11,), 1 / 11))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("gate", [-1e4, 1e4])
+def test_a_gate_that_is_shut_loses_no_logarithm(gate: float, dtype: torch.dtype) -> None:
+    """Every symbol has a finite log-probability, and every parameter a finite gradient."""
+    output = copying(bias=gate).to(dtype)
+    *floats, symbols = seen([5, 7, 5])
+    told = output(torch.ones(1, 1, dtype=dtype), Seen(*(part.to(dtype) for part in floats), symbols))
+    told.sum().backward()
+    assert told.isfinite().all()
+    assert told[0, 5].exp().item() == pytest.approx(2 / 3 if gate < 0 else 1 / 11, rel=1e-5)
+    assert all(value.grad.isfinite().all() for value in output.parameters() if value.grad is not None)
+
+
+def test_gradients_are_the_derivative() -> None:
+    output = Copying(size=3, width=7, tied=None, state_size=2, context_size=5, token_size=1)
+    symbols = torch.tensor([[5, 0, 5, 6], [4, 3, 0, 0]])
+
+    def told(vectors: Tensor, states: Tensor, contexts: Tensor, tokens: Tensor, scores: Tensor) -> Tensor:
+        result: Tensor = output(vectors, Seen(states, contexts, tokens, scores.softmax(-1), symbols))
+        return result
+
+    given = [torch.randn(2, 3, size, requires_grad=True) for size in (3, 2, 5, 1, 4)]
+    assert torch.autograd.gradcheck(told, given)
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_in_a_model(built: Built, heads: int) -> None:
+    """All parameters 0: weights 1/2 each on 5 and 7, gate 1/2, every symbol 1/17, so P(5) = P(7) = 1/34 + 1/4.
+
+    With 3, which the target has not (see the fixture), in the place of 7, that half goes to what is generated: 3/4.
+    """
+    model = built(output="copying", attention=("on", {"heads": heads}))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    source, inputs = torch.tensor([[5, 7, 0], [5, 3, 0]]), torch.tensor([[1, 5], [1, 5]])
+    expected = torch.full((2, 17), 1 / 34)
+    expected[1] = 3 / 4 / 17
+    expected[:, 5] += 1 / 4
+    expected[0, 7] += 1 / 4
+    output = model(source, source > 0, inputs, torch.zeros(2, dtype=torch.int64))
+    torch.testing.assert_close(output.logits.exp(), expected[:, None].expand(-1, 2, -1))
+    assert output.weights is None, "nobody asked for them"
+    found, state, _ = model.step(inputs[:, 0], model.begin(source, source > 0))
+    torch.testing.assert_close(found.exp(), expected)
+    assert state.symbols.tolist() == [[5, 7, 0], [5, 0, 0]]
+
+
+def test_a_tied_output_layer_is_the_embedding(built: Built) -> None:
+    model = built(output="copying", model={"tied": True})
+    assert model.output.vocabulary.weight is model.embedding.weight
+    assert model.output.vocabulary.bias is None
+
+
+def data(source: str, target: str) -> SequenceData:
+    pairs = [Pair(tuple(source), (tuple(target),))]
+    return SequenceData.of(Splits(pairs, pairs, pairs))
+
+
+def test_symbols_are_the_same_by_name(composed: Callable[..., Any]) -> None:
+    """Sources of a, b, d (4, 5, 6), targets of b, c, d (4, 5, 6): b is 4 there, d is 6, and a is not there."""
+    model: Any = new_model(composed(output="copying"), data("abd", "bcd"))
+    assert model.output.same.tolist() == [0, 0, 0, 0, 0, 4, 6]
+    assert not any("same" in name for name in model.state_dict()), "it follows from the vocabularies"
+
+
+def test_nothing_in_common_is_refused(composed: Callable[..., Any]) -> None:
+    with pytest.raises(UserError, match="these have none in common; use output=linear"):
+        new_model(composed(output="copying"), data("ab", "cd"))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("attention=none", "output=copying copies what attention reads, and attention=none reads nothing"),
+        ("scope=history", "output=copying copies from the source, but scope.sources=[decoder] does not read it"),
+        ("normaliser=sigmoid", "those of normaliser=sigmoid do not sum to 1; use normaliser=softmax"),
+        ("model=transformer", "output=copying has no meaning beside model=transformer"),
+        ("model=pointer task=pointing", "output=copying has no meaning beside model=pointer"),
+    ],
+)
+def test_where_it_means_nothing_it_is_refused(line: str, said: str) -> None:
+    with pytest.raises(UserError) as refused:
+        compose(["output=copying", *line.split()])
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("sizes", "side"), [({"features": 5}, "source"), ({"target_features": 5}, "target")])
+def test_features_cannot_be_copied(built: Built, sizes: dict[str, int], side: str) -> None:
+    with pytest.raises(UserError, match=f"copies symbols, but the {side} is made of features; use output=linear"):
+        built(output="copying", **sizes)

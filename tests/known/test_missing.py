@@ -1,0 +1,116 @@
+"""Targets that nobody measured: read as what came before, lost and measured nowhere."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from attnx.data.baselines import Linear
+from attnx.data.batches import Row, collate
+from attnx.data.features import Features
+from attnx.data.series import Series, filled
+from attnx.data.windows import Span, Windows, cut, spans
+from attnx.errors import UserError
+from attnx.metrics.differences import differences
+from attnx.metrics.quantile_loss import QuantileLoss
+from attnx.models.encoder_decoder import Output
+from attnx.nn.targets.horizon import Horizon
+from attnx.tasks.protocols import token_loss
+
+NAN = np.nan
+WINDOWS = Windows(2, 2, ("a", "b"))
+PLAIN = Features((0.0, 0.0), (1.0, 1.0), ("a", "b"))
+
+
+def series() -> Series:
+    """Seven steps of two columns; of the fifth nothing was measured, of the sixth and seventh only b."""
+    numbers = np.array([[2, 3], [5, NAN], [7, 11], [13, 17], [NAN, NAN], [NAN, 19], [NAN, 23]])
+    return filled(Series("", numbers, ("a", "b"), np.arange(7.0), tuple("0123456")))[0]
+
+
+def test_windows_read_what_was_filled_in_and_are_judged_by_what_was_measured() -> None:
+    pairs = {pair.name: pair for pair in WINDOWS.pairs(series(), Span(2, 7))}
+    assert list(pairs) == ["2", "3", "4", "5"]
+    np.testing.assert_array_equal(pairs["2"].features, [[2, 3], [5, 3]])
+    np.testing.assert_array_equal(pairs["3"].target, [[13, 17], [NAN, NAN]])
+    np.testing.assert_array_equal(pairs["5"].features, [[13, 17], [13, 17]])
+    np.testing.assert_array_equal(pairs["5"].target, [[NAN, 19], [NAN, 23]])
+    rows = cut(WINDOWS, [(series(), Span(0, 7))], (PLAIN, PLAIN), 1)
+    np.testing.assert_array_equal(rows[2].source, pairs["4"].features)
+    np.testing.assert_array_equal(rows[2].target, pairs["4"].target)
+
+
+def test_a_window_of_which_nothing_was_measured_is_none() -> None:
+    """Of column a alone there is nothing behind the fourth step; a part of such windows is refused."""
+    alone = Windows(2, 2, ("a",))
+    assert alone.worth(series(), Span(0, 7)).tolist() == [2, 3]
+    assert [pair.name for pair in alone.pairs(series(), Span(0, 7))] == ["2", "3"]
+    assert len(cut(alone, [(series(), Span(0, 7))], (PLAIN, Features((0.0,), (1.0,), ("a",))), 1)) == 2
+    with pytest.raises(UserError, match="the test part holds no value of a"):
+        spans(series(), Windows(1, 1, ("a",)), [2, 2, 3])
+
+
+def test_a_batch_says_what_counts() -> None:
+    """In the place of the rest stands the last number before, or the mean; what is padding is not real anyway."""
+    target = np.array([[NAN, 3], [5, NAN], [NAN, NAN]], dtype=np.float32)
+    batch = collate([Row(target, target, 0), Row(target[:1], np.ones((1, 2), np.float32), 1)])
+    assert batch.target[0].tolist() == [[0, 3], [5, 3], [5, 3]]
+    assert batch.counted is not None
+    assert batch.counted[0].tolist() == [[False, True], [True, False], [False, False]]
+    assert batch.counted[1, 0].all()
+    assert collate([Row(target, np.ones((1, 2), np.float32), 0)]).counted is None
+
+
+class Told(torch.nn.Module):
+    """Writes the same rows whatever it reads, and keeps what that was."""
+
+    def __init__(self, rows: torch.Tensor, **side: object) -> None:
+        super().__init__()
+        self.rows, self.target = torch.nn.Parameter(rows), Horizon(features=2, steps=3, **side)  # type: ignore[arg-type]
+
+    def forward(self, source: torch.Tensor, present: torch.Tensor, inputs: torch.Tensor, *others: object) -> Output:
+        self.read = inputs
+        return Output(self.rows, None, None)
+
+
+def test_what_is_missing_is_not_lost() -> None:
+    """Errors 3 of two numbers that were measured and 1 of a third: (9 + 9 + 1) / 3; no gradient from the others."""
+    target = np.array([[NAN, 3], [5, NAN], [NAN, 7]], dtype=np.float32)
+    model = Told(torch.tensor([[[50.0, 6.0], [2.0, 50.0], [50.0, 8.0]]]))
+    loss = token_loss(model, collate([Row(target, target, 0)]))
+    assert loss.mean.item() == pytest.approx(19 / 3)
+    loss.mean.backward()  # type: ignore[no-untyped-call]
+    assert model.rows.grad is not None
+    np.testing.assert_allclose(model.rows.grad[0], np.array([[0, 6], [-6, 0], [0, 2]]) / 3, rtol=1e-6)
+    assert model.read[0].tolist() == [[0, 0], [0, 3], [5, 3]]
+
+
+def test_nor_by_any_quantile() -> None:
+    """Too low by 4 of one number out of two: 2 by the median, 3 by 0.75, the mean 5 / 2; and measured likewise."""
+    target = np.array([[10, NAN]], dtype=np.float32)
+    written = torch.tensor([[[6.0, 50.0, 6.0, -50.0]]])
+    model = Told(written, quantiles=(0.5, 0.75))
+    loss = token_loss(model, collate([Row(target, target, 0)]))
+    assert loss.mean.item() == pytest.approx(5 / 2)
+    metric = QuantileLoss(quantiles=[0.5, 0.75])
+    metric.update([written[0].numpy()], [target])
+    assert metric.compute().item() == pytest.approx(5 / 2)
+
+
+def test_nor_measured() -> None:
+    """But a forecast that is no number is an error."""
+    assert differences([np.array([[2.0, 5.0]])], [np.array([[1.0, NAN]])]).tolist() == [1]
+    (found,) = differences([np.array([[NAN]])], [np.array([[1.0]])]).tolist()
+    assert math.isnan(found)
+
+
+def test_a_map_is_fitted_to_whole_columns() -> None:
+    """The second column would teach another rule, and lacks a number; of no column at all it is the last value."""
+    past, future = np.array([[2.0, 2.0], [3.0, 3.0]]), np.array([[4.0, 9.0], [5.0, NAN]])
+    fitted = Linear.fit([(past, future)])
+    np.testing.assert_allclose(fitted(past[:, :1]), [[4], [5]], rtol=1e-4)
+    last = Linear.fit([(past, np.full((2, 2), NAN))])
+    np.testing.assert_allclose(last(past), [[3, 3], [3, 3]])

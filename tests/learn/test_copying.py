@@ -1,0 +1,82 @@
+"""Told to write the name behind a mark, a small model that copies also writes names that it was never taught to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from attnx import registry
+from attnx.data.batches import Batch
+from attnx.decoding.greedy import Greedy
+from attnx.symbols import EOS
+from attnx.tasks.protocols import token_loss
+
+# Ids below 4 are the special symbols'. Half of the names stand behind a mark in training, all of them elsewhere.
+MARK, NAMES, POSITIONS, STEPS = 4, 20, 5, 200
+TAUGHT, OTHERS = range(5, 5 + NAMES // 2), range(5 + NAMES // 2, 5 + NAMES)
+
+
+def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
+    return {"name": name, **registry.check(kind, name, knobs)}
+
+
+def model_of(output: str) -> Any:
+    config = {
+        "scorer": node("scorer", "additive", hidden=16),
+        "scope": node("scope", "global"),
+        "query": {"current_state": {}},
+        "normaliser": node("normaliser", "softmax"),
+        "attention": node("attention", "on"),
+        "model": node("model", "seq2seq", embedding=16),
+        "encoder": node("encoder", "recurrent", hidden=16),
+        "decoder": node("decoder", "recurrent", hidden=16),
+        "readout": node("readout", "joint"),
+        "output": node("output", output),
+    }
+    symbols = OTHERS.stop
+    sizes = {"source_symbols": symbols, "source_features": 0, "tags": 0}
+    sizes |= {"target_symbols": symbols, "target_features": 0}
+    model = registry.build("model", config["model"], config=config, **sizes)
+    if output == "copying":
+        model.output.match([0] * 4 + list(range(4, symbols)))
+    return model
+
+
+def draw(rows: int, asked: range, chance: torch.Generator) -> Batch:
+    """Names, among them a mark; the target is the name behind it, one of those that are asked for."""
+    source = torch.randint(TAUGHT.start, OTHERS.stop, (rows, POSITIONS), generator=chance)
+    place = torch.randint(POSITIONS - 1, (rows, 1), generator=chance)
+    name = torch.randint(asked.start, asked.stop, (rows, 1), generator=chance)
+    source = source.scatter(1, place, MARK).scatter(1, place + 1, name)
+    target = torch.cat([name, torch.full_like(name, EOS)], 1)
+    number = torch.arange(rows)
+    return Batch(source, source > 0, target, target > 0, number, torch.zeros_like(number))
+
+
+def share_right(output: str) -> tuple[float, float]:
+    """Of names that were asked for in training, and of the others."""
+    torch.manual_seed(7)
+    model, chance = model_of(output), torch.Generator().manual_seed(11)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(STEPS):
+        optimiser.zero_grad()
+        token_loss(model, draw(32, TAUGHT, chance)).mean.backward()
+        optimiser.step()
+    model.eval()
+
+    def right(asked: range) -> float:
+        batch = draw(200, asked, chance)
+        found = Greedy()(model, batch.source, batch.present).written[:, 0]
+        return float((found[:, :2] == batch.target).all(-1).float().mean())
+
+    return right(TAUGHT), right(OTHERS)
+
+
+@pytest.mark.parametrize(("output", "writes_others"), [("linear", False), ("copying", True)])
+def test_what_is_copied_need_not_have_been_written_before(output: str, writes_others: bool) -> None:
+    taught, others = share_right(output)
+    assert taught > 0.8
+    assert (others > 0.7) is writes_others
+    assert (others < 0.1) is not writes_others

@@ -1,0 +1,119 @@
+"""Whole runs that copy from their source: reopened, resumed, asked for alignments, exported; and what is refused."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import attnx
+from attnx.callbacks.progress import ShowProgress
+from attnx.errors import Interrupted
+
+COPYING = ["task=sequences", "task.train=calls.tsv", "output=copying", "trainer.max_steps=9"]
+
+
+@pytest.fixture
+def calls(here: Path) -> None:
+    """Who is to be called, of seven; nobody else is ever written, and the last one nowhere but in sources."""
+    names = ["Ann", "Ben", "Cai", "Dee", "Eve", "Flo", "Gus"]
+    lines = [f"call {one} not {other}\t{one}\n" for one, other in permutations(names, 2) if one != "Gus"]
+    Path("calls.tsv").write_text("".join(lines), encoding="utf-8")
+
+
+def symbols_that_can_be_copied(run: Any) -> set[str]:
+    return {run.source.symbols[number] for number, same in enumerate(run.model.output.same.tolist()) if same}
+
+
+@pytest.mark.parametrize(
+    ("shared", "copied"),
+    [
+        ("false", {"Ann", "Ben", "Cai", "Dee", "Eve", "Flo"}),
+        ("true", {"Ann", "Ben", "Cai", "Dee", "Eve", "Flo", "Gus", "call", "not"}),
+    ],
+)
+def test_a_reopened_run_copies_as_it_did(shared: str, copied: set[str], calls: None, run: Callable[..., Any]) -> None:
+    """What can be copied follows from the vocabularies that lie in its folder."""
+    trained = run(*COPYING, f"task.shared={shared}", "recipe=pointer_generator", folder="one")
+    assert symbols_that_can_be_copied(trained) == copied
+    again = attnx.open_run("one")
+    assert symbols_that_can_be_copied(again) == copied
+    lines = [line.split("\t") for line in Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+    assert lines
+    found = again.predict([source for source, *_ in lines])
+    for one, (_, prediction, _, _, told) in zip(found, lines, strict=True):
+        assert " ".join(one.output) == prediction
+        assert one.log_probability == pytest.approx(float(told), abs=1e-4)
+
+
+def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
+    calls: None,
+    run: Callable[..., Any],
+    command: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    same_weights: Callable[..., bool],
+) -> None:
+    show = ShowProgress.on_train_batch_end
+
+    def pressed(self: ShowProgress, trainer: Any, *others: Any) -> None:
+        show(self, trainer, *others)
+        if trainer.global_step == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    knobs = [*COPYING, "model.sampling=0.9", "model.dropout=0.3"]
+    run(*knobs, folder="whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(ShowProgress, "on_train_batch_end", pressed)
+        with pytest.raises(Interrupted, match="cut"):
+            run(*knobs, folder="cut")
+    assert command("resume", "cut").code == 0
+    assert same_weights(["whole", "cut"])
+    assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()
+
+
+def test_searches_and_alignments(calls: None, run: Callable[..., Any], command: Callable[..., Any]) -> None:
+    """A beam with its weights; two runs that answer together; and a name that training never met, kept."""
+    for seed in (1, 2):
+        run(*COPYING, f"seed={seed}", folder=f"run{seed}")
+    Path("asked.txt").write_text("call Ann not Ben\ncall Zoe not Ben\n", encoding="utf-8")
+    beam = ("search=beam", "--nbest", "3", "--alignments", "read.jsonl")
+    answer = command("predict", "run1", "asked.txt", *beam)
+    assert (answer.code, answer.err) == (0, "")
+    held = [json.loads(line) for line in Path("read.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [one["rank"] for one in held] == [1, 2, 3] * 2
+    for one in held:
+        weights = np.array(one["weights"])
+        assert weights.shape[-1] == 4
+        assert np.allclose(weights.sum(-1), 1, atol=1e-3)
+    assert command("predict", "run1", "run2", "asked.txt", "search=sampling").code == 0
+    assert "Zoe" in command("predict", "run1", "asked.txt", "--unknown", "keep").out
+
+
+def test_a_run_is_exported(calls: None, run: Callable[..., Any], command: Callable[..., Any]) -> None:
+    pytest.importorskip("onnxruntime", reason="the extra attnx[export] is not installed")
+    run(*COPYING, folder="one")
+    assert command("export", "one").code == 0
+    assert Path("one/export/onnx/model.json").is_file()
+
+
+def test_nothing_to_copy_is_told_before_anything_is_written(
+    words: Path, command: Callable[..., Any], small: list[str]
+) -> None:
+    """Letters and sounds have no symbol in common."""
+    answer = command(*small, "output=copying", "folder=one")
+    assert answer.code == 2
+    (line,) = answer.err.splitlines()
+    assert "these have none in common; use output=linear" in line
+    assert not Path("one").exists()
+
+
+def test_a_shared_vocabulary_is_of_symbols(command: Callable[..., Any], calls: None) -> None:
+    answer = command("task=sequences", "task.train=calls.tsv", "task.source=features", "task.shared=true")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "task.shared=true shares symbols, and features are none; leave it out" in answer.err

@@ -1,0 +1,116 @@
+"""Laws of whole runs, for each model: two processes learn what one learns, and a kill is as if it had not been."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+
+from attnx.config import compose
+from attnx.fitting import fit, resume
+from attnx.training.experiment import Experiment
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc"),
+    pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
+]
+TWO = ["trainer=ddp", "trainer.devices=2", "trainer.batch_size=3", "trainer.accumulate=2"]
+# Of each a composition with whatever makes training something of its own, and no chance in it.
+MODELS = {
+    "pointer": [
+        *("recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=59", "task.held_out=7"),
+        *("task.sizes=[2,3,5]", "model.only=distinct", "model.embedding=5", "encoder.hidden=7"),
+        *("decoder.hidden=11", "scorer.hidden=3"),
+    ],
+    "pointer that looks back": [
+        *("recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=59", "task.held_out=7"),
+        *("task.sizes=[2,3,5]", "model.embedding=5", "encoder.hidden=7", "decoder.hidden=11", "scorer=coverage"),
+    ],
+    "entity": [
+        *("recipe=entnet", "task.data=world_model", "task.stories=31", "task.statements=5", "model.width=5"),
+        *("model.slots=3", "trainer.test_words=7"),
+    ],
+    "transformer": [
+        *("recipe=transformer", "task.train=words.tsv", "task.holdout=0.15", "model.width=10", "model.layers=2"),
+        *("attention.heads=2", "model.dropout=0"),
+    ],
+    "history": [
+        *("task=forecasting", "task.file=series.csv", "task.lookback=7", "task.horizon=3", "task.parts=[71,13,13]"),
+        *("task.quantiles=[0.5,0.9]", "task.forecast=recursive", "model=history", "recipe=attention_rnn"),
+        *("model.embedding=5", "decoder.hidden=7", "scorer.hidden=5"),
+    ],
+}
+CHANCE = {"entity": "model.dropout=0.3", "transformer": "model.dropout=0.3", "history": "model.dropout=0.3"}
+
+
+@pytest.fixture
+def make(words: Path, undrawn: None) -> Callable[..., Any]:
+    """Make a small run of a model: ``make("pointer", "trainer.max_steps=5", folder="one")``."""
+    lines = [f"{step * 37 % 11},{step % 5}" if step % 13 else f",{step % 5}" for step in range(97)]
+    Path("series.csv").write_text("\n".join(["a,b", *lines]), encoding="utf-8")
+
+    def made(model: str, *asked: str, folder: str) -> Any:
+        asked = (*MODELS[model], "trainer.validations=2", *asked)
+        return fit({**compose(asked), "folder": folder}, asked, console=Console(file=io.StringIO()))
+
+    return made
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_two_processes_learn_what_one_learns(
+    model: str, make: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
+) -> None:
+    """In two turns each, beside one process whose batch is as large as both of theirs together."""
+    knobs = ["trainer.max_steps=20", "trainer.gradient_clip=0.1"]
+    make(model, *knobs, "trainer.batch_size=12", folder="one")
+    make(model, *knobs, *TWO, folder="two")
+    alone, together = weights("one"), weights("two")
+    assert alone.keys() == together.keys()
+    assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
+    # And every weight has been learned.
+    first = make(model, "trainer.max_steps=1", "optimiser.lr=1e-12", folder="begun").model.state_dict()
+    assert all((together[f"model.{name}"] - weight).abs().max() > 1e-4 for name, weight in first.items())
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_run_that_is_killed_ends_as_one_that_was_left_alone(
+    model: str, make: Callable[..., Any], same_weights: Callable[..., bool]
+) -> None:
+    """It is killed in its seventh step of nine, of which its last checkpoint holds six: the middle of an epoch."""
+    knobs = ["trainer.max_steps=9", "trainer.batch_size=8", "trainer.checkpoint_every=3"]
+    knobs += [CHANCE[model]] if model in CHANCE else []
+    make(model, *knobs, folder="whole")
+    if not (process := os.fork()):
+        try:
+            step, steps = Experiment.training_step, iter(range(6))
+
+            def deadly(self: Experiment, *given: Any) -> Any:
+                if next(steps, None) is None:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return step(self, *given)
+
+            Experiment.training_step = deadly  # type: ignore[method-assign]
+            make(model, *knobs, folder="cut")
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
+    assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == 6
+    resume("cut", console=Console(file=io.StringIO()))
+    assert same_weights(["whole", "cut"])
+    for name in ("predictions.tsv", "metrics.csv"):
+        whole, cut = (_without_speed(Path(folder, name)) for folder in ("whole", "cut"))
+        assert whole == cut
+
+
+def _without_speed(file: Path) -> list[list[str]]:
+    head, *lines = (line.split("," if file.suffix == ".csv" else "\t") for line in file.read_text("utf-8").splitlines())
+    kept = [place for place, name in enumerate(head) if "second" not in name]
+    return [[line[place] for place in kept] for line in lines]
