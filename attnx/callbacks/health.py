@@ -63,7 +63,7 @@ class Health(Callback):
             )
             if isinstance(vocabulary, Vocabulary)
         }
-        tensors = {name: value.detach().cpu() for name, value in self._batch._asdict().items()}
+        tensors = {name: value.detach().cpu() for name, value in self._batch._asdict().items() if value is not None}
         place = {"step": trainer.global_step, "epoch": trainer.current_epoch, "batch": trainer.fit_loop.batch_idx}
         with whole_file(file) as partial, partial.open("wb") as opened:
             torch.save({"loss": loss, **place, "rows": tensors["index"].tolist(), **texts, **tensors}, opened)

@@ -177,7 +177,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "task.sizes=many: expected a number of points": {"sizes": "many"},
     "task.sizes=7-5: expected a number of points": {"sizes": "7-5"},
     "task.test=1001: more than 1000 points": {"test": 1001},
-    "task.exact=17: the time and memory": {"exact": 17},
+    "task.exact=17: the time and memory": {"problem": "tsp", "exact": 17},
     "problem=hull needs 3 points or more, and 2 are asked for": {"sizes": 2, "examples": 1},
 }
 

@@ -17,7 +17,7 @@ ARRAY = 4711
 # Seconds that a job has to end; SLURM's KillWait.
 PATIENCE = 30.0
 SECONDS = 0.05
-PLACE = Path(os.environ["SLURM_STAND_IN"])
+PLACE = Path(os.environ.get("SLURM_STAND_IN", "."))
 
 
 def sbatch(script: str) -> None:
