@@ -160,9 +160,9 @@ def survive(job: tuple[str, ...], wall: float, console: Console) -> dict[str, An
 
 
 def gone_on() -> dict[str, Any]:
-    """Go on once more, when nothing makes a job fail."""
+    """Go on once more, when nothing makes a job fail; with as many threads a job, which sums depend on."""
     before = {folder: (folder / "results.json").stat().st_mtime_ns for folder in finished()}
-    code = subprocess.run(attnx("resume", str(CUT)), check=False, stdout=subprocess.DEVNULL).returncode
+    code = subprocess.run(attnx("resume", str(CUT), "-j", "2"), check=False, stdout=subprocess.DEVNULL).returncode
     twice = sum((folder / "results.json").stat().st_mtime_ns != when for folder, when in before.items())
     return {"exit code": code, "trained twice": twice, **standing(CUT)}
 
