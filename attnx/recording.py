@@ -15,6 +15,7 @@ from rich.console import Console
 from attnx.callbacks.heat_maps import HeatMaps
 from attnx.catalogue import SETS
 from attnx.choices import CHOSEN
+from attnx.errors import Interrupted
 from attnx.loggers.protocol import Beginning, End
 from attnx.read_run import Run, read_run
 from attnx.read_sweep import is_sweep, read_sweep
@@ -25,7 +26,7 @@ from attnx.reports.run_page import PAGE
 from attnx.reports.windows import window_of
 from attnx.run_format import ALIGNMENTS, METRICS, PREDICTIONS
 from attnx.training import ranks, run_folder
-from attnx.training.train import Interrupted, Job
+from attnx.training.train import Job
 
 # The parts that a run is tagged with, and what of run.json goes beside the configuration.
 TAGGED = ("task", "model", "attention", "scorer", "scope", "query", "normaliser")

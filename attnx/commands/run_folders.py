@@ -16,15 +16,14 @@ import yaml
 
 from attnx.commands.run_standing import begun, status_of
 from attnx.errors import UserError
-from attnx.read_run import Run, mapping, read_text
+from attnx.read_run import LOADER, Run, mapping, read_info, read_text
 from attnx.read_sweep import is_sweep
-from attnx.run_format import CONFIG, FORMAT, METRICS, RESULTS, RUN
+from attnx.run_format import CONFIG, METRICS, RESULTS, RUN
 from attnx.sweeps.follow import standing
 
 FACTS = ("name", "path", "status", "begun", "took", "size")
 # Where a part of a configuration begins. Most parts are written alike in many runs, and each is parsed once.
 PART = re.compile(r"^(?=[^\s#-])", re.MULTILINE)
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass
@@ -164,12 +163,7 @@ def read(path: Path) -> Found:
     Raises:
         UserError: a file of it cannot be read, or its format is not known.
     """
-    if not (path / RUN).is_file():
-        raise UserError(f"{path}: not a run folder (it has no {RUN})")
-    info = mapping(path / RUN)
-    number = info.get("format")
-    if type(number) is not int or not 1 <= number <= FORMAT:
-        raise UserError(f"{path / RUN}: format {number!r} is not one of 1 to {FORMAT}, which are known here")
+    info = read_info(path)
     config, choices = configuration(path / CONFIG)
     run = Run(path, info, config, mapping(path / RESULTS))
     size, written = weight(path)

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from attnx.attention.attention import Attention
 from attnx.export.flat import flat, nested
-from attnx.models.encoder_decoder import DecoderState, Seq2seq
+from attnx.models.decoder_state import DecoderState
+from attnx.models.encoder_decoder import Seq2seq
 from attnx.models.transformer import StreamState, Transformer
 
 Exported = Seq2seq | Transformer

@@ -12,7 +12,8 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from attnx.attention import Read
-    from attnx.models.encoder_decoder import DecoderState, Seq2seq
+    from attnx.models.decoder_state import DecoderState
+    from attnx.models.encoder_decoder import Seq2seq
     from attnx.models.schedules import Masks
 
 Advance = Callable[[Tensor, "DecoderState", "Masks | None", bool], "tuple[DecoderState, Read]"]

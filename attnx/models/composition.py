@@ -27,3 +27,13 @@ def composition(config: Mapping[str, Any]) -> Follows | None:
         return None
     found: Follows = registry.build("composition", name, config=config)
     return found
+
+
+def declared(config: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """What is true of a part that was chosen; nothing where a configuration has none of its kind."""
+    return registry.part(kind, config[kind]["name"]).declares if kind in config else {}
+
+
+def sources_of(scope: Mapping[str, Any]) -> list[str]:
+    """What a scope, by name and knobs, is over: as its knob says, else as it declares, else the encoder's states."""
+    return list(scope.get("sources") or registry.part("scope", scope["name"]).declares.get("sources") or ["encoder"])

@@ -12,8 +12,7 @@ from attnx.attention import Memory, Query, Read, Step
 from attnx.attention.memory import after_reading, beside, grown, in_step, no_context, seen, unread
 from attnx.attention.plan import Plan
 from attnx.models.compiled_step import Compiled
-from attnx.models.decoder_state import DecoderState as DecoderState
-from attnx.models.decoder_state import Output as Output
+from attnx.models.decoder_state import DecoderState, Output
 from attnx.models.folded import folded
 from attnx.models.rows import apart, picked, together
 from attnx.models.schedules import SCHEDULES, Masks

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnx import registry
 from attnx.attention import Read
 from attnx.attention.from_names import assemble
-from attnx.models.encoder_decoder import Output
+from attnx.models.decoder_state import Output
 from attnx.models.entity_composition import compose
 from attnx.models.rows import picked
 from attnx.nn.sentences import DEVIATION, Sentences, Told
@@ -127,9 +127,7 @@ class Entity(nn.Module):
         """The state of these rows, int64, which may repeat."""
         return picked(state, rows)
 
-    def reorder(self, state: Answered, rows: Tensor) -> Answered:
-        """As :meth:`take`."""
-        return picked(state, rows)
+    reorder = take
 
     def _read(self, source: Tensor, present: Tensor) -> tuple[Told, Tensor, Read]:
         """Read the stories, then the slots: the gates (b, n, j), and what the questions read."""

@@ -20,7 +20,8 @@ from attnx.nn.readouts.joint import Joint
 from attnx.nn.recurrent import LayerState
 
 if TYPE_CHECKING:
-    from attnx.models.encoder_decoder import DecoderState, Seq2seq
+    from attnx.models.decoder_state import DecoderState
+    from attnx.models.encoder_decoder import Seq2seq
 
 FEW = 32
 """Up to so many rows it pays though each has a source of its own: what takes time then is to fetch the weights."""

@@ -13,7 +13,8 @@ from attnx import registry
 from attnx.attention import Query, Read
 from attnx.attention.from_names import assemble
 from attnx.errors import UserError
-from attnx.models.encoder_decoder import DecoderState, Output, Seq2seq
+from attnx.models.decoder_state import DecoderState, Output
+from attnx.models.encoder_decoder import Seq2seq
 from attnx.models.history_composition import compose_history
 from attnx.models.rows import picked
 from attnx.models.seq2seq_composition import Composition

@@ -15,7 +15,7 @@ from attnx.attention.memory import after_reading, beside, unread
 from attnx.attention.plan import Plan
 from attnx.attention.protocols import Asked
 from attnx.errors import UserError
-from attnx.models.encoder_decoder import Output
+from attnx.models.decoder_state import Output
 from attnx.models.pointer_composition import compose_pointer
 from attnx.models.pointer_rules import FIRST, Only, Pointed, may_follow, pointed_after, pointed_before_each
 from attnx.models.rows import picked
@@ -236,9 +236,7 @@ class Pointer(nn.Module):
         """The state of these rows: int64, which may repeat."""
         return picked(state, rows)
 
-    def reorder(self, state: PointerState, rows: Tensor) -> PointerState:
-        """The state of these rows."""
-        return picked(state, rows)
+    reorder = take
 
 
 def _rows(table: Tensor, ids: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 from attnx import registry
 from attnx.attention.plan import Facts, Plan, plan
 from attnx.errors import UserError
+from attnx.models.composition import declared, sources_of
 from attnx.registry import register
 
 Config = Mapping[str, Any]
@@ -54,7 +55,7 @@ def compose_pointer(config: Config) -> PointerComposition:
     if config["attention"]["name"] == "none":
         raise UserError("model=pointer is attention that points; attention=none is for model=seq2seq")
     _check_unused(config)
-    if registry.part("encoder", config["encoder"]["name"]).declares.get("shortens"):
+    if declared(config, "encoder").get("shortens"):
         raise UserError(
             f"encoder={config['encoder']['name']} has fewer states than its source has positions to point to; use "
             "encoder=recurrent"
@@ -68,7 +69,7 @@ def compose_pointer(config: Config) -> PointerComposition:
             f"query=[{','.join(needs)}] holds no state, so that nothing pointed to would depend on what was; "
             "add current_state or previous_state"
         )
-    past = bool(registry.part("scorer", config["scorer"]["name"]).declares.get("needs_past", False))
+    past = bool(declared(config, "scorer").get("needs_past", False))
     chosen = plan(Facts(needs, feed="none", needs_past=past), config["attention"].get("schedule", "auto"))
     return PointerComposition(chosen, "tag" in needs.values())
 
@@ -104,6 +105,5 @@ def _check_unused(config: Config) -> None:
         raise UserError(f"attention.heads={attention['heads']}: a pointer points with one head; leave it out")
     if attention["dropout"]:
         raise UserError(f"attention.dropout={attention['dropout']:g} would drop what is pointed to; leave it out")
-    sources = scope.get("sources") or registry.part("scope", scope["name"]).declares.get("sources") or ["encoder"]
-    if list(sources) != ["encoder"] or scope.get("include_self"):
+    if sources_of(scope) != ["encoder"] or scope.get("include_self"):
         raise UserError(f"scope={scope['name']} reads the decoder's states; a pointer points into its source alone")

@@ -13,7 +13,8 @@ from attnx.models.compiled_step import stepping
 
 if TYPE_CHECKING:
     from attnx.attention import Read
-    from attnx.models.encoder_decoder import DecoderState, Seq2seq
+    from attnx.models.decoder_state import DecoderState
+    from attnx.models.encoder_decoder import Seq2seq
 
 
 class Masks(NamedTuple):

@@ -11,8 +11,9 @@ from attnx import registry
 from attnx.attention import Query
 from attnx.attention.from_names import assemble
 from attnx.errors import UserError
+from attnx.models.composition import declared
 from attnx.models.encoder_decoder import Seq2seq
-from attnx.models.seq2seq_composition import Composition, compose, declared
+from attnx.models.seq2seq_composition import Composition, compose
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.own import OwnStates
 from attnx.nn.positions import POSITIONS

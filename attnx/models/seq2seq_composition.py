@@ -9,6 +9,7 @@ from typing import Any
 from attnx import registry
 from attnx.attention.plan import Facts, Plan, plan
 from attnx.errors import UserError
+from attnx.models.composition import declared, sources_of
 from attnx.registry import register
 
 Config = Mapping[str, Any]
@@ -117,7 +118,7 @@ def _sources(config: Config) -> tuple[str, ...]:
         UserError: a source named twice, or ``include_self`` where it means nothing.
     """
     scope = config["scope"]
-    named = list(scope.get("sources") or declared(config, "scope").get("sources") or ["encoder"])
+    named = sources_of(scope)
     if len(set(named)) < len(named):
         raise UserError(f"scope.sources=[{','.join(named)}]: name each source once")
     if scope.get("include_self"):
@@ -168,11 +169,6 @@ def _needs(name: str) -> str:
         place = registry.part("query", name).place
         raise UserError(f"{place}: the query input {name!r} must declare needs = token, before, after, context or tag")
     return str(needs)
-
-
-def declared(config: Config, kind: str) -> dict[str, Any]:
-    """What is true of a part that was chosen; nothing where a configuration has none of its kind."""
-    return registry.part(kind, config[kind]["name"]).declares if kind in config else {}
 
 
 def _source(knob: str, choice: str, config: Config) -> str:

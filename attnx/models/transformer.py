@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from attnx.attention import Memory, Read
 from attnx.attention.memory import beside
 from attnx.errors import UserError
-from attnx.models.encoder_decoder import Output
+from attnx.models.decoder_state import Output
 from attnx.models.rows import picked
 from attnx.models.transformer_composition import compose
 from attnx.models.transformer_layer import Passed, Stretch, Wanted, joined

@@ -8,6 +8,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
+from attnx.models.composition import sources_of
 from attnx.registry import register
 
 Config = Mapping[str, Any]
@@ -105,7 +106,7 @@ def compose(config: Config) -> Composition:
         encoder=0 if alone else model["encoder_layers"] or model["layers"],
         decoder=model["layers"],
         sources=("encoder",) if not alone else ("decoder",) if continues else ("encoder", "decoder"),
-        ahead=_sources(own.scope) != ["decoder"],
+        ahead=sources_of(own.scope) != ["decoder"],
         heads=config["attention"]["heads"],
     )
 
@@ -168,7 +169,7 @@ def _check_scope(scope: Mapping[str, Any], said: str, place: str, alone: bool) -
             f"{said} with sources=[{','.join(scope['sources'])}]: what is read follows from the place in a "
             "transformer; leave sources out, and name the place: model.self_scope or model.cross_scope"
         )
-    reads = _sources(scope)
+    reads = sources_of(scope)
     if place == "cross" and reads == ["decoder"]:
         raise UserError(
             f"{said} reads the own past, and cross-attention reads the source; choose another with model.cross_scope, "
@@ -179,11 +180,6 @@ def _check_scope(scope: Mapping[str, Any], said: str, place: str, alone: bool) -
             f"{said} reads source and own past as one, and a decoder's layer reads them at two places; choose global, "
             "or model.form=decoder_only"
         )
-
-
-def _sources(scope: Mapping[str, Any]) -> list[str]:
-    declared = registry.part("scope", scope["name"]).declares.get("sources", ["encoder"])
-    return list(scope.get("sources", declared))
 
 
 def _check_positions(model: Mapping[str, Any], own: Site, heads: int) -> None:

@@ -21,6 +21,7 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path as Outline
 from numpy.typing import NDArray
 
+from attnx.evenly import evenly
 from attnx.read_run import read_run
 from attnx.reports.alignment import Alignment, Weights, read_alignment, read_examples
 from attnx.reports.labels import Labels, halves
@@ -141,9 +142,8 @@ def _evenly(examples: Sequence[dict[Path, Alignment]]) -> list[dict[Path, Alignm
     """Those that are drawn, in their order: evenly from short to long, and those of which more was kept."""
     sizes = [len(next(iter(hypotheses.values())).source) for hypotheses in examples]
     by_length = np.argsort(sizes, kind="stable")
-    places = np.linspace(0, len(examples) - 1, min(DRAWN, len(examples))).round().astype(int)
     more = {place for place, held in enumerate(examples) if any(one.of_itself for one in held.values())}
-    return [examples[place] for place in sorted(more.union(by_length[places].tolist()))]
+    return [examples[place] for place in sorted(more.union(by_length[evenly(len(examples), DRAWN)].tolist()))]
 
 
 def _ranked(alignment: Alignment, rank: int, ranks: int) -> str:

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnx.data.points_file import read_points
+from attnx.evenly import evenly
 from attnx.metrics.polygons import length, opened, polygon, round_trip, triangles, within
 from attnx.read_run import read_run
 from attnx.reports.curves import DPI, INK
@@ -120,8 +121,7 @@ def title(example: Drawn, problem: str) -> str:
 def _evenly(examples: Sequence[Drawn]) -> list[Drawn]:
     """Some of them, evenly from few points to many."""
     ordered = sorted(examples, key=lambda example: len(example.points))
-    places = np.linspace(0, len(ordered) - 1, min(SHOWN, len(ordered))).round().astype(int)
-    return [ordered[place] for place in places]
+    return [ordered[place] for place in evenly(len(ordered), SHOWN)]
 
 
 def _places(symbols: Sequence[str]) -> list[int]:

@@ -5,10 +5,7 @@ All it shows is embedded in it as JSON, and its content security policy lets it 
 
 from __future__ import annotations
 
-import html
-import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from attnx.read_run import Run, read_run
 from attnx.reports.alignment import Alignment, Weights, read_examples
 from attnx.reports.alignment_statistics import Statistics, run_statistics, statistics_rows, with_gold
 from attnx.reports.explain import SETTING, describe
+from attnx.reports.filled import filled
 from attnx.reports.outcome import UNITS
 from attnx.reports.windows import Window, window_of
 
@@ -57,23 +55,7 @@ def run_page(folders: Sequence[Path | str]) -> str:
     runs = [read_run(folder) for folder in folders]
     told = [_told(run, with_gold(run.path, run_statistics(run.path)[""])) for run in runs]
     content = {"runs": told, "examples": _together([_examples(run) for run in runs])}
-    parts = {
-        "title": html.escape(" and ".join(run.name for run in runs)),
-        "style": _part("css"),
-        "script": _part("js"),
-        "data": embedded(content),
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _part("html"))
-
-
-def embedded(content: Any) -> str:
-    """JSON that can stand in a script element, whatever it holds: nothing in it ends the element or begins another."""
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _part(suffix: str) -> str:
-    return Path(__file__).with_suffix(f".{suffix}").read_text(encoding="utf-8").rstrip("\n")
+    return filled(Path(__file__), " and ".join(run.name for run in runs), content)
 
 
 def _told(run: Run, found: Statistics) -> dict[str, Any]:

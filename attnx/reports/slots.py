@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
+from attnx.evenly import evenly
 from attnx.read_run import read_run
 from attnx.reports.alignment import Alignment, read_examples, without_end
 from attnx.reports.heatmaps import DRAWN, SHOWN, WHITE_TO_BLUE, Format, save
@@ -67,7 +68,7 @@ def draw_slots(folder: Path | str, form: Format = "png") -> list[Path]:
     found = sorted(((file, story_of(one)) for file, one in bests), key=lambda held: len(held[1].sentences))
     if not found:
         return []
-    places = sorted({round(place) for place in np.linspace(0, len(found) - 1, DRAWN).tolist()})
+    places = evenly(len(found), DRAWN)
     names = slot_names(config, found[0][1].gates.shape[1])
     written = [save(picture([found[place][1]], names), found[place][0].with_suffix(f".{form}")) for place in places]
     shown = [found[place][1] for place in places[:SHOWN]]

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnx.data.features import Features
+from attnx.evenly import evenly
 from attnx.read_run import read_text
 from attnx.reports.curves import DPI, INK, PALE
 from attnx.reports.lettering import lettering_for
@@ -60,8 +61,7 @@ def _chosen(table: Path) -> list[dict[str, str]]:
     head, *lines = (line.split("\t") for line in read_text(table).rstrip("\n").split("\n"))
     rows = [dict(zip(head, line, strict=True)) for line in lines]
     rows.sort(key=lambda row: int(row["reference_steps"]))
-    places = np.linspace(0, len(rows) - 1, min(SHOWN, len(rows))).round().astype(int)
-    return [rows[place] for place in places]
+    return [rows[place] for place in evenly(len(rows), SHOWN)]
 
 
 def _draw(axes: Axes, right: Any, written: Any) -> None:

@@ -20,6 +20,7 @@ from attnx.data.series_file import write_series
 from attnx.data.split import Splits
 from attnx.data.windows import Span, Windows, cut, scaled, spans
 from attnx.errors import UserError
+from attnx.evenly import evenly
 from attnx.nn.targets.horizon import ordered
 from attnx.registry import Positive, Probability, Rate, register
 from attnx.run_format import TARGET_FEATURES
@@ -195,7 +196,7 @@ class Forecasting:
     def _examples(self, rows: PairDataset) -> Iterator[tuple[Any, Any]]:
         """Of each window, or of so many evenly among them, the past and the future of the targets, scaled."""
         assert self.scales is not None
-        for place in np.linspace(0, len(rows) - 1, min(len(rows), FITTED)).round().astype(int).tolist():
+        for place in evenly(len(rows), FITTED):
             row = rows[place]
             yield row.source[: self.lookback, : self.scales.width], row.target
 

@@ -11,6 +11,7 @@ import torch
 
 from attnx.data.batches import collate
 from attnx.data.features import Features
+from attnx.evenly import evenly
 from attnx.training.experiment import Experiment, Prediction
 
 # So many examples of a run, from short to long: each has as many maps as the model has heads.
@@ -30,8 +31,7 @@ def of_itself(experiment: Experiment, predictions: Sequence[Prediction]) -> dict
         (number for number, one in enumerate(predictions) if one.weights is not None),
         key=lambda number: len(predictions[number].pair.source),
     )
-    places = {round(place) for place in np.linspace(0, len(by_length) - 1, SHOWN).tolist()} if by_length else ()
-    numbers = sorted(by_length[place] for place in places)
+    numbers = sorted(by_length[place] for place in evenly(len(by_length), SHOWN))
     return {number: found for number in numbers if (found := _maps(experiment, predictions[number]))}
 
 

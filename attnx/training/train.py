@@ -26,8 +26,8 @@ from attnx.callbacks.profile import Profile
 from attnx.callbacks.progress import ShowProgress
 from attnx.callbacks.stopping import Stopping
 from attnx.callbacks.throughput import Throughput
-from attnx.errors import Interrupted as Interrupted
-from attnx.errors import UserError
+from attnx.errors import Interrupted, UserError
+from attnx.evenly import evenly
 from attnx.knobs import seconds
 from attnx.loggers.together import Loggers
 from attnx.run_format import CHECKPOINTS, METRICS, PROFILE
@@ -259,7 +259,7 @@ def _save_alignments(job: Job, folder: Path) -> None:
 
     pairs = job.data.pairs.test[: len(job.loaders.test_rows)]
     longest = sorted(range(len(pairs)), key=lambda row: len(pairs[row].source))
-    chosen = sorted({longest[round(k * (len(longest) - 1) / (KEPT - 1))] for k in range(KEPT)})
+    chosen = sorted(longest[place] for place in evenly(len(longest), KEPT))
     rows = job.loaders.test_rows
     batch = collate([rows[row] for row in chosen])
     decoded = job.experiment.eval().cpu().decode([pairs[row] for row in chosen], batch, need_weights=True)

@@ -16,7 +16,7 @@ from attnx.data.windows import Span, Windows, cut, spans
 from attnx.errors import UserError
 from attnx.metrics.differences import differences
 from attnx.metrics.quantile_loss import QuantileLoss
-from attnx.models.encoder_decoder import Output
+from attnx.models.decoder_state import Output
 from attnx.nn.targets.horizon import Horizon
 from attnx.tasks.protocols import token_loss
 

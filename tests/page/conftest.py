@@ -95,6 +95,19 @@ class Browser:
         move = {"type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": {ELEMENT: self.find(selector)}}
         self.ask("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": [move]}]})
 
+    def told(self, selector: str) -> str:
+        """What the pointer is told over an element.
+
+        A page scrolls a little after it was asked to, and takes the tip away when it does: points again until told.
+        """
+        for _ in range(20):
+            self.hover(selector)
+            if tip := self.text("#tip"):
+                return tip
+            self.hover("body")  # only a pointer that comes from elsewhere is told anything
+            time.sleep(0.1)
+        return ""
+
     def press(self, key: str) -> None:
         value = KEYS.get(key, key)
         actions = [{"type": kind, "value": value} for kind in ("keyDown", "keyUp")]

@@ -15,7 +15,8 @@ import pytest
 from attnx.cli import run as command
 from attnx.errors import UserError
 from attnx.reports.alignment_statistics import STATISTICS
-from attnx.reports.run_page import embedded, run_page, write_page
+from attnx.reports.filled import embedded
+from attnx.reports.run_page import run_page, write_page
 
 END = "</s>"
 HOSTILE = ["</script><script>document.title='taken'</script>", "<img src=x onerror=alert(1)>", "&amp;", "\u2028"]
@@ -101,8 +102,7 @@ def test_light_and_dark_change_while_it_is_open(see: Any) -> None:
 def test_a_pointer_over_a_cell_shows_its_weight(see: Any) -> None:
     browser = see()
     assert not browser.run("return document.getElementById('tip').checkVisibility()")
-    browser.hover(cell(2, 1))
-    assert browser.text("#tip") == "T read a: 0.123"
+    assert browser.told(cell(2, 1)) == "T read a: 0.123"
     tip, here = browser.box("#tip"), browser.box(cell(2, 1))
     assert tip["bottom"] <= here["top"] or tip["top"] >= here["bottom"]  # it does not hide what it is about
     assert browser.texts(".map .met") == ["a", "T"]
@@ -196,13 +196,11 @@ def test_a_hypothesis_and_a_head_can_be_chosen(see: Any) -> None:
     assert browser.texts("[data-menu='hypothesis'] option") == ["1: K AE T (-0.25)", "2: S AH (-1.50)"]
     assert browser.texts("[data-menu='head'] option") == ["mean", "head 1", "head 2"]
     browser.click("[data-menu='head'] option:nth-child(3)")
-    browser.hover(cell(1, 2))
-    assert browser.text("#tip") == "AE read t: 0.400"
+    assert browser.told(cell(1, 2)) == "AE read t: 0.400"
     browser.click("[data-menu='hypothesis'] option:nth-child(2)")
     assert browser.texts(".output .symbol") == ["S", "AH", END]
     assert browser.text(".reference") == "should be\nK AE T"
-    browser.hover(cell(0, 2))
-    assert browser.text("#tip") == "S read t: 1.000"
+    assert browser.told(cell(0, 2)) == "S read t: 1.000"
     assert browser.run("return document.querySelector('[data-menu=\"head\"]')") is None
 
 
@@ -277,8 +275,7 @@ def test_hostile_symbols_are_text(see: Any) -> None:
     assert browser.run("return document.querySelectorAll('img').length") == 0
     shown = browser.run("return [...document.querySelectorAll('.read .symbol')].map(e => e.textContent)")
     assert shown == [symbol.replace(" ", "␣") for symbol in HOSTILE]
-    browser.hover(cell(0, 0))
-    assert browser.text("#tip").startswith("</script><script>")
+    assert browser.told(cell(0, 0)).startswith("</script><script>")
 
 
 def test_a_screen_reader_is_told_everything(see: Any) -> None:

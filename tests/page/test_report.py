@@ -177,18 +177,17 @@ def test_a_pointer_is_told_what_it_meets(look: Look, held: Any) -> None:
     browser = look()
     shown = browser.run("return document.getElementById('tip').checkVisibility()")
     assert not shown
-    browser.hover("#table tr.row:nth-child(2) td.mean")
+    tip = browser.told("#table tr.row:nth-child(2) td.mean").split("\n")
     _, row, *_ = held["comparisons"][0]["measures"][0]["rows"]
     name = held["comparisons"][0]["settings"][row["place"]]["name"]
-    tip = browser.text("#tip").split("\n")
     assert tip[0] == name
     assert tip[1] == f"PER {row['mean']:.2f}, ± {row['sd']:.2f} (sd) over 3 seeds"
     assert [part.split(":")[0] for part in tip[2].split(", ")] == ["seed 1", "seed 2", "seed 3"]
     assert "95 % interval" in tip[3]
     browser.run("document.getElementById('costs').scrollIntoView()")
-    browser.hover("#scatter .mark:last-of-type circle")
-    assert browser.text("#tip").startswith("additive, local, lr=0.002\nPER ")
-    assert "training, s:" in browser.text("#tip")
+    tip = browser.told("#scatter .mark:last-of-type circle")
+    assert tip.startswith("additive, local, lr=0.002\nPER ")
+    assert "training, s:" in tip
 
 
 def test_another_measure_is_another_ranking(look: Look, held: Any) -> None:
@@ -223,10 +222,7 @@ def test_the_best_are_seen_reading_the_same_example(look: Look, held: Any) -> No
     example = maps["examples"][0]
     cells = len(example["read"]) * len(example["maps"][0]["output"])
     assert browser.run("return document.querySelectorAll('#pictures figure:first-child rect').length") == cells
-    # The click has scrolled the page, and what scrolls takes the tip away: wait until that is told.
-    browser.run("return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))")
-    browser.hover("#pictures figure:first-child rect")
-    assert browser.text("#tip") == f"A read a: {example['maps'][0]['weights'][0] / 1000:.3f}"
+    assert browser.told("#pictures figure:first-child rect") == f"A read a: {example['maps'][0]['weights'][0] / 1000:.3f}"
 
 
 def test_what_failed_is_listed_with_its_log(look: Look, page: Path) -> None:

@@ -17,7 +17,7 @@ import torch
 
 import attnx
 from attnx.callbacks.progress import ShowProgress
-from attnx.training.train import Interrupted
+from attnx.errors import Interrupted
 
 # What is run, and the optimiser step at which Ctrl-C is pressed; five batches make an epoch.
 CASES = {

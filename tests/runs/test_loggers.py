@@ -21,9 +21,9 @@ import attnx
 from attnx import registry
 from attnx.callbacks.logs import gradient_norms
 from attnx.callbacks.progress import ShowProgress
+from attnx.errors import Interrupted
 from attnx.loggers.protocol import Beginning
 from attnx.loggers.together import Loggers
-from attnx.training.train import Interrupted
 
 PAGE = Path(__file__).parents[2] / "docs" / "logging.md"
 Lines = list[dict[str, Any]]

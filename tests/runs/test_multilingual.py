@@ -15,8 +15,8 @@ import torch
 
 import attnx
 from attnx.callbacks.progress import ShowProgress
+from attnx.errors import Interrupted
 from attnx.fitting import resume
-from attnx.training.train import Interrupted
 
 LANGUAGES = ("ady", "fre", "ita")
 LETTERS = "abdeks"

@@ -17,11 +17,10 @@ from rich.console import Console
 
 import attnx
 from attnx.config import compose
-from attnx.errors import UserError
+from attnx.errors import Interrupted, UserError
 from attnx.fitting import fit, resume
 from attnx.reports.alignment import read_examples
 from attnx.reports.slots import draw_slots, story_of
-from attnx.training.train import Interrupted
 
 NAMES, PLACES = ("mary", "john"), ("garden", "kitchen", "hall")
 SMALL = ["task.folder=stories", "model.width=6", "trainer.batch_size=8", "trainer.max_steps=6", "trainer.validations=2"]

@@ -21,12 +21,11 @@ from attnx.data import mapped, parallel, streamed
 from attnx.data.lines import read_lines
 from attnx.data.pairs import Pair
 from attnx.data.parallel import Sentence
-from attnx.errors import UserError
+from attnx.errors import Interrupted, UserError
 from attnx.fitting import resume
 from attnx.tasks import translation
 from attnx.tasks.protocols import SequenceData
 from attnx.tasks.translation import Translation
-from attnx.training.train import Interrupted
 
 WORDS = {"der": "the", "Hund": "dog", "Äpfel": "apples", "läuft": "runs", "rot": "red"}
 GIVEN = {"valid": ["va.de", "vb.en"], "test": ["ta.de", "tb.en"]}

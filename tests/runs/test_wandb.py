@@ -25,9 +25,9 @@ from rich.console import Console
 
 from attnx.callbacks.progress import ShowProgress
 from attnx.config import compose
+from attnx.errors import Interrupted
 from attnx.loggers.wandb_files import unsent
 from attnx.loggers.wandb_server import has_key, silence, stop
-from attnx.training.train import Interrupted
 
 wandb = pytest.importorskip("wandb")
 SECRET = "5ec4e7" * 7  # as long as a key is

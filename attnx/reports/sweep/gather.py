@@ -12,14 +12,13 @@ from typing import Any
 import yaml
 
 from attnx.errors import UserError
-from attnx.read_run import mapping, read_run, read_text
+from attnx.read_run import LOADER, mapping, read_run, read_text
 from attnx.read_sweep import Sweep, SweepJob, at_work, is_sweep, parted, read_sweep
 from attnx.run_format import CONFIG, LOG, METRICS, PROGRESS, RESULTS, RUN
 
 # What makes no setting: the seed, where a run lies, and who is told of it.
 ASIDE = ("seed", "name", "folder", "logger", "profile", "hydra")
 DATA = "training data"
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # many times as fast, where it was built
 
 
 @dataclass

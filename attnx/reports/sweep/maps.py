@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from attnx.errors import UserError
+from attnx.evenly import evenly
 from attnx.reports.alignment import Alignment, read_examples
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.gather import Found
@@ -55,8 +56,7 @@ def _chosen(keys: Sequence[Key]) -> list[Key]:
     """Some, evenly from short to long."""
     by_length = sorted(keys, key=lambda key: len(key[0]))
     fitting = [key for key in by_length if len(key[0]) <= LONGEST] or by_length[:1]
-    places = np.linspace(0, len(fitting) - 1, min(SHOWN, len(fitting))).round().astype(int)
-    return [fitting[place] for place in places]
+    return [fitting[place] for place in evenly(len(fitting), SHOWN)]
 
 
 def _shown(key: Key, read: Sequence[Alignment]) -> dict[str, Any]:

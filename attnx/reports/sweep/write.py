@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import html
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from attnx.errors import UserError
-from attnx.reports.run_page import embedded
-from attnx.reports.sweep.comparison import Comparison, comparisons
+from attnx.reports.filled import filled
+from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.content import content
-from attnx.reports.sweep.gather import Found, gather
+from attnx.reports.sweep.gather import gather
 from attnx.reports.sweep.spreadsheet import spreadsheet
 from attnx.reports.sweep.text import markdown
 from attnx.whole import whole_file
@@ -36,7 +34,7 @@ def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -
     title = " and ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
     compared = comparisons(found)
     texts = {
-        ".html": _html(title, found, compared, page.parent),
+        ".html": filled(PAGE, title, content(title, found, compared, page.parent)),
         ".md": markdown(title, found, compared),
         ".csv": spreadsheet(compared),
     }
@@ -62,17 +60,3 @@ def _put(path: Path, text: str) -> Path:
     with whole_file(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="")
     return path
-
-
-def _html(title: str, found: Sequence[Found], compared: Sequence[Comparison], home: Path) -> str:
-    parts = {
-        "title": html.escape(title),
-        "style": _part("css"),
-        "script": _part("js"),
-        "data": embedded(content(title, found, compared, home)),
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda part: parts[part[1]], _part("html"))
-
-
-def _part(suffix: str) -> str:
-    return PAGE.with_suffix(f".{suffix}").read_text(encoding="utf-8").rstrip("\n")
