@@ -222,7 +222,8 @@ def test_the_best_are_seen_reading_the_same_example(look: Look, held: Any) -> No
     example = maps["examples"][0]
     cells = len(example["read"]) * len(example["maps"][0]["output"])
     assert browser.run("return document.querySelectorAll('#pictures figure:first-child rect').length") == cells
-    assert browser.told("#pictures figure:first-child rect") == f"A read a: {example['maps'][0]['weights'][0] / 1000:.3f}"
+    tip = f"A read a: {example['maps'][0]['weights'][0] / 1000:.3f}"
+    assert browser.told("#pictures figure:first-child rect") == tip
 
 
 def test_what_failed_is_listed_with_its_log(look: Look, page: Path) -> None:
