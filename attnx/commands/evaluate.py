@@ -150,7 +150,7 @@ def _place(request: Request, asked: Mapping[str, Any]) -> Path:
 
 def _write(folder: Path, request: Request, asked: Mapping[str, Any], measured: Measured) -> None:
     """Write the evaluation, whole or not at all."""
-    from attnx.training.run_folder import save_predictions, save_results
+    from attnx.training.run_folder import save_predictions, save_resampled, save_results
 
     with whole_folder(folder) as partial:
         info = {
@@ -166,6 +166,7 @@ def _write(folder: Path, request: Request, asked: Mapping[str, Any], measured: M
         write_json(partial / EVALUATION, info)
         save_results(partial, measured.results)
         save_predictions(partial, measured.predictions)
+        save_resampled(partial, measured.drawn)
         _draw(partial, request, measured)
         write_tables(partial, error_tables(partial))
         write_page(partial, folder.resolve().name)

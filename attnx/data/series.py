@@ -94,7 +94,7 @@ def _series(
     if time is None:
         return Series(name, numbers, kept, np.arange(len(rows), dtype=np.float64), tuple(map(str, range(len(rows)))))
     labels = tuple(str(row[header.index(time)]).strip() for row in rows)
-    times = np.array([_time(label, at) for label, at in zip(labels, where, strict=True)])
+    times = np.array([when(label, at) for label, at in zip(labels, where, strict=True)])
     _refuse_disorder(times, labels, where)
     return Series(name, numbers, kept, times, labels)
 
@@ -142,7 +142,7 @@ def _number(field: Any, column: str, where: str) -> float:
     return number
 
 
-def _time(label: str, where: str) -> float:
+def when(label: str, where: str) -> float:
     """A time as seconds (ISO 8601), or a plain number as it is."""
     try:
         return float(label)

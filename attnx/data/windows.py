@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from attnx.data.batches import PairDataset
 from attnx.data.features import Features, Matrix
 from attnx.data.pairs import Pair
-from attnx.data.series import Series
+from attnx.data.series import Series, when
 from attnx.errors import UserError
 
 
@@ -82,6 +83,20 @@ class Windows(NamedTuple):
                 target=self.target(series, start),
                 name=f"{series.name} {series.labels[start]}".strip(),
             )
+
+
+def following(pairs: Sequence[Pair]) -> tuple[list[int], int]:
+    """Windows as they follow each other in time, series by series: their numbers, and how many overlap on average.
+
+    What overlaps foretells the same steps: a window, and those behind it that begin before it ends.
+    """
+    whose = [(pair.name.removesuffix(pair.references[0][0]), pair.references[0]) for pair in pairs]
+    begin = [(name, when(labels[0], name)) for name, labels in whose]
+    order = sorted(range(len(pairs)), key=begin.__getitem__)
+    starts = [begin[place] for place in order]
+    ends = [(whose[place][0], when(whose[place][1][-1], whose[place][0])) for place in order]
+    overlap = sum(bisect_right(starts, end) - number for number, end in enumerate(ends))
+    return order, max(1, round(overlap / max(len(pairs), 1)))
 
 
 def spans(series: Series, windows: Windows, parts: Sequence[float]) -> dict[str, Span]:

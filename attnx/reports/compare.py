@@ -12,21 +12,27 @@ from attnx.errors import UserError
 from attnx.read_run import Run
 from attnx.reports.folder import read_outcome, wrote_symbols
 from attnx.reports.lengths import BINS, Row, bin_label, error_by_length
-from attnx.reports.significance import Measure
+from attnx.reports.measure_names import label, more_is_better
+from attnx.reports.significance import Difference, Measure, judged
 from attnx.reports.significance import paired_bootstrap as paired_bootstrap
+from attnx.reports.sweep.tested import Tested, read_tested
 from attnx.run_format import EVALUATIONS
 
 ABSENT = "-"
 MEASURES: tuple[Measure, ...] = ("per", "wer")
-LESS_IS_BETTER = ("per", "wer", "cer", "ter", "error_rate", "error", "loss", "seconds", "memory_mb")
-MORE_IS_BETTER = ("per_second", "accuracy", "bleu", "chrf")
+COUNTED = {"test_per", "test_wer"}  # what can be counted again of the words that two runs share
+SMALL = 10  # measures below it are told with four digits
+DIFFERENCES = (
+    "last rows: difference and 95 % interval, paired bootstrap over the test; below zero is better than the first, "
+    "but for measures of which more is better"
+)
 
 
 def compare(folders: Sequence[Path | str]) -> Table:
     """Lay runs side by side: a column a run, a row a measure, the best of a row in bold.
 
-    Below the test results come PER and WER by source length, and the differences in both from the first run, with
-    their 95 % intervals and p-values, for the runs that kept their predictions, if these are symbols.
+    Below the test results come PER and WER by source length, for runs that wrote symbols, and the differences from the
+    first run in each measure of the test, with their 95 % intervals and p-values, for runs tested on the same examples.
 
     Raises:
         UserError: no folders, or one of them is not a readable run folder.
@@ -41,12 +47,7 @@ def compare(folders: Sequence[Path | str]) -> Table:
     for measure in dict.fromkeys(name for run in runs for name in run.results):
         _add(table, Text(measure), [_number(run.results.get(measure)) for run in runs], _better(measure))
     _add_lengths(table, runs)
-    if len(runs) > 1 and any(wrote_symbols(run.path) for run in runs):
-        table.add_section()
-        table.caption = "last rows: points and 95 % interval, paired bootstrap; below zero is better than the first"
-        for measure in MEASURES:
-            against = (_against(runs[0], run, measure) for run in runs[1:])
-            table.add_row(f"{measure.upper()} against the first", ABSENT, *against)
+    _add_differences(table, runs)
     return table
 
 
@@ -67,9 +68,8 @@ def _number(value: object) -> float | None:
 
 
 def _better(measure: str) -> Callable[[Sequence[float]], float] | None:
-    if measure.endswith(MORE_IS_BETTER):
-        return max
-    return min if measure.endswith(LESS_IS_BETTER) else None
+    more = more_is_better(measure)
+    return None if more is None else max if more else min
 
 
 def _shown(value: float | None) -> str:
@@ -92,25 +92,62 @@ def _add(
 
 def _add_lengths(table: Table, runs: Sequence[Run]) -> None:
     rows = [_by_label(run) for run in runs]
-    labels = [bin_label(BINS, number) for number in range(len(BINS) + 1)]
+    bins = [bin_label(BINS, number) for number in range(len(BINS) + 1)]
     for measure in MEASURES:
         table.add_section()
-        for label in labels:
-            found = [row.get(label) for row in rows]
+        for length in bins:
+            found = [row.get(length) for row in rows]
             if any(found):
                 values = [None if row is None else float(getattr(row, measure)) for row in found]
-                _add(table, Text(f"{measure.upper()}, length {label}"), values, min)
+                _add(table, Text(f"{measure.upper()}, length {length}"), values, min)
 
 
 def _by_label(run: Run) -> dict[str, Row]:
     return {row.label: row for row in error_by_length(run.path)} if wrote_symbols(run.path) else {}
 
 
-def _against(first: Run, other: Run, measure: Measure) -> str:
+def _add_differences(table: Table, runs: Sequence[Run]) -> None:
+    """How surely each run differs from the first: PER and WER by the words they share, the rest by what was kept."""
+    first, *others = [(run, read_tested(run.path)) for run in runs]
+    rows: dict[str, list[str]] = {}
+    for measure in first[0].results:
+        if (more := more_is_better(measure)) is not None and measure not in COUNTED:
+            name = label(measure) + (", more is better" if more else "")
+            rows[name] = [_by_draws(measure, *first, *other) for other in others]
+    rows = {name: found for name, found in rows.items() if _told_any(found)}
+    if not rows or COUNTED & first[0].results.keys():
+        counted = {measure.upper(): [_by_words(first[0], run, measure) for run, _ in others] for measure in MEASURES}
+        rows = {name: found for name, found in counted.items() if _told_any(found)} | rows
+    if rows:
+        table.add_section()
+        table.caption = DIFFERENCES
+    for name, found in rows.items():
+        table.add_row(f"{name} against the first", ABSENT, *found)
+
+
+def _told_any(found: Sequence[str]) -> bool:
+    return any(one != ABSENT for one in found)
+
+
+def _by_words(first: Run, other: Run, measure: Measure) -> str:
     if not all(wrote_symbols(run.path) for run in (first, other)):
         return ABSENT
     try:
-        found = paired_bootstrap(other.path, first.path, measure=measure)
+        return _told(paired_bootstrap(other.path, first.path, measure=measure), 2)
     except UserError:  # the files were read for the rows above, so all that can be wrong is that nothing is shared
         return "no shared word"
-    return f"{found.difference:+.2f} ({found.low:+.2f} to {found.high:+.2f}), p {found.p:.3f}"
+
+
+def _by_draws(measure: str, first: Run, its: Tested | None, other: Run, others: Tested | None) -> str:
+    """By what was measured of the same draws when the runs were tested; nothing to tell of what is the same."""
+    known = its and others and its.order == others.order and measure in its.drawn and measure in others.drawn
+    if not known or its is None or others is None:
+        return ABSENT
+    apart, drawn = other.results[measure] - first.results[measure], others.drawn[measure] - its.drawn[measure]
+    digits = 2 if max(map(abs, (first.results[measure], other.results[measure]))) >= SMALL else 4
+    return _told(judged(apart, drawn), digits) if drawn.any() else ABSENT
+
+
+def _told(found: Difference, digits: int) -> str:
+    low, high = (f"{edge:+.{digits}f}" for edge in (found.low, found.high))
+    return f"{found.difference:+.{digits}f} ({low} to {high}), p {found.p:.3f}"

@@ -16,7 +16,16 @@ from attnx.reports.folder import read_evaluation, wrote_symbols
 from attnx.reports.lengths import error_by_length
 from attnx.reports.number_errors import number_errors_by_column, number_errors_by_length
 from attnx.reports.outcome import UNITS
-from attnx.run_format import EVALUATION, MATRICES, PREDICTIONS, RESULTS, TARGET_FEATURES, VOCABULARY, write_symbols
+from attnx.run_format import (
+    EVALUATION,
+    MATRICES,
+    PREDICTIONS,
+    RESAMPLED,
+    RESULTS,
+    TARGET_FEATURES,
+    VOCABULARY,
+    write_symbols,
+)
 
 ERRORS = "errors.json"
 # A table's rows; each is a named tuple or a mapping of the same columns.
@@ -32,6 +41,7 @@ HOLDS = {
     EVALUATION: "what was evaluated: the run, its weights, the search, the data",
     RESULTS: "the measures, flat",
     PREDICTIONS: "a line for each source: source, prediction, references, errors, log probability",
+    RESAMPLED: "the measures of 2,000 other draws of the sources, to tell this run from others",
     MATRICES: "the matrices that were predicted, and their references, by the names in predictions.tsv",
     "points.png": "some of the answers drawn among their points",
     "by_length.tsv": "errors by length: of the source in symbols, or of a matrix that is the reference in steps",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.table import Table
 
 from attnx.read_run import read_run
+from attnx.reports.draws import read_draws
 
 UNITS = {
     "test_per": "%  phone error rate",
@@ -23,16 +26,28 @@ UNITS = {
 }
 
 
+CAPTION = "behind a measure: where 95 % of other draws of the test's examples have it"
+
+
 def outcome(folder: Path) -> Table:
-    """Test results."""
-    run = read_run(folder)
+    """Test results, and between which two numbers 95 % of other draws of the test's examples have each."""
+    run, draws = read_run(folder), read_draws(folder)
     table = Table(title="results", title_justify="left", show_header=False, pad_edge=False, box=None)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
+    if draws:
+        table.add_column(style="dim", no_wrap=True)
+        table.caption, table.caption_justify = CAPTION, "left"
     table.add_column(overflow="fold")
     for name, value in run.results.items():
-        table.add_row(name, _said(value), UNITS.get(name, ""))
+        between = [_between(draws[name])] if name in draws else [""] if draws else []
+        table.add_row(name, _said(value), *between, UNITS.get(name, ""))
     return table
+
+
+def _between(drawn: NDArray[np.float64]) -> str:
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return f"{low:,.2f} to {high:,.2f}"
 
 
 def _said(value: float | None) -> str:

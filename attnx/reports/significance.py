@@ -16,7 +16,7 @@ Measure = Literal["wer", "per"]
 
 
 class Difference(NamedTuple):
-    """A rate of the first run minus the second's, in points, its 95 % interval, and a two-sided p-value."""
+    """A measure of the first run minus the second's (of a rate in points), its 95 % interval, and a two-sided p."""
 
     difference: float
     low: float
@@ -50,10 +50,14 @@ def paired_bootstrap(
     kinds, times = np.unique([(*first[word], *second[word]) for word in shared], axis=0, return_counts=True)
     found = _points(times @ kinds)
     drawn = np.random.default_rng(seed).multinomial(len(shared), times / len(shared), size=samples)
-    resampled = _points(drawn @ kinds)
+    return judged(float(found), _points(drawn @ kinds))
+
+
+def judged(found: float, resampled: np.ndarray) -> Difference:
+    """A difference as it was found, and as other draws of the test have it."""
     low, high = np.percentile(resampled, [2.5, 97.5])
     tail = min(np.sum(resampled <= 0), np.sum(resampled >= 0))
-    return Difference(float(found), float(low), float(high), min(1.0, 2 * (float(tail) + 1) / (samples + 1)))
+    return Difference(found, float(low), float(high), min(1.0, 2 * (float(tail) + 1) / (len(resampled) + 1)))
 
 
 def _points(sums: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from attnx.data.paths import fill_in
 from attnx.data.series import Series, constant, filled, irregular, read_series
 from attnx.data.series_file import write_series
 from attnx.data.split import Splits
-from attnx.data.windows import Span, Windows, cut, scaled, spans
+from attnx.data.windows import Span, Windows, cut, following, scaled, spans
 from attnx.errors import UserError
 from attnx.evenly import evenly
 from attnx.nn.targets.horizon import ordered
@@ -230,6 +230,10 @@ class Forecasting:
             metrics[f"own_{name}"].update(written, right)
         if self.quantiles:
             metrics["quantile_loss"].update([self.scales.encode(matrix) for matrix in outputs], wanted)
+
+    def neighbours(self, pairs: Sequence[Pair]) -> tuple[list[int], int]:
+        """Windows as they follow each other, and how many foretell the same steps."""
+        return following(pairs)
 
     def symbols(self, text: str, tag: str = "") -> Symbols:
         """A series is no text."""

@@ -99,6 +99,8 @@ class SequenceTask(Protocol):
     Beside what stands here it may have ``notes``, lines that tell after :meth:`load` what was left out of the data, and
     a method ``signatures(metrics)``, the exact definition of each metric by its name. Both are shown and kept. With a
     method ``test_pairs()``, the pairs of its knob ``test`` read without any others, runs are evaluated on other files.
+    A method ``neighbours(pairs)`` tells the order of test examples that are not independent, and how many in a row are
+    much alike; they are drawn together where other draws of a test are measured.
 
     Attributes:
         monitor: the validation measure that says which weights are best, as it is logged: ``valid_per``.

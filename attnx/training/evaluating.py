@@ -20,6 +20,7 @@ from attnx.run_format import VOCABULARY
 from attnx.tasks.protocols import token_loss
 from attnx.training.experiment import Prediction, computed, losses
 from attnx.training.opened_run import BATCH, OpenRun
+from attnx.training.resampling import Numbers, resampled
 
 
 class Measured(NamedTuple):
@@ -29,11 +30,13 @@ class Measured(NamedTuple):
         results: the task's measures and the speed, flat.
         predictions: in the order of the pairs.
         signatures: the exact definitions of the measures, where the task has them.
+        drawn: the measures of other draws of the pairs.
     """
 
     results: dict[str, float]
     predictions: list[Prediction]
     signatures: dict[str, str]
+    drawn: dict[str, Numbers]
 
 
 def pairs_to_judge(run: OpenRun, test: Any = None, fingerprint: str = "") -> list[Pair]:
@@ -80,7 +83,8 @@ def measure(run: OpenRun, pairs: Sequence[Pair], batch: int = BATCH) -> Measured
     results = {name: float(value) for name, value in measured.items()}
     results |= {"test_words": len(pairs), "seconds": taken, "words_per_second": len(pairs) / taken}
     signatures = task.signatures(metrics) if hasattr(task, "signatures") else {}
-    return Measured(results, predictions, signatures)
+    drawn = resampled(task, run.experiment.data.tags, predictions)
+    return Measured(results, predictions, signatures, drawn)
 
 
 def _loss(run: OpenRun, pairs: Sequence[Pair], batch: int) -> Tensor:

@@ -31,6 +31,7 @@ from attnx.run_format import (
     LOG,
     MATRICES,
     PREDICTIONS,
+    RESAMPLED,
     RESULTS,
     RUN,
     SOURCE_FEATURES,
@@ -137,6 +138,12 @@ def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:
     (folder / PREDICTIONS).write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
     if matrices:
         np.savez_compressed(folder / MATRICES, **matrices)
+
+
+def save_resampled(folder: Path, drawn: Mapping[str, np.ndarray[Any, np.dtype[np.float64]]]) -> None:
+    """Write ``resampled.npz``, each measure of draws of the test's examples, if any could be measured."""
+    if drawn:
+        np.savez_compressed(folder / RESAMPLED, **drawn)  # type: ignore[arg-type]
 
 
 def _judged_symbols(one: Prediction) -> dict[str, str]:

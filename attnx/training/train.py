@@ -40,6 +40,7 @@ from attnx.training.models import build_model
 from attnx.training.of_itself import of_itself
 from attnx.training.peak_memory import peak_memory
 from attnx.training.quiet import quieten
+from attnx.training.resampling import resampled
 
 Config = Mapping[str, Any]
 # How many test words get their alignment kept; twelve are drawn.
@@ -175,6 +176,8 @@ def _train_and_test(
     if ranks.first():
         run_folder.save_results(folder, results)
         run_folder.save_predictions(folder, job.experiment.predictions)
+        drawn = resampled(job.experiment.task, job.experiment.data.tags, job.experiment.predictions)
+        run_folder.save_resampled(folder, drawn)
         _save_alignments(job, folder)
     return results
 

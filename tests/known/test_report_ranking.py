@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -155,6 +156,26 @@ def test_words_that_both_have_wrong_tell_nothing(write: Write) -> None:
     assert (gap.difference, gap.p) == (0, 1)
     assert gap.high == pytest.approx(1.96 * 100 * math.sqrt(40) / 400, rel=0.1)
     assert only(folders).judged[0].verdict[0].startswith("No winner can be named")
+
+
+def test_what_cannot_be_counted_again_was_kept_by_the_test(write: Write) -> None:
+    """A BLEU of other draws, the same for both; of a run that was tested in another order they are others."""
+    drawn, random = {}, np.random.default_rng(0)
+    common = random.normal(0, 3, 2000)  # what both have in common is paired away
+    for name, value, order in (("dot", 30.0, "pqr"), ("mlp", 28.0, "pqr"), ("concat", 29.0, "qpr")):
+        folder = write(name, value, scorer=name, edits=[1, 1, 1], words=order, measure="bleu", maximise=True)
+        drawn[name] = value + common + random.normal(0, 0.5, 2000)
+        np.savez(folder / "resampled.npz", test_bleu=drawn[name])
+    folders = [Path(folder) for folder in (folder.parent / "dot", folder.parent / "mlp", folder.parent / "concat")]
+    first, second = only(folders[:2]).judged[0].rows
+    assert first.behind is None
+    assert second.behind is not None
+    assert (second.behind.difference, second.behind.test) == (2, EXAMPLES)
+    assert second.behind.high - 2 == pytest.approx(1.96 * np.std(drawn["dot"] - drawn["mlp"], ddof=1))
+    assert only(folders[:2]).judged[0].verdict[0].startswith("**dot** won on these test examples: BLEU 30.00")
+    assert [row.behind for row in only(folders).judged[0].rows] == [None] * 3
+    (folders[0] / "resampled.npz").write_bytes(b"no archive")
+    assert [row.behind for row in only(folders[:2]).judged[0].rows] == [None] * 2
 
 
 def test_one_seed_and_no_predictions_tell_nothing(write: Write) -> None:

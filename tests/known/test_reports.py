@@ -183,6 +183,21 @@ def test_edits_are_weighed_by_symbols(write: Write) -> None:
     assert (found.low, found.high) == pytest.approx((0, 50))
 
 
+def test_what_the_tests_kept_is_compared(write: Write) -> None:
+    """Differences of the measures of the same draws; what is the same for both is no row."""
+    first = write("first", wrong(1, 1), test_bleu=30.0, test_mse=0.5, test_naive_mse=1.5)
+    second = write("second", wrong(1, 1), test_bleu=31.0, test_mse=0.4, test_naive_mse=1.5)
+    common = np.random.default_rng(0).normal(0, 9, 2000)
+    for folder, bleu, mse in ((first, 30.0, 0.5), (second, 31.0, 0.4)):
+        drawn = {"test_bleu": bleu + common, "test_mse": mse + common, "test_naive_mse": 1.5 + common}
+        np.savez(folder / "resampled.npz", **drawn)
+    rows = [row for row in shown([first, second]) if row[0].endswith("against the first")]
+    assert rows == [
+        ["BLEU, more is better against the first", "-", "+1.00 (+1.00 to +1.00), p 0.001"],
+        ["MSE against the first", "-", "-0.1000 (-0.1000 to -0.1000), p 0.001"],
+    ]
+
+
 def test_runs_that_share_nothing_are_refused(write: Write) -> None:
     first, second = write("first"), write("second", wrong(0))
     with pytest.raises(UserError, match="share no word"):

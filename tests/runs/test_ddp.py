@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -120,6 +121,8 @@ def test_two_processes_learn_what_one_learns(
     losses = [[float(row["train_loss"]) for row in measured(name)] for name in ("one", "two")]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert predicted("one") == predicted("two")
+    with np.load("one/resampled.npz") as alone, np.load("two/resampled.npz") as together:
+        assert all((alone[measure] == together[measure]).all() for measure in ("test_per", "test_wer"))
     assert json.loads(Path("two/run.json").read_text("utf-8"))["processes"] == 2
 
 

@@ -69,6 +69,7 @@ def test_other_data_another_search_and_where_it_goes_wrong(
         "evaluation.json",
         "results.json",
         "predictions.tsv",
+        "resampled.npz",
         "by_length.tsv",
         "by_symbol.tsv",
         "confusions.tsv",

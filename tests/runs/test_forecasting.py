@@ -77,6 +77,9 @@ def test_a_run_of_quantiles(quantiles: OpenRun, command: Callable[..., Any]) -> 
         right = np.stack([held[f"reference_{number}"] for number in range(windows)]).astype(float)
     assert written.shape == (windows, HORIZON, 9)
     assert right.shape == (windows, HORIZON, 3)
+    with np.load("one/resampled.npz") as drawn:
+        assert set(drawn.files) == {name for name in found if name.startswith("test_") and name != "test_words"}
+        assert drawn["test_mse"].mean() == pytest.approx(found["test_mse"], rel=0.1)
     error = written[..., :3] - right
     scale = np.array(quantiles.target.scale)
     assert found["test_own_mse"] == pytest.approx(np.square(error).mean(), rel=1e-4)

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from attnx.reports.measure_names import label
 from attnx.reports.run_page import PAGE
 from attnx.reports.seeds import Gap
 from attnx.reports.sweep.comparison import FINISHED, Comparison, Judged
 from attnx.reports.sweep.gather import Found
 from attnx.reports.sweep.maps import maps
-from attnx.reports.sweep.measures import label, value_of
+from attnx.reports.sweep.measures import value_of
 from attnx.reports.sweep.ranking import Ranked
 from attnx.reports.sweep.settings import short
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from attnx.reports.measure_names import TEST, VALID, label, more_is_better
 from attnx.reports.outcome import UNITS
 from attnx.reports.sweep.gather import Found
 
-LESS = ("per", "wer", "cer", "ter", "error_rate", "error", "loss", "perplexity")
-MORE = ("accuracy", "bleu", "chrf", "f1")
-SPELLED = {"per": "PER", "wer": "WER", "cer": "CER", "ter": "TER", "bleu": "BLEU", "chrf": "chrF"}
-TEST, VALID = "test_", "valid_"
 PERCENT = ("per", "wer", "cer", "ter", "symbol_error_rate", "sequence_error_rate", "accuracy")
 
 
@@ -45,7 +42,8 @@ def measures(runs: Sequence[Found], monitor: str, maximise: bool) -> list[Measur
     for key in keys:
         values = [value for run in runs if (value := value_of(run, key)) is not None]
         more = maximise if key in (primary, monitor) else more_is_better(key)
-        if values and more is not None:
+        # What is the same for all, as what another forecast by rule, ranks nothing.
+        if more is not None and values and (key in (primary, monitor) or len(set(values)) > 1 or len(values) == 1):
             unit = UNITS.get(key, "%" if _base(key) in PERCENT else "")
             found.append(Measure(key, label(key), more, _digits(values), unit))
     return found
@@ -57,26 +55,6 @@ def value_of(run: Found, key: str) -> float | None:
         return run.results.get(key)
     values = run.curves.get(key, {}).values()
     return (max if run.maximise else min)(values) if values else None
-
-
-def more_is_better(key: str) -> bool | None:
-    """Whether more is better, by the name of a measure; None if the name does not tell."""
-    name = f"_{key}_"
-    for known, better in ((MORE, True), (LESS, False)):
-        if any(f"_{one}_" in name for one in known):
-            return better
-    return None
-
-
-def label(key: str) -> str:
-    """A measure's name as it is written.
-
-    >>> label("test_per_macro"), label("valid_bleu"), label("test_scaled_error")
-    ('PER macro', 'BLEU in validation, best', 'scaled error')
-    """
-    stage = VALID if key.startswith(VALID) else TEST
-    words = key.removeprefix(stage).split("_")
-    return " ".join([SPELLED.get(words[0], words[0]), *words[1:]]) + (" in validation, best" if stage == VALID else "")
 
 
 def _base(key: str) -> str:

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attnx.reports.measure_names import TEST
 from attnx.reports.seeds import EXAMPLES, Gap, gap_over_seeds, holm
 from attnx.reports.sweep.gather import Found
-from attnx.reports.sweep.measures import TEST, Measure, value_of
+from attnx.reports.sweep.measures import Measure, value_of
 from attnx.reports.sweep.settings import Setting
-from attnx.reports.sweep.tested import Tested, rate, resampled
+from attnx.reports.sweep.tested import Numbers, Tested, rate, resampled
 
 NEAR = 1.96  # standard errors of a 95 % interval
 AGREE = 0.01  # points by which a rate counted again may differ from the one that was written
@@ -83,16 +84,25 @@ def _on_examples(
     others: Sequence[Ranked],
 ) -> dict[int, Gap | None]:
     """Compare one run of each with one of the best, of the same seed if there is one, by bootstrap over the test."""
-    name = measure.key.removeprefix(TEST)
     pairs = {row.place: (_run(settings[row.place], row, best), _run(settings[best.place], best, row)) for row in others}
-    held = {run.path for pair in pairs.values() for run in pair if _recounted(run, name, measure, tests)}
-    pairs = {place: pair for place, pair in pairs.items() if held.issuperset(run.path for run in pair)}
-    if not pairs:
-        return {}
-    columns = list(dict.fromkeys(run.path for pair in pairs.values() for run in pair))
-    drawn = dict(zip(columns, resampled([tests[path] for path in columns], name).T, strict=True))
+    drawn = _drawn(list({run.path: run for pair in pairs.values() for run in pair}.values()), measure, tests)
     sign = -1 if measure.more else 1
-    return {place: _bootstrapped(run, other, measure, drawn, sign) for place, (run, other) in pairs.items()}
+    return {
+        place: _bootstrapped(run, other, measure, drawn, sign)
+        for place, (run, other) in pairs.items()
+        if run.path in drawn and other.path in drawn
+    }
+
+
+def _drawn(runs: Sequence[Found], measure: Measure, tests: dict[Any, Tested]) -> dict[Any, Numbers]:
+    """The measure on other draws of the test: counted from the predictions, or as it was when the run was tested."""
+    name = measure.key.removeprefix(TEST)
+    again = [run.path for run in runs if _recounted(run, name, measure, tests)]
+    if again:
+        return dict(zip(again, resampled([tests[path] for path in again], name).T, strict=True))
+    kept = {run.path: tests[run.path] for run in runs if run.path in tests and measure.key in tests[run.path].drawn}
+    orders = {test.order for test in kept.values()}  # those of another order were drawn otherwise
+    return {path: test.drawn[measure.key] for path, test in kept.items()} if len(orders) == 1 else {}
 
 
 def _bootstrapped(run: Found, other: Found, measure: Measure, drawn: dict[Any, Any], sign: int) -> Gap:

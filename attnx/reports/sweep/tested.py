@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from attnx.errors import UserError
 from attnx.metrics.closest import closest
 from attnx.read_run import read_text
+from attnx.reports.draws import read_draws
 from attnx.run_format import PREDICTIONS, read_symbols
 
 Numbers = NDArray[np.float64]
@@ -31,12 +32,16 @@ class Tested(NamedTuple):
         edits: (n,) of each output to the closest reference; None if numbers were written.
         symbols: (n,) of that reference.
         tags: (n,) the language of each; "" without.
+        order: equal for equal examples in the same order.
+        drawn: measures of other draws of the examples, the same for runs whose ``order`` is the same.
     """
 
     key: str
     edits: Numbers | None
     symbols: Numbers
     tags: NDArray[np.str_]
+    order: str
+    drawn: Mapping[str, Numbers]
 
 
 def read_tested(folder: Path) -> Tested | None:
@@ -48,20 +53,25 @@ def read_tested(folder: Path) -> Tested | None:
         asked = [columns.index(name) for name in ASKED if name in columns]
         keys = ["\t".join([row[place] for place in asked]) for row in rows]
         order = sorted(range(len(rows)), key=keys.__getitem__)
-        return _tested([rows[place] for place in order], columns, [keys[place] for place in order])
+        tested = _tested([rows[place] for place in order], columns, [keys[place] for place in order])
+        return tested._replace(order=_key(keys), drawn=read_draws(folder))
     except (OSError, UserError, ValueError, IndexError):
         return None
 
 
 def _tested(rows: list[list[str]], columns: list[str], keys: list[str]) -> Tested:
-    key = hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16]
+    key = _key(keys)
     tag = columns.index("tag") if "tag" in columns else None
     tags = np.array([row[tag] for row in rows] if tag is not None else [""] * len(rows))
     if "edits" not in columns:
-        return Tested(key, None, np.ones(len(rows)), tags)
+        return Tested(key, None, np.ones(len(rows)), tags, key, {})
     output, references, edits = (columns.index(name) for name in ("prediction", "references", "edits"))
     symbols = [_symbols(row[output], row[references]) for row in rows]
-    return Tested(key, np.array([float(row[edits]) for row in rows]), np.array(symbols, float), tags)
+    return Tested(key, np.array([float(row[edits]) for row in rows]), np.array(symbols, float), tags, key, {})
+
+
+def _key(keys: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16]
 
 
 def _symbols(output: str, references: str) -> int:

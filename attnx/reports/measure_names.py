@@ -1,0 +1,59 @@
+"""What the names of measures tell: how they are written, and whether more of each is better."""
+
+from __future__ import annotations
+
+from typing import Final
+
+LESS: Final = (
+    "per",
+    "wer",
+    "cer",
+    "ter",
+    "error_rate",
+    "error",
+    "mse",
+    "mae",
+    "loss",
+    "perplexity",
+    "tour_length",
+    "tour_ratio",
+    "seconds",
+    "memory_mb",
+)
+MORE: Final = ("accuracy", "coverage", "well_formed", "bleu", "chrf", "f1", "per_second")
+SPELLED: Final = {
+    "per": "PER",
+    "wer": "WER",
+    "cer": "CER",
+    "ter": "TER",
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "mse": "MSE",
+    "mae": "MAE",
+}
+TEST: Final = "test_"
+VALID: Final = "valid_"
+
+
+def more_is_better(key: str) -> bool | None:
+    """Whether more is better, by the name of a measure; None if the name does not tell.
+
+    >>> more_is_better("test_bleu_macro"), more_is_better("test_mse"), more_is_better("steps")
+    (True, False, None)
+    """
+    name = f"_{key}_"
+    for known, better in ((MORE, True), (LESS, False)):
+        if any(f"_{one}_" in name for one in known):
+            return better
+    return None
+
+
+def label(key: str) -> str:
+    """A measure's name as it is written.
+
+    >>> label("test_per_macro"), label("valid_bleu"), label("test_scaled_error")
+    ('PER macro', 'BLEU in validation, best', 'scaled error')
+    """
+    stage = VALID if key.startswith(VALID) else TEST
+    words = key.removeprefix(stage).split("_")
+    return " ".join([SPELLED.get(words[0], words[0]), *words[1:]]) + (" in validation, best" if stage == VALID else "")

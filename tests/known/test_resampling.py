@@ -1,0 +1,195 @@
+"""Other draws of a test: each is what its metrics say of the examples drawn, and neighbours are drawn together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torchmetrics import Metric
+
+from attnx import registry
+from attnx.data.pairs import Pair
+from attnx.data.series import read_series
+from attnx.data.windows import Span, Windows, following
+from attnx.metrics.answers import Answers
+from attnx.metrics.per_tag import MACRO, MICRO, of_each, show
+from attnx.metrics.polygons import Answer
+from attnx.run_format import RESAMPLED
+from attnx.training.experiment import Prediction, computed
+from attnx.training.resampling import SAMPLES, SEED, resampled
+from attnx.training.run_folder import save_resampled
+
+
+class Shown:
+    """A task as far as a test is measured: its metrics, and what each is shown of a pair."""
+
+    def __init__(self, measures: dict[str, Any], right: str = "references") -> None:
+        self.measures, self.right = measures, right
+
+    def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
+        return of_each(self.measures, tags)
+
+    def update(self, metrics: Any, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
+        show(metrics, outputs, [getattr(pair, self.right) for pair in pairs], [pair.tag for pair in pairs])
+
+
+class Ordered(Shown):
+    """Of examples that stand for numbers, in twos that are alike."""
+
+    def neighbours(self, pairs: Sequence[Pair]) -> tuple[list[int], int]:
+        order = sorted(range(len(pairs)), key=lambda place: int(pairs[place].name))
+        return order, 10
+
+
+def made(name: str, **knobs: Any) -> Any:
+    return lambda: registry.build("metric", name, **knobs)
+
+
+def words(*written: str, tags: Sequence[str] = (), right: str = "a b c d e") -> list[Prediction]:
+    whose = tags or [""] * len(written)
+    pairs = [Pair((), (tuple(right.split()),), tag, texts=(right,)) for tag in whose]
+    return [Prediction(pair, text.split(), 0.0, None) for pair, text in zip(pairs, written, strict=True)]
+
+
+def matrices() -> list[Prediction]:
+    random = np.random.default_rng(3)
+    made = [random.normal(size=(2, steps, 2)).astype(np.float32) for steps in (3, 1, 4, 2, 2, 5)]
+    return [Prediction(Pair((), (), target=right), written, 0.0, None) for written, right in made]
+
+
+NUMBERS = {
+    "mse": made("mean_squared_error"),
+    "scaled": made("scaled_error", mean=[0.0, 1.0], scale=[1.0, 2.0]),
+    "rmse": made("root_mean_squared_error"),
+}
+SYMBOLS = {"per": made("phone_error_rate"), "wer": made("word_error_rate")}
+LETTERS = words("a b c d e", "a c", "b b c d e", "e", "a b c d", "a b x d e f")
+
+
+@pytest.mark.parametrize(
+    ("task", "predictions", "tags"),
+    [
+        (Shown(SYMBOLS), LETTERS, ()),
+        (Shown(SYMBOLS), words(*["a b c", "a b c d e"] * 12, tags=["x", "y", "x", "x"] * 6), ("x", "y")),
+        (Shown(NUMBERS, right="target"), matrices(), ()),
+    ],
+    ids=["symbols", "tags", "numbers"],
+)
+def test_a_draw_is_what_the_metrics_say_of_the_examples_drawn(
+    task: Any, predictions: list[Prediction], tags: Sequence[str]
+) -> None:
+    found = resampled(task, tags, predictions)
+    whole = nn.ModuleDict(task.metrics(tags))
+    task.update(whole, [one.output for one in predictions], [one.pair for one in predictions])
+    assert found.keys() == computed("test", whole).keys()
+    places = np.random.default_rng(SEED).integers(0, len(predictions), (SAMPLES, len(predictions)))
+    for number in (0, 1, SAMPLES // 2, SAMPLES - 1):
+        drawn = [predictions[place] for place in places[number]]
+        metrics = nn.ModuleDict(task.metrics(tags))
+        task.update(metrics, [one.output for one in drawn], [one.pair for one in drawn])
+        for name, value in computed("test", metrics).items():
+            assert found[name][number] == pytest.approx(float(value), rel=1e-5), name
+    for name, value in computed("test", whole).items():
+        assert found[name].mean() == pytest.approx(float(value), rel=0.05)
+
+
+def test_of_tags_the_mean_is_drawn_too() -> None:
+    found = resampled(Shown(SYMBOLS), ("x", "y"), words(*["a"] * 20, tags=["x", "y"] * 10))  # type: ignore[arg-type]
+    names = {f"test_{measure}_{which}" for measure in SYMBOLS for which in (MACRO, MICRO, "x", "y")}
+    assert found.keys() == names
+    assert (found["test_wer_macro"] == 100).all()
+
+
+def test_corpus_scores_are_drawn() -> None:
+    pytest.importorskip("sacrebleu")
+    task = Shown({"bleu": made("bleu"), "ter": made("ter")}, right="texts")
+    texts = ["a b c d e", "a b c d f", "a b x d e", "e d c b a"]
+    found = resampled(task, (), [one._replace(output=" ".join(one.output)) for one in words(*texts)])  # type: ignore[arg-type]
+    places = np.random.default_rng(SEED).integers(0, 4, (SAMPLES, 4))
+    metric: Any = registry.build("metric", "bleu")
+    metric.update([texts[place] for place in places[7]], [["a b c d e"]] * 4)
+    assert found["test_bleu"][7] == pytest.approx(metric.compute().item(), rel=1e-5)
+    assert len(np.unique(found["test_ter"])) > 4
+
+
+def test_answers_of_several_sizes_are_drawn() -> None:
+    """A size that some draw lacks is not told; what all have is."""
+    judged = Shown({"accuracy": lambda: Answers(lambda one, answer: (float(one == answer.order), 1.0), 100)}, "texts")
+    sizes = [3] * 30 + [4] * 30 + [5]
+    pairs = [Pair((), (), texts=Answer(np.zeros((size, 2)), [0])) for size in sizes]  # type: ignore[arg-type]
+    predictions = [Prediction(pair, [number % 2], 0.0, None) for number, pair in enumerate(pairs)]
+    found = resampled(judged, (), predictions)  # type: ignore[arg-type]
+    assert found.keys() == {"test_accuracy", "test_accuracy_3", "test_accuracy_4"}
+    assert found["test_accuracy"].std() == pytest.approx(100 * math.sqrt(0.25 / 61), rel=0.1)
+
+
+def alike(count: int) -> list[Prediction]:
+    """Ten in a row are all right or all wrong, and lie in any order."""
+    random = np.random.default_rng(1)
+    wrong = np.repeat(random.permutation(np.arange(count // 10) % 2), 10)
+    named = [(number, "a" if wrong[number] else "b") for number in random.permutation(count)]
+    return [Prediction(Pair((), (("b",),), name=str(number)), [text], 0.0, None) for number, text in named]
+
+
+def test_neighbours_are_drawn_together() -> None:
+    """100 blocks tell as much as 100 examples: the error is that of them, not of the 1,000 that they hold."""
+    measures = {"wer": made("word_error_rate")}
+    apart = resampled(Shown(measures), (), alike(1000))["test_wer"].std()  # type: ignore[arg-type]
+    together = resampled(Ordered(measures), (), alike(1000))["test_wer"].std()  # type: ignore[arg-type]
+    assert apart == pytest.approx(100 * math.sqrt(0.25 / 1000), rel=0.1)
+    # Blocks begin anywhere, so that most hold the ends of two: two thirds of the variance of whole ones.
+    assert together == pytest.approx(100 * math.sqrt(0.25 / 100 * 2 / 3), rel=0.15)
+
+
+def test_windows_follow_each_other_in_time_and_overlap(tmp_path: Path) -> None:
+    file = tmp_path / "series.csv"
+    rows = [f"{name},2024-01-{1 + day:02d},{day}" for name in ("b", "a") for day in range(12)]
+    file.write_text("\n".join(["of,day,y", *rows]) + "\n")
+    windows = Windows(2, 3, ("y",))
+    pairs = [
+        pair for one in read_series(file, "day", ["y"], "of") for pair in windows.pairs(one, Span(0, 12))
+    ]  # from the third day on, up to the tenth
+    mixed = [pairs[place] for place in np.random.default_rng(0).permutation(len(pairs))]
+    order, overlap = following(mixed)
+    assert [mixed[place].name for place in order] == sorted(pair.name for pair in pairs)
+    assert (len(pairs), overlap) == (16, round((6 * 3 + 2 + 1) / 8))
+    every_other = [pair for pair in pairs if int(pair.name[-2:]) % 2]
+    assert following(every_other)[1] == round((3 * 2 + 1) / 4)
+
+
+class Listing(Metric):
+    """One whose state is a list: nothing adds up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("seen", [], dist_reduce_fx="cat")
+
+    def update(self, outputs: Any, references: Any) -> None:
+        self.seen += [torch.tensor(float(len(one))) for one in outputs]  # type: ignore[operator]
+
+    def compute(self) -> Any:
+        return torch.stack(self.seen).median()  # type: ignore[arg-type]
+
+
+def test_what_does_not_add_up_is_left_out(tmp_path: Path) -> None:
+    task = Shown({"median": Listing, "wer": made("word_error_rate")})
+    assert resampled(task, (), LETTERS).keys() == {"test_wer"}  # type: ignore[arg-type]
+    assert resampled(Shown({}), (), LETTERS) == {}  # type: ignore[arg-type]
+    assert resampled(task, (), LETTERS[:1]) == {}  # type: ignore[arg-type]
+    save_resampled(tmp_path, {})
+    assert not (tmp_path / RESAMPLED).exists()
+
+
+def test_the_draws_leave_the_task_as_it_was() -> None:
+    """Metrics of the task's own class compute, synchronise and remember as before."""
+    resampled(Shown(SYMBOLS), (), LETTERS)  # type: ignore[arg-type]
+    metric: Any = registry.build("metric", "phone_error_rate")
+    metric.update([["a"]], [[["a", "b"]]])
+    assert float(metric.compute()) == 50
+    assert float(metric._computed) == 50
