@@ -51,8 +51,9 @@ class Forecasting:
     validate and test on are forecast in their part alone, and look back beyond it; to train on, every ``stride``-th is
     taken. ``test`` is another file, all of which takes the place of the test part. Columns are scaled by the training
     part. ``forecast=direct`` writes all steps without reading any of them, ``recursive`` reads at each step what was
-    written before. With ``quantiles`` these are forecast, the median (0.5, which must be among them) being what is
-    compared.
+    written before. ``from_last`` tells the model each window, and has it forecast, from the last value on, which suits
+    series whose level wanders (Zeng et al. 2023, section 4.2). With ``quantiles`` these are forecast, the median (0.5,
+    which must be among them) being what is compared.
 
     Beside the model's errors stand those of forecasts that cost nothing: ``naive``, the last value; ``seasonal``, what
     was ``season`` steps before; ``linear``, a linear map fitted to the training part.
@@ -78,6 +79,7 @@ class Forecasting:
         stride: Positive = 1,
         forecast: Literal["direct", "recursive"] = "direct",
         quantiles: list[Probability] | None = None,
+        from_last: bool = False,
         season: Positive = 24,
     ) -> None:
         self.file, self.files = file, {"test": test}
@@ -88,7 +90,7 @@ class Forecasting:
         self.scales: Features | None = None
         self.test_part: list[tuple[Series, Span]] = []
         self.baselines: dict[str, Baseline] = {"naive": Naive(horizon), "seasonal": Seasonal(horizon, season)}
-        del forecast  # read where the target side is made
+        del forecast, from_last  # read where the target side is made
         self._check()
 
     def _check(self) -> None:

@@ -16,6 +16,7 @@ from attnx.data.pairs import Pair, Symbols
 from attnx.data.split import Splits
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
+from attnx.nn.targets.horizon import from_last
 
 
 class Loss(NamedTuple):
@@ -156,10 +157,12 @@ def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, sampling: float
         smoothing: label smoothing.
         sampling: chance to feed the model's own output back.
     """
-    first = model.target.first(len(batch.target), batch.target.device)
-    inputs = torch.cat([first[:, None], batch.target[:, :-1]], dim=1)
-    output = model(batch.source, batch.present, inputs, batch.tag, sampling)
-    real, logits, target = batch.target_present, output.logits, batch.target
+    source, last = from_last(model.target, batch.source)
+    target = batch.target if last is None else batch.target - last[..., : batch.target.shape[-1]]
+    first = model.target.first(len(target), target.device)
+    inputs = torch.cat([first[:, None], target[:, :-1]], dim=1)
+    output = model(source, batch.present, inputs, batch.tag, sampling)
+    real, logits = batch.target_present, output.logits
     tokens = real.sum()
     if batch.counted is not None:  # what is not was foretold exactly
         tokens = (batch.counted & real[..., None]).sum() / target.shape[-1]

@@ -18,6 +18,7 @@ from attnx.data.features import Features
 from attnx.data.pairs import Pair
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.step_model import Search, StepModel
+from attnx.nn.targets.horizon import from_last
 from attnx.tasks.protocols import Loss, SequenceData, SequenceTask, token_loss
 from attnx.training import ranks
 
@@ -188,7 +189,10 @@ class Experiment(lightning.LightningModule):
         model = cast("StepModel", self.model)
         if getattr(self.task, "continues", False):  # what would be a source is how the target begins
             asked = {"prefix": batch.source, **asked}
-        found = self.search(model, batch.source, batch.present, batch.tag, need_weights, **asked)
+        source, last = from_last(model.target, batch.source)
+        found = self.search(model, source, batch.present, batch.tag, need_weights, **asked)
+        if last is not None:
+            found = found._replace(written=found.written + last[:, None])
         first = batch.source.shape[1] if "encoder" in model.sources else 0
         rows = zip(pairs, *map(_rows, found), strict=False)
         return [_prediction(pair, zip(*row, strict=False), self.data.target, first) for pair, *row in rows]

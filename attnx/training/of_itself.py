@@ -12,6 +12,7 @@ import torch
 from attnx.data.batches import collate
 from attnx.data.features import Features
 from attnx.evenly import evenly
+from attnx.nn.targets.horizon import from_last
 from attnx.training.experiment import Experiment, Prediction
 
 # So many examples of a run, from short to long: each has as many maps as the model has heads.
@@ -38,13 +39,15 @@ def of_itself(experiment: Experiment, predictions: Sequence[Prediction]) -> dict
 @torch.inference_mode()
 def _maps(experiment: Experiment, one: Prediction) -> Maps:
     assert one.weights is not None
-    model, target = experiment.model, experiment.data.target
+    model: Any = experiment.model
+    target = experiment.data.target
     batch = collate([experiment.data.judged_rows([one.pair])[0]])
-    first = model.target.first(1, torch.device("cpu"))  # type: ignore[union-attr, operator]
+    first = model.target.first(1, torch.device("cpu"))
     written: Any = target.encode(one.output)
+    source, last = from_last(model.target, batch.source)
     if isinstance(target, Features):  # of several quantiles the first is what is read
-        written = written[:, : target.width]
+        written = written[:, : target.width] - (0 if last is None else last[0, :, : target.width].numpy())
     inputs = torch.cat([first[:, None], torch.as_tensor(written, dtype=first.dtype)[None]], dim=1)
     steps = one.weights.shape[-2]
-    found = model.of_itself(batch.source, batch.present, inputs[:, :steps], batch.tag)  # type: ignore[operator]
+    found = model.of_itself(source, batch.present, inputs[:, :steps], batch.tag)
     return {stream: weights[0].float().numpy() for stream, weights in found.items()}

@@ -9,7 +9,7 @@ import torch
 from attnx.metrics.mean_squared_error import mean_squared_error
 from attnx.metrics.quantile_loss import QuantileLoss
 from attnx.nn.targets.chosen import target_side
-from attnx.nn.targets.horizon import Horizon, ordered
+from attnx.nn.targets.horizon import Horizon, from_last, ordered
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
 
@@ -65,9 +65,26 @@ def test_what_is_fed_back(recursive: bool) -> None:
         assert torch.equal(layer(written), layer(written + 1)) != recursive
 
 
+def test_a_window_is_told_from_its_last_row() -> None:
+    """Targets a, b and one known column: the last row looked back on is (5, 7); rows to forecast have no targets."""
+    source = torch.tensor([[[2.0, 3.0, 11.0], [5.0, 7.0, 13.0], [0.0, 0.0, 17.0], [0.0, 0.0, 19.0]]])
+    kept = source.clone()
+    side = Horizon(2, 2, (0.5, 0.9), from_last=True)
+    moved, last = from_last(side, source)
+    assert moved.tolist() == [[[-3, -4, 11], [0, 0, 13], [0, 0, 17], [0, 0, 19]]]
+    assert last is not None
+    assert last.tolist() == [[[5, 7, 5, 7]]]
+    moved, last = from_last(Horizon(3, 2, from_last=True), source[:, :2])  # nothing is known
+    assert (moved.tolist(), last.tolist()) == ([[[-3, -4, -2], [0, 0, 0]]], [[[5, 7, 13]]])  # type: ignore[union-attr]
+    assert torch.equal(source, kept)
+    for plain in (Horizon(2, 2), Numbers(2), Symbols(7)):
+        assert from_last(plain, source) == (source, None)
+
+
 def test_which_kind_of_target_a_task_has() -> None:
     task = {"horizon": 7, "quantiles": [0.9, 0.5, 0.1], "forecast": "recursive"}
     assert target_side(task, 0, 3) == Horizon(3, 7, (0.5, 0.1, 0.9), recursive=True)
+    assert target_side({**task, "from_last": True}, 0, 3) != target_side(task, 0, 3)
     assert target_side({}, 0, 3) == Numbers(3)
     assert target_side({}, 17, 0) == Symbols(17)
     assert ordered([0.25, 0.5, 0.75]) == (0.5, 0.25, 0.75)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from collections.abc import Callable
@@ -142,6 +143,45 @@ def test_a_missing_target_counts_nowhere(forecast: str, undrawn: None, command: 
     again = results("one/evaluations/test")
     assert again["test_mse"] == pytest.approx(found["test_mse"], rel=1e-4)
     assert draw_forecasts("one") == Path("one/forecasts.png")
+
+
+def lifted(by: float) -> Callable[[int], str]:
+    """A row of the file, its targets so much higher."""
+    return lambda step: f"2024-02-01 {step % 24:02d}:00,{value(step, 0) + by},{value(step, 1) + by},7,{step % 24}"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ["model=history", "recipe=attention_rnn", "task.forecast=recursive", "task.known=[hour]"],
+        ["model=seq2seq"],
+        ["model=transformer", "model.width=8", "model.layers=1", "task.forecast=recursive", "task.quantiles=[0.5,0.9]"],
+    ],
+    ids=["history", "seq2seq", "transformer"],
+)
+def test_told_from_the_last_value_a_forecast_goes_along_with_the_level(
+    model: list[str], undrawn: None, command: Callable[..., Any]
+) -> None:
+    """What lies 1,000 higher is forecast 1,000 higher, and as it is without; errors are of what was written."""
+    write()
+    fitted(*SMALL, *model, "task.targets=[a,b]", "task.from_last=true", folder="one")
+    found, windows, run = results("one"), 19 - HORIZON + 1, attnx.open_run("one")
+    with np.load("one/predictions.npz") as held:
+        error = np.stack([held[f"prediction_{n}"][:, :2] - held[f"reference_{n}"] for n in range(windows)])
+    assert found["test_own_mse"] == pytest.approx(np.square(error).mean(), rel=1e-4)
+    forecasts = []
+    for by in (0, 1000):
+        rows = {f"at_{step}": lifted(by)(step) for step in range(LOOKBACK)}
+        ahead = {f"at_{step}": f"2024-02-01 {step % 24:02d}:00,,,,{step % 24}" for step in range(LOOKBACK, 10)}
+        write("now.csv", range(10 if "task.known=[hour]" in model else LOOKBACK), **rows, **ahead)
+        answer = command("predict", "one", "now.csv")
+        assert answer.code == 0, answer.err
+        forecasts.append(np.array(json.loads(answer.out)))
+    np.testing.assert_allclose(forecasts[1], forecasts[0] + 1000, rtol=1e-4)
+    if run.config["task"]["forecast"] == "direct":  # the loss is the error: told, written and judged from one value
+        with Path("one/metrics.csv").open(encoding="utf-8") as file:
+            (row,) = [row for row in csv.DictReader(file) if row["valid_loss"]]
+        assert float(row["valid_loss"]) == pytest.approx(float(row["valid_mse"]), rel=1e-3)
 
 
 def test_another_file_to_test_on(undrawn: None) -> None:

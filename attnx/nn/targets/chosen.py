@@ -23,4 +23,10 @@ def target_side(task: Mapping[str, Any], symbols: int, features: int) -> TargetS
         return Symbols(symbols)
     if not task.get("horizon"):
         return Numbers(features)
-    return Horizon(features, task["horizon"], ordered(task["quantiles"] or []), task["forecast"] == "recursive")
+    return Horizon(
+        features,
+        task["horizon"],
+        quantiles=ordered(task["quantiles"] or []),
+        recursive=task["forecast"] == "recursive",
+        from_last=bool(task.get("from_last")),
+    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attnx.nn.targets.protocol import Picked
+from attnx.nn.targets.protocol import Picked, TargetSide
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,14 @@ class Horizon:
         steps: how many rows there are.
         quantiles: which; the first is what is fed back and compared, so the median. None for the mean.
         recursive: whether the row before is read at each step; if not, nothing that was written is (a direct forecast).
+        from_last: whether windows are told from their last row on; :func:`from_last` says how.
     """
 
     features: int
     steps: int
     quantiles: tuple[float, ...] = ()
     recursive: bool = False
+    from_last: bool = False
 
     @property
     def width(self) -> int:
@@ -65,6 +67,30 @@ class Horizon:
     def draw(self, outputs: Tensor) -> Tensor:
         """The row."""
         return outputs
+
+
+def from_last(side: TargetSide, source: Tensor) -> tuple[Tensor, Tensor | None]:
+    """What a model is told of a window: how far its targets are from their last row, which is added to what it writes.
+
+    So a series that has left the level it was trained at is forecast as well as before.
+
+    Source: NLinear, Zeng et al. 2023, section 4.2, https://arxiv.org/abs/2205.13504
+
+    Args:
+        side: of the model.
+        source: (b, s, f) what is looked back on, and behind it rows for the steps to forecast if anything is known of
+            them; or symbols.
+
+    Returns:
+        The source, and the last row of the targets (b, 1, width), for each quantile; None if they are told as they are.
+    """
+    if not (isinstance(side, Horizon) and side.from_last):
+        return source, None
+    past = source.shape[1] - (side.steps if source.shape[2] > side.features else 0)
+    last = source[:, past - 1 : past, : side.features]
+    moved = source.clone()
+    moved[:, :past, : side.features] -= last
+    return moved, last.repeat(1, 1, side.width // side.features)
 
 
 class RowBefore(nn.Module):
