@@ -20,6 +20,7 @@ from attnx.run_format import EVALUATIONS
 
 ABSENT = "-"
 MEASURES: tuple[Measure, ...] = ("per", "wer")
+OF_ANY = {"per": "symbols wrong", "wer": "outputs wrong"}  # what they are called where no phones are written
 COUNTED = {"test_per", "test_wer"}  # what can be counted again of the words that two runs share
 SMALL = 10  # measures below it are told with four digits
 DIFFERENCES = (
@@ -94,12 +95,17 @@ def _add_lengths(table: Table, runs: Sequence[Run]) -> None:
     rows = [_by_label(run) for run in runs]
     bins = [bin_label(BINS, number) for number in range(len(BINS) + 1)]
     for measure in MEASURES:
+        name = _name(measure, runs)
         table.add_section()
         for length in bins:
             found = [row.get(length) for row in rows]
             if any(found):
                 values = [None if row is None else float(getattr(row, measure)) for row in found]
-                _add(table, Text(f"{measure.upper()}, length {length}"), values, min)
+                _add(table, Text(f"{name}, length {length}"), values, min)
+
+
+def _name(measure: Measure, runs: Sequence[Run]) -> str:
+    return measure.upper() if any(COUNTED & run.results.keys() for run in runs) else OF_ANY[measure]
 
 
 def _by_label(run: Run) -> dict[str, Row]:
@@ -116,7 +122,7 @@ def _add_differences(table: Table, runs: Sequence[Run]) -> None:
             rows[name] = [_by_draws(measure, *first, *other) for other in others]
     rows = {name: found for name, found in rows.items() if _told_any(found)}
     if not rows or COUNTED & first[0].results.keys():
-        counted = {measure.upper(): [_by_words(first[0], run, measure) for run, _ in others] for measure in MEASURES}
+        counted = {_name(each, runs): [_by_words(first[0], run, each) for run, _ in others] for each in MEASURES}
         rows = {name: found for name, found in counted.items() if _told_any(found)} | rows
     if rows:
         table.add_section()
@@ -140,8 +146,9 @@ def _by_words(first: Run, other: Run, measure: Measure) -> str:
 
 def _by_draws(measure: str, first: Run, its: Tested | None, other: Run, others: Tested | None) -> str:
     """By what was measured of the same draws when the runs were tested; nothing to tell of what is the same."""
-    known = its and others and its.order == others.order and measure in its.drawn and measure in others.drawn
-    if not known or its is None or others is None:
+    if its is None or others is None or its.order != others.order:
+        return ABSENT
+    if measure not in its.drawn or measure not in others.drawn:
         return ABSENT
     apart, drawn = other.results[measure] - first.results[measure], others.drawn[measure] - its.drawn[measure]
     digits = 2 if max(map(abs, (first.results[measure], other.results[measure]))) >= SMALL else 4
