@@ -17,7 +17,7 @@ from attnx.tasks.protocols import SequenceTask
 from attnx.training.experiment import Prediction, computed
 
 SAMPLES, SEED = 2000, 0
-HELD = 2**22
+HELD = 2**20
 """So many numbers are held at once to say how often each example is drawn."""
 
 Numbers = NDArray[np.float64]
@@ -102,12 +102,13 @@ def _counted(
 def _drawn(each: Numbers, block: int) -> Iterator[Numbers]:
     """SAMPLES sums over as many examples as there are, drawn in blocks of neighbours."""
     count, random = len(each), np.random.default_rng(SEED)
-    starts = random.integers(0, count, (SAMPLES, -(-count // block)))
     at_once = max(1, HELD // count)
-    for some in np.split(starts, range(at_once, SAMPLES, at_once)):
-        rows = ((some[..., None] + np.arange(block)) % count).reshape(len(some), -1)[:, :count]
-        numbered = rows + count * np.arange(len(some))[:, None]
-        times = np.bincount(numbered.ravel(), minlength=len(some) * count).reshape(len(some), count)
+    for done in range(0, SAMPLES, at_once):
+        number = min(at_once, SAMPLES - done)
+        starts = random.integers(0, count, (number, -(-count // block), 1))
+        rows = ((starts + np.arange(block)) % count).reshape(number, -1)[:, :count]
+        numbered = rows + count * np.arange(number)[:, None]
+        times = np.bincount(numbered.ravel(), minlength=number * count).reshape(number, count)
         yield from times.astype(np.float64) @ each
 
 

@@ -99,6 +99,14 @@ def test_a_draw_is_what_the_metrics_say_of_the_examples_drawn(
         assert found[name].mean() == pytest.approx(float(value), rel=0.05)
 
 
+def test_many_examples_are_drawn_a_few_draws_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fits into memory changes no draw."""
+    whole = resampled(Shown(SYMBOLS), (), LETTERS)  # type: ignore[arg-type]
+    monkeypatch.setattr("attnx.training.resampling.HELD", 7)
+    apart = resampled(Shown(SYMBOLS), (), LETTERS)  # type: ignore[arg-type]
+    assert all((whole[name] == apart[name]).all() for name in ("test_per", "test_wer"))
+
+
 def test_of_tags_the_mean_is_drawn_too() -> None:
     found = resampled(Shown(SYMBOLS), ("x", "y"), words(*["a"] * 20, tags=["x", "y"] * 10))  # type: ignore[arg-type]
     names = {f"test_{measure}_{which}" for measure in SYMBOLS for which in (MACRO, MICRO, "x", "y")}
