@@ -40,7 +40,7 @@ def outcome(folder: Path) -> Table:
         table.caption, table.caption_justify = CAPTION, "left"
     table.add_column(overflow="fold")
     for name, value in run.results.items():
-        between = [_between(draws[name])] if name in draws else [""] if draws else []
+        between = [_between(draws[name]) if name in draws else ""] if draws else []
         table.add_row(name, _said(value), *between, UNITS.get(name, ""))
     return table
 

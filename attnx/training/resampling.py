@@ -56,8 +56,13 @@ def resampled(task: SequenceTask, tags: Sequence[str], predictions: Sequence[Pre
         order, alike = task.neighbours([one.pair for one in predictions])
     columns, each = _counted(task, metrics, sums, [predictions[place] for place in order])
     measured: dict[str, list[float]] = {}
+    whole = np.zeros(sum(part.state.numel() for part in sums))  # all sums, end to end
+    ends = np.cumsum([part.state.numel() for part in sums])
+    shares = [torch.from_numpy(share) for share in np.split(whole, ends[:-1])]
     for total in _drawn(each, alike):
-        _put(sums, columns, total)
+        whole[columns] = total
+        for part, share in zip(sums, shares, strict=True):
+            part.state.copy_(share.view_as(part.state))
         for name, value in computed("test", metrics).items():
             measured.setdefault(name, []).append(float(value))
     return {name: np.array(values) for name, values in measured.items() if len(values) == SAMPLES}
@@ -110,12 +115,3 @@ def _drawn(each: Numbers, block: int) -> Iterator[Numbers]:
         numbered = rows + count * np.arange(number)[:, None]
         times = np.bincount(numbered.ravel(), minlength=number * count).reshape(number, count)
         yield from times.astype(np.float64) @ each
-
-
-def _put(sums: Sequence[_Sum], columns: NDArray[np.int64], total: Numbers) -> None:
-    """Have the metrics hold a draw's sums."""
-    flat = np.zeros(sum(part.state.numel() for part in sums))
-    flat[columns] = total
-    ends = np.cumsum([part.state.numel() for part in sums])
-    for part, held in zip(sums, np.split(flat, ends[:-1]), strict=True):
-        part.state.copy_(torch.from_numpy(held).view_as(part.state))

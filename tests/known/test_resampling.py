@@ -47,6 +47,11 @@ class Ordered(Shown):
         return order, 10
 
 
+def drawn(task: Any, tags: Sequence[str], predictions: Sequence[Prediction]) -> dict[str, Any]:
+    """The draws of a task that is one only as far as a test is measured."""
+    return resampled(task, tags, predictions)
+
+
 def made(name: str, **knobs: Any) -> Any:
     return lambda: registry.build("metric", name, **knobs)
 
@@ -84,15 +89,15 @@ LETTERS = words("a b c d e", "a c", "b b c d e", "e", "a b c d", "a b x d e f")
 def test_a_draw_is_what_the_metrics_say_of_the_examples_drawn(
     task: Any, predictions: list[Prediction], tags: Sequence[str]
 ) -> None:
-    found = resampled(task, tags, predictions)
+    found = drawn(task, tags, predictions)
     whole = nn.ModuleDict(task.metrics(tags))
     task.update(whole, [one.output for one in predictions], [one.pair for one in predictions])
     assert found.keys() == computed("test", whole).keys()
     places = np.random.default_rng(SEED).integers(0, len(predictions), (SAMPLES, len(predictions)))
     for number in (0, 1, SAMPLES // 2, SAMPLES - 1):
-        drawn = [predictions[place] for place in places[number]]
+        chosen = [predictions[place] for place in places[number]]
         metrics = nn.ModuleDict(task.metrics(tags))
-        task.update(metrics, [one.output for one in drawn], [one.pair for one in drawn])
+        task.update(metrics, [one.output for one in chosen], [one.pair for one in chosen])
         for name, value in computed("test", metrics).items():
             assert found[name][number] == pytest.approx(float(value), rel=1e-5), name
     for name, value in computed("test", whole).items():
@@ -101,14 +106,14 @@ def test_a_draw_is_what_the_metrics_say_of_the_examples_drawn(
 
 def test_many_examples_are_drawn_a_few_draws_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """What fits into memory changes no draw."""
-    whole = resampled(Shown(SYMBOLS), (), LETTERS)  # type: ignore[arg-type]
+    whole = drawn(Shown(SYMBOLS), (), LETTERS)
     monkeypatch.setattr("attnx.training.resampling.HELD", 7)
-    apart = resampled(Shown(SYMBOLS), (), LETTERS)  # type: ignore[arg-type]
+    apart = drawn(Shown(SYMBOLS), (), LETTERS)
     assert all((whole[name] == apart[name]).all() for name in ("test_per", "test_wer"))
 
 
 def test_of_tags_the_mean_is_drawn_too() -> None:
-    found = resampled(Shown(SYMBOLS), ("x", "y"), words(*["a"] * 20, tags=["x", "y"] * 10))  # type: ignore[arg-type]
+    found = drawn(Shown(SYMBOLS), ("x", "y"), words(*["a"] * 20, tags=["x", "y"] * 10))
     names = {f"test_{measure}_{which}" for measure in SYMBOLS for which in (MACRO, MICRO, "x", "y")}
     assert found.keys() == names
     assert (found["test_wer_macro"] == 100).all()
@@ -118,7 +123,7 @@ def test_corpus_scores_are_drawn() -> None:
     pytest.importorskip("sacrebleu")
     task = Shown({"bleu": made("bleu"), "ter": made("ter")}, right="texts")
     texts = ["a b c d e", "a b c d f", "a b x d e", "e d c b a"]
-    found = resampled(task, (), [one._replace(output=" ".join(one.output)) for one in words(*texts)])  # type: ignore[arg-type]
+    found = drawn(task, (), [one._replace(output=" ".join(one.output)) for one in words(*texts)])
     places = np.random.default_rng(SEED).integers(0, 4, (SAMPLES, 4))
     metric: Any = registry.build("metric", "bleu")
     metric.update([texts[place] for place in places[7]], [["a b c d e"]] * 4)
@@ -132,7 +137,7 @@ def test_answers_of_several_sizes_are_drawn() -> None:
     sizes = [3] * 30 + [4] * 30 + [5]
     pairs = [Pair((), (), texts=Answer(np.zeros((size, 2)), [0])) for size in sizes]  # type: ignore[arg-type]
     predictions = [Prediction(pair, [number % 2], 0.0, None) for number, pair in enumerate(pairs)]
-    found = resampled(judged, (), predictions)  # type: ignore[arg-type]
+    found = drawn(judged, (), predictions)
     assert found.keys() == {"test_accuracy", "test_accuracy_3", "test_accuracy_4"}
     assert found["test_accuracy"].std() == pytest.approx(100 * math.sqrt(0.25 / 61), rel=0.1)
 
@@ -148,8 +153,8 @@ def alike(count: int) -> list[Prediction]:
 def test_neighbours_are_drawn_together() -> None:
     """100 blocks tell as much as 100 examples: the error is that of them, not of the 1,000 that they hold."""
     measures = {"wer": made("word_error_rate")}
-    apart = resampled(Shown(measures), (), alike(1000))["test_wer"].std()  # type: ignore[arg-type]
-    together = resampled(Ordered(measures), (), alike(1000))["test_wer"].std()  # type: ignore[arg-type]
+    apart = drawn(Shown(measures), (), alike(1000))["test_wer"].std()
+    together = drawn(Ordered(measures), (), alike(1000))["test_wer"].std()
     assert apart == pytest.approx(100 * math.sqrt(0.25 / 1000), rel=0.1)
     # Blocks begin anywhere, so that most hold the ends of two: two thirds of the variance of whole ones.
     assert together == pytest.approx(100 * math.sqrt(0.25 / 100 * 2 / 3), rel=0.15)
@@ -187,16 +192,16 @@ class Listing(Metric):
 
 def test_what_does_not_add_up_is_left_out(tmp_path: Path) -> None:
     task = Shown({"median": Listing, "wer": made("word_error_rate")})
-    assert resampled(task, (), LETTERS).keys() == {"test_wer"}  # type: ignore[arg-type]
-    assert resampled(Shown({}), (), LETTERS) == {}  # type: ignore[arg-type]
-    assert resampled(task, (), LETTERS[:1]) == {}  # type: ignore[arg-type]
+    assert drawn(task, (), LETTERS).keys() == {"test_wer"}
+    assert drawn(Shown({}), (), LETTERS) == {}
+    assert drawn(task, (), LETTERS[:1]) == {}
     save_resampled(tmp_path, {})
     assert not (tmp_path / RESAMPLED).exists()
 
 
 def test_the_draws_leave_the_task_as_it_was() -> None:
     """Metrics of the task's own class compute, synchronise and remember as before."""
-    resampled(Shown(SYMBOLS), (), LETTERS)  # type: ignore[arg-type]
+    drawn(Shown(SYMBOLS), (), LETTERS)
     metric: Any = registry.build("metric", "phone_error_rate")
     metric.update([["a"]], [[["a", "b"]]])
     assert float(metric.compute()) == 50

@@ -53,21 +53,21 @@ def read_tested(folder: Path) -> Tested | None:
         asked = [columns.index(name) for name in ASKED if name in columns]
         keys = ["\t".join([row[place] for place in asked]) for row in rows]
         order = sorted(range(len(rows)), key=keys.__getitem__)
-        tested = _tested([rows[place] for place in order], columns, [keys[place] for place in order])
-        return tested._replace(order=_key(keys), drawn=read_draws(folder))
+        edits, symbols, tags = _wrong([rows[place] for place in order], columns)
+        return Tested(_key(sorted(keys)), edits, symbols, tags, order=_key(keys), drawn=read_draws(folder))
     except (OSError, UserError, ValueError, IndexError):
         return None
 
 
-def _tested(rows: list[list[str]], columns: list[str], keys: list[str]) -> Tested:
-    key = _key(keys)
+def _wrong(rows: list[list[str]], columns: list[str]) -> tuple[Numbers | None, Numbers, NDArray[np.str_]]:
+    """Where each example was wrong: edits, symbols and tags."""
     tag = columns.index("tag") if "tag" in columns else None
     tags = np.array([row[tag] for row in rows] if tag is not None else [""] * len(rows))
     if "edits" not in columns:
-        return Tested(key, None, np.ones(len(rows)), tags, key, {})
+        return None, np.ones(len(rows)), tags
     output, references, edits = (columns.index(name) for name in ("prediction", "references", "edits"))
     symbols = [_symbols(row[output], row[references]) for row in rows]
-    return Tested(key, np.array([float(row[edits]) for row in rows]), np.array(symbols, float), tags, key, {})
+    return np.array([float(row[edits]) for row in rows]), np.array(symbols, float), tags
 
 
 def _key(keys: Sequence[str]) -> str:
