@@ -22,6 +22,7 @@ COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-w")
 # With OpenMP first. Its runtime is not linked: torch has loaded one, and its functions are found there or not at all.
 VARIANTS = ((*FLAGS, "-fopenmp"), FLAGS)
+SHARED = Path(__file__).with_name("vectors.h")  # what the C files include
 PATIENCE = 120  # seconds
 # Who asks for a library that is just being compiled waits for it.
 COMPILING = threading.Lock()
@@ -38,7 +39,8 @@ def load(source: Path) -> ctypes.CDLL | None:
         source: the file. Its loops may be parallel by OpenMP, on the threads that torch has.
 
     Returns:
-        the library; None if there is no compiler, if it fails, or on other machines than x86-64 with Linux or macOS.
+        the library; None if there is no compiler, if it fails, on other machines than x86-64 with Linux or macOS, or
+        with ``ATTNX_COMPILE=off`` in the environment.
     """
     for compiler, flags in _ways():
         with contextlib.suppress(OSError, subprocess.SubprocessError):
@@ -56,6 +58,8 @@ def compile_ahead(source: Path) -> None:
 
 def _ways() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Compilers and flags to try, the best first."""
+    if os.environ.get("ATTNX_COMPILE") == "off":
+        return
     if os.name == "posix" and platform.machine() in ("x86_64", "amd64"):
         yield from itertools.product(filter(None, map(shutil.which, COMPILERS)), VARIANTS)
 
@@ -88,7 +92,8 @@ def _kept(compiler: str, flags: tuple[str, ...], source: Path) -> Path:
 def _compiled(compiler: str, flags: tuple[str, ...], source: Path, folder: Path) -> Path:
     """Compile into a folder and return the library."""
     objects, library = folder / "compiled.o", folder / "library.so"
-    for command in ([*flags, "-c", str(source), "-o", str(objects)], ["-shared", str(objects), "-o", str(library)]):
+    compiling = [*flags, f"-I{SHARED.parent}", "-c", str(source), "-o", str(objects)]
+    for command in (compiling, ["-shared", str(objects), "-o", str(library)]):
         subprocess.run([compiler, *command], check=True, capture_output=True, timeout=PATIENCE)
     return library
 
@@ -96,7 +101,14 @@ def _compiled(compiler: str, flags: tuple[str, ...], source: Path, folder: Path)
 def _fingerprint(compiler: str, flags: tuple[str, ...], source: Path) -> str:
     """Of all that the library depends on."""
     told = subprocess.run([compiler, "--version"], check=True, capture_output=True, timeout=PATIENCE).stdout
-    parts = (source.read_bytes(), compiler.encode(), told, " ".join(flags).encode(), _processor().encode())
+    parts = (
+        source.read_bytes(),
+        SHARED.read_bytes(),
+        compiler.encode(),
+        told,
+        " ".join(flags).encode(),
+        _processor().encode(),
+    )
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 

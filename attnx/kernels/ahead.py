@@ -1,23 +1,34 @@
-"""Compile what a run's kernels will call while the rest of the run is still being imported."""
+"""Compile what a run will call in C while the rest of the run is still being imported."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from attnx import compiled, registry
 
+LSTM = Path(compiled.__file__).with_name("ops") / "lstm.c"  # told here, as to import the module takes torch
+
 
 def compile_ahead(config: Mapping[str, Any]) -> None:
-    """Start compiling, beside whatever comes next, the C files of the kernels that may serve a configuration.
+    """Start compiling, beside whatever comes next, the C files that may serve a configuration.
 
-    A kernel states its file as ``source``. Nobody waits for it unless a read needs it before it is there.
+    Nobody waits for one unless it is needed before it is there.
     """
+    for source in _sources(config):
+        Thread(target=compiled.compile_ahead, args=[source]).start()
+
+
+def _sources(config: Mapping[str, Any]) -> Iterator[Path]:
+    """Those of its recurrence, and of its kernels, each of which states its file as ``source``."""
+    if any(isinstance(group, Mapping) and group.get("cell") == "lstm" for group in config.values()):
+        yield LSTM
     if config["attention"].get("kernels", "off") == "off":
         return
     scorer = config.get("scorer", {}).get("name")
     for name in registry.names("kernel"):
         kernel = registry.part("kernel", name)
         if "source" in kernel.declares and scorer in kernel.declares["scorers"]:
-            Thread(target=compiled.compile_ahead, args=[kernel.file.with_name(kernel.declares["source"])]).start()
+            yield kernel.file.with_name(kernel.declares["source"])

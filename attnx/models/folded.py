@@ -17,7 +17,7 @@ from attnx.attention import Read, Step
 from attnx.attention.attention import Attention
 from attnx.attention.constant import Constant
 from attnx.nn.readouts.joint import Joint
-from attnx.nn.recurrent import LayerState
+from attnx.ops import lstm
 
 if TYPE_CHECKING:
     from attnx.models.decoder_state import DecoderState
@@ -54,23 +54,18 @@ class Folded:
         token = model.embedding(inputs)
         gates = F.linear(token, *self.token) if self.table is None else self.table.index_select(0, inputs)
         gates += state.told if state.told.shape[1] else 0
+        gates.addmm_(state.cell[0][0], self.state)
         known, units = Step(token[:, None], before=state.cell[0][0][:, None], tag=state.tag[:, None]), len(self.joined)
         if model.plan.feed == "now":
             read = model.read(known, state, need_weights=need_weights)
-            cell = self._lstm(gates.add_(read.context[:, 0, units:]), state.cell[0])
+            cell = lstm.step(gates.add_(read.context[:, 0, units:]), state.cell[0][1])
         else:
-            cell = self._lstm(gates, state.cell[0])
+            cell = lstm.step(gates, state.cell[0][1])
             read = model.read(known._replace(after=cell[0][:, None]), state, need_weights=need_weights)
         given = {"state": cell[0], "token": token}
         joined = torch.cat([given[name] for name in model.readout.inputs if name != "context"], -1)
         vector = torch.addmm(read.context[:, 0, :units], joined, self.joined.t()).tanh_()
         return vector, state._replace(cell=(cell,), at=state.at + 1), read
-
-    def _lstm(self, gates: Tensor, before: LayerState) -> LayerState:
-        """An LSTM's step from what its input gives to the gates (b, g), which it writes over."""
-        into, forget, new, out = gates.addmm_(before[0], self.state).chunk(4, -1)
-        cell = (forget.sigmoid() * before[1]).addcmul_(into.sigmoid(), new.tanh())
-        return out.sigmoid() * cell.tanh(), cell
 
 
 def folded(model: Seq2seq, state: DecoderState) -> DecoderState:

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from attnx.ops import lstm
+
 Cell = Literal["lstm", "gru", "rnn"]
 # The state of one layer: (h,), or (h, c) for an LSTM; each (b, hidden). A stack's state has one of these per layer.
 LayerState = tuple[Tensor, ...]
@@ -81,6 +83,17 @@ class Recurrent(nn.Module):
     def _run_layer(
         self, layer: nn.Module, inputs: Tensor, lengths: Tensor | None, state: LayerState | None
     ) -> tuple[Tensor, LayerState]:
+        finals: LayerState
+        if isinstance(layer, nn.LSTM) and lstm.serves(inputs):
+            outputs, finals = lstm.run(inputs, lengths, (state[0], state[1]) if state else None, _directions(layer))
+        else:
+            outputs, finals = self._run_torchs(layer, inputs, lengths, state)
+        # (directions, b, hidden) -> (b, directions * hidden)
+        return outputs, tuple(tensor.transpose(0, 1).flatten(1) for tensor in finals)
+
+    def _run_torchs(
+        self, layer: nn.Module, inputs: Tensor, lengths: Tensor | None, state: LayerState | None
+    ) -> tuple[Tensor, LayerState]:
         start = None
         if state is not None:
             stacked = tuple(tensor[None].contiguous() for tensor in state)
@@ -91,17 +104,26 @@ class Recurrent(nn.Module):
             packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
             outputs, final = layer(packed, start)
             outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])
-        finals = final if self.tensors == 2 else (final,)
-        # (directions, b, hidden) -> (b, directions * hidden)
-        return outputs, tuple(tensor.transpose(0, 1).flatten(1) for tensor in finals)
+        return outputs, final if self.tensors == 2 else (final,)
 
     def step(self, inputs: Tensor, state: State, keep: Sequence[Tensor | None] = ()) -> State:
         """Take one step: (b, input_size) and the state before -> the state after; its top ``h`` is ``state[-1][0]``."""
         after: list[LayerState] = []
         for number, (layer, before) in enumerate(zip(self.layers, state, strict=True)):
             inputs = self._drop(inputs, number, keep)
-            weights = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
-            result = self._step(inputs, before if self.tensors == 2 else before[0], *weights)
-            after.append(tuple(result) if self.tensors == 2 else (result,))
+            after.append(self._step_layer(layer, inputs, before))
             inputs = after[-1][0]
         return tuple(after)
+
+    def _step_layer(self, layer: Any, inputs: Tensor, before: LayerState) -> LayerState:
+        if isinstance(layer, nn.LSTM) and not torch.is_grad_enabled() and lstm.serves(inputs):
+            ((into, of_state, bias),) = _directions(layer)
+            return lstm.step(torch.addmm(bias, inputs, into.t()).addmm_(before[0], of_state.t()), before[1])
+        weights = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
+        result = self._step(inputs, before if self.tensors == 2 else before[0], *weights)
+        return tuple(result) if self.tensors == 2 else (result,)
+
+
+def _directions(layer: nn.LSTM) -> list[lstm.Weights]:
+    """What :mod:`attnx.ops.lstm` needs of each direction."""
+    return [(into, of_state, one + other) for into, of_state, one, other in layer.all_weights]

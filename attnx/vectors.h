@@ -1,0 +1,103 @@
+/* Vectors of float32, as wide as the processor's, and what is computed of them; the C files of this package share it. */
+
+#ifndef ATTNX_VECTORS_H
+#define ATTNX_VECTORS_H
+
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define LANES 16
+#elif defined(__AVX2__) && defined(__FMA__)
+#define LANES 8
+#else
+#error "without AVX2 this would not be worth its while"
+#endif
+
+enum { GROUP = 4 }; /* vectors that are computed side by side, so that one need not wait for its own step before */
+
+#define INLINE inline __attribute__((always_inline)) /* so that a constant argument leaves one loop of a general one */
+#define FOR_GROUP(i, count) _Pragma("GCC unroll 4") for (int i = 0; i < (count); i++) /* keeps sums in registers */
+
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
+
+static INLINE vec all(float x) { return x - (vec){0}; }
+
+/* A row's last vector is filled up with zeros, without a look at what lies behind the row. */
+#if LANES == 16
+typedef __mmask16 lanes;
+static INLINE lanes first_lanes(long count) { return count >= LANES ? 0xFFFF : (1 << count) - 1; }
+static INLINE vec load(const float *from, lanes there) { return _mm512_maskz_loadu_ps(there, from); }
+static INLINE void store(float *to, vec x, lanes there) { _mm512_mask_storeu_ps(to, there, x); }
+#else
+typedef __m256i lanes;
+static INLINE lanes first_lanes(long count)
+{
+    __m256i limit = _mm256_set1_epi32(count < LANES ? count : LANES);
+    return _mm256_cmpgt_epi32(limit, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+static INLINE vec load(const float *from, lanes there) { return _mm256_maskload_ps(from, there); }
+static INLINE void store(float *to, vec x, lanes there) { _mm256_maskstore_ps(to, there, x); }
+#endif
+
+/* 1 / x - shift: an estimate of 11 bits or more and a step of Newton's, with the error of a division's rounding. */
+static INLINE vec reciprocal(vec x, float shift)
+{
+#if LANES == 16
+    vec r = _mm512_rcp14_ps(x);
+#else
+    vec r = _mm256_rcp_ps(x);
+#endif
+    return r * (2.0f - x * r) - shift;
+}
+
+/* Between -limit and limit; NaN stays NaN, which is the second operand's right. */
+static INLINE vec within(vec x, float limit)
+{
+#if LANES == 16
+    return _mm512_max_ps(all(-limit), _mm512_min_ps(all(limit), x));
+#else
+    return _mm256_max_ps(all(-limit), _mm256_min_ps(all(limit), x));
+#endif
+}
+
+/* The sum of each of four vectors. */
+static INLINE __m128 sums_of(vec a, vec b, vec c, vec d)
+{
+#if LANES == 16
+    vec ab = _mm512_unpacklo_ps(a, b) + _mm512_unpackhi_ps(a, b);
+    vec cd = _mm512_unpacklo_ps(c, d) + _mm512_unpackhi_ps(c, d);
+    vec abcd = _mm512_shuffle_ps(ab, cd, 0x44) + _mm512_shuffle_ps(ab, cd, 0xEE);
+    __m256 half = _mm512_castps512_ps256(abcd) + _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(abcd), 1));
+#else
+    vec ab = _mm256_unpacklo_ps(a, b) + _mm256_unpackhi_ps(a, b);
+    vec cd = _mm256_unpacklo_ps(c, d) + _mm256_unpackhi_ps(c, d);
+    __m256 half = _mm256_shuffle_ps(ab, cd, 0x44) + _mm256_shuffle_ps(ab, cd, 0xEE);
+#endif
+    return _mm256_castps256_ps128(half) + _mm256_extractf128_ps(half, 1);
+}
+
+/* e^x - 1 with all its digits for |x| < 87, in place, and e^x in power; NaN stays NaN.
+   Each step is taken for all vectors before the next: one waits for its own step before, not for the others'. */
+static INLINE void expm1_of(int count, vec *x, vec *power)
+{
+    vec p[GROUP], scale[GROUP];
+    FOR_GROUP(i, count) {
+        vec shifted = x[i] * 1.44269504f + 12582912.0f; /* x / ln 2, rounded to n, is in the last bits */
+        vec n = shifted - 12582912.0f;
+        scale[i] = (vec)(((ivec)shifted + 127) << 23);       /* 2^n */
+        x[i] = x[i] - n * 0.693359375f + n * 2.12194440e-4f; /* less n ln 2, ln 2 in two parts */
+    }
+    FOR_GROUP(i, count) p[i] = x[i] * (1.0f / 5040) + 1.0f / 720;
+    FOR_GROUP(i, count) p[i] = p[i] * x[i] + 1.0f / 120;
+    FOR_GROUP(i, count) p[i] = p[i] * x[i] + 1.0f / 24;
+    FOR_GROUP(i, count) p[i] = p[i] * x[i] + 1.0f / 6;
+    FOR_GROUP(i, count) p[i] = p[i] * x[i] + 0.5f;
+    FOR_GROUP(i, count) p[i] = p[i] * (x[i] * x[i]) + x[i];
+    FOR_GROUP(i, count) power[i] = p[i] * scale[i] + scale[i];
+    FOR_GROUP(i, count) x[i] = p[i] * scale[i] + (scale[i] - 1.0f);
+}
+
+#endif

@@ -1,0 +1,267 @@
+"""The LSTM whose cell is in C: the numbers and the gradients of ``torch.nn.LSTM``, whatever rows there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx import compiled
+from attnx.kernels import ahead
+from attnx.nn.recurrent import Recurrent
+from attnx.ops import lstm
+
+NEEDS_C = pytest.mark.skipif(lstm._library() is None, reason="no C compiler")
+# Of one unit, of whole vectors of every processor, and of some that are left over; of one thread and, by far, of more.
+UNITS = (1, 16, 37)
+LENGTHS = {"full": None, "padded": [6, 3, 1, 8, 6], "shorter than the batch": [6, 3, 1, 5, 6], "alike": [8] * 5}
+
+
+def outcome(
+    recurrent: Recurrent, inputs: Tensor, lengths: Tensor | None, start: tuple[Tensor, ...] | None
+) -> list[Tensor]:
+    """Outputs and last states, and the gradients of all that went in, of a weighted sum of all that came out."""
+    leaves = [inputs, *(start or ()), *recurrent.parameters()]
+    ran = recurrent.run(inputs, lengths, (start,) if start else None)
+    found = [ran.outputs[-1], *ran.state[-1]]
+    factors = [torch.linspace(-1, 1, one.numel(), dtype=one.dtype).view_as(one) for one in found]
+    return [*found, *torch.autograd.grad(found, leaves, factors)]
+
+
+def drawn(recurrent: Recurrent, rows: int = 5, steps: int = 8, scale: float = 1.0) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Inputs, and states to start from."""
+    layer: Any = recurrent.layers[0]
+    inputs = scale * torch.randn(rows, steps, layer.input_size)
+    start = tuple(torch.randn(rows, recurrent.size) for _ in range(2))
+    return inputs.requires_grad_(), tuple(tensor.requires_grad_() for tensor in start)
+
+
+def as_double(recurrent: Recurrent, *given: Any) -> list[Tensor]:
+    """The outcome in float64, which is torch's."""
+    inputs, lengths, start = given
+    wide = Recurrent("lstm", inputs.shape[2], recurrent.layers[0].hidden_size, 1, recurrent.layers[0].bidirectional)
+    wide.load_state_dict(recurrent.state_dict())
+    doubled = [tensor.detach().double().requires_grad_() for tensor in (inputs, *(start or ()))]
+    found = outcome(wide.double(), doubled[0], lengths, tuple(doubled[1:]) or None)
+    return [tensor.float() for tensor in found]
+
+
+@NEEDS_C
+@pytest.mark.parametrize("units", UNITS)
+@pytest.mark.parametrize("way", ["from the start", "from a state", "both directions"])
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_it_is_torchs(units: int, way: str, lengths: str) -> None:
+    recurrent = Recurrent("lstm", 7, units, 1, way == "both directions")
+    inputs, start = drawn(recurrent)
+    known = LENGTHS[lengths]
+    given = inputs, None if known is None else torch.tensor(known), start if way == "from a state" else None
+    assert lstm.serves(inputs)
+    torch.testing.assert_close(outcome(recurrent, *given), as_double(recurrent, *given), rtol=1e-4, atol=1e-5)
+
+
+@NEEDS_C
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
+def test_as_exact_as_torch(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest error against float64 is at most three of torch's in float32, but for the last bits of a sum."""
+    recurrent = Recurrent("lstm", 11, 37, 1, True)
+    given = drawn(recurrent, rows=13, steps=17, scale=scale)[0], torch.randint(1, 18, (13,)), None
+    exact, found = as_double(recurrent, *given), outcome(recurrent, *given)
+    monkeypatch.setattr(lstm, "serves", lambda inputs: False)
+    torchs = outcome(recurrent, *given)
+    for truth, ours, theirs in zip(exact, found, torchs, strict=True):
+        least = 4 * torch.finfo(torch.float32).eps * truth.abs().max()
+        assert (ours - truth).abs().max() <= 3 * (theirs - truth).abs().max() + least
+
+
+@NEEDS_C
+def test_padding_changes_nothing() -> None:
+    """Not a bit, whatever stands there; and outputs there are 0."""
+    recurrent = Recurrent("lstm", 7, 37, 1, True)
+    inputs, lengths = drawn(recurrent)[0].detach(), torch.tensor([6, 3, 1, 5, 6])
+    other = inputs.clone()
+    for row, length in enumerate(lengths):
+        other[row, length:] = float("nan")
+    first, second = recurrent.run(inputs, lengths), recurrent.run(other, lengths)
+    assert torch.equal(first.outputs[-1], second.outputs[-1])
+    assert torch.equal(first.state[-1][1], second.state[-1][1])
+    assert all(not first.outputs[-1][row, length:].any() for row, length in enumerate(lengths))
+
+
+@NEEDS_C
+def test_numbers_without_bounds() -> None:
+    """Gates far beyond where sigmoid and tanh end; NaN stays where it is."""
+    gates, cells = torch.zeros(4, 4 * 5), torch.full((4, 5), 3.0)
+    gates[0], gates[1, :5], gates[1, 5:] = 1e4, -1e4, float("inf")
+    gates[2], cells[3, 2] = -float("inf"), float("nan")
+    expected = torch.stack([torch.tensor([1.0, 1, 1, 1]), torch.tensor([0.0, 1, 1, 1]), torch.tensor([0.0, 0, -1, 0])])
+    into, forget, new, out = expected.unbind(1)
+    h, c = lstm.step(gates, cells)
+    wanted = forget * 3 + into * new
+    torch.testing.assert_close(c[:3], wanted[:, None].expand(3, 5))
+    torch.testing.assert_close(h[:3], (out * wanted.tanh())[:, None].expand(3, 5))
+    half = torch.tensor([1.5, 1.5, float("nan"), 1.5, 1.5])  # gates of 0 are half open, and add tanh 0
+    torch.testing.assert_close(c[3], half, equal_nan=True)
+    torch.testing.assert_close(h[3], half.tanh() / 2, equal_nan=True)
+
+
+@NEEDS_C
+def test_the_same_bits_with_any_number_of_threads() -> None:
+    """Of the cell; what products of matrices do is torch's affair."""
+    gates, cells = torch.randn(67, 4 * 251), torch.randn(67, 251)
+    assert cells.numel() > lstm.ALONE
+    before = torch.get_num_threads()
+    try:
+        found = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(lstm.step(gates.clone(), cells))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(one, other) for later in found[1:] for one, other in zip(found[0], later, strict=True))
+
+
+@pytest.mark.parametrize("way", [pytest.param("in C", marks=NEEDS_C), "by torch"])
+def test_a_step(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gates and cells that are views of something larger, too."""
+    if way == "by torch":
+        monkeypatch.setattr(lstm, "serves", lambda inputs: False)
+    gates, cells = torch.randn(5, 4 * 37 + 3)[:, 3:], torch.randn(37, 5).t()
+    nothing, like = torch.zeros(5, 0), torch.zeros(4 * 37, 0)
+    open_, none = torch.zeros(4 * 37, 37), torch.zeros(5, 37)
+    expected = [
+        torch.lstm_cell(
+            nothing[row : row + 1], (none[:1], cells[row : row + 1]), like, open_, gates[row], gates[row] * 0
+        )
+        for row in range(5)
+    ]
+    h, c = lstm.step(gates, cells)
+    torch.testing.assert_close(h, torch.cat([state for state, _ in expected]))
+    torch.testing.assert_close(c, torch.cat([cell for _, cell in expected]))
+
+
+@NEEDS_C
+def test_gradients_again_and_of_a_sum() -> None:
+    """Those of a graph that is kept are the same twice; one number may stand for those of all outputs."""
+    recurrent = Recurrent("lstm", 7, 16, 1, True)
+    inputs, lengths = drawn(recurrent)[0], torch.tensor([6, 3, 1, 8, 6])
+    total = recurrent.run(inputs, lengths).outputs[-1].sum()
+    first = torch.autograd.grad(total, [inputs, *recurrent.parameters()], retain_graph=True)
+    second = torch.autograd.grad(total, [inputs, *recurrent.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
+    ones = torch.ones_like(recurrent.run(inputs, lengths).outputs[-1])
+    (dense,) = torch.autograd.grad(recurrent.run(inputs, lengths).outputs[-1], inputs, ones)
+    assert torch.equal(first[0], dense)
+
+
+@NEEDS_C
+def test_gradients_of_weights_alone_and_of_inputs_alone() -> None:
+    recurrent = Recurrent("lstm", 7, 16)
+    inputs, start = drawn(recurrent)
+    every = torch.autograd.grad(recurrent.run(inputs).outputs[-1].sum(), [inputs, *recurrent.parameters()])
+    alone = torch.autograd.grad(recurrent.run(inputs.detach()).outputs[-1].sum(), list(recurrent.parameters()))
+    torch.testing.assert_close(list(every[1:]), list(alone))
+    recurrent.requires_grad_(False)
+    (given,) = torch.autograd.grad(recurrent.run(inputs).outputs[-1].sum(), inputs)
+    torch.testing.assert_close(given, every[0])
+    assert (
+        not recurrent.run(inputs.detach(), state=(tuple(tensor.detach() for tensor in start),))
+        .outputs[-1]
+        .requires_grad
+    )
+
+
+@NEEDS_C
+def test_each_bias_has_gradients_of_its_own() -> None:
+    """Equal ones, but a change of one in place is none of the other."""
+    recurrent = Recurrent("lstm", 7, 16)
+    recurrent.run(drawn(recurrent)[0]).outputs[-1].sum().backward()
+    layer: Any = recurrent.layers[0]
+    assert torch.equal(layer.bias_ih_l0.grad, layer.bias_hh_l0.grad)
+    layer.bias_ih_l0.grad.mul_(0.5)
+    assert not torch.equal(layer.bias_ih_l0.grad, layer.bias_hh_l0.grad)
+
+
+@NEEDS_C
+def test_gradients_of_gradients_are_refused() -> None:
+    """Without the C file, or in float64, torch has them."""
+    recurrent = Recurrent("lstm", 7, 16)
+    inputs = drawn(recurrent)[0]
+    total = recurrent.run(inputs).outputs[-1].sum()
+    with pytest.raises(RuntimeError, match="ATTNX_COMPILE=off"):
+        torch.autograd.grad(total, inputs, create_graph=True)
+    inputs = inputs.detach().double().requires_grad_()
+    (of_inputs,) = torch.autograd.grad(recurrent.double().run(inputs).outputs[-1].sum(), inputs, create_graph=True)
+    (second,) = torch.autograd.grad(of_inputs.sum(), inputs)
+    assert second.any()
+
+
+class Asks(torch.nn.Module):
+    """To be exported."""
+
+    def __init__(self, asked: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.asked = asked
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.asked(inputs)
+
+
+@NEEDS_C
+def test_whom_it_leaves_to_torch() -> None:
+    inputs = torch.randn(2, 3, 5)
+    seen: list[bool] = []
+
+    def asked(given: Tensor) -> Tensor:
+        seen.append(lstm.serves(given))
+        return given + 1
+
+    asked(inputs)
+    assert seen == [True]
+    seen.clear()
+    asked(inputs.double())
+    asked(inputs.to(torch.bfloat16))
+    asked(inputs.to("meta"))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        asked(inputs)
+    torch.func.vmap(asked)(inputs)
+    assert seen == [False] * 5
+    torch.export.export(Asks(asked), (inputs,))
+    assert len(seen) > 5
+    assert not any(seen)
+
+
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lstm, "_library", lambda: None)
+    recurrent = Recurrent("lstm", 7, 16, 1, True)
+    given = drawn(recurrent)[0], torch.tensor([6, 3, 1, 8, 6]), None
+    torch.testing.assert_close(outcome(recurrent, *given), as_double(recurrent, *given), rtol=1e-4, atol=1e-5)
+
+
+def test_it_is_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a recurrence is an LSTM."""
+    asked: list[Path] = []
+
+    class Now:
+        def __init__(self, target: Any, args: list[Path]) -> None:
+            asked.extend(args)
+
+        def start(self) -> None: ...
+
+    monkeypatch.setattr(ahead, "Thread", Now)
+    attention = {"attention": {"kernels": "off"}}
+    ahead.compile_ahead({**attention, "encoder": {"cell": "gru"}, "recipe": None})
+    assert not asked
+    ahead.compile_ahead({**attention, "encoder": {"cell": "gru"}, "decoder": {"cell": "lstm"}})
+    assert asked == [lstm.SOURCE]
+
+
+def test_nothing_is_compiled_if_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNX_CACHE", str(tmp_path))
+    monkeypatch.setenv("ATTNX_COMPILE", "off")
+    assert compiled.load.__wrapped__(lstm.SOURCE) is None
+    compiled.compile_ahead(lstm.SOURCE)
+    assert not list(tmp_path.iterdir())
