@@ -1,0 +1,142 @@
+"""An LSTM over rows of different lengths: attnx's, whose cell is in C, beside torch's own, packed and padded.
+
+All have the same weights and rows. Torch's ``padded`` takes every row to be full, and padding then changes what is read
+backwards: it is the speed that could be had without care. Each is measured once a round, in turn; medians, the products
+of matrices a second as a share of the machine's peak (padding is no work), and how many times as fast attnx was in the
+same round are printed and written as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from peers.contest import Rounds, by_row, table
+from peers.environments import ROOT
+from peers.matrix_peak import peak
+from peers.neighbours import BUSY, watch_neighbours
+from peers.record import record
+from rich.console import Console
+from torch import Tensor
+
+from attnx.nn.recurrent import Recurrent
+from attnx.ops import lstm
+
+OURS, PEERS = "attnx", ("torch packed", "torch padded")
+
+
+class Shape(NamedTuple):
+    """Rows, the steps of the longest, the width of what is read, units a direction, and how many directions."""
+
+    rows: int
+    steps: int
+    width: int
+    units: int
+    directions: int
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows to {self.steps} steps, {self.width} to {self.directions} x {self.units}"
+
+
+SHAPES = (Shape(128, 9, 128, 256, 2), Shape(128, 9, 640, 256, 1), Shape(64, 9, 64, 128, 2), Shape(32, 40, 256, 512, 2))
+"""The encoder and a decoder of the benchmark of training speed; a small model; long sources in a large one."""
+
+
+class Measured:
+    """One shape, ready to be run in every way."""
+
+    def __init__(self, shape: Shape) -> None:
+        torch.manual_seed(0)
+        self.shape = shape
+        self.recurrent = Recurrent("lstm", shape.width, shape.units, bidirectional=shape.directions == 2)
+        self.inputs = torch.randn(shape.rows, shape.steps, shape.width, requires_grad=True)
+        self.lengths = torch.randint(shape.steps - shape.steps // 4, shape.steps + 1, (shape.rows,))
+        self.of_outputs = torch.randn(shape.rows, shape.steps, shape.units * shape.directions)
+        steps = int(self.lengths.sum())
+        self.work = 2 * steps * (shape.width + shape.units) * 4 * shape.units * shape.directions
+
+    def outputs(self, way: str) -> Tensor:
+        """Run it forwards."""
+        lengths = None if way == "torch padded" else self.lengths
+        if way == OURS:
+            return self.recurrent.run(self.inputs, lengths).outputs[-1]
+        return self.recurrent._run_torchs(self.recurrent.layers[0], self.inputs, lengths, None)[0]
+
+    def train(self, way: str) -> None:
+        """Forwards and backwards."""
+        torch.autograd.grad(self.outputs(way), [self.inputs, *self.recurrent.parameters()], self.of_outputs)
+
+    @torch.inference_mode()
+    def infer(self, way: str) -> None:
+        """Forwards alone."""
+        self.outputs(way)
+
+    def seconds(self, run: Callable[[str], None], way: str, repeats: int) -> float:
+        """Of so many runs, a run's mean."""
+        run(way)
+        start = time.perf_counter()
+        for _ in range(repeats):
+            run(way)
+        return (time.perf_counter() - start) / repeats
+
+
+def hold_round(ready: list[Measured], repeats: int) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """Milliseconds of everybody in every shape, shares of the peak, and ratios."""
+    milliseconds, shares, ratios = {}, {}, {}
+    most = peak()
+    for measured in ready:
+        for name, run, passes in (("training", measured.train, 3), ("inference", measured.infer, 1)):
+            row = f"{measured.shape}, {name}: "
+            taken = {way: measured.seconds(run, way, repeats) for way in (OURS, *PEERS)}
+            for way, each in taken.items():
+                milliseconds[row + way] = 1000 * each
+                shares[row + way] = 100 * passes * measured.work / each / most
+            ratios |= {f"{row}{OURS} / {way}": taken[way] / taken[OURS] for way in PEERS}
+    return milliseconds, shares, ratios
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    add = parser.add_argument
+    add("--rounds", type=int, default=5, help="everybody is measured once a round")
+    add("--repeats", type=int, default=20, help="runs in a measurement")
+    add("--threads", type=int, default=1, help="CPU threads")
+    add("--out", type=Path, default=ROOT / ".benchmarks" / "lstm_speed.json", help="JSON file to write")
+    options = parser.parse_args()
+    if min(options.rounds, options.repeats, options.threads) < 1:
+        parser.error("all numbers must be at least 1")
+    return options
+
+
+def main() -> None:
+    """Measure everybody and report."""
+    options, console = read_options(), Console()
+    torch.set_num_threads(options.threads)
+    ready = [Measured(shape) for shape in SHAPES]
+    if not lstm.serves(ready[0].inputs):
+        raise SystemExit("error: there is no C compiler here that works, or ATTNX_COMPILE=off; attnx would be torch")
+    others = watch_neighbours()
+    with console.status("measuring"):
+        found = [hold_round(ready, options.repeats) for _ in range(options.rounds)]
+    used = others()
+    titles = ("milliseconds", "percent of the machine's peak", "how many times as fast, in the same round")
+    tables: dict[str, Rounds] = {
+        title: list(rounds) for title, rounds in zip(titles, zip(*found, strict=True), strict=True)
+    }
+    for (title, rounds), digits in zip(tables.items(), (1, 0, 2), strict=True):
+        console.print(table(title, rounds, digits))
+    if (used or 0) >= BUSY:
+        console.print("other programs were busy: trust ratios, and no time", style="red")
+    asked = {name: getattr(options, name) for name in ("rounds", "repeats", "threads")}
+    measured = {title: by_row(rounds) for title, rounds in tables.items()}
+    record(options.out, asked, {"cpus_used_by_others": used, **measured})
+    console.print(f"written to {options.out}", highlight=False)
+
+
+if __name__ == "__main__":
+    main()
