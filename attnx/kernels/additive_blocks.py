@@ -13,6 +13,7 @@ from attnx.attention.attention import Attention
 from attnx.attention.protocols import Asked, Read
 from attnx.attention.scorers.additive import Additive
 from attnx.kernels.tiles import by_tiles
+from attnx.ops.followed import followed
 
 SINGLE = (torch.float32, torch.bfloat16, torch.float16)
 """Types whose scores are computed in float32."""
@@ -48,9 +49,7 @@ def served(attention: Attention, asked: Asked) -> bool:
     v = attention.scorer.v
     alike = queries.dim() == keys.dim() == 3 and len(queries) == len(keys) and keys.numel() and queries.numel()
     types = queries.dtype == keys.dtype and (v.dtype == keys.dtype or _autocast(keys))
-    followed = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
-    vectorised = torch._C._are_functorch_transforms_active()
-    return bool(alike) and types and queries.device == keys.device == v.device and not (followed or vectorised)
+    return bool(alike) and types and queries.device == keys.device == v.device and not followed()
 
 
 def read(attention: Attention, asked: Asked, ways: Ways) -> Read:

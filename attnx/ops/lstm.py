@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from attnx import compiled
+from attnx.ops.followed import followed
 
 SOURCE = Path(__file__).with_suffix(".c")
 ALONE = 2**14
@@ -28,9 +29,7 @@ def serves(inputs: Tensor) -> bool:
     What traces, compiles or vectorises a model follows torch's operations and nothing else.
     """
     plain = type(inputs) is Tensor and inputs.dtype == torch.float32 and inputs.device.type == "cpu"
-    followed = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
-    changed = torch.is_autocast_enabled("cpu") or torch._C._are_functorch_transforms_active()
-    return plain and not (followed or changed) and _library() is not None
+    return plain and not (torch.is_autocast_enabled("cpu") or followed()) and _library() is not None
 
 
 def run(
