@@ -1,4 +1,4 @@
-"""Search with a context that enters linear maps alone: they are applied once to what is read, not at every step.
+"""Search with a context that enters linear maps alone: they are one map, applied once to what is read where that pays.
 
 As ``W sum_m a_m v_m = sum_m a_m (W v_m)``, the memory's values become what the readout and the cell's gates make of
 them; a symbol's embedding becomes a row of a table; the weights of every read are what they were.
@@ -6,6 +6,7 @@ them; a symbol's embedding becomes a row of a table; the weights of every read a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,12 +41,14 @@ class Folded:
         table: (symbols, g) the same of every symbol; None if there are many, or none.
         state: (d, g) from the state before to the gates.
         joined: from what is joined with the context to the readout's r units.
+        context: (r + g, v) from the context to both; None if the memory's values are carried through it already.
     """
 
     token: tuple[Tensor, Tensor]
     table: Tensor | None
     state: Tensor
     joined: Tensor
+    context: Tensor | None
 
     def step(
         self, model: Seq2seq, inputs: Tensor, state: DecoderState, need_weights: bool
@@ -58,22 +61,28 @@ class Folded:
         known, units = Step(token[:, None], before=state.cell[0][0][:, None], tag=state.tag[:, None]), len(self.joined)
         if model.plan.feed == "now":
             read = model.read(known, state, need_weights=need_weights)
-            cell = lstm.step(gates.add_(read.context[:, 0, units:]), state.cell[0][1])
+            behind = self._behind(read)
+            cell = lstm.step(gates.add_(behind[:, units:]), state.cell[0][1])
         else:
             cell = lstm.step(gates, state.cell[0][1])
             read = model.read(known._replace(after=cell[0][:, None]), state, need_weights=need_weights)
+            behind = self._behind(read)
         given = {"state": cell[0], "token": token}
         joined = torch.cat([given[name] for name in model.readout.inputs if name != "context"], -1)
-        vector = torch.addmm(read.context[:, 0, :units], joined, self.joined.t()).tanh_()
+        vector = torch.addmm(behind[:, :units], joined, self.joined.t()).tanh_()
         return vector, state._replace(cell=(cell,), at=state.at + 1), read
+
+    def _behind(self, read: Read) -> Tensor:
+        """What the maps make of the context: (b, r), and of ``feed=now`` the gates' (b, r + g)."""
+        return read.context[:, 0] if self.context is None else F.linear(read.context[:, 0], self.context)
 
 
 def folded(model: Seq2seq, state: DecoderState) -> DecoderState:
-    """The same state folded, where that can be done and pays; else as it is.
+    """The same state folded, where that can be done; else as it is. Values are carried through the maps if that pays.
 
     Of a folded state the context, last and read, is no context any more; a model whose query reads it is left alone.
     """
-    if state.folded is not None or not (_serves(model, state) and _pays(state)):
+    if state.folded is not None or not _serves(model, state):
         return state
     layer, readout = model.decoder.recurrent.layers[0], model.readout
     widths = {"state": model.decoder.recurrent.size, "context": state.context.shape[1], "token": _width(model)}
@@ -81,21 +90,31 @@ def folded(model: Seq2seq, state: DecoderState) -> DecoderState:
     joined = dict(zip(readout.inputs, parts, strict=True))
     token, told, context = layer.weight_ih_l0.tensor_split((widths["token"], widths["token"] + state.told.shape[1]), 1)
     bias = layer.bias_ih_l0 + layer.bias_hh_l0
+    behind = [joined.pop("context"), *([context] if model.plan.feed == "now" else [])]
+    once = _pays(state)
     few = isinstance(model.embedding, nn.Embedding) and model.embedding.num_embeddings <= TABLE
-    once = Folded(
+    maps = Folded(
         token=(token, bias),
         table=F.linear(model.embedding.weight, token, bias) if few else None,
         state=layer.weight_hh_l0.t(),
-        joined=torch.cat([part for name, part in joined.items() if name != "context"], 1),
+        joined=torch.cat(list(joined.values()), 1),
+        context=None if once else torch.cat(behind),
     )
-    behind = [joined["context"], *([context] if model.plan.feed == "now" else [])]
-    values = torch.cat([F.linear(state.memory.values, maps) for maps in behind], -1)
     return state._replace(
-        memory=state.memory._replace(values=values),
+        memory=state.memory._replace(values=_through(state.memory.values, behind)) if once else state.memory,
         told=F.linear(state.told, told) if state.told.shape[1] else state.told,
         context=state.context[:, :0],
-        folded=once,
+        folded=maps,
     )
+
+
+def _through(values: Tensor, maps: Sequence[Tensor]) -> Tensor:
+    """What each of the maps (u, v) makes of (b, m, v), side by side and written where it belongs: (b, m, all units)."""
+    units = [len(each) for each in maps]
+    joined = values.new_empty(*values.shape[:2], sum(units))
+    for each, part in zip(maps, torch.split(joined.flatten(0, 1), units, 1), strict=True):
+        torch.mm(values.flatten(0, 1), each.t(), out=part)
+    return joined
 
 
 def _width(model: Seq2seq) -> int:

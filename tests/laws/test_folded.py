@@ -82,12 +82,14 @@ def unfolded(monkeypatch: pytest.MonkeyPatch, search: Callable[[], Any]) -> Any:
         return search()
 
 
+@pytest.mark.parametrize("wide", [WIDE, 1000], ids=["once", "each context"])
 @pytest.mark.parametrize("search", [Greedy(), Beam(5, nbest=3)], ids=["greedy", "beam"])
 @pytest.mark.parametrize("composition", SERVED.values(), ids=SERVED)
 def test_folded_is_unfolded(
-    decided: Build, folds: list[bool], monkeypatch: pytest.MonkeyPatch, composition: Any, search: Any
+    decided: Build, folds: list[bool], monkeypatch: pytest.MonkeyPatch, composition: Any, search: Any, wide: int
 ) -> None:
-    """The same outputs, log-probabilities and weights, though nothing but the gates and the readout is read."""
+    """The same outputs, log-probabilities and weights, whether the memory or each context is carried through."""
+    monkeypatch.setattr("attnx.models.folded.WIDE", wide)
     model = decided(**composition)
 
     def found() -> Any:
@@ -118,14 +120,18 @@ def state_of(model: Any, rows: int, positions: int, copies: int) -> Any:
 
 
 @torch.no_grad()
-def test_it_is_folded_where_that_pays(decided: Build) -> None:
-    """A few rows or several hypotheses of each, and a memory that is wide beside its length."""
+def test_a_memory_is_carried_through_where_that_pays(decided: Build) -> None:
+    """A few rows or several hypotheses of each, and a memory that is wide beside its length; else each context is."""
     model, longest = decided(), 86 // WIDE
-    assert state_of(model, FEW, 3, 1).folded
-    assert not state_of(model, FEW + 1, 3, 1).folded
-    assert state_of(model, FEW + 1, 3, 2).folded
-    assert state_of(model, 3, longest, 2).folded
-    assert not state_of(model, 3, longest + 1, 2).folded
+
+    def once(*shape: int) -> bool:
+        return state_of(model, *shape).folded.context is None
+
+    assert once(FEW, 3, 1)
+    assert not once(FEW + 1, 3, 1)
+    assert once(FEW + 1, 3, 2)
+    assert once(3, longest, 2)
+    assert not once(3, longest + 1, 2)
 
 
 def test_it_is_not_folded_where_it_is_trained(decided: Build) -> None:
