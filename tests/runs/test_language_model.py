@@ -97,7 +97,10 @@ def test_a_text_is_gone_on_with_by_chance_on_the_command_line(
         assert set(text.split()) <= {*WORDS, "⁇"}
     assert len({row[3] for row in rows[:7]}) > 1
     assert drawn("red green\nblue\n", "search.seed=3") == rows
-    assert [row[2:] for row in drawn("blue\n", "search.seed=3")] == [row[2:] for row in rows[7:]]
+    alone = drawn("blue\n", "search.seed=3")
+    assert [row[3] for row in alone] == [row[3] for row in rows[7:]]
+    # Not to the bit: how a product is summed may depend on how many rows it has.
+    assert [float(row[2]) for row in alone] == pytest.approx([float(row[2]) for row in rows[7:]], abs=1e-4)
     assert [row[3] for row in drawn("red green\nblue\n", "search.seed=5")] != [row[3] for row in rows]
     # Hardly anything is left to chance where only the likeliest may come.
     assert len({row[3] for row in drawn("blue\n", "search.top_k=1")}) == 1
