@@ -162,7 +162,6 @@ def _resume(words: list[str]) -> int:
     flags, folders = jobs_and_words(words)
     if len(folders) != 1:
         raise UserError("say which run or sweep to resume: attnx resume FOLDER")
-    from attnx.read_run import read_run
     from attnx.read_sweep import is_sweep
 
     if is_sweep(folders[0]):
@@ -172,7 +171,9 @@ def _resume(words: list[str]) -> int:
         return go_on(Path(folders[0]), side_by_side_asked({**flags, "--multirun": ""}))
     if flags:
         raise UserError("-j says how many jobs of a sweep run side by side, but this is a single run")
-    read_run(folders[0])  # a wrong folder is told before torch loads
+    from attnx.training.whole_run import TO_TRAIN, read_configured
+
+    read_configured(Path(folders[0]), TO_TRAIN)  # a wrong folder is told before torch loads
     from attnx.fitting import resume
 
     resume(folders[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnx import registry
@@ -13,9 +13,13 @@ from attnx.errors import UserError, near_misses
 from attnx.knobs import parse_type
 from attnx.mistakes import in_our_words
 from attnx.models.composition import composition
+from attnx.models.seq2seq_composition import POSITIONS
 
+# What Hydra reads as no word: nothing, a truth value or a number.
+NO_NAME = re.compile(r"null|true|false|[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 # The groups that say how to attend, meaningless beside attention=none.
 ATTENDING = ("scorer", "scope", "query", "normaliser")
+LARGEST_SEED = 2**32 - 1
 # What models are built of; one that takes less declares it as ``uses``, and the rest is meaningless beside it.
 BUILT_OF = ("encoder", "decoder", "readout", "output", "attention", *ATTENDING)
 
@@ -60,9 +64,11 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
 
     from attnx.options import store_options
 
+    if isinstance(overrides, str):
+        raise UserError(f"{overrides!r}: give a list of overrides, as in compose({overrides.split()!r})")
     store_options(config_dir)
     spelled = normalise(overrides)
-    _refuse_unclear(spelled)
+    refuse_unclear(spelled)
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(conf_folder().resolve()), version_base="1.3"):
@@ -101,6 +107,7 @@ def check(config: dict[str, Any], overrides: Sequence[str] = ()) -> dict[str, An
             raise UserError(f"no {kind} is chosen; choose from {', '.join(registry.names(kind))}")
     checked = _without_meaningless(checked, overrides)
     _refuse_unread(checked, overrides)
+    _refuse_idle(checked)
     trainer = checked["trainer"]
     if not any(trainer.get(end, True) for end in ("max_steps", "max_epochs", "max_time")):
         raise UserError("a run needs an end: set trainer.max_steps, trainer.max_epochs or trainer.max_time")
@@ -145,6 +152,8 @@ def _check_scalar(key: str, value: Any) -> Any:
         return DEFAULTS[key]
     if not accepted.accepts(value):
         raise UserError(f"{key}={value}: expected {accepted.phrase}")
+    if key == "seed" and value > LARGEST_SEED:
+        raise UserError(f"seed={value}: expected a whole number up to {LARGEST_SEED}, the largest that NumPy takes")
     return value
 
 
@@ -187,13 +196,38 @@ def _refuse_unread(config: dict[str, Any], overrides: Sequence[str]) -> None:
                 raise UserError(f"{override} has no meaning beside task={task.name}, which has no source; leave it out")
 
 
-def _refuse_unclear(overrides: Sequence[str]) -> None:
-    """Refuse a choice made twice, or that is no name; only queries and loggers may be sets."""
+def _refuse_idle(config: Mapping[str, Any]) -> None:
+    """Refuse a knob that another one's value leaves without anything to do."""
+    for kind in ("encoder", "decoder"):
+        part = config.get(kind, {})
+        if part.get("layers") == 1 and (dropout := part.get("dropout")):
+            told = f"falls between layers, and {kind}.layers=1; raise that, or use model.dropout"
+            raise UserError(f"{kind}.dropout={dropout:g} {told}")
+    search, model = config["search"], config["model"]
+    if search.get("length", "gnmt") != "gnmt" and search["alpha"] != _usual("search", config, "alpha"):
+        raise UserError(f"search.alpha={search['alpha']:g} is read by search.length=gnmt alone; leave it out")
+    if model.get("memory") not in (None, *POSITIONS) and model["positions"] != _usual("model", config, "positions"):
+        raise UserError(
+            f"model.positions={model['positions']} is read by model.memory={' or '.join(POSITIONS)} alone; leave it out"
+        )
+
+
+def _usual(kind: str, config: Mapping[str, Any], knob: str) -> Any:
+    """A knob's default."""
+    return next(one.default for one in registry.part(kind, config[kind]["name"]).knobs if one.name == knob)
+
+
+def refuse_unclear(overrides: Sequence[str]) -> None:
+    """Refuse a choice made twice, or that is no name; only queries and loggers may be sets.
+
+    Raises:
+        UserError: there is one.
+    """
     seen: dict[str, str] = {}
     for override in overrides:
         key, _, value = override.partition("=")
         if key in seen and key in GROUPS:
             raise UserError(f"{key} is chosen twice, as {seen[key]} and {override}; leave one out")
-        if key in GROUPS and not re.match(r"[^{]" if key in SETS else r"[^{[]", value):
+        if key in GROUPS and (not re.match(r"[^{]" if key in SETS else r"[^{[]", value) or NO_NAME.fullmatch(value)):
             raise UserError(f"{override}: expected one name; choose from {', '.join(options(key))}")
         seen[key] = override

@@ -12,7 +12,6 @@ from rich.console import Console
 from attnx import registry
 from attnx.errors import UserError
 from attnx.models.composition import composition
-from attnx.read_run import read_run
 from attnx.recording import recorded
 from attnx.reports.composed import composed
 from attnx.reports.drawn import draw_and_explain
@@ -26,6 +25,7 @@ from attnx.training.launch import Work, together
 from attnx.training.open_run import OpenRun, open_run
 from attnx.training.ranks import here, orders
 from attnx.training.train import Job, check_fits, placement_of, prepare, total_steps, train
+from attnx.training.whole_run import TO_TRAIN, read_configured
 
 
 def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Console | None = None) -> OpenRun:
@@ -71,8 +71,8 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
         RunFailed: as of :func:`fit`.
     """
     path, console = Path(folder), console or Console()
-    run = read_run(path)
-    config, info = {**registry.filled(run.config), "folder": str(path)}, run.info
+    run = read_configured(path, TO_TRAIN)
+    config, info = {**run.config, "folder": str(path)}, run.info
     if info.get("status") == "finished":
         return _drawn(path, console)
     config = with_devices(config)
@@ -96,7 +96,9 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
         if not begun:
             console.print(f"{path}: it had no checkpoint yet, so it starts from its beginning")
             (path / METRICS).unlink(missing_ok=True)
+            (path / CHECKPOINTS).mkdir(exist_ok=True)
             return _begin(job, path, console)
+        run_folder.save_vocabularies(path, job.data, job.experiment.task)  # it may have been killed amid that
         with recorded(job, path, console):
             train(job, path, info["steps"], console, resume=True)
             return _finish(job, path, console)

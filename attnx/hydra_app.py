@@ -54,6 +54,8 @@ def sweep(
         KeyboardInterrupt: Ctrl-C; the message says how to go on.
     """
     fresh, overrides = _without_fresh(overrides)
+    if named := [override for override in overrides if override.lstrip("+").startswith("folder=")]:
+        raise UserError(f"{named[-1]}: each job of a sweep has a folder of its own; name the sweep by name=...")
     asked = what_is_asked(overrides, config_dir)
     configs = {key(job): compose(job, config_dir) for job in asked.jobs}
     folder = folder or Path("multirun") / _sweep_name(overrides)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 
 from attnx.catalogue import SETS
@@ -32,9 +33,27 @@ def in_our_words(error: Exception, overrides: Sequence[str]) -> str:
         r"(?:mismatched input|no viable alternative|extraneous input|token recognition|LexerNoViable)", text
     )
     if syntax:
-        shown = " ".join(overrides)
-        return f"cannot read the overrides {shown!r}: write key=value, lists as key=[a,b], and quote spaces and braces"
+        return _unreadable(overrides)
     return " ".join(text.split())
+
+
+def _unreadable(overrides: Sequence[str]) -> str:
+    """Which override Hydra's grammar has no place for, and how to write it: as a string, if it has a value."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    parser = OverridesParser.create()
+    for override in overrides:
+        try:
+            parser.parse_override(override)
+        except HydraException:
+            key, equals, value = override.partition("=")
+            if not equals or not value:
+                return f"cannot read {override!r}: write key=value, lists as key=[a,b]"
+            bare = value.strip("'\"").replace("\\", "\\\\").replace('"', '\\"')
+            quoted = shlex.quote(f'{key}="{bare}"')
+            return f"cannot read {override}: write lists as key=[a,b], and quote what else holds signs: {quoted}"
+    return f"cannot read {' '.join(overrides)!r}: write key=value, lists as key=[a,b]"
 
 
 def _unknown_key(path: str) -> str:

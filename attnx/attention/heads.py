@@ -114,8 +114,9 @@ class Heads(nn.Module):
             return None
         keys, values, present, lengths = memory
         memory = Memory(keys.flatten(0, 1), values.flatten(0, 1), rows(present), lengths)
-        allowed = allowed if allowed is None or len(allowed) == 1 else rows(allowed)
-        at = at if at.dim() == 1 else rows(at)
+        if allowed is not None:
+            allowed = rows(allowed.expand(len(present), queries.shape[2], keys.shape[2]))
+        at = at if at.dim() == 1 else rows(at.expand(len(present), -1))
         keep = None if keep is None else keep.flatten(0, 1)
         if self.alike:
             found = first(queries.flatten(0, 1), memory, allowed, at, None, need_weights, keep)

@@ -70,7 +70,7 @@ def asked_of(folder: Path) -> Asked:
     places = [folder] if alone else sorted(path.parent for path in folder.glob(f"*/{RUN}"))
     logged = [run for run in map(read_run, places) if "wandb" in (run.config.get("logger") or {})]
     if not logged:
-        what = "this run was" if alone else "no run in it was"
+        what = "this run was not" if alone else "no run in it was"
         raise UserError(f"{folder}: {what} logged to W&B; train with +logger=wandb")
     run = logged[0]
     knobs: dict[str, Any] = run.config["logger"]["wandb"]

@@ -90,6 +90,8 @@ class HalfWritten:
 
     def __init__(self, out: Path | None, others: Sequence[Path], asked: Mapping[str, Any]) -> None:
         self.asked = dict(asked)
+        if out is not None and out.is_dir():
+            raise UserError(f"{out}: is a folder; name a file to write")
         self.side = out.with_name(out.name + SUFFIX) if out else None
         files = [*([out] if out else []), *others]
         held = self._held()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnx import registry
+from attnx.data.features import Features
 from attnx.data.lines import decode_line, raw_lines
 from attnx.data.matrices import Recordings
 from attnx.data.matrix_files import READERS
@@ -93,7 +94,8 @@ class Reader:
         self.run, self.asked = run, asked
         self.folder = Path() if asked.file is None else asked.file.parent
         self.features = reads_files(run.config)
-        self.recordings = Recordings(run.config["task"].get("step_names"))
+        trained = run.source.columns if isinstance(run.source, Features) else ()
+        self.recordings = Recordings(run.config["task"].get("step_names"), trained)
         if asked.tag_column is None:
             run.check_tag(asked.tag)
         elif not run.experiment.data.tags:

@@ -77,7 +77,7 @@ def read_request(words: Words) -> Request:
         UserError: anything that is wrong with it, but for what only the opened run can tell.
     """
     checkpoint = words.one_of("--checkpoint", CHECKPOINTS)
-    runs, file = runs_and_file(words.named, checkpoint)
+    runs, file = runs_and_file(words.named, checkpoint, "attnx predict RUN [FILE]")
     search = choose_search(runs[0].config["search"], *words.search(), words.number("--nbest"))
     form = Form(several=search.get("nbest", 1) > 1 or "--nbest" in words.flags, scores="--scores" in words.flags)
     asked = Asked(
@@ -100,10 +100,10 @@ def read_request(words: Words) -> Request:
     return Request(runs, asked, search, checkpoint, form, out, alignments, batch, words.one_of("--on-error", ON_ERROR))
 
 
-def runs_and_file(named: Sequence[str], checkpoint: str) -> tuple[list[Run], Path | None]:
+def runs_and_file(named: Sequence[str], checkpoint: str, usage: str) -> tuple[list[Run], Path | None]:
     """The runs come first; what is no folder behind them is the file, ``-`` being standard input."""
     if not named:
-        raise UserError("say which run is to predict: attnx predict RUN [FILE]")
+        raise UserError(f"say which run is meant: {usage}")
     folders = [named[0], *(name for name in named[1:] if Path(name).is_dir())]
     files = [name for name in named[1:] if not Path(name).is_dir()]
     if len(files) > 1:

@@ -43,7 +43,7 @@ def try_(words: Sequence[str]) -> int:
     """
     asked = split(words, FLAGS, KEYS)
     checkpoint = asked.one_of("--checkpoint", CHECKPOINTS)
-    runs, file = runs_and_file(asked.named, checkpoint)
+    runs, file = runs_and_file(asked.named, checkpoint, "attnx try RUN")
     if file is not None:
         raise UserError(f"{file}: is no run folder; attnx predict reads files")
     nbest = asked.number("--nbest")

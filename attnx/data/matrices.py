@@ -66,10 +66,11 @@ class Recordings:
 
     Args:
         step_names: as in :func:`read_matrix`.
+        trained: the columns of what a run was trained on, if this is more of the same and they have names.
     """
 
-    def __init__(self, step_names: str | None = None) -> None:
-        self.step_names = step_names
+    def __init__(self, step_names: str | None = None, trained: Symbols = ()) -> None:
+        self.step_names, self.trained = step_names, trained
         self.first: tuple[Path, Recording] | None = None
 
     @property
@@ -92,6 +93,11 @@ class Recordings:
             raise UserError(
                 f"{path}: its columns are {', '.join(recording.columns)}, but those of {first} are "
                 f"{', '.join(other.columns)}; all files need the same ones, in the same order"
+            )
+        if recording.columns and self.trained and recording.columns != self.trained:
+            raise UserError(
+                f"{path}: its columns are {', '.join(recording.columns)}, but this run was trained on "
+                f"{', '.join(self.trained)}; give the same ones, in the same order"
             )
         self.first = first, other
         return recording

@@ -67,7 +67,13 @@ def read_series(path: Path, time: str | None, columns: Sequence[str], group: str
             back; or the file cannot be read, or has no such column.
     """
     header, rows, lines = _parquet(path) if path.suffix == ".parquet" else _csv(path)
+    if not header:
+        raise UserError(f"{path}: holds no header")
+    if twice := [name for name in header if header.count(name) > 1]:
+        raise UserError(f"{path}:1: the column {twice[0]!r} is there twice; give each a name of its own")
     named = [name for name in (time, group) if name is not None]
+    if "" in header and not columns:
+        raise UserError(f"{path}:1: column {header.index('') + 1} has no name; give it one, or name task.targets")
     for name in [*named, *columns]:
         if name not in header:
             raise UserError(f"{path}: has no column {name!r}{near_misses(name, header)}")
@@ -178,6 +184,8 @@ def irregular(series: Series) -> list[str]:
 
 def filled(series: Series) -> tuple[Series, list[str]]:
     """Fill what is missing with the last value before it, which is known by then; at the start with the first there is.
+
+    No window is forecast from before that first one (:meth:`attnx.data.windows.Windows.worth`).
 
     Returns:
         the series, and a line for people on each column that had gaps.

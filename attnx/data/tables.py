@@ -54,6 +54,8 @@ class Table:
         tagged: whether there is a third column, a language or whatever else the model is to be told.
         step_names: of the sources' files, as in :func:`attnx.data.matrices.read_matrix`.
         target_step_names: of the targets' files.
+        trained: the columns of the files that a run was trained on, of its sources and of its targets; empty if
+            they have no names.
     """
 
     def __init__(
@@ -63,9 +65,10 @@ class Table:
         tagged: bool = False,
         step_names: str | None = None,
         target_step_names: str | None = None,
+        trained: tuple[Symbols, Symbols] = ((), ()),
     ) -> None:
         self.source, self.target = source, target
-        self.sources, self.targets = Recordings(step_names), Recordings(target_step_names)
+        self.sources, self.targets = Recordings(step_names, trained[0]), Recordings(target_step_names, trained[1])
         self.columns = [SAID[source], SAID[target], *(["a tag"] if tagged else [])]
 
     def read(self, path: Path) -> dict[tuple[str, str], Pair]:

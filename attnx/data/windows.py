@@ -49,11 +49,15 @@ class Windows(NamedTuple):
         return range(max(span.start, self.lookback), span.end - self.horizon + 1)
 
     def worth(self, series: Series, span: Span) -> npt.NDArray[np.int64]:
-        """Those of :meth:`starts` behind which anything was measured of what is to be forecast."""
+        """Those of :meth:`starts` behind which anything was measured of what is to be forecast.
+
+        Before them every target was measured once: what nobody measured at first is filled in from what comes later.
+        """
         starts = np.array(self.starts(span), dtype=np.int64)
-        there = ~np.isnan(series.measured(self.targets, 0, len(series.numbers))).all(1)
-        before = np.append(0, np.cumsum(there))
-        kept: npt.NDArray[np.int64] = starts[before[starts + self.horizon] > before[starts]]
+        there = ~np.isnan(series.measured(self.targets, 0, len(series.numbers)))
+        first = int(there.argmax(0).max()) if there.any(0).all() else len(there)
+        before = np.append(0, np.cumsum(there.any(1)))
+        kept: npt.NDArray[np.int64] = starts[(before[starts + self.horizon] > before[starts]) & (starts > first)]
         return kept
 
     def source(self, series: Series, start: int) -> Matrix:

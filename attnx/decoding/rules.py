@@ -100,7 +100,8 @@ class Rules:
             scores.masked_fill_(~self.choices(written, rows), NEVER)
         if end is not None:
             stuck = (scores == NEVER).all(-1)
-            scores[:, EOS] = torch.where(stuck, end, scores[:, EOS])
+            # Of a model that forbids the end, too, the row is all but impossible; but it ends.
+            scores[:, EOS] = torch.where(stuck, end.clamp(min=torch.finfo(end.dtype).min), scores[:, EOS])
         if forced is not None and kept is not None:
             scores.masked_fill_(forced != PAD, NEVER).scatter_(1, forced, kept)
 

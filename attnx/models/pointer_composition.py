@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,7 @@ def compose_pointer(config: Config) -> PointerComposition:
     if config["attention"]["name"] == "none":
         raise UserError("model=pointer is attention that points; attention=none is for model=seq2seq")
     _check_unused(config)
+    _check_window(config)
     if declared(config, "encoder").get("shortens"):
         raise UserError(
             f"encoder={config['encoder']['name']} has fewer states than its source has positions to point to; use "
@@ -90,6 +92,20 @@ def _check_task(config: Config) -> None:
         fitting = ", ".join(rule for rule, problems in FITTING.items() if problem in problems)
         raise UserError(
             f"model.only={only} has no room for the answers of task.problem={problem}; choose from {fitting}"
+        )
+
+
+def _check_window(config: Config) -> None:
+    """Refuse a window that leaves out positions of points in any order: where it is, the right answer cannot be."""
+    window, sizes = config["scope"].get("window"), config.get("task", {}).get("sizes")
+    if window is None or sizes is None:
+        return
+    text = f"{sizes} {config['task'].get('test') or ''}"
+    most = max(map(int, re.findall(r"\d+", text)), default=0)
+    if window < most - 1:
+        raise UserError(
+            f"scope.window={window} leaves out positions of {most} points, and the right one may be any; "
+            f"use scope=global, or scope.window={most - 1}"
         )
 
 

@@ -223,6 +223,8 @@ def _check_copies(config: Config, attends: bool, sources: tuple[str, ...]) -> No
 def _check_read(config: Config, chosen: Plan, sources: tuple[str, ...]) -> None:
     """Refuse a composition in which the state or the context never reaches the output, by whatever way."""
     inputs = config["readout"].get("inputs", ["state", "context"])
+    if len(set(inputs)) < len(inputs):
+        raise UserError(f"readout.inputs=[{','.join(inputs)}]: name each input once")
     asked = [{"before": "state", "after": "state"}.get(need, need) for need in _needed(config)]
     reads = {
         "state": ["token", *(["context"] if chosen.feed == "now" else [])],

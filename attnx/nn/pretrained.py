@@ -27,7 +27,7 @@ def load_vectors(embedding: nn.Embedding, ids: Mapping[str, int], path: str) -> 
         opener = gzip.open if path.endswith(".gz") else open
         with opener(Path(path).expanduser(), "rt", encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
-                symbol, *numbers = line.split() or [""]
+                symbol, numbers = _fields(line, embedding.embedding_dim)
                 if not symbol or (number == 1 and len(numbers) == 1):
                     continue  # a blank line, or word2vec's header: how many symbols, how wide
                 found += _copy(embedding, ids.get(symbol), numbers, f"{path}:{number}")
@@ -36,6 +36,23 @@ def load_vectors(embedding: nn.Embedding, ids: Mapping[str, int], path: str) -> 
     if not found:
         raise UserError(f"{path}: holds no vector for any of the {len(ids)} symbols")
     return found
+
+
+def _fields(line: str, width: int) -> tuple[str, list[str]]:
+    """A line's symbol, in which there may be spaces of any kind, and its numbers."""
+    fields = line.strip(" \t\r\n").replace("\t", " ").split(" ")
+    parts = max(1, len(fields) - width)
+    if all(map(_is_number, fields[1:parts])):
+        parts = 1  # more numbers than there should be
+    return " ".join(fields[:parts]), fields[parts:]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _copy(embedding: nn.Embedding, row: int | None, numbers: list[str], where: str) -> bool:

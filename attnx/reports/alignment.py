@@ -145,8 +145,10 @@ def read_alignment(path: Path | str) -> Alignment:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             found: dict[str, Any] = {name: arrays[name] for name in Alignment._fields if name in arrays}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except OSError as error:
         raise UserError(f"{path}: not a readable alignment: {error}") from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:  # what NumPy says of it is not to be followed
+        raise UserError(f"{path}: not a readable alignment; it is damaged, or no file of NumPy's arrays") from error
     if missing := {"weights", "source", "output", "reference"} - found.keys():
         raise UserError(f"{path}: not an alignment, it lacks {', '.join(sorted(missing))}")
     _check_shapes(path, found)

@@ -55,7 +55,7 @@ def read_gold(path: Path | str) -> list[Gold]:
         UserError: no such file, or something else in a line.
     """
     if not Path(path).is_file():
-        raise UserError(f"{path}: no such file")
+        raise UserError(f"{path}: {'is a folder; name a file of links' if Path(path).is_dir() else 'no such file'}")
     return [_gold(line, f"{path}:{number}") for number, line in enumerate(read_text(Path(path)).splitlines(), start=1)]
 
 

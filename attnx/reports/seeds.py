@@ -26,7 +26,8 @@ PAIRED, APART, EXAMPLES = "seeds", "unpaired", "examples"
 def gap_over_seeds(a: Mapping[Any, float], b: Mapping[Any, float]) -> Gap | None:
     """Compare two settings by their values, seed by seed: Student's paired t, over the seeds both have.
 
-    With fewer than two such seeds, Welch's t, which pairs nothing; None if either has one seed only.
+    With fewer than two such seeds, Welch's t, which pairs nothing. None if either has one seed only, or if they differ
+    by the same in every seed: nothing then says how far that would vary.
     """
     shared = [seed for seed in a if seed in b]
     if len(shared) > 1:
@@ -40,9 +41,9 @@ def gap_over_seeds(a: Mapping[Any, float], b: Mapping[Any, float]) -> Gap | None
     return _gap(fmean(a.values()) - fmean(b.values()), math.sqrt(one + other), degrees, APART)
 
 
-def _gap(difference: float, error: float, degrees: int, test: str) -> Gap:
+def _gap(difference: float, error: float, degrees: int, test: str) -> Gap | None:
     if error == 0:
-        return Gap(difference, difference, difference, 0.0 if difference else 1.0, test)
+        return None if difference else Gap(0.0, 0.0, 0.0, 1.0, test)
     reach = student_quantile(degrees) * error
     return Gap(difference, difference - reach, difference + reach, student_p(difference / error, degrees), test)
 

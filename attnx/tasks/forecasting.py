@@ -102,6 +102,9 @@ class Forecasting:
             raise UserError(f"task.quantiles={self.quantiles}: the median, 0.5, must be among them")
         if edge := [level for level in self.quantiles if level in (0, 1)]:
             raise UserError(f"task.quantiles: {edge[0]:g} is no quantile that can be learned; use one between 0 and 1")
+        for knob, named in (("targets", self.targets), ("known", self.known)):
+            if len(set(named)) < len(named):
+                raise UserError(f"task.{knob}=[{','.join(named)}]: name each column once")
         if both := sorted(set(self.targets) & set(self.known)):
             raise UserError(f"task.known: {both[0]!r} is one of task.targets; what is forecast is not known before")
 
@@ -184,15 +187,22 @@ class Forecasting:
             raise UserError(f"a matrix of {len(matrix)} steps, but task.lookback={self.lookback}{ahead} are read")
 
     def _series(self, path: Path) -> list[Series]:
-        columns = [*self.targets, *self.known] if self.targets else []
+        targets = self._own()
+        columns = [*targets, *self.known] if targets else []
         read = [filled(series) for series in read_series(path, self.time, columns, self.group)]
         self.notes = [note for series, notes in read for note in (*notes, *irregular(series), *constant(series))]
         return [series for series, _ in read]
 
+    def _own(self) -> tuple[str, ...]:
+        """The targets, if they are named or the run was trained on them; else a file's header says them."""
+        return tuple(self.targets) or (() if self.scales is None else self.scales.columns)
+
     def _windows(self, series: Series) -> Windows:
-        targets = tuple(self.targets) or tuple(name for name in series.columns if name not in self.known)
         if unknown := [name for name in self.known if name not in series.columns]:
             raise UserError(f"task.known: the file has no column {unknown[0]!r}")
+        targets = self._own() or tuple(name for name in series.columns if name not in self.known)
+        if not targets:
+            raise UserError("no column is left to forecast; name task.targets, or fewer of task.known")
         return Windows(self.lookback, self.horizon, targets, tuple(self.known))
 
     def _examples(self, rows: PairDataset) -> Iterator[tuple[Any, Any]]:

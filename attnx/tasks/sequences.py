@@ -19,7 +19,7 @@ from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, of_each, show
 from attnx.registry import Probability, register
-from attnx.run_format import TARGET_FEATURES
+from attnx.run_format import SOURCE_FEATURES, TARGET_FEATURES
 from attnx.tasks.protocols import SequenceData, tags_of
 
 RATES = ("symbol_error_rate", "sequence_error_rate")
@@ -75,6 +75,7 @@ class AnySequence:
         self.tagged, self.step_names, self.target_step_names = tagged, step_names, target_step_names
         self.holdout, self.smoothing = holdout, smoothing
         self.scales: Features | None = None
+        self.columns: Symbols = ()
         self.notes: list[str] = []
 
     def load(self) -> SequenceData:
@@ -99,10 +100,11 @@ class AnySequence:
     def test_pairs(self) -> list[Pair]:
         """The pairs of ``test``; what was trained on is not looked at."""
         assert self.files["test"] is not None
-        return list(self._table().read(fill_in("task.test", self.files["test"])).values())
+        trained = self.columns, self.scales.columns if self.scales else ()
+        return list(self._table(trained).read(fill_in("task.test", self.files["test"])).values())
 
-    def _table(self) -> Table:
-        return Table(self.source, self.target, self.tagged, self.step_names, self.target_step_names)
+    def _table(self, trained: tuple[Symbols, Symbols] = ((), ())) -> Table:
+        return Table(self.source, self.target, self.tagged, self.step_names, self.target_step_names, trained)
 
     def _check(self) -> None:
         if not self.files["train"]:
@@ -196,8 +198,9 @@ class AnySequence:
         """Nothing beside the vocabularies."""
 
     def restore(self, folder: Path) -> None:
-        """How the targets' features are scaled, if they are any."""
+        """How the targets' features are scaled, if they are any, and what the sources' columns are called."""
         self.scales = Features.load(folder / TARGET_FEATURES) if self.target == "features" else None
+        self.columns = Features.load(folder / SOURCE_FEATURES).columns if self.source == "features" else ()
 
 
 def _vocabulary(sequences: Iterable[Symbols], how: str) -> Vocabulary:

@@ -5,50 +5,93 @@ from __future__ import annotations
 import copy
 import itertools
 import time
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import torch
+from lightning.fabric.utilities import move_data_to_device
+from torch import nn
 
 from attnx.data.batches import Batch
 from attnx.tasks.protocols import token_loss
 from attnx.training import ranks
+from attnx.training.devices import device_of
 from attnx.training.experiment import Experiment
 from attnx.training.loaders import Loaders
+from attnx.training.precision import precision_of, round_factors
 
 # Steps before the clock starts, the longest measurement, and the share of the budget left for validation.
 WARM, SECONDS, SPARE = 3, 8.0, 0.06
 
 
-def steps_within(budget: float, experiment: Experiment, loaders: Loaders, accumulate: int) -> int:
+def steps_within(
+    budget: float,
+    experiment: Experiment,
+    loaders: Loaders,
+    trainer: Mapping[str, Any],
+    placed: torch.device | None = None,
+) -> int:
     """Measure training steps on a copy of the model and say how many fit into ``budget`` seconds.
 
-    The copy is thrown away and the random state put back, so that measuring changes nothing but the number. Several
-    processes measure together, gradients exchanged, and the first one's clock decides.
+    Measured is what will be done: on the device and in the precision of the run. The copy is thrown away and the random
+    state put back, so that measuring changes nothing but the number. Several processes measure together, gradients
+    exchanged, and the first one's clock decides.
+
+    Args:
+        budget: seconds.
+        experiment: what is to be trained.
+        loaders: of its batches.
+        trainer: the trainer's knobs.
+        placed: where batches go, if the model's parts are on devices of their own already.
     """
-    trial = copy.deepcopy(experiment.model).train()
-    optimiser = experiment.settings.optimiser(trial.parameters())
-    batches = loaders.train_dataloader()
+    device = placed or device_of(trainer)
+    trial = copy.deepcopy(experiment.model)
+    step = _stepping(trial if placed else trial.to(device), experiment, trainer, device)
     with torch.random.fork_rng():
-        taken, started = 0, time.perf_counter()
-        for number, batch in enumerate(itertools.cycle(batches)):
-            _step(trial, experiment, batch, optimiser)
+        taken, started = 0, _now(device)
+        for number, batch in enumerate(itertools.cycle(loaders.train_dataloader())):
+            step(batch)
             if number + 1 == WARM:
-                started = time.perf_counter()
+                started = _now(device)
             elif number >= WARM:
                 taken += 1
-                spent = time.perf_counter() - started
+                spent = _now(device) - started
                 if ranks.told(partial(bool, spent > min(SECONDS, 0.1 * budget))):
                     break
-        per_step = (time.perf_counter() - started) / taken * accumulate
+        per_step = (_now(device) - started) / taken * trainer["accumulate"]
     return ranks.told(lambda: max(1, int((1 - SPARE) * budget / per_step)))
 
 
-def _step(model: torch.nn.Module, experiment: Experiment, batch: Batch, optimiser: torch.optim.Optimizer) -> None:
-    optimiser.zero_grad()
-    loss = token_loss(model, batch, experiment.task.smoothing, experiment.settings.sampling)
-    ((loss.total + loss.penalty) / loss.tokens.clamp(min=1)).backward()  # type: ignore[no-untyped-call]
-    if ranks.here().world > 1:
-        for weight in model.parameters():
-            if weight.grad is not None:
-                ranks.summed(weight.grad)
-    optimiser.step()
+def _stepping(
+    model: nn.Module, experiment: Experiment, trainer: Mapping[str, Any], device: torch.device
+) -> Callable[[Batch], None]:
+    """What takes one step of training."""
+    settings, clip = experiment.settings, trainer["gradient_clip"]
+    precision = precision_of(trainer["precision"], device)
+    round_factors(trainer["precision"])
+    model = precision.convert_module(model.train())
+    optimiser = settings.optimiser(model.parameters())
+
+    def step(batch: Batch) -> None:
+        batch = precision.convert_input(move_data_to_device(batch, device))
+        optimiser.zero_grad()
+        with precision.forward_context():
+            loss = token_loss(model, batch, experiment.task.smoothing, settings.sampling)
+        precision.backward((loss.total + loss.penalty) / loss.tokens.clamp(min=1), None)
+        if ranks.here().world > 1:
+            for weight in model.parameters():
+                if weight.grad is not None:
+                    ranks.summed(weight.grad)
+        if clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        precision.optimizer_step(optimiser)
+
+    return step
+
+
+def _now(device: torch.device) -> float:
+    """Seconds, of a GPU once it has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()

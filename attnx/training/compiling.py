@@ -16,6 +16,7 @@ from attnx.errors import UserError
 from attnx.models.compiled_step import Compiled, keep_gradients
 from attnx.models.encoder_decoder import Seq2seq
 from attnx.tasks.protocols import token_loss
+from attnx.training.devices import device_of
 from attnx.training.experiment import Experiment
 from attnx.training.loaders import Loaders
 from attnx.training.ranks import here
@@ -35,7 +36,7 @@ def compile_steps(experiment: Experiment, loaders: Loaders, trainer: Mapping[str
     Raises:
         UserError: CUDA graphs without CUDA, or there is no compiler that works.
     """
-    how, model, device = trainer.get("compile", "off"), experiment.model, _device(trainer)
+    how, model, device = trainer.get("compile", "off"), experiment.model, device_of(trainer)
     if how == "off":
         return None
     if how == "graphs" and device.type != "cuda":
@@ -99,12 +100,6 @@ def _batches(loaders: Loaders, device: torch.device) -> Iterator[Batch]:
     for rows in itertools.islice(loaders.batches, TRIED):
         batch: Batch = move_data_to_device(collate([loaders.train_rows[row] for row in rows]), device)
         yield batch
-
-
-def _device(trainer: Mapping[str, Any]) -> torch.device:
-    """Where this process will train."""
-    gpu = trainer.get("accelerator") != "cpu" and torch.cuda.is_available()
-    return torch.device("cuda", here().local) if gpu else torch.device("cpu")
 
 
 def _no_compiler(error: BaseException) -> bool:

@@ -62,6 +62,12 @@ def counted(trainer: Mapping[str, Any]) -> dict[str, Any]:
     return {**trainer, "devices": asked or gpus} if "devices" in trainer else dict(trainer)
 
 
+def device_of(trainer: Mapping[str, Any]) -> torch.device:
+    """Where this process will train."""
+    gpu = trainer.get("accelerator") != "cpu" and torch.cuda.is_available()
+    return torch.device("cuda", here().local) if gpu else torch.device("cpu")
+
+
 def places(trainer: Mapping[str, Any]) -> list[Place]:
     """Of each process on this machine.
 

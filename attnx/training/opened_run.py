@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import torch
@@ -81,6 +81,10 @@ class OpenRun:
             UserError: a source is empty or of the wrong kind, the tag is not one that the run knows, a symbol is
                 unknown and refused, or there is no such search.
         """
+        if isinstance(sources, str):
+            raise UserError(f"{sources!r}: give a list of sources, as in predict([{sources!r}])")
+        if unknown not in get_args(Unknown):
+            raise UserError(f"unknown={unknown!r}: expected one of {', '.join(get_args(Unknown))}")
         self.check_tag(tag)
         run = self if search is None and nbest is None else self.searching(search, nbest=nbest)
         if unknown == "keep":

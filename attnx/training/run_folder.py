@@ -64,6 +64,8 @@ def create(config: Mapping[str, Any], overrides: Sequence[str], facts: Mapping[s
     # A job of a sweep writes its log from its first moment on.
     if folder.exists() and not (folder.is_dir() and _unused(folder)):
         raise UserError(f"folder={folder}: it is not empty; choose another, or `attnx resume {folder}`")
+    if around := [above for above in folder.absolute().parents if (above / RUN).is_file()]:
+        raise UserError(f"folder={folder}: lies in the folder of another run, {around[0]}; choose one outside it")
     try:
         (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
         (folder / CONFIG).write_text(text, encoding="utf-8")

@@ -45,6 +45,8 @@ def choose_search(
 
 def _for_the_best(search: dict[str, Any], given: Mapping[str, Any], nbest: int) -> dict[str, Any]:
     """The search with room for so many."""
+    if nbest < 1:
+        raise UserError(f"nbest={nbest}: expected a whole number, 1 or more")
     name = search["name"]
     if "nbest" not in search:
         if nbest > 1:

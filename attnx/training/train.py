@@ -121,7 +121,8 @@ def total_steps(job: Job) -> int:
     allowed = seconds(trainer["max_time"])
     assert allowed is not None, "checked with the configuration"
     ranks.lead(ranks.Order("measure"))
-    return budget.steps_within(allowed, job.experiment, job.loaders, trainer["accumulate"])
+    device = placement_of(job.config).get("decoder")
+    return budget.steps_within(allowed, job.experiment, job.loaders, trainer, device)
 
 
 def train(job: Job, folder: Path, steps: int, console: Console, resume: bool = False) -> dict[str, float]:
@@ -265,6 +266,6 @@ def _save_alignments(job: Job, folder: Path) -> None:
     chosen = sorted(longest[place] for place in evenly(len(longest), KEPT))
     rows = job.loaders.test_rows
     batch = collate([rows[row] for row in chosen])
-    decoded = job.experiment.eval().cpu().decode([pairs[row] for row in chosen], batch, need_weights=True)
+    decoded = job.experiment.eval().cpu().float().decode([pairs[row] for row in chosen], batch, need_weights=True)
     if any(one.weights is not None for one in decoded):
         run_folder.save_alignments(folder, decoded, of_itself(job.experiment, decoded))

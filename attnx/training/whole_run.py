@@ -14,6 +14,7 @@ from attnx.run_format import CHECKPOINTS, CONFIG, EVALUATION, RUN, SOURCE_FEATUR
 
 AVERAGE = "average"
 NEEDED = ("task", "model", "search")
+TO_TRAIN = (*NEEDED, "optimiser", "lr_schedule", "trainer")
 SIDES = {"source": ("source.json", SOURCE_FEATURES), "target": ("target.json", TARGET_FEATURES)}
 
 
@@ -28,12 +29,30 @@ def read_whole_run(folder: Path | str, checkpoint: str = "best") -> Run:
         UserError: not a run folder, one of a newer format, half-written, or without vocabulary or checkpoint.
     """
     path = Path(folder)
+    run = read_configured(path)
+    for side, files in SIDES.items():
+        if not any((path / VOCABULARY / file).is_file() for file in files):
+            raise UserError(f"{path / VOCABULARY / files[0]}: no such file; the run's {side} vocabulary is missing")
+    weights_of(path, checkpoint)
+    return run
+
+
+def read_configured(path: Path, needed: Sequence[str] = NEEDED) -> Run:
+    """Read a run folder, its configuration filled in, and see that this is whole.
+
+    Args:
+        path: the run folder.
+        needed: kinds of parts that must be chosen.
+
+    Raises:
+        UserError: not a run folder, one of a newer format, or half-written.
+    """
     if (path / EVALUATION).is_file():
         raise UserError(f"{path}: is an evaluation; name the run that it lies in, {path.resolve().parents[1]}")
     run = read_run(path)
     if not (path / CONFIG).is_file():
         raise UserError(f"{path}: is half-written (it has no {CONFIG}); start the run anew")
-    for kind in NEEDED:
+    for kind in needed:
         if kind not in run.config:
             raise UserError(f"{path / CONFIG}: names no {kind}; it is not the whole configuration of a run")
     for kind in CHOSEN:
@@ -43,10 +62,6 @@ def read_whole_run(folder: Path | str, checkpoint: str = "best") -> Run:
         config = registry.filled(run.config)
     except UserError as error:
         raise UserError(f"{path / CONFIG}: {error}") from error
-    for side, files in SIDES.items():
-        if not any((path / VOCABULARY / file).is_file() for file in files):
-            raise UserError(f"{path / VOCABULARY / files[0]}: no such file; the run's {side} vocabulary is missing")
-    weights_of(path, checkpoint)
     return run._replace(config=config)
 
 

@@ -213,6 +213,7 @@ def test_mistakes(folder: Path, tmp_path: Path) -> None:
         ([str(tmp_path)], "not a run folder"),
         ([str(tmp_path / "a.jsonl"), "--gold", "x"], "--gold goes with a run's folder"),
         ([str(folder), "--gold", "x"], "x: no such file"),
+        ([str(folder), "--gold", str(tmp_path)], "is a folder; name a file of links"),
     ]:
         with pytest.raises(UserError, match=message):
             command(["alignments", *words])

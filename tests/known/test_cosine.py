@@ -31,6 +31,18 @@ def test_a_zero_vector_scores_zero() -> None:
     assert score(Cosine(), [0.0, 0.0], [[4.0, 3.0]]).tolist() == [0.0]
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_zero_vector_learns_nothing_in_half_precision(dtype: torch.dtype) -> None:
+    """The least length that it is divided by would be 0 there."""
+    vectors = torch.zeros(1, 2, dtype=dtype, requires_grad=True)
+    scorer = Cosine()
+    scores = scorer.compare(scorer.queries(torch.ones(1, 2)).to(dtype), scorer.keys(vectors))
+    scores.sum().backward()
+    assert (scores.dtype, scores.tolist()) == (dtype, [[0.0]])
+    assert vectors.grad is not None
+    assert vectors.grad.isfinite().all()
+
+
 def test_weights() -> None:
     """Equation 5: with beta = ln 3, cosines 1, 0 and -1 weigh 3 : 1 : 1/3, that is 9/13, 3/13 and 1/13."""
     attention = build(scorer=("cosine", {"strength": math.log(3)}), query_size=2, memory_size=2)

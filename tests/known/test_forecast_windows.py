@@ -91,3 +91,14 @@ def test_a_horizon_longer_than_the_data(parts: list[float], said: str) -> None:
     with pytest.raises(UserError) as told:
         spans(counted(23), Windows(3, 2, ("a",)), parts)
     assert str(told.value).startswith(said)
+
+
+def test_no_window_looks_ahead_to_fill_in_what_nobody_measured() -> None:
+    """Of what is measured from step 5 on, no window is forecast from before step 6."""
+    series = counted(23)
+    series.numbers[:5, 1] = np.nan
+    windows = Windows(3, 2, ("a", "b"))
+    assert windows.worth(series, Span(0, 11)).tolist() == [6, 7, 8, 9]
+    assert Windows(3, 2, ("a",)).worth(series, Span(0, 11)).tolist() == [3, 4, 5, 6, 7, 8, 9]
+    series.numbers[:, 1] = np.nan
+    assert windows.worth(series, Span(0, 11)).tolist() == []

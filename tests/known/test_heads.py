@@ -54,6 +54,16 @@ def test_two_heads_are_two_attentions() -> None:
     torch.testing.assert_close(found.context, torch.cat(contexts, -1) @ both.out.weight.T)
 
 
+def test_one_mask_and_one_place_serve_all_rows() -> None:
+    """As they do with one head: what is 1 in front is the same for every row."""
+    heads = build(scorer="additive", scope=("local", {"window": 1}), heads=2, query_size=6, memory_size=6)
+    queries, memory = torch.randn(3, 5, 6), heads.remember(torch.randn(3, 7, 6))
+    allowed, at = torch.rand(1, 5, 7) < 0.9, torch.arange(5)[None]
+    one = heads(queries, memory, allowed=allowed, at=at).context
+    each = heads(queries, memory, allowed=allowed.expand(3, -1, -1), at=at.expand(3, -1)).context
+    torch.testing.assert_close(one, each)
+
+
 def test_dropout_falls_on_each_head_by_itself() -> None:
     """Values are the identity, so that a context is its head's weights: kept ones are doubled."""
     attention = plain(build(scorer="dot", heads=2, query_size=2, memory_size=2, values_size=6))

@@ -106,6 +106,8 @@ REFUSED = {
     "model.feed=next": "feed",
     "attention.schedule=attend_then_run": "attention.schedule=attend_then_run is not possible",
     "task.problem=delaunay model.only=ring": "choose from any",
+    "scope=local": "scope.window=3 leaves out positions of 5 points, and the right one may be any; use scope=global",
+    "scope=local scope.window=4 task.test=4-7": "scope.window=4 leaves out positions of 7 points",
 }
 
 
@@ -118,9 +120,11 @@ def test_what_would_do_nothing_is_refused(asked: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("asked", ["query=previous_state", "query=[token,current_state]", "scope=local", "scorer=dot"])
+@pytest.mark.parametrize(
+    "asked", ["query=previous_state", "query=[token,current_state]", "scope=local scope.window=4", "scorer=dot"]
+)
 def test_other_parts_point_too(asked: str) -> None:
-    config = compose(["recipe=pointer", "task=pointing", asked])
+    config = compose(["recipe=pointer", "task=pointing", *asked.split()])
     assert str(registry.build("composition", "pointer", config=config).plan).startswith("run, then attend")
 
 

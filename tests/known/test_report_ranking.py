@@ -66,6 +66,17 @@ def names(found: Comparison) -> list[str]:
     return [found.settings[row.place].name for row in found.judged[0].rows]
 
 
+def test_a_run_that_cannot_be_read_is_no_reason_to_leave_out_the_others(write: Write, tmp_path: Path) -> None:
+    write("whole", 7.0)
+    write("newer", 7.0, format=999)
+    newer, whole = gather([tmp_path])
+    assert (whole.status, whole.results["test_per"]) == ("finished", 7.0)
+    assert newer.status == "failed"
+    assert "newer" in newer.error
+    with pytest.raises(UserError, match="newer"):
+        gather([tmp_path / "newer"])
+
+
 def three(write: Write, better: tuple[float, ...] = (7.0, 7.2, 7.4), **others: float) -> list[Path]:
     """Settings with three seeds each: ``dot`` as given, others so much behind in each seed."""
     folders = [write(f"dot{seed}", value, seed, scorer="dot") for seed, value in enumerate(better)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,20 @@ def test_groups_are_series_of_their_own(tmp_path: Path) -> None:
     one, other = read_series(path, "time", [], group="who")
     assert (one.name, one.numbers.tolist(), one.times.tolist()) == ("x", [[2], [5]], [1, 2])
     assert (other.name, other.numbers.tolist(), other.times.tolist()) == ("y", [[3], [7]], [1, 3])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "series.csv: holds no header"),
+        ("time,a,a\n1,2,3\n", "series.csv:1: the column 'a' is there twice"),
+        ("time,,a\n1,2,3\n", "series.csv:1: column 2 has no name"),
+    ],
+)
+def test_a_header_that_names_nothing_or_twice(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "series.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=re.escape(said)):
+        read_series(tmp_path / "series.csv", "time", [])
 
 
 def test_a_parquet_file_holds_the_same(tmp_path: Path) -> None:

@@ -430,6 +430,21 @@ def test_where_nothing_may_come_next_it_ends(decided: Built, search: Any) -> Non
     assert (found.written[:, 0, 2] == EOS).all()
 
 
+@pytest.mark.parametrize("search", SEARCHES)
+def test_where_even_the_end_is_forbidden_it_ends(decided: Built, search: Any) -> None:
+    """By the model itself, which then says of what it wrote that it is impossible."""
+    model = decided()
+    with torch.no_grad():
+        model.output.bias[EOS] = -torch.inf
+
+    def none(written: Tensor, rows: Tensor) -> Tensor:
+        return torch.full((len(rows), 17), written.shape[1] < 2) & (torch.arange(17) != EOS)
+
+    found = search()(model, SOURCE, PRESENT, choices=none)
+    assert found.lengths[:, 0].tolist() == [3] * 4
+    assert (found.written[:, 0, 2] == EOS).all()
+
+
 def p_value(counts: dict[Any, int], shares: dict[Any, float]) -> float:
     """How likely counts as far from the shares as these, or farther: Pearson's chi-square, cells of 5 or more."""
     total = sum(counts.values())

@@ -39,7 +39,7 @@ def test_compiled_steps_train_alike(run: Callable[..., Any], same_weights: Calla
     assert told("plain") is None
     assert told("compiled") == "each step of the loop but the first"
     assert same_weights(["plain", "compiled"])
-    assert attnx.open_run("compiled").predict("bad")
+    assert attnx.open_run("compiled").predict(["bad"])
 
 
 @pytest.mark.parametrize(

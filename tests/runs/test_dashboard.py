@@ -70,8 +70,8 @@ def test_a_sweep_says_which_runs_are_meant(made: Callable[..., Path]) -> None:
 
 def test_runs_that_were_not_logged_are_told(made: Callable[..., Path]) -> None:
     made("multirun/plain/0")
-    for folder in ("multirun/plain", "multirun/plain/0"):
-        with pytest.raises(attnx.UserError, match=r"\+logger=wandb"):
+    for folder, said in (("multirun/plain", "no run in it was"), ("multirun/plain/0", "this run was not")):
+        with pytest.raises(attnx.UserError, match=rf"{said} logged to W&B; train with \+logger=wandb"):
             asked_of(Path(folder))
     for words in ([], ["one", "two"], ["not a/project!"]):
         with pytest.raises(attnx.UserError, match=r"attnx dashboard|neither a folder"):

@@ -197,6 +197,29 @@ def test_another_file_to_test_on(undrawn: None) -> None:
         fitted(*HISTORY, "task.test=other.csv", folder="two")
 
 
+def test_a_run_in_double_precision(undrawn: None) -> None:
+    write()
+    fitted(*HISTORY, "trainer.precision=64", "trainer.test_words=3", folder="one")
+    assert results("one")["test_words"] == 3
+    assert len(list(Path("one/alignments").glob("*.npz"))) == 3
+
+
+def test_another_file_s_columns_may_be_in_another_order(undrawn: None, command: Callable[..., Any]) -> None:
+    """They are taken by their names, though none was named when it was trained."""
+    write()
+    fitted(*HISTORY, folder="one")
+    names, *rows = (line.split(",") for line in Path("series.csv").read_text(encoding="utf-8").splitlines())
+    order = [names.index(name) for name in ("hour", "b", "time", "still", "a")]
+    Path("turned.csv").write_text("".join(",".join(row[at] for at in order) + "\n" for row in (names, *rows)))
+    for name in ("series", "turned"):
+        answer = command("evaluate", "one", f"task.test={name}.csv")
+        assert answer.code == 0, answer.err
+    turned, same = (results(f"one/evaluations/{name}") for name in ("turned", "series"))
+    measured = [name for name in same if name.startswith("test_")]
+    assert [turned[name] for name in measured] == [same[name] for name in measured]
+    assert "test_mse" in measured
+
+
 def test_it_is_drawn() -> None:
     """What was looked back on stands before each forecast, and the attended past below."""
     write()
@@ -250,6 +273,9 @@ def test_series_of_a_group_are_cut_each(undrawn: None, model: list[str]) -> None
         ({}, ["task.targets=[c]"], "has no column 'c'"),
         ({}, ["task.quantiles=[0.1,0.9]"], "the median, 0.5, must be among them"),
         ({}, ["task.targets=[a]", "task.known=[a]"], "is one of task.targets"),
+        ({}, ["task.targets=[a,b,a]"], "task.targets=[a,b,a]: name each column once"),
+        ({}, ["task.known=[a,a]"], "task.known=[a,a]: name each column once"),
+        ({}, ["task.known=[a,b,still,hour]"], "no column is left to forecast"),
         ({}, ["encoder.hidden=5"], "encoder.hidden=5 has no meaning beside model=history"),
         ({}, ["scope=encoder_decoder"], "model=history has no encoder"),
         ({}, ["search=beam"], "search=beam chooses among symbols"),

@@ -195,6 +195,33 @@ def test_a_run_without_its_last_checkpoint_is_told(
     assert "last.ckpt: cannot be read" in answer.err
 
 
+def test_a_run_is_whole_again_where_it_goes_on(
+    run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any]
+) -> None:
+    """A vocabulary that was cut off is written anew; a configuration that was is told before torch is loaded."""
+    press(3)
+    with pytest.raises(Interrupted):
+        run(folder="one")
+    press(None)
+    vocabulary, config = Path("one/vocabulary/source.json"), Path("one/config.yaml")
+    before, text = vocabulary.read_text(encoding="utf-8"), config.read_text(encoding="utf-8")
+    vocabulary.write_text(before[:5], encoding="utf-8")
+    config.rename("kept.yaml")
+    answer = command("resume", "one")
+    assert (answer.code, answer.err) == (
+        2,
+        "attnx: one: is half-written (it has no config.yaml); start the run anew\n",
+    )
+    lines = [line for line in text.splitlines() if not line.startswith(("trainer:", "  max_steps"))]
+    config.write_text("\n".join(lines), encoding="utf-8")
+    answer = command("resume", "one")
+    assert answer.code == 2
+    assert "one/config.yaml: " in answer.err
+    Path("kept.yaml").replace(config)
+    assert command("resume", "one").code == 0
+    assert vocabulary.read_text(encoding="utf-8") == before
+
+
 def test_a_run_that_had_no_checkpoint_yet_starts_from_its_beginning(
     run: Callable[..., Any],
     press: Callable[..., None],

@@ -351,6 +351,9 @@ def test_a_finished_output_is_not_written_over(runs: Path, command: Callable[...
     assert command(*ASKED).code == 0
     answer = command(*ASKED)
     assert (answer.code, answer.err) == (2, "attnx: out.txt: is there already; move it away, or name another file\n")
+    Path("folder").mkdir()
+    answer = command("predict", "one", "words.txt", "--out", "folder")
+    assert (answer.code, answer.err) == (2, "attnx: folder: is a folder; name a file to write\n")
 
 
 def test_a_reader_that_has_enough_is_no_mistake(
@@ -383,11 +386,19 @@ def test_python_is_told_as_much(runs: Path) -> None:
         ({"search": ("beam", {"width": 2}), "nbest": 3}, "search.width=2 holds fewer than the 3 best"),
         ({"search": "beem"}, "did you mean beam"),
         ({"tag": "fr"}, "it has none"),
+        ({"nbest": 0}, "nbest=0: expected a whole number, 1 or more"),
+        ({"unknown": "refused"}, "unknown='refused': expected one of replace, refuse, keep"),
     ):
         with pytest.raises(attnx.UserError, match=said):
             run.predict(["dab"], **asked)  # type: ignore[arg-type]
     with pytest.raises(attnx.UserError, match="at least one"):
         attnx.open_ensemble([])
+    with pytest.raises(attnx.UserError, match=r"'dab': give a list of sources, as in predict\(\['dab'\]\)"):
+        run.predict("dab")
+    with pytest.raises(attnx.UserError, match="'one': give a list of run folders"):
+        attnx.open_ensemble("one")
+    with pytest.raises(attnx.UserError, match=r"as in compose\(\['scorer=dot'\]\)"):
+        attnx.compose("scorer=dot")
 
 
 def test_the_best_that_were_kept_are_averaged(

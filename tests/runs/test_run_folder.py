@@ -216,6 +216,14 @@ def test_a_folder_may_be_moved(run: Callable[..., Any], here: Path) -> None:
     assert [one.output for one in attnx.open_run("elsewhere/two").predict(["dab", "skeb"])] == before
 
 
+def test_no_run_is_made_in_another_s_folder(run: Callable[..., Any]) -> None:
+    run(folder="one")
+    before = sorted(Path("one").rglob("*"))
+    with pytest.raises(attnx.UserError, match=r"folder=one/two: lies in the folder of another run, .*one; "):
+        run(folder="one/two")
+    assert sorted(Path("one").rglob("*")) == before
+
+
 def test_the_same_command_twice_ends_with_the_same_weights(
     run: Callable[..., Any], same_weights: Callable[..., bool]
 ) -> None:

@@ -165,6 +165,22 @@ def test_a_picture_is_labelled_with_the_names_of_the_steps(run: Callable[..., An
     assert [row["name"] for row in predicted("one")] == [f"rows/{n}.csv" for n in range(36, 43)]
 
 
+def test_columns_of_other_names_are_refused(
+    run: Callable[..., Any], command: Callable[..., Any], undrawn: None
+) -> None:
+    """Whether a reopened run reads them or is measured on them."""
+    run(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
+    Path("turned.csv").write_text("at,y,x,z\n9:00,1,2,3\n", encoding="utf-8")
+    Path("turned.tsv").write_text("turned.csv\tup\n", encoding="utf-8")
+    said = "turned.csv: its columns are y, x, z, but this run was trained on x, y, z; give the same ones, in the same"
+    for asked, where in (
+        (["predict", "one", "turned.tsv", "--column", "1"], "turned.tsv:1: "),
+        (["evaluate", "one", "task.test=turned.tsv"], "turned.tsv:1: "),
+    ):
+        answer = command(*asked)
+        assert (answer.code, answer.err) == (2, f"attnx: {where}{said} order\n")
+
+
 def test_features_from_workers_and_a_resumed_run(
     run: Callable[..., Any], undrawn: None, same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:

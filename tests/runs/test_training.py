@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from itertools import chain, repeat
@@ -15,6 +16,7 @@ import torch
 from attnx.config import compose
 from attnx.data.batches import collate
 from attnx.tasks.protocols import token_loss
+from attnx.training import budget
 from attnx.training.train import Job, prepare
 
 
@@ -95,7 +97,8 @@ def test_label_smoothing_changes_what_is_learned_but_not_how_it_is_judged(
 
 def test_pretrained_vectors_are_where_training_begins(prepared: Callable[..., Job], here: Path) -> None:
     (here / "source.txt").write_text("2 5\na 1 2 3 4 5\nk -1 0 0.5 2 9\nunheard 0 0 0 0 0\n", encoding="utf-8")
-    (here / "target.txt").write_text("\nAA 5 4 3 2 1\n", encoding="utf-8")
+    # A symbol may hold spaces, and one of them need not be plain.
+    (here / "target.txt").write_text("\nat a place 0 1 2 3 4\nno\u00a0body 7 7 7 7 7\nAA 5 4 3 2 1\n", encoding="utf-8")
     plain = prepared()
     job = prepared("model.source_vectors=source.txt", "model.target_vectors=target.txt")
     model, data = job.experiment.model, job.data
@@ -107,6 +110,34 @@ def test_pretrained_vectors_are_where_training_begins(prepared: Callable[..., Jo
         assert torch.equal(
             model.source.embedding.weight[number], plain.experiment.model.source.embedding.weight[number]
         )
+
+
+@pytest.mark.parametrize(
+    ("precision", "seen"),
+    [
+        ("32", (torch.float32, torch.float32)),
+        ("64", (torch.float64, torch.float64)),
+        ("bf16-mixed", (torch.float32, torch.bfloat16)),
+    ],
+)
+def test_the_time_of_a_step_is_that_of_the_run_s_precision(
+    precision: str, seen: Any, prepared: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept are the weights as they were, and how the model itself is."""
+    kinds = set()
+
+    def spied(model: Any, *given: Any) -> Any:
+        weight = model.output.weight
+        kinds.add((weight.dtype, (weight @ weight.mT).dtype))
+        return token_loss(model, *given)
+
+    monkeypatch.setattr(budget, "token_loss", spied)
+    job = prepared(f"trainer.precision={precision}")
+    before = copy.deepcopy(job.experiment.model.state_dict())
+    assert budget.steps_within(0.05, job.experiment, job.loaders, job.config["trainer"]) >= 1
+    assert kinds == {seen}
+    after = job.experiment.model.state_dict()
+    assert all(torch.equal(weight, after[name]) for name, weight in before.items())
 
 
 def test_a_tied_output_is_the_embedding_before_and_after_training(

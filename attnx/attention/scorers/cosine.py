@@ -36,12 +36,18 @@ class Cosine(nn.Module):
 
     def keys(self, memory: Tensor) -> Tensor:
         """(..., m, d) -> (..., m, d) of length 1."""
-        return F.normalize(memory, dim=-1)
+        return _unit(memory)
 
     def queries(self, queries: Tensor) -> Tensor:
         """(..., q, d) -> (..., q, d) of length beta."""
-        return F.normalize(queries, dim=-1) * self.log_strength.exp()
+        return _unit(queries) * self.log_strength.exp()
 
     def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
         """(..., q, d), (..., m, d) -> (..., q, m)."""
         return queries @ keys.mT
+
+
+def _unit(vectors: Tensor) -> Tensor:
+    """Vectors of length 1; what is shorter than numbers of its kind are exact is divided by that, so by no zero."""
+    wide = vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
+    return F.normalize(wide, dim=-1, eps=torch.finfo(vectors.dtype).eps).to(vectors.dtype)

@@ -80,7 +80,10 @@ def _in(folder: Path) -> Iterator[Found]:
         if not within:
             raise UserError(f"{folder}: neither a run nor a sweep, and holds none")
         for one in within:
-            yield from _in(one)
+            try:
+                yield from _in(one)
+            except UserError as error:  # of one run, which the others do not suffer for
+                yield Found(one, one.name, "failed", error=str(error))
 
 
 def _of_sweep(sweep: Sweep) -> Iterator[Found]:

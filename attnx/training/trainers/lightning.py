@@ -11,6 +11,7 @@ from lightning.pytorch.callbacks import Callback
 
 from attnx.callbacks.whole_checkpoints import WholeCheckpoints
 from attnx.registry import Natural, Positive, Rate, Time, register
+from attnx.training.precision import round_factors
 from attnx.training.strategies import where
 
 
@@ -66,8 +67,7 @@ def trainer(
     del max_steps, max_epochs, max_time, batch_size, batch_tokens, pool, temperature
     del validations, valid_words, test_words, patience, keep, checkpoint_every, checkpoint_minutes, log_every, workers
     del compile
-    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-    torch.backends.cudnn.allow_tf32 = precision == "tf32"  # also of recurrences
+    round_factors(precision)
     return lightning.Trainer(
         **where(accelerator, devices, nodes, strategy, placed),
         precision=32 if precision == "tf32" else precision,
