@@ -1,9 +1,11 @@
 """An LSTM over rows of different lengths: attnx's, whose cell is in C, beside torch's own, packed and padded.
 
-All have the same weights and rows. Torch's ``padded`` takes every row to be full, and padding then changes what is read
-backwards: it is the speed that could be had without care. Each is measured once a round, in turn; medians, the products
-of matrices a second as a share of the machine's peak (padding is no work), and how many times as fast attnx was in the
-same round are printed and written as JSON.
+All have the same weights and rows, and read embedded symbols: attnx's looks them up, as models do without dropout of
+their embeddings, or is given what was found (``rows given``), as torch's are. Torch's ``padded`` takes every row to be
+full, and padding then changes what is read backwards: it is the speed that could be had without care. Each is measured
+once a round, in turn; medians, the products of matrices a second as a share of the machine's peak (padding is no work;
+what a lookup saves is counted all the same), and how many times as fast attnx was in the same round are printed and
+written as JSON.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from peers.contest import Rounds, by_row, table
 from peers.environments import ROOT
 from peers.matrix_peak import peak
@@ -25,24 +28,33 @@ from torch import Tensor
 
 from attnx.nn.recurrent import Recurrent
 from attnx.ops import lstm
+from attnx.ops.lookup import Lookup
 
-OURS, PEERS = "attnx", ("torch packed", "torch padded")
+OURS, PEERS = "attnx", ("attnx, rows given", "torch packed", "torch padded")
+SYMBOLS = 40
 
 
 class Shape(NamedTuple):
-    """Rows, the steps of the longest, the width of what is read, units a direction, and how many directions."""
+    """Rows, the steps of the longest, widths of a symbol and of what is beside it, units a direction, directions."""
 
     rows: int
     steps: int
-    width: int
+    symbol: int
+    beside: int
     units: int
     directions: int
 
     def __str__(self) -> str:
-        return f"{self.rows} rows to {self.steps} steps, {self.width} to {self.directions} x {self.units}"
+        width = f"{self.symbol} + {self.beside}" if self.beside else self.symbol
+        return f"{self.rows} rows to {self.steps} steps, {width} to {self.directions} x {self.units}"
 
 
-SHAPES = (Shape(128, 9, 128, 256, 2), Shape(128, 9, 640, 256, 1), Shape(64, 9, 64, 128, 2), Shape(32, 40, 256, 512, 2))
+SHAPES = (
+    Shape(128, 9, 128, 0, 256, 2),
+    Shape(128, 9, 128, 512, 256, 1),
+    Shape(64, 9, 64, 0, 128, 2),
+    Shape(32, 40, 256, 0, 512, 2),
+)
 """The encoder and a decoder of the benchmark of training speed; a small model; long sources in a large one."""
 
 
@@ -52,23 +64,31 @@ class Measured:
     def __init__(self, shape: Shape) -> None:
         torch.manual_seed(0)
         self.shape = shape
-        self.recurrent = Recurrent("lstm", shape.width, shape.units, bidirectional=shape.directions == 2)
-        self.inputs = torch.randn(shape.rows, shape.steps, shape.width, requires_grad=True)
+        width = shape.symbol + shape.beside
+        self.recurrent = Recurrent("lstm", width, shape.units, bidirectional=shape.directions == 2)
+        self.table = torch.randn(SYMBOLS, shape.symbol, requires_grad=True)
+        self.ids = torch.randint(0, SYMBOLS, (shape.rows, shape.steps))
+        others = [torch.randn(shape.rows, shape.steps, shape.beside, requires_grad=True)] if shape.beside else []
+        self.beside = tuple(others)
         self.lengths = torch.randint(shape.steps - shape.steps // 4, shape.steps + 1, (shape.rows,))
         self.of_outputs = torch.randn(shape.rows, shape.steps, shape.units * shape.directions)
         steps = int(self.lengths.sum())
-        self.work = 2 * steps * (shape.width + shape.units) * 4 * shape.units * shape.directions
+        self.work = 2 * steps * (width + shape.units) * 4 * shape.units * shape.directions
 
     def outputs(self, way: str) -> Tensor:
         """Run it forwards."""
         lengths = None if way == "torch padded" else self.lengths
         if way == OURS:
-            return self.recurrent.run(self.inputs, lengths).outputs[-1]
-        return self.recurrent._run_torchs(self.recurrent.layers[0], self.inputs, lengths, None)[0]
+            return self.recurrent.run(Lookup(self.table, self.ids, self.beside), lengths).outputs[-1]
+        inputs = torch.cat([F.embedding(self.ids, self.table), *self.beside], dim=-1)
+        if way == PEERS[0]:
+            return self.recurrent.run(inputs, lengths).outputs[-1]
+        return self.recurrent._run_torchs(self.recurrent.layers[0], inputs, lengths, None)[0]
 
     def train(self, way: str) -> None:
         """Forwards and backwards."""
-        torch.autograd.grad(self.outputs(way), [self.inputs, *self.recurrent.parameters()], self.of_outputs)
+        leaves = [self.table, *self.beside, *self.recurrent.parameters()]
+        torch.autograd.grad(self.outputs(way), leaves, self.of_outputs)
 
     @torch.inference_mode()
     def infer(self, way: str) -> None:
@@ -118,7 +138,7 @@ def main() -> None:
     options, console = read_options(), Console()
     torch.set_num_threads(options.threads)
     ready = [Measured(shape) for shape in SHAPES]
-    if not lstm.serves(ready[0].inputs):
+    if not lstm.serves(ready[0].table):
         raise SystemExit("error: there is no C compiler here that works, or ATTNX_COMPILE=off; attnx would be torch")
     others = watch_neighbours()
     with console.status("measuring"):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnx.attention import Step
 from attnx.attention.memory import all_steps
 from attnx.models.compiled_step import stepping
+from attnx.ops.lookup import Lookup
 
 if TYPE_CHECKING:
     from attnx.attention import Read
@@ -63,10 +64,17 @@ class Told(NamedTuple):
 
 
 def run_then_attend(
-    model: Seq2seq, tokens: Tensor, start: DecoderState, masks: Masks, sampling: float, need_weights: bool
+    model: Seq2seq,
+    symbols: Tensor,
+    tokens: Tensor,
+    start: DecoderState,
+    masks: Masks,
+    sampling: float,
+    need_weights: bool,
 ) -> Told:
     """One fused pass of the recurrence, then one read for all steps: no context enters the recurrence."""
-    states = model.decoder.recurrent.run(_inputs(tokens, start), state=start.cell, keep=masks.layers).outputs[-1]
+    inputs = _inputs(model, symbols, tokens, start, masks)
+    states = model.decoder.recurrent.run(inputs, state=start.cell, keep=masks.layers).outputs[-1]
     before = torch.cat([start.cell[-1][0][:, None], states[:, :-1]], dim=1)
     query = model.query(Step(tokens, before=before, after=states, tag=_tags(tokens, start)))
     at = torch.arange(tokens.shape[1], device=tokens.device)
@@ -78,20 +86,32 @@ def run_then_attend(
 
 
 def attend_then_run(
-    model: Seq2seq, tokens: Tensor, start: DecoderState, masks: Masks, sampling: float, need_weights: bool
+    model: Seq2seq,
+    symbols: Tensor,
+    tokens: Tensor,
+    start: DecoderState,
+    masks: Masks,
+    sampling: float,
+    need_weights: bool,
 ) -> Told:
     """One read for all steps, then one fused pass: the query is known before the recurrence runs."""
     query = model.query(Step(tokens, tag=_tags(tokens, start)))
     read = model.attention(query, start.memory, keep=masks.weights, need_weights=need_weights)
     fed = [read.context] if model.plan.feed == "now" else []
-    inputs = torch.cat([_inputs(tokens, start), *fed], dim=-1)
+    inputs = _inputs(model, symbols, tokens, start, masks, *fed)
     states = model.decoder.recurrent.run(inputs, state=start.cell, keep=masks.layers).outputs[-1]
     return Told(states, read.context, tokens, None, read.weights)
 
 
-def _inputs(tokens: Tensor, start: DecoderState) -> Tensor:
-    """The tokens, and beside each what the decoder is told at every step."""
-    return torch.cat([tokens, start.told[:, None].expand(-1, tokens.shape[1], -1)], dim=-1)
+def _inputs(
+    model: Seq2seq, symbols: Tensor, tokens: Tensor, start: DecoderState, masks: Masks, *fed: Tensor
+) -> Tensor | Lookup:
+    """The tokens, and beside each what the decoder is told at every step, and what is fed."""
+    told = [start.told[:, None].expand(-1, tokens.shape[1], -1)] if start.told.shape[1] else []
+    table = model.embedding.weight if isinstance(model.embedding, nn.Embedding) and masks.tokens is None else None
+    if table is not None and model.decoder.recurrent.looks_up(table, symbols):
+        return Lookup(table, symbols, (*told, *fed))
+    return torch.cat([tokens, *told, *fed], dim=-1)
 
 
 def _tags(tokens: Tensor, start: DecoderState) -> Tensor:
@@ -99,7 +119,13 @@ def _tags(tokens: Tensor, start: DecoderState) -> Tensor:
 
 
 def step_by_step(
-    model: Seq2seq, tokens: Tensor, start: DecoderState, masks: Masks, sampling: float, need_weights: bool
+    model: Seq2seq,
+    symbols: Tensor,
+    tokens: Tensor,
+    start: DecoderState,
+    masks: Masks,
+    sampling: float,
+    need_weights: bool,
 ) -> Told:
     """Step after step: what is read depends on the state, and the state on what was read."""
     state = start

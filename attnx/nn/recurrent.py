@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from attnx.ops import lstm
+from attnx.ops.lookup import Lookup
 
 Cell = Literal["lstm", "gru", "rnn"]
 # The state of one layer: (h,), or (h, c) for an LSTM; each (b, hidden). A stack's state has one of these per layer.
@@ -51,9 +52,13 @@ class Recurrent(nn.Module):
             FUSED[cell](size, hidden, batch_first=True, bidirectional=bidirectional) for size in sizes
         )
 
+    def looks_up(self, table: Tensor, ids: Tensor) -> bool:
+        """Whether :meth:`run` had better be given a lookup than the rows of the table (n, e) that ids (b, t) find."""
+        return isinstance(self.layers[0], nn.LSTM) and lstm.looks_up(table, ids)
+
     def run(
         self,
-        inputs: Tensor,
+        inputs: Tensor | Lookup,
         lengths: Tensor | None = None,
         state: State | None = None,
         keep: Sequence[Tensor | None] = (),
@@ -61,17 +66,19 @@ class Recurrent(nn.Module):
         """Run over whole sequences.
 
         Args:
-            inputs: (b, t, input_size).
+            inputs: (b, t, input_size), or a lookup of as much, where :meth:`looks_up` says so.
             lengths: (b,) on the CPU, each at least 1; left out, every row is full. What lies beyond a row's length
                 changes nothing and its outputs there are 0.
             state: where to start; zeros if left out.
             keep: dropout masks (b, t, size), or None, for the inputs of the second layer and up.
         """
-        outputs, final = [], []
+        outputs: list[Tensor] = []
+        final = []
         for number, layer in enumerate(self.layers):
-            inputs = self._drop(inputs, number, keep)
-            inputs, after = self._run_layer(layer, inputs, lengths, state[number] if state else None)
-            outputs.append(inputs)
+            if number:
+                inputs = self._drop(outputs[-1], number, keep)
+            output, after = self._run_layer(layer, inputs, lengths, state[number] if state else None)
+            outputs.append(output)
             final.append(after)
         return Ran(outputs, tuple(final))
 
@@ -81,12 +88,13 @@ class Recurrent(nn.Module):
         return inputs if mask is None else inputs * mask
 
     def _run_layer(
-        self, layer: nn.Module, inputs: Tensor, lengths: Tensor | None, state: LayerState | None
+        self, layer: nn.Module, inputs: Tensor | Lookup, lengths: Tensor | None, state: LayerState | None
     ) -> tuple[Tensor, LayerState]:
         finals: LayerState
-        if isinstance(layer, nn.LSTM) and lstm.serves(inputs):
+        if isinstance(layer, nn.LSTM) and (isinstance(inputs, Lookup) or lstm.serves(inputs)):
             outputs, finals = lstm.run(inputs, lengths, (state[0], state[1]) if state else None, _directions(layer))
         else:
+            assert isinstance(inputs, Tensor), "a lookup is for an LSTM"
             outputs, finals = self._run_torchs(layer, inputs, lengths, state)
         # (directions, b, hidden) -> (b, directions * hidden)
         return outputs, tuple(tensor.transpose(0, 1).flatten(1) for tensor in finals)

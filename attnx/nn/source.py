@@ -11,6 +11,7 @@ from attnx.nn.dropout import dropout_mask
 from attnx.nn.encoded import Encoded
 from attnx.nn.positions import POSITIONS
 from attnx.nn.recurrent import State
+from attnx.ops.lookup import Lookup
 
 
 class Sourced(NamedTuple):
@@ -34,7 +35,8 @@ class Source(nn.Module):
 
     Args:
         embedding: symbols, or whatever the source's steps are, to vectors.
-        encoder: vectors to states, or None to remember the embeddings themselves.
+        encoder: vectors to states, or None to remember the embeddings themselves. One that has a method ``looks_up`` is
+            asked whether it had better be given a lookup.
         embedding_size: width of the embeddings.
         memory: what the keys are: ``states``, ``inputs`` (the embeddings), ``layer:N``, ``one_hot`` or ``sinusoidal``
             positions, or ``final`` (one position).
@@ -70,13 +72,22 @@ class Source(nn.Module):
         encoded = Encoded([], ())
         if self.encoder is not None:
             beside = [] if told is None else [told[:, None].expand(-1, inputs.shape[1], -1)]
-            encoded = self.encoder(torch.cat([inputs, *beside], dim=-1), present)
+            table = None if mask is not None else self._looked_up(source, present)
+            joined = torch.cat([inputs, *beside], dim=-1) if table is None else Lookup(table, source, tuple(beside))
+            encoded = self.encoder(joined, present)
         keys = self._pick(self.memory, inputs, encoded)
         if self.memory == "final":
             present = torch.ones_like(present[:, :1])
         present = present[:, :: self.pace]
         values = keys if self.values == self.memory else self._pick(self.values, inputs, encoded)
         return Sourced(keys, values, present, encoded.final)
+
+    def _looked_up(self, source: Tensor, present: Tensor) -> Tensor | None:
+        """The table of embeddings, if the encoder had better look them up itself."""
+        asked = getattr(self.encoder, "looks_up", None)
+        if asked is None or not isinstance(self.embedding, nn.Embedding):
+            return None
+        return self.embedding.weight if asked(self.embedding.weight, source, present) else None
 
     def _pick(self, what: str, inputs: Tensor, encoded: Encoded) -> Tensor:
         if what in POSITIONS:

@@ -86,3 +86,20 @@ void lstm_step_gradients(const step *s, const float *gates, const float *cells, 
         }
     }
 }
+
+/* Adds each row (width) to the one of the sums (width each) that `ids` says; a thread has columns of its own. */
+void lstm_sums(long rows, long width, const int64_t *ids, const float *from, float *sums, long threads)
+{
+    enum { STRIP = 16 * LANES };
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (long first = 0; first < width; first += STRIP) {
+        long end = width - first < STRIP ? width : first + STRIP;
+        for (long r = 0; r < rows; r++) {
+            float *sum = sums + ids[r] * width;
+            for (long k = first; k < end; k += LANES) {
+                lanes there = first_lanes(end - k);
+                store(sum + k, load(sum + k, there) + load(from + r * width + k, there), there);
+            }
+        }
+    }
+}

@@ -12,8 +12,10 @@ from torch import Tensor
 
 from attnx import compiled
 from attnx.kernels import ahead
+from attnx.nn.encoders.recurrent import RecurrentEncoder
 from attnx.nn.recurrent import Recurrent
 from attnx.ops import lstm
+from attnx.ops.lookup import Lookup
 
 NEEDS_C = pytest.mark.skipif(lstm._library() is None, reason="no C compiler")
 # Of one unit, of whole vectors of every processor, and of some that are left over; of one thread and, by far, of more.
@@ -75,6 +77,97 @@ def test_as_exact_as_torch(scale: float, monkeypatch: pytest.MonkeyPatch) -> Non
     for truth, ours, theirs in zip(exact, found, torchs, strict=True):
         least = 4 * torch.finfo(torch.float32).eps * truth.abs().max()
         assert (ours - truth).abs().max() <= 3 * (theirs - truth).abs().max() + least
+
+
+@NEEDS_C
+@pytest.mark.parametrize("units", UNITS)
+@pytest.mark.parametrize("beside", [(), (2,), (2, 3)], ids=str)
+@pytest.mark.parametrize("way", ["from the start", "from a state", "both directions"])
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_rows_that_are_looked_up(units: int, beside: tuple[int, ...], way: str, lengths: str) -> None:
+    """Outputs and gradients, those of the table and of what stands beside its rows included, are those of the rows."""
+    recurrent = Recurrent("lstm", 7 + sum(beside), units, 1, way == "both directions")
+    _, start = drawn(recurrent)
+    ids = torch.randint(0, 4, (5, 8))  # of the last row nothing is asked
+    table = torch.randn(5, 7, requires_grad=True)
+    others = tuple(torch.randn(5, 8, width, requires_grad=True) for width in beside)
+    known = LENGTHS[lengths]
+    given = start if way == "from a state" else None
+    leaves = [table, *others, *(given or ()), *recurrent.parameters()]
+
+    def found(inputs: Tensor | Lookup) -> list[Tensor]:
+        ran = recurrent.run(inputs, None if known is None else torch.tensor(known), (given,) if given else None)
+        out = [ran.outputs[-1], *ran.state[-1]]
+        factors = [torch.linspace(-1, 1, one.numel()).view_as(one) for one in out]
+        return [*out, *torch.autograd.grad(out, leaves, factors)]
+
+    looked_up = found(Lookup(table, ids, others))
+    for one, other in zip(looked_up, found(torch.cat([table[ids], *others], -1)), strict=True):
+        torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-4)
+    assert not looked_up[3][4].any()
+
+
+@NEEDS_C
+def test_sums_of_rows_are_the_same_with_any_number_of_threads() -> None:
+    rows, ids = torch.randn(300, 517), torch.randint(0, 11, (300,))
+    expected = torch.zeros(11, 517, dtype=torch.float64).index_add_(0, ids, rows.double())
+    threads, found = torch.get_num_threads(), []
+    try:
+        for number in (1, 3):
+            torch.set_num_threads(number)
+            found.append(lstm._sums(rows, ids, 11))
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(*found)
+    torch.testing.assert_close(found[0], expected.float(), atol=1e-5, rtol=1e-5)
+
+
+@NEEDS_C
+def test_what_is_looked_up() -> None:
+    """By an LSTM alone, rows that come again and again, and where no row of the batch is empty."""
+    table, ids, present = torch.randn(5, 7), torch.zeros(3, 4, dtype=torch.int64), torch.ones(3, 4, dtype=torch.bool)
+    assert Recurrent("lstm", 7, 3).looks_up(table, ids)
+    assert not Recurrent("gru", 7, 3).looks_up(table, ids)
+    assert not Recurrent("lstm", 7, 3).looks_up(table, ids[:2])
+    assert not Recurrent("lstm", 7, 3).looks_up(table.double(), ids)
+    encoder = RecurrentEncoder(7, hidden=3)
+    assert encoder.looks_up(table, ids, present)
+    present[1] = False
+    assert not encoder.looks_up(table, ids, present)
+
+
+@NEEDS_C
+@pytest.mark.parametrize("asked", [{}, {"query": ["token"], "model": {"feed": "now", "tag": ["encoder", "decoder"]}}])
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_a_model_learns_the_same_from_rows_that_are_looked_up(
+    part: str, asked: dict[str, Any], built: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In either schedule that runs the decoder at once; the padding's embedding stays as it is."""
+    given: dict[str, Any] = {part: {"layers": 2}} if not asked else {}
+    model = built(**asked, **given)
+    source = torch.tensor([[3, 5, 7, 5, 3, 9, 3], [5, 3, 5, 5, 0, 0, 0], [9, 9, 3, 0, 0, 0, 0]]).repeat(9, 1)
+    inputs = torch.tensor([[1, 5, 7, 5], [1, 7, 0, 0], [1, 5, 5, 0]]).repeat(9, 1)
+    asked_of: list[bool] = []
+    looks_up = lstm.looks_up
+
+    def spied(table: Tensor, ids: Tensor) -> bool:
+        asked_of.append(looks_up(table, ids))
+        return asked_of[-1]
+
+    def learned() -> list[Tensor]:
+        model.zero_grad()
+        told = model(source, source > 0, inputs, tag=torch.arange(27) % 2).logits[inputs > 0]
+        told.logsumexp(-1).sum().backward()
+        return [told, *(weight.grad for weight in model.parameters() if weight.grad is not None)]
+
+    monkeypatch.setattr(lstm, "looks_up", spied)
+    looked_up = learned()
+    assert asked_of == [True, True]
+    monkeypatch.setattr(lstm, "looks_up", lambda *_: False)
+    for one, other in zip(looked_up, learned(), strict=True):
+        torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-4)
+    for embedding in (model.source.embedding, model.embedding):
+        assert not embedding.weight.grad[0].any()
 
 
 @NEEDS_C

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.encoded import Encoded
 from attnx.nn.recurrent import Recurrent
+from attnx.ops.lookup import Lookup
 from attnx.registry import Positive, Probability, Size, register
 
 
@@ -41,12 +42,18 @@ class RecurrentEncoder(nn.Module):
         self.size = self.recurrent.size
         self.dropout = dropout
 
-    def forward(self, inputs: Tensor, present: Tensor) -> Encoded:
+    def looks_up(self, table: Tensor, ids: Tensor, present: Tensor) -> bool:
+        """Whether it had better be given a lookup than the rows of the table (n, e) that ids (b, s) find."""
+        return self.recurrent.looks_up(table, ids) and bool(present[:, 0].all())  # no row is one zero
+
+    def forward(self, inputs: Tensor | Lookup, present: Tensor) -> Encoded:
         """(b, s, input_size) and (b, s) bool -> the states; a row without any symbol gives the states of one zero."""
         lengths = present.sum(-1).clamp(min=1).cpu()
-        inputs = inputs.masked_fill(~present[..., None], 0.0)
+        if isinstance(inputs, Tensor):
+            inputs = inputs.masked_fill(~present[..., None], 0.0)
+        like = inputs if isinstance(inputs, Tensor) else inputs.table
         masks = [
-            dropout_mask(inputs, self.dropout, self.training, *inputs.shape[:2], self.size)
+            dropout_mask(like, self.dropout, self.training, *present.shape, self.size)
             for _ in self.recurrent.layers[1:]
         ]
         ran = self.recurrent.run(inputs, lengths, keep=masks)
