@@ -22,6 +22,8 @@ typedef struct {
     long state_stride, output_stride;        /* from row to row, of the next states and of the outputs, in floats */
     const int64_t *order;
     long threads;
+    const float *table;                      /* (.., 4 units), or null: row ids[r] of it is added to the gates */
+    const int64_t *ids;
 } step;
 
 typedef struct {
@@ -39,11 +41,14 @@ void lstm_step(const step *s, float *gates, const float *cells, const place *nex
         float *state = on ? next->states + r * s->state_stride : last->states + s->order[r] * units;
         float *cell = on ? next->cells + r * units : last->cells + s->order[r] * units;
         float *output = outputs + s->order[r] * s->output_stride;
+        const float *found = s->table ? s->table + s->ids[r] * 4 * units : 0;
         for (long k = 0; k < units; k += LANES) {
             lanes there = first_lanes(units - k);
             float *gate = gates + r * 4 * units + k;
             vec x[4], powers[4];
             FOR_GROUP(n, 4) x[n] = load(gate + n * units, there);
+            if (found)
+                FOR_GROUP(n, 4) x[n] += load(found + n * units + k, there);
             x[2] = -2.0f * x[2];
             FOR_GROUP(n, 4) x[n] = within(-x[n], FAR);
             expm1_of(4, x, powers);

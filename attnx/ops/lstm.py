@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from attnx import compiled
+from attnx.ops import lstm_steps
 from attnx.ops.followed import followed
 from attnx.ops.lookup import Lookup
+from attnx.ops.lstm_steps import Direction, Inputs, library, sums
 
-SOURCE = Path(__file__).with_suffix(".c")
-ALONE = 2**14
-"""Units of a step up to which one thread is faster than several."""
 OFTEN = 2
 """How many times a table's rows must be looked up on average for it to pay that each is mapped once."""
 Weights = tuple[Tensor, Tensor, Tensor]
@@ -32,7 +27,7 @@ def serves(inputs: Tensor) -> bool:
     What traces, compiles or vectorises a model follows torch's operations and nothing else.
     """
     plain = type(inputs) in (Tensor, nn.Parameter) and inputs.dtype == torch.float32 and inputs.device.type == "cpu"
-    return plain and not (torch.is_autocast_enabled("cpu") or followed()) and _library() is not None
+    return plain and not (torch.is_autocast_enabled("cpu") or followed()) and library() is not None
 
 
 def looks_up(table: Tensor, ids: Tensor) -> bool:
@@ -60,17 +55,12 @@ def run(
     Returns:
         the outputs (b, t, directions * d), zero beyond a row's length; h and c where each row ends, each
         (directions, b, d).
+
+    Raises:
+        IndexError: a lookup of rows that are not in the table.
     """
-    table: Tensor | None = None
-    ids: Tensor | None = None
-    given: Tensor | None
-    if isinstance(inputs, Lookup):
-        table, ids = inputs.table, inputs.ids
-        given = torch.cat(inputs.beside, dim=-1) if inputs.beside else None
-        rows, length = ids.shape
-    else:
-        given = inputs
-        rows, length = inputs.shape[:2]
+    table, ids, given = _taken_apart(inputs)
+    rows, length = inputs.ids.shape if isinstance(inputs, Lookup) else inputs.shape[:2]
     full = torch.full((rows,), length) if lengths is None else lengths
     parts = [
         None if part is None else pack_padded_sequence(part, full, batch_first=True, enforce_sorted=lengths is None)
@@ -86,17 +76,23 @@ def run(
     return outputs, (h, c)
 
 
+def _taken_apart(inputs: Tensor | Lookup) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Table and ids, if they are a lookup, and what is given as it is, if anything is."""
+    if isinstance(inputs, Tensor):
+        return None, None, inputs
+    table, ids, beside = inputs
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(table):
+        raise IndexError(f"ids from {int(ids.min())} to {int(ids.max())} in a table of {len(table)} rows")
+    return table, ids, torch.cat(beside, dim=-1) if beside else None
+
+
 def step(gates: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
     """One step without gradients: gates (b, 4d), which are written over, and cells (b, d) -> h and c after it."""
     if not serves(gates):
         into, forget, new, out = gates.chunk(4, -1)
         after = (forget.sigmoid() * cells).addcmul_(into.sigmoid(), new.tanh())
         return out.sigmoid() * after.tanh(), after
-    gates, cells = gates.contiguous(), cells.contiguous()
-    states, after, order = torch.empty_like(cells), torch.empty_like(cells), torch.arange(len(cells))
-    told, place = _told(cells, 0, states, states, order), _place(states, after)
-    _loaded().lstm_step(told, gates.data_ptr(), cells.data_ptr(), place, place, states.data_ptr())
-    return states, after
+    return lstm_steps.step(gates, cells)
 
 
 class _Shape(NamedTuple):
@@ -131,9 +127,14 @@ class _Run(torch.autograd.Function):
         kept: list[Tensor] = []
         for number in range(directions):
             into, of_state, bias = weights[3 * number : 3 * number + 3]
-            through = _Direction(sizes, order, outputs[:, :, number].unbind(1), number == 1)
-            gates = _gates(ids, table, inputs, into, bias)
-            kept += through.run(gates, inputs if wanted else None, start, of_state, last[:, number])
+            through = Direction(sizes, order, outputs[:, :, number].unbind(1), number == 1)
+            found, given = _parts(into, table)
+            gates = None if inputs is None else inputs @ given.t()
+            if table is None:
+                made = Inputs(None if gates is None else gates.add_(bias), None, None)
+            else:
+                made = Inputs(gates, torch.addmm(bias, table, found.t()), ids)
+            kept += through.run(made, inputs, start, of_state, last[:, number], wanted)
         if wanted:
             ctx.save_for_backward(ids, table, order, *weights, *kept)
             ctx.sizes, ctx.started = sizes, start is not None
@@ -156,12 +157,12 @@ class _Run(torch.autograd.Function):
         for number in range(directions):
             into, state, _ = saved[3 * number : 3 * number + 3]
             kept = saved[3 * (directions + number) :][:3]
-            through = _Direction(ctx.sizes, order, split[:, :, number].unbind(1), number == 1)
+            through = Direction(ctx.sizes, order, split[:, :, number].unbind(1), number == 1)
             of_gates, of_start = through.gradients(kept, state, (of_h[number], of_c[number]), ctx.started)
-            found, given = into.tensor_split([0 if table is None else table.shape[1]], 1)
+            found, given = _parts(into, table)
             of_given, of_state = (of_gates.t() @ kept[1]).tensor_split([given.shape[1]], 1)
             # Of each row of the table the sum over the steps that look it up stands for all of them.
-            summed = of_gates if table is None else _sums(of_gates, ids, len(table))
+            summed = of_gates if table is None else sums(of_gates, ids, len(table))
             if ctx.needs_input_grad[2]:
                 of_table = _added(of_table, summed, found)
             if ctx.needs_input_grad[3]:
@@ -171,132 +172,12 @@ class _Run(torch.autograd.Function):
         return None, None, of_table, of_inputs, *of_start, *of_weights
 
 
-def _gates(ids: Tensor | None, table: Tensor | None, inputs: Tensor | None, into: Tensor, bias: Tensor) -> Tensor:
-    """What the inputs make of the gates, (n, 4d) for all n packed steps."""
-    if table is None or ids is None:
-        assert inputs is not None, "there is one of the two"
-        return torch.addmm(bias, inputs, into.t())
-    found, given = into.tensor_split([table.shape[1]], 1)
-    gates = torch.addmm(bias, table, found.t()).index_select(0, ids)
-    return gates if inputs is None else gates.addmm_(inputs, given.t())
-
-
-def _sums(rows: Tensor, ids: Tensor, count: int) -> Tensor:
-    """(n, w) rows and which of ``count`` each belongs to -> their sums (count, w)."""
-    sums = rows.new_zeros(count, rows.shape[1])
-    threads = torch.get_num_threads() if rows.numel() > ALONE else 1
-    _loaded().lstm_sums(*rows.shape, ids.data_ptr(), rows.data_ptr(), sums.data_ptr(), threads)
-    return sums
+def _parts(into: Tensor, table: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The weights of what is looked up, and of what is given."""
+    found, given = into.tensor_split([0 if table is None else table.shape[1]], 1)
+    return found, given
 
 
 def _added(to: Tensor | None, one: Tensor, other: Tensor) -> Tensor:
     """The product of the two, added to what there is."""
     return one @ other if to is None else to.addmm_(one, other)
-
-
-class _Direction(NamedTuple):
-    """One direction; ``outputs`` are those of each step, or their gradients, (b, d)."""
-
-    sizes: tuple[int, ...]
-    order: Tensor
-    outputs: tuple[Tensor, ...]
-    backwards: bool
-
-    def run(
-        self,
-        gates: Tensor,
-        inputs: Tensor | None,
-        start: tuple[Tensor, Tensor] | None,
-        of_state: Tensor,
-        last: Tensor,
-    ) -> tuple[Tensor, ...]:
-        """Write the outputs, and the ``last`` h and c (2, b, d).
-
-        Args:
-            gates: what the inputs make of them, (n, 4d) for all n packed steps; written over.
-            inputs: (n, k) what is to be kept with the states.
-            start: h and c, each (b, d).
-            of_state: (4d, d).
-            last: where to write.
-
-        Returns:
-            for the gradients: the gates' activations (n, 4d); inputs joined with the states before (n, k + d), so that
-            the weights' gradients are one product; the cells before (n, d).
-        """
-        width, units = 0 if inputs is None else inputs.shape[1], of_state.shape[1]
-        joined, cells = gates.new_zeros(len(gates), width + units), gates.new_zeros(len(gates), units)
-        if inputs is not None:
-            joined[:, :width] = inputs
-        states = joined[:, width:]
-        if start is not None:
-            states[: self.sizes[0]], cells[: self.sizes[0]] = (tensor[self.order] for tensor in start)
-        steps = self._in_turn(gates, states, cells)
-        ends, library = _place(*last), _loaded()
-        for number, ((gate, state, cell, output), after) in enumerate(itertools.zip_longest(steps, steps[1:])):
-            if number or start is not None:  # else the state is zero
-                gate.addmm_(state, of_state.t())
-            going_on, following = (min(len(gate), len(after[0])), _place(*after[1:3])) if after else (0, ends)
-            told = _told(cell, going_on, state, output, self.order)
-            library.lstm_step(told, gate.data_ptr(), cell.data_ptr(), following, ends, output.data_ptr())
-        return gates, joined, cells
-
-    def gradients(
-        self, kept: Sequence[Tensor], of_state: Tensor, of_last: tuple[Tensor, Tensor], started: bool
-    ) -> tuple[Tensor, tuple[Tensor | None, Tensor | None]]:
-        """From the gradients of the outputs and of the ``last`` h and c (b, d) those of the gates, before activation.
-
-        Returns:
-            they, (n, 4d), and those of the ``start``, if there was one.
-        """
-        gates, _, cells = kept
-        of_gates = torch.empty_like(gates)
-        of_h, of_c = (tensor[self.order] for tensor in of_last)
-        steps = self._in_turn(gates, cells, of_gates)
-        library, given = _loaded(), (of_h.data_ptr(), of_c.data_ptr())
-        for left, (gate, cell, of_gate, of_output) in zip(range(len(steps))[::-1], steps[::-1], strict=True):
-            told = _told(cell, 0, cell, of_output, self.order)
-            found = gate.data_ptr(), cell.data_ptr(), *given, of_output.data_ptr(), of_gate.data_ptr()
-            library.lstm_step_gradients(told, *found)
-            if left or started:  # else nobody asks for those of the state before
-                torch.mm(of_gate, of_state, out=of_h[: len(of_gate)])
-        if not started:
-            return of_gates, (None, None)
-        of_start = torch.empty_like(of_h), torch.empty_like(of_c)
-        of_start[0][self.order], of_start[1][self.order] = of_h, of_c
-        return of_gates, of_start
-
-    def _in_turn(self, *packed: Tensor) -> list[tuple[Tensor, ...]]:
-        """Of each step its rows of what is packed, and its outputs, in the order in which steps are run."""
-        parts = [torch.split(tensor, list(self.sizes)) for tensor in packed]
-        steps = [*zip(*parts, self.outputs[: len(self.sizes)], strict=True)]
-        return steps[::-1] if self.backwards else steps
-
-
-def _told(cells: Tensor, going_on: int, states: Tensor, outputs: Tensor, order: Tensor) -> Any:
-    """What the C functions are told of a step: its shape and strides, where its rows lie, and how many threads."""
-    rows, units = cells.shape
-    threads = torch.get_num_threads() if rows * units > ALONE else 1
-    numbers = rows, units, going_on, states.stride(0), outputs.stride(0), order.data_ptr(), threads
-    return (ctypes.c_long * len(numbers))(*numbers)
-
-
-def _place(states: Tensor, cells: Tensor) -> Any:
-    return (ctypes.c_void_p * 2)(states.data_ptr(), cells.data_ptr())
-
-
-@functools.cache
-def _library() -> ctypes.CDLL | None:
-    library = compiled.load(SOURCE)
-    if library is not None:
-        pointer = ctypes.c_void_p
-        library.lstm_step.argtypes = [pointer] * 6
-        library.lstm_step_gradients.argtypes = [pointer] * 7
-        number = ctypes.c_long
-        library.lstm_sums.argtypes = [number, number, pointer, pointer, pointer, number]
-    return library
-
-
-def _loaded() -> ctypes.CDLL:
-    library = _library()
-    assert library is not None, "serves() says no"
-    return library

@@ -14,10 +14,10 @@ from attnx import compiled
 from attnx.kernels import ahead
 from attnx.nn.encoders.recurrent import RecurrentEncoder
 from attnx.nn.recurrent import Recurrent
-from attnx.ops import lstm
+from attnx.ops import lstm, lstm_steps
 from attnx.ops.lookup import Lookup
 
-NEEDS_C = pytest.mark.skipif(lstm._library() is None, reason="no C compiler")
+NEEDS_C = pytest.mark.skipif(lstm_steps.library() is None, reason="no C compiler")
 # Of one unit, of whole vectors of every processor, and of some that are left over; of one thread and, by far, of more.
 UNITS = (1, 16, 37)
 LENGTHS = {"full": None, "padded": [6, 3, 1, 8, 6], "shorter than the batch": [6, 3, 1, 5, 6], "alike": [8] * 5}
@@ -115,11 +115,18 @@ def test_sums_of_rows_are_the_same_with_any_number_of_threads() -> None:
     try:
         for number in (1, 3):
             torch.set_num_threads(number)
-            found.append(lstm._sums(rows, ids, 11))
+            found.append(lstm_steps.sums(rows, ids, 11))
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(*found)
     torch.testing.assert_close(found[0], expected.float(), atol=1e-5, rtol=1e-5)
+
+
+@NEEDS_C
+@pytest.mark.parametrize("number", [-1, 5])
+def test_rows_that_are_not_in_the_table(number: int) -> None:
+    with pytest.raises(IndexError, match="in a table of 5 rows"):
+        Recurrent("lstm", 7, 3).run(Lookup(torch.randn(5, 7), torch.tensor([[0, number]])))
 
 
 @NEEDS_C
@@ -205,7 +212,7 @@ def test_numbers_without_bounds() -> None:
 def test_the_same_bits_with_any_number_of_threads() -> None:
     """Of the cell; what products of matrices do is torch's affair."""
     gates, cells = torch.randn(67, 4 * 251), torch.randn(67, 251)
-    assert cells.numel() > lstm.ALONE
+    assert cells.numel() > lstm_steps.ALONE
     before = torch.get_num_threads()
     try:
         found = []
@@ -328,7 +335,7 @@ def test_whom_it_leaves_to_torch() -> None:
 
 
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lstm, "_library", lambda: None)
+    monkeypatch.setattr(lstm, "library", lambda: None)
     recurrent = Recurrent("lstm", 7, 16, 1, True)
     given = drawn(recurrent)[0], torch.tensor([6, 3, 1, 8, 6]), None
     torch.testing.assert_close(outcome(recurrent, *given), as_double(recurrent, *given), rtol=1e-4, atol=1e-5)
@@ -349,12 +356,12 @@ def test_it_is_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     ahead.compile_ahead({**attention, "encoder": {"cell": "gru"}, "recipe": None})
     assert not asked
     ahead.compile_ahead({**attention, "encoder": {"cell": "gru"}, "decoder": {"cell": "lstm"}})
-    assert asked == [lstm.SOURCE]
+    assert asked == [lstm_steps.SOURCE]
 
 
 def test_nothing_is_compiled_if_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTNX_CACHE", str(tmp_path))
     monkeypatch.setenv("ATTNX_COMPILE", "off")
-    assert compiled.load.__wrapped__(lstm.SOURCE) is None
-    compiled.compile_ahead(lstm.SOURCE)
+    assert compiled.load.__wrapped__(lstm_steps.SOURCE) is None
+    compiled.compile_ahead(lstm_steps.SOURCE)
     assert not list(tmp_path.iterdir())

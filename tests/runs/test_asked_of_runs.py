@@ -61,7 +61,7 @@ ASKED = {
     "predict one words.tsv --out no/a.txt": ["there is no folder no"],
     "predict one words.tsv --tag fr --tag-column 2": ["--tag and --tag-column are both given"],
     "predict one other words.tsv": ["other: its vocabulary/source.json is not that of one"],
-    "try": ["attnx predict RUN"],
+    "try": ["attnx try RUN"],
     "try one words.tsv": ["words.tsv: is no run folder; attnx predict reads files"],
     "try one --nbst 2": ["unknown flag --nbst; did you mean --nbest?"],
     "try one search=beam search.width=2 --nbest 3": ["search.width=2 holds fewer"],
