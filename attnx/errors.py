@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -49,3 +49,18 @@ def near_misses(word: str, known: Iterable[str]) -> str:
     if close:
         return f"; did you mean {' or '.join(close)}?"
     return f"; choose from {', '.join(choices)}" if choices else ""
+
+
+def refuse_twice(knob: str, names: Sequence[str], what: str) -> None:
+    """Refuse a list that names something more than once.
+
+    Args:
+        knob: what holds it, for the message.
+        names: the list.
+        what: what it names, one of them.
+
+    Raises:
+        UserError: it does.
+    """
+    if len(set(names)) < len(names):
+        raise UserError(f"{knob}=[{','.join(names)}]: name each {what} once")

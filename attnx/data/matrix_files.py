@@ -16,6 +16,7 @@ from attnx.data.lines import read_lines
 from attnx.data.parquet_file import parquet_table
 from attnx.errors import UserError, near_misses
 from attnx.extras import need
+from attnx.numerals import is_number
 
 # How pandas calls an index without a name when it writes one among the columns.
 INDEX = "__index_level_"
@@ -46,7 +47,7 @@ def _csv(path: Path, step_names: str | None) -> Held:
             if len(rows[-1]) != len(rows[0]):
                 raise UserError(f"{path}:{number}: {len(rows[-1])} columns, but line {lines[0]} has {len(rows[0])}")
     columns: list[str] = []
-    if rows and not any(map(_is_number, rows[0])):
+    if rows and not any(map(is_number, rows[0])):
         columns = rows.pop(0)
         if "" in columns:
             raise UserError(
@@ -70,19 +71,11 @@ def _fields(line: str, where: str) -> list[str]:
         raise UserError(f"{where}: is no line of a CSV file: {error}") from error
 
 
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return True
-
-
 def _numbers(row: Sequence[str], columns: Sequence[str], where: str) -> list[float]:
     try:
         return list(map(float, row))
     except ValueError:
-        place = next(place for place, field in enumerate(row) if not _is_number(field))
+        place = next(place for place, field in enumerate(row) if not is_number(field))
         column = f"column {repr(columns[place]) if columns else place + 1}"
         if not row[place]:
             raise UserError(f"{where}: {column} is empty; fill it in, or leave the row out") from None

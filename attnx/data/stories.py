@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from attnx.data.pairs import Symbols
 from attnx.data.vocabulary import SPECIALS, Vocabulary
-from attnx.errors import UserError, near_misses
+from attnx.errors import UserError, near_misses, refuse_twice
 
 END, ASKED = ".", "?"
 
@@ -89,7 +89,6 @@ def source_vocabulary(sources: Iterable[Symbols], entities: Sequence[str] = ()) 
     for entity in entities:
         if entity not in known:
             raise UserError(f"task.entities: no story holds the word {entity!r}{near_misses(entity, known)}")
-    if len(set(entities)) < len(entities):
-        raise UserError(f"task.entities=[{','.join(entities)}]: name each word once")
+    refuse_twice("task.entities", entities, "word")
     first = (END, *entities)
     return Vocabulary((*SPECIALS, *first, *sorted(known - set(first))))

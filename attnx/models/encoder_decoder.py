@@ -15,7 +15,7 @@ from attnx.models.compiled_step import Compiled
 from attnx.models.decoder_state import DecoderState, Output
 from attnx.models.folded import folded
 from attnx.models.rows import apart, picked, together
-from attnx.models.schedules import SCHEDULES, Masks
+from attnx.models.schedules import SCHEDULES, Masks, Taught
 from attnx.models.seq2seq_composition import Composition
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.outputs.seen import Seen
@@ -109,7 +109,7 @@ class Seq2seq(nn.Module):
         masks = self._draw_masks(tokens, start.memory)
         tokens = tokens if masks.tokens is None else tokens * masks.tokens
         run = SCHEDULES[schedule or self.plan.schedule]
-        told = run(self, inputs, tokens, start, masks, sampling, need_weights or self.output.copies)
+        told = run(self, Taught(inputs, tokens, start, masks, sampling, need_weights or self.output.copies))
         vectors = self.readout(told.states, told.contexts, told.tokens) if told.vectors is None else told.vectors
         weights = self._over_steps(told.weights, start)
         given = Seen(told.states, told.contexts, told.tokens, self._of_heads(weights), start.symbols)

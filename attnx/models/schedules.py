@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnx.attention import Step
 from attnx.attention.memory import all_steps
 from attnx.models.compiled_step import stepping
-from attnx.ops.lookup import Lookup
+from attnx.nn.embedded import embedded
 
 if TYPE_CHECKING:
     from attnx.attention import Read
     from attnx.models.decoder_state import DecoderState
     from attnx.models.encoder_decoder import Seq2seq
+    from attnx.ops.lookup import Lookup
 
 
 class Masks(NamedTuple):
@@ -43,6 +44,26 @@ class Masks(NamedTuple):
         )
 
 
+class Taught(NamedTuple):
+    """What a schedule is given: a target that is known.
+
+    Attributes:
+        symbols: (b, t, ...) what the decoder reads, before it is embedded.
+        tokens: (b, t, e) the same, embedded, what is dropped being dropped.
+        start: the state before the first step.
+        masks: of all steps.
+        sampling: chance to read the model's own last output instead; steps only.
+        need_weights: whether the weights are asked for.
+    """
+
+    symbols: Tensor
+    tokens: Tensor
+    start: DecoderState
+    masks: Masks
+    sampling: float
+    need_weights: bool
+
+
 class Told(NamedTuple):
     """What a schedule computed for all steps.
 
@@ -63,17 +84,10 @@ class Told(NamedTuple):
     penalty: Tensor | None = None
 
 
-def run_then_attend(
-    model: Seq2seq,
-    symbols: Tensor,
-    tokens: Tensor,
-    start: DecoderState,
-    masks: Masks,
-    sampling: float,
-    need_weights: bool,
-) -> Told:
+def run_then_attend(model: Seq2seq, taught: Taught) -> Told:
     """One fused pass of the recurrence, then one read for all steps: no context enters the recurrence."""
-    inputs = _inputs(model, symbols, tokens, start, masks)
+    tokens, start, masks = taught.tokens, taught.start, taught.masks
+    inputs = _inputs(model, taught)
     states = model.decoder.recurrent.run(inputs, state=start.cell, keep=masks.layers).outputs[-1]
     before = torch.cat([start.cell[-1][0][:, None], states[:, :-1]], dim=1)
     query = model.query(Step(tokens, before=before, after=states, tag=_tags(tokens, start)))
@@ -81,54 +95,36 @@ def run_then_attend(
     memory = start.memory
     if model.own is not None:
         memory = model.there(model.with_own(memory, states, at), at)
-    read = model.attention(query, memory, keep=masks.weights, need_weights=need_weights)
+    read = model.attention(query, memory, keep=masks.weights, need_weights=taught.need_weights)
     return Told(states, read.context, tokens, None, read.weights)
 
 
-def attend_then_run(
-    model: Seq2seq,
-    symbols: Tensor,
-    tokens: Tensor,
-    start: DecoderState,
-    masks: Masks,
-    sampling: float,
-    need_weights: bool,
-) -> Told:
+def attend_then_run(model: Seq2seq, taught: Taught) -> Told:
     """One read for all steps, then one fused pass: the query is known before the recurrence runs."""
+    tokens, start, masks = taught.tokens, taught.start, taught.masks
     query = model.query(Step(tokens, tag=_tags(tokens, start)))
-    read = model.attention(query, start.memory, keep=masks.weights, need_weights=need_weights)
+    read = model.attention(query, start.memory, keep=masks.weights, need_weights=taught.need_weights)
     fed = [read.context] if model.plan.feed == "now" else []
-    inputs = _inputs(model, symbols, tokens, start, masks, *fed)
+    inputs = _inputs(model, taught, *fed)
     states = model.decoder.recurrent.run(inputs, state=start.cell, keep=masks.layers).outputs[-1]
     return Told(states, read.context, tokens, None, read.weights)
 
 
-def _inputs(
-    model: Seq2seq, symbols: Tensor, tokens: Tensor, start: DecoderState, masks: Masks, *fed: Tensor
-) -> Tensor | Lookup:
+def _inputs(model: Seq2seq, taught: Taught, *fed: Tensor) -> Tensor | Lookup:
     """The tokens, and beside each what the decoder is told at every step, and what is fed."""
-    told = [start.told[:, None].expand(-1, tokens.shape[1], -1)] if start.told.shape[1] else []
-    table = model.embedding.weight if isinstance(model.embedding, nn.Embedding) and masks.tokens is None else None
-    if table is not None and model.decoder.recurrent.looks_up(table, symbols):
-        return Lookup(table, symbols, (*told, *fed))
-    return torch.cat([tokens, *told, *fed], dim=-1)
+    told = taught.start.told[:, None].expand(-1, taught.tokens.shape[1], -1)
+    beside = [*([told] if told.shape[2] else []), *fed]
+    looks_up = model.decoder.recurrent.looks_up if taught.masks.tokens is None else None
+    return embedded(model.embedding, taught.symbols, taught.tokens, beside, looks_up)
 
 
 def _tags(tokens: Tensor, start: DecoderState) -> Tensor:
     return start.tag[:, None].expand(-1, tokens.shape[1])
 
 
-def step_by_step(
-    model: Seq2seq,
-    symbols: Tensor,
-    tokens: Tensor,
-    start: DecoderState,
-    masks: Masks,
-    sampling: float,
-    need_weights: bool,
-) -> Told:
+def step_by_step(model: Seq2seq, taught: Taught) -> Told:
     """Step after step: what is read depends on the state, and the state on what was read."""
-    state = start
+    tokens, state, masks, sampling = taught.tokens, taught.start, taught.masks, taught.sampling
     used: list[Tensor] = []
     states: list[DecoderState] = []
     reads: list[Read] = []
@@ -138,7 +134,7 @@ def step_by_step(
             if sampling and step:
                 token = _mixed(model, token, (used[-1], state, reads[-1]), now, sampling)
             # At first there are zeros without gradients: compiled, they would be a case of their own.
-            state, read = (advance if step else model.advance)(token, state, now, need_weights)
+            state, read = (advance if step else model.advance)(token, state, now, taught.need_weights)
             used.append(token)
             states.append(state)
             reads.append(read)

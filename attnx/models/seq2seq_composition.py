@@ -8,7 +8,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.attention.plan import Facts, Plan, plan
-from attnx.errors import UserError
+from attnx.errors import UserError, refuse_twice
 from attnx.models.composition import declared, sources_of
 from attnx.registry import register
 
@@ -119,8 +119,7 @@ def _sources(config: Config) -> tuple[str, ...]:
     """
     scope = config["scope"]
     named = sources_of(scope)
-    if len(set(named)) < len(named):
-        raise UserError(f"scope.sources=[{','.join(named)}]: name each source once")
+    refuse_twice("scope.sources", named, "source")
     if scope.get("include_self"):
         if "decoder" not in named:
             raise UserError("scope.include_self=true needs the decoder's states in scope.sources")
@@ -223,8 +222,7 @@ def _check_copies(config: Config, attends: bool, sources: tuple[str, ...]) -> No
 def _check_read(config: Config, chosen: Plan, sources: tuple[str, ...]) -> None:
     """Refuse a composition in which the state or the context never reaches the output, by whatever way."""
     inputs = config["readout"].get("inputs", ["state", "context"])
-    if len(set(inputs)) < len(inputs):
-        raise UserError(f"readout.inputs=[{','.join(inputs)}]: name each input once")
+    refuse_twice("readout.inputs", inputs, "input")
     asked = [{"before": "state", "after": "state"}.get(need, need) for need in _needed(config)]
     reads = {
         "state": ["token", *(["context"] if chosen.feed == "now" else [])],

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from attnx.errors import UserError
+from attnx.numerals import is_number
 
 
 @torch.no_grad()
@@ -42,17 +43,9 @@ def _fields(line: str, width: int) -> tuple[str, list[str]]:
     """A line's symbol, in which there may be spaces of any kind, and its numbers."""
     fields = line.strip(" \t\r\n").replace("\t", " ").split(" ")
     parts = max(1, len(fields) - width)
-    if all(map(_is_number, fields[1:parts])):
+    if all(map(is_number, fields[1:parts])):
         parts = 1  # more numbers than there should be
     return " ".join(fields[:parts]), fields[parts:]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _copy(embedding: nn.Embedding, row: int | None, numbers: list[str], where: str) -> bool:

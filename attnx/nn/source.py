@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attnx.nn.dropout import dropout_mask
+from attnx.nn.embedded import embedded
 from attnx.nn.encoded import Encoded
 from attnx.nn.positions import POSITIONS
 from attnx.nn.recurrent import State
-from attnx.ops.lookup import Lookup
 
 
 class Sourced(NamedTuple):
@@ -72,8 +73,9 @@ class Source(nn.Module):
         encoded = Encoded([], ())
         if self.encoder is not None:
             beside = [] if told is None else [told[:, None].expand(-1, inputs.shape[1], -1)]
-            table = None if mask is not None else self._looked_up(source, present)
-            joined = torch.cat([inputs, *beside], dim=-1) if table is None else Lookup(table, source, tuple(beside))
+            asked = getattr(self.encoder, "looks_up", None) if mask is None else None
+            looks_up = None if asked is None else partial(asked, present=present)
+            joined = embedded(self.embedding, source, inputs, beside, looks_up)
             encoded = self.encoder(joined, present)
         keys = self._pick(self.memory, inputs, encoded)
         if self.memory == "final":
@@ -81,13 +83,6 @@ class Source(nn.Module):
         present = present[:, :: self.pace]
         values = keys if self.values == self.memory else self._pick(self.values, inputs, encoded)
         return Sourced(keys, values, present, encoded.final)
-
-    def _looked_up(self, source: Tensor, present: Tensor) -> Tensor | None:
-        """The table of embeddings, if the encoder had better look them up itself."""
-        asked = getattr(self.encoder, "looks_up", None)
-        if asked is None or not isinstance(self.embedding, nn.Embedding):
-            return None
-        return self.embedding.weight if asked(self.embedding.weight, source, present) else None
 
     def _pick(self, what: str, inputs: Tensor, encoded: Encoded) -> Tensor:
         if what in POSITIONS:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
@@ -129,12 +130,10 @@ class _Run(torch.autograd.Function):
             into, of_state, bias = weights[3 * number : 3 * number + 3]
             through = Direction(sizes, order, outputs[:, :, number].unbind(1), number == 1)
             found, given = _parts(into, table)
-            gates = None if inputs is None else inputs @ given.t()
-            if table is None:
-                made = Inputs(None if gates is None else gates.add_(bias), None, None)
-            else:
-                made = Inputs(gates, torch.addmm(bias, table, found.t()), ids)
-            kept += through.run(made, inputs, start, of_state, last[:, number], wanted)
+            mapped = None if table is None else F.linear(table, found, bias)
+            gates = None if inputs is None else F.linear(inputs, given, bias if table is None else None)
+            made = Inputs(gates, mapped, ids)
+            kept += through.run(made, inputs if wanted else None, start, of_state, last[:, number], wanted)
         if wanted:
             ctx.save_for_backward(ids, table, order, *weights, *kept)
             ctx.sizes, ctx.started = sizes, start is not None

@@ -59,16 +59,17 @@ class Direction(NamedTuple):
             (n, k + d), so that the weights' gradients are one product; the cells before (n, d).
         """
         rows, units = sum(self.sizes), of_state.shape[1]
-        width = 0 if beside is None or not wanted else beside.shape[1]
+        width = 0 if beside is None else beside.shape[1]
         joined, cells = of_state.new_zeros(rows, width + units), of_state.new_zeros(rows, units)
-        if beside is not None and width:
+        if beside is not None:
             joined[:, :width] = beside
         states = joined[:, width:]
         if start is not None:
             states[: self.sizes[0]], cells[: self.sizes[0]] = (tensor[self.order] for tensor in start)
         known = inputs.gates is not None
-        gates = inputs.gates if inputs.gates is not None else of_state.new_empty(rows if wanted else 0, 4 * units)
-        each = self._split(gates) if known or wanted else self._over(of_state.new_empty(self.sizes[0], 4 * units))
+        room = rows if wanted else self.sizes[0]  # which every step writes over, if nothing of it is kept
+        gates = of_state.new_empty(room, 4 * units) if inputs.gates is None else inputs.gates
+        each = self._split(gates) if known or wanted else [gates[:size] for size in self.sizes]
         ids = [None] * len(self.sizes) if inputs.ids is None else self._split(inputs.ids)
         steps = self._in_turn(each, self._split(states), self._split(cells), ids)
         ends, in_c = _place(*last), _loaded()
@@ -110,10 +111,6 @@ class Direction(NamedTuple):
     def _split(self, packed: Tensor) -> Sequence[Tensor]:
         """Of each step its rows."""
         return torch.split(packed, list(self.sizes))
-
-    def _over(self, room: Tensor) -> Sequence[Tensor]:
-        """For each step the same room, as nothing of it is kept."""
-        return [room[:size] for size in self.sizes]
 
     def _in_turn(self, *parts: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Of each step its parts, and its outputs, in the order in which steps are run."""

@@ -19,7 +19,7 @@ from attnx.data.series import Series, constant, filled, irregular, read_series
 from attnx.data.series_file import write_series
 from attnx.data.split import Splits
 from attnx.data.windows import Span, Windows, cut, following, scaled, spans
-from attnx.errors import UserError
+from attnx.errors import UserError, refuse_twice
 from attnx.evenly import evenly
 from attnx.nn.targets.horizon import ordered
 from attnx.registry import Positive, Probability, Rate, register
@@ -103,8 +103,7 @@ class Forecasting:
         if edge := [level for level in self.quantiles if level in (0, 1)]:
             raise UserError(f"task.quantiles: {edge[0]:g} is no quantile that can be learned; use one between 0 and 1")
         for knob, named in (("targets", self.targets), ("known", self.known)):
-            if len(set(named)) < len(named):
-                raise UserError(f"task.{knob}=[{','.join(named)}]: name each column once")
+            refuse_twice(f"task.{knob}", named, "column")
         if both := sorted(set(self.targets) & set(self.known)):
             raise UserError(f"task.known: {both[0]!r} is one of task.targets; what is forecast is not known before")
 

@@ -49,9 +49,10 @@ class RecurrentEncoder(nn.Module):
     def forward(self, inputs: Tensor | Lookup, present: Tensor) -> Encoded:
         """(b, s, input_size) and (b, s) bool -> the states; a row without any symbol gives the states of one zero."""
         lengths = present.sum(-1).clamp(min=1).cpu()
-        if isinstance(inputs, Tensor):
-            inputs = inputs.masked_fill(~present[..., None], 0.0)
-        like = inputs if isinstance(inputs, Tensor) else inputs.table
+        if isinstance(inputs, Lookup):
+            like = inputs.table
+        else:
+            inputs = like = inputs.masked_fill(~present[..., None], 0.0)
         masks = [
             dropout_mask(like, self.dropout, self.training, *present.shape, self.size)
             for _ in self.recurrent.layers[1:]
