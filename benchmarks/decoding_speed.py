@@ -1,8 +1,9 @@
 """Decoding speed in words per second: attnx beside yoyodyne and joeynmt, same words, sizes and threads.
 
-Everybody first trains a model on the same pairs, once. Then everybody decodes the same words, greedily and with a
-beam, many at once and one by one, in turn and round after round; the speeds, how many times as fast attnx was in the
-same round, the time a word takes alone, and what was written, are printed and written as JSON.
+Everybody first trains a model on the same pairs, once; attnx one for each peer, which is composed as the peer's. Then
+everybody decodes the same words, greedily and with a beam, many at once and one by one, in turn and round after round;
+the speeds, how many times as fast attnx was with the same model in the same round, the time a word takes alone, and
+what was written, are printed and written as JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 from peers.contest import Rounds, by_row, hold_round, show_trouble, table
 from peers.environments import PEERS, FailedError, Peer, find, run
 from peers.record import record
-from peers.training import SIZES, STEP_BY_STEP, draw, train_attnx, write_pairs
+from peers.training import LIKE, SIZES, draw, train_attnx, write_pairs
 from rich.console import Console
 from rich.table import Table
 
@@ -31,7 +32,23 @@ from attnx.errors import UserError
 from attnx.metrics.phone_error_rate import PhoneErrorRate
 from attnx.version import __version__
 
-ATTNX = Peer("attnx", __version__)
+ATTNX = "attnx"
+
+
+@dataclass(frozen=True)
+class Alike(Peer):
+    """attnx, its model composed as that of another package."""
+
+    model: str = ""
+
+    @property
+    def row(self) -> str:
+        """Its name in the tables."""
+        return f"{self.name} {self.version} as {self.model}"
+
+
+ALIKE = {peer: Alike(ATTNX, __version__, model=peer.name) for peer in PEERS}
+EVERYBODY = tuple(one for peer, ours in ALIKE.items() for one in (ours, peer))
 MANY, WIDTH = 256, 5
 """Words in a large batch, and hypotheses in a beam."""
 
@@ -104,7 +121,11 @@ class Work:
 
     def out(self, peer: Peer, setting: Setting) -> Path:
         """Where its outputs are to be."""
-        return self.folder / peer.name / f"{setting}.txt"
+        return self.home(peer) / f"{setting}.txt"
+
+    def home(self, peer: Peer) -> Path:
+        """The folder of what it trains and writes."""
+        return self.folder / peer.row
 
     def wanted(self, threads: int) -> dict[str, Any]:
         """What everybody is told to train."""
@@ -117,13 +138,13 @@ def train(work: Work, peer: Peer, python: Path, threads: int) -> None:
     Raises:
         FailedError: that fails or takes too long.
     """
-    home = work.folder / peer.name
+    home = work.home(peer)
     home.mkdir()
     wanted = work.wanted(threads)
-    if peer is ATTNX:
+    if isinstance(peer, Alike):
         held_out = work.folder / "held_out.tsv"
         parts = (f"task.valid={held_out}", f"task.test={held_out}")  # so that none is held out of the pairs
-        train_attnx(wanted, home / "run", (*STEP_BY_STEP, *EQUALLY, *parts), work.limit)
+        train_attnx(wanted, home / "run", (*LIKE[peer.model], *EQUALLY, *parts), work.limit)
     else:
         run([python, peer.script("training"), json.dumps(wanted)], home, threads, work.limit)
 
@@ -140,7 +161,7 @@ def decode(work: Work, peer: Peer, python: Path, setting: Setting, threads: int)
         "at_once": setting.batch,
         "out": str(work.out(peer, setting)),
     }
-    printed = run([python, peer.script("decoding"), json.dumps(asked)], work.folder / peer.name, threads, work.limit)
+    printed = run([python, peer.script("decoding"), json.dumps(asked)], work.home(peer), threads, work.limit)
     return float(json.loads(printed.splitlines()[-1])["words_per_second"])
 
 
@@ -158,13 +179,13 @@ def compare(written: Sequence[Symbols], references: Sequence[Sequence[Symbols]])
 
 
 def ratios(speeds: Rounds) -> Rounds:
-    """For each round, how many times as fast attnx was as each peer."""
+    """For each round, how many times as fast attnx was as each peer, with its model."""
     return [
         {
             setting.row(f"attnx / {peer.row}"): speed[ours] / speed[theirs]
             for setting in SETTINGS
-            for peer in PEERS
-            if (ours := setting.row(ATTNX.row)) in speed and (theirs := setting.row(peer.row)) in speed
+            for peer, alike in ALIKE.items()
+            if (ours := setting.row(alike.row)) in speed and (theirs := setting.row(peer.row)) in speed
         }
         for speed in speeds
     ]
@@ -239,8 +260,9 @@ def prepare(work: Work, options: argparse.Namespace, console: Console) -> tuple[
     envs = options.envs.resolve()
     envs.mkdir(parents=True, exist_ok=True)
     pythons, problems = find([peer for peer in PEERS if peer.name in options.only], envs, console)
-    if ATTNX.name in options.only:
-        pythons = {ATTNX: Path(sys.executable)} | pythons
+    if ATTNX in options.only:
+        pythons |= {alike: Path(sys.executable) for peer, alike in ALIKE.items() if peer.name in options.only}
+        pythons = {one: pythons[one] for one in EVERYBODY if one in pythons}
     for peer, python in list(pythons.items()):
         try:
             with console.status(f"{peer.row}: training {options.steps} steps"):
@@ -253,7 +275,7 @@ def prepare(work: Work, options: argparse.Namespace, console: Console) -> tuple[
 
 def read_options() -> argparse.Namespace:
     """The command line."""
-    names = (ATTNX.name, *(peer.name for peer in PEERS))
+    names = (ATTNX, *(peer.name for peer in PEERS))
     cache = Path(__file__).resolve().parents[1] / ".benchmarks"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument

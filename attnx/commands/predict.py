@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -68,6 +69,7 @@ def _reader(request: Request) -> Reader:
     from attnx.training.open_run import open_ensemble
 
     run = open_ensemble([run.path for run in request.runs], request.checkpoint, request.search)
+    gc.freeze()  # what was imported stays: to look through it for garbage takes as long as hundreds of words
     if request.asked.unknown == "keep":
         run.check_copies()
     if request.alignments and not run.gives_weights():

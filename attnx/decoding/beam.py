@@ -123,6 +123,8 @@ class Beam:
         symbols = predicted.shape[1]
         likely = predicted.view(len(rows), width, symbols).add_(total[..., None]).flatten(1)
         total, place = likely.topk(min(self.width, likely.shape[1]))
+        place, order = place.sort(1)  # those of one parent lie together, and what is the same is computed once
+        total = total.gather(1, order)
         parents = (place // symbols + width * torch.arange(len(rows), device=rows.device)[:, None]).flatten()
         if reading and read.weights is not None:
             weights = all_steps([read.weights] if weights is None else [weights, read.weights])[parents]

@@ -27,6 +27,8 @@ class DecoderState(NamedTuple):
         folded: what steps need where the memory holds no values but what is made of them.
         shares: (b, s) of each step of the source in the weight of the state that stands for it; None if each has one.
         symbols: (b, s) int64, what the output layer may copy of the source; None if it copies nothing.
+        parents: (b,) int64, from which row each one was picked: those of one parent have one cell. None if that is not
+            known, or a step was taken since.
     """
 
     memory: Memory
@@ -41,6 +43,7 @@ class DecoderState(NamedTuple):
     folded: Folded | None = None
     shares: Tensor | None = None
     symbols: Tensor | None = None
+    parents: Tensor | None = None
 
 
 class Output(NamedTuple):

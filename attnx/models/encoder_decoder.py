@@ -191,7 +191,8 @@ class Seq2seq(nn.Module):
         if self.own is not None or state.past is not None:  # then each has a memory, or has read it, in its own way
             return picked(state, rows)
         shared = len(rows) * state.shared // len(state.at)
-        return folded(self, DecoderState(state.memory, *picked(state[1:], rows))._replace(shared=shared))
+        after = DecoderState(state.memory, *picked(state[1:], rows))
+        return folded(self, after._replace(shared=shared, parents=rows))
 
     def advance(
         self, token: Tensor, state: DecoderState, masks: Masks | None = None, need_weights: bool = False
@@ -224,7 +225,7 @@ class Seq2seq(nn.Module):
         if self.own is not None:
             memory = self.with_own(state.memory, cell[-1][0][:, None], state.at[:, None])
             state = state._replace(memory=memory)
-        return state._replace(cell=cell)
+        return state._replace(cell=cell, parents=None)
 
     def outputs(self, token: Tensor, after: DecoderState, read: Read) -> Tensor:
         """What the output layer gives (b, width) after a step that read ``token``."""

@@ -126,12 +126,12 @@ class Recurrent(nn.Module):
     def _step_layer(self, layer: Any, inputs: Tensor, before: LayerState) -> LayerState:
         if isinstance(layer, nn.LSTM) and not torch.is_grad_enabled() and lstm.serves(inputs):
             ((into, of_state, bias),) = _directions(layer)
-            return lstm.step(torch.addmm(bias, inputs, into.t()).addmm_(before[0], of_state.t()), before[1])
+            return lstm.step(before[1], torch.addmm(bias, inputs, into.t()).addmm_(before[0], of_state.t()))
         weights = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
         result = self._step(inputs, before if self.tensors == 2 else before[0], *weights)
         return tuple(result) if self.tensors == 2 else (result,)
 
 
-def _directions(layer: nn.LSTM) -> list[lstm.Weights]:
+def _directions(layer: nn.LSTM) -> list[lstm.OfDirection]:
     """What :mod:`attnx.ops.lstm` needs of each direction."""
     return [(into, of_state, one + other) for into, of_state, one, other in layer.all_weights]

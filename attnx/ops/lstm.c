@@ -1,4 +1,4 @@
-/* One step of an LSTM after its products with the weights, and that step's gradients, in float32:
+/* One step of an LSTM, and the gradients of what is pointwise in it, in float32:
 
        i, f, o = sigmoid, g = tanh of the gates;  c = f c_before + i g;  h = o tanh(c)
 
@@ -9,6 +9,10 @@
 
 static const float FAR = 40.0f; /* sigmoid and tanh no longer change from there on */
 
+/* The sums of so many rows and four gates, with what is added to them next, are all the registers that there are. */
+enum { ROWS = 6, STRIP = 16 * ROWS, PARTS = 2 };
+#define FOR_ROWS(r, count) _Pragma("GCC unroll 6") for (int r = 0; r < (count); r++)
+
 static INLINE vec tanh_of(vec x)
 {
     vec power;
@@ -18,48 +22,155 @@ static INLINE vec tanh_of(vec x)
 }
 
 typedef struct {
-    long rows, units, going_on;              /* the first `going_on` rows have a next step */
-    long state_stride, output_stride;        /* from row to row, of the next states and of the outputs, in floats */
+    const float *rows;
+    long stride, width;
+} part;
+
+typedef struct {
+    long rows, units, going_on;                            /* the first `going_on` rows have a next step */
+    long state_stride, output_stride, gate_stride;         /* from row to row, of the next states, outputs and gates */
     const int64_t *order;
     long threads;
-    const float *table;                      /* (.., 4 units), or null: row ids[r] of it is added to the gates */
+    const float *table;                                    /* (.., 4 units), or null: row ids[r] of it is added */
     const int64_t *ids;
+    const int64_t *parents;                                /* or null: rows with the one of the row before are alike */
+    long added, kept;                                      /* are gates added; are they to become their activations */
+    const float *weights;                                  /* of the parts, as `lstm_lay_out` has them */
+    part parts[PARTS];                                     /* what they are multiplied with; of no width, nothing */
 } step;
 
 typedef struct {
     float *states, *cells;
 } place;
 
-/* The gates (rows, 4 units) become their activations. The state is written to `next`, (rows, units), or where a sequence
-   ends to `last`; and the output. */
+/* Whether products here are faster than a library's: where there are registers enough. */
+long lstm_multiplies(void) { return LANES == 16; }
+
+/* Weights (4 units, width), their rows so far apart, in the order in which a step multiplies them: for each LANES units
+   (the last ones filled up with zeros) and each input those of the four gates. */
+void lstm_lay_out(long units, long width, const float *weights, long stride, float *laid_out)
+{
+    for (long u = 0; u < units; u += LANES)
+        for (long n = 0; n < 4; n++)
+            for (long lane = 0; lane < LANES; lane++) {
+                const float *from = weights + (n * units + u + lane) * stride;
+                float *to = laid_out + u * 4 * width + n * LANES + lane;
+                for (long k = 0; k < width; k++) to[k * 4 * LANES] = u + lane < units ? from[k] : 0.0f;
+            }
+}
+
+typedef struct {
+    float *gates;
+    const float *cells;
+    const place *next, *last;
+    float *outputs;
+} data;
+
+/* What the weights make of `count` of the rows, for the units u up to u + LANES. */
+static INLINE void multiply(int count, const step *s, const long *rows, long u, vec (*products)[4])
+{
+    vec sums[ROWS][4];
+    FOR_ROWS(i, count) FOR_GROUP(n, 4) sums[i][n] = all(0);
+    long width = 0;
+    for (int p = 0; p < PARTS; p++) width += s->parts[p].width;
+    const float *weights = s->weights + u * 4 * width;
+    for (const part *p = s->parts; p < s->parts + PARTS; p++) {
+        const float *from[ROWS];
+        FOR_ROWS(i, count) from[i] = p->rows + rows[i] * p->stride;
+        long end = p->width;
+        for (long k = 0; k < end; k++, weights += 4 * LANES) {
+            vec w[4];
+            FOR_GROUP(n, 4) w[n] = load(weights + n * LANES, first_lanes(LANES));
+            FOR_ROWS(i, count) {
+                vec x = all(from[i][k]);
+                FOR_GROUP(n, 4) sums[i][n] += x * w[n];
+            }
+        }
+    }
+    FOR_ROWS(i, count) FOR_GROUP(n, 4) products[i][n] = sums[i][n];
+}
+
+#define MULTIPLY(count)                                                                                      \
+    static __attribute__((noinline)) void multiply_##count(const step *s, const long *rows, long u,         \
+                                                           vec (*products)[4])                               \
+    {                                                                                                        \
+        multiply(count, s, rows, u, products);                                                               \
+    }
+MULTIPLY(1) MULTIPLY(2) MULTIPLY(3) MULTIPLY(4) MULTIPLY(5) MULTIPLY(6)
+/* Each a function of its own, so that its sums stay in registers. */
+static void (*const MULTIPLIED[])(const step *, const long *, long, vec (*)[4]) = {
+    0, multiply_1, multiply_2, multiply_3, multiply_4, multiply_5, multiply_6};
+
+/* Of row r the units u up to u + LANES, from what the weights made of it. */
+static INLINE void activate(const step *s, const data *d, long r, long u, const vec *products)
+{
+    long units = s->units, row = s->order[r];
+    lanes there = first_lanes(units - u);
+    float *gates = d->gates + r * s->gate_stride + u;
+    const float *found = s->table ? s->table + s->ids[r] * 4 * units + u : 0;
+    vec x[4], powers[4];
+    FOR_GROUP(n, 4) {
+        x[n] = products[n];
+        if (s->added) x[n] += load(gates + n * units, there);
+        if (found) x[n] += load(found + n * units, there);
+        x[n] = within(n == 2 ? 2.0f * x[n] : -x[n], FAR);
+    }
+    expm1_of(4, x, powers);
+    FOR_GROUP(n, 4) powers[n] = reciprocal(x[n] + 2.0f, 0.0f);
+    powers[2] *= x[2];
+    vec c = powers[1] * load(d->cells + r * units + u, there) + powers[0] * powers[2];
+    vec h = powers[3] * tanh_of(c);
+    int on = r < s->going_on;
+    if (s->kept) FOR_GROUP(n, 4) store(gates + n * units, powers[n], there);
+    store((on ? d->next->cells + r * units : d->last->cells + row * units) + u, c, there);
+    store((on ? d->next->states + r * s->state_stride : d->last->states + row * units) + u, h, there);
+    store(d->outputs + row * s->output_stride + u, h, there);
+}
+
+/* What `activate` will look for is fetched while products are computed. */
+static INLINE void fetch(const step *s, const data *d, long r, long u)
+{
+    __builtin_prefetch(d->cells + r * s->units + u);
+    FOR_GROUP(n, 4) {
+        if (s->added) __builtin_prefetch(d->gates + r * s->gate_stride + n * s->units + u);
+        if (s->table) __builtin_prefetch(s->table + (s->ids[r] * 4 + n) * s->units + u);
+    }
+}
+
+/* Whether what the weights make of a row is what they make of the one before. */
+static INLINE int is_like_before(const step *s, long r)
+{
+    return s->parents && r > 0 && s->parents[r] == s->parents[r - 1];
+}
+
+/* A step of all rows: gates (rows, 4 units), cells (rows, units). The state is written to `next`, (rows, units), or where
+   a sequence ends to `last`; and the output. Without cells it ends at the products, which are written to the gates. */
 void lstm_step(const step *s, float *gates, const float *cells, const place *next, const place *last, float *outputs)
 {
-    long units = s->units;
+    const data d = {gates, cells, next, last, outputs};
+    /* What is multiplied wants the same weights again and again, and all else what lies side by side. */
+    long multiplies = s->parts[0].width, height = multiplies ? STRIP : ROWS;
+    long strips = (s->rows + height - 1) / height, groups = (s->units + LANES - 1) / LANES;
 #pragma omp parallel for num_threads(s->threads) if (s->threads > 1)
-    for (long r = 0; r < s->rows; r++) {
-        int on = r < s->going_on;
-        float *state = on ? next->states + r * s->state_stride : last->states + s->order[r] * units;
-        float *cell = on ? next->cells + r * units : last->cells + s->order[r] * units;
-        float *output = outputs + s->order[r] * s->output_stride;
-        const float *found = s->table ? s->table + s->ids[r] * 4 * units : 0;
-        for (long k = 0; k < units; k += LANES) {
-            lanes there = first_lanes(units - k);
-            float *gate = gates + r * 4 * units + k;
-            vec x[4], powers[4];
-            FOR_GROUP(n, 4) x[n] = load(gate + n * units, there);
-            if (found)
-                FOR_GROUP(n, 4) x[n] += load(found + n * units + k, there);
-            x[2] = -2.0f * x[2];
-            FOR_GROUP(n, 4) x[n] = within(-x[n], FAR);
-            expm1_of(4, x, powers);
-            FOR_GROUP(n, 4) powers[n] = reciprocal(x[n] + 2.0f, 0.0f);
-            powers[2] *= x[2];
-            FOR_GROUP(n, 4) store(gate + n * units, powers[n], there);
-            vec c = powers[1] * load(cells + r * units + k, there) + powers[0] * powers[2];
-            vec h = powers[3] * tanh_of(c);
-            store(cell + k, c, there);
-            store(state + k, h, there);
-            store(output + k, h, there);
+    for (long tile = 0; tile < strips * groups; tile++) {
+        long u = tile % groups * LANES, first = tile / groups * height;
+        long end = s->rows - first < height ? s->rows : first + height;
+        for (long r = first; r < end;) {
+            vec products[ROWS][4] = {0};
+            long rows[ROWS], count = 0, to = r;
+            for (; to < end && (count < ROWS || is_like_before(s, to)); to++) {
+                if (to == r || !is_like_before(s, to)) rows[count++] = to;
+                if (cells && multiplies) fetch(s, &d, to, u);
+            }
+            if (multiplies) MULTIPLIED[count](s, rows, u, products);
+            for (long i = -1; r < to; r++) {
+                i += i < 0 || !is_like_before(s, r);
+                if (cells)
+                    activate(s, &d, r, u, products[i]);
+                else
+                    FOR_GROUP(n, 4)
+                        store(gates + r * s->gate_stride + n * s->units + u, products[i][n], first_lanes(s->units - u));
+            }
         }
     }
 }

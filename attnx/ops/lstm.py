@@ -15,10 +15,13 @@ from attnx.ops import lstm_steps
 from attnx.ops.followed import followed
 from attnx.ops.lookup import Lookup
 from attnx.ops.lstm_steps import Direction, Inputs, library, sums
+from attnx.ops.lstm_steps import Weights as Weights
 
 OFTEN = 2
 """How many times a table's rows must be looked up on average for it to pay that each is mapped once."""
-Weights = tuple[Tensor, Tensor, Tensor]
+MANY = 1024
+"""From so many rows on a single product in C is worth laying its weights out."""
+OfDirection = tuple[Tensor, Tensor, Tensor]
 """Of one direction: (4d, e) of the input, (4d, d) of the state, and what is added (4d)."""
 
 
@@ -37,7 +40,10 @@ def looks_up(table: Tensor, ids: Tensor) -> bool:
 
 
 def run(
-    inputs: Tensor | Lookup, lengths: Tensor | None, start: tuple[Tensor, Tensor] | None, directions: Sequence[Weights]
+    inputs: Tensor | Lookup,
+    lengths: Tensor | None,
+    start: tuple[Tensor, Tensor] | None,
+    directions: Sequence[OfDirection],
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """Run over whole sequences, a step of all rows that have it at a time; padding costs nothing.
 
@@ -87,13 +93,58 @@ def _taken_apart(inputs: Tensor | Lookup) -> tuple[Tensor | None, Tensor | None,
     return table, ids, torch.cat(beside, dim=-1) if beside else None
 
 
-def step(gates: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
-    """One step without gradients: gates (b, 4d), which are written over, and cells (b, d) -> h and c after it."""
-    if not serves(gates):
-        into, forget, new, out = gates.chunk(4, -1)
-        after = (forget.sigmoid() * cells).addcmul_(into.sigmoid(), new.tanh())
-        return out.sigmoid() * after.tanh(), after
-    return lstm_steps.step(gates, cells)
+def prepared(weights: Tensor, rows: int) -> Weights:
+    """Weights (4d, k) that :func:`step` is to multiply, in steps that have so many rows in all."""
+    return lstm_steps.prepared(weights, rows) if serves(weights) else Weights(weights, None)
+
+
+def step(
+    cells: Tensor,
+    added: Tensor | None,
+    looked_up: tuple[Tensor, Tensor] | None = None,
+    weights: Weights | None = None,
+    parts: Sequence[Tensor] = (),
+    parents: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """One step without gradients, from whatever makes the gates.
+
+    Args:
+        cells: (b, d).
+        added: (b, 4d), None for nothing.
+        looked_up: a table (n, 4d), and which of its rows (b,) int64 are added to that.
+        weights: what is multiplied with the parts.
+        parts: at most two, side by side as wide as the weights.
+        parents: (b,) int64; rows side by side that have the same are alike in all parts, and are multiplied once.
+
+    Returns:
+        h and c after it.
+    """
+    served = serves(cells)
+    if parts and weights is not None and (weights.laid_out is None or not served):
+        widths = [part.shape[1] for part in parts]
+        for part, weight in zip(parts, torch.split(weights.plain, widths, 1), strict=True):
+            added = part @ weight.t() if added is None else torch.addmm(added, part, weight.t())
+        parts = ()
+    if served:
+        return lstm_steps.step(cells, added, looked_up, weights, parts, parents)
+    if looked_up is not None:
+        found = looked_up[0].index_select(0, looked_up[1])
+        added = found if added is None else added + found
+    assert added is not None, "gates are made of something"
+    into, forget, new, out = added.chunk(4, -1)
+    after = (forget.sigmoid() * cells).addcmul_(into.sigmoid(), new.tanh())
+    return out.sigmoid() * after.tanh(), after
+
+
+def product(part: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
+    """(n, k) times weights (u, k), without gradients -> (n, u), written to ``out`` if that is given."""
+    out = part.new_empty(len(part), len(weights)) if out is None else out
+    if len(part) >= MANY and len(weights) % 4 == 0 and serves(part):
+        laid_out = lstm_steps.prepared(weights, len(part))
+        if laid_out.laid_out is not None:
+            lstm_steps.product(part, laid_out, out)
+            return out
+    return torch.mm(part, weights.t(), out=out)
 
 
 class _Shape(NamedTuple):

@@ -1,4 +1,4 @@
-"""The steps of an LSTM over packed rows: products are torch's, what is pointwise is in C."""
+"""The steps of an LSTM over packed rows, in C; products only where that is faster than torch's."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ from attnx import compiled
 SOURCE = Path(__file__).with_name("lstm.c")
 ALONE = 2**14
 """Units of a step up to which one thread is faster than several."""
+LANES = 16
+"""Numbers in a vector where products are C's."""
+ENOUGH = 64
+"""From so many rows of all steps on it pays to lay weights out for the products in C."""
+PARTS = 2
+"""How many parts side by side a step multiplies at most."""
 
 
 class Inputs(NamedTuple):
@@ -25,6 +31,13 @@ class Inputs(NamedTuple):
     gates: Tensor | None
     table: Tensor | None
     ids: Tensor | None
+
+
+class Weights(NamedTuple):
+    """Weights (4d, k) that every step multiplies with its parts side by side; laid out for C where products are C's."""
+
+    plain: Tensor
+    laid_out: Tensor | None
 
 
 class Direction(NamedTuple):
@@ -56,31 +69,45 @@ class Direction(NamedTuple):
 
         Returns:
             for the gradients, if they are wanted: the gates' activations (n, 4d); what is kept beside the states before
-            (n, k + d), so that the weights' gradients are one product; the cells before (n, d).
+            (n, k + d), so that the weights' gradients are one product; the cells before (n, d). Else what is left over.
         """
         rows, units = sum(self.sizes), of_state.shape[1]
         width = 0 if beside is None else beside.shape[1]
-        joined, cells = of_state.new_zeros(rows, width + units), of_state.new_zeros(rows, units)
+        if wanted:
+            joined, cells = of_state.new_zeros(rows, width + units), of_state.new_zeros(rows, units)
+            each_state, each_cell = self._split(joined[:, width:]), self._split(cells)
+        else:
+            joined, cells = of_state.new_zeros(2, 2, self.sizes[0], units)  # rows that begin later begin with zeros
+            each_state, each_cell = self._taking_turns(joined), self._taking_turns(cells)
         if beside is not None:
             joined[:, :width] = beside
-        states = joined[:, width:]
         if start is not None:
-            states[: self.sizes[0]], cells[: self.sizes[0]] = (tensor[self.order] for tensor in start)
-        known = inputs.gates is not None
-        room = rows if wanted else self.sizes[0]  # which every step writes over, if nothing of it is kept
+            each_state[0][:], each_cell[0][:] = (tensor[self.order] for tensor in start)
+        weights = prepared(of_state, rows)
+        known, in_c = inputs.gates is not None, weights.laid_out is not None
+        # Where nothing of them is kept, every step writes over the gates of the one before, or has none.
+        room = rows if wanted else 0 if in_c else self.sizes[0]
         gates = of_state.new_empty(room, 4 * units) if inputs.gates is None else inputs.gates
         each = self._split(gates) if known or wanted else [gates[:size] for size in self.sizes]
         ids = [None] * len(self.sizes) if inputs.ids is None else self._split(inputs.ids)
-        steps = self._in_turn(each, self._split(states), self._split(cells), ids)
-        ends, in_c = _place(*last), _loaded()
+        steps = self._in_turn(each, each_state, each_cell, ids)
+        ends = _place(*last)
         for number, ((gate, state, cell, found, output), after) in enumerate(itertools.zip_longest(steps, steps[1:])):
-            if number or start is not None:  # else the state is zero
+            parts = [state] if number or start is not None else []  # else the state is zero
+            if parts and not in_c:
                 gate.addmm_(state, of_state.t(), beta=int(known))
-            elif not known:
-                gate.zero_()
-            going_on, following = (min(len(gate), len(after[0])), _place(*after[1:3])) if after else (0, ends)
-            told = _told(cell, going_on, state, output, self.order, inputs.table, found)
-            in_c.lstm_step(told, gate.data_ptr(), cell.data_ptr(), following, ends, output.data_ptr())
+            told = _told(
+                cell,
+                min(len(cell), len(after[2])) if after else 0,
+                (after[1] if after else state, output, gate),
+                self.order,
+                looked_up=None if inputs.table is None else (inputs.table, found),
+                added=known or (bool(parts) and not in_c),
+                kept=wanted,
+                multiplied=(weights.laid_out, parts) if in_c else (None, []),
+            )
+            following = _place(*after[1:3]) if after else ends
+            _loaded().lstm_step(told, gate.data_ptr(), cell.data_ptr(), following, ends, output.data_ptr())
         return gates, joined, cells
 
     def gradients(
@@ -97,7 +124,7 @@ class Direction(NamedTuple):
         steps = self._in_turn(*map(self._split, (gates, cells, of_gates)))
         in_c, given = _loaded(), (of_h.data_ptr(), of_c.data_ptr())
         for left, (gate, cell, of_gate, of_output) in zip(range(len(steps))[::-1], steps[::-1], strict=True):
-            told = _told(cell, 0, cell, of_output, self.order)
+            told = _told(cell, 0, (cell, of_output, of_gate), self.order)
             found = gate.data_ptr(), cell.data_ptr(), *given, of_output.data_ptr(), of_gate.data_ptr()
             in_c.lstm_step_gradients(told, *found)
             if left or started:  # else nobody asks for those of the state before
@@ -112,19 +139,67 @@ class Direction(NamedTuple):
         """Of each step its rows."""
         return torch.split(packed, list(self.sizes))
 
+    def _taking_turns(self, two: Tensor) -> Sequence[Tensor]:
+        """Of each step a part of one of two, as steps are run, so that each finds what the one before has left."""
+        last = len(self.sizes) - 1
+        return [two[(last - at if self.backwards else at) % 2, :size] for at, size in enumerate(self.sizes)]
+
     def _in_turn(self, *parts: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Of each step its parts, and its outputs, in the order in which steps are run."""
         steps = [*zip(*parts, self.outputs[: len(self.sizes)], strict=True)]
         return steps[::-1] if self.backwards else steps
 
 
-def step(gates: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
-    """One step of its own: gates (b, 4d), which are written over, and cells (b, d) -> h and c after it."""
-    gates, cells = gates.contiguous(), cells.contiguous()
+def prepared(weights: Tensor, rows: int) -> Weights:
+    """Weights (4d, k) for steps of so many rows in all."""
+    library = _loaded()
+    if rows < ENOUGH or not library.lstm_multiplies():
+        return Weights(weights, None)
+    weights = weights if weights.stride(1) == 1 else weights.contiguous()
+    units, width = len(weights) // 4, weights.shape[1]
+    laid_out = weights.new_empty(-(-units // LANES) * LANES * 4 * width)
+    library.lstm_lay_out(units, width, weights.data_ptr(), weights.stride(0), laid_out.data_ptr())
+    return Weights(weights, laid_out)
+
+
+def step(
+    cells: Tensor,
+    added: Tensor | None,
+    looked_up: tuple[Tensor, Tensor] | None,
+    weights: Weights | None,
+    parts: Sequence[Tensor],
+    parents: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """One step of its own: cells (b, d), and what makes the gates, as :func:`attnx.ops.lstm.step` says.
+
+    Returns:
+        h and c after it.
+    """
+    cells, laid_out = cells.contiguous(), None if weights is None else weights.laid_out
+    assert not parts or laid_out is not None, "products are C's where weights are laid out"
+    parts = [part if part.stride(1) == 1 else part.contiguous() for part in parts]
+    parents = None if parents is None else parents.contiguous()
+    added = added if added is None or added.stride(1) == 1 else added.contiguous()
+    looked_up = None if looked_up is None else (looked_up[0].contiguous(), looked_up[1].contiguous())
     states, after, order = torch.empty_like(cells), torch.empty_like(cells), torch.arange(len(cells))
-    told, place = _told(cells, 0, states, states, order), _place(states, after)
-    _loaded().lstm_step(told, gates.data_ptr(), cells.data_ptr(), place, place, states.data_ptr())
+    strided = states, states, cells if added is None else added
+    told = _told(
+        cells, 0, strided, order, looked_up, added is not None, False, (laid_out if parts else None, parts), parents
+    )
+    place = _place(states, after)
+    given = None if added is None else added.data_ptr()
+    _loaded().lstm_step(told, given, cells.data_ptr(), place, place, states.data_ptr())
     return states, after
+
+
+def product(part: Tensor, weights: Weights, out: Tensor) -> None:
+    """Write (n, k) times the weights (4d, k) to (n, 4d), whose rows may lie in something wider."""
+    assert weights.laid_out is not None, "products are C's where weights are laid out"
+    part = part if part.stride(1) == 1 else part.contiguous()
+    like, order = out[:, : out.shape[1] // 4], torch.empty(0, dtype=torch.int64)
+    told = _told(like, 0, (like, like, out), order, multiplied=(weights.laid_out, [part]))
+    place = _place(like, like)
+    _loaded().lstm_step(told, out.data_ptr(), None, place, place, None)
 
 
 def sums(rows: Tensor, ids: Tensor, count: int) -> Tensor:
@@ -138,20 +213,31 @@ def sums(rows: Tensor, ids: Tensor, count: int) -> Tensor:
 def _told(
     cells: Tensor,
     going_on: int,
-    states: Tensor,
-    outputs: Tensor,
+    strided: tuple[Tensor, Tensor, Tensor],
     order: Tensor,
-    table: Tensor | None = None,
-    ids: Tensor | None = None,
+    looked_up: tuple[Tensor, Tensor] | None = None,
+    added: bool = False,
+    kept: bool = False,
+    multiplied: tuple[Tensor | None, Sequence[Tensor]] = (None, ()),
+    parents: Tensor | None = None,
 ) -> Any:
     """What the C functions are told of a step.
 
-    Its shape and strides, where its rows lie, how many threads, and which rows of a table it adds to the gates.
+    Its shape, how far apart the rows of the next states, the outputs and the gates are, where its rows lie, how many
+    threads, which rows of a table are added to the gates, what the weights are multiplied with, and of which rows, side
+    by side, that is the same.
     """
     rows, units = cells.shape
     threads = torch.get_num_threads() if rows * units > ALONE else 1
-    added = (0, 0) if table is None or ids is None else (table.data_ptr(), ids.data_ptr())
-    numbers = rows, units, going_on, states.stride(0), outputs.stride(0), order.data_ptr(), threads, *added
+    found = (0, 0) if looked_up is None else tuple(tensor.data_ptr() for tensor in looked_up)
+    weights, parts = multiplied
+    given = [number for part in parts for number in (part.data_ptr(), part.stride(0), part.shape[1])]
+    numbers = (
+        *(rows, units, going_on, *(tensor.stride(0) for tensor in strided), order.data_ptr(), threads),
+        *(*found, 0 if parents is None else parents.data_ptr(), added, kept),
+        0 if weights is None else weights.data_ptr(),
+        *(*given, *[0] * (3 * (PARTS - len(parts)))),
+    )
     return (ctypes.c_long * len(numbers))(*numbers)
 
 
@@ -167,6 +253,8 @@ def library() -> ctypes.CDLL | None:
         pointer, number = ctypes.c_void_p, ctypes.c_long
         found.lstm_step.argtypes = [pointer] * 6
         found.lstm_step_gradients.argtypes = [pointer] * 7
+        found.lstm_multiplies.restype = number
+        found.lstm_lay_out.argtypes = [number, number, pointer, number, pointer]
         found.lstm_sums.argtypes = [number, number, pointer, pointer, pointer, number]
     return found
 

@@ -1,11 +1,14 @@
-"""Decodes with a run of attnx in the working folder, through ``attnx.open_run``, and prints its words per second."""
+"""Decodes with a run in the working folder as ``attnx predict`` does, and prints its words per second."""
 
 from __future__ import annotations
+
+import gc
 
 from decoding import Decoding, measure
 from request import read_request
 
 import attnx
+from attnx.allocator import keep_freed_memory
 
 RUN = "run"
 
@@ -13,7 +16,9 @@ RUN = "run"
 def main() -> None:
     """Decode as requested."""
     request = read_request(Decoding)
+    keep_freed_memory()  # as its command does, and as its command predict does after opening a run:
     run = attnx.open_run(RUN, search="greedy" if request.width == 1 else ("beam", {"width": request.width}))
+    gc.freeze()
 
     def decode(words: list[str]) -> list[str]:
         found = run.decode([run.pair(word) for word in words], batch=request.at_once)

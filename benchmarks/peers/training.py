@@ -16,10 +16,19 @@ SIZES = {"batch": 128, "embedding": 128, "encoder": 256, "decoder": 256}
 """The same for everybody; the encoder's LSTM has this many units in each of its two directions."""
 
 HIDDEN = 128
-"""Units of the additive scorer."""
+"""Units of the additive scorer; the peers have as many as their decoder."""
 
 STEP_BY_STEP = ("+query=previous_state", "model.feed=now")
-"""Overrides by which the context enters attnx's recurrence, as it does the peers'."""
+"""Overrides by which the context enters attnx's recurrence, as it does yoyodyne's."""
+
+LIKE = {
+    "yoyodyne": (*STEP_BY_STEP, "readout.inputs=[state]", "readout.tanh=false", f"scorer.hidden={SIZES['decoder']}"),
+    "joeynmt": ("model.feed=none", f"scorer.hidden={SIZES['decoder']}"),
+}
+"""Overrides by which attnx's model is a peer's: the same products of the same sizes.
+
+yoyodyne's state alone is what the output layer sees; joeynmt's context does not enter the recurrence.
+"""
 
 ATTNX = (
     "task.train={pairs}",

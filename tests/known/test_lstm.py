@@ -23,6 +23,13 @@ UNITS = (1, 16, 37)
 LENGTHS = {"full": None, "padded": [6, 3, 1, 8, 6], "shorter than the batch": [6, 3, 1, 5, 6], "alike": [8] * 5}
 
 
+@pytest.fixture(params=[1, 10**9], ids=["products in C", "products by torch"])
+def products(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of however few rows."""
+    monkeypatch.setattr(lstm_steps, "ENOUGH", request.param)
+    monkeypatch.setattr(lstm, "MANY", request.param)
+
+
 def outcome(
     recurrent: Recurrent, inputs: Tensor, lengths: Tensor | None, start: tuple[Tensor, ...] | None
 ) -> list[Tensor]:
@@ -53,6 +60,7 @@ def as_double(recurrent: Recurrent, *given: Any) -> list[Tensor]:
 
 
 @NEEDS_C
+@pytest.mark.usefixtures("products")
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize("way", ["from the start", "from a state", "both directions"])
 @pytest.mark.parametrize("lengths", LENGTHS)
@@ -80,6 +88,7 @@ def test_as_exact_as_torch(scale: float, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @NEEDS_C
+@pytest.mark.usefixtures("products")
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize("beside", [(), (2,), (2, 3)], ids=str)
 @pytest.mark.parametrize("way", ["from the start", "from a state", "both directions"])
@@ -178,6 +187,7 @@ def test_a_model_learns_the_same_from_rows_that_are_looked_up(
 
 
 @NEEDS_C
+@pytest.mark.usefixtures("products")
 def test_padding_changes_nothing() -> None:
     """Not a bit, whatever stands there; and outputs there are 0."""
     recurrent = Recurrent("lstm", 7, 37, 1, True)
@@ -192,6 +202,7 @@ def test_padding_changes_nothing() -> None:
 
 
 @NEEDS_C
+@pytest.mark.usefixtures("products")
 def test_numbers_without_bounds() -> None:
     """Gates far beyond where sigmoid and tanh end; NaN stays where it is."""
     gates, cells = torch.zeros(4, 4 * 5), torch.full((4, 5), 3.0)
@@ -199,7 +210,7 @@ def test_numbers_without_bounds() -> None:
     gates[2], cells[3, 2] = -float("inf"), float("nan")
     expected = torch.stack([torch.tensor([1.0, 1, 1, 1]), torch.tensor([0.0, 1, 1, 1]), torch.tensor([0.0, 0, -1, 0])])
     into, forget, new, out = expected.unbind(1)
-    h, c = lstm.step(gates, cells)
+    h, c = lstm.step(cells, gates)
     wanted = forget * 3 + into * new
     torch.testing.assert_close(c[:3], wanted[:, None].expand(3, 5))
     torch.testing.assert_close(h[:3], (out * wanted.tanh())[:, None].expand(3, 5))
@@ -218,7 +229,7 @@ def test_the_same_bits_with_any_number_of_threads() -> None:
         found = []
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            found.append(lstm.step(gates.clone(), cells))
+            found.append(lstm.step(cells, gates))
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(one, other) for later in found[1:] for one, other in zip(found[0], later, strict=True))
@@ -238,9 +249,83 @@ def test_a_step(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
         )
         for row in range(5)
     ]
-    h, c = lstm.step(gates, cells)
+    h, c = lstm.step(cells, gates)
     torch.testing.assert_close(h, torch.cat([state for state, _ in expected]))
     torch.testing.assert_close(c, torch.cat([cell for _, cell in expected]))
+
+
+@pytest.mark.parametrize("way", [pytest.param("in C", marks=NEEDS_C), "by torch"])
+@pytest.mark.parametrize("units", UNITS)
+@pytest.mark.parametrize("rows", range(1, 14))
+@pytest.mark.parametrize("given", ["all", "looked up", "added", "multiplied", "one part"])
+@pytest.mark.usefixtures("products")
+def test_what_makes_the_gates_of_a_step(
+    given: str, rows: int, units: int, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever of it there is, and wherever it lies: rows of a table, what is added, parts times the weights."""
+    if way == "by torch":
+        monkeypatch.setattr(lstm, "serves", lambda inputs: False)
+    table, ids = torch.randn(7, 4 * units), torch.randint(0, 7, (rows, 3))[:, 1]
+    added = torch.randn(rows, 4 * units + 3)[:, 3:]
+    parts = [torch.randn(rows, 11)[:, 2:], torch.randn(5, rows).t()][: 1 if given == "one part" else 2]
+    weights = torch.randn(4 * units, sum(part.shape[1] for part in parts) + 1)[:, 1:]
+    cells = torch.randn(rows, units)
+    has = {"all": (True, True, True), "one part": (False, False, True)}.get(
+        given, (given == "looked up", given == "added", given == "multiplied")
+    )
+    gates = torch.zeros(rows, 4 * units, dtype=torch.float64)
+    gates += table[ids] if has[0] else 0
+    gates += added if has[1] else 0
+    gates += torch.cat(parts, 1).double() @ weights.double().t() if has[2] else 0
+    into, forget, new, out = gates.chunk(4, 1)
+    c = forget.sigmoid() * cells + into.sigmoid() * new.tanh()
+    found = lstm.step(
+        cells,
+        added if has[1] else None,
+        (table, ids) if has[0] else None,
+        lstm.prepared(weights, rows),
+        parts if has[2] else (),
+    )
+    expected = (out.sigmoid() * c.tanh()).float(), c.float()
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("units", [4, 64, 148, 43])
+@pytest.mark.parametrize("rows", [1, 6, 97])
+@pytest.mark.usefixtures("products")
+def test_a_product(rows: int, units: int) -> None:
+    """Of what lies in something wider, written into something wider."""
+    part, weights, out = torch.randn(rows, 40)[:, 3:], torch.randn(units, 37), torch.zeros(rows, units + 5)
+    expected = (part.double() @ weights.double().t()).float()
+    torch.testing.assert_close(lstm.product(part, weights), expected, rtol=1e-5, atol=1e-5)
+    lstm.product(part, weights, out[:, 2 : 2 + units])
+    torch.testing.assert_close(out[:, 2 : 2 + units], expected, rtol=1e-5, atol=1e-5)
+    assert not out[:, :2].any()
+    assert not out[:, 2 + units :].any()
+
+
+@NEEDS_C
+def test_a_product_has_the_same_bits_whatever_the_threads_and_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How it is summed depends on nothing: a row alone, one among many, on one thread or on several."""
+    if not lstm_steps.library().lstm_multiplies():  # type: ignore[union-attr]
+        pytest.skip("products are torch's on this processor")
+    monkeypatch.setattr(lstm_steps, "ENOUGH", 1)
+    state, cells, weights = torch.randn(103, 200), torch.randn(103, 200), torch.randn(800, 200)
+    assert cells.numel() > lstm_steps.ALONE
+
+    def found(rows: slice) -> Tensor:
+        return torch.stack(lstm.step(cells[rows], None, None, lstm.prepared(weights, 103), [state[rows]]))
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = found(slice(0, 103))
+        torch.set_num_threads(2)
+        assert torch.equal(found(slice(0, 103)), alone)
+    finally:
+        torch.set_num_threads(before)
+    for row in (0, 51, 102):
+        assert torch.equal(found(slice(row, row + 1))[:, 0], alone[:, row])
 
 
 @NEEDS_C

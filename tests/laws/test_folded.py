@@ -14,6 +14,7 @@ from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
 from attnx.models import encoder_decoder
 from attnx.models.folded import FEW, TABLE, WIDE
+from attnx.ops import lstm, lstm_steps
 
 SOURCE = torch.tensor([[3, 19, 7, 2, 11], [5, 13, 22, 0, 0], [2, 0, 0, 0, 0]])
 PRESENT = SOURCE != 0
@@ -30,6 +31,8 @@ SERVED: dict[str, dict[str, Any]] = {
     "sparsemax": {**BEFORE, "normaliser": "sparsemax"},
     "values": {**BEFORE, "model": {"feed": "now", "memory": "one_hot"}},
     "no attention": {"attention": "none", "model": {"feed": "now"}},
+    "state alone": {**BEFORE, "readout": {"inputs": ["state"], "tanh": False}},
+    "state mapped": {**BEFORE, "readout": {"inputs": ["state"]}},
     "pyramid": {**BEFORE, "encoder": {"name": "pyramid", "layers": 2, "hidden": 43}},
 }
 LEFT_ALONE: dict[str, dict[str, Any]] = {
@@ -42,7 +45,7 @@ LEFT_ALONE: dict[str, dict[str, Any]] = {
     "layers": {"decoder": {"layers": 2}},
     "no map": {"readout": {"tanh": False}},
     "no state": {**BEFORE, "readout": {"inputs": ["context"]}},
-    "no context": {**BEFORE, "readout": {"inputs": ["state"]}},
+    "state and token": {**BEFORE, "readout": {"inputs": ["state", "token"], "tanh": False}},
     "copying": {"output": "copying"},
 }
 Build = Callable[..., Any]
@@ -82,14 +85,23 @@ def unfolded(monkeypatch: pytest.MonkeyPatch, search: Callable[[], Any]) -> Any:
         return search()
 
 
+@pytest.mark.parametrize("enough", [1, 10**9], ids=["products in C", "products by torch"])
 @pytest.mark.parametrize("wide", [WIDE, 1000], ids=["once", "each context"])
 @pytest.mark.parametrize("search", [Greedy(), Beam(5, nbest=3)], ids=["greedy", "beam"])
 @pytest.mark.parametrize("composition", SERVED.values(), ids=SERVED)
 def test_folded_is_unfolded(
-    decided: Build, folds: list[bool], monkeypatch: pytest.MonkeyPatch, composition: Any, search: Any, wide: int
+    decided: Build,
+    folds: list[bool],
+    monkeypatch: pytest.MonkeyPatch,
+    composition: Any,
+    search: Any,
+    wide: int,
+    enough: int,
 ) -> None:
     """The same outputs, log-probabilities and weights, whether the memory or each context is carried through."""
     monkeypatch.setattr("attnx.models.folded.WIDE", wide)
+    monkeypatch.setattr(lstm_steps, "ENOUGH", enough)
+    monkeypatch.setattr(lstm, "MANY", enough)
     model = decided(**composition)
 
     def found() -> Any:
@@ -121,17 +133,20 @@ def state_of(model: Any, rows: int, positions: int, copies: int) -> Any:
 
 @torch.no_grad()
 def test_a_memory_is_carried_through_where_that_pays(decided: Build) -> None:
-    """A few rows or several hypotheses of each, and a memory that is wide beside its length; else each context is."""
-    model, longest = decided(), 86 // WIDE
+    """A memory that is wide beside its length, and either few rows, several hypotheses of each, or narrower maps."""
+    wide, narrow, longest = decided(decoder={"hidden": 29}, **BEFORE), decided(), 86 // WIDE
 
-    def once(*shape: int) -> bool:
-        return state_of(model, *shape).folded.context is None
+    def once(*shape: int, model: Any = wide) -> bool:
+        carried: bool = state_of(model, *shape).folded.carried
+        return carried
 
     assert once(FEW, 3, 1)
     assert not once(FEW + 1, 3, 1)
+    assert once(FEW + 1, 3, 1, model=narrow)
     assert once(FEW + 1, 3, 2)
     assert once(3, longest, 2)
     assert not once(3, longest + 1, 2)
+    assert not once(3, longest + 1, 2, model=narrow)
 
 
 def test_it_is_not_folded_where_it_is_trained(decided: Build) -> None:
