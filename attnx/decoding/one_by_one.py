@@ -49,13 +49,13 @@ def one_by_one(
         inputs, score, ended = pick(predicted, going, step)
         if not step:  # a step may be wider than what is read first: of quantiles one is read, and all are written
             written = written.new_zeros(len(limit), int(limit.max()), *inputs.shape[1:])
-        written[going, step] = inputs.to(written.dtype)
+        written[:, step].index_copy_(0, going, inputs.to(written.dtype))
         total.index_add_(0, going, score.to(total.dtype))
         if need_weights and read.weights is not None:
             reads.append(read.weights.new_zeros(len(limit), *read.weights.shape[1:]).index_copy(0, going, read.weights))
         step += 1
         ended = ended | (limit[going] == step)
-        lengths[going] = step
+        lengths.index_fill_(0, going, step)
         left = (~ended).nonzero()[:, 0]
         if 0 < len(left) < len(going):
             state, inputs = model.take(state, left), inputs[left]

@@ -51,12 +51,12 @@ long lstm_multiplies(void) { return LANES == 16; }
 void lstm_lay_out(long units, long width, const float *weights, long stride, float *laid_out)
 {
     for (long u = 0; u < units; u += LANES)
-        for (long n = 0; n < 4; n++)
-            for (long lane = 0; lane < LANES; lane++) {
-                const float *from = weights + (n * units + u + lane) * stride;
-                float *to = laid_out + u * 4 * width + n * LANES + lane;
-                for (long k = 0; k < width; k++) to[k * 4 * LANES] = u + lane < units ? from[k] : 0.0f;
-            }
+        for (long n = 0; n < 4; n++) {
+            const float *from = weights + (n * units + u) * stride;
+            float *to = laid_out + u * 4 * width + n * LANES;
+            for (long k = 0; k < width; k++, to += 4 * LANES)
+                for (long lane = 0; lane < LANES; lane++) to[lane] = u + lane < units ? from[lane * stride + k] : 0.0f;
+        }
 }
 
 typedef struct {

@@ -19,7 +19,7 @@ ALONE = 2**14
 """Units of a step up to which one thread is faster than several."""
 LANES = 16
 """Numbers in a vector where products are C's."""
-ENOUGH = 64
+ENOUGH = 16
 """From so many rows of all steps on it pays to lay weights out for the products in C."""
 PARTS = 2
 """How many parts side by side a step multiplies at most."""
