@@ -32,7 +32,8 @@ from attnx.errors import UserError
 WARMUP = 3
 """Steps before the watch starts: the first ones pay for allocation and for starting the loaders."""
 
-# The context enters the recurrence where it is not fed to the readout alone: the peers do as the third one does.
+# The context enters the recurrence where it is not fed to the readout alone. yoyodyne's does, as the third's; joeynmt's
+# enters its readout alone, as the first's, though joeynmt goes step by step.
 SCHEDULES: dict[str, tuple[str, ...]] = {
     "attnx, run then attend": ("model.feed=none",),
     "attnx, attend then run": ("+query=token", "model.feed=now"),

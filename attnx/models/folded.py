@@ -20,6 +20,7 @@ from attnx.attention.attention import Attention
 from attnx.attention.constant import Constant
 from attnx.nn.readouts.joint import Joint
 from attnx.ops import lstm
+from attnx.ops.product import product
 
 if TYPE_CHECKING:
     from attnx.models.decoder_state import DecoderState
@@ -143,7 +144,7 @@ def _through(values: Tensor, maps: Sequence[Tensor]) -> Tensor:
     units = [len(each) for each in maps]
     joined = values.new_empty(*values.shape[:2], sum(units))
     for each, part in zip(maps, torch.split(joined.flatten(0, 1), units, 1), strict=True):
-        lstm.product(values.flatten(0, 1), each, part)
+        product(values.flatten(0, 1), each, part)
     return joined
 
 

@@ -19,8 +19,6 @@ from attnx.ops.lstm_steps import Weights as Weights
 
 OFTEN = 2
 """How many times a table's rows must be looked up on average for it to pay that each is mapped once."""
-MANY = 1024
-"""From so many rows on a single product in C is worth laying its weights out."""
 OfDirection = tuple[Tensor, Tensor, Tensor]
 """Of one direction: (4d, e) of the input, (4d, d) of the state, and what is added (4d)."""
 
@@ -134,17 +132,6 @@ def step(
     into, forget, new, out = added.chunk(4, -1)
     after = (forget.sigmoid() * cells).addcmul_(into.sigmoid(), new.tanh())
     return out.sigmoid() * after.tanh(), after
-
-
-def product(part: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
-    """(n, k) times weights (u, k), without gradients -> (n, u), written to ``out`` if that is given."""
-    out = part.new_empty(len(part), len(weights)) if out is None else out
-    if len(part) >= MANY and len(weights) % 4 == 0 and serves(part):
-        laid_out = lstm_steps.prepared(weights, len(part))
-        if laid_out.laid_out is not None:
-            lstm_steps.product(part, laid_out, out)
-            return out
-    return torch.mm(part, weights.t(), out=out)
 
 
 class _Shape(NamedTuple):

@@ -27,7 +27,6 @@ LENGTHS = {"full": None, "padded": [6, 3, 1, 8, 6], "shorter than the batch": [6
 def products(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of however few rows."""
     monkeypatch.setattr(lstm_steps, "ENOUGH", request.param)
-    monkeypatch.setattr(lstm, "MANY", request.param)
 
 
 def outcome(
@@ -290,18 +289,31 @@ def test_what_makes_the_gates_of_a_step(
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("units", [4, 64, 148, 43])
-@pytest.mark.parametrize("rows", [1, 6, 97])
+@NEEDS_C
+@pytest.mark.parametrize("units", UNITS)
 @pytest.mark.usefixtures("products")
-def test_a_product(rows: int, units: int) -> None:
-    """Of what lies in something wider, written into something wider."""
-    part, weights, out = torch.randn(rows, 40)[:, 3:], torch.randn(units, 37), torch.zeros(rows, units + 5)
-    expected = (part.double() @ weights.double().t()).float()
-    torch.testing.assert_close(lstm.product(part, weights), expected, rtol=1e-5, atol=1e-5)
-    lstm.product(part, weights, out[:, 2 : 2 + units])
-    torch.testing.assert_close(out[:, 2 : 2 + units], expected, rtol=1e-5, atol=1e-5)
-    assert not out[:, :2].any()
-    assert not out[:, 2 + units :].any()
+def test_rows_of_one_parent_have_one_product(units: int) -> None:
+    """The same to the bit as each for itself, in families of any size, wherever a strip of rows ends."""
+    sizes = torch.tensor([1, 2, 5, 1, 1, 7, 13, 3, 1, 150, 6, 1])
+    parents = torch.arange(len(sizes)).repeat_interleave(sizes)
+    state, weights = torch.randn(len(sizes), 19)[parents], torch.randn(4 * units, 19)
+    cells, added = torch.randn(len(parents), units), torch.randn(len(parents), 4 * units)
+    prepared = lstm.prepared(weights, len(parents))
+    alone = lstm.step(cells, added, None, prepared, [state])
+    assert all(map(torch.equal, lstm.step(cells, added, None, prepared, [state], parents), alone))
+
+
+@NEEDS_C
+def test_of_a_family_the_first_is_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the others are like it is taken on trust."""
+    monkeypatch.setattr(lstm_steps, "ENOUGH", 1)
+    parents = torch.tensor([4, 4, 4, 2, 7, 7, 4])
+    state, cells, prepared = torch.randn(7, 19), torch.zeros(7, 16), lstm.prepared(torch.randn(64, 19), 7)
+    if prepared.laid_out is None:
+        pytest.skip("products are torch's on this processor")
+    h, _ = lstm.step(cells, None, None, prepared, [state], parents)
+    alone, _ = lstm.step(cells, None, None, prepared, [state])
+    assert torch.equal(h, alone[[0, 0, 0, 3, 4, 4, 6]])
 
 
 @NEEDS_C

@@ -6,7 +6,18 @@ import pytest
 import torch
 
 from attnx.attention import Memory
-from attnx.attention.memory import after_reading, all_steps, beside, grown, in_step, no_context, padded, seen, unread
+from attnx.attention.memory import (
+    after_reading,
+    all_steps,
+    beside,
+    grown,
+    in_step,
+    no_context,
+    padded,
+    seen,
+    unread,
+    without_padding,
+)
 
 
 def memory(*numbers: float, absent: int = 0) -> Memory:
@@ -68,3 +79,15 @@ def test_weights_of_all_steps(leading: tuple[int, ...]) -> None:
 
 def test_padded() -> None:
     assert padded(torch.ones(2, 3), 5).tolist() == [[1.0, 1.0, 1.0, 0.0, 0.0]] * 2
+
+
+def test_where_nothing_is_absent_nothing_is_copied() -> None:
+    """And where something is it becomes zero, in what was given by nobody's doing."""
+    states, present = torch.full((2, 3, 5), float("nan")), torch.ones(2, 3, dtype=torch.bool)
+    found, _, values = without_padding(states, present, None)
+    assert found is states
+    assert values is states
+    present[1, 2] = False
+    found, _, _ = without_padding(states, present, None)
+    assert not found[1, 2].any()
+    assert states[1, 2].isnan().all()

@@ -14,7 +14,7 @@ from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
 from attnx.models import encoder_decoder
 from attnx.models.folded import FEW, TABLE, WIDE
-from attnx.ops import lstm, lstm_steps
+from attnx.ops import lstm_steps
 
 SOURCE = torch.tensor([[3, 19, 7, 2, 11], [5, 13, 22, 0, 0], [2, 0, 0, 0, 0]])
 PRESENT = SOURCE != 0
@@ -101,7 +101,7 @@ def test_folded_is_unfolded(
     """The same outputs, log-probabilities and weights, whether the memory or each context is carried through."""
     monkeypatch.setattr("attnx.models.folded.WIDE", wide)
     monkeypatch.setattr(lstm_steps, "ENOUGH", enough)
-    monkeypatch.setattr(lstm, "MANY", enough)
+    monkeypatch.setattr("attnx.ops.product.MANY", enough)
     model = decided(**composition)
 
     def found() -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from attnx.ops.product import product
 from attnx.registry import Positive, Size, register
 
 
@@ -34,8 +35,7 @@ class Additive(nn.Module):
 
     def keys(self, memory: Tensor) -> Tensor:
         """(..., m, memory_size) -> (..., m, hidden)."""
-        projected: Tensor = self.memory(memory)
-        return projected
+        return product(memory, self.memory.weight)
 
     def queries(self, queries: Tensor) -> Tensor:
         """(..., q, query_size) -> (..., q, hidden)."""

@@ -1,0 +1,58 @@
+"""Products of many rows without gradients: torch's numbers, wherever they are computed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from attnx.attention.scorers.additive import Additive
+from attnx.ops import lstm_steps
+from attnx.ops.product import MANY, product
+
+
+@pytest.fixture(params=[1, 10**9], ids=["in C", "by torch"])
+def _ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lstm_steps, "ENOUGH", request.param)
+    monkeypatch.setattr("attnx.ops.product.MANY", request.param)
+
+
+@pytest.mark.usefixtures("_ways")
+@pytest.mark.parametrize("units", [4, 64, 148, 43])
+@pytest.mark.parametrize("rows", [1, 6, 97])
+@torch.no_grad()
+def test_a_product(rows: int, units: int) -> None:
+    """Of what lies in something wider, written into something wider."""
+    part, weights, out = torch.randn(rows, 40)[:, 3:], torch.randn(units, 37), torch.zeros(rows, units + 5)
+    expected = (part.double() @ weights.double().t()).float()
+    torch.testing.assert_close(product(part, weights), expected, rtol=1e-5, atol=1e-5)
+    product(part, weights, out[:, 2 : 2 + units])
+    torch.testing.assert_close(out[:, 2 : 2 + units], expected, rtol=1e-5, atol=1e-5)
+    assert not out[:, :2].any()
+    assert not out[:, 2 + units :].any()
+
+
+@pytest.mark.usefixtures("_ways")
+@torch.no_grad()
+def test_rows_of_any_shape() -> None:
+    weights = torch.randn(8, 5)
+    for shape in ((5,), (3, 5), (2, 3, 5), (2, 0, 5), (2, 3, 4, 5)):
+        inputs = torch.randn(shape)
+        torch.testing.assert_close(product(inputs, weights), nn.functional.linear(inputs, weights))
+
+
+@pytest.mark.usefixtures("_ways")
+def test_where_gradients_are_wanted_there_are_some() -> None:
+    inputs, weights = torch.randn(2 * MANY, 5, requires_grad=True), torch.randn(8, 5, requires_grad=True)
+    product(inputs, weights).sum().backward()
+    torch.testing.assert_close(inputs.grad, weights.sum(0).expand_as(inputs), rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(weights.grad, inputs.sum(0).expand_as(weights), rtol=1e-4, atol=1e-3)
+
+
+@torch.no_grad()
+def test_keys_of_a_long_memory() -> None:
+    """Of a wide one, too, and in other types."""
+    scorer, memory = Additive(query_size=3, memory_size=24, hidden=16), torch.randn(4, MANY, 24)
+    expected = nn.functional.linear(memory.double(), scorer.memory.weight.double())
+    torch.testing.assert_close(scorer.keys(memory), expected.float(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(scorer.double().keys(memory.double()), expected)
