@@ -23,7 +23,8 @@ def without_padding(states: Tensor, present: Tensor | None, values: Tensor | Non
     """
     if present is None:
         present = everywhere(states)
-    if present.device.type == "cpu" and not followed() and bool(present.all()):
+    known = type(present) is Tensor and present.device.type == "cpu" and not followed()
+    if known and bool(present.all()):
         return states, present, states if values is None else values
     absent = ~present[..., None]
     states = states.masked_fill(absent, 0.0)
