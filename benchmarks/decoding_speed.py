@@ -261,7 +261,8 @@ def prepare(work: Work, options: argparse.Namespace, console: Console) -> tuple[
     envs.mkdir(parents=True, exist_ok=True)
     pythons, problems = find([peer for peer in PEERS if peer.name in options.only], envs, console)
     if ATTNX in options.only:
-        pythons |= {alike: Path(sys.executable) for peer, alike in ALIKE.items() if peer.name in options.only}
+        models = [peer for peer in PEERS if peer.name in options.only] or PEERS  # alone it has everybody's
+        pythons |= {ALIKE[peer]: Path(sys.executable) for peer in models}
         pythons = {one: pythons[one] for one in EVERYBODY if one in pythons}
     for peer, python in list(pythons.items()):
         try:

@@ -22,7 +22,7 @@ def without_padding(states: Tensor, present: Tensor | None, values: Tensor | Non
     far as that is told at no cost, they are what was given.
     """
     if present is None:
-        present = everywhere(states)
+        return states, everywhere(states), states if values is None else values
     known = type(present) is Tensor and present.device.type == "cpu" and not followed()
     if known and bool(present.all()):
         return states, present, states if values is None else values

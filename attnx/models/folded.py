@@ -84,8 +84,8 @@ class Folded:
         if self.joined is not None:
             given = {"state": cell[0], "token": token}
             joined = torch.cat([given[name] for name in model.readout.inputs if name != "context"], -1)
-            product = joined @ self.joined.t() if behind is None else torch.addmm(behind, joined, self.joined.t())
-            vector = product.tanh_()
+            mapped = joined @ self.joined.t() if behind is None else torch.addmm(behind, joined, self.joined.t())
+            vector = mapped.tanh_()
         return vector, state._replace(cell=(cell,), at=state.at + 1, parents=None), read
 
     def _behind(self, read: Read, gates: int) -> tuple[Tensor | None, Tensor]:
@@ -119,7 +119,8 @@ def folded(model: Seq2seq, state: DecoderState) -> DecoderState:
     token, told, context = layer.weight_ih_l0.tensor_split((widths["token"], widths["token"] + state.told.shape[1]), 1)
     bias = layer.bias_ih_l0 + layer.bias_hh_l0
     now = model.plan.feed == "now"
-    behind = [part for part in (joined.pop("context", None), context if now else None) if part is not None]
+    read = joined.pop("context", None)
+    behind = [part for part in (read, context if now else None) if part is not None]
     carried = _pays(state, sum(map(len, behind)))
     few = isinstance(model.embedding, nn.Embedding) and model.embedding.num_embeddings <= TABLE
     multiplied = torch.cat([layer.weight_hh_l0, context], 1) if now and not carried else layer.weight_hh_l0
@@ -128,7 +129,7 @@ def folded(model: Seq2seq, state: DecoderState) -> DecoderState:
         table=F.linear(model.embedding.weight, token, bias) if few else None,
         cell=lstm.prepared(multiplied, STEPS * len(state.at)),
         joined=torch.cat(list(joined.values()), 1) if joined else None,
-        context=None if carried or len(behind) == now else behind[0],
+        context=None if carried else read,
         carried=carried,
     )
     return state._replace(
@@ -157,14 +158,13 @@ def _width(model: Seq2seq) -> int:
 def _serves(model: Seq2seq, state: DecoderState) -> bool:
     """Whether the context enters linear maps alone, of a cell that is taken apart here, and no gradients are wanted."""
     readout, recurrent = model.readout, model.decoder.recurrent
-    linear = isinstance(readout.join, nn.Sequential) if type(readout) is Joint else False
-    joined = linear and readout.inputs != ("context",)
-    joined = joined or (type(readout) is Joint and readout.inputs == ("state",) and readout.size == recurrent.size)
+    mapped = type(readout) is Joint and isinstance(readout.join, nn.Sequential) and readout.inputs != ("context",)
+    state_alone = type(readout) is Joint and isinstance(readout.join, nn.Identity) and readout.inputs == ("state",)
     cell = isinstance(recurrent.layers[0], nn.LSTM) and len(recurrent.layers) == 1 and model.plan.feed != "next"
     read = type(model.attention) in (Attention, Constant) and model.own is None and state.past is None
     asked = all(part.needs != "context" for part in model.query.inputs)
     plain = not (torch.is_grad_enabled() or model.training or torch.is_autocast_enabled(state.at.device.type))
-    return joined and cell and read and asked and plain and not model.output.copies
+    return (mapped or state_alone) and cell and read and asked and plain and not model.output.copies
 
 
 def _pays(state: DecoderState, units: int) -> bool:

@@ -137,14 +137,14 @@ static INLINE void fetch(const step *s, const data *d, long r, long u)
     }
 }
 
-/* Whether what the weights make of a row is what they make of the one before. */
-static INLINE int is_like_before(const step *s, long r)
+/* Whether what the weights make of a row is what they make of the one before, which is not before `first`. */
+static INLINE int is_like_before(const step *s, long first, long r)
 {
-    return s->parents && r > 0 && s->parents[r] == s->parents[r - 1];
+    return s->parents && r > first && s->parents[r] == s->parents[r - 1];
 }
 
 /* A step of all rows: gates (rows, 4 units), cells (rows, units). The state is written to `next`, (rows, units), or where
-   a sequence ends to `last`; and the output. Without cells it ends at the products, which are written to the gates. */
+   a sequence ends to `last`; and the output. */
 void lstm_step(const step *s, float *gates, const float *cells, const place *next, const place *last, float *outputs)
 {
     const data d = {gates, cells, next, last, outputs};
@@ -155,22 +155,43 @@ void lstm_step(const step *s, float *gates, const float *cells, const place *nex
     for (long tile = 0; tile < strips * groups; tile++) {
         long u = tile % groups * LANES, first = tile / groups * height;
         long end = s->rows - first < height ? s->rows : first + height;
-        for (long r = first; r < end;) {
+        while (first < end) {
             vec products[ROWS][4] = {0};
-            long rows[ROWS], count = 0, to = r;
-            for (; to < end && (count < ROWS || is_like_before(s, to)); to++) {
-                if (to == r || !is_like_before(s, to)) rows[count++] = to;
-                if (cells && multiplies) fetch(s, &d, to, u);
+            long rows[ROWS], count = 0, r = first;
+            for (; r < end; r++) {
+                if (!is_like_before(s, first, r)) {
+                    if (count == ROWS) break;
+                    rows[count++] = r;
+                }
+                if (multiplies) fetch(s, &d, r, u);
             }
             if (multiplies) MULTIPLIED[count](s, rows, u, products);
-            for (long i = -1; r < to; r++) {
-                i += i < 0 || !is_like_before(s, r);
-                if (cells)
-                    activate(s, &d, r, u, products[i]);
-                else
-                    FOR_GROUP(n, 4)
-                        store(gates + r * s->gate_stride + n * s->units + u, products[i][n], first_lanes(s->units - u));
+            long to = r, product = -1;
+            for (r = first; r < to; r++) {
+                product += !is_like_before(s, first, r);
+                activate(s, &d, r, u, products[product]);
             }
+            first = to;
+        }
+    }
+}
+
+/* What the weights make of all rows, (rows, 4 units). */
+void lstm_multiply(const step *s, float *out)
+{
+    long strips = (s->rows + STRIP - 1) / STRIP, groups = (s->units + LANES - 1) / LANES;
+#pragma omp parallel for num_threads(s->threads) if (s->threads > 1)
+    for (long tile = 0; tile < strips * groups; tile++) {
+        long u = tile % groups * LANES, first = tile / groups * STRIP;
+        long end = s->rows - first < STRIP ? s->rows : first + STRIP;
+        lanes there = first_lanes(s->units - u);
+        for (; first < end; first += ROWS) {
+            vec products[ROWS][4];
+            long count = end - first < ROWS ? end - first : ROWS, rows[ROWS];
+            for (long i = 0; i < count; i++) rows[i] = first + i;
+            MULTIPLIED[count](s, rows, u, products);
+            for (long i = 0; i < count; i++)
+                FOR_GROUP(n, 4) store(out + rows[i] * s->gate_stride + n * s->units + u, products[i][n], there);
         }
     }
 }
@@ -206,10 +227,10 @@ void lstm_step_gradients(const step *s, const float *gates, const float *cells, 
 /* Adds each row (width) to the one of the sums (width each) that `ids` says; a thread has columns of its own. */
 void lstm_sums(long rows, long width, const int64_t *ids, const float *from, float *sums, long threads)
 {
-    enum { STRIP = 16 * LANES };
+    enum { COLUMNS = 16 * LANES };
 #pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (long first = 0; first < width; first += STRIP) {
-        long end = width - first < STRIP ? width : first + STRIP;
+    for (long first = 0; first < width; first += COLUMNS) {
+        long end = width - first < COLUMNS ? width : first + COLUMNS;
         for (long r = 0; r < rows; r++) {
             float *sum = sums + ids[r] * width;
             for (long k = first; k < end; k += LANES) {

@@ -91,7 +91,7 @@ class Direction(NamedTuple):
         each = self._split(gates) if known or wanted else [gates[:size] for size in self.sizes]
         ids = [None] * len(self.sizes) if inputs.ids is None else self._split(inputs.ids)
         steps = self._in_turn(each, each_state, each_cell, ids)
-        ends = _place(*last)
+        ends, run_step = _place(*last), _loaded().lstm_step
         for number, ((gate, state, cell, found, output), after) in enumerate(itertools.zip_longest(steps, steps[1:])):
             parts = [state] if number or start is not None else []  # else the state is zero
             if parts and not in_c:
@@ -107,7 +107,7 @@ class Direction(NamedTuple):
                 multiplied=(weights.laid_out, parts) if in_c else (None, []),
             )
             following = _place(*after[1:3]) if after else ends
-            _loaded().lstm_step(told, gate.data_ptr(), cell.data_ptr(), following, ends, output.data_ptr())
+            run_step(told, gate.data_ptr(), cell.data_ptr(), following, ends, output.data_ptr())
         return gates, joined, cells
 
     def gradients(
@@ -198,8 +198,7 @@ def product(part: Tensor, weights: Weights, out: Tensor) -> None:
     part = part if part.stride(1) == 1 else part.contiguous()
     like, order = out[:, : out.shape[1] // 4], torch.empty(0, dtype=torch.int64)
     told = _told(like, 0, (like, like, out), order, multiplied=(weights.laid_out, [part]))
-    place = _place(like, like)
-    _loaded().lstm_step(told, out.data_ptr(), None, place, place, None)
+    _loaded().lstm_multiply(told, out.data_ptr())
 
 
 def sums(rows: Tensor, ids: Tensor, count: int) -> Tensor:
@@ -253,6 +252,7 @@ def library() -> ctypes.CDLL | None:
         pointer, number = ctypes.c_void_p, ctypes.c_long
         found.lstm_step.argtypes = [pointer] * 6
         found.lstm_step_gradients.argtypes = [pointer] * 7
+        found.lstm_multiply.argtypes = [pointer] * 2
         found.lstm_multiplies.restype = number
         found.lstm_lay_out.argtypes = [number, number, pointer, number, pointer]
         found.lstm_sums.argtypes = [number, number, pointer, pointer, pointer, number]

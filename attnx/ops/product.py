@@ -21,10 +21,10 @@ def product(inputs: Tensor, weights: Tensor, out: Tensor | None = None) -> Tenso
         out: (n, u) where to write, of n rows of inputs (n, k); its rows may lie in something wider. No gradients then.
     """
     rows = inputs.numel() // weights.shape[1] if weights.shape[1] else 0
-    plain = rows >= MANY and len(weights) % 4 == 0 and not torch.is_grad_enabled() and lstm.serves(inputs)
-    laid_out = lstm_steps.prepared(weights, rows) if plain else None
-    if laid_out is None or laid_out.laid_out is None:
+    fits = rows >= MANY and len(weights) % 4 == 0 and not torch.is_grad_enabled() and lstm.serves(inputs)
+    prepared = lstm.prepared(weights, rows) if fits else None
+    if prepared is None or prepared.laid_out is None:
         return F.linear(inputs, weights) if out is None else torch.mm(inputs, weights.t(), out=out)
     found = inputs.new_empty(rows, len(weights)) if out is None else out
-    lstm_steps.product(inputs.reshape(rows, -1), laid_out, found)
+    lstm_steps.product(inputs.reshape(rows, -1), prepared, found)
     return found if out is not None else found.view(*inputs.shape[:-1], -1)

@@ -56,3 +56,10 @@ def test_keys_of_a_long_memory() -> None:
     expected = nn.functional.linear(memory.double(), scorer.memory.weight.double())
     torch.testing.assert_close(scorer.keys(memory), expected.float(), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(scorer.double().keys(memory.double()), expected)
+
+
+@pytest.mark.usefixtures("_ways")
+@torch.no_grad()
+def test_types_that_do_not_go_together_are_refused_as_by_torch() -> None:
+    with pytest.raises(RuntimeError, match="dtype"):
+        product(torch.randn(9, 5), torch.randn(8, 5).double())
