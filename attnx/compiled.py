@@ -14,8 +14,10 @@ import stat
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 COMPILERS = ("cc", "gcc", "clang")
 # No option here changes what arithmetic means: inf, NaN and the order of sums are as written.
@@ -46,6 +48,30 @@ def load(source: Path) -> ctypes.CDLL | None:
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             return _loaded(compiler, flags, source)
     return None
+
+
+def functions(
+    source: Path, takes: Mapping[str, Sequence[Any]], returns: Mapping[str, Any] = MappingProxyType({})
+) -> Callable[[], Any]:
+    """What finds the functions of a C file, compiled when they are first asked for; None where :func:`load` finds none.
+
+    Args:
+        source: the file.
+        takes: of each function the types of its arguments.
+        returns: of those that return something its type.
+    """
+
+    @functools.cache
+    def found() -> ctypes.CDLL | None:
+        library = load(source)
+        if library is not None:
+            for name, types in takes.items():
+                getattr(library, name).argtypes = types
+            for name, type_ in returns.items():
+                getattr(library, name).restype = type_
+        return library
+
+    return found
 
 
 def compile_ahead(source: Path) -> None:

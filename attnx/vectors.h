@@ -31,6 +31,7 @@ typedef __mmask16 lanes;
 static INLINE lanes first_lanes(long count) { return count >= LANES ? 0xFFFF : (1 << count) - 1; }
 static INLINE vec load(const float *from, lanes there) { return _mm512_maskz_loadu_ps(there, from); }
 static INLINE void store(float *to, vec x, lanes there) { _mm512_mask_storeu_ps(to, there, x); }
+static INLINE ivec numbered(void) { return (ivec){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; }
 #else
 typedef __m256i lanes;
 static INLINE lanes first_lanes(long count)
@@ -40,7 +41,35 @@ static INLINE lanes first_lanes(long count)
 }
 static INLINE vec load(const float *from, lanes there) { return _mm256_maskload_ps(from, there); }
 static INLINE void store(float *to, vec x, lanes there) { _mm256_maskstore_ps(to, there, x); }
+static INLINE ivec numbered(void) { return (ivec){0, 1, 2, 3, 4, 5, 6, 7}; }
 #endif
+
+/* Of two vectors in a row, the numbers at these places. */
+static INLINE vec picked(vec a, vec b, ivec at)
+{
+#if LANES == 16
+    return _mm512_permutex2var_ps(a, (__m512i)at, b);
+#else
+    vec of_a = _mm256_permutevar8x32_ps(a, (__m256i)at), of_b = _mm256_permutevar8x32_ps(b, (__m256i)at);
+    return _mm256_blendv_ps(of_a, of_b, (vec)(at > LANES - 1));
+#endif
+}
+
+/* LANES vectors become the columns of what they were the rows of: in blocks of 1, of 2, of 4, what is right of the
+   diagonal changes places with what is left of it. */
+static INLINE void transpose(vec *rows)
+{
+    for (int size = 1; size < LANES; size *= 2) {
+        ivec lane = numbered(), right = (lane & size) != 0; /* -1 where it is */
+        ivec upper = lane - right * (LANES - size), lower = lane + size - right * (LANES - size);
+        for (int i = 0; i < LANES; i++) {
+            if (i & size) continue;
+            vec above = rows[i], below = rows[i + size];
+            rows[i] = picked(above, below, upper);
+            rows[i + size] = picked(above, below, lower);
+        }
+    }
+}
 
 /* 1 / x - shift: an estimate of 11 bits or more and a step of Newton's, with the error of a division's rounding. */
 static INLINE vec reciprocal(vec x, float shift)

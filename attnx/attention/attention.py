@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from attnx.attention.memory import unread, without_padding
 from attnx.attention.protocols import Asked, Field, Kernel, Memory, Past, Read
 from attnx.errors import UserError
+from attnx.ops.reads import weighted_sums
 from attnx.registry import Positive, Probability, Size, register
 
 
@@ -139,7 +140,7 @@ class Attention(nn.Module):
         weights = self.normaliser(scores, field.allowed)
         if field.gain is not None:
             weights = weights * field.gain
-        context = (weights if asked.keep is None else weights * asked.keep) @ asked.memory.values
+        context = weighted_sums(weights if asked.keep is None else weights * asked.keep, asked.memory.values)
         penalty = self.scorer.penalty(weights, asked.past) if hasattr(self.scorer, "penalty") else None
         return Read(context, weights, scores, penalty) if asked.need_weights else Read(context, penalty=penalty)
 

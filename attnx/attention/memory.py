@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnx.attention.protocols import Memory, Past
-from attnx.ops.followed import followed
+from attnx.ops.followed import known_all
 
 
 def everywhere(states: Tensor) -> Tensor:
@@ -23,8 +23,7 @@ def without_padding(states: Tensor, present: Tensor | None, values: Tensor | Non
     """
     if present is None:
         return states, everywhere(states), states if values is None else values
-    known = type(present) is Tensor and present.device.type == "cpu" and not followed()
-    if known and bool(present.all()):
+    if known_all(present):
         return states, present, states if values is None else values
     absent = ~present[..., None]
     states = states.masked_fill(absent, 0.0)

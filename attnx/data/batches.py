@@ -187,6 +187,17 @@ class PairDataset(Dataset[Row]):
             raise IndexError(f"row {index} of a dataset of {len(self)} rows")
         return Row(self.sources.row(index), self.targets.row(index), index, int(self.tags[index]))
 
+    def whole(self) -> Batch:
+        """Return all rows as one batch, as :func:`collate` makes it of them one by one."""
+        every = np.arange(len(self))
+
+        def joined(side: Sequences) -> Joined:
+            if isinstance(side, Ragged):
+                return side.flat, side.lengths(every)
+            return _joined([side.row(row) for row in range(len(self))])
+
+        return _batched(joined(self.sources), joined(self.targets), every, self.tags.astype(np.int64))
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle the arrays, or the way to them."""
         return (self.reopen, ()) if self.reopen else super().__reduce_ex__(protocol)
@@ -236,9 +247,22 @@ def number_tags(tags: Sequence[str], known: Sequence[str]) -> Numbers:
 
 def collate(rows: Sequence[Row]) -> Batch:
     """Pad rows to the longest source and the longest target among them."""
-    source, present = _pad([row.source for row in rows])
-    target, target_present = _pad([row.target for row in rows])
     index, tag = np.array([(row.number, row.tag) for row in rows], dtype=np.int64).T.copy()
+    return _batched(_joined([row.source for row in rows]), _joined([row.target for row in rows]), index, tag)
+
+
+Joined = tuple[npt.NDArray[Any], Numbers]
+"""Sequences end to end, and their lengths."""
+
+
+def _joined(rows: Sequence[Ids | Matrix]) -> Joined:
+    return np.concatenate(rows), np.array(list(map(len, rows)))
+
+
+def _batched(sources: Joined, targets: Joined, index: Numbers, tag: Numbers) -> Batch:
+    """Rows padded, and their numbers and those of their tags."""
+    source, present = _pad(*sources)
+    target, target_present = _pad(*targets)
     counted = None
     if target.dtype.kind == "f" and bool(np.isnan(target).any()):
         counted = torch.from_numpy(~np.isnan(target))
@@ -255,11 +279,10 @@ def _filled(target: Matrix) -> Matrix:
     return found
 
 
-def _pad(rows: Sequence[Ids | Matrix]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Return the rows with PAD (for features, 0) behind them, and where they are real."""
-    lengths = np.array(list(map(len, rows)))
+def _pad(flat: npt.NDArray[Any], lengths: Numbers) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Return sequences with PAD (for features, 0) behind them, and where they are real."""
     present = np.arange(lengths.max()) < lengths[:, None]
-    dtype = np.float32 if rows[0].dtype.kind == "f" else np.int64
-    padded = np.full((*present.shape, *rows[0].shape[1:]), PAD, dtype=dtype)
-    padded[present] = np.concatenate(rows)
+    dtype = np.float32 if flat.dtype.kind == "f" else np.int64
+    padded = np.full((*present.shape, *flat.shape[1:]), PAD, dtype=dtype)
+    padded[present] = flat
     return padded, present

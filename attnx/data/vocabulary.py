@@ -68,7 +68,8 @@ class Vocabulary:
 
     def encode(self, symbols: Iterable[str], end: bool = False) -> list[int]:
         """Return the ids of ``symbols`` (unknown ones become ``UNK``), closed by ``EOS`` if ``end``."""
-        ids = [self._ids.get(symbol, UNK) for symbol in symbols]
+        id_of = self._ids.get
+        ids = [id_of(symbol, UNK) for symbol in symbols]
         return [*ids, EOS] if end else ids
 
     def decode(self, ids: Iterable[int]) -> list[str]:

@@ -106,10 +106,11 @@ class Beam:
                 found = better(nothing(len(limit), self.nbest, more) if found is None else found, more, running.rows)
                 running = running._replace(total=running.total.masked_fill(ended, NEVER))
             # What can become of a hypothesis with log-probability T: T only falls and is 0 or less, so that the largest
-            # penalty it may be divided by, that of its row's limit, is the kindest; that of coverage is at most 0. A
-            # row is done when nothing of it can outdo the last of the best.
-            hope = running.total.amax(1) / kindest[running.rows]
-            running = _going_on(model, running, hope > found.score[running.rows, -1])
+            # penalty it may be divided by, that of its row's limit, is the kindest; that of coverage is at most 0. One
+            # that cannot outdo the last of the best is given up, and a row is done when all its are.
+            hopeful = running.total / kindest[running.rows, None] > found.score[running.rows, -1:]
+            running = running._replace(total=running.total.masked_fill(~hopeful, NEVER))
+            running = _going_on(model, running, hopeful.any(1))
         assert found is not None, "a batch has rows, and a row at least one step"
         return trimmed(found if need_weights else found._replace(weights=None), "decoder" in model.sources)
 

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from attnx.data.batches import collate
 from attnx.data.pairs import Pair
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
@@ -100,7 +99,7 @@ def _difference(one: Steps, other: Steps) -> float:
 
 def _by(run: OpenRun, pair: Pair) -> Any:
     """From a path of ids to the run's log-probabilities (t, symbols) of all that can come at its steps."""
-    batch, model = collate([run.experiment.data.judged_rows([pair])[0]]), run.model
+    batch, model = run.experiment.data.judged_rows([pair]).whole(), run.model
 
     @torch.inference_mode()
     def steps(path: list[int]) -> Steps:

@@ -57,13 +57,24 @@ class CompiledAdditive:
         return additive_blocks.read(attention, asked, WAYS)
 
 
+_library = compiled.functions(
+    Path(__file__).with_name(CompiledAdditive.source),
+    takes={
+        "additive_scratch": [ctypes.c_void_p],
+        "additive_scores": [*[ctypes.c_void_p] * 6, ctypes.c_int],
+        "additive_gradients": [*[ctypes.c_void_p] * 9, ctypes.c_int],
+    },
+    returns={"additive_scratch": ctypes.c_long},
+)
+
+
 def scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """(b, q, d), (b, m, d) and (d) in float32 on the CPU -> (b, q, m)."""
     queries, keys, v = _in_rows(queries), _in_rows(keys), v.contiguous()
     shape, scratch, threads = _prepared(queries, keys)
     workspace, found = queries.new_empty(scratch), queries.new_empty(*queries.shape[:2], keys.shape[1])
     given = [tensor.data_ptr() for tensor in (queries, keys, v, found, workspace)]
-    _loaded().additive_scores(shape, *given, threads)
+    _library().additive_scores(shape, *given, threads)
     return found
 
 
@@ -74,7 +85,7 @@ def gradients(queries: Tensor, keys: Tensor, v: Tensor, of_scores: Tensor) -> tu
     workspace = queries.new_empty(scratch + len(queries) * len(v))
     found = queries.new_empty(queries.shape), keys.new_empty(keys.shape), v.new_empty(v.shape)
     given = [tensor.data_ptr() for tensor in (queries, keys, v, of_scores, *found, workspace)]
-    _loaded().additive_gradients(shape, *given, threads)
+    _library().additive_gradients(shape, *given, threads)
     return found
 
 
@@ -93,24 +104,7 @@ def _prepared(queries: Tensor, keys: Tensor) -> tuple[Shape, int, int]:
 @functools.lru_cache(maxsize=512)
 def _shape(*numbers: int) -> tuple[Shape, int]:
     shape = (ctypes.c_long * len(numbers))(*numbers)
-    return shape, _loaded().additive_scratch(shape)
-
-
-@functools.cache
-def _library() -> ctypes.CDLL | None:
-    library = compiled.load(Path(__file__).with_name(CompiledAdditive.source))
-    if library is not None:
-        pointer, integer = ctypes.c_void_p, ctypes.c_int
-        library.additive_scratch.argtypes, library.additive_scratch.restype = [pointer], ctypes.c_long
-        library.additive_scores.argtypes = [pointer] * 6 + [integer]
-        library.additive_gradients.argtypes = [pointer] * 9 + [integer]
-    return library
-
-
-def _loaded() -> ctypes.CDLL:
-    library = _library()
-    assert library is not None, "a kernel that does not admit a read was asked for it"
-    return library
+    return shape, _library().additive_scratch(shape)
 
 
 WAYS = additive_blocks.Ways(scores, gradients)

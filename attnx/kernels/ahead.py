@@ -9,7 +9,8 @@ from typing import Any
 
 from attnx import compiled, registry
 
-LSTM = Path(compiled.__file__).with_name("ops") / "lstm.c"  # told here, as to import the module takes torch
+# Told here, as to import their modules takes torch.
+LSTM, READS = (Path(compiled.__file__).with_name("ops") / name for name in ("lstm.c", "reads.c"))
 
 
 def compile_ahead(config: Mapping[str, Any]) -> None:
@@ -22,9 +23,11 @@ def compile_ahead(config: Mapping[str, Any]) -> None:
 
 
 def _sources(config: Mapping[str, Any]) -> Iterator[Path]:
-    """Those of its recurrence, and of its kernels, each of which states its file as ``source``."""
+    """Those of its recurrence, of reads, and of its kernels, each of which states its file as ``source``."""
     if any(isinstance(group, Mapping) and group.get("cell") == "lstm" for group in config.values()):
         yield LSTM
+    if config["attention"].get("name") != "none":
+        yield READS
     if config["attention"].get("kernels", "off") == "off":
         return
     scorer = config.get("scorer", {}).get("name")

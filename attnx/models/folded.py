@@ -145,7 +145,7 @@ def _through(values: Tensor, maps: Sequence[Tensor]) -> Tensor:
     units = [len(each) for each in maps]
     joined = values.new_empty(*values.shape[:2], sum(units))
     for each, part in zip(maps, torch.split(joined.flatten(0, 1), units, 1), strict=True):
-        product(values.flatten(0, 1), each, part)
+        product(values.flatten(0, 1), each, out=part)
     return joined
 
 

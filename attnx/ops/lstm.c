@@ -46,17 +46,25 @@ typedef struct {
 /* Whether products here are faster than a library's: where there are registers enough. */
 long lstm_multiplies(void) { return LANES == 16; }
 
-/* Weights (4 units, width), their rows so far apart, in the order in which a step multiplies them: for each LANES units
-   (the last ones filled up with zeros) and each input those of the four gates. */
-void lstm_lay_out(long units, long width, const float *weights, long stride, float *laid_out)
+/* Weights (count, width), their rows so far apart, in the order in which a step multiplies them: a fourth of the rows is
+   of each gate, and for each LANES units and each input stand those of the four gates. Rows that lack are zeros. */
+void lstm_lay_out(long count, long width, const float *weights, long stride, float *laid_out)
 {
+    long units = (count + 3) / 4;
     for (long u = 0; u < units; u += LANES)
-        for (long n = 0; n < 4; n++) {
-            const float *from = weights + (n * units + u) * stride;
-            float *to = laid_out + u * 4 * width + n * LANES;
-            for (long k = 0; k < width; k++, to += 4 * LANES)
-                for (long lane = 0; lane < LANES; lane++) to[lane] = u + lane < units ? from[lane * stride + k] : 0.0f;
-        }
+        for (long n = 0; n < 4; n++)
+            for (long k = 0; k < width; k += LANES) {
+                vec square[LANES];
+                for (int lane = 0; lane < LANES; lane++) {
+                    long unit = u + lane, row = n * units + unit;
+                    int found = unit < units && row < count;
+                    square[lane] = found ? load(weights + row * stride + k, first_lanes(width - k)) : all(0);
+                }
+                transpose(square);
+                float *to = laid_out + (u * width + k * LANES) * 4 + n * LANES;
+                long inputs = width - k < LANES ? width - k : LANES;
+                for (long i = 0; i < inputs; i++) store(to + i * 4 * LANES, square[i], first_lanes(LANES));
+            }
 }
 
 typedef struct {
@@ -176,22 +184,32 @@ void lstm_step(const step *s, float *gates, const float *cells, const place *nex
     }
 }
 
-/* What the weights make of all rows, (rows, 4 units). */
-void lstm_multiply(const step *s, float *out)
+/* What the weights make of all rows, (rows, count), and what is `added` to each, (count) or null. */
+void lstm_multiply(const step *s, long count, const float *added, float *out)
 {
     long strips = (s->rows + STRIP - 1) / STRIP, groups = (s->units + LANES - 1) / LANES;
 #pragma omp parallel for num_threads(s->threads) if (s->threads > 1)
     for (long tile = 0; tile < strips * groups; tile++) {
         long u = tile % groups * LANES, first = tile / groups * STRIP;
         long end = s->rows - first < STRIP ? s->rows : first + STRIP;
-        lanes there = first_lanes(s->units - u);
+        lanes there[4];
+        vec more[4];
+        FOR_GROUP(n, 4) {
+            long units = s->units - u, columns = count - n * s->units - u;
+            columns = columns < 0 ? 0 : columns;
+            there[n] = first_lanes(units < columns ? units : columns);
+            more[n] = added ? load(added + n * s->units + u, there[n]) : all(0);
+        }
         for (; first < end; first += ROWS) {
             vec products[ROWS][4];
-            long count = end - first < ROWS ? end - first : ROWS, rows[ROWS];
-            for (long i = 0; i < count; i++) rows[i] = first + i;
-            MULTIPLIED[count](s, rows, u, products);
-            for (long i = 0; i < count; i++)
-                FOR_GROUP(n, 4) store(out + rows[i] * s->gate_stride + n * s->units + u, products[i][n], there);
+            long several = end - first < ROWS ? end - first : ROWS, rows[ROWS];
+            for (long i = 0; i < several; i++) rows[i] = first + i;
+            MULTIPLIED[several](s, rows, u, products);
+            for (long i = 0; i < several; i++)
+                FOR_GROUP(n, 4) {
+                    float *to = out + rows[i] * s->gate_stride + n * s->units + u;
+                    store(to, products[i][n] + more[n], there[n]);
+                }
         }
     }
 }

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -67,17 +68,14 @@ def run(
     table, ids, given = _taken_apart(inputs)
     rows, length = inputs.ids.shape if isinstance(inputs, Lookup) else inputs.shape[:2]
     full = torch.full((rows,), length) if lengths is None else lengths
-    parts = [
-        None if part is None else pack_padded_sequence(part, full, batch_first=True, enforce_sorted=lengths is None)
-        for part in (ids, given)
-    ]
-    packed = next(part for part in parts if part is not None)
-    order = torch.arange(rows) if packed.sorted_indices is None else packed.sorted_indices
-    shape = _Shape(tuple(packed.batch_sizes.tolist()), length, order)
-    of_ids, of_given = (None if part is None else part.data for part in parts)
     h, c = start or (None, None)
+    if ids is not None and given is None and start is None and lstm_steps.multiplies():
+        shapes = [_packed_alike(ids, full, backwards) for backwards in (False, True)[: len(directions)]]
+    else:
+        shape, given = _packed(ids, given, full, lengths is None)
+        shapes = [shape] * len(directions)
     weights = itertools.chain.from_iterable(directions)
-    outputs, h, c = _Run.apply(shape, of_ids, table, of_given, h, c, *weights)  # type: ignore[no-untyped-call]
+    outputs, h, c = _Run.apply(shapes, table, given, h, c, *weights)  # type: ignore[no-untyped-call]
     return outputs, (h, c)
 
 
@@ -135,28 +133,65 @@ def step(
 
 
 class _Shape(NamedTuple):
-    """Of packed steps: how many rows each has, how long the batch is, and where in it the rows lie."""
+    """Packed steps.
+
+    Attributes:
+        sizes: how many rows each has.
+        length: how long the batch is.
+        order: where in it the rows lie.
+        ids: (n,) what is looked up.
+        alike: (t, b) int64, for each step; rows side by side with the same number have the same steps behind them.
+    """
 
     sizes: tuple[int, ...]
     length: int
     order: Tensor
+    ids: Tensor | None
+    alike: Tensor | None = None
+
+
+def _packed(
+    ids: Tensor | None, given: Tensor | None, lengths: Tensor, are_sorted: bool
+) -> tuple[_Shape, Tensor | None]:
+    """What is looked up (b, t), and what is given (b, t, e), packed."""
+    parts = [
+        None if part is None else pack_padded_sequence(part, lengths, batch_first=True, enforce_sorted=are_sorted)
+        for part in (ids, given)
+    ]
+    length = next(part.shape[1] for part in (ids, given) if part is not None)
+    packed = next(part for part in parts if part is not None)
+    order = torch.arange(len(lengths)) if packed.sorted_indices is None else packed.sorted_indices
+    of_ids, of_given = (None if part is None else part.data for part in parts)
+    return _Shape(tuple(packed.batch_sizes.tolist()), length, order, of_ids), of_given
+
+
+def _packed_alike(ids: Tensor, lengths: Tensor, backwards: bool) -> _Shape:
+    """What is looked up (b, t), packed so that rows lie side by side that begin, or end, alike."""
+    columns = ids.t().numpy()
+    order = torch.from_numpy(np.lexsort((*(columns if backwards else columns[::-1]), -lengths.numpy())))
+    ids, lengths = ids[order], lengths[order]
+    packed = pack_padded_sequence(ids, lengths, batch_first=True)
+    unlike = (ids[1:] != ids[:-1]).long()
+    behind = (unlike.flip(1) if backwards else unlike).cumsum(1)
+    behind = (behind.flip(1) if backwards else behind) - unlike + (lengths[1:] != lengths[:-1])[:, None]
+    alike = F.pad((behind > 0).cumsum(0), (0, 0, 1, 0)).t().contiguous()
+    return _Shape(tuple(packed.batch_sizes.tolist()), ids.shape[1], order, packed.data, alike)
 
 
 class _Run(torch.autograd.Function):
-    """Both directions over packed steps; what they are given is rows ``ids`` of a table, or ``inputs``, or both."""
+    """Each direction over packed steps; what they are given is rows of a table, or ``inputs``, or both."""
 
     @staticmethod
     def forward(
         ctx: Any,
-        shape: _Shape,
-        ids: Tensor | None,
+        shapes: Sequence[_Shape],
         table: Tensor | None,
         inputs: Tensor | None,
         h: Tensor | None,
         c: Tensor | None,
         *weights: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        sizes, length, order = shape
+        sizes, length = shapes[0][:2]
         rows, units, directions = sizes[0], weights[1].shape[1], len(weights) // 3
         padded = sizes[-1] < rows or len(sizes) < length
         outputs = (weights[0].new_zeros if padded else weights[0].new_empty)(rows, length, directions, units)
@@ -164,16 +199,17 @@ class _Run(torch.autograd.Function):
         start = None if h is None or c is None else (h, c)
         wanted = any(ctx.needs_input_grad)
         kept: list[Tensor] = []
-        for number in range(directions):
+        for number, shape in enumerate(shapes):
             into, of_state, bias = weights[3 * number : 3 * number + 3]
-            through = Direction(sizes, order, outputs[:, :, number].unbind(1), number == 1)
+            through = Direction(sizes, shape.order, outputs[:, :, number].unbind(1), number == 1)
             found, given = _parts(into, table)
             mapped = None if table is None else F.linear(table, found, bias)
             gates = None if inputs is None else F.linear(inputs, given, bias if table is None else None)
-            made = Inputs(gates, mapped, ids)
+            made = Inputs(gates, mapped, shape.ids, shape.alike)
             kept += through.run(made, inputs if wanted else None, start, of_state, last[:, number], wanted)
         if wanted:
-            ctx.save_for_backward(ids, table, order, *weights, *kept)
+            packed = [part for shape in shapes for part in (shape.ids, shape.order)]
+            ctx.save_for_backward(table, *packed, *weights, *kept)
             ctx.sizes, ctx.started = sizes, start is not None
         return outputs.flatten(2), last[0], last[1]
 
@@ -183,8 +219,9 @@ class _Run(torch.autograd.Function):
             raise RuntimeError(
                 "an LSTM in C has no gradients of gradients; set ATTNX_COMPILE=off, and torch's has them"
             )
-        ids, table, order, *saved = ctx.saved_tensors
-        directions = len(saved) // 6
+        table, *saved = ctx.saved_tensors
+        directions = len(saved) // 8
+        packed, saved = saved[: 2 * directions], saved[2 * directions :]
         of_outputs = of_outputs if of_outputs.stride(2) == 1 else of_outputs.contiguous()
         split = of_outputs.view(*of_outputs.shape[:2], directions, -1)
         of_table: Tensor | None = None
@@ -194,19 +231,20 @@ class _Run(torch.autograd.Function):
         for number in range(directions):
             into, state, _ = saved[3 * number : 3 * number + 3]
             kept = saved[3 * (directions + number) :][:3]
+            ids, order = packed[2 * number : 2 * number + 2]
             through = Direction(ctx.sizes, order, split[:, :, number].unbind(1), number == 1)
             of_gates, of_start = through.gradients(kept, state, (of_h[number], of_c[number]), ctx.started)
             found, given = _parts(into, table)
             of_given, of_state = (of_gates.t() @ kept[1]).tensor_split([given.shape[1]], 1)
             # Of each row of the table the sum over the steps that look it up stands for all of them.
             summed = of_gates if table is None else sums(of_gates, ids, len(table))
-            if ctx.needs_input_grad[2]:
+            if ctx.needs_input_grad[1]:
                 of_table = _added(of_table, summed, found)
-            if ctx.needs_input_grad[3]:
+            if ctx.needs_input_grad[2]:
                 of_inputs = _added(of_inputs, of_gates, given)
             of_into = of_given if table is None else torch.cat([summed.t() @ table, of_given], 1)
             of_weights += [of_into, of_state, summed.sum(0)]
-        return None, None, of_table, of_inputs, *of_start, *of_weights
+        return None, of_table, of_inputs, *of_start, *of_weights
 
 
 def _parts(into: Tensor, table: Tensor | None) -> tuple[Tensor, Tensor]:

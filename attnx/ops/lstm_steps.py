@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,16 +24,35 @@ PARTS = 2
 """How many parts side by side a step multiplies at most."""
 
 
+POINTER, NUMBER = ctypes.c_void_p, ctypes.c_long
+library = compiled.functions(
+    SOURCE,
+    takes={
+        "lstm_step": [POINTER] * 6,
+        "lstm_step_gradients": [POINTER] * 7,
+        "lstm_multiply": [POINTER, NUMBER, POINTER, POINTER],
+        "lstm_lay_out": [NUMBER, NUMBER, POINTER, NUMBER, POINTER],
+        "lstm_sums": [NUMBER, NUMBER, POINTER, POINTER, POINTER, NUMBER],
+    },
+    returns={"lstm_multiplies": NUMBER},
+)
+"""Finds what is in C; None without a compiler."""
+
+
 class Inputs(NamedTuple):
-    """What inputs make of the gates of all n packed steps: a matrix (n, 4d), or rows ``ids`` of a table, or both."""
+    """What inputs make of the gates of all n packed steps: a matrix (n, 4d), or rows ``ids`` of a table, or both.
+
+    If it is known, ``alike`` (t, b) numbers the rows of each step: those side by side with one number have one state.
+    """
 
     gates: Tensor | None
     table: Tensor | None
     ids: Tensor | None
+    alike: Tensor | None = None
 
 
 class Weights(NamedTuple):
-    """Weights (4d, k) that every step multiplies with its parts side by side; laid out for C where products are C's."""
+    """Weights (u, k) that every step multiplies with its parts side by side; laid out for C where products are C's."""
 
     plain: Tensor
     laid_out: Tensor | None
@@ -90,14 +108,16 @@ class Direction(NamedTuple):
         gates = of_state.new_empty(room, 4 * units) if inputs.gates is None else inputs.gates
         each = self._split(gates) if known or wanted else [gates[:size] for size in self.sizes]
         ids = [None] * len(self.sizes) if inputs.ids is None else self._split(inputs.ids)
-        steps = self._in_turn(each, each_state, each_cell, ids)
-        ends, run_step = _place(*last), _loaded().lstm_step
-        for number, ((gate, state, cell, found, output), after) in enumerate(itertools.zip_longest(steps, steps[1:])):
+        alike = [None] * len(self.sizes) if inputs.alike is None else inputs.alike.unbind()[: len(self.sizes)]
+        steps = self._in_turn(each, each_state, each_cell, ids, alike)
+        ends, run_step = _place(*last), library().lstm_step
+        for number, (now, after) in enumerate(itertools.zip_longest(steps, steps[1:])):
+            gate, state, cell, found, parents, output = now
             parts = [state] if number or start is not None else []  # else the state is zero
             if parts and not in_c:
                 gate.addmm_(state, of_state.t(), beta=int(known))
             told = _told(
-                cell,
+                cell.shape,
                 min(len(cell), len(after[2])) if after else 0,
                 (after[1] if after else state, output, gate),
                 self.order,
@@ -105,6 +125,7 @@ class Direction(NamedTuple):
                 added=known or (bool(parts) and not in_c),
                 kept=wanted,
                 multiplied=(weights.laid_out, parts) if in_c else (None, []),
+                parents=parents,
             )
             following = _place(*after[1:3]) if after else ends
             run_step(told, gate.data_ptr(), cell.data_ptr(), following, ends, output.data_ptr())
@@ -122,9 +143,9 @@ class Direction(NamedTuple):
         of_gates = torch.empty_like(gates)
         of_h, of_c = (tensor[self.order] for tensor in of_last)
         steps = self._in_turn(*map(self._split, (gates, cells, of_gates)))
-        in_c, given = _loaded(), (of_h.data_ptr(), of_c.data_ptr())
+        in_c, given = library(), (of_h.data_ptr(), of_c.data_ptr())
         for left, (gate, cell, of_gate, of_output) in zip(range(len(steps))[::-1], steps[::-1], strict=True):
-            told = _told(cell, 0, (cell, of_output, of_gate), self.order)
+            told = _told(cell.shape, 0, (cell, of_output, of_gate), self.order)
             found = gate.data_ptr(), cell.data_ptr(), *given, of_output.data_ptr(), of_gate.data_ptr()
             in_c.lstm_step_gradients(told, *found)
             if left or started:  # else nobody asks for those of the state before
@@ -150,15 +171,19 @@ class Direction(NamedTuple):
         return steps[::-1] if self.backwards else steps
 
 
+def multiplies() -> bool:
+    """Whether products are faster here than torch's."""
+    return bool(library().lstm_multiplies())
+
+
 def prepared(weights: Tensor, rows: int) -> Weights:
-    """Weights (4d, k) for steps of so many rows in all."""
-    library = _loaded()
-    if rows < ENOUGH or not library.lstm_multiplies():
+    """Weights (u, k), of a step (4d, k), for so many rows in all."""
+    if rows < ENOUGH or not multiplies():
         return Weights(weights, None)
     weights = weights if weights.stride(1) == 1 else weights.contiguous()
-    units, width = len(weights) // 4, weights.shape[1]
-    laid_out = weights.new_empty(-(-units // LANES) * LANES * 4 * width)
-    library.lstm_lay_out(units, width, weights.data_ptr(), weights.stride(0), laid_out.data_ptr())
+    count, width = weights.shape
+    laid_out = weights.new_empty(-(-count // (4 * LANES)) * LANES * 4 * width)
+    library().lstm_lay_out(count, width, weights.data_ptr(), weights.stride(0), laid_out.data_ptr())
     return Weights(weights, laid_out)
 
 
@@ -184,33 +209,43 @@ def step(
     states, after, order = torch.empty_like(cells), torch.empty_like(cells), torch.arange(len(cells))
     strided = states, states, cells if added is None else added
     told = _told(
-        cells, 0, strided, order, looked_up, added is not None, False, (laid_out if parts else None, parts), parents
+        cells.shape,
+        0,
+        strided,
+        order,
+        looked_up,
+        added is not None,
+        False,
+        (laid_out if parts else None, parts),
+        parents,
     )
     place = _place(states, after)
     given = None if added is None else added.data_ptr()
-    _loaded().lstm_step(told, given, cells.data_ptr(), place, place, states.data_ptr())
+    library().lstm_step(told, given, cells.data_ptr(), place, place, states.data_ptr())
     return states, after
 
 
-def product(part: Tensor, weights: Weights, out: Tensor) -> None:
-    """Write (n, k) times the weights (4d, k) to (n, 4d), whose rows may lie in something wider."""
+def product(part: Tensor, weights: Weights, added: Tensor | None, out: Tensor) -> None:
+    """Write (n, k) times the weights (u, k), and what is added (u), to (n, u); its rows may lie in something wider."""
     assert weights.laid_out is not None, "products are C's where weights are laid out"
     part = part if part.stride(1) == 1 else part.contiguous()
-    like, order = out[:, : out.shape[1] // 4], torch.empty(0, dtype=torch.int64)
-    told = _told(like, 0, (like, like, out), order, multiplied=(weights.laid_out, [part]))
-    _loaded().lstm_multiply(told, out.data_ptr())
+    added = None if added is None else added.contiguous()
+    (rows, count), nothing = out.shape, torch.empty(0, dtype=torch.int64)
+    shape = rows, -(-count // 4)
+    told = _told(shape, 0, (out, out, out), nothing, multiplied=(weights.laid_out, [part]))
+    library().lstm_multiply(told, count, None if added is None else added.data_ptr(), out.data_ptr())
 
 
 def sums(rows: Tensor, ids: Tensor, count: int) -> Tensor:
     """(n, w) rows and which of ``count`` each belongs to -> their sums (count, w)."""
     found = rows.new_zeros(count, rows.shape[1])
     threads = torch.get_num_threads() if rows.numel() > ALONE else 1
-    _loaded().lstm_sums(*rows.shape, ids.data_ptr(), rows.data_ptr(), found.data_ptr(), threads)
+    library().lstm_sums(*rows.shape, ids.data_ptr(), rows.data_ptr(), found.data_ptr(), threads)
     return found
 
 
 def _told(
-    cells: Tensor,
+    shape: Sequence[int],
     going_on: int,
     strided: tuple[Tensor, Tensor, Tensor],
     order: Tensor,
@@ -226,7 +261,7 @@ def _told(
     threads, which rows of a table are added to the gates, what the weights are multiplied with, and of which rows, side
     by side, that is the same.
     """
-    rows, units = cells.shape
+    rows, units = shape
     threads = torch.get_num_threads() if rows * units > ALONE else 1
     found = (0, 0) if looked_up is None else tuple(tensor.data_ptr() for tensor in looked_up)
     weights, parts = multiplied
@@ -242,24 +277,3 @@ def _told(
 
 def _place(states: Tensor, cells: Tensor) -> Any:
     return (ctypes.c_void_p * 2)(states.data_ptr(), cells.data_ptr())
-
-
-@functools.cache
-def library() -> ctypes.CDLL | None:
-    """What is in C; None without a compiler."""
-    found = compiled.load(SOURCE)
-    if found is not None:
-        pointer, number = ctypes.c_void_p, ctypes.c_long
-        found.lstm_step.argtypes = [pointer] * 6
-        found.lstm_step_gradients.argtypes = [pointer] * 7
-        found.lstm_multiply.argtypes = [pointer] * 2
-        found.lstm_multiplies.restype = number
-        found.lstm_lay_out.argtypes = [number, number, pointer, number, pointer]
-        found.lstm_sums.argtypes = [number, number, pointer, pointer, pointer, number]
-    return found
-
-
-def _loaded() -> ctypes.CDLL:
-    found = library()
-    assert found is not None, "who calls has asked for it"
-    return found

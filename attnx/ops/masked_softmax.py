@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attnx.ops import reads
 from attnx.ops.over_allowed import over_allowed
 
 
@@ -25,4 +26,6 @@ def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
     tensor([[0.5000, 0.5000, 0.0000],
             [0.0000, 0.0000, 0.0000]])
     """
+    if reads.serves(scores) and reads.covers(allowed, scores):
+        return reads.softmax(scores, allowed)
     return over_allowed(lambda kept: torch.softmax(kept, dim=-1), scores, allowed)

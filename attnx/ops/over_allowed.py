@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from attnx.ops.followed import known_all
+
 
 def over_allowed(normalise: Callable[[Tensor], Tensor], scores: Tensor, allowed: Tensor) -> Tensor:
     """Normalise each row as if its forbidden positions were not there.
@@ -24,6 +26,9 @@ def over_allowed(normalise: Callable[[Tensor], Tensor], scores: Tensor, allowed:
     tensor([[0.5000, 0.5000, 0.0000],
             [0.0000, 0.0000, 0.0000]])
     """
+    if known_all(allowed):
+        kept = torch.broadcast_tensors(scores, allowed)[0]  # type: ignore[no-untyped-call]
+        return normalise(kept) if kept.shape[-1] else kept
     # A forbidden score becomes -inf only in rows that keep an allowed one; an all-forbidden row is normalised over
     # zeros instead, so that neither its weights nor its gradient can be NaN before it is set to zero.
     fill = torch.where(allowed.any(-1, keepdim=True), -torch.inf, 0.0).to(scores.dtype)

@@ -241,13 +241,11 @@ def _prediction(
         first: as for :func:`_with_weights`.
     """
     best, *others = (
-        _with_weights(
-            Prediction(pair, target.decode(written[:steps]), float(told), None), weights, steps, first
-        )._replace(score=float(score))
+        _with_weights(Prediction(pair, target.decode(written[:steps]), told, None, 0, score), weights, steps, first)
         for written, steps, told, score, weights in hypotheses
         if steps
     )
-    return best._replace(others=tuple(others))
+    return best._replace(others=tuple(others)) if others else best
 
 
 def losses(stage: str, mean: Tensor, target: Vocabulary | Features) -> dict[str, Tensor]:

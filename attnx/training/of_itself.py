@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from attnx.data.batches import collate
 from attnx.data.features import Features
 from attnx.evenly import evenly
 from attnx.nn.targets.horizon import from_last
@@ -41,7 +40,7 @@ def _maps(experiment: Experiment, one: Prediction) -> Maps:
     assert one.weights is not None
     model: Any = experiment.model
     target = experiment.data.target
-    batch = collate([experiment.data.judged_rows([one.pair])[0]])
+    batch = experiment.data.judged_rows([one.pair]).whole()
     first = model.target.first(1, torch.device("cpu"))
     written: Any = target.encode(one.output)
     source, last = from_last(model.target, batch.source)

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from attnx import registry
-from attnx.data.batches import collate
 from attnx.data.features import Features, Matrix
 from attnx.data.pairs import Pair
 from attnx.data.vocabulary import Vocabulary
@@ -107,7 +106,7 @@ class OpenRun:
     def decode(
         self, pairs: Sequence[Pair], need_weights: bool = False, batch: int = BATCH, copies: bool = False
     ) -> list[Prediction]:
-        """Decode pairs, those of like length together, and return what was found in the order of the pairs.
+        """Decode pairs and return what was found, in their order; those of like length that begin alike go together.
 
         Args:
             pairs: from :meth:`pair`, or a task's.
@@ -115,16 +114,14 @@ class OpenRun:
             batch: how many at once; it changes no result.
             copies: copy unknown source symbols into the outputs.
         """
-        order = sorted(range(len(pairs)), key=lambda number: len(pairs[number].source))
+        order = sorted(range(len(pairs)), key=lambda number: (len(pairs[number].source), pairs[number].source))
         found: dict[int, Prediction] = {}
         for start in range(0, len(order), batch):
             numbers = order[start : start + batch]
             chosen = [pairs[number] for number in numbers]
             rows = self.experiment.data.judged_rows(chosen)
             with torch.inference_mode():
-                decoded = self.experiment.decode(
-                    chosen, collate([rows[row] for row in range(len(chosen))]), need_weights or copies
-                )
+                decoded = self.experiment.decode(chosen, rows.whole(), need_weights or copies)
             found.update(zip(numbers, map(self._copied, decoded) if copies else decoded, strict=True))
         return [found[number] for number in range(len(pairs))]
 

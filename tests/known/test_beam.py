@@ -120,6 +120,24 @@ def test_a_row_stops_when_nothing_can_outdo_what_it_has(length: Any, best: list[
     assert len(model.asked) == steps
 
 
+class Noting(Tree):
+    """Notes what was written where it was asked."""
+
+    def step(self, inputs: Tensor, state: Tensor, need_weights: bool = False) -> tuple[Tensor, Tensor, Read]:
+        found = super().step(inputs, state, need_weights)
+        self.noted = [*getattr(self, "noted", []), {tuple(written) for _, _, *written in found[1].tolist()}]
+        return found
+
+
+def test_what_can_win_no_more_is_given_up() -> None:
+    """EOS has 0.25, and then B, 0.15, is hopeless: B A with as much takes no place of A EOS, 0.06."""
+    model = Noting(
+        {(): (0.25, 0.6, 0.15), (A,): (0.1, 0.5, 0.4), (B,): (0, 1, 0), (A, A): (1, 0, 0), (A, B): (1, 0, 0)}
+    )
+    assert search(Beam(3), model).written.tolist() == [[[A, A, EOS]]]
+    assert model.noted == [{()}, {(EOS,), (A,), (B,)}, {(A, A), (A, B), (A, EOS)}]
+
+
 def test_rows_that_are_done_are_not_asked_again() -> None:
     """Row 1 ends at once, the others with their fourth step; a beam has one hypothesis at first, then three."""
     sure: Shares = {(): (1, 0, 0)}

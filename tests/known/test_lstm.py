@@ -14,7 +14,7 @@ from attnx import compiled
 from attnx.kernels import ahead
 from attnx.nn.encoders.recurrent import RecurrentEncoder
 from attnx.nn.recurrent import Recurrent
-from attnx.ops import lstm, lstm_steps
+from attnx.ops import lstm, lstm_steps, reads
 from attnx.ops.lookup import Lookup
 
 NEEDS_C = pytest.mark.skipif(lstm_steps.library() is None, reason="no C compiler")
@@ -113,6 +113,42 @@ def test_rows_that_are_looked_up(units: int, beside: tuple[int, ...], way: str, 
     for one, other in zip(looked_up, found(torch.cat([table[ids], *others], -1)), strict=True):
         torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-4)
     assert not looked_up[3][4].any()
+
+
+@NEEDS_C
+@pytest.mark.usefixtures("products")
+@pytest.mark.parametrize("both", [False, True], ids=["one direction", "both directions"])
+def test_words_that_begin_or_end_alike(both: bool) -> None:
+    """Each to the bit as in a batch of its own, whatever else there is; and each where it was."""
+    words = [[1, 2, 3, 4], [1, 2, 3, 5], [2, 2, 3, 4], [1, 2], [1, 2, 3], [1, 2, 3, 4], [4, 4, 3, 4], [5], [3, 5]]
+    lengths = torch.tensor(list(map(len, words)))
+    ids = torch.tensor([word + [0] * (4 - len(word)) for word in words])
+    recurrent, table = Recurrent("lstm", 7, 16, 1, both), torch.randn(6, 7)
+    with torch.no_grad():
+        ran = recurrent.run(Lookup(table, ids), lengths)
+        for row, length in enumerate(lengths.tolist()):
+            # A batch of as many rows, so that products are computed in the same way.
+            alone = recurrent.run(Lookup(table, ids[row, :length].expand(9, -1)), torch.full((9,), length))
+            torch.testing.assert_close(ran.outputs[-1][row, :length], alone.outputs[-1][row])
+            assert not ran.outputs[-1][row, length:].any()
+            for one, other in zip(ran.state[-1], alone.state[-1], strict=True):
+                torch.testing.assert_close(one[row], other[row])
+
+
+def test_what_is_alike_by_hand() -> None:
+    """Behind a step lie the letters before it, or, read from the end, those after it; of unlike lengths none are alike.
+
+    ``cab bab bad ab`` are read as ``bab bad cab ab`` from the start, and as ``bad bab cab ab`` from the end.
+    """
+    ids = torch.tensor([[3, 1, 2], [2, 1, 2], [2, 1, 4], [1, 2, 0]])
+    lengths = torch.tensor([3, 3, 3, 2])
+    forwards, backwards = (lstm._packed_alike(ids, lengths, way) for way in (False, True))
+    assert forwards.order.tolist() == [1, 2, 0, 3]
+    assert forwards.alike.tolist() == [[0, 0, 0, 1], [0, 0, 1, 2], [0, 0, 1, 2]]
+    assert forwards.sizes == (4, 4, 3)
+    assert forwards.ids.tolist() == [2, 2, 3, 1, 1, 1, 1, 2, 2, 4, 2]
+    assert backwards.order.tolist() == [1, 0, 2, 3]
+    assert backwards.alike.tolist() == [[0, 0, 1, 2], [0, 0, 1, 2], [0, 0, 0, 1]]
 
 
 @NEEDS_C
@@ -319,7 +355,7 @@ def test_of_a_family_the_first_is_multiplied(monkeypatch: pytest.MonkeyPatch) ->
 @NEEDS_C
 def test_a_product_has_the_same_bits_whatever_the_threads_and_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """How it is summed depends on nothing: a row alone, one among many, on one thread or on several."""
-    if not lstm_steps.library().lstm_multiplies():  # type: ignore[union-attr]
+    if not lstm_steps.multiplies():
         pytest.skip("products are torch's on this processor")
     monkeypatch.setattr(lstm_steps, "ENOUGH", 1)
     state, cells, weights = torch.randn(103, 200), torch.randn(103, 200), torch.randn(800, 200)
@@ -439,7 +475,7 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_is_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever a recurrence is an LSTM."""
+    """Wherever a recurrence is an LSTM; and what reads, wherever there is attention."""
     asked: list[Path] = []
 
     class Now:
@@ -451,9 +487,11 @@ def test_it_is_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "Thread", Now)
     attention = {"attention": {"kernels": "off"}}
     ahead.compile_ahead({**attention, "encoder": {"cell": "gru"}, "recipe": None})
-    assert not asked
+    assert asked == [reads.SOURCE]
+    ahead.compile_ahead({"attention": {"name": "none"}, "decoder": {"cell": "gru"}})
+    assert asked == [reads.SOURCE]
     ahead.compile_ahead({**attention, "encoder": {"cell": "gru"}, "decoder": {"cell": "lstm"}})
-    assert asked == [lstm_steps.SOURCE]
+    assert asked[1:] == [lstm_steps.SOURCE, reads.SOURCE]
 
 
 def test_nothing_is_compiled_if_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

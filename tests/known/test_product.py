@@ -18,15 +18,17 @@ def _ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.usefixtures("_ways")
-@pytest.mark.parametrize("units", [4, 64, 148, 43])
+@pytest.mark.parametrize("units", [1, 4, 43, 64, 148, 197])
 @pytest.mark.parametrize("rows", [1, 6, 97])
 @torch.no_grad()
 def test_a_product(rows: int, units: int) -> None:
-    """Of what lies in something wider, written into something wider."""
+    """Of what lies in something wider, written into something wider, with and without a bias."""
     part, weights, out = torch.randn(rows, 40)[:, 3:], torch.randn(units, 37), torch.zeros(rows, units + 5)
+    bias = torch.randn(units)
     expected = (part.double() @ weights.double().t()).float()
     torch.testing.assert_close(product(part, weights), expected, rtol=1e-5, atol=1e-5)
-    product(part, weights, out[:, 2 : 2 + units])
+    torch.testing.assert_close(product(part, weights, bias), expected + bias, rtol=1e-5, atol=1e-5)
+    product(part, weights, out=out[:, 2 : 2 + units])
     torch.testing.assert_close(out[:, 2 : 2 + units], expected, rtol=1e-5, atol=1e-5)
     assert not out[:, :2].any()
     assert not out[:, 2 + units :].any()

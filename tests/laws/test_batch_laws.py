@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -131,3 +132,5 @@ def test_nothing_is_lost_on_the_way_into_a_batch(pairs: list[Pair]) -> None:
     assert batch.present.sum(1).tolist() == [len(source) for _, source, _ in expected]
     assert batch.source.shape[1] == max(len(source) for _, source, _ in expected)
     assert not (batch.target == BOS).any()
+    for one, other in zip(data.whole(), batch, strict=True):
+        assert one is other is None or torch.equal(one, other)

@@ -39,8 +39,7 @@ class Additive(nn.Module):
 
     def queries(self, queries: Tensor) -> Tensor:
         """(..., q, query_size) -> (..., q, hidden)."""
-        projected: Tensor = self.query(queries)
-        return projected
+        return product(queries, self.query.weight)
 
     def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
         """(..., q, hidden), (..., m, hidden) -> (..., q, m)."""

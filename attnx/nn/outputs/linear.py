@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from attnx.nn.outputs.seen import Seen
+from attnx.ops.product import product
 from attnx.registry import Size, register
 
 
@@ -31,7 +32,7 @@ class LinearOutput(nn.Linear):
 
     def forward(self, vectors: Tensor, seen: Seen | None = None) -> Tensor:
         """Readouts (..., size) -> (..., width)."""
-        return super().forward(vectors)
+        return product(vectors, self.weight, self.bias)
 
     def symbols(self, source: Tensor, present: Tensor) -> None:
         """Nothing of the source is looked at."""
