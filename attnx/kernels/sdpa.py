@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnx.attention.attention import Attention
 from attnx.attention.protocols import Asked, Read
+from attnx.ops.followed import followed
 from attnx.registry import register
 
 
@@ -39,7 +40,7 @@ class Sdpa:
     def admits(self, attention: Attention, asked: Asked) -> bool:
         """Values as wide as the keys, nothing wanted of the weights, and sizes at which it is the faster way."""
         keys, values = asked.memory.keys, asked.memory.values
-        plain = not (asked.need_weights or asked.keep is not None or _followed())
+        plain = not (asked.need_weights or asked.keep is not None or followed())
         # With values of another width torch does what the definition does, and on a CPU more slowly.
         return plain and keys.shape == values.shape and keys.numel() > 0 and _pays(asked.asked)
 
@@ -61,12 +62,6 @@ class Sdpa:
             return Read(read(None if bool(allowed.all()) else allowed[:, None]))
         some = allowed.any(-1, keepdim=True)
         return Read(read((allowed | ~some)[:, None]).masked_fill(~some, 0.0))
-
-
-def _followed() -> bool:
-    """Whether what compiles, traces or vectorises a model follows its operations, and cannot look at numbers."""
-    tracing = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
-    return tracing or torch._C._are_functorch_transforms_active()
 
 
 def _pays(queries: Tensor) -> bool:
