@@ -59,10 +59,10 @@ static INLINE vec picked(vec a, vec b, ivec at)
    diagonal changes places with what is left of it. */
 static INLINE void transpose(vec *rows)
 {
-    for (int size = 1; size < LANES; size *= 2) {
+    _Pragma("GCC unroll 4") for (int size = 1; size < LANES; size *= 2) {
         ivec lane = numbered(), right = (lane & size) != 0; /* -1 where it is */
         ivec upper = lane - right * (LANES - size), lower = lane + size - right * (LANES - size);
-        for (int i = 0; i < LANES; i++) {
+        _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) {
             if (i & size) continue;
             vec above = rows[i], below = rows[i + size];
             rows[i] = picked(above, below, upper);

@@ -55,7 +55,7 @@ void lstm_lay_out(long count, long width, const float *weights, long stride, flo
         for (long n = 0; n < 4; n++)
             for (long k = 0; k < width; k += LANES) {
                 vec square[LANES];
-                for (int lane = 0; lane < LANES; lane++) {
+                _Pragma("GCC unroll 16") for (int lane = 0; lane < LANES; lane++) {
                     long unit = u + lane, row = n * units + unit;
                     int found = unit < units && row < count;
                     square[lane] = found ? load(weights + row * stride + k, first_lanes(width - k)) : all(0);
@@ -63,7 +63,8 @@ void lstm_lay_out(long count, long width, const float *weights, long stride, flo
                 transpose(square);
                 float *to = laid_out + (u * width + k * LANES) * 4 + n * LANES;
                 long inputs = width - k < LANES ? width - k : LANES;
-                for (long i = 0; i < inputs; i++) store(to + i * 4 * LANES, square[i], first_lanes(LANES));
+                _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++)
+                    if (i < inputs) store(to + i * 4 * LANES, square[i], first_lanes(LANES));
             }
 }
 
