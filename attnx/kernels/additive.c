@@ -132,34 +132,41 @@ static const float *row_of(const operand *x, const task *t, int exact, long batc
                  : x->powers + (batch * x->rows + row) * t->chunks * LANES;
 }
 
+/* `count` queries from `first` on with `span` positions from m on. */
+static INLINE void score_positions(const task *t, int exact, int count, int span, long batch, long first, long m,
+                                   float *scores)
+{
+    const float *q[GROUP], *k[GROUP];
+    vec sums[GROUP][GROUP] = {{{0}}};
+    FOR_GROUP(i, count) q[i] = row_of(&t->q, t, exact, batch, first + i);
+    FOR_GROUP(j, span) k[j] = row_of(&t->k, t, exact, batch, m + j);
+    for (long c = 0; c < t->chunks; c++) {
+        long at = c * LANES;
+        lanes left = first_lanes(t->d - at), whole = exact ? left : first_lanes(LANES);
+        vec v = load(t->v + at, left), b[GROUP];
+        FOR_GROUP(j, span) b[j] = load(k[j] + at, whole);
+        FOR_GROUP(i, count) {
+            vec one = load(q[i] + at, whole), a[GROUP] = {one, one, one, one}, u[GROUP], unused[GROUP];
+            terms(exact, span, a, b, u, unused);
+            FOR_GROUP(j, span) sums[i][j] += v * u[j];
+        }
+    }
+    FOR_GROUP(i, count) {
+        float four[GROUP];
+        _mm_storeu_ps(four, -2.0f * sums_of(sums[i][0], sums[i][1], sums[i][2], sums[i][3]));
+        memcpy(scores + (batch * t->q.rows + first + i) * t->k.rows + m, four, sizeof(float) * span);
+    }
+}
+
 /* `count` queries from `first` on with every position. */
 static INLINE void score_queries(const task *t, int exact, int count, long batch, long first, float *scores)
 {
-    const float *q[GROUP], *k[GROUP];
-    long positions = t->k.rows;
-    for (int i = 0; i < count; i++)
-        q[i] = row_of(&t->q, t, exact, batch, first + i);
-    for (long m = 0; m < positions; m += GROUP) {
-        long there = positions - m < GROUP ? positions - m : GROUP;
-        vec sums[GROUP][GROUP] = {{{0}}};
-        for (int j = 0; j < GROUP; j++) /* in place of one too many stands the last, and its sum is not kept */
-            k[j] = row_of(&t->k, t, exact, batch, m + (j < there ? j : there - 1));
-        for (long c = 0; c < t->chunks; c++) {
-            long at = c * LANES;
-            lanes left = first_lanes(t->d - at), whole = exact ? left : first_lanes(LANES);
-            vec v = load(t->v + at, left), b[GROUP];
-            FOR_GROUP(j, GROUP) b[j] = load(k[j] + at, whole);
-            FOR_GROUP(i, count) {
-                vec one = load(q[i] + at, whole), a[GROUP] = {one, one, one, one}, u[GROUP], unused[GROUP];
-                terms(exact, GROUP, a, b, u, unused);
-                FOR_GROUP(j, GROUP) sums[i][j] += v * u[j];
-            }
-        }
-        FOR_GROUP(i, count) {
-            float four[GROUP];
-            _mm_storeu_ps(four, -2.0f * sums_of(sums[i][0], sums[i][1], sums[i][2], sums[i][3]));
-            memcpy(scores + (batch * t->q.rows + first + i) * positions + m, four, sizeof(float) * there);
-        }
+    long m = 0;
+    for (; m + GROUP <= t->k.rows; m += GROUP) score_positions(t, exact, count, GROUP, batch, first, m, scores);
+    switch (t->k.rows - m) {
+    case 1: score_positions(t, exact, count, 1, batch, first, m, scores); break;
+    case 2: score_positions(t, exact, count, 2, batch, first, m, scores); break;
+    case 3: score_positions(t, exact, count, 3, batch, first, m, scores);
     }
 }
 
