@@ -45,10 +45,7 @@ def one_by_one(
     while len(going):
         predicted, state, read = model.step(inputs, state, need_weights)
         if isinstance(model.target, Symbols):
-            # To pick rows is for those who look at them.
-            rules.narrow(
-                predicted, *((written[going, :step], sources[going]) if rules.look else (written[:, :step], sources))
-            )
+            rules.narrow(predicted, written[going, :step], sources[going])
         inputs, score, ended = pick(predicted, going, step)
         if not step:  # a step may be wider than what is read first: of quantiles one is read, and all are written
             written = written.new_zeros(len(limit), int(limit.max()), *inputs.shape[1:])

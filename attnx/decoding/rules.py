@@ -76,20 +76,15 @@ class Rules:
             limit = torch.maximum(limit, (self.prefix != PAD).sum(-1) + 1)
         return limit
 
-    @property
-    def look(self) -> bool:
-        """Whether any of them depends on what has been written, or on the row."""
-        return bool(self.block_ngrams) or self.prefix is not None or self.choices is not None
-
     def narrow(self, scores: Tensor, written: Tensor, rows: Tensor) -> None:
         """Write -inf over the scores (r, symbols) of what may not come next; EOS may where nothing else does.
 
         Args:
             scores: log-probabilities.
-            written: (r, t) what has been written; of how many rows is all the same where the rules do not :attr:`look`.
-            rows: (r,) the row of the batch that each belongs to; likewise.
+            written: (r, t) what has been written.
+            rows: (r,) the row of the batch that each belongs to.
         """
-        scores.narrow(1, 0, EOS).fill_(NEVER)  # PAD and BOS
+        scores[:, :EOS] = NEVER  # PAD and BOS
         step, end = written.shape[1], None
         if self.min_length or self.block_ngrams or self.choices is not None:
             end = scores[:, EOS].clone()

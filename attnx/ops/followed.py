@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def followed() -> bool:
     """Whether a model is being traced, compiled, exported or vectorised just now."""
     traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
     return traced or torch._C._are_functorch_transforms_active()
+
+
+def open_to_c(tensor: Tensor) -> bool:
+    """Whether C may compute with a tensor's numbers: in single precision, on a CPU, where nobody follows."""
+    plain = type(tensor) in (Tensor, nn.Parameter) and tensor.dtype == torch.float32 and tensor.device.type == "cpu"
+    return plain and not (torch.is_autocast_enabled("cpu") or followed())
 
 
 def known_all(mask: Tensor) -> bool:

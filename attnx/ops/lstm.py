@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from attnx.ops import lstm_steps
-from attnx.ops.followed import followed
+from attnx.ops.followed import open_to_c
 from attnx.ops.lookup import Lookup
 from attnx.ops.lstm_steps import Direction, Inputs, library, sums
 from attnx.ops.lstm_steps import Weights as Weights
@@ -29,8 +29,7 @@ def serves(inputs: Tensor) -> bool:
 
     What traces, compiles or vectorises a model follows torch's operations and nothing else.
     """
-    plain = type(inputs) in (Tensor, nn.Parameter) and inputs.dtype == torch.float32 and inputs.device.type == "cpu"
-    return plain and not (torch.is_autocast_enabled("cpu") or followed()) and library() is not None
+    return open_to_c(inputs) and library() is not None
 
 
 def looks_up(table: Tensor, ids: Tensor) -> bool:
@@ -69,7 +68,7 @@ def run(
     rows, length = inputs.ids.shape if isinstance(inputs, Lookup) else inputs.shape[:2]
     full = torch.full((rows,), length) if lengths is None else lengths
     h, c = start or (None, None)
-    if ids is not None and given is None and start is None and lstm_steps.multiplies():
+    if ids is not None and given is None and start is None and rows > 1 and lstm_steps.multiplies():
         shapes = [_packed_alike(ids, full, backwards) for backwards in (False, True)[: len(directions)]]
     else:
         shape, given = _packed(ids, given, full, lengths is None)
@@ -172,9 +171,10 @@ def _packed_alike(ids: Tensor, lengths: Tensor, backwards: bool) -> _Shape:
     ids, lengths = ids[order], lengths[order]
     packed = pack_padded_sequence(ids, lengths, batch_first=True)
     unlike = (ids[1:] != ids[:-1]).long()
-    behind = (unlike.flip(1) if backwards else unlike).cumsum(1)
-    behind = (behind.flip(1) if backwards else behind) - unlike + (lengths[1:] != lengths[:-1])[:, None]
-    alike = F.pad((behind > 0).cumsum(0), (0, 0, 1, 0)).t().contiguous()
+    up_to = unlike.cumsum(1)
+    behind = unlike.sum(1, keepdim=True) - up_to if backwards else up_to - unlike
+    apart = (behind > 0) | (lengths[1:] != lengths[:-1])[:, None]
+    alike = F.pad(apart.cumsum(0), (0, 0, 1, 0)).t().contiguous()
     return _Shape(tuple(packed.batch_sizes.tolist()), ids.shape[1], order, packed.data, alike)
 
 

@@ -44,14 +44,14 @@ static INLINE void weigh(const float *scores, const uint8_t *allowed, long strid
     }
     for (long m = 0; m < positions; m += LANES) {
         vec x = load(weights + m, first_lanes(positions - m));
-        ivec larger = (x > most) & (numbered() < (int)(positions - m < LANES ? positions - m : LANES));
+        ivec larger = (x > most) & (numbered() < (int)(positions - m));
         most = (vec)(((ivec)x & larger) | ((ivec)most & ~larger));
     }
     most = all(largest(most));
     for (long m = 0; m < positions; m += LANES) {
         lanes there = first_lanes(positions - m);
         vec x = load(weights + m, there) - most, power;
-        ivec counts = ~(x < -FAR) & (numbered() < (int)(positions - m < LANES ? positions - m : LANES));
+        ivec counts = ~(x < -FAR) & (numbered() < (int)(positions - m));
         x = within(x, FAR);
         expm1_of(1, &x, &power);
         power = (vec)((ivec)power & counts);

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnx import compiled
-from attnx.ops.followed import followed
+from attnx.ops.followed import open_to_c
 
 SOURCE = Path(__file__).with_name("reads.c")
 FEW = 16
@@ -25,7 +25,7 @@ library = compiled.functions(
 
 def weighted_sums(weights: Tensor, values: Tensor) -> Tensor:
     """(..., q, m) weights and (..., m, v) values -> (..., q, v), the sums of the values by each query's weights."""
-    if not (serves(weights) and serves(values) and _few(weights, values)):
+    if not (serves(weights) and _few(weights, values) and serves(values)):
         return weights @ values
     weights, values = weights.contiguous(), values if values.stride(-1) == 1 else values.contiguous()
     sums = weights.new_empty(*weights.shape[:2], values.shape[2])
@@ -49,10 +49,7 @@ def serves(tensor: Tensor) -> bool:
 
     What traces, compiles or vectorises a model follows torch's operations and nothing else.
     """
-    if torch.is_grad_enabled() or type(tensor) is not Tensor or tensor.dim() != 3:
-        return False
-    plain = tensor.dtype == torch.float32 and tensor.device.type == "cpu"
-    return plain and not (followed() or torch.is_autocast_enabled("cpu")) and library() is not None
+    return not torch.is_grad_enabled() and open_to_c(tensor) and tensor.dim() == 3 and library() is not None
 
 
 def covers(allowed: Tensor, scores: Tensor) -> bool:
@@ -62,6 +59,6 @@ def covers(allowed: Tensor, scores: Tensor) -> bool:
 
 
 def _few(weights: Tensor, values: Tensor) -> bool:
-    alike = len(weights) == len(values) and weights.shape[2] == values.shape[1]
-    terms = weights.numel() * values.shape[2]
+    alike = len(weights) == len(values) and weights.shape[-1] == values.shape[-2]
+    terms = weights.numel() * values.shape[-1]
     return alike and weights.shape[1] <= FEW and terms > 0 and terms >= LEAST

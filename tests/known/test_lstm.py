@@ -119,7 +119,7 @@ def test_rows_that_are_looked_up(units: int, beside: tuple[int, ...], way: str, 
 @pytest.mark.usefixtures("products")
 @pytest.mark.parametrize("both", [False, True], ids=["one direction", "both directions"])
 def test_words_that_begin_or_end_alike(both: bool) -> None:
-    """Each to the bit as in a batch of its own, whatever else there is; and each where it was."""
+    """Each as in a batch of its own, whatever else there is; and each where it was."""
     words = [[1, 2, 3, 4], [1, 2, 3, 5], [2, 2, 3, 4], [1, 2], [1, 2, 3], [1, 2, 3, 4], [4, 4, 3, 4], [5], [3, 5]]
     lengths = torch.tensor(list(map(len, words)))
     ids = torch.tensor([word + [0] * (4 - len(word)) for word in words])
