@@ -109,15 +109,13 @@ class Catalogue:
 def catalogue() -> Catalogue:
     """Every part of the core and of the plug-ins that are in force now."""
     plugins.refresh()
-    folders = tuple(plugins.folders())
-    files = [file for folder in folders for file in sorted(folder.glob("[!_]*.py"))]
-    return _scan(folders, tuple((file, file.lstat().st_mtime_ns) for file in files))
+    return _scan(tuple((file, file.stat().st_mtime_ns) for file in plugins.files()), tuple(plugins.left_out()))
 
 
 @functools.lru_cache(maxsize=8)
-def _scan(folders: tuple[Path, ...], written: tuple[tuple[Path, int], ...]) -> Catalogue:
+def _scan(written: tuple[tuple[Path, int], ...], left_out: tuple[str, ...]) -> Catalogue:
     """Read them again when a file was added or written, as happens in a notebook's long life."""
-    found = Catalogue()
+    found = Catalogue(broken=list(left_out))
     for module, file in _core_files():
         for part in read_parts(file, module, "core"):
             found.add(part)

@@ -164,10 +164,10 @@ def _resume(words: list[str]) -> int:
         raise UserError("say which run or sweep to resume: attnx resume FOLDER")
     from attnx.read_sweep import is_sweep
 
+    _warn_of_broken_plugins()
     if is_sweep(folders[0]):
         from attnx.hydra_app import go_on
 
-        _warn_of_broken_plugins()
         return go_on(Path(folders[0]), side_by_side_asked({**flags, "--multirun": ""}))
     if flags:
         raise UserError("-j says how many jobs of a sweep run side by side, but this is a single run")

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from attnx import registry
 from attnx.catalogue import SETS
 from attnx.choices import CHOSEN, GROUPS, SCALARS, options, owners
 from attnx.errors import near_misses
@@ -17,7 +18,7 @@ def in_our_words(error: Exception, overrides: Sequence[str]) -> str:
     missing = re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", text)
     if missing:
         kind, name = missing.groups()
-        return f"unknown {kind} {name!r}{near_misses(name, options(kind))}"
+        return registry.unknown(kind, name, options(kind))
     unknown = re.search(r"Key '([^']+)' is not in struct\s+full_key: (\S+)", text)
     if unknown:
         return _unknown_key(unknown[2])

@@ -7,7 +7,7 @@ import importlib
 import json
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -98,8 +98,14 @@ def part(kind: str, name: str) -> Part:
     if found is None and (kind, name) in _registered:
         found = describe(kind, name, _registered[kind, name])
     if found is None:
-        raise UserError(f"unknown {kind} {name!r}{near_misses(name, names(kind))}")
+        raise UserError(unknown(kind, name, names(kind)))
     return found
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """Say that there is no such part: the near misses, and which plug-ins were left out, since it may be in one."""
+    left_out = "".join(f"; a plug-in was left out: {line}" for line in catalogue().broken)
+    return f"unknown {kind} {name!r}{near_misses(name, known)}{left_out}"
 
 
 def find(kind: str, name: str) -> Callable[..., Any]:

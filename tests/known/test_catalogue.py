@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import importlib.util
 import inspect
 import os
+import pwd
+import py_compile
+import re
+import struct
+import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from attnx import plugins, registry
-from attnx.catalogue import KINDS, Catalogue, Part, catalogue
+from attnx.catalogue import KINDS, Catalogue, Part, _scan, catalogue
+from attnx.errors import UserError
 
+OWNED = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
 Write = Callable[..., Path]
 
 EVERY = sorted(catalogue().parts)
@@ -278,38 +286,104 @@ def test_plugins_here_must_be_safe_from_others(
     assert ("sound" in catalogue().names("scorer")) is loaded
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no owners here")
-def test_plugins_here_must_be_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody else's folder is not loaded for being where one happens to be; naming it says that it is meant."""
-    (tmp_path / "plugins").mkdir()
-    (tmp_path / "plugins" / "here.py").write_text(textwrap.dedent(GOOD))
+@OWNED
+def test_a_folder_must_be_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else's folder is not loaded for being where one happens to be, nor for being named; a line says so."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "here.py").write_text(textwrap.dedent(GOOD))
     monkeypatch.chdir(tmp_path)
-    other = os.getuid() + 1
-    monkeypatch.setattr(os, "getuid", lambda: other)
-    assert plugins.folders() == []
-    monkeypatch.setenv("ATTNX_PLUGINS", "plugins")
-    assert plugins.folders() == [tmp_path / "plugins"]
+    owner = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    for named in ("", "plugins"):
+        monkeypatch.setenv("ATTNX_PLUGINS", named)
+        assert plugins.folders() == []
+        (told,) = catalogue().broken
+        assert told.startswith(f"{folder}: it belongs to {pwd.getpwuid(owner).pw_name}, ")
 
 
-def with_entry_point(monkeypatch: pytest.MonkeyPatch, write: Write, value: str) -> Catalogue:
-    write("_so_that_the_folder_is_new.py", "")
+@OWNED
+def test_a_file_that_anybody_may_write_to_is_left_out(write: Write) -> None:
+    write("fine.py", GOOD)
+    file = write("open.py", GOOD.replace('"sound"', '"loud"'))
+    file.chmod(0o646)
+    found = catalogue()
+    assert found.names("scorer")[-1] == "sound"
+    assert found.broken == [
+        f"{file}: anybody may write to it, and only what is yours alone is run; take that away by chmod o-w"
+    ]
+    file.chmod(0o644)
+    assert "loud" in catalogue().names("scorer")
+    assert not catalogue().broken
+
+
+@OWNED
+def test_a_file_of_somebody_else_is_left_out(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder of one's own, too."""
+    write("fine.py", GOOD)
+    theirs = write("theirs.py", GOOD.replace('"sound"', '"loud"'))
+    stat = Path.stat
+
+    def seen(path: Path, **how: bool) -> os.stat_result:
+        mode, *rest = stat(path, **how)
+        return os.stat_result((mode, *rest[:3], os.getuid() + (path == theirs), *rest[4:]))
+
+    monkeypatch.setattr(Path, "stat", seen)
+    found = catalogue()
+    assert "sound" in found.names("scorer")
+    (told,) = found.broken
+    assert told.startswith(f"{theirs}: it belongs to ")
+
+
+@OWNED
+def test_what_a_plug_in_imports_is_held_to_the_same_rule(write: Write) -> None:
+    write("outer.py", "from attnx.plugins._inner import ONE\n" + textwrap.dedent(GOOD))
+    inner = write("_inner.py", "ONE = 1\n")
+    inner.chmod(0o666)
+    with pytest.raises(UserError, match=f"outer.py:1: ImportError: {re.escape(str(inner))}: anybody may write to it"):
+        registry.find("scorer", "sound")
+
+
+def test_compiled_code_beside_a_plug_in_is_not_run(write: Write) -> None:
+    """It may be older than the source, or somebody else's: here it says that it fits, and holds other code."""
+    file, other = write("cached.py", "VALUE = 'source'\n"), write("_other.py", "VALUE = 'cached'\n")
+    compiled = Path(py_compile.compile(str(other), importlib.util.cache_from_source(str(file))))
+    data, status = bytearray(compiled.read_bytes()), file.stat()
+    data[8:16] = struct.pack("<II", int(status.st_mtime), status.st_size)
+    compiled.write_bytes(data)
+    catalogue()
+    assert importlib.import_module("attnx.plugins.cached").VALUE == "source"
+    del sys.modules["attnx.plugins.cached"]
+
+
+@pytest.fixture
+def _read_anew() -> Iterator[None]:
+    """What is installed is looked for once; not so around these tests."""
+    _scan.cache_clear()
+    yield
+    _scan.cache_clear()
+
+
+def with_entry_point(monkeypatch: pytest.MonkeyPatch, value: str) -> Catalogue:
     point = importlib.metadata.EntryPoint(name="mine", value=value, group="attnx.plugins")
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point] if group == "attnx.plugins" else [])
     return catalogue()
 
 
-def test_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write) -> None:
+@pytest.mark.usefixtures("_read_anew")
+def test_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module named by an entry point is read where it lies; its package is not imported for it."""
     package = tmp_path / "lib" / "foreign_attention"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise RuntimeError('imported')")
     (package / "parts.py").write_text(textwrap.dedent(GOOD))
     monkeypatch.syspath_prepend(str(tmp_path / "lib"))
-    info = with_entry_point(monkeypatch, write, "foreign_attention.parts").parts["scorer", "sound"]
+    info = with_entry_point(monkeypatch, "foreign_attention.parts").parts["scorer", "sound"]
     assert info.module == "foreign_attention.parts"
     assert info.origin == "package foreign_attention"
 
 
-def test_an_entry_point_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch, write: Write) -> None:
-    found = with_entry_point(monkeypatch, write, "no_such_package_at_all.parts")
+@pytest.mark.usefixtures("_read_anew")
+def test_an_entry_point_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = with_entry_point(monkeypatch, "no_such_package_at_all.parts")
     assert found.broken == ["the entry point mine = no_such_package_at_all.parts: no such module is installed"]

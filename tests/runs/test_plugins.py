@@ -348,10 +348,18 @@ def test_two_of_one_name_are_told_apart(plug: Callable[..., Path], command: Call
     assert answer.out.startswith("scorer=twin")
 
 
-def test_a_folder_that_others_may_write_to_is_not_trusted(plug: Callable[..., Path], here: Path) -> None:
+@pytest.mark.parametrize("open_to_all", ["plugins", "plugins/mine.py"])
+def test_what_others_may_write_to_is_left_out_with_a_line(
+    open_to_all: str, plug: Callable[..., Path], here: Path, command: Callable[..., Any]
+) -> None:
     plug("mine", SCORER.format(name="mine"))
-    (here / "plugins").chmod(0o777)
-    with pytest.raises(UserError, match="unknown scorer 'mine'"):
+    mode = (here / open_to_all).stat().st_mode
+    (here / open_to_all).chmod(mode | 0o002)
+    answer = command("scorer=mine", "--cfg", "job")
+    assert answer.code == 2
+    assert f"attnx: plug-in left out: {here / open_to_all}: anybody may write to it" in answer.err
+    assert "unknown scorer 'mine'" in answer.err
+    with pytest.raises(UserError, match=f"unknown scorer 'mine'.*left out: {here / open_to_all}: anybody may write"):
         compose(["scorer=mine"])
-    (here / "plugins").chmod(0o755)
+    (here / open_to_all).chmod(mode)
     assert compose(["scorer=mine"])["scorer"]["name"] == "mine"
