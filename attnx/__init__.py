@@ -5,7 +5,7 @@ Names are imported when first used: ``import attnx`` does not wait for torch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attnx.version import __version__ as __version__
 
@@ -28,12 +28,14 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    import importlib
+if not TYPE_CHECKING:  # a type checker would take every misspelled name for one of these
 
-    if name == "attention":
-        return importlib.import_module("attnx.attention")
-    # No module may bear one of these names: once imported, it would stand in front of the name itself.
-    if name not in _HOMES:
-        raise AttributeError(f"module 'attnx' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    def __getattr__(name: str) -> object:
+        import importlib
+
+        if name == "attention":
+            return importlib.import_module("attnx.attention")
+        # No module may bear one of these names: once imported, it would stand in front of the name itself.
+        if name not in _HOMES:
+            raise AttributeError(f"module 'attnx' has no attribute {name!r}")
+        return getattr(importlib.import_module(_HOMES[name]), name)

@@ -224,6 +224,22 @@ def test_constraints_pin_what_the_project_asks_for() -> None:
         assert found[canonicalize_name(requirement.name)] in requirement.specifier
 
 
+def test_the_pythons_that_are_offered_are_those_that_were_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    offered = [line.rpartition(" ")[2] for line in project["classifiers"] if ":: Python ::" in line]
+    assert len(offered) >= 3
+    header = (ROOT / "constraints.txt").read_text(encoding="utf-8").partition("torch==")[0]
+    assert re.findall(r"\b3\.\d+\b", header) == offered
+    assert f"Python {offered[0]} (or {', '.join(offered[1:])})" in README.read_text(encoding="utf-8")
+
+
+def test_the_wheel_says_that_it_is_typed() -> None:
+    """Without ``py.typed`` type checkers ignore what an installed package says of its types."""
+    wheel = pytest.importorskip("hatchling.builders.wheel", reason="set up before hatchling belonged to attnx[dev]")
+    packaged = {file.distribution_path for file in wheel.WheelBuilder(str(ROOT)).recurse_included_files()}
+    assert {"attnx/__init__.py", "attnx/py.typed", "attnx/conf/config.yaml"} <= packaged
+
+
 def test_the_two_commands_stand_below_their_markers() -> None:
     """.ci/run takes the test command from there: set up, then test, on one line."""
     text = README.read_text(encoding="utf-8")
