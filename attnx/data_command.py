@@ -13,11 +13,23 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
+from attnx.data.paths import DEFAULT_FOLDER, VARIABLE, data_folders, locate
 from attnx.data.recipes.download import Unreachable, download
 from attnx.data.recipes.recipe import FOLDER, Recipe, RecipeFile, read_recipes
 from attnx.errors import UserError, near_misses
 
-USAGE = "attnx data list [NAME], attnx data get NAME, attnx data check NAME, each with or without --to FOLDER"
+USAGE = """\
+attnx data list [NAME ...]       public data sets: what they are, how large, whose, and whether they are here
+attnx data get NAME [NAME ...]   fetch what is missing of a set, checked by size and SHA-256
+attnx data check NAME [...]      read the files that are here, and say which of them are right
+
+Sets are looked for in the folder $ATTNX_DATA, if that is set, and then in the folder data of the current one. So do the
+experiments that need them. What get fetches goes to the first; a download that was cut goes on with the next get.
+
+  --to FOLDER           this folder alone
+
+  attnx data get multi30k && attnx experiment=multi30k_de_en
+  attnx data get etth1 sigmorphon2020 --to /my/data"""
 
 
 def data(words: Sequence[str], recipes: Path = FOLDER) -> int:
@@ -30,19 +42,21 @@ def data(words: Sequence[str], recipes: Path = FOLDER) -> int:
     Raises:
         UserError: an unknown word or set, nothing to reach, a wrong download, a folder that cannot be written.
     """
-    named, folder = _split(words)
+    named, folders = _split(words)
     verb, *names = named or [""]
     if verb not in VERBS:
-        raise UserError(f"attnx data {verb}".rstrip() + f": say {USAGE}")
+        forms = " or ".join(f"attnx data {known} NAME" for known in VERBS)
+        raise UserError(f"attnx data {verb}".rstrip() + f": say {forms}; attnx data --help has more")
     known = read_recipes(recipes)
     for name in names:
         if name not in known:
             raise UserError(f"unknown data set {name!r}{near_misses(name, known)}")
     if verb == "list" and not names:
-        _table(list(known.values()), folder)
+        _table(list(known.values()), folders)
     elif not names:
         raise UserError(f"say which data set: attnx data {verb} NAME{near_misses('', known)}")
     for name in names:
+        folder = locate(name, folders).parent
         try:
             VERBS[verb](known[name], folder)
         except BrokenPipeError:
@@ -52,35 +66,38 @@ def data(words: Sequence[str], recipes: Path = FOLDER) -> int:
     return 0
 
 
-def _split(words: Sequence[str]) -> tuple[list[str], Path]:
-    """Part ``--to FOLDER`` from the other words; without it the folder is $ATTNX_DATA, or else ``data``."""
+def _split(words: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """Part ``--to FOLDER`` from the other words; without it the folders are those in which experiments look."""
     named: list[str] = []
-    folder = os.environ.get("ATTNX_DATA") or "data"
+    folders = data_folders()
     rest = iter(words)
     for word in rest:
         flag, equals, value = word.partition("=")
         if flag == "--to":
             folder = value if equals else next(rest, "")
+            if not folder:
+                raise UserError("--to needs a value: the folder to put data sets in")
+            folders = [Path(folder).expanduser()]
         elif flag.startswith("-"):
             raise UserError(f"unknown flag {flag}{near_misses(flag, ['--to', '--help'])}")
         else:
             named.append(word)
-    if not folder:
-        raise UserError("--to needs a value: the folder to put data sets in")
-    return named, Path(folder).expanduser()
+    return named, folders
 
 
-def _table(recipes: list[Recipe], folder: Path) -> None:
+def _table(recipes: list[Recipe], folders: list[Path]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("name", "what", "size", "licence", "here"):
         table.add_column(column, overflow="fold", no_wrap=column in ("name", "size"))
     for recipe in recipes:
+        folder = locate(recipe.name, folders).parent
         there = sum((folder / file.path).is_file() for file in recipe.files)
         here = {0: "no", len(recipe.files): "yes"}.get(there, f"{there} of {len(recipe.files)}")
         size = decimal(sum(file.bytes for file in recipe.files))
         table.add_row(*map(Text, (recipe.name, recipe.what, size, recipe.licence, here)))
     Console().print(table)
-    print(f"\nHere: {folder}{'' if os.environ.get('ATTNX_DATA') else ' ($ATTNX_DATA is not set)'}")
+    unset = "" if os.environ.get(VARIABLE) else f" (${VARIABLE} is not set)"
+    print(f"\nHere: {', then '.join(map(str, folders))}{unset}")
     print("The files of one, with addresses and SHA-256: attnx data list NAME")
 
 
@@ -126,8 +143,11 @@ def _get(recipe: Recipe, folder: Path) -> None:
         raise KeyboardInterrupt(f"what has come is kept; go on with: attnx data get {recipe.name}") from None
     print(f"{recipe.name}: {len(recipe.files)} files are right, {len(missing)} of them new, in {folder / recipe.name}")
     print(f"licence: {recipe.licence}")
-    if os.environ.get("ATTNX_DATA") != str(folder):
-        print(f"experiments find it with: export ATTNX_DATA={shlex.quote(str(folder.resolve()))}")
+    export = f"export {VARIABLE}={shlex.quote(str(folder.resolve()))}"
+    if folder not in data_folders():
+        print(f"experiments find it with: {export}")
+    elif folder == Path(DEFAULT_FOLDER):
+        print(f"experiments that are started here find it; for those started elsewhere: {export}")
 
 
 def _download(files: list[RecipeFile], folder: Path) -> None:

@@ -73,7 +73,7 @@ class Babi:
         """
         folder = fill_in("task.folder", self.folder)
         if not folder.is_dir():
-            raise UserError(f"task.folder={folder}: no such folder; `attnx data get babi` fetches eight tasks")
+            raise UserError(f"task.folder={folder}: no such folder; fetch eight tasks with: attnx data get babi")
         files = sorted(folder.glob(f"{tag}_*_{part}.txt"))
         if len(files) == 1:
             return files[0]

@@ -18,7 +18,7 @@ from attnx.data.hugging_face import read_dataset
 from attnx.data.mapped import read_corpus
 from attnx.data.pairs import Pair, Symbols
 from attnx.data.parallel import Sentence, read_parallel
-from attnx.data.paths import fill_in
+from attnx.data.paths import expand, fill_in
 from attnx.data.split import Splits
 from attnx.data.store import JUDGED, Store
 from attnx.data.streamed import HELD_OUT, survey, write
@@ -119,7 +119,7 @@ class Translation:
         """
         need("sacrebleu", "translation", "task=translation")  # asked for now, before all the work
         if self.store is not None:
-            return self._stored(fill_in("task.store", self.store))
+            return self._stored(expand("task.store", self.store))
         found, dropped = self._read(), Counter[str]()
         parts = complete(unblank(found["train"], dropped), found.get("valid"), found.get("test"), self.holdout)
         self._learn(parts.train)

@@ -112,7 +112,7 @@ def test_a_task_that_is_not_there(tmp_path: Path) -> None:
     written(tmp_path, name="qa5_b_train.txt")
     with pytest.raises(UserError, match=r"expected one file qa2_\*_train.txt, found 0; the tasks there: 5"):
         Babi(str(tmp_path), [2]).train("qa2")
-    with pytest.raises(UserError, match="no such folder; `attnx data get babi`"):
+    with pytest.raises(UserError, match="fetch eight tasks with: attnx data get babi"):
         Babi(str(tmp_path / "none"), [2]).train("qa2")
 
 

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -19,7 +20,10 @@ from typing import Any
 import pytest
 import yaml
 
-from attnx import cli
+from attnx import cli, registry
+from attnx.choices import conf_folder
+from attnx.config import compose
+from attnx.data.paths import expand, fill_in
 from attnx.data.recipes import download as downloading
 from attnx.data.recipes.recipe import RecipeFile
 from attnx.data_command import data
@@ -168,6 +172,89 @@ def test_the_folder(
     assert lying(folder) == BOTH
     assert f"in {folder}/small" in answer.out
     assert (f"export ATTNX_DATA={Path(folder).resolve()}" in answer.out) == (variable != folder)
+    assert ("started here find it" in answer.out) == (folder == "data")
+
+
+@pytest.mark.usefixtures("recipe")
+def test_a_set_that_is_here_is_found_and_completed_though_the_variable_names_another_folder(
+    ask: Callable[..., Any], site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATTNX_DATA", "there")
+    Path("data/small").mkdir(parents=True)
+    Path("data/small/one.bin").write_bytes(ONE)
+    assert "1 of 2" in ask("list").out
+    assert "Here: there, then data\n" in ask("list").out
+    assert ask("get", "small").code == 0
+    assert site.asked == [("/two.txt", None)]
+    assert lying() == BOTH
+    assert not Path("there").exists()
+    assert ask("check", "small").code == 0
+    assert ask("check", "small", "--to", "there").code == 2
+
+
+@pytest.fixture
+def reading(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No data anywhere; the current folder."""
+    monkeypatch.delenv("ATTNX_DATA", raising=False)
+    return here
+
+
+def test_data_are_read_from_the_variable_first_then_from_the_folder_that_get_writes(
+    reading: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("data/etth1", "data/low", "there/etth1"):
+        Path(folder).mkdir(parents=True)
+    for file in ("data/etth1/ETTh1.csv", "data/low/ady_train.tsv"):
+        Path(file).touch()
+    assert fill_in("task.file", "$ATTNX_DATA/etth1/ETTh1.csv") == Path("data/etth1/ETTh1.csv")
+    assert fill_in("task.file", "${ATTNX_DATA}/etth1/ETTh1.csv") == Path("data/etth1/ETTh1.csv")
+    assert fill_in("task.train", "$ATTNX_DATA/low/*_train.tsv") == Path("data/low/*_train.tsv")
+    monkeypatch.setenv("ATTNX_DATA", "there")
+    assert fill_in("task.file", "$ATTNX_DATA/etth1/ETTh1.csv") == Path("data/etth1/ETTh1.csv")
+    Path("there/etth1/ETTh1.csv").touch()
+    assert fill_in("task.file", "$ATTNX_DATA/etth1/ETTh1.csv") == Path("there/etth1/ETTh1.csv")
+    assert expand("task.store", "$ATTNX_DATA/store") == Path("there/store")  # is written
+
+
+@pytest.mark.parametrize(
+    ("path", "variable", "said"),
+    [
+        ("etth1/ETTh1.csv", None, "not in data ($ATTNX_DATA is not set); fetch it with: attnx data get etth1"),
+        ("etth1/ETTh1.csv", "there", "not in there nor in data; fetch it with: attnx data get etth1"),
+        ("sigmorphon2020/train", "data", "not in data; fetch it with: attnx data get sigmorphon2020"),
+        ("etth1/ETTh2.csv", "there", "not in there nor in data"),  # of no set
+        ("mine/words.tsv", None, "not in data ($ATTNX_DATA is not set)"),
+    ],
+)
+def test_data_that_are_missing_are_told_with_the_command_that_fetches_them(
+    path: str, variable: str | None, said: str, reading: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variable:
+        monkeypatch.setenv("ATTNX_DATA", variable)
+    with pytest.raises(UserError) as refusal:
+        fill_in("task.train", f"$ATTNX_DATA/{path}")
+    assert str(refusal.value) == f"task.train=$ATTNX_DATA/{path}: {said}"
+
+
+NEEDING = {"babi_qa1": "babi"} | {  # this one by its task's own default
+    file.stem: found[0]
+    for file in sorted((conf_folder() / "experiment").glob("*.yaml"))
+    if (found := re.findall(r"^[^#]*\$ATTNX_DATA/(\w+)", file.read_text(encoding="utf-8"), re.MULTILINE))
+}
+
+
+@pytest.mark.parametrize("experiment", NEEDING)
+def test_an_experiment_names_the_set_that_it_needs(experiment: str, reading: Path) -> None:
+    """In the first lines of its file, and in the line that refuses it without its data."""
+    asked = f"attnx data get {NEEDING[experiment]}"
+    head = (conf_folder() / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8").partition("\n\n")[0]
+    assert f"# Data: {asked}\n" in head
+    with pytest.raises(UserError, match=rf"\$ATTNX_DATA is not set\); fetch it with: {asked}$"):
+        registry.build("task", compose([f"experiment={experiment}"])["task"]).load()
+
+
+def test_there_are_experiments_that_need_data() -> None:
+    assert {"etth1", "cmudict_g014b2b", "tatoeba", "sigmorphon2020", "multi30k"} <= set(NEEDING.values())
 
 
 @pytest.mark.usefixtures("recipe")
@@ -490,8 +577,8 @@ def test_list_and_check(ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
         ("list babi", "unknown data set 'babi'"),
         ("get", "attnx data get NAME; choose from small"),
         ("check", "attnx data check NAME; choose from small"),
-        ("", "attnx data: say attnx data list"),
-        ("fetch small", "attnx data fetch: say attnx data list"),
+        ("", "attnx data: say attnx data list NAME or attnx data get NAME"),
+        ("fetch small", "attnx data fetch: say attnx data list NAME or attnx data get NAME"),
         ("get small --to", "--to needs a value"),
         ("get small --to=", "--to needs a value"),
         ("get small --too=x", "unknown flag --too; did you mean --to?"),
