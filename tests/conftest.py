@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -49,6 +51,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "combination" in metafunc.fixturenames:
         rows = combinations_of(metafunc.module)
         metafunc.parametrize("combination", rows, ids=["-".join(map(shown, row.values())) for row in rows])
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test marked ``needs_data(name)`` where ``$ATTNX_DATA/name`` is not there."""
+    for marker in item.iter_markers("needs_data"):
+        name = marker.args[0]
+        if not os.environ.get("ATTNX_DATA"):
+            pytest.skip("$ATTNX_DATA is not set")
+        if not Path(os.environ["ATTNX_DATA"], name).exists():
+            pytest.skip(f"$ATTNX_DATA holds no {name}")
 
 
 def plain(kind: str) -> list[Choice]:
@@ -144,8 +156,12 @@ def pairwise(factors: Mapping[str, Sequence[Any]], possible: Callable[[dict[str,
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> None:
+def _one_thread() -> Iterator[None]:
+    """One thread here and in every process that a test starts: tests run side by side, and idle threads spin."""
     torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
 
 
 @pytest.fixture

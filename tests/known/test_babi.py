@@ -177,11 +177,9 @@ def test_a_knob_that_would_do_nothing_is_refused(knobs: dict[str, object], said:
         Qa(**knobs)  # type: ignore[arg-type]
 
 
-@pytest.mark.skipif("ATTNX_DATA" not in os.environ, reason="$ATTNX_DATA is not set")
+@pytest.mark.needs_data("babi")
 @pytest.mark.parametrize("task", [1, 2, 4, 5, 6, 7, 15, 20])
 def test_the_published_files_are_read(task: int) -> None:
     """A thousand questions each."""
-    folder = Path(os.environ["ATTNX_DATA"]) / "babi"
-    if not folder.is_dir():
-        pytest.skip("babi is not in $ATTNX_DATA")
+    folder = Path(os.environ["ATTNX_DATA"], "babi")
     assert len(Babi(str(folder), [task]).test(f"qa{task}")) == 1000

@@ -44,14 +44,11 @@ def test_an_address_never_changes_its_meaning(recipe: Recipe, file: RecipeFile) 
     assert file.path.startswith(f"{recipe.name}/")
 
 
-@pytest.mark.parametrize(("recipe", "file"), FILES, ids=lambda item: getattr(item, "path", ""))
-def test_a_recipe_is_true_of_the_files_that_are_here(recipe: Recipe, file: RecipeFile) -> None:
-    if not os.environ.get("ATTNX_DATA"):
-        pytest.skip("$ATTNX_DATA is not set")
-    place = Path(os.environ["ATTNX_DATA"]) / file.path
-    if not place.exists():
-        pytest.skip(f"{recipe.name} is not in $ATTNX_DATA")
-    assert file.wrong(place) == ""
+@pytest.mark.parametrize(
+    "file", [pytest.param(file, marks=pytest.mark.needs_data(file.path), id=file.path) for _, file in FILES]
+)
+def test_a_recipe_is_true_of_the_files_that_are_here(file: RecipeFile) -> None:
+    assert file.wrong(Path(os.environ["ATTNX_DATA"], file.path)) == ""
 
 
 def test_a_recipe_says_what_its_file_says(tmp_path: Path) -> None:

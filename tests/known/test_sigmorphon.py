@@ -259,13 +259,11 @@ def test_contradictions_are_refused(folders: Path) -> None:
     assert "needs languages" in refused(G2p(tag_token=True).load)
 
 
-DATA = Path(os.environ.get("ATTNX_DATA", ""), "sigmorphon2020")
-
-
-@pytest.mark.skipif(not (DATA / "train").is_dir(), reason="$ATTNX_DATA holds no folder sigmorphon2020")
+@pytest.mark.needs_data("sigmorphon2020/train")
 def test_the_fifteen_languages() -> None:
     """The counts of the shared task, 3600, 450 and 450 words a language, and what its pages say of the letters: NFC."""
-    one = task(DATA, valid=str(DATA / "dev"))
+    folder = Path(os.environ["ATTNX_DATA"], "sigmorphon2020")
+    one = task(folder, valid=str(folder / "dev"))
     data = one.load()
     assert " ".join(data.tags) == "ady arm bul dut fre geo gre hin hun ice jpn kor lit rum vie"
     for part, count in zip(data.pairs, (3600, 450, 450), strict=True):
@@ -273,6 +271,6 @@ def test_the_fifteen_languages() -> None:
         assert all(unicodedata.is_normalized("NFC", "".join(one.source)) for one in part)
         assert {one.tag for one in part[:15]} == set(data.tags)
     assert pair("fre", "abandonner", "a b \u0251\u0303 d \u0254 n e") in data.pairs.train
-    assert data.pairs == task(DATA, writing="nfc").load().pairs
-    jamo = [one for one in task(DATA, writing="jamo").load().pairs.train if one.tag == "kor"]
+    assert data.pairs == task(folder, writing="nfc").load().pairs
+    jamo = [one for one in task(folder, writing="jamo").load().pairs.train if one.tag == "kor"]
     assert jamo[0].source == ("\u1100", "\u1161", "\u1100", "\u1161", "\u11b7")  # 가감

@@ -50,7 +50,7 @@ def begun(words: list[str], **variables: str) -> Iterator[subprocess.Popen[str]]
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **variables},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **variables},
     ) as process:
         try:
             yield process

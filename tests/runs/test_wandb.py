@@ -489,7 +489,7 @@ def paired(words: Path, small: list[str]) -> Callable[..., subprocess.CompletedP
     faulthandler.dump_traceback_later(600, exit=True, file=sys.__stderr__)  # each command imports everything anew
 
     def give(*asked: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "WANDB_MODE": "offline"}
+        environment = {**os.environ, "WANDB_MODE": "offline"}
         command = [sys.executable, "-m", "attnx", *asked]
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 

@@ -23,6 +23,7 @@ MOODY = '''\
 import os, signal, time
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from attnx.attention.scorers.dot import Dot
@@ -43,7 +44,7 @@ class Moody(Dot):
     def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
         self.calls = getattr(self, "calls", 0) + self.training
         if self.calls == 4 and self.training:  # the first validation comes after three steps
-            print(f"process {os.getpid()}, {os.environ['OMP_NUM_THREADS']} thread(s)")
+            print(f"process {os.getpid()}, {torch.get_num_threads()} thread(s)")
             if Path("fall").exists():
                 raise RuntimeError("I have fallen over")
             if Path("die").exists():
@@ -95,7 +96,7 @@ def undrawing(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="session")
 def server(undrawing: str) -> Iterator[Forked]:
     """One server for all sweeps: what it imports takes seconds."""
-    server = Forked({**os.environ, "PYTHONPATH": undrawing, "OMP_NUM_THREADS": "1"})
+    server = Forked({**os.environ, "PYTHONPATH": undrawing})
     yield server
     server.close()
 
@@ -129,7 +130,6 @@ def sweep(
 ) -> Callable[..., Any]:
     """Sweep over small runs of five steps."""
     monkeypatch.setattr(running, "processes", lambda *_: Kept(server))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
     def ask(*asked: str) -> Any:
         named = {word.partition("=")[0].lstrip("+") for word in asked}
@@ -157,7 +157,7 @@ def alone(words: Path, small: list[str], undrawing: str) -> Callable[..., subpro
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": undrawing, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "PYTHONPATH": undrawing},
         )
 
     return start

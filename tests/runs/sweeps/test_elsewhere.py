@@ -42,7 +42,7 @@ def test_another_launcher_runs_the_jobs_and_a_mistake_of_one_is_its_own(
     """The scorer is a plug-in of the working folder, so plug-ins reach the workers."""
     Path("fall").touch()
     asked = [sys.executable, "-m", "attnx", "-m", f"hydra/launcher={launcher}", "scorer=moody,dot", "name=two", *small]
-    environment = {**os.environ, "PYTHONPATH": undrawing, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": undrawing}
 
     def ask() -> subprocess.CompletedProcess[str]:
         return subprocess.run(asked, capture_output=True, text=True, check=False, env=environment)
