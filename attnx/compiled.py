@@ -17,7 +17,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
+
+from attnx.errors import in_a_line
 
 COMPILERS = ("cc", "gcc", "clang")
 # No option here changes what arithmetic means: inf, NaN and the order of sums are as written.
@@ -30,7 +32,18 @@ PATIENCE = 120  # seconds
 COMPILING = threading.Lock()
 
 
-@functools.cache
+class Attempt(NamedTuple):
+    """What came of compiling and loading a file.
+
+    Attributes:
+        library: what was loaded, if anything.
+        reason: why nothing was, in a line.
+    """
+
+    library: ctypes.CDLL | None
+    reason: str = ""
+
+
 def load(source: Path) -> ctypes.CDLL | None:
     """Compile a C file, or find it compiled, and load it.
 
@@ -41,13 +54,35 @@ def load(source: Path) -> ctypes.CDLL | None:
         source: the file. Its loops may be parallel by OpenMP, on the threads that torch has.
 
     Returns:
-        the library; None if there is no compiler, if it fails, on other machines than x86-64 with Linux or macOS, or
-        with ``ATTNX_COMPILE=off`` in the environment.
+        the library; None if there is no compiler, if it fails, or if C is not compiled here (:func:`refusal`).
     """
+    return attempt(source).library
+
+
+def failure(source: Path) -> str:
+    """Why :func:`load` finds no library, in a line; nothing if it finds one."""
+    return attempt(source).reason
+
+
+def refusal() -> str | None:
+    """Why no C file is compiled here, whatever compilers there are; None if they are compiled."""
+    if os.environ.get("ATTNX_COMPILE") == "off":
+        return "ATTNX_COMPILE=off"
+    if os.name == "posix" and platform.machine() in ("x86_64", "amd64"):
+        return None
+    return "C is compiled on x86-64 with Linux or macOS alone"
+
+
+@functools.cache
+def attempt(source: Path) -> Attempt:
+    """What :func:`load` finds, tried once in a process."""
+    reason = refusal() or f"no C compiler ({', '.join(COMPILERS)}) is on the PATH"
     for compiler, flags in _ways():
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            return _loaded(compiler, flags, source)
-    return None
+        try:
+            return Attempt(_loaded(compiler, flags, source))
+        except (OSError, subprocess.SubprocessError) as error:
+            reason = f"{compiler} does not compile {source.name}: {in_a_line(error)}"
+    return Attempt(None, reason)
 
 
 def functions(
@@ -84,9 +119,7 @@ def compile_ahead(source: Path) -> None:
 
 def _ways() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Compilers and flags to try, the best first."""
-    if os.environ.get("ATTNX_COMPILE") == "off":
-        return
-    if os.name == "posix" and platform.machine() in ("x86_64", "amd64"):
+    if refusal() is None:
         yield from itertools.product(filter(None, map(shutil.which, COMPILERS)), VARIANTS)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import signal
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -49,6 +50,26 @@ def near_misses(word: str, known: Iterable[str]) -> str:
     if close:
         return f"; did you mean {' or '.join(close)}?"
     return f"; choose from {', '.join(choices)}" if choices else ""
+
+
+LONGEST = 200
+"""Letters of another program's message that are shown."""
+
+
+def in_a_line(error: BaseException) -> str:
+    r"""What an error is about, in a line: what a compiler printed, if one did.
+
+    >>> import subprocess
+    >>> in_a_line(subprocess.CalledProcessError(1, "cc", stderr=b"In file seven.c:\nseven.c:1:1: error: no C\n"))
+    'seven.c:1:1: error: no C'
+    >>> in_a_line(KeyError())
+    'KeyError'
+    """
+    printed = getattr(error, "stderr", None) or str(error)
+    text = printed.decode(errors="replace") if isinstance(printed, bytes) else str(printed)
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
+    line = next((line for line in lines if re.search(r"error[:(]", line, re.IGNORECASE)), lines[0])
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
 def refuse_twice(knob: str, names: Sequence[str], what: str) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.console import Console
 
-from attnx import registry
 from attnx.errors import UserError
+from attnx.kernels.ahead import without_c
 from attnx.models.composition import composition
 from attnx.recording import recorded
 from attnx.reports.composed import composed
@@ -19,7 +19,7 @@ from attnx.reports.outcome import files, outcome
 from attnx.run_format import CHECKPOINTS, ERROR, EXPLANATION, METRICS
 from attnx.slurm import slurm_job
 from attnx.training import run_folder
-from attnx.training.devices import places, to_be_started, with_devices
+from attnx.training.devices import device_of, places, to_be_started, with_devices
 from attnx.training.faults import told
 from attnx.training.launch import Work, together
 from attnx.training.open_run import OpenRun, open_run
@@ -137,7 +137,8 @@ def _facts(job: Job) -> dict[str, Any]:
     pairs = job.data.pairs
     return {
         **_followed(job),
-        "kernels": _kernels(job),
+        "kernels": job.kernels,
+        **_compiler(job),
         **({"compiled": job.compiled} if job.compiled else {}),
         "monitor": job.experiment.task.monitor,
         "maximise": job.experiment.task.maximise,
@@ -187,13 +188,10 @@ def _projection(job: Job) -> str:
     return f" projection={project.in_features}->{project.out_features} (the scorer needs equal widths)"
 
 
-def _kernels(job: Job) -> str:
-    """What is asked, before every read, whether it has a faster way to it."""
-    found = [kernel for part in job.experiment.model.modules() for kernel in getattr(part, "kernels", ())]
-    names = list(dict.fromkeys(registry.name_of("kernel", kernel) for kernel in found))
-    if names:
-        return f"{' '.join(map(str, names))}; what none of them admits is read by the definition"
-    return "none: every read is by the definition"
+def _compiler(job: Job) -> dict[str, str]:
+    """Why what the run could have in C it does not have, if so; a GPU computes nothing in C."""
+    found = without_c(job.config) if device_of(job.config["trainer"]).type == "cpu" else None
+    return {"compiler": found} if found else {}
 
 
 def _finish(job: Job, folder: Path, console: Console) -> OpenRun:

@@ -30,7 +30,7 @@ from attnx.training.train import Job
 
 # The parts that a run is tagged with, and what of run.json goes beside the configuration.
 TAGGED = ("task", "model", "attention", "scorer", "scope", "query", "normaliser")
-FACTS = ("command", "schedule", "follows", "kernels", "compiled", "parameters", "data", "versions", "git")
+FACTS = ("command", "schedule", "follows", "kernels", "compiler", "compiled", "parameters", "data", "versions", "git")
 LONGEST = 120  # characters of a name
 
 

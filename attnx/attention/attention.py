@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attnx.attention.memory import unread, without_padding
 from attnx.attention.protocols import Asked, Field, Kernel, Memory, Past, Read
+from attnx.attention.read_by_kernel import read_by_kernel
 from attnx.errors import UserError
 from attnx.ops.reads import weighted_sums
 from attnx.registry import Positive, Probability, Size, register
@@ -117,10 +118,8 @@ class Attention(nn.Module):
         past = (past or unread(memory)) if self.needs_past else None
         prepared = self.scorer.queries(self.project(queries))
         asked = Asked(queries, prepared, memory, at, allowed, past, keep, need_weights)
-        for kernel in self.kernels:
-            if kernel.admits(self, asked):
-                return kernel(self, asked)
-        return self.weigh(asked, self.score(asked))
+        read = read_by_kernel(self.kernels, self, asked)
+        return self.weigh(asked, self.score(asked)) if read is None else read
 
     def score(self, asked: Asked) -> Tensor:
         """The scores (b, q, m) as the scorer defines them."""

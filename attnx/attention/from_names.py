@@ -12,6 +12,8 @@ from attnx import registry
 from attnx.attention.attention import Attention
 from attnx.attention.heads import Heads, head_width
 from attnx.attention.protocols import Kernel
+from attnx.attention.read_by_kernel import say_once
+from attnx.errors import UserError
 from attnx.registry import Spec
 
 Choice = Spec | nn.Module
@@ -113,7 +115,13 @@ def _serving(scorer: Choice, scope: Choice, normaliser: Choice) -> tuple[Kernel,
         for name, serves in declared.items()
         if all(not serves.get(what) or part in serves[what] for what, part in named.items())
     ]
-    return tuple(registry.build("kernel", name) for name in sorted(fitting, key=lambda name: declared[name]["rank"]))
+    found: list[Kernel] = []
+    for name in sorted(fitting, key=lambda name: declared[name]["rank"]):
+        try:
+            found.append(registry.build("kernel", name))
+        except UserError as error:  # a plug-in's file that cannot be imported here: what it needs is not installed
+            say_once(f"the kernel {name} is left out, the next in line reads: {error}")
+    return tuple(found)
 
 
 def _name(kind: str, choice: Choice) -> str | None:

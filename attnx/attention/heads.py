@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from attnx.attention.attention import Attention
 from attnx.attention.memory import without_padding
 from attnx.attention.protocols import Asked, Memory, Past, Read
+from attnx.attention.read_by_kernel import read_by_kernel
 from attnx.errors import UserError
 from attnx.ops import turned
 
@@ -143,8 +144,8 @@ class Heads(nn.Module):
         mine = zip(self._heads, queries.unbind(1), strict=True)
         prepared = torch.stack([head.scorer.queries(part) for head, part in mine], dim=1).flatten(0, 1)
         asked = Asked(queries.flatten(0, 1), prepared, memory, at, allowed, None, keep, need_weights)
-        able = (kernel for kernel in first.kernels if getattr(kernel, "together", False))
-        return next((kernel(first, asked) for kernel in able if kernel.admits(first, asked)), None)
+        able = [kernel for kernel in first.kernels if getattr(kernel, "together", False)]
+        return read_by_kernel(able, first, asked)
 
     def _one_by_one(
         self,

@@ -116,9 +116,13 @@ class Kernel(Protocol):
     """A faster way to a read that the parts define, equal to it in output and gradients.
 
     ``scorers``, ``scopes`` and ``normalisers`` name the parts it can serve, none meaning any; of several kernels that
-    admit a read the one with the lowest ``rank`` does it. One that needs a C file states it as ``source``: it is then
-    compiled while a run starts. One that reads nothing of a scorer but prepared queries and keys may state
-    ``together``: several heads are then rows of one read.
+    admit a read the one with the lowest ``rank`` does it.
+
+    A kernel may state more. ``device`` is the only type of device that it is for, as ``"cuda"``. ``source`` is the C
+    file that it needs: it is compiled while a run starts. ``together`` says that it reads nothing of a scorer but
+    prepared queries and keys: several heads are then rows of one read. ``build(device)`` compiles all that its reads
+    and their gradients need there, and raises whatever stops that: the kernel is then left out, with a note, and the
+    next in line reads.
     """
 
     scorers: tuple[str, ...]

@@ -42,23 +42,33 @@ class CompiledAdditive:
     scopes = ()
     normalisers = ()
     rank = 20
+    device = "cpu"
     source = "additive.c"
 
     def admits(self, attention: Attention, asked: Asked) -> bool:
-        """On a CPU, in single precision or less, but for the smallest reads."""
-        queries = asked.asked
-        if queries.numel() * asked.memory.keys.shape[-2] < LEAST or queries.device.type != "cpu":
+        """In single precision or less, but for the smallest reads."""
+        if asked.asked.numel() * asked.memory.keys.shape[-2] < LEAST:
             return False
-        narrow = queries.dtype in additive_blocks.SINGLE
-        return narrow and additive_blocks.served(attention, asked) and _library() is not None
+        narrow = asked.asked.dtype in additive_blocks.SINGLE
+        return narrow and additive_blocks.served(attention, asked) and compiled.refusal() is None
+
+    def build(self, device: torch.device) -> None:
+        """Compile the C file.
+
+        Raises:
+            RuntimeError: that cannot be done.
+        """
+        if _library() is None:
+            raise RuntimeError(compiled.failure(SOURCE))
 
     def __call__(self, attention: Attention, asked: Asked) -> Read:
         """Read, a block of queries at a time where there are many."""
         return additive_blocks.read(attention, asked, WAYS)
 
 
+SOURCE = Path(__file__).with_name(CompiledAdditive.source)
 _library = compiled.functions(
-    Path(__file__).with_name(CompiledAdditive.source),
+    SOURCE,
     takes={
         "additive_scratch": [ctypes.c_void_p],
         "additive_scores": [*[ctypes.c_void_p] * 6, ctypes.c_int],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import torch
+
 from attnx.attention.attention import Attention
 from attnx.attention.protocols import Asked, Read
-from attnx.kernels import additive_blocks, additive_triton
+from attnx.kernels import additive_blocks
 from attnx.registry import register
-
-WAYS = additive_blocks.Ways(additive_triton.scores, additive_triton.gradients)
 
 
 @register("kernel", "additive_cuda")
@@ -17,20 +17,33 @@ class CudaAdditive:
     Formula: ``tanh(x) = 1 - 2 / (1 + e^(2x))``, of each sum, where it is computed and again for the gradients
     Source: Bahdanau et al. 2015, appendix A.1.2, https://arxiv.org/abs/1409.0473
 
-    Never run on a GPU: its Triton code is tested in Triton's interpreter. Gradients of queries and of keys are summed
-    by a pass each, without atomic additions, so that every run gives the same bits.
+    Never run on a GPU: its Triton code is compiled for three generations of them, and tested in Triton's interpreter.
+    Gradients of queries and of keys are summed by a pass each, without atomic additions, so that every run gives the
+    same bits.
     """
 
     scorers = ("additive",)
     scopes = ()
     normalisers = ()
     rank = 20
+    device = "cuda"
 
     def admits(self, attention: Attention, asked: Asked) -> bool:
-        """On a GPU of CUDA's, in single precision or less, with triton installed."""
-        here = asked.asked.device.type == "cuda" and asked.asked.dtype in additive_blocks.SINGLE
-        return here and additive_triton.FOUND and additive_blocks.served(attention, asked)
+        """In single precision or less."""
+        return asked.asked.dtype in additive_blocks.SINGLE and additive_blocks.served(attention, asked)
+
+    def build(self, device: torch.device) -> None:
+        """Import Triton, and compile and launch each function once.
+
+        Raises:
+            Exception: whatever Triton, its compilers or CUDA raise.
+        """
+        from attnx.kernels import additive_triton  # Triton takes a while to import, and a CPU does without
+
+        additive_triton.build(device)
 
     def __call__(self, attention: Attention, asked: Asked) -> Read:
         """Read, a block of queries at a time where there are many."""
+        from attnx.kernels.additive_triton import WAYS
+
         return additive_blocks.read(attention, asked, WAYS)

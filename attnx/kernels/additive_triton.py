@@ -1,16 +1,20 @@
 """Scores of additive attention and their gradients in Triton, for tensors of a GPU; it needs triton to be called.
 
-Never run on a GPU yet: tested in Triton's interpreter.
+Never run on a GPU yet: compiled for some, and tested in Triton's interpreter. Triton reads the annotations of what it
+compiles, too, and knows no names there but its own.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from attnx.kernels import additive_blocks
 
 FOUND = importlib.util.find_spec("triton") is not None
 triton: Any = importlib.import_module("triton") if FOUND else None
@@ -23,8 +27,26 @@ STRIP = {"high": 32, "wide": 32}
 
 
 def jit(function: Any) -> Any:
-    """Triton's, where it is installed."""
-    return triton.jit(function) if FOUND else function
+    """Triton's, where it is installed, of which one program serves all sizes: what :func:`build` compiles is all."""
+    if not FOUND:
+        return function
+    given = [name for name, one in inspect.signature(function).parameters.items() if one.annotation != "tl.constexpr"]
+    return triton.jit(function, do_not_specialize=given, do_not_specialize_on_alignment=given)
+
+
+def build(device: torch.device) -> None:
+    """Compile each function for a device, and launch it there with one number each.
+
+    Raises:
+        ImportError: triton is not installed, or is broken.
+        Exception: whatever Triton, its compilers or CUDA raise.
+    """
+    importlib.import_module("triton")
+    one = torch.ones(1, 1, 1, device=device)
+    scores(one, one, one.flatten())
+    gradients(one, one, one.flatten(), one)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
@@ -34,7 +56,8 @@ def scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     # Hidden units first, so that neighbours in memory are neighbours in a tile.
     by_unit = queries.mT.contiguous(), keys.mT.contiguous()
     grid = batch, triton.cdiv(steps, TILE["high"]), triton.cdiv(positions, TILE["wide"])
-    _scores[grid](*by_unit, v.contiguous(), found, steps, positions, width, **TILE)
+    with torch.cuda.device_of(queries):  # type: ignore[no-untyped-call]
+        _scores[grid](*by_unit, v.contiguous(), found, steps, positions, width, **TILE)
     return found
 
 
@@ -54,12 +77,13 @@ def _of_rows(
     (batch, count, width), blocks = rows.shape, triton.cdiv(rows.shape[1], STRIP["high"])
     of_rows, of_v = torch.empty_like(rows), rows.new_empty(batch, blocks, width)
     grid = batch, blocks, triton.cdiv(width, STRIP["wide"])
-    _gradients[grid](rows, others, v, of_scores, of_rows, of_v, count, others.shape[1], width, *steps, **STRIP)
+    with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
+        _gradients[grid](rows, others, v, of_scores, of_rows, of_v, count, others.shape[1], width, *steps, **STRIP)
     return of_rows, of_v
 
 
 @jit
-def _tanh(x: Any) -> Any:
+def _tanh(x: tl.tensor) -> tl.tensor:
     # No exponential is too large: of an infinite one nothing is left. A small x would lose its digits beside 1.
     far = 1.0 - 2.0 / (1.0 + tl.exp(2.0 * x))
     square = x * x
@@ -69,13 +93,13 @@ def _tanh(x: Any) -> Any:
 
 @jit
 def _scores(
-    queries: Any,
-    keys: Any,
-    v: Any,
-    found: Any,
-    steps: Any,
-    positions: Any,
-    width: Any,
+    queries: tl.tensor,
+    keys: tl.tensor,
+    v: tl.tensor,
+    found: tl.tensor,
+    steps: tl.tensor,
+    positions: tl.tensor,
+    width: tl.tensor,
     high: tl.constexpr,
     wide: tl.constexpr,
 ) -> None:
@@ -93,36 +117,40 @@ def _scores(
 
 @jit
 def _gradients(
-    rows: Any,
-    others: Any,
-    v: Any,
-    of_scores: Any,
-    of_rows: Any,
-    of_v: Any,
-    count: Any,
-    count_others: Any,
-    width: Any,
-    step_row: Any,
-    step_other: Any,
+    rows: tl.tensor,
+    others: tl.tensor,
+    v: tl.tensor,
+    of_scores: tl.tensor,
+    of_rows: tl.tensor,
+    of_v: tl.tensor,
+    count: tl.tensor,
+    count_others: tl.tensor,
+    width: tl.tensor,
+    step_row: tl.tensor,
+    step_other: tl.tensor,
     high: tl.constexpr,
     wide: tl.constexpr,
 ) -> None:
     batch = tl.program_id(0).to(tl.int64)
-    row = tl.program_id(1) * high + tl.arange(0, high)
+    row = tl.program_id(1).to(tl.int64) * high + tl.arange(0, high)
     unit = tl.program_id(2) * wide + tl.arange(0, wide)
     inside = (row < count)[:, None] & (unit < width)[None, :]
     place = (batch * count + row[:, None]) * width + unit[None, :]
     a = tl.load(rows + place, inside, 0.0)
     sums = tl.zeros((high, wide), tl.float32)
     sums_v = tl.zeros((high, wide), tl.float32)
-    of_scores += batch * count * count_others
+    of_scores += batch * count * count_others + row * step_row
     for other in range(count_others):
         b = tl.load(others + (batch * count_others + other) * width + unit, unit < width, 0.0)
-        of_score = tl.load(of_scores + row * step_row + other * step_other, row < count, 0.0)
+        of_score = tl.load(of_scores, row < count, 0.0)
         hidden = _tanh(a + b[None, :])
         sums += of_score[:, None] * (1.0 - hidden * hidden)
         sums_v += of_score[:, None] * hidden
+        of_scores += step_other
     tl.store(of_rows + place, sums * tl.load(v + unit, unit < width, 0.0)[None, :], inside)
     # A row too many has no scores and added nothing.
     block = batch * tl.num_programs(1) + tl.program_id(1)
     tl.store(of_v + block * width + unit, tl.sum(sums_v, 0), unit < width)
+
+
+WAYS = additive_blocks.Ways(scores, gradients)

@@ -9,6 +9,9 @@ from typing import Any
 
 from attnx import compiled, registry
 
+INSTEAD = "what would be in C is computed by torch"
+COST = "training takes about a quarter longer"
+CURE = "install gcc or clang (Debian, Ubuntu: apt install gcc libc6-dev; macOS: xcode-select --install)"
 # Told here, as to import their modules takes torch.
 LSTM, READS = (Path(compiled.__file__).with_name("ops") / name for name in ("lstm.c", "reads.c"))
 
@@ -20,6 +23,20 @@ def compile_ahead(config: Mapping[str, Any]) -> None:
     """
     for source in _sources(config):
         Thread(target=compiled.compile_ahead, args=[source]).start()
+
+
+def without_c(config: Mapping[str, Any]) -> str | None:
+    """Why what a run could have in C it does not have, what that costs and what to do, in a line; None if it has it.
+
+    It waits for the C files to be compiled.
+    """
+    sources = list(_sources(config))
+    if not sources:
+        return None
+    if refusal := compiled.refusal():
+        return f"none is used ({refusal}): {INSTEAD}"
+    failure = next(filter(None, map(compiled.failure, sources)), None)
+    return None if failure is None else f"{failure}: {INSTEAD}, and {COST}; {CURE}"
 
 
 def _sources(config: Mapping[str, Any]) -> Iterator[Path]:

@@ -14,7 +14,8 @@ from attnx.read_run import read_run
 SHOWN = ("task", "model", "encoder", "decoder", "readout", "output", "scorer", "scope", "query", "normaliser",
          "attention", "search", "optimiser", "lr_schedule", "trainer")  # fmt: skip
 # What followed from these, of run.json.
-FOLLOWED = ("schedule", "kernels", "compiled", "follows", "parameters", "data", "notes", "signatures", "steps", "seed")
+FOLLOWED = ("schedule", "kernels", "compiler", "compiled", "follows", "parameters", "data", "notes", "signatures",
+            "steps", "seed")  # fmt: skip
 
 
 def composed(folder: Path) -> Table:

@@ -12,7 +12,7 @@ from lightning.fabric.utilities import move_data_to_device
 
 from attnx.attention.plan import WORDS
 from attnx.data.batches import Batch, collate
-from attnx.errors import UserError
+from attnx.errors import UserError, in_a_line
 from attnx.models.compiled_step import Compiled, keep_gradients
 from attnx.models.encoder_decoder import Seq2seq
 from attnx.tasks.protocols import token_loss
@@ -50,9 +50,10 @@ def compile_steps(experiment: Experiment, loaders: Loaders, trainer: Mapping[str
         breaks = _try(experiment, loaders, device)
     except Exception as error:
         model.compiled = None
+        told = in_a_line(_cause(error))
         if _no_compiler(error):
-            raise UserError(f"trainer.compile={how}: torch has no compiler that works ({_told(error)})") from error
-        return f"nothing: torch cannot compile a step ({_told(error)})"
+            raise UserError(f"trainer.compile={how}: torch has no compiler that works ({told})") from error
+        return f"nothing: torch cannot compile a step ({told})"
     model.compiled = Compiled(graphs)
     if graphs:
         keep_gradients(model)
@@ -107,13 +108,6 @@ def _no_compiler(error: BaseException) -> bool:
     from torch._inductor import exc
 
     return isinstance(_cause(error), exc.InvalidCxxCompiler | exc.TritonMissing | exc.CppCompileError)
-
-
-def _told(error: BaseException) -> str:
-    """What it is about, in a line: a compiler's own, if it has printed one."""
-    cause = _cause(error)
-    lines = [line.strip() for line in str(cause).splitlines() if line.strip()] or [type(cause).__name__]
-    return next((line for line in lines if "error: " in line), lines[0])
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -34,7 +34,9 @@ from attnx.run_format import CHECKPOINTS, METRICS, PROFILE
 from attnx.tasks.protocols import SequenceData
 from attnx.training import budget, placement, ranks, run_folder
 from attnx.training.compiling import compile_steps
+from attnx.training.devices import device_of
 from attnx.training.experiment import Experiment, Settings
+from attnx.training.kernels import build_kernels
 from attnx.training.loaders import Loaders
 from attnx.training.models import build_model
 from attnx.training.of_itself import of_itself
@@ -57,6 +59,7 @@ class Job:
     loaders: Loaders
     loggers: Loggers
     callbacks: list[Callback] = field(default_factory=list)
+    kernels: str = ""  # which of them were built
     compiled: str | None = None  # what of the model is, if that was asked for
 
 
@@ -90,8 +93,9 @@ def prepare(config: Config) -> Job:
         ),
     )
     loaders = Loaders(data, trainer, config["seed"])
+    kernels = build_kernels(model, devices.get("attention", device_of(trainer)))
     compiled = compile_steps(experiment, loaders, trainer)
-    return Job(config, data, experiment, loaders, _loggers(config), compiled=compiled)
+    return Job(config, data, experiment, loaders, _loggers(config), kernels=kernels, compiled=compiled)
 
 
 def placement_of(config: Config) -> dict[str, torch.device]:

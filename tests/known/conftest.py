@@ -1,14 +1,21 @@
-"""What operations make: for tests of how much is computed, which no clock can fail."""
+"""What operations make, for tests of how much is computed, which no clock can fail; and a Triton that interprets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import functools
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from attnx import kernels
 
 
 class _Made(TorchDispatchMode):
@@ -40,3 +47,45 @@ def made() -> Callable[[Callable[[], Any]], list[int]]:
         return mode.sizes
 
     return listed
+
+
+def _is_of_triton(name: str) -> bool:
+    """Whether a module has to be imported again for Triton to do something else: all but Triton's own C++."""
+    ours = name == "attnx.kernels.additive_triton"
+    return ours or name == "triton" or (name.startswith("triton.") and not name.startswith("triton._C"))
+
+
+@contextlib.contextmanager
+def _triton(interprets: bool) -> Iterator[ModuleType]:
+    kept = {name: module for name, module in sys.modules.items() if _is_of_triton(name)}
+
+    def forget() -> None:
+        vars(kernels).pop("additive_triton", None)
+        for name in filter(_is_of_triton, list(sys.modules)):
+            del sys.modules[name]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", str(int(interprets)))
+        forget()
+        try:
+            yield importlib.import_module("attnx.kernels.additive_triton")
+        finally:
+            forget()
+            sys.modules.update(kept)
+
+
+@pytest.fixture(scope="module")
+def triton_that() -> Iterator[Callable[[str], ModuleType]]:
+    """The module of Triton kernels, with a Triton that ``compiles`` or ``interprets``; one of them in a test file.
+
+    Which of them Triton does is settled as it is imported, so it is imported anew and put back after the file.
+    """
+    if sys.platform != "linux":
+        pytest.skip("triton is for Linux")
+    with contextlib.ExitStack() as stack:
+
+        @functools.cache
+        def found(what: str) -> ModuleType:
+            return stack.enter_context(_triton(interprets=what == "interprets"))
+
+        yield found

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import os
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from attnx.attention.from_names import build
+from attnx.kernels.additive_blocks import score
+from attnx.kernels.additive_cuda import CudaAdditive
+
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-if importlib.util.find_spec("triton") is None:
-    pytest.skip("triton is not installed", allow_module_level=True)
-if DEVICE == "cpu":
-    os.environ["TRITON_INTERPRET"] = "1"  # is read when triton is imported
-
-from attnx.kernels import additive_triton  # noqa: E402
-from attnx.kernels.additive_blocks import score  # noqa: E402
-from attnx.kernels.additive_cuda import WAYS  # noqa: E402
-
 # The interpreter computes with numpy, which warns of an overflow where a GPU just has inf.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+@pytest.fixture(scope="module")
+def additive_triton(triton_that: Callable[[str], ModuleType]) -> ModuleType:
+    return triton_that("interprets" if DEVICE == "cpu" else "compiles")
 
 
 def by_definition(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     return torch.tanh(queries[..., :, None, :] + keys[..., None, :, :]) @ v
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
-@pytest.mark.parametrize("sizes", [(2, 3, 5, 7), (1, 37, 41, 35), (3, 1, 67, 2)])
-def test_scores_and_gradients(sizes: tuple[int, int, int, int], scale: float) -> None:
+@pytest.mark.parametrize(
+    ("sizes", "tile", "scale"),
+    [
+        ((2, 3, 5, 7), 32, 1e-3),
+        ((2, 3, 5, 7), 32, 1.0),
+        ((2, 3, 5, 7), 32, 30.0),
+        ((1, 11, 13, 9), 8, 1.0),
+        ((3, 1, 37, 2), 32, 1.0),
+    ],
+)
+def test_scores_and_gradients(
+    additive_triton: Any, sizes: tuple[int, int, int, int], tile: int, scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As by definition in float64, with rows, positions and hidden units that fill a tile and that do not."""
+    for name in ("TILE", "STRIP"):  # the interpreter takes long, so that what has several tiles has small ones
+        monkeypatch.setattr(additive_triton, name, {"high": tile, "wide": tile})
     rows, queries, positions, width = sizes
     shapes = (rows, queries, width), (rows, positions, width), (width,)
     operands = [scale * torch.randn(shape, device=DEVICE) for shape in shapes]
@@ -57,17 +70,38 @@ def test_scores_and_gradients(sizes: tuple[int, int, int, int], scale: float) ->
         (math.nan, 0.0, math.nan),
     ],
 )
-def test_every_number(a: float, b: float, tanh: float) -> None:
+def test_every_number(additive_triton: Any, a: float, b: float, tanh: float) -> None:
     queries, keys = torch.tensor([[[a]]], device=DEVICE), torch.tensor([[[b]]], device=DEVICE)
     found = additive_triton.scores(queries, keys, torch.tensor([10.0], device=DEVICE))
     torch.testing.assert_close(found.item(), 10 * tanh, equal_nan=True, rtol=1e-5, atol=0.0)
 
 
-def test_as_a_part_of_autograd() -> None:
+def test_as_a_part_of_autograd(additive_triton: Any) -> None:
     operands = [torch.randn(shape, device=DEVICE, requires_grad=True) for shape in ((2, 3, 7), (2, 5, 7), (7,))]
     found, expected = (
         torch.autograd.grad(scores.pow(2).sum(), operands)
-        for scores in (score(WAYS, *operands), by_definition(*operands))
+        for scores in (score(additive_triton.WAYS, *operands), by_definition(*operands))
+    )
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_read(additive_triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel is built, and reads what the parts define."""
+    monkeypatch.setattr(CudaAdditive, "device", DEVICE)
+    attention, definition = (
+        build(query_size=5, memory_size=11, scorer=("additive", {"hidden": 3}), kernels=kernels)
+        for kernels in ("auto", "off")
+    )
+    definition.load_state_dict(attention.state_dict())
+    kernel = CudaAdditive()
+    kernel.build(torch.device(DEVICE))
+    attention.kernels = (kernel,)
+    queries, states = torch.randn(2, 3, 5, device=DEVICE), torch.randn(2, 7, 11, device=DEVICE)
+    present = torch.arange(7, device=DEVICE) < torch.tensor([[7], [4]], device=DEVICE)
+    found, expected = (
+        torch.autograd.grad(one(queries, one.remember(states, present)).context.pow(2).sum(), list(one.parameters()))
+        for one in (attention.to(DEVICE), definition.to(DEVICE))
     )
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,229 @@
+"""A kernel that cannot be built ends nothing: the next in line reads, and one line says so."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnx import kernels
+from attnx.attention import read_by_kernel
+from attnx.attention.from_names import build
+from attnx.attention.protocols import Asked, Read
+from attnx.kernels.additive_cuda import CudaAdditive
+
+CPU = torch.device("cpu")
+
+
+class Plain:
+    """A kernel that reads by the definition, and counts its reads and how often it was built."""
+
+    def __init__(self) -> None:
+        self.reads = self.builds = 0
+
+    def admits(self, attention: Any, asked: Asked) -> bool:
+        return True
+
+    def build(self, device: torch.device) -> None:
+        self.builds += 1
+
+    def __call__(self, attention: Any, asked: Asked) -> Read:
+        self.reads += 1
+        return attention.weigh(asked, attention.score(asked))
+
+
+class NotBuilt(Plain):
+    """One whose compiler fails."""
+
+    def build(self, device: torch.device) -> None:
+        super().build(device)
+        printed = b"In file included from fast.c:\nfast.c:3:1: error: no such thing\nstopped.\n"
+        raise subprocess.CalledProcessError(1, ["cc"], stderr=printed)
+
+
+class Raises(Plain):
+    """One that compiles when it first reads, or goes wrong there for another reason."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def __call__(self, attention: Any, asked: Asked) -> Read:
+        self.reads += 1
+        raise self.error
+
+
+def of(module: str, text: str) -> Exception:
+    """An error of a compiler that is not installed everywhere."""
+    found: Exception = type("CompilationError", (RuntimeError,), {"__module__": module})(text)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was built yet in this process."""
+    monkeypatch.setattr(read_by_kernel, "_failures", {})
+    read_by_kernel.say_once.cache_clear()
+
+
+@pytest.fixture
+def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    caplog.set_level(logging.WARNING)
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+@pytest.fixture
+def read() -> Callable[..., tuple[Tensor, Tensor]]:
+    """Read once with kernels, in this order, and once by the definition."""
+    attention = build(query_size=5, memory_size=11)
+    queries, memory = torch.randn(2, 3, 5), attention.remember(torch.randn(2, 7, 11))
+
+    def outcome(*line: Any) -> tuple[Tensor, Tensor]:
+        attention.kernels = ()
+        expected = attention(queries, memory).context
+        attention.kernels = line
+        return attention(queries, memory).context, expected
+
+    return outcome
+
+
+def test_the_next_in_line_reads(read: Callable[..., Any], said: Callable[[], list[str]]) -> None:
+    broken, good = NotBuilt(), Plain()
+    torch.testing.assert_close(*read(broken, good), rtol=0, atol=0)
+    assert (broken.reads, good.reads) == (0, 1)
+    (line,) = said()
+    assert line == (
+        "the kernel NotBuilt cannot be built for cpu and is left out, the next in line reads: "
+        "fast.c:3:1: error: no such thing"
+    )
+
+
+def test_it_is_tried_and_said_once(read: Callable[..., Any], said: Callable[[], list[str]]) -> None:
+    """In a process, whatever attention has such a kernel."""
+    first, second = NotBuilt(), NotBuilt()
+    for line in ([first], [first], [second]):
+        torch.testing.assert_close(*read(*line), rtol=0, atol=0)
+    assert (first.builds, second.builds) == (1, 0)
+    assert len(said()) == 1
+
+
+def test_a_long_reason_is_cut(read: Callable[..., Any], said: Callable[[], list[str]]) -> None:
+    read(Raises(ImportError("libtriton.so: " + 300 * "x")))
+    (line,) = said()
+    reason = line.partition("reads: ")[2]
+    assert len(reason) == 200
+    assert reason.startswith("libtriton.so: x")
+    assert reason.endswith("x…")
+
+
+def test_what_is_built_is_built_once(read: Callable[..., Any], said: Callable[[], list[str]]) -> None:
+    kernel = Plain()
+    read(kernel), read(kernel)
+    assert (kernel.builds, kernel.reads) == (1, 2)
+    assert not said()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        of("triton.compiler.errors", "at 2:17:\ndef scores(queries: Any):\n                ^\nNameError('no Any')"),
+        of("torch._inductor.exc", "NameError('no Any')"),
+        subprocess.CalledProcessError(1, "cc", stderr="NameError('no Any')"),
+        ImportError("NameError('no Any')"),
+    ],
+    ids=lambda error: type(error).__module__ + "." + type(error).__name__,
+)
+def test_what_fails_to_compile_as_it_reads(
+    error: Exception, read: Callable[..., Any], said: Callable[[], list[str]]
+) -> None:
+    broken, good = Raises(error), Plain()
+    for _ in range(2):
+        torch.testing.assert_close(*read(broken, good), rtol=0, atol=0)
+    assert (broken.reads, good.reads) == (1, 2)
+    (line,) = said()
+    assert "Raises" in line
+    assert line.endswith(": NameError('no Any')")
+
+
+@pytest.mark.parametrize("error", [ValueError("sizes"), RuntimeError("index out of range"), MemoryError()])
+def test_other_errors_are_raised(error: Exception, read: Callable[..., Any], said: Callable[[], list[str]]) -> None:
+    with pytest.raises(type(error)):
+        read(Raises(error), Plain())
+    assert not said()
+
+
+def test_a_kernel_for_another_device_is_not_asked(
+    read: Callable[..., Any], said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NotBuilt, "device", "cuda", raising=False)
+    kernel = NotBuilt()
+    torch.testing.assert_close(*read(kernel), rtol=0, atol=0)
+    assert (kernel.builds, kernel.reads) == (0, 0)
+    assert not said()
+
+
+def test_heads_as_rows_of_one_read(said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that would read all heads together, and cannot be built."""
+    monkeypatch.setattr(NotBuilt, "together", True, raising=False)
+    attention = build(query_size=4, memory_size=6, scorer="multiplicative", heads=2)
+    queries, memory = torch.randn(2, 3, 4), attention.remember(torch.randn(2, 7, 6))
+    reads = []
+    for line in ((), (NotBuilt(),)):
+        for head in attention._heads:
+            head.kernels = line
+        reads.append(attention(queries, memory).context)
+    torch.testing.assert_close(*reads)
+    assert len(said()) == 1
+
+
+@pytest.fixture
+def no_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of Triton was imported yet."""
+    monkeypatch.setattr(kernels, "additive_triton", None, raising=False)
+    monkeypatch.delattr(kernels, "additive_triton")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "triton"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "attnx.kernels.additive_triton", raising=False)
+
+
+@pytest.mark.usefixtures("no_triton")
+def test_triton_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if not (Path(place) / "triton").is_dir()])
+    reason = read_by_kernel.build_failure(CudaAdditive(), torch.device("cuda", 0))
+    assert reason == "No module named 'triton'"
+
+
+@pytest.mark.usefixtures("no_triton")
+def test_triton_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "triton").mkdir()
+    (tmp_path / "triton" / "__init__.py").write_text("raise OSError('libtriton.so: wrong ELF class')\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    reason = read_by_kernel.build_failure(CudaAdditive(), torch.device("cuda", 0))
+    assert reason == "libtriton.so: wrong ELF class"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_no_gpu(said: Callable[[], list[str]]) -> None:
+    """Whatever CUDA says, it is one line."""
+    assert read_by_kernel.build_failure(CudaAdditive(), torch.device("cuda", 0))
+    (line,) = said()
+    assert line.startswith("the kernel additive_cuda cannot be built for cuda:0")
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_reads_without_triton_on_a_cpu(heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it is imported for a read on a CPU."""
+    monkeypatch.setitem(sys.modules, "attnx.kernels.additive_triton", None)
+    attention = build(query_size=6, memory_size=6, heads=heads)
+    assert any(
+        isinstance(kernel, CudaAdditive) for part in attention.modules() for kernel in getattr(part, "kernels", ())
+    )
+    assert attention(torch.ones(2, 3, 6), attention.remember(torch.ones(2, 5, 6))).context.shape == (2, 3, 6)

@@ -1,0 +1,104 @@
+"""Every Triton kernel compiles for GPUs, without one: with the types that it is launched with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from attnx.kernels.additive_blocks import SINGLE, score
+
+GENERATIONS = {"A100": 80, "H100": 90, "B200": 100}
+Signature = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def module(triton_that: Callable[[str], ModuleType]) -> ModuleType:
+    return triton_that("compiles")
+
+
+@pytest.fixture(scope="module")
+def functions(module: Any) -> dict[str, Any]:
+    """All that Triton compiles in the module, by name."""
+    return {name: one for name, one in vars(module).items() if isinstance(one, module.triton.JITFunction)}
+
+
+@pytest.fixture
+def launched(module: Any, functions: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Each function as it is launched, with its signature and constants; nothing runs."""
+    found: list[tuple[str, Signature, dict[str, int]]] = []
+
+    def kind(value: Any) -> str:
+        return {torch.float32: "*fp32"}[value.dtype] if isinstance(value, torch.Tensor) else {int: "i32"}[type(value)]
+
+    def run(function: Any, *given: Any, grid: Any, warmup: bool, **constants: int) -> None:
+        named = dict(zip(function.arg_names, given, strict=False))
+        signature = {name: kind(named[name]) if name in named else "constexpr" for name in function.arg_names}
+        found.append((function.__name__, signature, constants))
+
+    monkeypatch.setattr(module.triton.JITFunction, "run", run)
+    return found
+
+
+def launch(module: Any, dtype: torch.dtype) -> None:
+    """Scores and all gradients."""
+    shapes = (2, 3, 5), (2, 7, 5), (5,)
+    score(module.WAYS, *(torch.ones(shape, dtype=dtype, requires_grad=True) for shape in shapes)).sum().backward()
+
+
+@pytest.mark.parametrize("capability", GENERATIONS.values(), ids=list(GENERATIONS))
+def test_it_compiles(
+    module: Any, functions: dict[str, Any], launched: list[Any], capability: int, tmp_path: Path, monkeypatch: Any
+) -> None:
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    launch(module, torch.float32)
+    for name, signature, constants in {name: (name, *rest) for name, *rest in launched}.values():
+        source = ASTSource(functions[name], signature, constants)
+        compiled = module.triton.compile(source, target=GPUTarget("cuda", capability, 32))
+        assert compiled.asm["cubin"]
+        assert f".target sm_{capability}" in compiled.asm["ptx"]
+
+
+def test_every_function_is_launched_or_called_by_one_that_is(
+    module: Any, functions: dict[str, Any], launched: list[Any]
+) -> None:
+    launch(module, torch.float32)
+    names = {name for name, *_ in launched}
+    called = {name for name in functions if any(f" {name}(" in functions[other].src for other in names)}
+    assert names | called == set(functions)
+
+
+@pytest.mark.parametrize("dtype", SINGLE)
+def test_all_types_are_one_program(
+    module: Any, functions: dict[str, Any], launched: list[Any], dtype: torch.dtype
+) -> None:
+    """Narrower types are widened before, so that what is built for float32 is all there is to build."""
+    launch(module, torch.float32)
+    expected = sorted(map(str, launched))
+    launched.clear()
+    launch(module, dtype)
+    assert sorted(map(str, launched)) == expected
+
+
+def test_all_sizes_and_addresses_are_one_program(functions: dict[str, Any]) -> None:
+    """What is built on one number serves every read: sizes of 1, or divisible by 16, are not compiled for again."""
+    for function in functions.values():
+        given = [one for one in function.params if not one.is_constexpr]
+        assert given
+        assert all(one.do_not_specialize and one.do_not_specialize_on_alignment for one in given)
+
+
+def test_building_launches_all(module: Any, launched: list[Any]) -> None:
+    """A kernel that cannot be built for the gradients is not begun with."""
+    module.build(torch.device("cpu"))
+    built = sorted({str(one) for one in launched})
+    launched.clear()
+    launch(module, torch.float32)
+    assert built == sorted({str(one) for one in launched})

@@ -1,0 +1,75 @@
+"""What the start table says where C is not compiled: why, what that costs and what to do; and nothing where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from attnx import compiled
+from attnx.kernels.ahead import without_c
+
+ADDITIVE = {"attention": {"name": "on", "kernels": "auto"}, "scorer": {"name": "additive"}, "decoder": {"cell": "lstm"}}
+NOTHING = {"attention": {"name": "none"}, "decoder": {"cell": "gru"}}
+COST = "what would be in C is computed by torch, and training takes about a quarter longer"
+CURE = "install gcc or clang (Debian, Ubuntu: apt install gcc libc6-dev; macOS: xcode-select --install)"
+
+
+@pytest.fixture(autouse=True)
+def _anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing was compiled yet, and what these tests find is forgotten."""
+    cache = tmp_path / "cache"
+    cache.mkdir(mode=0o700)
+    monkeypatch.setenv("ATTNX_CACHE", str(cache))
+    monkeypatch.delenv("ATTNX_COMPILE", raising=False)
+    compiled.attempt.cache_clear()
+    yield
+    compiled.attempt.cache_clear()
+
+
+def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert without_c(ADDITIVE) == f"no C compiler (cc, gcc, clang) is on the PATH: {COST}; {CURE}"
+
+
+@pytest.mark.parametrize("printed", ["lstm.c:7:10: fatal error: stdlib.h: No such file or directory", ""])
+def test_a_compiler_that_fails(printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it printed is said, or that it failed."""
+    script = tmp_path / "gcc"
+    failing = f'#!/bin/sh\n[ "$1" = --version ] && exit 0\necho "In a file:\n{printed}\n" >&2\nexit 1\n'
+    script.write_text(failing, encoding="utf-8")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(compiled, "COMPILERS", ("gcc",))
+    found = without_c(ADDITIVE)
+    assert found is not None
+    assert found.startswith(f"{script} does not compile lstm.c: {printed or 'In a file:'}")
+    assert found.endswith(f": {COST}; {CURE}")
+
+
+def test_it_is_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No advice to install a compiler, which would change nothing."""
+    monkeypatch.setenv("ATTNX_COMPILE", "off")
+    assert without_c(ADDITIVE) == "none is used (ATTNX_COMPILE=off): what would be in C is computed by torch"
+
+
+def test_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What C would be worth there was not measured."""
+    monkeypatch.setattr(compiled.platform, "machine", lambda: "arm64")
+    assert without_c(ADDITIVE) == (
+        "none is used (C is compiled on x86-64 with Linux or macOS alone): what would be in C is computed by torch"
+    )
+
+
+@pytest.mark.parametrize("off", [True, False])
+def test_a_run_that_has_nothing_in_c(off: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if off:
+        monkeypatch.setenv("ATTNX_COMPILE", "off")
+    assert without_c(NOTHING) is None
+
+
+def test_what_is_compiled_is_not_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "failure", lambda source: "")
+    assert without_c(ADDITIVE) is None

@@ -1,0 +1,89 @@
+"""A run whose kernels cannot be built ends well all the same, and its start table says what was left out."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from attnx import compiled
+from attnx.attention import read_by_kernel
+from attnx.kernels import additive
+from attnx.ops import lstm, reads
+from attnx.reports.composed import composed
+
+KERNEL = '''\
+"""The kernel ``{name}``."""
+
+{imports}
+from attnx.registry import register
+
+
+@register("kernel", "{name}")
+class Mine:
+    """Cannot be built."""
+
+    scorers = ("additive",)
+    scopes = ()
+    normalisers = ()
+    rank = 1
+
+    def admits(self, attention, asked) -> bool:
+        """Any read."""
+        return True
+
+    def build(self, device) -> None:
+        """Fail."""
+        raise NameError("Cannot access global variable Any\\nfrom within a function")
+
+    def __call__(self, attention, asked):
+        """Never."""
+        raise AssertionError
+'''
+
+
+@pytest.fixture
+def without_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No C compiler, as if nothing had been compiled in this process."""
+    found = (compiled.attempt, additive._library, lstm.library, reads.library)
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(read_by_kernel, "_failures", {})
+    read_by_kernel.say_once.cache_clear()
+    for one in found:
+        one.cache_clear()
+    yield
+    for one in found:
+        one.cache_clear()
+
+
+@pytest.mark.usefixtures("without_compiler")
+def test_a_run_without_compilers(run: Callable[..., Any], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Nor can a plug-in's kernel be built, nor another be imported: each is said once, and the run finishes."""
+    (tmp_path / "plugins").mkdir()
+    for name, imports in (("unbuilt", ""), ("unimported", "import no_such_library")):
+        text = KERNEL.format(name=name, imports=imports)
+        (tmp_path / "plugins" / f"{name}.py").write_text(text, encoding="utf-8")
+    reopened = run(folder="one")
+    assert reopened.predict(["bad"])
+    info = json.loads(Path("one", "run.json").read_text(encoding="utf-8"))
+    assert info["status"] == "finished"
+    assert info["kernels"].split("; ") == [
+        "additive_tiled",
+        "what none of them admits is read by the definition",
+        "unbuilt cannot be built and is left out: Cannot access global variable Any",
+    ]
+    shown = Console(file=io.StringIO(), width=400)
+    shown.print(composed(Path("one")))
+    (line,) = [line for line in shown.file.getvalue().splitlines() if line.startswith("compiler ")]
+    assert line.split(maxsplit=1)[1].startswith("no C compiler (cc, gcc, clang) is on the PATH: ")
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        f"the kernel unimported is left out, the next in line reads: {tmp_path}/plugins/unimported.py:3: "
+        "ModuleNotFoundError: No module named 'no_such_library'"
+    )
