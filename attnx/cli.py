@@ -171,9 +171,12 @@ def _resume(words: list[str]) -> int:
         return go_on(Path(folders[0]), side_by_side_asked({**flags, "--multirun": ""}))
     if flags:
         raise UserError("-j says how many jobs of a sweep run side by side, but this is a single run")
-    from attnx.training.whole_run import TO_TRAIN, read_configured
+    from attnx.training.whole_run import FINISHED, TO_TRAIN, is_finished, read_configured
 
-    read_configured(Path(folders[0]), TO_TRAIN)  # a wrong folder is told before torch loads
+    run = read_configured(Path(folders[0]), TO_TRAIN)  # a wrong folder is told before torch loads
+    if is_finished(run):
+        print(FINISHED.format(folders[0]))
+        return 0
     from attnx.fitting import resume
 
     resume(folders[0])

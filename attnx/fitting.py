@@ -16,7 +16,7 @@ from attnx.recording import recorded
 from attnx.reports.composed import composed
 from attnx.reports.drawn import draw_and_explain
 from attnx.reports.outcome import files, outcome
-from attnx.run_format import CHECKPOINTS, ERROR, EXPLANATION, METRICS
+from attnx.run_format import CHECKPOINTS, ERROR, METRICS
 from attnx.slurm import slurm_job
 from attnx.training import run_folder
 from attnx.training.devices import device_of, places, to_be_started, with_devices
@@ -25,7 +25,7 @@ from attnx.training.launch import Work, together
 from attnx.training.open_run import OpenRun, open_run
 from attnx.training.ranks import here, orders
 from attnx.training.train import Job, check_fits, placement_of, prepare, total_steps, train
-from attnx.training.whole_run import TO_TRAIN, read_configured
+from attnx.training.whole_run import FINISHED, TO_TRAIN, is_finished, read_configured
 
 
 def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Console | None = None) -> OpenRun:
@@ -66,15 +66,19 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
     """Go on with a run that was stopped, from its last checkpoint; from its beginning if it had none yet.
 
     Raises:
-        UserError: not a run folder, already finished, or its checkpoint does not fit.
+        UserError: not a run folder, or its checkpoint does not fit.
         Interrupted: as of :func:`fit`.
         RunFailed: as of :func:`fit`.
     """
     path, console = Path(folder), console or Console()
     run = read_configured(path, TO_TRAIN)
     config, info = {**run.config, "folder": str(path)}, run.info
-    if info.get("status") == "finished":
-        return _drawn(path, console)
+    if is_finished(run):
+        console.print(FINISHED.format(path), highlight=False, markup=False, soft_wrap=True)
+        return open_run(path)
+    if info.get("status") == "finished":  # killed after its results were written
+        with told(path, {}):
+            return _shown(path, console)
     config = with_devices(config)
     if to_be_started(config):
         return _in_processes(Work("attnx.fitting:resume", [str(path)]), config)
@@ -118,18 +122,6 @@ def follow(config: Mapping[str, Any]) -> None:
             total_steps(job)
         else:
             train(job, Path(order.folder), order.steps, Console(file=io.StringIO()), order.resume)
-
-
-def _drawn(folder: Path, console: Console) -> OpenRun:
-    """Do what a run left undone that was killed after its results were written.
-
-    Raises:
-        UserError: nothing is missing.
-    """
-    if (folder / EXPLANATION).is_file():
-        raise UserError(f"{folder}: this run is finished; there is nothing to resume")
-    with told(folder, {}):
-        return _shown(folder, console)
 
 
 def _facts(job: Job) -> dict[str, Any]:

@@ -11,20 +11,23 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from attnx.choices import conf_folder
 from attnx.config import compose, normalise
-from attnx.errors import UserError
+from attnx.errors import RunFailed, UserError
+from attnx.mistakes import in_our_words
 from attnx.options import store_options
 from attnx.read_sweep import Sweep, is_sweep, read_sweep
 from attnx.sweeps.asked import GRIDS, Asked, refuse_without, what_is_asked
 from attnx.sweeps.elsewhere import elsewhere
 from attnx.sweeps.folder import held, put_aside
-from attnx.sweeps.outcome import conclude, report
-from attnx.sweeps.record import open_record, refuse_another, refuse_unlike, save, take
+from attnx.sweeps.outcome import FINISHED, conclude, failure, is_done, report, write_comparison
+from attnx.sweeps.record import begin, open_record, refresh, refuse_another, refuse_unlike, save, take
 from attnx.sweeps.running import Running, key
 
+# Has Hydra raise what went wrong, instead of printing its traceback and leaving.
+UNTOUCHED = "HYDRA_FULL_ERROR"
 Configs = Mapping[tuple[str, ...], Mapping[str, Any]]
 
 
@@ -68,6 +71,10 @@ def sweep(
         record = open_record(folder, _command(overrides, side_by_side, config_dir), overrides, config_dir)
         for job in () if asked.search else asked.jobs:
             take(record, job)
+        if is_done(record) and not asked.search:
+            return report(record)
+        if not is_done(record):  # a search that asks for more begins when its next job does
+            begin(record)
         save(record)
         words = [*flags, f"hydra.sweep.dir={_quoted(folder)}", *_to_hydra(asked, side_by_side, overrides), *overrides]
         return _run(Running(record, configs, side_by_side, lock), words, config_dir)
@@ -75,19 +82,29 @@ def sweep(
 
 def _run(running: Running, words: Sequence[str], config_dir: str | None) -> int:
     """Hand a sweep to Hydra, and say at the end what became of it."""
-    status: Literal["interrupted", "failed"] = "interrupted"
+    record = running.sweep
     try:
         with running:
             code = _hydra(words, elsewhere, config_dir)
-        status = "failed"
-    finally:
-        conclude(running.sweep, status)
-    return report(running.sweep) or code
+    except (KeyboardInterrupt, Exception) as error:
+        conclude(record, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+        if is_sweep(record.path):
+            write_comparison(record)
+        if isinstance(error, KeyboardInterrupt | UserError):
+            raise
+        raise RunFailed(failure(record, error)) from error
+    conclude(record, "failed")
+    return report(record) or code
 
 
 def go_on(folder: Path, side_by_side: int = 1) -> int:
     """Finish what is missing of a sweep, by what its folder says that it was asked."""
     there = read_sweep(folder)
+    for job in there.jobs:
+        refresh(there, job)
+    if is_done(there):
+        print(FINISHED.format(folder), flush=True)
+        return 0
     return sweep(["--multirun"], there.overrides, there.config_dir, side_by_side, folder)
 
 
@@ -158,19 +175,30 @@ def complete(asked: Sequence[str], overrides: Sequence[str], config_dir: str | N
 
 
 def _hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str | None) -> int:
-    """Hand an ordered command line to Hydra."""
+    """Hand an ordered command line to Hydra.
+
+    Raises:
+        UserError: what Hydra refuses, in one line; whatever else goes wrong is raised as it is.
+    """
     import hydra
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
 
     from attnx.sweeps.launching import offer
 
     store_options(config_dir)
     offer()
-    kept = sys.argv
-    sys.argv = ["attnx", *argv]
+    kept, whole = sys.argv, os.environ.get(UNTOUCHED)
+    sys.argv, os.environ[UNTOUCHED] = ["attnx", *argv], "1"
     try:
         hydra.main(config_path=str(conf_folder().resolve()), config_name="config", version_base="1.3")(task)()
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(in_our_words(error, argv)) from error
     finally:
         sys.argv = kept
+        del os.environ[UNTOUCHED]
+        if whole is not None:
+            os.environ[UNTOUCHED] = whole
     return 0

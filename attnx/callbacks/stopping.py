@@ -44,6 +44,11 @@ class Stopping:
         for number in self._before:
             signal.signal(number, self._hear)
 
+    def ignore(self) -> None:
+        """Hear nothing more: what is being written about the end is not to be cut off, too."""
+        for number in self._before:
+            signal.signal(number, signal.SIG_IGN)
+
     def _hear(self, number: int, frame: FrameType | None) -> None:
         self.asked = self.asked or number
         self._presses += number == signal.SIGINT

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import shlex
 import sys
+import traceback
 from collections import Counter
+from contextlib import suppress
 from typing import Literal
 
+from attnx.callbacks.stopping import Stopping
 from attnx.read_sweep import Sweep
+from attnx.run_format import ERROR
 from attnx.sweeps.explain import write_explanation
 from attnx.sweeps.record import now, refresh, save
 from attnx.sweeps.running import DONE
 from attnx.sweeps.screen import best, winning
+
+FINISHED = "{}: finished; there is nothing left to do"
 
 
 def conclude(sweep: Sweep, otherwise: Literal["interrupted", "failed"]) -> None:
@@ -21,15 +27,32 @@ def conclude(sweep: Sweep, otherwise: Literal["interrupted", "failed"]) -> None:
         sweep: the sweep, some of whose jobs may have run where nobody kept its record.
         otherwise: how it ended, if not all jobs are done.
     """
-    for job in sweep.jobs:
-        if job.status in ("waiting", "running"):
-            refresh(sweep, job)
-    sweep.status = "finished" if all(job.status in DONE for job in sweep.jobs) and sweep.jobs else otherwise
-    sweep.ended = now()
-    save(sweep)
-    write_explanation(sweep)
-    if otherwise == "interrupted":  # an exception is on its way, so nobody will ask for more
-        write_comparison(sweep)
+    if not sweep.path.is_dir():
+        return
+    with Stopping() as stopping:
+        stopping.ignore()  # whoever presses Ctrl-C once more is not to leave a sweep that says it is running
+        for job in sweep.jobs:
+            if job.status in ("waiting", "running"):
+                refresh(sweep, job)
+        sweep.status = "finished" if all(job.status in DONE for job in sweep.jobs) and sweep.jobs else otherwise
+        sweep.ended = sweep.ended or now()
+        save(sweep)
+        write_explanation(sweep)
+
+
+def is_done(sweep: Sweep) -> bool:
+    """Whether a sweep has finished, and its jobs' folders say so too."""
+    return sweep.status == "finished" and all(job.status in DONE for job in sweep.jobs)
+
+
+def failure(sweep: Sweep, error: Exception) -> str:
+    """Say in one line what ended a sweep; the traceback of what nobody foresaw is kept in its folder."""
+    told = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    again = f"go on with: attnx resume {shlex.quote(str(sweep.path))}"
+    with suppress(OSError):
+        (sweep.path / ERROR).write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        again = f"the traceback is in {sweep.path / ERROR}; {again}"
+    return f"{told}; {again}"
 
 
 def write_comparison(sweep: Sweep) -> None:
@@ -38,8 +61,10 @@ def write_comparison(sweep: Sweep) -> None:
         from attnx.reports.sweep.write import write_report
 
         page, *_ = write_report([sweep.path])
-    except Exception as error:  # whatever it is, the sweep is over, and its exit code is its own
-        print(f"attnx: the report could not be written: {' '.join(str(error).split())}", file=sys.stderr)
+    except (Exception, KeyboardInterrupt) as error:  # whatever it is, the sweep is over, and its exit code is its own
+        why = " ".join(str(error).split()) or type(error).__name__
+        again = f"attnx report {shlex.quote(str(sweep.path))}"
+        print(f"attnx: the report could not be written: {why}; write it with: {again}", file=sys.stderr)
     else:
         print(page, flush=True)
 

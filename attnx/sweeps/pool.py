@@ -14,7 +14,7 @@ from attnx.read_sweep import Sweep, SweepJob
 from attnx.slurm import signals
 from attnx.sweeps.follow import Standing, standing
 from attnx.sweeps.processes import LOST, Ended, Processes
-from attnx.sweeps.record import note, note_run, now, refresh, save
+from attnx.sweeps.record import begin, note, note_end, note_run, now, refresh, save
 from attnx.sweeps.worker import INTERRUPTED, Task
 
 # Seconds between two looks at how far the jobs are.
@@ -92,6 +92,7 @@ class Pool:
         job.status, job.started, job.ended, job.error = "running", now(), None, None
         job.attempts += 1
         self.running[job.number] = time.monotonic()
+        begin(self.sweep)
         save(self.sweep)
         self.processes.start(job.number, task)
         self.screen.tell(self.sweep, job)
@@ -133,6 +134,9 @@ class Pool:
         else:
             job.status = "failed"
             job.error = reason(code) or standing(folder).error or f"its process ended with exit code {code}"
+            if not folder.is_dir():
+                job.error = "its folder was deleted while it ran"
+        note_end(folder, job.status, job.error)
 
     def _pass_on(self, heard: int) -> int:
         """Pass on what was pressed since; return how often it was by now."""

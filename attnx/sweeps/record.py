@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.errors import UserError
+from attnx.errors import RunFailed, UserError
 from attnx.read_run import mapping, read_run
 from attnx.read_sweep import FORMAT, Sweep, SweepJob, is_sweep, parted, read_sweep
 from attnx.run_format import CONFIG, EXPLANATION, RUN, SWEEP
@@ -34,7 +34,6 @@ def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir
         refresh(sweep, job)
         if job.status == "failed":  # it is tried again
             job.status, job.error = "waiting", None
-    sweep.status, sweep.ended = "running", None
     return sweep
 
 
@@ -115,8 +114,21 @@ def refuse_unlike(folder: Path, config: Mapping[str, Any]) -> None:
         )
 
 
+def begin(sweep: Sweep) -> None:
+    """Note that a sweep is at work; one that has nothing left to do stays finished, whatever ends this command."""
+    sweep.status, sweep.ended = "running", None
+
+
 def save(sweep: Sweep) -> None:
-    """Write ``sweep.json``, whole or not at all."""
+    """Write ``sweep.json``, whole or not at all.
+
+    Raises:
+        RunFailed: the sweep's folder was deleted.
+    """
+    if not sweep.path.is_dir():
+        raise RunFailed(
+            f"{sweep.path}: the sweep's folder was deleted while it ran, so nothing is left to go on with; start anew"
+        )
     jobs = [{"number": job.number, "folder": str(job.number), **asdict(job)} for job in sweep.jobs]
     value = {key: item for key, item in asdict(sweep).items() if key not in ("path", "jobs")}
     write_json(sweep.path / SWEEP, {"format": FORMAT, "name": sweep.name, **value, "jobs": jobs})
@@ -126,6 +138,12 @@ def note_run(folder: Path, **facts: Any) -> None:
     """Add to what a run folder says of itself, once nobody else writes there."""
     if (folder / RUN).is_file():
         write_json(folder / RUN, {**mapping(folder / RUN), **facts})
+
+
+def note_end(folder: Path, status: str, error: str | None = None) -> None:
+    """Note in a run folder how its process ended, where that could not do so itself: it still says it is running."""
+    if mapping(folder / RUN).get("status") == "running":
+        note_run(folder, status=status, **({"error": error} if error else {}))
 
 
 def now() -> str:

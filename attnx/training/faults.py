@@ -17,8 +17,8 @@ from lightning.pytorch.utilities import rank_zero_only
 from attnx.callbacks.health import AT
 from attnx.callbacks.stopping import Stopping
 from attnx.causes import cannot_write, out_of_memory
-from attnx.errors import Interrupted, RunFailed, UserError
-from attnx.run_format import ERROR
+from attnx.errors import Interrupted, RunFailed, Stopped, UserError
+from attnx.run_format import ERROR, RUN
 from attnx.training import run_folder
 
 
@@ -34,20 +34,26 @@ def told(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
 
     Raises:
         Interrupted: by a signal.
-        RunFailed: the disk is full or cannot be written, memory ran out, or a data worker died.
+        Stopped: by a signal, and the folder was deleted meanwhile.
+        RunFailed: the disk is full or cannot be written, memory ran out, a data worker died, or the folder was deleted.
     """
     with Stopping() as stopping:
         try:
             yield
         except (KeyboardInterrupt, Interrupted) as stopped:
+            stopping.ignore()
+            number = stopped.number if isinstance(stopped, Interrupted) else stopping.asked or signal.SIGINT
+            if is_deleted(folder):
+                raise Stopped(deleted(folder), number) from None
             _note(folder, status="interrupted")
-            if isinstance(stopped, Interrupted):
-                raise
-            raise Interrupted(folder, stopping.asked or signal.SIGINT) from None
-        except UserError as error:
-            _note(folder, status="failed", error=str(error))
-            raise
+            raise Interrupted(folder, number) from None
         except Exception as error:
+            stopping.ignore()
+            if is_deleted(folder):
+                raise RunFailed(deleted(folder)) from error
+            if isinstance(error, UserError):
+                _note(folder, status="failed", error=str(error))
+                raise
             line = in_one_line(error, folder, trainer)
             _note(folder, status="failed", error=line or f"{type(error).__name__}: {' '.join(str(error).split())}")
             kept = _keep_traceback(error, folder)
@@ -55,6 +61,16 @@ def told(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
                 raise RunFailed(line) from error
             error.add_note(f"{kept}; try again with: {_resume(folder)}")
             raise
+
+
+def is_deleted(folder: Path) -> bool:
+    """Whether the folder of a run that has begun is no longer there."""
+    return not (folder / RUN).is_file()
+
+
+def deleted(folder: Path) -> str:
+    """Say that it is not, and what to do."""
+    return f"{folder}: the run's folder was deleted while it ran, so nothing is left to go on with; start the run anew"
 
 
 def in_one_line(error: BaseException, folder: Path, trainer: Mapping[str, Any]) -> str:

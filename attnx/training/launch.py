@@ -141,8 +141,8 @@ def _act(work: Work, place: Place, folder: Path, theirs: int) -> int:
             work.do()
     except Interrupted as stopped:
         said = Said(time.time(), INTERRUPTED, folder=str(stopped.folder), number=stopped.number)
-    except KeyboardInterrupt:
-        said = Said(time.time(), INTERRUPTED)
+    except KeyboardInterrupt as stopped:
+        said = Said(time.time(), INTERRUPTED, str(stopped), number=getattr(stopped, "number", signal.SIGINT))
     except RunFailed as error:
         said = Said(time.time(), FAILED, str(error))
     except UserError as error:

@@ -15,10 +15,11 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
-from attnx.errors import Interrupted, RunFailed, UserError
+from attnx.errors import Interrupted, RunFailed, Stopped, UserError
 from attnx.run_format import ERROR
 from attnx.slurm import signals
 from attnx.training import run_folder
+from attnx.training.faults import is_deleted
 from attnx.training.ranks import ENDING, RUN, Place
 
 SECONDS = 0.05
@@ -157,11 +158,20 @@ class Watch:
             return
         mine = self._said(self.children[0])
         if said is None or said.code == INTERRUPTED:
-            said = mine if mine is not None and mine.code == INTERRUPTED else said
-            if said is None or not said.folder:
-                raise KeyboardInterrupt
-            raise Interrupted(Path(said.folder), said.number)
+            raise self._stopped(mine if mine is not None and mine.code == INTERRUPTED else said)
         raise MISTAKES.get(said.code, RunFailed)(self._blamed(said))
+
+    def _stopped(self, said: Said | None) -> BaseException:
+        """What is raised where they were asked to stop; one that a third Ctrl-C ended could not note that it was."""
+        if said is not None and said.folder:
+            return Interrupted(Path(said.folder), said.number)
+        if said is not None and said.line:
+            return Stopped(said.line, said.number)
+        if not (self.folder / RUN).is_file():
+            return KeyboardInterrupt()
+        with contextlib.suppress(OSError, ValueError):
+            run_folder.note(self.run, status="interrupted")
+        return Interrupted(self.run)
 
     def _said(self, child: Child) -> Said | None:
         rank, world = child.place.rank, child.place.world
@@ -184,7 +194,7 @@ class Watch:
 
     def _blamed(self, said: Said) -> str:
         """What went wrong, kept in the run folder too if there is one by now, and how to go on."""
-        if said.code == MISTAKEN or not (self.folder / RUN).is_file():
+        if said.code == MISTAKEN or not (self.folder / RUN).is_file() or is_deleted(self.run):
             return said.line
         run, line = self.run, said.line
         with contextlib.suppress(OSError, ValueError):

@@ -10,11 +10,21 @@ from attnx import registry
 from attnx.choices import CHOSEN
 from attnx.errors import UserError, near_misses
 from attnx.read_run import Run, mapping, read_run
-from attnx.run_format import CHECKPOINTS, CONFIG, EVALUATION, RUN, SOURCE_FEATURES, TARGET_FEATURES, VOCABULARY
+from attnx.run_format import (
+    CHECKPOINTS,
+    CONFIG,
+    EVALUATION,
+    EXPLANATION,
+    RUN,
+    SOURCE_FEATURES,
+    TARGET_FEATURES,
+    VOCABULARY,
+)
 
 AVERAGE = "average"
 NEEDED = ("task", "model", "search")
 TO_TRAIN = (*NEEDED, "optimiser", "lr_schedule", "trainer")
+FINISHED = "{}: finished; there is nothing left to do"
 SIDES = {"source": ("source.json", SOURCE_FEATURES), "target": ("target.json", TARGET_FEATURES)}
 
 
@@ -63,6 +73,11 @@ def read_configured(path: Path, needed: Sequence[str] = NEEDED) -> Run:
     except UserError as error:
         raise UserError(f"{path / CONFIG}: {error}") from error
     return run._replace(config=config)
+
+
+def is_finished(run: Run) -> bool:
+    """Whether nothing is left to do of a run; its README is the last file that it writes."""
+    return run.info.get("status") == "finished" and (run.path / EXPLANATION).is_file()
 
 
 def weights_of(folder: Path, checkpoint: str = "best") -> list[Path]:

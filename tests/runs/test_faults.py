@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import torch
 
 from attnx.callbacks.progress import ShowProgress
 from attnx.data.batches import PairDataset
+from attnx.training import run_folder
 from attnx.training.experiment import Experiment
 from attnx.training.faults import in_one_line
 
@@ -217,6 +219,50 @@ def test_sigterm_saves_and_says_how_to_go_on(
     assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == 3
     assert command("resume", "cut").code == 0
     assert same_weights(["whole", "cut"])
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "said"),
+    # The first Ctrl-C waits for a checkpoint, which fails; the second does not.
+    [((), 1, ""), ((signal.SIGINT,), 1, ""), ((signal.SIGINT,) * 2, 130, "interrupted; ")],
+)
+def test_a_folder_that_is_deleted_meanwhile_is_not_to_be_gone_on_with(
+    stop: tuple[signal.Signals, ...],
+    code: int,
+    said: str,
+    command: Callable[..., Any],
+    asked: list[str],
+    words: Path,
+    at_step: Callable[..., None],
+) -> None:
+    def delete() -> None:
+        shutil.rmtree("gone")
+        for number in stop:
+            signal.raise_signal(number)
+
+    at_step(3, delete)
+    answer = command(*asked, "folder=gone")
+    told = "gone: the run's folder was deleted while it ran, so nothing is left to go on with; start the run anew"
+    assert (answer.code, answer.err) == (code, f"attnx: {said}{told}\n")
+    assert not Path("gone").exists()
+
+
+def test_a_third_ctrl_c_does_not_leave_a_run_that_says_it_is_running(
+    command: Callable[..., Any], asked: list[str], words: Path, at_step: Callable[..., None], spoil: pytest.MonkeyPatch
+) -> None:
+    """It comes while the end is being noted, as from somebody who does not wait."""
+    note = run_folder.note
+
+    def slow(folder: Path, **facts: Any) -> None:
+        if facts == {"status": "interrupted"}:
+            signal.raise_signal(signal.SIGINT)
+        note(folder, **facts)
+
+    spoil.setattr(run_folder, "note", slow)
+    at_step(3, lambda: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
+    answer = command(*asked, "folder=cut")
+    assert (answer.code, answer.err) == (130, "attnx: interrupted; go on with: attnx resume cut\n")
+    assert json.loads(Path("cut/run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import fcntl
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -19,13 +20,14 @@ import pytest
 import yaml
 from rich.console import Console
 
+from attnx import hydra_app
 from attnx.errors import UserError
 from attnx.read_sweep import Sweep, SweepJob, read_sweep
 from attnx.run_format import LOCK
-from attnx.sweeps import running
+from attnx.sweeps import outcome, running
 from attnx.sweeps.folder import held
 from attnx.sweeps.follow import Standing
-from attnx.sweeps.pool import Pool
+from attnx.sweeps.pool import TICK, Pool
 from attnx.sweeps.processes import Forked
 from attnx.sweeps.record import open_record, save
 from attnx.sweeps.screen import SweepScreen
@@ -349,6 +351,70 @@ def test_a_sweep_that_is_asked_to_stop_lets_each_job_save_and_says_how_to_go_on(
     assert attempts("multirun/cut") == [2, 2, 1]
     sweep("scorer=moody", "seed=2", "name=whole")
     assert same_weights(["multirun/cut/1", "multirun/whole/0"])
+
+
+def test_a_job_that_a_third_ctrl_c_ends_is_interrupted_in_all_files(
+    alone: Callable[..., subprocess.Popen[str]], moody: Path, reached: Reached
+) -> None:
+    """It has begun, and hears neither the first Ctrl-C nor the second."""
+    moody.write_text(moody.read_text(encoding="utf-8").replace("heard.append(before(*what))", "None"), encoding="utf-8")
+    Path("wait").touch()
+    with alone("-m", "scorer=moody", "seed=1,2", "name=cut") as process:
+        jobs = reached()
+        for _ in range(3):
+            process.send_signal(signal.SIGINT)
+            time.sleep(2 * TICK)  # of several that wait, a process hears one
+        _, err = process.communicate()
+    assert (process.returncode, err) == (130, "attnx: interrupted; go on with: attnx resume multirun/cut\n")
+    until_free("multirun/cut")
+    assert all(gone(job) for job in jobs)
+    assert (read_sweep("multirun/cut").status, stands("multirun/cut")) == ("interrupted", ["interrupted", "waiting"])
+    assert status(Path("multirun/cut/0")) == "interrupted"
+
+
+def test_ctrl_c_while_the_end_is_written_does_not_leave_a_sweep_that_says_it_is_running(
+    sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(sweep: Sweep) -> None:
+        if sweep.ended:
+            signal.raise_signal(signal.SIGINT)
+        save(sweep)
+
+    monkeypatch.setattr(outcome, "save", slow)
+    assert sweep("scorer=dot", "name=one").code == 0
+    assert read_sweep("multirun/one").status == "finished"
+
+
+def test_a_finished_sweep_says_so_and_stays_so_whatever_ends_who_asks_again(
+    sweep: Callable[..., Any], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep("scorer=dot", "name=one")
+    written = {path: path.stat().st_mtime_ns for path in Path("multirun").rglob("*")}
+    answer = command("resume", "multirun/one")
+    assert answer == (0, "multirun/one: finished; there is nothing left to do\n", "")
+    assert {path: path.stat().st_mtime_ns for path in Path("multirun").rglob("*")} == written
+    monkeypatch.setattr(hydra_app, "report", lambda sweep: signal.raise_signal(signal.SIGINT))
+    assert sweep("scorer=dot", "name=one").code == 130
+    assert read_sweep("multirun/one").status == "finished"
+
+
+def test_a_sweep_whose_folder_is_deleted_meanwhile_ends_in_one_line(
+    sweep: Callable[..., Any], moody: Path, reached: Reached
+) -> None:
+    Path("wait").touch()
+
+    def delete() -> None:
+        (job,) = reached()
+        shutil.rmtree("multirun/gone")
+        os.kill(job, signal.SIGINT)
+
+    thread = threading.Thread(target=delete)
+    thread.start()
+    answer = sweep("scorer=moody", "seed=1,2", "name=gone")
+    thread.join()
+    told = "multirun/gone: the sweep's folder was deleted while it ran, so nothing is left to go on with; start anew"
+    assert (answer.code, answer.err) == (1, f"attnx: {told}\n")
+    assert not Path("multirun/gone").exists()
 
 
 def test_a_killed_sweep_leaves_no_process_and_goes_on(
