@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
+from typing import Any
 
 from attnx import registry
 from attnx.catalogue import KINDS
+from attnx.errors import UserError, near_misses
+from attnx.knobs import parse_type
 
 # Kinds that are chosen by a configuration group. A composition goes with its model, a metric with its task; a tokeniser
 # is chosen by a knob of a task's, a kernel by what it serves.
@@ -19,6 +23,7 @@ SCALARS = {"seed": "Natural", "name": "str | None", "folder": "str | None", "pro
 PLACED = ("encoder", "attention", "decoder")
 # Of those that must be something.
 DEFAULTS = {"seed": 1, "profile": False}
+LARGEST_SEED = 2**32 - 1
 
 
 def conf_folder() -> Path:
@@ -41,3 +46,36 @@ def owners(kind: str) -> dict[str, list[str]]:
         for knob in registry.part(kind, name).knobs:
             found.setdefault(knob.name, []).append(name)
     return found
+
+
+def check_scalar(key: str, value: Any) -> Any:
+    """Check a top-level value that is no part, and fill in its default.
+
+    Raises:
+        UserError: it is of the wrong type.
+    """
+    accepted = parse_type(ast.parse(SCALARS[key], mode="eval").body)
+    if value is None and key in DEFAULTS:
+        return DEFAULTS[key]
+    if not accepted.accepts(value):
+        raise UserError(f"{key}={value}: expected {accepted.phrase}")
+    if key == "seed" and value > LARGEST_SEED:
+        raise UserError(f"seed={value}: expected a whole number up to {LARGEST_SEED}, the largest that NumPy takes")
+    return value
+
+
+def check_placement(placement: Any) -> dict[str, Any]:
+    """Which part goes on which device, if any has one of its own.
+
+    Raises:
+        UserError: there is no such part, or what stands there names no device.
+    """
+    if placement is not None and not isinstance(placement, dict):
+        raise UserError(f"placement={placement}: name a device for a part: placement.attention=cuda:1")
+    for part, device in (placement or {}).items():
+        if part not in PLACED:
+            raise UserError(f"placement.{part}: no such part{near_misses(part, PLACED)}")
+        if not isinstance(device, str | None):
+            raise UserError(f"placement.{part}={device}: expected the name of a device, such as cuda:1")
+    named = {part: device for part, device in (placement or {}).items() if device is not None}
+    return {"placement": named} if named else {}

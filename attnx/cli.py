@@ -15,7 +15,7 @@ from typing import Any
 from attnx.allocator import keep_freed_memory
 from attnx.causes import cannot_write, out_of_memory
 from attnx.errors import Interrupted, RunFailed, UserError
-from attnx.flags import jobs_and_words, side_by_side_asked, split_flags
+from attnx.flags import resume_flags, side_by_side_asked, split_flags
 
 
 def main() -> None:
@@ -159,7 +159,7 @@ def _list(words: list[str]) -> int:
 
 
 def _resume(words: list[str]) -> int:
-    flags, folders = jobs_and_words(words)
+    flags, folders = resume_flags(words)
     if len(folders) != 1:
         raise UserError("say which run or sweep to resume: attnx resume FOLDER")
     from attnx.read_sweep import is_sweep
@@ -168,9 +168,12 @@ def _resume(words: list[str]) -> int:
     if is_sweep(folders[0]):
         from attnx.hydra_app import go_on
 
-        return go_on(Path(folders[0]), side_by_side_asked({**flags, "--multirun": ""}))
-    if flags:
+        side_by_side = side_by_side_asked({**flags, "--multirun": ""})
+        return go_on(Path(folders[0]), side_by_side, flags.get("--config-dir"))
+    if "--jobs" in flags:
         raise UserError("-j says how many jobs of a sweep run side by side, but this is a single run")
+    if flags:
+        raise UserError("--config-dir is part of how a sweep is composed, but a single run holds its configuration")
     from attnx.training.whole_run import FINISHED, TO_TRAIN, is_finished, read_configured
 
     run = read_configured(Path(folders[0]), TO_TRAIN)  # a wrong folder is told before torch loads

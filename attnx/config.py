@@ -8,9 +8,18 @@ from typing import Any
 
 from attnx import registry
 from attnx.catalogue import SETS
-from attnx.choices import CHOSEN, DEFAULTS, GROUPS, PLACED, PRESETS, SCALARS, conf_folder, options, owners
+from attnx.choices import (
+    CHOSEN,
+    GROUPS,
+    PRESETS,
+    SCALARS,
+    check_placement,
+    check_scalar,
+    conf_folder,
+    options,
+    owners,
+)
 from attnx.errors import UserError, near_misses
-from attnx.knobs import parse_type
 from attnx.mistakes import in_our_words
 from attnx.models.composition import composition
 from attnx.models.seq2seq_composition import POSITIONS
@@ -19,7 +28,6 @@ from attnx.models.seq2seq_composition import POSITIONS
 NO_NAME = re.compile(r"null|true|false|[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 # The groups that say how to attend, meaningless beside attention=none.
 ATTENDING = ("scorer", "scope", "query", "normaliser")
-LARGEST_SEED = 2**32 - 1
 # What models are built of; one that takes less declares it as ``uses``, and the rest is meaningless beside it.
 BUILT_OF = ("encoder", "decoder", "readout", "output", "attention", *ATTENDING)
 
@@ -92,8 +100,8 @@ def check(config: dict[str, Any], overrides: Sequence[str] = ()) -> dict[str, An
     for key in config:
         if key not in (*CHOSEN, *SCALARS, "placement"):
             raise UserError(f"unknown key {key!r}{near_misses(key, [*GROUPS, *SCALARS])}")
-    checked: dict[str, Any] = {key: _check_scalar(key, config.get(key)) for key in SCALARS}
-    checked |= _check_placement(config.get("placement"))
+    checked: dict[str, Any] = {key: check_scalar(key, config.get(key)) for key in SCALARS}
+    checked |= check_placement(config.get("placement"))
     for kind in CHOSEN:
         if kind in SETS:
             checked[kind] = {
@@ -115,19 +123,6 @@ def check(config: dict[str, Any], overrides: Sequence[str] = ()) -> dict[str, An
     return checked
 
 
-def _check_placement(placement: Any) -> dict[str, Any]:
-    """Which part goes on which device, if any has one of its own."""
-    if placement is not None and not isinstance(placement, dict):
-        raise UserError(f"placement={placement}: name a device for a part: placement.attention=cuda:1")
-    for part, device in (placement or {}).items():
-        if part not in PLACED:
-            raise UserError(f"placement.{part}: no such part{near_misses(part, PLACED)}")
-        if not isinstance(device, str | None):
-            raise UserError(f"placement.{part}={device}: expected the name of a device, such as cuda:1")
-    named = {part: device for part, device in (placement or {}).items() if device is not None}
-    return {"placement": named} if named else {}
-
-
 def _node(kind: str, value: Any) -> Any:
     if not isinstance(value, dict | str):
         raise UserError(f"{kind}={value}: expected the name of a {kind}; choose from {', '.join(registry.names(kind))}")
@@ -142,19 +137,6 @@ def _without_outdone(kind: str, name: str, knobs: dict[str, Any], overrides: Seq
     own = {knob.name for knob in registry.part(kind, name).knobs}
     others = owners(kind).keys() - own
     return {knob: value for knob, value in knobs.items() if knob not in others or f"{kind}.{knob}" in named}
-
-
-def _check_scalar(key: str, value: Any) -> Any:
-    import ast
-
-    accepted = parse_type(ast.parse(SCALARS[key], mode="eval").body)
-    if value is None and key in DEFAULTS:
-        return DEFAULTS[key]
-    if not accepted.accepts(value):
-        raise UserError(f"{key}={value}: expected {accepted.phrase}")
-    if key == "seed" and value > LARGEST_SEED:
-        raise UserError(f"seed={value}: expected a whole number up to {LARGEST_SEED}, the largest that NumPy takes")
-    return value
 
 
 def _without_meaningless(config: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

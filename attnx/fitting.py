@@ -12,6 +12,7 @@ from rich.console import Console
 from attnx.errors import UserError
 from attnx.kernels.ahead import without_c
 from attnx.models.composition import composition
+from attnx.read_run import refuse_links
 from attnx.recording import recorded
 from attnx.reports.composed import composed
 from attnx.reports.drawn import draw_and_explain
@@ -72,6 +73,7 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
     """
     path, console = Path(folder), console or Console()
     run = read_configured(path, TO_TRAIN)
+    refuse_links(path)
     config, info = {**run.config, "folder": str(path)}, run.info
     if is_finished(run):
         console.print(FINISHED.format(path), highlight=False, markup=False, soft_wrap=True)

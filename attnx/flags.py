@@ -24,6 +24,8 @@ SHORT = {
 }
 # Those that are answered instead of training once, and those that only go with --cfg.
 ANSWERED = ("--multirun", "--cfg", "--info", "--hydra-help", "--shell-completion")
+# Those of `attnx resume`, of a sweep.
+RESUMING = ("--jobs", "--config-dir")
 BESIDE_CFG = ("--package", "--resolve")
 
 
@@ -81,11 +83,22 @@ def side_by_side_asked(flags: dict[str, str]) -> int:
     return int(number)
 
 
-def jobs_and_words(words: list[str]) -> tuple[dict[str, str], list[str]]:
-    """How many jobs run at a time, if it is said, and the other words."""
-    for at, word in enumerate(words):
-        flag, equals, value = word.partition("=")
-        if SHORT.get(flag, flag) == "--jobs":
-            rest = words[at + 1 :]
-            return {"--jobs": value if equals else "".join(rest[:1])}, [*words[:at], *(rest if equals else rest[1:])]
-    return {}, words
+def resume_flags(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Part what ``attnx resume`` is asked into its flags, by their long names, and folders.
+
+    Raises:
+        UserError: a flag that it does not have, or one without a value.
+    """
+    flags: dict[str, str] = {}
+    folders: list[str] = []
+    words = iter(argv)
+    for word in words:
+        if not word.startswith("-"):
+            folders.append(word)
+            continue
+        given, equals, value = word.partition("=")
+        name = SHORT.get(given, given)
+        if name not in RESUMING:
+            raise UserError(f"attnx resume has no flag {given}{near_misses(given, RESUMING)}")
+        flags[name] = _checked(name, value if equals else next(words, ""))
+    return flags, folders

@@ -42,7 +42,7 @@ attnx: compose an attention mechanism, train it, and see what it reads.
   attnx list [KIND] [NAME]                          the parts, with formula and knobs
   attnx draw [NAME ...]                             what a part does, as a picture
   attnx data list | get NAME | check NAME           public data sets, fetched and checked
-  attnx resume FOLDER [-j N]                        go on with an interrupted run or sweep
+  attnx resume FOLDER [-j N] [--config-dir DIR]     go on with an interrupted run or sweep
   attnx runs [FOLDER ...] [KEY=VALUE ...]           list and filter runs; also: runs diff, runs compare, runs prune
   attnx compare FOLDER FOLDER ...                   runs side by side, and how surely
   attnx report FOLDER FOLDER ... [out=FOLDER]       which won, how surely and why: a page, a table, a text

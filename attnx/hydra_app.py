@@ -18,12 +18,15 @@ from attnx.config import compose, normalise
 from attnx.errors import RunFailed, UserError
 from attnx.mistakes import in_our_words
 from attnx.options import store_options
+from attnx.read_run import refuse_links
 from attnx.read_sweep import Sweep, is_sweep, read_sweep
+from attnx.run_format import SWEEP
 from attnx.sweeps.asked import GRIDS, Asked, refuse_without, what_is_asked
 from attnx.sweeps.elsewhere import elsewhere
 from attnx.sweeps.folder import held, put_aside
 from attnx.sweeps.outcome import FINISHED, conclude, failure, is_done, report, write_comparison
 from attnx.sweeps.record import begin, open_record, refresh, refuse_another, refuse_unlike, save, take
+from attnx.sweeps.recorded import refuse_foreign
 from attnx.sweeps.running import Running, key
 
 # Has Hydra raise what went wrong, instead of printing its traceback and leaving.
@@ -97,15 +100,30 @@ def _run(running: Running, words: Sequence[str], config_dir: str | None) -> int:
     return report(record) or code
 
 
-def go_on(folder: Path, side_by_side: int = 1) -> int:
-    """Finish what is missing of a sweep, by what its folder says that it was asked."""
+def go_on(folder: Path, side_by_side: int = 1, config_dir: str | None = None) -> int:
+    """Finish what is missing of a sweep, by what its folder says that it was asked.
+
+    Args:
+        folder: the sweep's; nothing that it holds is run.
+        side_by_side: how many jobs run at a time.
+        config_dir: a folder of the user's own configuration files, which is not taken from the sweep's.
+
+    Raises:
+        UserError: the folder asks for more than parts, knobs and launchers by name; or as :func:`sweep`.
+    """
     there = read_sweep(folder)
+    refuse_foreign(there)
+    if there.config_dir and not config_dir:
+        raise UserError(
+            f"{folder / SWEEP}: holds the --config-dir {there.config_dir!r}, which is not taken from a file since it "
+            "could run code; if it is yours, add --config-dir yourself"
+        )
     for job in there.jobs:
         refresh(there, job)
     if is_done(there):
         print(FINISHED.format(folder), flush=True)
         return 0
-    return sweep(["--multirun"], there.overrides, there.config_dir, side_by_side, folder)
+    return sweep(["--multirun"], there.overrides, config_dir, side_by_side, folder)
 
 
 def _without_fresh(overrides: Sequence[str]) -> tuple[bool, list[str]]:
@@ -120,6 +138,7 @@ def _without_fresh(overrides: Sequence[str]) -> tuple[bool, list[str]]:
 def _refuse_changed(folder: Path, overrides: Sequence[str], asked: Asked, configs: Configs) -> None:
     """Refuse to take a folder of other jobs for these, and say what differs, before anything is written."""
     there = read_sweep(folder) if is_sweep(folder) else Sweep(folder, "", [])
+    refuse_links(folder)
     refuse_another(there, overrides, None if asked.search else asked.jobs)
     for job in () if asked.search else asked.jobs:
         refuse_unlike(there.folder(take(there, job)), configs[key(job)])

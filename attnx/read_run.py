@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,6 +78,22 @@ def mapping(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UserError(f"{path}:1: expected names with values, found a {type(content).__name__}")
     return content
+
+
+def refuse_links(folder: Path) -> None:
+    """Refuse a folder that is to be written into, if what is written could land outside it.
+
+    Raises:
+        UserError: it holds a link that leads out of it.
+    """
+    home = folder.resolve()
+    for above, folders, files in os.walk(home):
+        for path in (Path(above, name) for name in (*folders, *files)):
+            if path.is_symlink() and not path.resolve().is_relative_to(home):
+                raise UserError(
+                    f"{folder / path.relative_to(home)}: is a link that leads out of {folder}, and nothing is written "
+                    f"there; put what it leads to in its place"
+                )
 
 
 def read_text(path: Path) -> str:

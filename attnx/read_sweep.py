@@ -131,14 +131,23 @@ def read_sweep(folder: Path | str) -> Sweep:
     if type(number) is not int or not 1 <= number <= FORMAT:
         raise UserError(f"{path / SWEEP}: format {number!r} is not one of 1 to {FORMAT}, which are known here")
     try:
-        jobs = [_job(job) for job in held.pop("jobs")]
+        jobs = [_job(number, job) for number, job in enumerate(held.pop("jobs"))]
+        _check_words(held["overrides"])
         return Sweep(path=path, jobs=jobs, **{key: value for key, value in held.items() if key != "name"})
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise UserError(f"{path / SWEEP}: not whole ({error}); start over with fresh=true") from error
 
 
-def _job(held: dict[str, Any]) -> SweepJob:
+def _job(number: int, held: dict[str, Any]) -> SweepJob:
     job = SweepJob(**{key: value for key, value in held.items() if key != "folder"})
+    if type(job.number) is not int or job.number != number:  # it names the job's folder
+        raise ValueError(f"job {number} says that it is number {job.number!r}")
     if job.status not in get_args(Status):
         raise ValueError(f"job {job.number} is {job.status!r}")
+    _check_words(job.overrides)
     return job
+
+
+def _check_words(overrides: object) -> None:
+    if not (isinstance(overrides, list) and all(isinstance(word, str) for word in overrides)):
+        raise ValueError(f"overrides are {overrides!r}, not a list of words")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from attnx import registry
-from attnx.choices import CHOSEN
+from attnx.choices import CHOSEN, SCALARS, check_placement, check_scalar
 from attnx.errors import UserError, near_misses
 from attnx.read_run import Run, mapping, read_run
 from attnx.run_format import (
@@ -62,17 +63,26 @@ def read_configured(path: Path, needed: Sequence[str] = NEEDED) -> Run:
     run = read_run(path)
     if not (path / CONFIG).is_file():
         raise UserError(f"{path}: is half-written (it has no {CONFIG}); start the run anew")
-    for kind in needed:
-        if kind not in run.config:
-            raise UserError(f"{path / CONFIG}: names no {kind}; it is not the whole configuration of a run")
-    for kind in CHOSEN:
-        if not isinstance(run.config.get(kind, {}), Mapping):
-            raise UserError(f"{path / CONFIG}: {kind}: expected a name and knobs, found {run.config[kind]!r}")
     try:
-        config = registry.filled(run.config)
+        return run._replace(config=_checked(run.config, needed))
     except UserError as error:
         raise UserError(f"{path / CONFIG}: {error}") from error
-    return run._replace(config=config)
+
+
+def _checked(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str, Any]:
+    """A stored configuration, filled in; it holds parts by name, their knobs, and values of their types alone."""
+    for kind in needed:
+        if kind not in config:
+            raise UserError(f"names no {kind}; it is not the whole configuration of a run")
+    for key, value in config.items():
+        if key not in (*CHOSEN, *SCALARS, "placement"):
+            raise UserError(f"{key!r} is no key of a run; take it out")
+        if key in CHOSEN and not isinstance(value, Mapping):
+            raise UserError(f"{key}: expected a name and knobs, found {value!r}")
+        if key in SCALARS:
+            check_scalar(key, value)
+    check_placement(config.get("placement"))
+    return registry.filled(config)
 
 
 def is_finished(run: Run) -> bool:

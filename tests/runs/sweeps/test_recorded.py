@@ -1,0 +1,178 @@
+"""Going on with a folder runs no code that the folder brings, and writes nothing outside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from attnx import hydra_app
+from attnx.sweeps.recorded import is_harmless
+
+
+@pytest.fixture
+def held(here: Path) -> Callable[..., Path]:
+    """Write the record of a sweep that somebody else began."""
+
+    def write(*overrides: str, number: Any = 0, config_dir: str | None = None) -> Path:
+        folder = here / "multirun" / "theirs"
+        folder.mkdir(parents=True, exist_ok=True)
+        jobs = [{"number": number, "overrides": ["scorer=dot"]}]
+        record = {"format": 1, "command": "attnx -m", "overrides": list(overrides), "jobs": jobs}
+        (folder / "sweep.json").write_text(json.dumps({**record, "config_dir": config_dir}), encoding="utf-8")
+        return folder
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "+hydra.job.env_set.PYTHONPATH=evil",
+        "++hydra.job.env_set={PYTHONPATH: evil}",
+        "hydra.launcher._target_=os.system",
+        "hydra.launcher={_target_: os.system}",
+        "hydra.launcher.setup=[touch evil]",
+        "hydra.launcher.partition='gpu\ntouch evil'",
+        "+hydra.launcher.additional_parameters.wrap=evil",
+        "+hydra.launcher.ray.init.address=evil",
+        "+hydra.callbacks.mine._target_=os.system",
+        "hydra.searchpath=[file://evil]",
+        "hydra.sweep.dir=evil",
+        "hydra/launcher=../evil",
+        "hydra.sweeper.sampler._target_=os.system",
+        "hydra.sweeper.params.hydra.launcher._target_=os.system",
+        "~hydra.launcher",
+        "experiment=../evil",
+        "+experiment=../evil,none",
+        "scorer@hydra.launcher=dot",
+        "+scorer@_global_=dot",
+        "name=${oc.env:HOME}",
+        "scorer.hidden={_target_: os.system}",
+        "evil",
+    ],
+)
+def test_an_entry_that_could_run_code_is_refused_by_name(
+    entry: str, held: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is composed, since Hydra would then make what the entry names."""
+    held("scorer=dot", entry)
+    monkeypatch.setattr(hydra_app, "sweep", lambda *_: pytest.fail("it was gone on with"))
+    answer = command("resume", "multirun/theirs")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"attnx: multirun/theirs/sweep.json: holds {entry!r}, which is not taken from a file")
+    assert answer.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "scorer=dot,mlp",
+        "+scorer=glob(*)",
+        "query=[token,last_context]",
+        "++scorer.hidden=7,11",
+        "scorer@attention.other=dot",
+        "decoder.hidden=${encoder.hidden}",
+        "optimiser.lr=tag(log,interval(1e-4,1e-2))",
+        "name=mine",
+        "seed=range(1,9)",
+        "placement.attention=cuda:1",
+        "task.train='my words.tsv'",
+        "~experiment",
+        "hydra/launcher=slurm",
+        "hydra/sweeper=search",
+        "hydra.launcher.partition=gpu",
+        "hydra.launcher.timeout_min=60",
+        "hydra.launcher.fork=false",
+        "hydra.sweeper.n_trials=20",
+        "+hydra.sweeper.params.decoder.hidden='7,11'",
+    ],
+)
+def test_parts_knobs_and_launchers_by_name_are_taken(entry: str) -> None:
+    assert is_harmless(entry)
+
+
+def test_what_the_jobs_hold_is_looked_at_too(held: Callable[..., Path], command: Callable[..., Any]) -> None:
+    file = held("scorer=dot") / "sweep.json"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace('[{"number": 0, "overrides": [', '[{"number": 0, "overrides": ["~hydra.job", '))
+    answer = command("resume", "multirun/theirs")
+    assert answer.code == 2
+    assert "sweep.json: holds '~hydra.job'" in answer.err
+
+
+def test_a_folder_of_configurations_is_named_by_who_goes_on(
+    held: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files could name a launcher of their own."""
+    held("scorer=dot", config_dir="theirs")
+    answer = command("resume", "multirun/theirs")
+    assert answer.code == 2
+    assert "sweep.json: holds the --config-dir 'theirs', which is not taken from a file" in answer.err
+    found: list[Any] = []
+    monkeypatch.setattr(hydra_app, "sweep", lambda *asked: found.append(asked) or 0)
+    assert command("resume", "multirun/theirs", "--config-dir", "mine", "-j", "3").code == 0
+    assert found == [(["--multirun"], ["scorer=dot"], "mine", 3, Path("multirun/theirs"))]
+
+
+def test_a_job_lies_in_the_folder_of_its_number(held: Callable[..., Path], command: Callable[..., Any]) -> None:
+    held("scorer=dot", number="../../../evil")
+    answer = command("resume", "multirun/theirs")
+    assert answer.code == 2
+    assert "sweep.json: not whole (job 0 says that it is number '../../../evil')" in answer.err
+
+
+@pytest.mark.parametrize("place", ["0", "0/checkpoints", "study.db"])
+def test_a_link_that_leads_out_of_the_folder_is_not_followed(
+    place: str, held: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], here: Path
+) -> None:
+    """A job without a checkpoint empties its folder."""
+    mine = here / "mine"
+    mine.mkdir()
+    (mine / "kept").touch()
+    link = held(*small) / place
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(mine)
+    answer = command("resume", "multirun/theirs")
+    assert answer.code == 2
+    assert f"multirun/theirs/{place}: is a link that leads out of multirun/theirs" in answer.err
+    assert (mine / "kept").exists()
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"hydra": {"job": {"env_set": {"PYTHONPATH": "evil"}}}}, "'hydra' is no key of a run; take it out"),
+        ({"_target_": "os.system"}, "'_target_' is no key of a run; take it out"),
+        ({"seed": [1]}, "seed=[1]: expected a whole number"),
+        ({"placement": {"attention": [1]}}, "placement.attention=[1]: expected the name of a device"),
+        ({"scorer": {"name": "dot", "_target_": "os.system"}}, "the scorer 'dot' has no knob '_target_'"),
+        ({"scorer": {"name": "os.system"}}, "unknown scorer 'os.system'"),
+    ],
+)
+def test_a_run_is_gone_on_with_by_parts_and_knobs_alone(
+    entry: dict[str, Any], said: str, runs: Path, command: Callable[..., Any]
+) -> None:
+    config = Path("one/config.yaml")
+    config.write_text(yaml.safe_dump({**yaml.safe_load(config.read_text(encoding="utf-8")), **entry}), encoding="utf-8")
+    answer = command("resume", "one")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"attnx: one/config.yaml: {said}")
+    assert answer.err.count("\n") == 1
+
+
+def test_a_run_with_a_link_that_leads_out_of_it_is_not_gone_on_with(
+    runs: Path, command: Callable[..., Any], here: Path
+) -> None:
+    (here / "mine").touch()
+    info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
+    Path("one/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
+    Path("one/metrics.csv").unlink()
+    Path("one/metrics.csv").symlink_to(here / "mine")
+    answer = command("resume", "one")
+    assert answer.code == 2
+    assert "one/metrics.csv: is a link that leads out of one" in answer.err
