@@ -1,9 +1,9 @@
-"""Draws how a run learned: loss on the left, validation error rates on the right, over training steps."""
+"""Draws how a run learned: loss on the left, the validation measure that decides on the right, over training steps."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,37 +11,44 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnx.errors import UserError
-from attnx.run_format import METRICS
+from attnx.read_run import read_info
+from attnx.reports.measure_names import PERCENT, TEST, VALID, label, measure_base, more_is_better
+from attnx.run_format import METRICS, RUN
 
 DPI = 150
 INK, PALE = "#333333", "#dddddd"
 
 
 class Line(NamedTuple):
-    """One curve: its column in metrics.csv, its label and its colour."""
+    """One curve: its column in metrics.csv, its label and its color."""
 
     column: str
     label: str
-    colour: str
+    color: str
 
 
-PANELS = {
-    "loss": (Line("train_loss", "train", "#9ecae1"), Line("valid_loss", "valid", "#08519c")),
-    "validation error, %": (Line("valid_per", "PER", "#08519c"), Line("valid_wer", "WER", "#d95f0e")),
-}
+LOSSES = (Line("train_loss", "train", "#9ecae1"), Line("valid_loss", "valid", "#08519c"))
+COLORS = ("#08519c", "#d95f0e")
+# Measures that share a unit with the main measure of a task, and are drawn beside it.
+COMPANIONS = {"per": "wer", "symbol_error_rate": "sequence_error_rate", "bleu": "chrf"}
+# Columns of the left panel, and one that is a function of them.
+OTHER_COLUMNS = ("valid_loss", "valid_perplexity")
 
 
 def draw_curves(folder: Path | str) -> Path | None:
     """Write curves.png from metrics.csv and return its path; None when there is nothing to draw.
 
     Raises:
-        UserError: a cell of metrics.csv is not a number.
+        UserError: a cell of metrics.csv is not a number, or run.json cannot be read.
     """
     source = Path(folder) / METRICS
-    curves = read_curves(source) if source.is_file() else {}
-    panels = {title: lines for title, lines in PANELS.items() if any(line.column in curves for line in lines)}
+    columns = _columns(source) if source.is_file() else []
+    monitor = read_info(Path(folder)).get("monitor", "") if (Path(folder) / RUN).is_file() else ""
+    panels = {"loss": LOSSES, **_measures(columns, monitor)}
+    panels = {title: lines for title, lines in panels.items() if any(line.column in columns for line in lines)}
     if not panels:
         return None
+    curves = read_curves(source, {line.column for lines in panels.values() for line in lines})
     figure = Figure(figsize=(4.6 * len(panels), 3.2), dpi=DPI)
     figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1, wspace=0.06)
     for number, (title, lines) in enumerate(panels.items(), start=1):
@@ -54,9 +61,37 @@ def draw_curves(folder: Path | str) -> Path | None:
     return target
 
 
-def read_curves(path: Path) -> dict[str, dict[int, float]]:
-    """Return column -> step -> value of the filled cells; the last of a step logged twice (on resuming)."""
-    wanted = {line.column for lines in PANELS.values() for line in lines}
+def _columns(path: Path) -> list[str]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file).fieldnames or [])
+
+
+def _measures(columns: Sequence[str], monitor: str) -> dict[str, tuple[Line, ...]]:
+    """The panel of the validation measure that decides, by its title, with the measure that shares its unit."""
+    names = [name for name in columns if name.startswith(VALID) and name not in OTHER_COLUMNS]
+    main = monitor if monitor in columns and monitor != "valid_loss" else next(filter(_has_direction, names), None)
+    if main is None:
+        return {}
+    base = measure_base(main, COMPANIONS)
+    companion = main.replace(base, COMPANIONS[base], 1) if base else ""
+    drawn = [main, *([companion] if companion in columns else [])]
+    title = "validation, %" if measure_base(main, PERCENT) else "validation"
+    lines = (
+        Line(name, label(TEST + name.removeprefix(VALID)), color) for name, color in zip(drawn, COLORS, strict=False)
+    )
+    return {title: tuple(lines)}
+
+
+def _has_direction(column: str) -> bool:
+    return more_is_better(column) is not None
+
+
+def read_curves(path: Path, wanted: Set[str]) -> dict[str, dict[int, float]]:
+    """Return column -> step -> value of the filled cells; the last of a step logged twice (on resuming).
+
+    Raises:
+        UserError: a cell of a wanted column is not a number.
+    """
     curves: dict[str, dict[int, float]] = {}
     with path.open(encoding="utf-8", newline="") as file:
         for number, row in enumerate(csv.DictReader(file), start=2):
@@ -83,7 +118,7 @@ def _draw(axes: Axes, points: Mapping[int, float], line: Line) -> None:
     axes.plot(
         steps,
         [points[step] for step in steps],
-        color=line.colour,
+        color=line.color,
         label=line.label,
         marker=marker,
         markersize=3,
@@ -95,7 +130,8 @@ def _dress(axes: Axes, title: str) -> None:
     axes.set_title(title, loc="left", fontsize=11, color=INK)
     axes.set_xlabel("step", color=INK)
     axes.set_xlim(left=0)
-    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    low, high = min(0.0, axes.dataLim.y0), axes.dataLim.y1
+    axes.set_ylim(low, high + 0.1 * (high - low) if high > low else low + 1)  # with room above the highest point
     axes.grid(axis="y", color=PALE, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)

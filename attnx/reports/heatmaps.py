@@ -5,6 +5,7 @@ Where the decoder's own states were read, too, they stand to the right of a gap,
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,12 +13,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from matplotlib import rc_context
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path as Outline
 from numpy.typing import NDArray
 
@@ -37,6 +40,7 @@ WHITE_TO_BLUE = LinearSegmentedColormap.from_list(
     "white_to_blue", ["#ffffff", "#dbe9f6", "#a6cbe5", "#5a9fcf", "#1f68ad", "#08306b"]
 )
 FORBIDDEN, MARK = "#c4c8ce", "#d95f0e"
+LITTLE = 0.2  # where no weight is larger, the scale ends at the largest instead of 1
 UNIT = np.array([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0)])
 APART = 0.6  # cells between what was read of the source and the decoder's own states
 CELL, SMALL_CELL = 0.34, 0.2  # inches, of few symbols and of many
@@ -161,9 +165,35 @@ def _laid_out(panels: Sequence[Panel]) -> Figure:
     columns, cell = _grid(panels)
     figure = Figure(figsize=(1, 1), dpi=DPI)
     FigureCanvasAgg(figure)
-    lettering = _lettering([panel.alignment for panel in panels])
-    arrange(figure, [_draw(figure, panel, cell, lettering) for panel in panels], columns)
+    lettering, top = _lettering([panel.alignment for panel in panels]), scale_top(panels)
+    arrange(figure, [_draw(figure, panel, cell, lettering, top) for panel in panels], columns, _signs(panels))
     return figure
+
+
+def scale_top(panels: Sequence[Panel]) -> float:
+    """The weight that is darkest: 1, or where all weights are faint the largest of them, rounded up to a digit."""
+    largest = max(float(np.nanmax(panel.weights)) for panel in panels)
+    if not 0 < largest < LITTLE:
+        return 1.0
+    unit = 10 ** math.floor(math.log10(largest))
+    return math.ceil(round(largest / unit, 6)) * unit
+
+
+def _signs(panels: Sequence[Panel]) -> list[Artist]:
+    """What a legend has to explain of these panels."""
+    found: list[Artist] = []
+    if any(panel.window is not None for panel in panels):
+        found.append(
+            Patch(facecolor="none", edgecolor=MARK, linewidth=1.1, label="outlined: the window that could be read")
+        )
+    if any(panel.alignment.allowed is not None for panel in panels):
+        hatched = "hatched: could not be read"
+        found.append(Patch(facecolor="none", edgecolor=FORBIDDEN, hatch="/////", linewidth=0, label=hatched))
+    if any(panel.alignment.centre is not None for panel in panels):
+        found.append(
+            Line2D([], [], color=MARK, marker="D", markersize=4, linewidth=0, label="the center of the window")
+        )
+    return found
 
 
 def _grid(panels: Sequence[Panel]) -> tuple[int, float]:
@@ -181,8 +211,8 @@ def _grid(panels: Sequence[Panel]) -> tuple[int, float]:
     return columns, room(columns)
 
 
-def _draw(figure: Figure, panel: Panel, cell: float, lettering: Lettering) -> Axes:
-    """Draw one heat map, ``cell`` inches a cell, at the figure's lower left corner."""
+def _draw(figure: Figure, panel: Panel, cell: float, lettering: Lettering, top: float) -> Axes:
+    """Draw one heat map, ``cell`` inches a cell and darkest at ``top``, at the figure's lower left corner."""
     alignment, steps = panel.alignment, len(panel.weights)
     lefts = _lefts(alignment)
     axes = figure.add_axes((0, 0, (lefts[-1] + 1) * cell, steps * cell))
@@ -190,7 +220,7 @@ def _draw(figure: Figure, panel: Panel, cell: float, lettering: Lettering) -> Ax
     border: dict[str, Any] = {"edgecolors": GRID, "linewidth": 0.4} if cell >= FAINT else {}
     for part in halves(alignment).values():
         edges, rows = np.append(lefts[part], lefts[part][-1] + 1), np.arange(steps + 1)
-        mesh = axes.pcolormesh(edges, rows, panel.weights[:, part], cmap=WHITE_TO_BLUE, vmin=0, vmax=1, **border)
+        mesh = axes.pcolormesh(edges, rows, panel.weights[:, part], cmap=WHITE_TO_BLUE, vmin=0, vmax=top, **border)
         mesh.set_rasterized(panel.weights.size > MANY)
         frame = Rectangle((edges[0], 0), edges[-1] - edges[0], steps, facecolor="none", edgecolor=GRID, linewidth=0.8)
         frame.set_clip_on(False)

@@ -55,7 +55,8 @@ class Labels(NamedTuple):
         self._thin(axes, cell)
         width = max(26, int(axes.get_window_extent().width / DPI * 72 / (0.62 * self.size)))
         title = self._title() if self.title is None else self.title
-        lines = [wrapped(title, width, TITLE), *([self.note] if self.note else [])]
+        cross = " \u2717" if alignment.wrong and self.title is None else ""
+        lines = [wrapped(title, width, TITLE, cross), *([self.note] if self.note else [])]
         axes.set_title("\n".join(lines), loc="left", fontsize=self.size + 1, pad=7, **self.style)
         below = 6.0
         if alignment.own:
@@ -78,7 +79,7 @@ class Labels(NamedTuple):
         written = self._written(alignment.output)
         if right_to_left(read) or right_to_left(written):
             read, written = (f"{LEFT_TO_RIGHT}{text}{LEFT_TO_RIGHT}" for text in (read, written))
-        return (f"{read} \u2192 {written}" if alignment.read else written) + (" \u2717" if alignment.wrong else "")
+        return f"{read} \u2192 {written}" if alignment.read else written
 
     def _written(self, symbols: Sequence[str]) -> str:
         """Symbols as they are read; of rows of numbers how many there are."""
@@ -120,9 +121,11 @@ def halves(alignment: Alignment) -> dict[str, slice]:
 
 
 def said(symbols: Iterable[str], lettering: Lettering) -> str:
-    """A word's letters run together; longer symbols keep their spaces."""
+    """A word's letters run together; longer symbols, and numbers, keep their spaces; nothing at all reads ``∅``."""
     words = without_end(symbols)
-    if all(len(word) == 1 for word in words):
+    if not words:
+        return "\u2205"
+    if all(len(word) == 1 for word in words) and not all(word.isdecimal() for word in words):
         return lettering.shown("".join(words))
     return " ".join(map(lettering.shown, words))
 

@@ -14,8 +14,8 @@ from matplotlib import font_manager
 
 # Fonts that have a placeholder for everything, cannot be rasterised, or put other glyphs at known codes.
 USELESS_FONTS = ("Last Resort", "Noto Color Emoji", "STIXNonUnicode", "cm")
-# What pictures write beside symbols: a space, the bearer of a mark, an arrow, a cross, and so on.
-SIGNS = "\u2423\u25cc\u2192\u2717\u2026"
+# What pictures write beside symbols: a space, the bearer of a mark, an arrow, a cross, an ellipsis, the empty set.
+SIGNS = "\u2423\u25cc\u2192\u2717\u2026\u2205"
 JOINERS = frozenset("\u200c\u200d")  # they print nothing and say how their neighbours are joined
 # A mark that keeps what is next to it from left to right: the arrow of a title would turn between words that are not.
 LEFT_TO_RIGHT = "\u200e"
@@ -77,8 +77,11 @@ def shortened(text: str, most: int) -> str:
     return text if wide(text) <= most else _head(text, most - 1) + ELLIPSIS
 
 
-def wrapped(text: str, width: int, lines: int) -> str:
-    """A text in lines of at most ``width`` columns, broken at spaces where that can be; too many lines are cut off."""
+def wrapped(text: str, width: int, lines: int, end: str = "") -> str:
+    """A text in lines of at most ``width`` columns, broken at spaces where that can be; too many lines are cut off.
+
+    ``end`` is written behind the last character, never on a line of its own and never cut off.
+    """
     found: list[str] = []
     for word in text.split(" "):
         rest = word
@@ -88,9 +91,13 @@ def wrapped(text: str, width: int, lines: int) -> str:
             found.append(_head(rest, width) or rest[0])
             rest = rest[len(found[-1]) :]
         found += [rest] if rest or not found else []
+    if end and wide(found[-1]) + wide(end) > width:  # the end takes the last word, or a part of it, to the next line
+        last = found.pop()
+        kept = last.rpartition(" ")[0] or _head(last, width - wide(end))
+        found += [kept, last[len(kept) :].lstrip(" ")]
     if len(found) > lines:
-        found = [*found[: lines - 1], shortened(" ".join(found[lines - 1 :]), width)]
-    return "\n".join(found)
+        found = [*found[: lines - 1], shortened(" ".join(found[lines - 1 :]), width - wide(end))]
+    return "\n".join(found) + end
 
 
 def _head(text: str, most: int) -> str:

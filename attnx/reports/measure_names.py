@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 LESS: Final = (
@@ -31,6 +32,20 @@ SPELLED: Final = {
     "mse": "MSE",
     "mae": "MAE",
 }
+# Measures in percent.
+PERCENT: Final = (
+    "per",
+    "wer",
+    "cer",
+    "ter",
+    "symbol_error_rate",
+    "sequence_error_rate",
+    "error",
+    "accuracy",
+    "area_coverage",
+    "triangle_coverage",
+    "well_formed",
+)
 TEST: Final = "test_"
 VALID: Final = "valid_"
 
@@ -46,6 +61,16 @@ def more_is_better(key: str) -> bool | None:
         if any(f"_{one}_" in name for one in known):
             return better
     return None
+
+
+def measure_base(key: str, names: Iterable[str]) -> str:
+    """The name among some that a measure has before its tag or size; "" if it has none of them.
+
+    >>> [measure_base(key, PERCENT) for key in ("valid_per_macro", "test_accuracy_5", "test_mse")]
+    ['per', 'accuracy', '']
+    """
+    measure = key.removeprefix(TEST).removeprefix(VALID)
+    return next((name for name in names if measure == name or measure.startswith(f"{name}_")), "")
 
 
 def label(key: str) -> str:

@@ -43,7 +43,7 @@ def draw_tracks(folder: Path | str) -> Path | None:
                 _draw(axes[column], right[:, column], written[:, column])
             axes[0].set_ylabel(lettering.shown(label), fontsize=8, **style)
     for column, name in enumerate(columns):
-        panels[0][column].set_title(lettering.shown(name), loc="left", fontsize=10, **style)
+        panels[0][column].set_title(lettering.shown(name).replace("␣", " "), loc="left", fontsize=10, **style)
         panels[-1][column].set_xlabel("step", fontsize=8, color=INK)
     lines = panels[0][0].get_legend_handles_labels()
     figure.legend(*lines, loc="outside upper right", ncols=2, frameon=False, fontsize=8)

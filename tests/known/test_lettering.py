@@ -30,6 +30,21 @@ def test_lines_break_at_spaces_and_else_where_they_must(text: str, width: int, l
     assert wrapped(text, width, lines) == broken
 
 
+@pytest.mark.parametrize(
+    ("text", "width", "lines", "broken"),
+    [
+        ("one two", 9, 2, "one two !"),
+        ("one two", 8, 2, "one\ntwo !"),
+        ("one two", 8, 1, "one t… !"),
+        ("abcdefgh", 8, 2, "abcdef\ngh !"),
+        ("one two three four", 9, 2, "one two\nthree … !"),
+        ("", 5, 1, " !"),
+    ],
+)
+def test_an_end_stays_with_the_last_word(text: str, width: int, lines: int, broken: str) -> None:
+    assert wrapped(text, width, lines, " !") == broken
+
+
 def test_what_is_too_long_ends_in_an_ellipsis() -> None:
     assert shortened("abcdef", 6) == "abcdef"
     assert shortened("abcdefg", 6) == "abcde…"

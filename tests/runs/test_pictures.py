@@ -116,6 +116,58 @@ def test_a_wrong_word_is_marked_and_its_reference_shown(tmp_path: Path) -> None:
     assert axes.get_xlabel() == ""
 
 
+def test_the_cross_stands_behind_the_last_word_and_is_never_cut_off(tmp_path: Path) -> None:
+    """A title of one column too many for a line, and one of too many lines."""
+    for source in (["abcdefghij"] * 2, ["abcdefghij"] * 70):
+        npz = save(tmp_path / "a.npz", source, ["xyz", "</s>"], reference=np.array(["x"]))
+        *_, last = picture([read_alignment(npz)]).axes[0].get_title(loc="left").split("\n")
+        assert last.endswith(" ✗")
+        assert len(last) > len(" ✗")
+
+
+def test_nothing_written_is_an_empty_set_and_numbers_stay_apart(tmp_path: Path) -> None:
+    npz = save(tmp_path / "a.npz", list("12"), ["</s>"], reference=np.array(["2", "1"]))
+    axes = picture([read_alignment(npz)]).axes[0]
+    assert axes.get_title(loc="left") == "1 2 → ∅ ✗"
+    assert axes.get_xlabel() == "reference: 2 1"
+
+
+def test_the_color_bar_has_room_for_its_numbers_beside_one_row(tmp_path: Path) -> None:
+    npz = save(tmp_path / "a.npz", list("abc"), ["</s>"])
+    figure = picture([read_alignment(npz)])
+    figure.canvas.draw()
+    _, bar = figure.axes
+    boxes = sorted((label.get_window_extent() for label in bar.get_yticklabels()), key=lambda box: box.y0)
+    assert all(below.y1 < above.y0 for below, above in pairwise(boxes))
+
+
+@pytest.mark.parametrize(
+    ("weight", "top"), [(1.0, 1.0), (0.2, 1.0), (0.17, 0.2), (0.0213, 0.03), (0.03, 0.03), (0.0, 1.0)]
+)
+def test_faint_weights_have_a_scale_of_their_own(weight: float, top: float, tmp_path: Path) -> None:
+    """Read evenly from seventy steps, all would be white on a scale that ends at 1."""
+    weights = np.full((2, 3), weight, dtype=np.float32)
+    figure = picture([read_alignment(save(tmp_path / "a.npz", list("abc"), list("AB"), weights=weights))])
+    panel, bar = figure.axes
+    assert panel.collections[0].norm.vmax == pytest.approx(top)
+    assert bar.get_yticks() == pytest.approx([0, top / 2, top])
+
+
+def test_a_legend_explains_each_sign_that_is_drawn(tmp_path: Path) -> None:
+    plain = read_alignment(save(tmp_path / "a.npz", list("abc"), list("AB")))
+    assert picture([plain]).legends == []
+    signs = {"allowed": np.eye(2, 3, dtype=np.bool_), "centre": np.array([0.0, 1.0], dtype=np.float32)}
+    signed = read_alignment(save(tmp_path / "b.npz", list("abc"), list("AB"), **signs))
+    figure = picture([plain, signed], Window(1, monotonic=True, dense=True))
+    (legend,) = figure.legends
+    said = ["outlined: the window that could be read", "hatched: could not be read", "the center of the window"]
+    assert [text.get_text() for text in legend.get_texts()] == said
+    figure.canvas.draw()
+    box, page = legend.get_window_extent(), figure.bbox
+    assert page.x0 <= box.x0 < box.x1 <= page.x1
+    assert all(axes.get_tightbbox().y0 >= box.y1 - 1 for axes in figure.axes)  # below all that it explains
+
+
 def test_what_a_scope_forbade_is_hatched_and_the_rest_left_alone(tmp_path: Path) -> None:
     allowed = np.ones((3, 5), dtype=np.bool_)
     allowed[1, 3] = allowed[2, 4] = False
@@ -128,7 +180,7 @@ def test_what_a_scope_forbade_is_hatched_and_the_rest_left_alone(tmp_path: Path)
     axes = picture([read_alignment(tmp_path / "local.npz")]).axes[0]
     for (row, column), may_read in np.ndenumerate(allowed):
         (left, bottom), (right, top) = axes.transData.transform([(column, row + 1), (column + 1, row)])
-        inside = np.s_[int(len(plain) - top) + 4 : int(len(plain) - bottom) - 4, int(left) + 4 : int(right) - 4]
+        inside = np.s_[int(len(local) - top) + 4 : int(len(local) - bottom) - 4, int(left) + 4 : int(right) - 4]
         changed = (plain[inside] - local[inside] > 0.05).mean()
         assert changed == 0 if may_read else 0.1 < changed < 0.9, (row, column)
 
@@ -179,10 +231,10 @@ def test_own_states_that_are_not_there_yet_are_hatched_if_it_was_saved(tmp_path:
     axes = picture([read_alignment(tmp_path / "hatched.npz")]).axes[0]
     for (row, column), may_read in np.ndenumerate(allowed):
         middle = axes.get_xticks()[column]
-        bottom, left = places(axes, middle - 0.4, row + 0.9, len(plain))
-        top, right = places(axes, middle + 0.4, row + 0.1, len(plain))
+        bottom, left = places(axes, middle - 0.4, row + 0.9, len(hatched))
+        top, right = places(axes, middle + 0.4, row + 0.1, len(hatched))
         assert (plain[top:bottom, left:right] > 0.97).all()
-        changed = (plain - hatched > 0.05)[top:bottom, left:right].mean()
+        changed = (plain[top:bottom, left:right] - hatched[top:bottom, left:right] > 0.05).mean()
         assert changed == 0 if may_read else 0.1 < changed < 0.9, (row, column)
 
 
@@ -273,8 +325,9 @@ def test_a_window_is_outlined_where_it_could_be_read(tmp_path: Path) -> None:
     npz = save(folder / ALIGNMENTS / "000.npz", list("abcde"), list("ABCD"), weights=weights)
     png, _ = draw_alignments(folder)
     image = imread(png)[..., :3]
-    axes = picture([read_alignment(npz)]).axes[0]
-    assert image.shape[0] == pytest.approx(picture([read_alignment(npz)]).get_size_inches()[1] * DPI, abs=1)
+    figure = picture([read_alignment(npz)], Window(1, monotonic=True, dense=True))
+    axes = figure.axes[0]
+    assert image.shape[0] == pytest.approx(figure.get_size_inches()[1] * DPI, abs=1)
     padded = np.pad(held, 1)
     for row, column in np.ndindex(4, 6):  # the upright edge to the left of each column, and behind the last one
         y, x = places(axes, column, row + 0.5, len(image))
@@ -569,3 +622,40 @@ def test_curves_are_drawn(tmp_path: Path) -> None:
     halves = np.array_split(image, 2, axis=1)
     dark_blue = [((half[..., 2] > 0.5) & (half[..., 0] < 0.2)).sum() for half in halves]
     assert min(dark_blue) > 100  # validation loss on the left, PER on the right
+
+
+@pytest.mark.parametrize(
+    ("monitor", "columns", "title", "labels"),
+    [
+        ("valid_per", "valid_per,valid_wer", "validation, %", ["PER", "WER"]),
+        (
+            "valid_per_macro",
+            "valid_per_macro,valid_wer_macro,valid_per_fra",
+            "validation, %",
+            ["PER macro", "WER macro"],
+        ),
+        ("valid_bleu", "valid_bleu,valid_chrf,valid_ter", "validation", ["BLEU", "chrF"]),
+        ("valid_scaled_error", "valid_scaled_error,valid_length_error", "validation", ["scaled error"]),
+        ("valid_mse", "valid_mse,valid_mae,valid_naive_mse", "validation", ["MSE"]),
+        ("valid_perplexity", "valid_perplexity", "validation", ["perplexity"]),
+        ("valid_error", "valid_error", "validation, %", ["error"]),
+        ("valid_loss", "valid_perplexity,valid_accuracy,valid_tour_length", "validation, %", ["accuracy"]),
+    ],
+)
+def test_curves_show_the_validation_measure_of_any_task(
+    monitor: str, columns: str, title: str, labels: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path: drawn.append(figure))
+    (tmp_path / RUN).write_text(json.dumps({"format": FORMAT, "monitor": monitor}))
+    row = ",".join("0.5" for _ in columns.split(","))
+    (tmp_path / METRICS).write_text(f"step,train_loss,valid_loss,{columns}\n1,3,2,{row}\n2,2,1,{row}\n")
+    assert draw_curves(tmp_path) is not None
+    loss, measures = drawn[0].axes
+    assert [text.get_text() for text in loss.get_legend().get_texts()] == ["train", "valid"]
+    assert measures.get_title(loc="left") == title
+    assert [text.get_text() for text in measures.get_legend().get_texts()] == labels
+    for axes in (loss, measures):  # no point at the edge
+        low, high = axes.get_ylim()
+        assert low == 0
+        assert max(line.get_ydata().max() for line in axes.lines) < high

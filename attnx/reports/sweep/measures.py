@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from attnx.reports.measure_names import TEST, VALID, label, more_is_better
+from attnx.reports.measure_names import PERCENT, TEST, VALID, label, measure_base, more_is_better
 from attnx.reports.outcome import UNITS
 from attnx.reports.sweep.gather import Found
-
-PERCENT = ("per", "wer", "cer", "ter", "symbol_error_rate", "sequence_error_rate", "accuracy")
 
 
 class Measure(NamedTuple):
@@ -44,7 +42,7 @@ def measures(runs: Sequence[Found], monitor: str, maximise: bool) -> list[Measur
         more = maximise if key in (primary, monitor) else more_is_better(key)
         # What is the same for all, as what another forecast by rule, ranks nothing.
         if more is not None and values and (key in (primary, monitor) or len(set(values)) > 1 or len(values) == 1):
-            unit = UNITS.get(key, "%" if _base(key) in PERCENT else "")
+            unit = UNITS.get(key, "%" if measure_base(key, PERCENT) else "")
             found.append(Measure(key, label(key), more, _digits(values), unit))
     return found
 
@@ -55,11 +53,6 @@ def value_of(run: Found, key: str) -> float | None:
         return run.results.get(key)
     values = run.curves.get(key, {}).values()
     return (max if run.maximise else min)(values) if values else None
-
-
-def _base(key: str) -> str:
-    name = key.removeprefix(TEST).removeprefix(VALID)
-    return next((one for one in PERCENT if name == one or name.startswith(f"{one}_")), "")
 
 
 def _digits(values: Iterable[float]) -> int:
