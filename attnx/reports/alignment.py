@@ -18,7 +18,7 @@ from attnx.run_format import ALIGNMENTS
 END = "</s>"
 Weights = NDArray[np.float32]
 SYMBOLS = ("source", "output", "reference", "sites", "encoder_sites", "decoder_sites")
-SCALARS = {"own": int, "name": str, "steps": bool, "score": float, "log_probability": float}
+SCALARS = {"own": int, "name": str, "steps": bool, "judged": bool, "score": float, "log_probability": float}
 
 
 class Alignment(NamedTuple):
@@ -34,6 +34,7 @@ class Alignment(NamedTuple):
         own: how many of the columns, the last ones, are the decoder's own states.
         name: what the source is called where its symbols are names of steps; "" where they are what was read.
         steps: whether output and reference are names of steps, too: rows of numbers were written.
+        judged: whether an output other than the reference is wrong; not so of texts that were gone on with.
         heads: (h, t, m) what each head read, if there were several.
         sites: the place in the model that each of the heads belongs to, by name; none where attention has one place.
         score: what the search ranked it by, if saved.
@@ -53,6 +54,7 @@ class Alignment(NamedTuple):
     own: int = 0
     name: str = ""
     steps: bool = False
+    judged: bool = True
     heads: Weights | None = None
     sites: tuple[str, ...] = ()
     score: float | None = None
@@ -69,8 +71,8 @@ class Alignment(NamedTuple):
 
     @property
     def wrong(self) -> bool:
-        """Whether the output differs from the reference, end symbols aside; of rows of numbers their count."""
-        return without_end(self.output) != without_end(self.reference)
+        """Whether the output should be the reference and differs, ends aside; of rows of numbers their count."""
+        return self.judged and without_end(self.output) != without_end(self.reference)
 
     @property
     def views(self) -> dict[str, Weights]:

@@ -53,16 +53,18 @@ class Statistics(NamedTuple):
 OF_GOLD = ("alignment_error_rate", "gold_examples")
 SAID = {
     "examples": "examples counted, best hypotheses",
-    "steps": "symbols written, end symbols included",
-    "entropy": "bits a symbol: 0 reads one position, 1 two alike, 2 four",
-    "positions": "source symbols",
-    "coverage": "weight a source symbol got from all steps together, mean",
-    "hardly_read": f"source symbols that got less than {HARDLY:g}",
-    "read_again": f"source symbols that got more than {AGAIN:g}",
+    "steps": "steps written, ends included",
+    "entropy": "bits a step: 0 reads one position, 1 two alike, 2 four",
+    "positions": "positions of the sources",
+    "coverage": "weight a source position got from all steps together, mean",
+    "hardly_read": f"source positions that got less than {HARDLY:g}",
+    "read_again": f"source positions that got more than {AGAIN:g}",
     "diagonality": "1: all weight on the diagonal",
     "alignment_error_rate": "against gold links, 0 is best",
     "gold_examples": "examples with gold links, written as their reference",
 }
+
+OF_SOURCES = ("positions", "coverage", "hardly_read", "read_again", "diagonality")
 
 
 def entropy(weights: Weights) -> NDArray[np.float64]:
@@ -187,8 +189,12 @@ def statistics_table(found: dict[str, Statistics], title: str) -> Table:
 
 
 def statistics_rows(found: Statistics) -> list[tuple[str, str, str]]:
-    """A measure's name, its value and what it means, in words; those of gold alignments only where there are any."""
-    shown = {name: said for name, said in SAID.items() if found.gold_examples or name not in OF_GOLD}
+    """A measure's name, its value and what it means, in words.
+
+    Those of gold alignments only where there are any, those of sources only where a source was read.
+    """
+    absent = {*(() if found.gold_examples else OF_GOLD), *(() if found.positions else OF_SOURCES)}
+    shown = {name: said for name, said in SAID.items() if name not in absent}
     return [(name.replace("_", " "), _number(getattr(found, name)), said) for name, said in shown.items()]
 
 

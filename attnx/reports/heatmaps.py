@@ -40,7 +40,7 @@ WHITE_TO_BLUE = LinearSegmentedColormap.from_list(
     "white_to_blue", ["#ffffff", "#dbe9f6", "#a6cbe5", "#5a9fcf", "#1f68ad", "#08306b"]
 )
 FORBIDDEN, MARK = "#c4c8ce", "#d95f0e"
-LITTLE = 0.2  # where no weight is larger, the scale ends at the largest instead of 1
+LITTLE = 0.1  # where no weight is larger, the scale ends at the largest instead of 1
 UNIT = np.array([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0)])
 APART = 0.6  # cells between what was read of the source and the decoder's own states
 CELL, SMALL_CELL = 0.34, 0.2  # inches, of few symbols and of many

@@ -41,7 +41,7 @@ def outcome(folder: Path) -> Table:
     table.add_column(overflow="fold")
     for name, value in run.results.items():
         between = [_between(draws[name]) if name in draws else ""] if draws else []
-        table.add_row(name, _said(value), *between, UNITS.get(name, ""))
+        table.add_row(name, said(value), *between, UNITS.get(name, ""))
     return table
 
 
@@ -50,7 +50,8 @@ def _between(drawn: NDArray[np.float64]) -> str:
     return f"{low:,.2f} to {high:,.2f}"
 
 
-def _said(value: float | None) -> str:
+def said(value: float | None) -> str:
+    """A result as it is written: a dash where nothing was measured."""
     if value is None:
         return "-"
     return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"

@@ -1,11 +1,12 @@
 "use strict";
 
 // The page of one run, or of two side by side. Everything it shows lies in the element #data:
-//   runs      [{name, facts, results, statistics}]  tables, as rows of text
+//   runs      [{name, results, facts, statistics}]  tables, as rows of text
 //   examples  [{read, name, runs}]                  runs: for each run its hypotheses, best first, or null
-// A hypothesis is {output, reference, wrong, own, score, views}; a view is {name, weights, held}: thousandths, row by
-// row, and for each row from which column to which the window reached (or null). Columns are what was read, then the
-// first `own` output symbols for the decoder's own states.
+// A hypothesis is {output, reference, wrong, judged, steps, own, score, views}; a view is {name, weights, held}:
+// thousandths, row by row, and for each row from which column to which the window reached (or null). Columns are what
+// was read, then the first `own` output symbols for the decoder's own states. `judged` says whether one that is not
+// wrong is right, `steps` whether rows of numbers were written, which go by the names of their steps.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -15,6 +16,8 @@ const SHADES = {
 };
 const LEAST = 10; // thousandths below which a weight is not worth a word
 const SPOKEN = 5; // symbols named when a row is picked
+const LITTLE = 100; // thousandths: where no weight of a map is larger, its scale ends at the largest
+const CELL = { smallest: 13, narrow: 20, largest: 36 }; // pixels of a cell; below narrow, two letters stand on end
 const RIGHT_TO_LEFT = /^[^\p{L}]*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
 
 // What is chosen: an example, its picked output symbol, and for each run a hypothesis and a view.
@@ -37,11 +40,17 @@ const shown = (symbol) => symbol.replace(/ /g, "␣").replace(/^\p{M}/u, "◌$&"
 const direction = (symbols) => (RIGHT_TO_LEFT.test(symbols.join("")) ? "rtl" : "ltr");
 const letters = (symbols) => symbols.every((symbol) => [...symbol].length === 1 || symbol === "</s>");
 
-// Symbols as they are read: letters run together, as one word, so that their script can join them.
+const digits = (symbols) => symbols.every((symbol) => /^\p{Nd}$/u.test(symbol));
+
+// Symbols as they are read: letters run together, as one word, so that their script can join them; numbers stay apart.
 function said(symbols) {
   const words = symbols.filter((symbol) => symbol !== "</s>");
-  return letters(words) ? shown(words.join("")) : words.map(shown).join(" ");
+  return letters(words) && !(words.length && digits(words)) ? shown(words.join("")) : words.map(shown).join(" ");
 }
+
+const counted = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
+// What was written; of rows of numbers how many there are.
+const wrote = ({ output, steps }) => (steps ? counted(output.length, "step") : said(output));
 
 const isolated = (text) => make("bdi", {}, text);
 const written = (weight) => (weight / 1000).toFixed(3);
@@ -58,25 +67,34 @@ function chosen(run) {
 
 // --- colours ---------------------------------------------------------------------------------------------------------
 
-function channels(weight) {
+// The weight that is darkest: 1, or where all weights are faint the largest of them, rounded up to a digit.
+function topOf({ weights }) {
+  const largest = weights.reduce((most, weight) => Math.max(most, weight), 0);
+  if (largest === 0 || largest >= LITTLE) return 1000;
+  const unit = 10 ** Math.floor(Math.log10(largest));
+  return Math.ceil(largest / unit) * unit;
+}
+
+function channels(weight, top) {
   const shades = SHADES[dark.matches ? "dark" : "light"];
-  const place = Math.min(Math.max(weight / 1000, 0), 1) * (shades.length - 1);
+  const place = Math.min(Math.max(weight / top, 0), 1) * (shades.length - 1);
   const below = Math.min(Math.floor(place), shades.length - 2);
   const parts = (shade) => [1, 3, 5].map((start) => parseInt(shade.slice(start, start + 2), 16));
   const [from, to] = [parts(shades[below]), parts(shades[below + 1])];
   return from.map((value, channel) => Math.round(value + (to[channel] - value) * (place - below)));
 }
 
-const mixed = { true: new Map(), false: new Map() }; // by whether it is dark: a map of many cells has few colours
+const mixed = { true: new Map(), false: new Map() }; // by whether it is dark: a map of many cells has few colors
 
-function shade(weight) {
+function shade(weight, top) {
   const known = mixed[dark.matches];
-  if (!known.has(weight)) known.set(weight, `rgb(${channels(weight).join(" ")})`);
-  return known.get(weight);
+  const share = weight / top;
+  if (!known.has(share)) known.set(share, `rgb(${channels(weight, top).join(" ")})`);
+  return known.get(share);
 }
 
-function inkOn(weight) {
-  const [red, green, blue] = channels(weight);
+function inkOn(weight, top) {
+  const [red, green, blue] = channels(weight, top);
   return 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? "#10151b" : "#ffffff";
 }
 
@@ -84,10 +102,11 @@ function inkOn(weight) {
 
 const bests = (example) => example.runs.map((hypotheses) => hypotheses && hypotheses[0]);
 const isWrong = (example) => bests(example).some((best) => best && best.wrong);
+const isJudged = (example) => bests(example).some((best) => best && best.judged);
 
 function labelOf(example) {
   const best = bests(example).find(Boolean);
-  return { source: example.name || said(example.read) || said(best.reference), output: said(best.output) };
+  return { source: example.name || (example.read.length ? said(example.read) : ""), output: wrote(best) };
 }
 
 function listed() {
@@ -104,6 +123,7 @@ function listed() {
 
 function mark(best) {
   if (!best) return make("span", { class: "mark" }, "·");
+  if (!best.wrong && !best.judged) return "";
   return make("span", { class: best.wrong ? "mark wrong" : "mark right" },
     make("span", { "aria-hidden": "true" }, best.wrong ? "✗" : "✓"),
     make("span", { class: "hidden" }, best.wrong ? "wrong: " : "correct: "));
@@ -118,12 +138,13 @@ function showList() {
       type: "button", "data-example": number, "aria-current": number === state.example && "true",
       onclick: () => choose(number),
     }, make("span", {}, ...bests(example).map(mark)),
-    make("span", { class: "words", dir: "auto" }, source), make("span", { class: "words", dir: "auto" }, output)));
+    ...[source, output].filter(Boolean).map((text) => make("span", { class: "words", dir: "auto" }, text))));
   });
   find("examples").replaceChildren(...items);
   const wrong = data.examples.filter(isWrong).length;
-  find("count").textContent = numbers.length === data.examples.length
-    ? `${data.examples.length} examples, ${wrong} wrong` : `${numbers.length} of ${data.examples.length} examples`;
+  const all = counted(data.examples.length, "example");
+  const told = wrong || data.examples.some(isJudged) ? `${all}, ${wrong} wrong` : all;
+  find("count").textContent = numbers.length === data.examples.length ? told : `${numbers.length} of ${all}`;
 }
 
 function choose(number, focused = false) {
@@ -161,6 +182,9 @@ function step(by, focused = false) {
 function show() {
   find("tip").hidden = true;
   find("runs").replaceChildren(...data.runs.map((_, run) => article(run)));
+  for (const one of document.querySelectorAll("article[data-run]")) fit(one);
+  const tops = new Set(data.runs.map((_, run) => chosen(run)).filter(Boolean).map(({ view }) => topOf(view)));
+  find("top").textContent = [...tops].map((top) => String(top / 1000)).join(" or ");
   const numbers = listed();
   const place = numbers.indexOf(state.example);
   find("place").textContent = `${place < 0 ? "–" : place + 1} of ${numbers.length}`;
@@ -179,7 +203,8 @@ function article(run) {
   if (example.name) strips.append(strip("name", make("bdi", {}, example.name)));
   if (example.read.length) strips.append(strip("read", symbols(run, example.read, "read")));
   strips.append(strip("wrote", symbols(run, hypothesis.output, "output")));
-  if (hypothesis.wrong) strips.append(strip("should be", make("span", { dir: direction(hypothesis.reference) }, said(hypothesis.reference)), "reference"));
+  if (hypothesis.wrong) strips.append(strip("should be", reference(hypothesis), "reference"));
+  else if (!hypothesis.judged && !hypothesis.steps) strips.append(strip("the text", reference(hypothesis)));
   parts.push(strips, make("div", { class: "scroll" }, map(run, found)));
   parts.push(make("p", { class: "note" }, view.held ? "Outlined: the window that could be read." : ""));
   const one = make("article", { class: "run", "data-run": run, "aria-label": data.runs[run].name });
@@ -187,11 +212,12 @@ function article(run) {
   return one;
 }
 
+const reference = (hypothesis) => make("span", { dir: direction(hypothesis.reference) }, wrote({ ...hypothesis, output: hypothesis.reference }));
 const strip = (name, content, kind = "") => make("div", { class: `strip ${kind}` }, make("dt", {}, name), make("dd", {}, content));
 
 // Symbols in a row, as text of their own direction, so that letters join where their script joins them.
 function symbols(run, all, kind) {
-  const joined = letters(all);
+  const joined = letters(all) && !digits(all);
   const row = make("span", { dir: direction(all), class: `${kind} ${joined ? "joined" : "spaced"}` });
   all.forEach((symbol, place) => {
     const button = kind === "output";
@@ -223,7 +249,7 @@ function choices(run, { hypotheses, hypothesis, view }) {
     box.append(make("label", {}, name, menu));
   };
   if (hypotheses.length > 1) {
-    const options = hypotheses.map((one, rank) => `${rank + 1}: ${said(one.output)}${one.score === null ? "" : ` (${one.score.toFixed(2)})`}`);
+    const options = hypotheses.map((one, rank) => `${rank + 1}: ${wrote(one)}${one.score === null ? "" : ` (${one.score.toFixed(2)})`}`);
     select("hypothesis", options, hypotheses.indexOf(hypothesis), state.hypotheses);
   }
   if (hypothesis.views.length > 1) select("head", hypothesis.views.map((one) => one.name), hypothesis.views.indexOf(view), state.views);
@@ -234,6 +260,7 @@ function choices(run, { hypotheses, hypothesis, view }) {
 
 function map(run, { example, hypothesis, view, columns }) {
   const read = example.read.length;
+  const top = topOf(view);
   const both = read > 0 && hypothesis.own > 0;
   const withGap = (cells, gap) => (both ? [...cells.slice(0, read), gap, ...cells.slice(read)] : cells);
   // Long symbols stand on end, all of a half together; the end symbol stands alone.
@@ -241,8 +268,10 @@ function map(run, { example, hypothesis, view, columns }) {
   const halves = [columns.slice(0, read), columns.slice(read)];
   const turned = halves.map((half) => half.some((symbol) => symbol !== "</s>" && long(symbol)));
   const tall = (symbol, column) => turned[column < read ? 0 : 1] || long(symbol);
+  const pair = (symbol) => [...shown(symbol)].length === 2;
+  const kind = (symbol, column) => (tall(symbol, column) ? "tall" : pair(symbol) && "pair");
   const head = make("tr", {}, make("th", { class: "corner" }, make("span", { class: "hidden" }, "written")), ...withGap(
-    columns.map((symbol, column) => make("th", { scope: "col", "data-column": column, class: tall(symbol, column) && "tall", title: symbol },
+    columns.map((symbol, column) => make("th", { scope: "col", "data-column": column, class: kind(symbol, column), title: symbol },
       make("span", { dir: "auto" }, shown(symbol)))), make("th", { class: "gap", "aria-hidden": "true" })));
   const heads = make("thead", {}, head);
   if (hypothesis.own) {
@@ -253,16 +282,14 @@ function map(run, { example, hypothesis, view, columns }) {
     heads.prepend(make("tr", { class: "captions" }, ...captions));
   }
   const body = make("tbody", {}, ...hypothesis.output.map((symbol, row) => {
-    const cells = columns.map((_, column) => cell(run, { hypothesis, view, columns, read }, row, column));
+    const cells = columns.map((_, column) => cell(run, { hypothesis, view, columns, read, top }, row, column));
     const name = make("th", { scope: "row" }, make("button", {
       type: "button", "aria-pressed": "false", "data-place": row, title: symbol, dir: "auto",
       onclick: () => pick(state.row === row ? null : row),
     }, shown(symbol)));
     return make("tr", { "data-row": row }, name, ...withGap(cells, make("td", { class: "gap", "aria-hidden": "true" })));
   }));
-  const room = (find("runs").clientWidth / (window.innerWidth < 900 ? 1 : data.runs.length) - 80) / columns.length;
-  const size = Math.round(Math.min(Math.max(room, columns.length > 80 ? 13 : 20), 36));
-  const table = make("table", { class: "map", role: "grid", style: `--cell: ${size}px`,
+  const table = make("table", { class: "map", role: "grid",
     "aria-label": "Attention weights: a row for each symbol written, a column for each position read" }, heads, body);
   table.addEventListener("keydown", (event) => walk(event, table));
   table.addEventListener("pointerover", (event) => meet(event, run));
@@ -272,12 +299,25 @@ function map(run, { example, hypothesis, view, columns }) {
   return table;
 }
 
-function cell(run, { hypothesis, view, columns, read }, row, column) {
+// Cells as large as the article has room for, beside the names of the rows: wider maps than that can be scrolled.
+function fit(one) {
+  const table = one.querySelector(".map");
+  const columns = table.querySelectorAll("thead th[data-column]").length;
+  const others = [...table.querySelectorAll("tbody tr:first-child > :not([data-column])")].reduce((sum, e) => sum + e.getBoundingClientRect().width, 0);
+  const scroll = one.querySelector(".scroll");
+  const bar = scroll.offsetWidth - scroll.clientWidth;
+  const room = Math.floor((one.clientWidth - others - bar - 2) / columns);
+  const size = Math.min(Math.max(room, CELL.smallest), CELL.largest);
+  table.style.setProperty("--cell", `${size}px`);
+  table.classList.toggle("narrow", size < CELL.narrow);
+}
+
+function cell(run, { hypothesis, view, columns, read, top }, row, column) {
   const weight = view.weights[row * columns.length + column];
   const edges = view.held ? edgesOf(view.held, row, column, read) : [];
   const first = column === 0 || (column === read && read > 0);
   return make("td", {
-    "data-column": column, style: `background: ${shade(weight)}`,
+    "data-column": column, style: `background: ${shade(weight, top)}`,
     tabindex: row + column === 0 ? "0" : "-1", class: [...edges, ...(first ? ["first"] : [])].join(" ") || null,
     "aria-label": `${shown(hypothesis.output[row])} read ${shown(columns[column])}, weight ${written(weight)}`,
   });
@@ -353,8 +393,8 @@ function pick(row) {
     const width = found.columns.length;
     for (const symbol of one.querySelectorAll(".read .symbol")) {
       const weight = there ? found.view.weights[row * width + Number(symbol.dataset.place)] : null;
-      symbol.style.background = there ? shade(weight) : "";
-      symbol.style.color = there ? inkOn(weight) : "";
+      symbol.style.background = there ? shade(weight, topOf(found.view)) : "";
+      symbol.style.color = there ? inkOn(weight, topOf(found.view)) : "";
     }
     if (there) sentences.push(sentence(found, row, data.runs[Number(one.dataset.run)].name));
   }
@@ -381,18 +421,20 @@ function table(key) {
     const rows = data.runs.map((run) => run[key].find((row) => row[0] === name));
     const meaning = rows.find((row) => row && row[2]);
     return make("tr", {}, make("th", { scope: "row" }, name),
-      ...rows.map((row) => make("td", { class: key === "statistics" ? "number" : "" }, row ? row[1] : "–")),
-      ...(meaning ? [make("td", { class: "said" }, meaning[2])] : []));
+      ...rows.map((row) => make("td", { class: key === "facts" ? "" : "number" }, row ? row[1] : "–")),
+      ...(key === "facts" ? [] : [make("td", { class: "said" }, meaning ? meaning[2] : "")]));
   });
   const head = data.runs.length > 1
     ? [make("thead", {}, make("tr", {}, make("td"), ...data.runs.map((run) => make("th", { scope: "col" }, run.name))))] : [];
-  return make("div", { class: "wide" }, make("table", { class: key === "statistics" ? "plain numbers" : "plain" }, ...head, make("tbody", {}, ...rows)));
+  return make("div", { class: "wide" }, make("table", { class: key === "facts" ? "plain" : "plain numbers" }, ...head, make("tbody", {}, ...rows)));
 }
 
 // --- beginning -------------------------------------------------------------------------------------------------------
 
 find("statistics").append(table("statistics"));
+find("results").append(table("results"));
 find("facts").append(table("facts"));
+if (!data.examples.some((example) => isJudged(example) || isWrong(example))) document.querySelector(".filters").hidden = true;
 find("search").addEventListener("input", () => { showList(); show(); });
 for (const button of document.querySelectorAll("[data-filter]")) {
   button.addEventListener("click", () => {
@@ -415,6 +457,7 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 dark.addEventListener("change", show);
+window.addEventListener("resize", () => { for (const one of document.querySelectorAll("article[data-run]")) fit(one); });
 window.addEventListener("scroll", () => { find("tip").hidden = true; }, { passive: true });
 window.addEventListener("hashchange", () => choose(asked()));
 

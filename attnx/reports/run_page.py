@@ -19,7 +19,7 @@ from attnx.reports.alignment import Alignment, Weights, read_examples
 from attnx.reports.alignment_statistics import Statistics, run_statistics, statistics_rows, with_gold
 from attnx.reports.explain import SETTING, describe
 from attnx.reports.filled import filled
-from attnx.reports.outcome import UNITS
+from attnx.reports.outcome import UNITS, said
 from attnx.reports.windows import Window, window_of
 
 PAGE = "page.html"
@@ -62,8 +62,8 @@ def _told(run: Run, found: Statistics) -> dict[str, Any]:
     """What tables say of a run, rows of text."""
     facts = [(key, describe(run.config[key])) for key in SETTING if key in run.config]
     facts += [("command", str(run.info["command"]))] if run.info.get("command") else []
-    results = [(name, describe(value), UNITS.get(name, "")) for name, value in run.results.items()]
-    return {"name": run.name, "facts": [*results, *facts], "statistics": statistics_rows(found)}
+    results = [(name, said(value), UNITS.get(name, "")) for name, value in run.results.items()]
+    return {"name": run.name, "results": results, "facts": facts, "statistics": statistics_rows(found)}
 
 
 def _examples(run: Run) -> dict[tuple[Example, int], list[dict[str, Any]]]:
@@ -93,6 +93,8 @@ def _hypothesis(one: Alignment, window: Window | None) -> dict[str, Any]:
         "output": one.output,
         "reference": one.reference,
         "wrong": one.wrong,
+        "judged": one.judged and not one.steps,
+        "steps": one.steps,
         "own": one.own,
         "score": one.score if one.score is not None and math.isfinite(one.score) else None,
         "views": [_view(name, weights, one, window) for name, weights in one.views.items()],

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from attnx import registry
 from attnx.data.features import Matrix
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
@@ -185,12 +186,15 @@ def save_alignments(
     (folder / ALIGNMENTS).mkdir(exist_ok=True)
     config = folder / CONFIG
     # The place in the model that each head belongs to, by its composition; none where attention has one place.
-    follows = composition(yaml.safe_load(config.read_text(encoding="utf-8"))) if config.is_file() else None
+    held = yaml.safe_load(config.read_text(encoding="utf-8")) if config.is_file() else {}
+    follows = composition(held) if held else None
     sites, streams = getattr(follows, "sites", ()), getattr(follows, "of_itself", {})
+    is_judged = not (held and registry.part("task", held["task"]["name"]).declares.get("continues"))
     for number, best in enumerate(predictions):
         for rank, one in enumerate((best, *best.others), start=1):
             if one.weights is not None:
                 name, arrays = f"{number:03d}" + (f"-{rank}" if rank > 1 else ""), _arrays(one, one.weights, sites)
+                arrays["judged"] = np.array(is_judged)
                 for stream, weights in (of_itself or {}).get(number, {}).items() if rank == 1 else ():
                     arrays |= {stream: weights, f"{stream}_sites": np.array(streams[stream])}
                 np.savez_compressed(folder / ALIGNMENTS / f"{name}.npz", **arrays)

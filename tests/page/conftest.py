@@ -201,7 +201,9 @@ def write_run() -> Callable[..., Path]:
 def keep() -> Callable[..., Path]:
     """Keep an alignment in a run folder: ``keep(folder, "000", symbols read, symbols written, weights)``."""
 
-    def write(folder: Path, name: str, read: Sequence[str], wrote: Sequence[str], weights: Any, **others: Any) -> Path:
+    def write(
+        folder: Path, name: str, read: Sequence[str], wrote: Sequence[str], weights: Any, /, **others: Any
+    ) -> Path:
         own = int(others.get("own", 0))
         columns = [*read, *wrote[:own]]
         others = {"reference": list(wrote), **others}

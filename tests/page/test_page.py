@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,11 @@ from attnx.errors import UserError
 from attnx.reports.alignment_statistics import STATISTICS
 from attnx.reports.filled import embedded
 from attnx.reports.run_page import run_page, write_page
+from attnx.run_format import RESULTS
 
 END = "</s>"
+LETTERS = "supercalifragilisticexpialidociousantidises"
+PHONES = [*"SUPRKALAFRAJALISTIKEKSPI"]
 HOSTILE = ["</script><script>document.title='taken'</script>", "<img src=x onerror=alert(1)>", "&amp;", "\u2028"]
 ARABIC = ["\u0633", "\u0644", "\u0627", "\u0645"]
 # The colours of weights 0, 0.2 and 1, as css/js and the PNG pictures state them.
@@ -49,7 +53,22 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_run: Callable[..., Path
     keep(second, "000", "cat", ["K", "AE", "T", END], [[0.5, 0.5, 0], [0, 0, 1], [0, 1, 0], [0, 0, 1]])
     long = write_run(home / "long")
     keep(long, "000", ["international"] * 97, ["zwischenstaatlich"] * 41, np.eye(41, 97))
-    for names in (["first"], ["first", "second"], ["long"]):
+    # A word of 43 letters, its phones; rows of numbers that read faintly; a text that was gone on with.
+    word = write_run(home / "word")
+    results = {
+        "test_per": 6.75,
+        "train_tokens_per_second": 17814.43,
+        "train_seconds": 231.5,
+        "test_scaled_error": 0.125,
+    }
+    (word / RESULTS).write_text(json.dumps(results), encoding="utf-8")
+    keep(word, "000", LETTERS, PHONES, np.eye(len(PHONES), len(LETTERS)), reference=PHONES[1:])
+    numbers = write_run(home / "numbers")
+    steps = {"name": "walk.csv", "steps": True}
+    keep(numbers, "000", "0123", [*"0123"], np.full((4, 4), 0.0173), **steps)
+    keep(numbers, "001", "0123", [*"01234"], np.full((5, 4), 0.25), **{**steps, "reference": [*"0123"]})
+    keep(write_run(home / "text"), "000", "", [*"ABC"], np.eye(3), own=3, judged=False, reference=[*"ABX"])
+    for names in (["first"], ["first", "second"], ["long"], ["word"], ["numbers"], ["text"]):
         write_page([home / name for name in names], home / f"{'-'.join(names)}.html")
     return home
 
@@ -65,6 +84,62 @@ def see(browser: Any, home: Path) -> Iterator[Callable[..., Any]]:
 
     yield open_page
     assert browser.log("browser") == []
+
+
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_a_long_word_is_seen_whole(see: Any, width: int) -> None:
+    """Of 43 letters none is cut, neither in the list nor in the map, and no letter of the heading meets the next."""
+    browser = see("word", width=width)
+    assert browser.texts("#examples .words")[0] == LETTERS
+    cut = "return [...document.querySelectorAll(arguments[0])].filter(e => e.scrollWidth > e.clientWidth + 1"
+    cut += " || (arguments[1] && e.scrollHeight > e.clientHeight + 1)).length"
+    assert browser.run(cut, "#examples .words", True) == 0
+    assert browser.run(cut, ".scroll", False) == 0
+    heads = browser.boxes("thead th[data-column] span")
+    assert len(heads) == len(LETTERS)
+    assert all(left[2] <= right[0] for left, right in pairwise(heads))
+
+
+def test_no_column_of_a_table_is_squeezed(see: Any) -> None:
+    """What a result is stands beside it on one line, however long what was run is."""
+    browser = see("word")
+    heights = [bottom - top for _, top, _, bottom in browser.boxes("#results tr")]
+    assert len(heights) == 4
+    assert max(heights) < 1.2 * min(heights)  # a line each
+    assert browser.texts("#results tr:nth-child(1) *") == ["test_per", "6.75", "% phone error rate"]
+    assert browser.texts("#results tr:nth-child(2) td")[0] == "17,814.43"
+    rows = browser.run("return [...document.querySelectorAll('#facts tr')].map(row => row.children.length)")
+    assert set(rows) == {2}
+
+
+def test_rows_of_numbers_are_counted_and_called_wrong_for_their_number_alone(see: Any) -> None:
+    browser = see("numbers")
+    assert browser.text("#count") == "2 examples, 1 wrong"
+    assert browser.texts("#examples .words") == ["walk.csv", "4 steps", "walk.csv", "5 steps"]
+    assert browser.texts("#examples .mark") == ["✗ wrong:"]
+    assert browser.text(".read") == "0 1 2 3"
+    browser.click("#next")
+    assert browser.text(".reference") == "should be\n4 steps"
+
+
+def test_faint_weights_have_a_scale_of_their_own(see: Any) -> None:
+    browser = see("numbers")
+    assert browser.text(".legend").split() == ["weight", "0", "0.02"]
+    image = browser.picture() * 255
+    assert image[in_the_middle(browser, cell(0, 0))].mean() < 120  # 0.0173 of 0.02
+    browser.click("#next")
+    assert browser.text("#top") == "1"
+    assert browser.picture()[in_the_middle(browser, cell(0, 0))].mean() > 0.8  # 0.25 of 1
+
+
+def test_what_was_gone_on_with_is_neither_right_nor_wrong(see: Any) -> None:
+    browser = see("text")
+    assert browser.text("#count") == "1 example"
+    assert browser.texts("#examples .words") == ["ABC"]
+    assert browser.run("return document.querySelectorAll('.mark, .reference').length") == 0
+    assert not browser.run("return document.querySelector('.filters').checkVisibility()")
+    assert browser.texts(".strip") == ["wrote ABC", "the text ABX"]
+    assert browser.texts("#statistics th") == ["examples", "steps", "entropy"]
 
 
 def cell(row: int, column: int, article: int = 0) -> str:

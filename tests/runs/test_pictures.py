@@ -142,7 +142,7 @@ def test_the_color_bar_has_room_for_its_numbers_beside_one_row(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("weight", "top"), [(1.0, 1.0), (0.2, 1.0), (0.17, 0.2), (0.0213, 0.03), (0.03, 0.03), (0.0, 1.0)]
+    ("weight", "top"), [(1.0, 1.0), (0.1, 1.0), (0.087, 0.09), (0.0213, 0.03), (0.03, 0.03), (0.0, 1.0)]
 )
 def test_faint_weights_have_a_scale_of_their_own(weight: float, top: float, tmp_path: Path) -> None:
     """Read evenly from seventy steps, all would be white on a scale that ends at 1."""
