@@ -14,3 +14,12 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def count_of(number: int, noun: str) -> str:
+    """How many there are of something.
+
+    >>> count_of(1, "setting"), count_of(1200, "setting"), count_of(0, "setting")
+    ('1 setting', '1,200 settings', '0 settings')
+    """
+    return f"{number:,} {noun}" + "s" * (number != 1)

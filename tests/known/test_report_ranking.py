@@ -112,6 +112,16 @@ def test_runs_that_differ_by_their_seed_are_one_setting(write: Write) -> None:
     assert second.behind.p < 0.05
 
 
+def test_data_that_follow_from_their_file_are_not_named_besides() -> None:
+    def run(train: str, data: str, scorer: str = "dot") -> dict[str, str]:
+        return {"task.train": train, "training data": data, "scorer": scorer}
+
+    assert varied([run("a.tsv", "data 1"), run("b.tsv", "data 2")]) == ["task.train"]
+    # The file was changed between two runs, so that what they differ in is not their scorer alone.
+    changed = [run("a.tsv", "data 1"), run("a.tsv", "data 2", "mlp")]
+    assert varied(changed) == ["scorer", "training data"]
+
+
 def test_a_winner_is_named(write: Write) -> None:
     found = only(three(write, additive=(0.3, 0.4, 0.5)))
     reach = math.sqrt(2 * 0.95**2 / (1 - 0.95**2)) * 0.1 / math.sqrt(3)

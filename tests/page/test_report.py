@@ -237,6 +237,79 @@ def test_what_failed_is_listed_with_its_log(look: Look, page: Path) -> None:
     assert [(page.parent / log).is_file() for log in logs] == [True] * FAILED
 
 
+def write_small(folder: Path, values: dict[tuple[str, int], float], fingerprints: dict[str, str]) -> Path:
+    """Runs by scorer and seed with so much PER, each trained on the data of its scorer's fingerprint."""
+    for number, ((scorer, seed), value) in enumerate(values.items()):
+        run = folder / str(number)
+        run.mkdir(parents=True)
+        info = {"format": 1, "status": "finished", "monitor": "valid_per", "maximise": False, "created": str(number)}
+        (run / "run.json").write_text(json.dumps({**info, "fingerprint": fingerprints[scorer]}))
+        (run / "config.yaml").write_text(yaml.safe_dump({"seed": seed, "scorer": {"name": scorer}}))
+        (run / "results.json").write_text(json.dumps({"test_per": value, "test_words": 3, "train_seconds": 2 + number}))
+        (run / "metrics.csv").write_text(f"step,valid_per\n5,{value + 2}\n10,{value}\n")
+    return write_report([folder])[0]
+
+
+@pytest.fixture(scope="module")
+def spread(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two scorers of nearly the same mean, 10 and 10.5, with a wide and a narrow spread; their data differ, too."""
+    values = {("dot", 1): 4.0, ("dot", 2): 16.0, ("mlp", 1): 10.25, ("mlp", 2): 10.75}
+    return write_small(tmp_path_factory.mktemp("spread") / "all", values, {"dot": "5e01" * 4, "mlp": "77aa" * 4})
+
+
+def test_bars_reach_as_far_as_they_mean_and_end_within_the_plot(browser: Any, spread: Path) -> None:
+    """A bar goes as far above its mean as below: neither end is cut off by the edge."""
+    browser.emulate()
+    browser.go(spread)
+    lines = browser.run(
+        "return [...document.querySelectorAll('#scatter .mark')].map(mark => {"
+        "const at = (e, name) => Number(e.getAttribute(name)), line = mark.querySelector('line');"
+        "return [at(line, 'y1'), at(mark.querySelector('circle'), 'cy'), at(line, 'y2')]})"
+    )
+    assert len(lines) == 2
+    for low, middle, high in lines:
+        assert low - middle == pytest.approx(middle - high, abs=0.1)
+    strips = browser.run(
+        "return [...document.querySelectorAll('#table .strip, #cards .strip')].map(strip => {"
+        "const at = (e, name) => parseFloat(e.getAttribute(name)), bar = strip.querySelector('.bar');"
+        "return bar && [at(bar, 'x1'), at(strip.querySelector('.mid'), 'cx'), at(bar, 'x2')]}).filter(Boolean)"
+    )
+    assert len(strips) == 4
+    for low, middle, high in strips:
+        assert middle - low == pytest.approx(high - middle, abs=0.1)
+
+
+def test_axes_are_titled_with_their_units(browser: Any, spread: Path) -> None:
+    browser.emulate()
+    browser.go(spread)
+    titles = "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)"
+    assert browser.run(titles, "#curves .title") == ["step", "PER in validation, %"]
+    assert browser.run(titles, "#scatter .title") == ["training, s", "PER, %"]
+    for plot in ("#curves", "#scatter"):  # and no number stands on them
+        texts = browser.boxes(f"{plot} text:not(.title)")
+        for left, top, right, bottom in browser.boxes(f"{plot} .title"):
+            assert all(x0 >= right or x1 <= left or y0 >= bottom or y1 <= top for x0, y0, x1, y1 in texts)
+
+
+def test_training_data_have_a_name_that_can_be_read(browser: Any, spread: Path) -> None:
+    browser.emulate()
+    browser.go(spread)
+    assert browser.texts("#table th button")[2:4] == ["scorer", "training data"]
+    assert {*column(browser, "value:1")} == {"data 1", "data 2"}
+    assert "5e01" not in browser.text("body")
+    assert "5e01" not in spread.with_suffix(".md").read_text(encoding="utf-8")
+
+
+def test_one_of_a_kind_is_told_as_one(browser: Any, tmp_path: Path) -> None:
+    browser.emulate()
+    browser.go(write_small(tmp_path / "one", {("dot", 1): 7.0}, {"dot": "5e01" * 4}))
+    assert browser.text("#counts").startswith("1 run: 1 finished.")
+    assert browser.text("#count") == "1 setting"
+    said = (tmp_path / "one" / "report.md").read_text(encoding="utf-8")
+    assert "1 run: 1 finished." in said
+    assert "5e01" not in said + browser.text("body")
+
+
 def test_what_runs_say_is_text_and_nothing_else(browser: Any, tmp_path: Path) -> None:
     for number, scorer in enumerate((HOSTILE, "**dot** `x`")):
         folder = tmp_path / "all" / f"run {number} #?%"

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from attnx.numerals import count_of
 from attnx.reports.sweep.effects import Effect, effects, factors
-from attnx.reports.sweep.gather import Found
+from attnx.reports.sweep.gather import DATA, Found
 from attnx.reports.sweep.measures import Measure, measures
 from attnx.reports.sweep.ranking import Ranked, ranked
 from attnx.reports.sweep.settings import Setting, said, settings, varied
@@ -69,7 +70,8 @@ def _comparison(runs: Sequence[Found], tests: dict[Path, Tested]) -> Comparison:
     keys = varied(chosen)
     compared = settings(runs, keys)
     kept = [run for setting in compared for run in setting.runs]
-    constant = {key: said(value) for key, value in chosen[0].items() if all(_same(one, key, value) for one in chosen)}
+    common = {key: said(value) for key, value in chosen[0].items() if all(_same(one, key, value) for one in chosen)}
+    constant = {key: value for key, value in common.items() if key != DATA}
     known = measures(kept, runs[0].monitor, runs[0].maximise)
     split = factors(keys, compared)
     judged = []
@@ -87,4 +89,4 @@ def _title(run: Found, tests: dict[Path, Tested]) -> str:
     count = len(tests[run.path].tags) if run.path in tests else int(run.results.get("test_words", 0))
     file = run.choices.get("task.test")
     task = " ".join(filter(None, [str(run.choices.get("task", "")), said(file) if file else ""]))
-    return f"{count:,} test examples" + (f" of {task}" if task else "")
+    return count_of(count, "test example") + (f" of {task}" if task else "")

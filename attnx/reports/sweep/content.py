@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from attnx.reports.measure_names import label
+from attnx.reports.measure_names import PERCENT, label, measure_base
 from attnx.reports.run_page import PAGE
 from attnx.reports.seeds import Gap
 from attnx.reports.sweep.comparison import FINISHED, Comparison, Judged
@@ -21,12 +21,13 @@ from attnx.reports.sweep.ranking import Ranked
 from attnx.reports.sweep.settings import short
 
 COSTS = {
-    "train_seconds": ("training, s", 0),
-    "train_words_per_second": ("words/s", 0),
-    "peak_memory_mb": ("memory, MB", 0),
-    "peak_gpu_memory_mb": ("GPU memory, MB", 0),
-    "parameters": ("parameters", 0),
+    "train_seconds": "training, s",
+    "train_words_per_second": "examples/s",
+    "peak_memory_mb": "memory, MB",
+    "peak_gpu_memory_mb": "GPU memory, MB",
+    "parameters": "parameters",
 }
+WHOLE = 10  # costs that reach it are told in whole numbers
 POINTS = 120  # of a curve, at most
 FIGURES = 5  # significant ones of a curve's points
 
@@ -59,11 +60,14 @@ def _comparison(one: Comparison, numbers: dict[Path, int]) -> dict[str, Any]:
         ],
         "measures": [_judged(judged) for judged in one.judged],
         "costs": [
-            {"key": key, "label": told, "digits": digits}
-            for key, (told, digits) in COSTS.items()
-            if any(key in run.results for run in runs)
+            {"key": key, "label": told, "digits": 0 if max(values) >= WHOLE else 1}
+            for key, told in COSTS.items()
+            if (values := [run.results[key] for run in runs if key in run.results])
         ],
-        "curves": [{"key": key, "label": _curve_label(key)} for key in _curves_first(runs[0].monitor, columns)],
+        "curves": [
+            {"key": key, "label": _curve_label(key), "unit": "%" if measure_base(key, PERCENT) else ""}
+            for key in _curves_first(runs[0].monitor, columns)
+        ],
         "maps": maps(one),
     }
 

@@ -64,7 +64,17 @@ def gather(folders: Sequence[Path | str]) -> list[Found]:
         UserError: a folder is none of these, or what was named cannot be read.
     """
     found = {run.path.resolve(): run for folder in folders for run in _in(Path(folder))}
+    _name_data(list(found.values()))
     return list(found.values())
+
+
+def _name_data(found: Sequence[Found]) -> None:
+    """Call training data ``data 1``, ``data 2`` in the order of their first runs: nobody can read fingerprints."""
+    by_age = sorted(found, key=lambda run: run.created)
+    names: dict[str, str] = {}
+    for run in by_age:
+        if DATA in run.choices:
+            run.choices[DATA] = names.setdefault(run.choices[DATA], f"data {len(names) + 1}")
 
 
 def _in(folder: Path) -> Iterator[Found]:

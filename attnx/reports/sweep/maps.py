@@ -68,6 +68,8 @@ def _shown(key: Key, read: Sequence[Alignment]) -> dict[str, Any]:
             {
                 "output": one.output,
                 "wrong": one.wrong,
+                "judged": one.judged and not one.steps,
+                "steps": one.steps,
                 "own": one.own,
                 "weights": np.rint(np.nan_to_num(one.weights).clip(0) * THOUSAND).astype(int).ravel().tolist(),
             }

@@ -11,6 +11,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const COLOURED = 6; // settings that have a colour of their own
 const NEAR = 24; // pixels from which a pointer meets a line or a point
 const SURE = 0.05;
+const LITTLE = 100; // thousandths: where no weight of a map is larger, the largest is the deepest
 const TESTS = { seeds: "paired t-test over seeds", unpaired: "Welch's t-test over seeds", examples: "bootstrap over test examples" };
 
 const state = { test: 0, measure: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, open: new Set(), example: 0 };
@@ -47,6 +48,9 @@ function fixed(value, digits) {
 }
 
 const said = (value) => fixed(value, judged().digits);
+const counted = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
+// What stands beside an axis: a name, and its unit if that is a sign.
+const titled = ({ label, unit }) => (unit?.startsWith("%") ? `${label}, %` : label);
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 const saidP = (p) => (p < 0.001 ? "< 0.001" : fixed(p, p < 0.1 ? 3 : 2));
 const brief = (value) => (Math.abs(value) >= 1e6 ? `${+(value / 1e6).toFixed(2)}M` : Math.abs(value) >= 1e4 ? `${+(value / 1e3).toFixed(1)}k` : `${+value.toPrecision(4)}`);
@@ -86,7 +90,7 @@ function told(row) {
   const setting = settingOf(row);
   const runs = runsOf(row.place).filter((run) => judged().key in run.values);
   const values = runs.map((run) => `seed ${run.seed ?? "?"}: ${said(run.values[judged().key])}`).join(", ");
-  const spread = row.sd === null ? "one seed" : `± ${said(row.sd)} (sd) over ${row.n} seeds`;
+  const spread = row.sd === null ? "one seed" : `± ${said(row.sd)} (sd) over ${counted(row.n, "seed")}`;
   const behind = row.gap ? `\n${gapTold(row.gap)}` : "";
   return `${setting.name}\n${judged().label} ${said(row.mean)}, ${spread}\n${values}${behind}`;
 }
@@ -221,7 +225,7 @@ function showRows() {
   });
   find("table").tBodies[0].replaceChildren(...lines);
   const all = judged().rows.length;
-  find("count").textContent = rows.length === all ? `${all} settings` : `${rows.length} of ${all} settings`;
+  find("count").textContent = rows.length === all ? counted(all, "setting") : `${rows.length} of ${counted(all, "setting")}`;
 }
 
 function sortBy(id) {
@@ -256,9 +260,13 @@ function domain(values) {
   const at = (share) => order[Math.round(share * (order.length - 1))];
   const reach = 3 * (at(0.75) - at(0.25)) || order.at(-1) - order[0];
   const [low, high] = [Math.max(order[0], at(0.25) - reach), Math.min(order.at(-1), at(0.75) + reach)];
-  return low < high ? [low, high] : [low - (Math.abs(low) * 0.05 || 1), high + (Math.abs(high) * 0.05 || 1)];
+  const alike = high - low <= 1e-9 * Math.max(Math.abs(low), Math.abs(high)); // but for the last digits
+  return !alike ? [low, high] : [low - (Math.abs(low) * 0.05 || 1), high + (Math.abs(high) * 0.05 || 1)];
 }
 
+// A domain that values lie within, too: the ends of bars.
+const holding = ([low, high], values) => [Math.min(low, ...values), Math.max(high, ...values)];
+const endsOf = ({ mean, sd }) => (sd === null ? [mean] : [mean - sd, mean + sd]);
 const padded = ([low, high], share = 0.06) => [low - share * (high - low), high + share * (high - low)];
 
 function scale([low, high], from, to, logarithmic = false) {
@@ -307,7 +315,7 @@ function showEffects() {
   find("effects-note").textContent = `Mean ${label} of each value over all values of the other choices alike (main effects, least squares: on a full grid the `
     + `plain mean), with a 95 % interval from ${one ? "what the fit leaves over, since there is one seed" : "the spread over seeds"}. The choice that matters most is first; ${more ? "more" : "less"} is better.`;
   const ends = told.flatMap((effect) => effect.levels.flatMap(([, value, low, high]) => [value, low, high])).filter((value) => value !== null);
-  const reach = padded(domain(ends), 0.04);
+  const reach = padded(holding(domain(ends), ends), 0.04);
   find("cards").replaceChildren(...told.map((effect) => card(effect, reach, more)));
   showPairs();
 }
@@ -320,7 +328,7 @@ function card({ name, levels }, reach, more) {
   const lines = order.flatMap(([value, middle, low, high, count]) => {
     const kind = middle === best ? "best" : "";
     const tip = middle === null ? `${value}: other choices always change along with it, so its own share cannot be told`
-      : `${value}: ${said(middle)}${low === null ? "" : `, 95 % interval ${said(low)} to ${said(high)}`}, ${count} setting${count === 1 ? "" : "s"}`;
+      : `${value}: ${said(middle)}${low === null ? "" : `, 95 % interval ${said(low)} to ${said(high)}`}, ${counted(count, "setting")}`;
     return [
       make("span", { class: `name ${kind}`, "data-tip": tip }, value),
       make("span", { "data-tip": tip }, range(middle, low, high, reach, kind)),
@@ -371,7 +379,7 @@ function showPairs() {
     if (value === null) return make("td", { class: "none", style: "--share: 0%" }, "–");
     return make("td", {
       style: `--share: ${Math.round(3 + goodness(value) * 52)}%`,
-      "data-tip": `${row}, ${top}: ${said(value)}, mean of ${cells[y][x].length} setting(s)`,
+      "data-tip": `${row}, ${top}: ${said(value)}, mean of ${counted(cells[y][x].length, "setting")}`,
     }, said(value), cells[y][x].length < most ? make("span", {}, ` (${cells[y][x].length})`) : "");
   })));
   const head = make("tr", {}, make("th", {}, `${keys[down.value]} ↓  ${keys[along.value]} →`), ...tops.map((top) => make("th", { scope: "col" }, top)));
@@ -380,7 +388,7 @@ function showPairs() {
 
 // --- charts ----------------------------------------------------------------------------------------------------------
 
-const EDGE = { left: 52, right: 22, top: 10, bottom: 40 };
+const EDGE = { left: 74, right: 22, top: 10, bottom: 40 };
 
 function frame(plot, xs, ys, { xlog = false, ylog = false, xname, yname }) {
   const [width, height] = [Math.max(plot.clientWidth, 280), window.innerWidth < 768 ? 300 : 380];
@@ -391,7 +399,9 @@ function frame(plot, xs, ys, { xlog = false, ylog = false, xname, yname }) {
       draw("text", { x: EDGE.left - 8, y: y(value), "text-anchor": "end", "dominant-baseline": "central" }, brief(value)));
   }
   for (const value of ticks(xs, width < 500 ? 4 : 8, xlog)) svg.append(draw("text", { x: x(value), y: height - EDGE.bottom + 18, "text-anchor": "middle" }, brief(value)));
-  svg.append(draw("text", { x: width - EDGE.right, y: height - 4, "text-anchor": "end" }, xname));
+  const middle = [(EDGE.left + width - EDGE.right) / 2, (EDGE.top + height - EDGE.bottom) / 2];
+  svg.append(draw("text", { class: "title", x: middle[0], y: height - 4, "text-anchor": "middle" }, xname),
+    draw("text", { class: "title", x: 14, y: middle[1], "text-anchor": "middle", transform: `rotate(-90 14 ${middle[1]})` }, yname));
   return { svg, x, y, width, height };
 }
 
@@ -431,7 +441,7 @@ function showCurves() {
   const ys = log ? [low / 1.05, high * 1.05] : padded([low, high]);
   const last = Math.max(...lines.map((line) => line.steps.at(-1)));
   const first = Math.min(...lines.map((line) => line.steps[0]), 0);
-  const { svg, x, y } = frame(plot, [first, last], ys, { ylog: log, xname: "step", yname: curve.label });
+  const { svg, x, y } = frame(plot, [first, last], ys, { ylog: log, xname: "step", yname: titled(curve) });
   const group = draw("g", { class: state.picked === null ? null : "isolated" });
   const drawn = [...lines].sort((one, other) => highlighted(one.place) - highlighted(other.place) || rankOf(other.place) - rankOf(one.place));
   for (const line of drawn) {
@@ -458,8 +468,9 @@ function showScatter() {
   const points = judged().rows.map((row) => ({ row, place: row.place, cost: costOf(row.place, cost.key) })).filter((point) => point.cost !== null);
   const plot = find("scatter");
   if (!points.length) return void plot.replaceChildren(make("p", { class: "note" }, "No run kept this cost."));
-  const { svg, x, y } = frame(plot, padded(domain(points.map((point) => point.cost)), 0.08), padded(domain(points.map((point) => point.row.mean)), 0.08),
-    { xname: cost.label, yname: judged().label });
+  const bars = points.filter((point) => highlighted(point.place)).flatMap((point) => endsOf(point.row));
+  const ys = padded(holding(domain(points.map((point) => point.row.mean)), bars), 0.08);
+  const { svg, x, y } = frame(plot, padded(domain(points.map((point) => point.cost)), 0.08), ys, { xname: cost.label, yname: titled(judged()) });
   const cheap = cost.key === "train_words_per_second" ? -1 : 1;
   const good = judged().more ? -1 : 1;
   const ahead = points.filter((one) => !points.some((other) => cheap * other.cost <= cheap * one.cost && good * other.row.mean <= good * one.row.mean
@@ -517,7 +528,9 @@ function meets(svg, points) {
 const RIGHT_TO_LEFT = /^[^\p{L}]*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
 const shown = (symbol) => symbol.replace(/ /g, "␣").replace(/^\p{M}/u, "◌$&") || "∅";
 const wordsOf = (symbols) => symbols.filter((symbol) => symbol !== "</s>");
-const joined = (symbols) => (symbols.every((symbol) => [...symbol].length === 1) ? symbols.join("") : symbols.map(shown).join(" "));
+const digits = (symbols) => symbols.length > 0 && symbols.every((symbol) => /^\p{Nd}$/u.test(symbol));
+const joined = (symbols) => (symbols.every((symbol) => [...symbol].length === 1) && !digits(symbols) ? symbols.join("") : symbols.map(shown).join(" ")) || "∅";
+const wroteIn = ({ output, steps }) => (steps ? counted(output.length, "step") : joined(wordsOf(output)));
 const called = (example) => (example.read.length && !example.name ? joined(wordsOf(example.read)) : example.name) || joined(wordsOf(example.reference));
 
 function showMaps() {
@@ -535,13 +548,15 @@ function showMaps() {
     const direction = RIGHT_TO_LEFT.test(one.output.join("")) ? "rtl" : "ltr";
     return make("figure", {}, make("figcaption", {}, badge(place),
       make("span", {}, `${settings[place].name}${seed === null ? "" : `, seed ${seed}`}`),
-      make("span", { class: one.wrong ? "wrote wrong" : "wrote", dir: direction }, `${one.wrong ? "✗" : "✓"} ${joined(wordsOf(one.output))}`)), map(example, one));
+      make("span", { class: one.wrong ? "wrote wrong" : "wrote", dir: direction }, `${one.wrong ? "✗ " : one.judged ? "✓ " : ""}${wroteIn(one)}`)), map(example, one));
   }));
 }
 
 function map(example, one) {
   const tops = [...example.read, ...one.output.slice(0, one.own)];
   const gap = one.own && example.read.length ? 8 : 0;
+  const largest = one.weights.reduce((most, weight) => Math.max(most, weight), 1);
+  const top = largest < LITTLE ? largest : 1000;
   const size = Math.max(14, Math.min(32, Math.floor(290 / tops.length)));
   const tall = tops.some((symbol) => symbol !== "</s>" && [...shown(symbol)].length > 2);
   const labels = one.output.map(shown);
@@ -550,7 +565,7 @@ function map(example, one) {
   const above = tall || tops.includes("</s>") ? 14 + 7.2 * Math.max(...tops.map((symbol) => [...cut(shown(symbol))].length)) : 20;
   const across = (column) => left + column * size + (column >= example.read.length ? gap : 0);
   const [width, height] = [across(tops.length) + 2, above + labels.length * size + 2];
-  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Weights: ${joined(wordsOf(one.output))} reading ${called(example)}` });
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Weights: ${wroteIn(one)} reading ${called(example)}` });
   tops.forEach((symbol, column) => {
     const centre = across(column) + size / 2;
     const text = cut(shown(symbol));
@@ -564,7 +579,7 @@ function map(example, one) {
     tops.forEach((symbol, column) => {
       const weight = one.weights[row * tops.length + column];
       svg.append(draw("rect", { class: "cell", x: across(column), y, width: size, height: size, "data-tip": `${label} read ${shown(symbol)}: ${fixed(weight / 1000, 3)}`,
-        style: `fill: color-mix(in oklab, var(--deep) ${weight / 10}%, var(--paper))` }));
+        style: `fill: color-mix(in oklab, var(--deep) ${(100 * weight) / top}%, var(--paper))` }));
     });
   });
   return svg;
@@ -623,13 +638,15 @@ function showVerdict() {
 function showMeasure() {
   const { rows } = judged();
   judged().ranks = new Map(rows.map((row, rank) => [row.place, rank]));
-  judged().domain = padded(domain(rows.flatMap((row) => [...runsOf(row.place).map((run) => run.values[judged().key]).filter((value) => value !== undefined)])));
+  const within = domain(rows.flatMap((row) => runsOf(row.place).map((run) => run.values[judged().key]).filter((value) => value !== undefined)));
+  const near = rows.filter((row) => within[0] <= row.mean && row.mean <= within[1]); // what lies far from the rest ends at the edge
+  judged().domain = padded(holding(within, near.flatMap(endsOf)));
   showVerdict();
   showTable();
   showEffects();
   const { again } = here();
   find("ranking-note").textContent = "A row holds the runs that differ by their seed alone: mean ± sd. Press ▸ for its runs and their folders, its name to isolate it in the charts below. p says how surely the best is better; grey from 0.05 on."
-    + (again ? ` ${again} earlier run(s) with the same setting and seed as a later one are left out.` : "");
+    + (again ? ` ${counted(again, "earlier run")} with the same setting and seed as a later one ${again === 1 ? "is" : "are"} left out.` : "");
   showCurves();
   showScatter();
   showMaps();
@@ -659,11 +676,11 @@ function begin() {
   const all = Object.values(data.counts).reduce((sum, number) => sum + number, 0);
   const each = Object.entries(data.counts).map(([status, number]) => `${number} ${status}`).join(", ");
   const apart = data.comparisons.length > 1 ? ` Tested on ${data.comparisons.length} different data, which are not compared with each other: choose below.` : "";
-  find("counts").textContent = `${all} run${all === 1 ? "" : "s"}: ${each}. Written ${data.made}.${apart}`;
+  find("counts").textContent = `${counted(all, "run")}: ${each}. Written ${data.made}.${apart}`;
   showFailures();
   if (!data.comparisons.length) return nothing("No run is finished, so there is nothing to compare.");
   find("tests").hidden = data.comparisons.length === 1;
-  options(find("test"), data.comparisons.map((one, number) => [number, `${one.title}, ${one.settings.length} settings`]));
+  options(find("test"), data.comparisons.map((one, number) => [number, `${one.title}, ${counted(one.settings.length, "setting")}`]));
   find("test").addEventListener("change", (event) => { state.test = Number(event.target.value); showTest(); });
   find("measure").addEventListener("change", (event) => { state.measure = Number(event.target.value); showMeasure(); });
   find("down").addEventListener("change", showPairs);

@@ -35,6 +35,8 @@ def varied(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     keys = dict.fromkeys(key for run in runs for key in run)
     found = [key for key in keys if _differs(key, runs)]
+    if DATA in found and _follows(DATA, [key for key in found if part_of(key) == "task"], runs):
+        found.remove(DATA)
     return sorted(found, key=lambda key: FIRST.index(part_of(key)) if part_of(key) in FIRST else len(FIRST))
 
 
@@ -46,6 +48,14 @@ def _differs(key: str, runs: Sequence[Mapping[str, Any]]) -> bool:
                 values.setdefault(said(run.get(part_of(key))) if key != DATA else "", set()).add(said(run[key]))
         return any(len(held) > 1 for held in values.values())
     return len({said(run.get(key)) for run in runs}) > 1
+
+
+def _follows(key: str, others: Sequence[str], runs: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether runs that agree in the others agree in a key, too, so that it tells nothing more."""
+    held: dict[tuple[str, ...], set[str]] = {}
+    for run in runs:
+        held.setdefault(tuple(said(run.get(other)) for other in others), set()).add(said(run.get(key)))
+    return all(len(values) == 1 for values in held.values())
 
 
 def part_of(key: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from attnx.numerals import count_of
 from attnx.reports.sweep.comparison import FINISHED, Comparison, Judged
 from attnx.reports.sweep.gather import Found
 from attnx.reports.sweep.ranking import Ranked
@@ -32,7 +33,7 @@ def markdown(title: str, found: Sequence[Found], compared: Sequence[Comparison])
 def counted(found: Sequence[Found]) -> str:
     """How many runs there are, and how they ended."""
     each = Counter(run.status for run in found)
-    return f"{len(found)} runs: " + ", ".join(f"{number} {status}" for status, number in each.items()) + "."
+    return f"{count_of(len(found), 'run')}: " + ", ".join(f"{number} {status}" for status, number in each.items()) + "."
 
 
 def _failure(run: Found) -> str:
@@ -49,7 +50,8 @@ def _compared(one: Comparison) -> Iterator[str]:
     head = ["rank", *short(one.keys), main.measure.label, "sd", "seeds", "behind the best", "p"]
     yield _table(head, (_ranked(one, main, rank, row) for rank, row in enumerate(main.rows, start=1)))
     if one.again:
-        yield f"{one.again} earlier run(s) with the same setting and seed as a later one are left out."
+        left_out = "is left out" if one.again == 1 else "are left out"
+        yield f"{count_of(one.again, 'earlier run')} with the same setting and seed as a later one {left_out}."
     if main.effects and len(main.rows) > 1:
         yield "### What each choice does"
         yield f"Means of {main.measure.label} over all values of the other choices alike (main effects, least squares)."

@@ -65,7 +65,8 @@ def _how(best: Ranked, others: Sequence[Ranked], equals: Sequence[Ranked]) -> li
     number = sum(row.behind is not None for row in others)
     corrected = f"; p-values are corrected for {number} comparisons (Holm)" if number > 1 else ""
     clear = len(others) - len(equals)
-    said = f"It is clearly better (p < {LEVEL}) than {_of(clear, len(others))}." if number else ""
+    better = "clearly better" if clear else "not clearly better"
+    said = f"It is {better} (p < {LEVEL}) than {_of(clear, len(others))}." if number else ""
     method = "; ".join(TESTS[test] for test in tests)
     found = [f"{said} The test: {method}{corrected}."]
     if EXAMPLES in tests:
@@ -96,9 +97,9 @@ def _tells(seeds: int, level: float, effect: float) -> bool:
 
 def _of(clear: int, others: int) -> str:
     if others == 1:
-        return "the other" if clear else "no other"
+        return "the other"
     if not clear:
-        return f"none of the {others} others"
+        return f"any of the {others} others"
     return f"each of the {others} others" if clear == others else f"{clear} of the {others} others"
 
 
