@@ -52,7 +52,7 @@ HOLDS = {
     "alignments.png": "six of those pictures on one page",
     "alignment_statistics.json": "how it read: how widely, how much of the source, how straight",
     "page.html": "those alignments to look into, in any browser: weights, heads, hypotheses, example by example",
-    "curves.png": "losses and validation error rates over steps",
+    "curves.png": "losses over steps, and the validation measure that chose the best weights",
     CHECKPOINTS: "the weights, best and last",
     "wandb": "what W&B was told, or is to be told: each recording in a folder of its own",
     "tensorboard": "the same for TensorBoard: tensorboard --logdir FOLDER",

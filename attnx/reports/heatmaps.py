@@ -175,7 +175,7 @@ def scale_top(panels: Sequence[Panel]) -> float:
     largest = max(float(np.nanmax(panel.weights)) for panel in panels)
     if not 0 < largest < LITTLE:
         return 1.0
-    unit = 10 ** math.floor(math.log10(largest))
+    unit = 10.0 ** math.floor(math.log10(largest))
     return math.ceil(round(largest / unit, 6)) * unit
 
 

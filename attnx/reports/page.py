@@ -79,7 +79,7 @@ def _starts(needs: Sequence[tuple[float, float]]) -> list[float]:
 def _bar(figure: Figure, panel: Axes) -> Axes:
     axes = figure.add_axes((0, 0, 1, 1))
     mesh = panel.collections[0]
-    top = mesh.norm.vmax
+    _, top = mesh.get_clim()
     bar = figure.colorbar(mesh, cax=axes, ticks=[0, top / 2, top])
     bar.set_label("weight", color=INK, fontsize=9)
     bar.outline.set_edgecolor(GRID)
