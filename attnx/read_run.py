@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-import yaml
-
+from attnx.bounded_files import LARGEST, read_json, read_yaml
 from attnx.errors import UserError
 from attnx.run_format import CONFIG, FORMAT, RESULTS, RUN
 
-# Many times as fast as Python's, where it was built.
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# What run.json says, where it says anything, and how that reads in a message.
+TEXT: Final = (str, "a text")
+TEXTS: Final = (list, "a list of texts")
+NUMBER: Final = (int, "a whole number")
+FACTS: Final[dict[str, tuple[type, str]]] = {
+    **dict.fromkeys(("name", "status", "created", "monitor", "fingerprint", "error", "data"), TEXT),
+    **dict.fromkeys(("overrides", "notes", "deleted"), TEXTS),
+    **dict.fromkeys(("versions", "git"), (dict, "names with values")),
+    "steps": NUMBER,
+    "maximise": (bool, "true or false"),
+}
 
 
 class Run(NamedTuple):
@@ -39,7 +47,7 @@ def read_run(folder: Path | str) -> Run:
     path = Path(folder)
     if not path.is_dir():
         raise UserError(f"{path}: not a folder")
-    return Run(path, read_info(path), mapping(path / CONFIG), mapping(path / RESULTS))
+    return Run(path, read_info(path), mapping(path / CONFIG), read_results(path))
 
 
 def read_info(path: Path) -> dict[str, Any]:
@@ -52,7 +60,21 @@ def read_info(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: not a run folder (it has no {RUN})")
     info = mapping(path / RUN)
     _check_format(path / RUN, info.get("format"))
+    _check_facts(path / RUN, info)
     return info
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """Read results.json alone; empty if there is none.
+
+    Raises:
+        UserError: it cannot be read, or holds what is neither a number nor null.
+    """
+    results = mapping(path / RESULTS)
+    for name, value in results.items():
+        if type(value) not in (int, float, type(None)):
+            raise UserError(f"{path / RESULTS}: {name}: expected a number, found a {type(value).__name__}")
+    return results
 
 
 def _check_format(path: Path, number: object) -> None:
@@ -62,19 +84,28 @@ def _check_format(path: Path, number: object) -> None:
         raise UserError(f"{path}: run format {number} is newer than the {FORMAT} known here; update attnx")
 
 
-def mapping(path: Path) -> dict[str, Any]:
-    """The mapping in a JSON or YAML file; empty if there is no file."""
-    if not path.is_file():
+def _check_facts(path: Path, info: Mapping[str, Any]) -> None:
+    for name, (kind, phrase) in FACTS.items():
+        value = info.get(name)
+        right = isinstance(value, kind) and (not isinstance(value, list) or all(isinstance(one, str) for one in value))
+        if value is not None and not right:
+            raise UserError(f"{path}: {name}: expected {phrase}, found {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def mapping(path: Path, largest: int = LARGEST) -> dict[str, Any]:
+    """The mapping in a JSON or YAML file of at most ``largest`` bytes; empty if there is no file.
+
+    Raises:
+        UserError: it cannot be read, or holds something else; see :mod:`attnx.bounded_files`.
+    """
+    if not path.is_symlink() and not path.exists():
         return {}
-    text = read_text(path)
-    try:
-        content = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text) or {}
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}:{error.lineno}: not valid JSON: {error.msg}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or getattr(error, "reason", "unreadable")
-        raise UserError(f"{path}:{mark.line + 1 if mark else 1}: not valid YAML: {reason}") from error
+    content = read_json(path, largest) if path.suffix == ".json" else read_yaml(path, largest) or {}
     if not isinstance(content, dict):
         raise UserError(f"{path}:1: expected names with values, found a {type(content).__name__}")
     return content
@@ -94,17 +125,3 @@ def refuse_links(folder: Path) -> None:
                     f"{folder / path.relative_to(home)}: is a link that leads out of {folder}, and nothing is written "
                     f"there; put what it leads to in its place"
                 )
-
-
-def read_text(path: Path) -> str:
-    """A file's text.
-
-    Raises:
-        UserError: it is not UTF-8, with the line.
-    """
-    content = path.read_bytes()
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path}:{line}: not UTF-8 text") from error

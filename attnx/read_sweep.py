@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from attnx.bounded_files import LARGEST_LIST
 from attnx.errors import UserError
 from attnx.read_run import mapping
 from attnx.run_format import LOCK, LOG, SWEEP
@@ -126,7 +127,7 @@ def read_sweep(folder: Path | str) -> Sweep:
     path = Path(folder)
     if not is_sweep(path):
         raise UserError(f"{path}: not the folder of a sweep (it has no {SWEEP})")
-    held = mapping(path / SWEEP)
+    held = mapping(path / SWEEP, LARGEST_LIST)
     number = held.pop("format", None)
     if type(number) is not int or not 1 <= number <= FORMAT:
         raise UserError(f"{path / SWEEP}: format {number!r} is not one of 1 to {FORMAT}, which are known here")
@@ -145,6 +146,12 @@ def _job(number: int, held: dict[str, Any]) -> SweepJob:
     if job.status not in get_args(Status):
         raise ValueError(f"job {job.number} is {job.status!r}")
     _check_words(job.overrides)
+    for name in ("started", "ended", "error", "monitor"):
+        if not isinstance(getattr(job, name), str | None):
+            raise ValueError(f"{name} of job {job.number} is no text")
+    for name in ("seconds", "attempts", "best"):
+        if not isinstance(getattr(job, name), float | int | None):
+            raise ValueError(f"{name} of job {job.number} is no number")
     return job
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from attnx.bounded_files import read_json
 from attnx.errors import UserError
-from attnx.read_run import read_text
 from attnx.whole import write_json
 
 SUFFIX = ".progress"
@@ -155,7 +154,7 @@ class HalfWritten:
         if self.side is None or not self.side.is_file():
             return {}
         try:
-            held = json.loads(read_text(self.side))
+            held = read_json(self.side)
             whole = isinstance(held["lines"], int) and isinstance(held["input"], str) and held["format"] == 1
             whole = whole and all(isinstance(size, int) and isinstance(mark, str) for size, mark in held["files"])
         except (ValueError, LookupError, TypeError) as error:

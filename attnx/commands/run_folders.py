@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
@@ -12,13 +13,12 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from attnx.bounded_files import LARGEST, parse_yaml, read_text
 from attnx.commands.run_standing import begun, status_of
 from attnx.errors import UserError
-from attnx.read_run import LOADER, Run, mapping, read_info, read_text
+from attnx.read_run import Run, mapping, read_info, read_results
 from attnx.read_sweep import is_sweep
-from attnx.run_format import CONFIG, METRICS, RESULTS, RUN
+from attnx.run_format import CONFIG, METRICS, RUN
 from attnx.sweeps.follow import standing
 
 FACTS = ("name", "path", "status", "begun", "took", "size")
@@ -65,7 +65,7 @@ class Found:
     def took(self) -> float | None:
         """The seconds it trained; of one that did not come to its end, from when it was made to its last validation."""
         trained = self.run.results.get("train_seconds")
-        if isinstance(trained, int | float):
+        if isinstance(trained, int | float) and math.isfinite(trained):
             return float(trained)
         last = time.time() if self.status == "running" else last_row(self.path) or self.written
         return max(0.0, last - self.begun.timestamp()) if self.begun else None
@@ -165,7 +165,7 @@ def read(path: Path) -> Found:
     """
     info = read_info(path)
     config, choices = configuration(path / CONFIG)
-    run = Run(path, info, config, mapping(path / RESULTS))
+    run = Run(path, info, config, read_results(path))
     size, written = weight(path)
     return Found(run, choices, status_of(run, written), size, written)
 
@@ -178,23 +178,23 @@ def configuration(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     config: dict[str, Any] = {}
     choices: dict[str, Any] = {}
-    for part, keys in _parts(file) if file.is_file() else ():
+    for part, keys in _parts(file) if file.is_symlink() or file.exists() else ():
         config |= part
         choices |= keys
     return config, choices
 
 
 def _parts(file: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    text = read_text(file)
+    text = read_text(file, LARGEST)
     try:
         return [_part(part) for part in PART.split(text) if part.strip()]
-    except (yaml.YAMLError, TypeError):  # not as attnx writes them: read, or refused, as a whole
+    except (UserError, TypeError):  # not as attnx writes them: read, or refused, as a whole
         return [_by_key(mapping(file))]
 
 
 @cache
 def _part(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    held = yaml.load(text, Loader=LOADER) or {}
+    held = parse_yaml(text, CONFIG) or {}
     if not isinstance(held, dict):
         raise TypeError(type(held))
     return _by_key(held)

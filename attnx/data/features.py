@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from attnx.bounded_files import read_json
 from attnx.errors import UserError
 
 Matrix = npt.NDArray[np.float32]
@@ -100,11 +101,9 @@ class Features:
         Raises:
             UserError: the file cannot be read or holds something else.
         """
+        found = read_json(Path(path))
         try:
-            found = json.loads(Path(path).read_text(encoding="utf-8"))
             mean, scale = (tuple(map(float, found[name])) for name in ("mean", "scale"))
             return cls(mean, scale, tuple(map(str, found.get("columns", ()))))
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read: {error.strerror}") from error
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path}: is no file of feature scales: {error}") from error

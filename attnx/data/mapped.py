@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from attnx.bounded_files import read_json
 from attnx.data.batches import PairDataset, Ragged, number_tags
 from attnx.data.pairs import Symbols
 from attnx.data.vocabulary import Vocabulary
@@ -163,7 +164,10 @@ def _read_header(folder: Path) -> Header:
     if not path.is_file():
         raise UserError(f"{path}: no such file: {folder} is no corpus, or one that was never finished")
     try:
-        header: Header = json.loads(path.read_text(encoding="utf-8"))
+        header: Header = read_json(path)
+    except UserError as error:
+        raise UserError(f"{path}: is no header of a corpus; {ANEW}") from error
+    try:
         if header["format"] != FORMAT:
             raise UserError(
                 f"{path}: has format {header['format']}, and this attnx reads {FORMAT}; update attnx, or {ANEW}"
@@ -172,7 +176,7 @@ def _read_header(folder: Path) -> Header:
         # What is read later is missed now, and what tells these rows from others.
         needed = [f"{side}.{kind}" for side in SIDES for kind in KINDS] + ["tags"] * ("tags" in sizes)
         _ = [header[what] for what in (*SIDES, "tags")], [header["files"][name]["sha256"] for name in needed]
-    except (OSError, TypeError, KeyError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{path}: is no header of a corpus; {ANEW}") from error
     for name, size in sizes.items():
         found = (folder / name).stat().st_size if (folder / name).is_file() else 0

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from attnx.bounded_files import LARGEST_LIST, read_json
 from attnx.data.parallel import Sentence
 from attnx.errors import UserError
 from attnx.whole import whole_folder
@@ -83,8 +84,8 @@ class Store:
 
     def _read(self, name: str) -> dict[str, Any]:
         try:
-            found = json.loads((self.folder / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            found = read_json(self.folder / name, LARGEST_LIST)
+        except UserError as error:
             raise UserError(f"{self.folder}: holds no corpus that task.store wrote; {ANEW}") from error
         return found if isinstance(found, dict) else {}
 

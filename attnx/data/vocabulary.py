@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from attnx.bounded_files import LARGEST_LIST, read_json
 from attnx.errors import UserError
 from attnx.symbols import BOS, EOS, PAD, UNK
 
@@ -102,12 +103,7 @@ class Vocabulary:
         Raises:
             UserError: the file cannot be read or is no vocabulary; the message begins with its path.
         """
-        try:
-            symbols = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-        except ValueError as error:
-            raise UserError(f"{path}: is no JSON file: {error}") from error
+        symbols = read_json(Path(path), LARGEST_LIST)
         if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
             raise UserError(f"{path}: is no vocabulary: expected a JSON list of strings")
         try:

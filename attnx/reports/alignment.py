@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,13 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attnx.bounded_arrays import read_arrays
+from attnx.bounded_files import parse_json, read_text
 from attnx.errors import UserError
-from attnx.read_run import read_text
 from attnx.run_format import ALIGNMENTS
 
 END = "</s>"
 Weights = NDArray[np.float32]
 SYMBOLS = ("source", "output", "reference", "sites", "encoder_sites", "decoder_sites")
+NUMBERS = ("weights", "centre", "heads", "encoder", "decoder")
 SCALARS = {"own": int, "name": str, "steps": bool, "judged": bool, "score": float, "log_probability": float}
 
 
@@ -144,17 +144,16 @@ def read_alignment(path: Path | str) -> Alignment:
     Raises:
         UserError: the array file cannot be read or its shapes disagree.
     """
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            found: dict[str, Any] = {name: arrays[name] for name in Alignment._fields if name in arrays}
-    except OSError as error:
-        raise UserError(f"{path}: not a readable alignment: {error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:  # what NumPy says of it is not to be followed
-        raise UserError(f"{path}: not a readable alignment; it is damaged, or no file of NumPy's arrays") from error
+    arrays = read_arrays(Path(path))
+    found: dict[str, Any] = {name: arrays[name] for name in Alignment._fields if name in arrays}
     if missing := {"weights", "source", "output", "reference"} - found.keys():
         raise UserError(f"{path}: not an alignment, it lacks {', '.join(sorted(missing))}")
     _check_shapes(path, found)
-    found |= {name: kind(found[name]) for name, kind in SCALARS.items() if name in found}
+    try:
+        found |= {name: kind(found[name]) for name, kind in SCALARS.items() if name in found}
+        found |= {name: found[name].astype(np.float32, copy=False) for name in NUMBERS if name in found}
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path}: not an alignment: {error}") from error
     if not 0 <= found.get("own", 0) <= found["source"].size:
         columns = found["source"].size
         raise UserError(f"{path}: {found['own']} of its {columns} columns cannot be the decoder's own states")
@@ -173,7 +172,7 @@ def read_lines(path: Path | str) -> list[Alignment]:
     found = []
     for number, line in enumerate(read_text(Path(path)).rstrip("\n").split("\n"), start=1):
         try:
-            held = json.loads(line)
+            held = parse_json(line, f"{path}:{number}")
             if held["rank"] == 1 and "weights" in held:  # a line that could not be read has none
                 found.append(_from_line(held, f"{path}:{number}"))
         except (ValueError, TypeError, KeyError) as error:

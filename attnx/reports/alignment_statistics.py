@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
+from attnx.bounded_files import read_json
 from attnx.errors import UserError
 from attnx.read_run import read_run
 from attnx.reports.alignment import Alignment, Weights, read_examples, read_lines, without_end
@@ -169,7 +170,7 @@ def with_gold(folder: Path | str, found: Statistics) -> Statistics:
     """The same with what was last counted against gold alignments, if anything was; see :func:`write_statistics`."""
     path = Path(folder) / STATISTICS
     try:
-        held = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        held = read_json(path) if path.is_file() else {}
         return found._replace(**{name: held[name] for name in OF_GOLD if name in held})
     except (ValueError, TypeError) as error:
         raise UserError(f"{path}: not what attnx alignments writes ({error})") from error

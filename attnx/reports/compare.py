@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
 
 from attnx.errors import UserError
+from attnx.printable import printable
 from attnx.read_run import Run
 from attnx.reports.folder import read_outcome, wrote_symbols
 from attnx.reports.lengths import BINS, Row, bin_label, error_by_length
@@ -35,21 +37,40 @@ def compare(folders: Sequence[Path | str]) -> Table:
     Below the test results come PER and WER by source length, for runs that wrote symbols, and the differences from the
     first run in each measure of the test, with their 95 % intervals and p-values, for runs tested on the same examples.
 
+    A run that cannot be read is left out, with a line on standard error.
+
     Raises:
-        UserError: no folders, or one of them is not a readable run folder.
+        UserError: no folders, or too few of them are readable run folders.
     """
     if not folders:
         raise UserError("nothing to compare: name at least one run folder")
-    runs = [read_outcome(folder) for folder in folders]
+    runs, lengths = _read(folders)
     table = Table(title="runs compared", title_justify="left", title_style="bold")
     table.add_column("measure")
     for heading in _headings(runs):
         table.add_column(heading, justify="right")
     for measure in dict.fromkeys(name for run in runs for name in run.results):
         _add(table, Text(measure), [_number(run.results.get(measure)) for run in runs], _better(measure))
-    _add_lengths(table, runs)
+    _add_lengths(table, runs, lengths)
     _add_differences(table, runs)
     return table
+
+
+def _read(folders: Sequence[Path | str]) -> tuple[list[Run], list[dict[str, Row]]]:
+    """The runs that can be read, and the error rates of each by length."""
+    runs, lengths, unread = [], [], []
+    for folder in folders:
+        try:
+            run = read_outcome(folder)
+            lengths.append(_by_label(run))
+            runs.append(run)
+        except UserError as error:
+            unread.append(error)
+    if unread and len(runs) < 2:
+        raise unread[0]
+    for refusal in unread:
+        print(f"attnx: left out: {printable(str(refusal))}", file=sys.stderr)
+    return runs, lengths
 
 
 def _headings(runs: Sequence[Run]) -> list[Text]:
@@ -91,8 +112,7 @@ def _add(
     table.add_row(label, *(Text(text, "bold" if text == best else "") for text in shown))
 
 
-def _add_lengths(table: Table, runs: Sequence[Run]) -> None:
-    rows = [_by_label(run) for run in runs]
+def _add_lengths(table: Table, runs: Sequence[Run], rows: Sequence[Mapping[str, Row]]) -> None:
     bins = [bin_label(BINS, number) for number in range(len(BINS) + 1)]
     for measure in MEASURES:
         name = _name(measure, runs)

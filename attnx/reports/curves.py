@@ -10,6 +10,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from attnx.bounded_files import read_rows
 from attnx.errors import UserError
 from attnx.read_run import read_info
 from attnx.reports.measure_names import PERCENT, TEST, VALID, label, measure_base, more_is_better
@@ -93,13 +94,12 @@ def read_curves(path: Path, wanted: Set[str]) -> dict[str, dict[int, float]]:
         UserError: a cell of a wanted column is not a number.
     """
     curves: dict[str, dict[int, float]] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for number, row in enumerate(csv.DictReader(file), start=2):
-            for column in wanted & row.keys():
-                if row[column]:
-                    where = f"{path}:{number}"
-                    step = int(_number(row.get("step"), where, "step"))
-                    curves.setdefault(column, {})[step] = _number(row[column], where, column)
+    for number, row in enumerate(read_rows(path), start=2):
+        for column in wanted & row.keys():
+            if row[column]:
+                where = f"{path}:{number}"
+                step = int(_number(row.get("step"), where, "step"))
+                curves.setdefault(column, {})[step] = _number(row[column], where, column)
     return curves
 
 

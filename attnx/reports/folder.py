@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from attnx.bounded_files import read_text
 from attnx.errors import UserError
-from attnx.read_run import Run, mapping, read_run, read_text
+from attnx.read_run import Run, mapping, read_run
 from attnx.run_format import EVALUATION, FORMAT, PREDICTIONS, RESULTS, RUN, read_symbols
 
 COLUMNS = ("source", "prediction", "references", "edits")

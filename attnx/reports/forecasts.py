@@ -11,9 +11,11 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from attnx.bounded_arrays import read_arrays
+from attnx.bounded_files import read_text
 from attnx.data.series import Series
 from attnx.data.series_file import read_kept_series
-from attnx.read_run import read_run, read_text
+from attnx.read_run import read_run
 from attnx.reports.alignment import Alignment, read_examples
 from attnx.reports.curves import DPI, INK, PALE
 from attnx.reports.heatmaps import WHITE_TO_BLUE
@@ -135,10 +137,9 @@ def _forecasts(folder: Path, task: Mapping[str, Any], kept: Sequence[Series]) ->
     order = {name: place for place, name in enumerate(_names(kept))}
     names = sorted((name for name in weights or rows if name in rows and name in order), key=order.__getitem__)
     places = np.linspace(0, len(names) - 1, min(SHOWN, len(names)) + 2).round().astype(int)[1:-1]
-    with np.load(folder / MATRICES, allow_pickle=False) as held:
-        return [
-            _forecast(names[place], rows[names[place]], held, task, kept, weights.get(names[place])) for place in places
-        ]
+    chosen = [names[place] for place in places]
+    held = read_arrays(folder / MATRICES, [rows[name][side] for name in chosen for side in ("prediction", "reference")])
+    return [_forecast(name, rows[name], held, task, kept, weights.get(name)) for name in chosen]
 
 
 def _forecast(

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from attnx.bounded_files import read_text
 from attnx.errors import UserError
-from attnx.read_run import read_text
 from attnx.reports.alignment import END, Alignment, Weights, without_end
 
 Link = tuple[int, int]

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attnx.bounded_arrays import read_arrays
+from attnx.bounded_files import read_text
 from attnx.errors import UserError
 from attnx.metrics.differences import Rows, differences
-from attnx.read_run import read_text
 from attnx.reports.lengths import BINS, bin_label
 from attnx.run_format import MATRICES, PREDICTIONS
 
@@ -81,7 +82,7 @@ def _matrices(folder: Path | str) -> list[tuple[Rows, Rows]]:
         raise UserError(f"{file}: no such file; it is written where outputs are numbers")
     head, *lines = (line.split("\t") for line in read_text(table).rstrip("\n").split("\n"))
     rows = [dict(zip(head, line, strict=True)) for line in lines]
-    with np.load(file, allow_pickle=False) as held:
-        pairs = [(held[row["prediction"]], held[row["reference"]]) for row in rows]
+    held = read_arrays(file)
+    pairs = [(held[row["prediction"]], held[row["reference"]]) for row in rows]
     # Of several quantiles the median stands first.
     return [(written[:, : right.shape[1]], right) for written, right in pairs]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from attnx.bounded_arrays import read_arrays
+from attnx.bounded_files import read_text
 from attnx.data.features import Features
 from attnx.evenly import evenly
-from attnx.read_run import read_text
 from attnx.reports.curves import DPI, INK, PALE
 from attnx.reports.lettering import lettering_for
 from attnx.run_format import MATRICES, PREDICTIONS, TARGET_FEATURES, VOCABULARY
@@ -36,12 +36,12 @@ def draw_tracks(folder: Path | str) -> Path | None:
     figure = Figure(figsize=(2.6 * len(columns) + 0.8, 1.5 * len(rows) + 0.6), dpi=DPI)
     figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.08)
     panels = figure.subplots(len(rows), len(columns), squeeze=False, sharex="row", sharey="col")
-    with np.load(folder / MATRICES, allow_pickle=False) as held:
-        for row, label, axes in zip(rows, labels, panels, strict=True):
-            right, written = held[row["reference"]], held[row["prediction"]]
-            for column in range(len(columns)):
-                _draw(axes[column], right[:, column], written[:, column])
-            axes[0].set_ylabel(lettering.shown(label), fontsize=8, **style)
+    held = read_arrays(folder / MATRICES, [row[side] for row in rows for side in ("reference", "prediction")])
+    for row, label, axes in zip(rows, labels, panels, strict=True):
+        right, written = held[row["reference"]], held[row["prediction"]]
+        for column in range(len(columns)):
+            _draw(axes[column], right[:, column], written[:, column])
+        axes[0].set_ylabel(lettering.shown(label), fontsize=8, **style)
     for column, name in enumerate(columns):
         panels[0][column].set_title(lettering.shown(name).replace("␣", " "), loc="left", fontsize=10, **style)
         panels[-1][column].set_xlabel("step", fontsize=8, color=INK)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from attnx.bounded_files import read_rows
 from attnx.errors import UserError
 from attnx.read_run import mapping
 from attnx.run_format import METRICS, PROGRESS, RUN
@@ -45,27 +44,21 @@ def standing(folder: Path) -> Standing:
     try:
         info = mapping(folder / RUN)
         monitor = info.get("monitor")
-        rows = _rows(folder / METRICS) if monitor else []
+        rows = list(read_rows(folder / METRICS)) if monitor and (folder / METRICS).is_file() else []
         curve = [float(row[str(monitor)]) for row in rows if row.get(str(monitor))]
-    except (UserError, ValueError, OSError):
+        last = max((int(row["step"]) for row in rows if (row.get("step") or "").isdecimal()), default=0)
+    except (UserError, ValueError):
         return Standing()
     told = _told(folder / PROGRESS)
-    last = max((int(row["step"]) for row in rows if (row.get("step") or "").isdecimal()), default=0)
-    step = max(int(told.get("step", 0)), last)
-    return Standing(monitor, bool(info.get("maximise")), curve, step, int(info.get("steps") or 0), told.get("error"))
-
-
-def _rows(file: Path) -> list[dict[str, str]]:
-    if not file.is_file():
-        return []
-    with file.open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
+    step, steps, error = told.get("step"), info.get("steps"), told.get("error")
+    step = max(step if isinstance(step, int) else 0, last)
+    steps = steps if isinstance(steps, int) else 0
+    return Standing(monitor, bool(info.get("maximise")), curve, step, steps, str(error) if error else None)
 
 
 def _told(file: Path) -> dict[str, Any]:
     """What the job last said of itself, if anything."""
     try:
-        held = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return mapping(file)
+    except UserError:
         return {}
-    return held if isinstance(held, dict) else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ import torch
 from attnx import registry
 from attnx.data.features import Features
 from attnx.data.split import Splits
+from attnx.data.tokenisers.counted import load_symbols
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.registry import Spec
@@ -128,4 +128,4 @@ def _side(folder: Path, features: str, symbols: str) -> Vocabulary | Features:
 
 def _tags(file: Path) -> tuple[str, ...]:
     """The run's tags; a run without any has no such file."""
-    return tuple(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else ()
+    return load_symbols(file) if file.is_file() else ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 import platform
@@ -18,6 +17,7 @@ import numpy as np
 import yaml
 
 from attnx import registry
+from attnx.bounded_files import read_json, read_yaml
 from attnx.data.features import Matrix
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
@@ -95,7 +95,7 @@ def _unused(folder: Path) -> bool:
 
 def note(folder: Path, **facts: Any) -> None:
     """Add to what ``run.json`` says."""
-    info = json.loads((folder / RUN).read_text(encoding="utf-8"))
+    info = read_json(folder / RUN)
     write_json(folder / RUN, {**info, **facts})
 
 
@@ -186,7 +186,7 @@ def save_alignments(
     (folder / ALIGNMENTS).mkdir(exist_ok=True)
     config = folder / CONFIG
     # The place in the model that each head belongs to, by its composition; none where attention has one place.
-    held = yaml.safe_load(config.read_text(encoding="utf-8")) if config.is_file() else {}
+    held = read_yaml(config) if config.is_file() else {}
     follows = composition(held) if held else None
     sites, streams = getattr(follows, "sites", ()), getattr(follows, "of_itself", {})
     is_judged = not (held and registry.part("task", held["task"]["name"]).declares.get("continues"))

@@ -72,7 +72,6 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "no JSON",
         "[]",
         json.dumps({"mean": [1.0]}),
         json.dumps({"mean": [1.0], "scale": ["one"]}),
@@ -90,9 +89,12 @@ def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    """Nor a traceback."""
-    with pytest.raises(UserError, match="cannot be read"):
+    """Nor no JSON: no traceback."""
+    with pytest.raises(UserError, match="no such file"):
         Features.load(tmp_path / "none.json")
+    (tmp_path / "some.json").write_text("no JSON", encoding="utf-8")
+    with pytest.raises(UserError, match=r"some.json:1: not valid JSON"):
+        Features.load(tmp_path / "some.json")
 
 
 def dataset(every_reference: bool = True) -> PairDataset:

@@ -103,7 +103,7 @@ def test_what_is_wrong_with_a_file(tmp_path: Path) -> None:
         (A, f"{A}\n    member: one.txt", "file 1: member and unpacked go together"),
         ("  - path", "  - 7\n  - path", "file 1: expected path"),
         (GOOD[GOOD.index("  - ") :], GOOD[GOOD.index("  - ") :] * 2, "two files have one path"),
-        ("what:", "what: :", "line 2"),
+        ("what:", "what: :", "small.yaml:2: not valid YAML"),
         (GOOD, "- 7", "expected what, licence, origin"),
         (GOOD, "", "expected what, licence, origin"),
     ],
@@ -114,6 +114,6 @@ def test_a_malformed_recipe_is_refused(good: str, bad: str, said: str, tmp_path:
     path.write_text(GOOD.replace(good, bad), encoding="utf-8")
     with pytest.raises(UserError) as refused:
         read_recipes(tmp_path)
-    assert str(refused.value).startswith(f"{path}: ")
+    assert str(refused.value).startswith(f"{path}:")
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)

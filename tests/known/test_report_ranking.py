@@ -71,7 +71,7 @@ def test_a_run_that_cannot_be_read_is_no_reason_to_leave_out_the_others(write: W
     write("newer", 7.0, format=999)
     newer, whole = gather([tmp_path])
     assert (whole.status, whole.results["test_per"]) == ("finished", 7.0)
-    assert newer.status == "failed"
+    assert newer.status == "unreadable"
     assert "newer" in newer.error
     with pytest.raises(UserError, match="newer"):
         gather([tmp_path / "newer"])

@@ -101,7 +101,7 @@ def test_what_cannot_be_loaded_is_named(name: str, content: bytes | None, tmp_pa
         path.write_bytes(content)
     with pytest.raises(UserError) as caught:
         registry.build("tokeniser", name).load(path)
-    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).startswith(f"{path}:")
     assert "\n" not in str(caught.value)
 
 

@@ -68,8 +68,8 @@ def test_save_load_and_pickle_keep_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "wrong"),
     [
-        (b"[", "is no JSON file"),
-        (b"\xff", "is no JSON file"),
+        (b"[", ":1: not valid JSON"),
+        (b"\xff", ":1: not UTF-8 text"),
         (b'{"a": 1}', "expected a JSON list of strings"),
         (b'["<pad>", "<bos>", "<eos>", "<unk>", 7]', "expected a JSON list of strings"),
         (b'["a"]', "must begin with"),
@@ -82,13 +82,13 @@ def test_a_malformed_file_is_named(tmp_path: Path, content: bytes, wrong: str) -
     path.write_bytes(content)
     with pytest.raises(UserError) as caught:
         Vocabulary.load(path)
-    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).startswith(f"{path}:")
     assert wrong in str(caught.value)
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
     """Neither ends in a traceback."""
-    for path in (tmp_path / "none.json", tmp_path):
+    for path, wrong in ((tmp_path / "none.json", "no such file"), (tmp_path, "cannot be read: Is a directory")):
         with pytest.raises(UserError) as caught:
             Vocabulary.load(path)
-        assert str(caught.value).startswith(f"{path}: cannot be read")
+        assert str(caught.value) == f"{path}: {wrong}"

@@ -605,7 +605,7 @@ def test_shapes_that_disagree_are_refused(others: dict[str, Any], message: str, 
 
 def test_what_is_no_alignment_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.npz").write_text("no array")
-    with pytest.raises(UserError, match=r"text\.npz: not a readable alignment; it is damaged, or no file of NumPy's"):
+    with pytest.raises(UserError, match=r"text\.npz: is damaged, or no file of NumPy's arrays"):
         read_alignment(tmp_path / "text.npz")
     np.savez(tmp_path / "lacking.npz", weights=np.zeros((2, 3)), output=np.array(["a", "b"]))
     with pytest.raises(UserError, match="lacks reference, source"):

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from attnx.bounded_files import read_yaml
 from attnx.errors import UserError
 
 FOLDER = Path(__file__).parent
@@ -91,10 +90,7 @@ def read_recipe(path: Path) -> Recipe:
     Raises:
         UserError: ``file: what is wrong with it``.
     """
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from None
+    found = read_yaml(path)
     forms = dict.fromkeys(TEXTS, r"(?s).+")
     files = found.pop("files", None) if isinstance(found, dict) else None
     texts = _checked(found, forms, {"notes"}, str(path))

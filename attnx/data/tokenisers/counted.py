@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from attnx.bounded_files import LARGEST_LIST, read_json
 from attnx.data.pairs import Symbols
 from attnx.errors import UserError
 
@@ -35,12 +36,7 @@ def load_symbols(path: Path) -> Symbols:
     Raises:
         UserError: the file cannot be read, or is not such a list.
     """
-    try:
-        symbols = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise UserError(f"{path}: is no JSON file: {error}") from error
+    symbols = read_json(path, LARGEST_LIST)
     if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
         raise UserError(f"{path}: holds no symbols: expected a JSON list of strings")
     return tuple(symbols)

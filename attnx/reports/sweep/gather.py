@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from attnx.bounded_files import read_rows
 from attnx.errors import UserError
-from attnx.read_run import LOADER, mapping, read_run, read_text
+from attnx.read_run import mapping, read_info, read_results
 from attnx.read_sweep import Sweep, SweepJob, at_work, is_sweep, parted, read_sweep
-from attnx.run_format import CONFIG, LOG, METRICS, PROGRESS, RESULTS, RUN
+from attnx.run_format import CONFIG, LOG, METRICS, PROGRESS, RUN
 
 # What makes no setting: the seed, where a run lies, and who is told of it.
 ASIDE = ("seed", "name", "folder", "logger", "profile", "hydra")
 DATA = "training data"
+UNREADABLE = "unreadable"
 
 
 @dataclass
@@ -28,7 +27,7 @@ class Found:
     Attributes:
         path: its folder.
         told: what makes it differ from others of its sweep, or its name.
-        status: ``finished``, or as in sweep.json and run.json.
+        status: ``finished``, as in sweep.json and run.json, or ``unreadable``.
         seed: None if it is not known.
         choices: what was chosen, flat: ``scorer``, ``scorer.hidden``; seed and names aside.
         results: the numbers of results.json.
@@ -36,7 +35,7 @@ class Found:
         monitor: the validation measure that decides.
         maximise: whether more of it is better.
         created: when, ISO 8601.
-        error: one line, if it failed.
+        error: one line, if it failed or cannot be read.
     """
 
     path: Path
@@ -61,11 +60,14 @@ def gather(folders: Sequence[Path | str]) -> list[Found]:
     """Read the runs in folders: of a run, of a sweep, or of a folder that holds such; each once.
 
     Raises:
-        UserError: a folder is none of these, or what was named cannot be read.
+        UserError: a folder is none of these, or nothing in any of them can be read.
     """
     found = {run.path.resolve(): run for folder in folders for run in _in(Path(folder))}
-    _name_data(list(found.values()))
-    return list(found.values())
+    runs = list(found.values())
+    if runs and all(run.status == UNREADABLE for run in runs):
+        raise UserError(runs[0].error)
+    _name_data(runs)
+    return runs
 
 
 def _name_data(found: Sequence[Found]) -> None:
@@ -80,20 +82,26 @@ def _name_data(found: Sequence[Found]) -> None:
 def _in(folder: Path) -> Iterator[Found]:
     if not folder.is_dir():
         raise UserError(f"{folder}: not a folder; name runs, sweeps, or a folder that holds some")
-    if is_sweep(folder):
-        yield from _of_sweep(read_sweep(folder))
-    elif (folder / RUN).is_file():
-        read_run(folder)  # refuses what is too new
-        yield _read(folder, folder.resolve().name)
+    if is_sweep(folder) or (folder / RUN).is_file():
+        yield from _named(folder)
     else:
         within = sorted(one for one in folder.iterdir() if is_sweep(one) or (one / RUN).is_file())
         if not within:
             raise UserError(f"{folder}: neither a run nor a sweep, and holds none")
         for one in within:
-            try:
-                yield from _in(one)
-            except UserError as error:  # of one run, which the others do not suffer for
-                yield Found(one, one.name, "failed", error=str(error))
+            yield from _named(one)
+
+
+def _named(folder: Path) -> Iterator[Found]:
+    """The jobs of a sweep, or a run; what cannot be read is no reason to leave out others."""
+    try:
+        if is_sweep(folder):
+            yield from _of_sweep(read_sweep(folder))
+        else:
+            read_info(folder)
+            yield _read(folder, folder.resolve().name)
+    except UserError as error:
+        yield Found(folder, folder.resolve().name, UNREADABLE, error=str(error))
 
 
 def _of_sweep(sweep: Sweep) -> Iterator[Found]:
@@ -103,13 +111,14 @@ def _of_sweep(sweep: Sweep) -> Iterator[Found]:
             job.status = "interrupted"
         try:
             yield _read(sweep.folder(job), sweep.told(job), job)
-        except UserError as error:  # of one job, which the others do not suffer for
-            yield Found(sweep.folder(job), sweep.told(job), "failed", error=str(error))
+        except UserError as error:
+            yield Found(sweep.folder(job), sweep.told(job), UNREADABLE, error=str(error))
 
 
 def _read(folder: Path, told: str, job: SweepJob | None = None) -> Found:
-    info, results = mapping(folder / RUN), mapping(folder / RESULTS)
-    config = _config(folder / CONFIG) or _asked(info.get("overrides", job.overrides if job else []))
+    info = read_info(folder) if (folder / RUN).is_file() else {}
+    results, asked = read_results(folder), info.get("overrides") or (job.overrides if job else [])
+    config = mapping(folder / CONFIG) or _asked(asked)
     status = str(job.status if job else info.get("status", "unknown"))
     if info.get("status") == "finished" and results:
         status = "finished"
@@ -124,7 +133,7 @@ def _read(folder: Path, told: str, job: SweepJob | None = None) -> Found:
         status=status,
         seed=config.get("seed"),
         choices=chosen,
-        results={name: value for name, value in results.items() if type(value) in (int, float)},
+        results={name: value for name, value in results.items() if value is not None and math.isfinite(value)},
         curves=_curves(folder / METRICS),
         monitor=str(info.get("monitor") or ""),
         maximise=bool(info.get("maximise")),
@@ -159,14 +168,6 @@ def _knobs(prefix: str, node: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"{prefix}.{name}", value
 
 
-def _config(path: Path) -> dict[str, Any]:
-    try:
-        held = yaml.load(read_text(path), LOADER) if path.is_file() else {}
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
-    return held if isinstance(held, dict) else {}
-
-
 def _asked(overrides: Iterable[str]) -> dict[str, Any]:
     """What is known of the configuration of a run that wrote none."""
     asked: dict[str, Any] = dict(map(parted, overrides))
@@ -180,12 +181,11 @@ def _curves(path: Path) -> dict[str, dict[int, float]]:
     found: dict[str, dict[int, float]] = {}
     if not path.is_file():
         return found
-    with path.open(encoding="utf-8", newline="", errors="replace") as file:
-        for row in csv.DictReader(file):
-            if (row.get("step") or "").isdecimal():
-                for name, text in row.items():
-                    if name and name != "step" and (value := _number(text)) is not None:
-                        found.setdefault(name, {})[int(row["step"])] = value
+    for row in read_rows(path):
+        if (step := _number(row.get("step"))) is not None and step.is_integer():
+            for name, text in row.items():
+                if name and name != "step" and (value := _number(text)) is not None:
+                    found.setdefault(name, {})[int(step)] = value
     return found
 
 
@@ -200,7 +200,7 @@ def _number(text: str | None) -> float | None:
 def _error(folder: Path, info: Mapping[str, Any], job: SweepJob | None) -> str:
     """What went wrong, as the sweep, the run or the job says."""
     try:
-        said = json.loads((folder / PROGRESS).read_text(encoding="utf-8")).get("error")
-    except (OSError, ValueError, AttributeError):
+        said = mapping(folder / PROGRESS).get("error")
+    except UserError:  # half written
         said = None
     return str((job and job.error) or info.get("error") or said or "")

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attnx.bounded_files import read_text
 from attnx.errors import UserError
 from attnx.metrics.closest import closest
-from attnx.read_run import read_text
 from attnx.reports.draws import read_draws
 from attnx.run_format import PREDICTIONS, read_symbols
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from attnx.errors import UserError
+from attnx.printable import printable
 from attnx.reports.filled import filled
 from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.content import content
-from attnx.reports.sweep.gather import gather
+from attnx.reports.sweep.gather import UNREADABLE, gather
 from attnx.reports.sweep.spreadsheet import spreadsheet
 from attnx.reports.sweep.text import markdown
 from attnx.whole import whole_file
@@ -23,13 +25,16 @@ def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -
     """Write the report of all runs in some folders, over an older one, and return its files, the page first.
 
     Args:
-        folders: of runs, of sweeps, or that hold such.
+        folders: of runs, of sweeps, or that hold such; a run that cannot be read is left out, with a line.
         out: a folder, or the page's own name, ``.html``; left out, the deepest folder that holds all.
 
     Raises:
         UserError: a folder holds no run, cannot be read, or ``out`` cannot be written.
     """
     found = gather(folders)
+    for run in found:
+        if run.status == UNREADABLE:
+            print(f"attnx: left out: {printable(run.error)}", file=sys.stderr)
     page = _page(folders, out)
     title = " and ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
     compared = comparisons(found)

@@ -1,0 +1,239 @@
+"""Reads files that anyone may have written: plain ones only, of bounded size; JSON and YAML of bounded depth besides.
+
+A run folder may come from somebody else. What is read of it can neither fill the memory, nor end in a traceback, nor
+wait for ever: no pipe or device is read, a YAML alias counts as all that it stands for, and no number has more than
+64 bits.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import yaml
+
+from attnx.errors import UserError
+
+MEBIBYTE: Final = 2**20
+# Bytes of a file that says what a run is, of a list of many jobs or symbols, and of a table of results.
+LARGEST: Final = 4 * MEBIBYTE
+LARGEST_LIST: Final = 256 * MEBIBYTE
+LARGEST_TABLE: Final = 1024 * MEBIBYTE
+DEEPEST: Final = 50
+LONGEST_NUMBER: Final = 64
+LARGEST_NUMBER_BITS: Final = 64
+MOST_VALUES: Final = 100_000
+
+# Many times as fast as Python's, where it was built.
+SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(SAFE_LOADER):  # type: ignore[misc]
+    """Plain values only: a date stays the text that it is, and numbers are bounded."""
+
+
+def _bounded(construct: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def construct_number(loader: Any, node: Any) -> Any:
+        if len(node.value) > LONGEST_NUMBER:
+            problem = f"a number of {len(node.value):,} characters"
+            raise yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark)
+        return construct(loader, node)
+
+    return construct_number
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _bounded(SAFE_LOADER.construct_yaml_int))
+_Loader.add_constructor("tag:yaml.org,2002:float", _bounded(SAFE_LOADER.construct_yaml_float))
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", SAFE_LOADER.construct_yaml_str)
+
+
+@contextmanager
+def open_plain(path: Path) -> Iterator[BinaryIO]:
+    """Open a plain file, or a link to one, to read.
+
+    Raises:
+        UserError: it is missing, is a folder, a pipe or a device, or cannot be read.
+    """
+    try:
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UserError(f"{path}: not a plain file")
+            yield file
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """A pipe that nobody writes into would be waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
+    """Read a plain file of at most ``largest`` bytes.
+
+    Raises:
+        UserError: see :func:`open_plain`; or it is larger.
+    """
+    with open_plain(path) as file:
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise UserError(f"{path}: larger than {largest // MEBIBYTE:,} MiB, the most that is read of such a file")
+    return content
+
+
+def read_text(path: Path, largest: int = LARGEST_TABLE) -> str:
+    """Read a UTF-8 file; see :func:`read_bytes`.
+
+    Raises:
+        UserError: see there; or it is not UTF-8, with the line.
+    """
+    content = read_bytes(path, largest)
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path}:{line}: not UTF-8 text") from error
+
+
+def read_json(path: Path, largest: int = LARGEST) -> Any:
+    """Read a JSON file; numbers that are not finite are read as Python writes them.
+
+    Raises:
+        UserError: see :func:`read_text`; or it is not JSON, with the line; is nested more than ``DEEPEST`` times; or
+            holds a number of more than 64 bits.
+    """
+    return parse_json(read_text(path, largest), str(path))
+
+
+def read_yaml(path: Path, largest: int = LARGEST) -> Any:
+    """Read a YAML file of plain values: mappings with texts as keys, lists, texts, numbers, truth values and nulls.
+
+    Raises:
+        UserError: see :func:`read_json`; or it holds more than ``MOST_VALUES``, an alias counting as all that it stands
+            for.
+    """
+    return parse_yaml(read_text(path, largest), str(path))
+
+
+def read_rows(path: Path) -> Iterator[dict[str, str]]:
+    """The rows of a CSV file under its first line's names; of a row that is too short, the cells that it has.
+
+    Raises:
+        UserError: see :func:`read_text`; or it is no CSV file, with the line.
+    """
+    rows = csv.reader(io.StringIO(read_text(path), newline=""))
+    try:
+        names = next(rows, [])
+        for row in rows:
+            yield dict(zip(names, row, strict=False))
+    except csv.Error as error:
+        raise UserError(f"{path}:{rows.line_num}: not valid CSV: {error}") from error
+
+
+def parse_json(text: str, place: str) -> Any:
+    """The value of a JSON text; see :func:`read_json`. ``place`` begins the message."""
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{place}:{error.lineno}: not valid JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise UserError(f"{place}: nested more than {DEEPEST} times") from error
+    except ValueError as error:  # Python's own limit for the digits of a number
+        raise UserError(f"{place}: holds a number of more than {LARGEST_NUMBER_BITS} bits") from error
+    _refuse_unplain(content, place)
+    return content
+
+
+def parse_yaml(text: str, place: str) -> Any:
+    """The value of a YAML text; see :func:`read_yaml`. ``place`` begins the message."""
+    try:
+        _refuse_bomb(text, place)
+        content = yaml.load(text, _Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or getattr(error, "reason", "unreadable")
+        raise UserError(f"{place}:{mark.line + 1 if mark else 1}: not valid YAML: {reason}") from error
+    _refuse_unplain(content, place)
+    return content
+
+
+def _refuse_bomb(text: str, place: str) -> None:
+    """Go through a YAML text before anything is made of it, event by event: count values, each alias as what it names.
+
+    Raises:
+        UserError: there are more than ``MOST_VALUES``, or they are nested more than ``DEEPEST`` times.
+    """
+    sizes: dict[str, int] = {}
+    open_collections: list[tuple[str | None, int]] = []  # anchor, and the count when it began
+    count = 0
+    for event in yaml.parse(text, SAFE_LOADER):
+        anchor = getattr(event, "anchor", None)
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = open_collections.pop()
+            sizes |= {anchor: count - before} if anchor else {}
+        elif isinstance(event, yaml.AliasEvent):
+            count += sizes.get(str(anchor), 1)
+        elif isinstance(event, yaml.NodeEvent):
+            count += 1
+            sizes |= {anchor: 1} if anchor else {}
+            if isinstance(event, yaml.CollectionStartEvent):
+                open_collections.append((anchor, count - 1))
+        if count > MOST_VALUES or len(open_collections) > DEEPEST:
+            what = f"more than {MOST_VALUES:,} values" if count > MOST_VALUES else f"nested more than {DEEPEST} times"
+            raise UserError(f"{place}:{_line(event)}: {what}")
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 1
+
+
+def _refuse_unplain(content: Any, place: str) -> None:
+    """Hold a value, and all that it holds, to the types and sizes that are read."""
+    level, depth = [content], 0
+    while level:
+        if wrong := next(filter(None, map(_wrong, level)), ""):
+            raise UserError(f"{place}: holds {wrong}")
+        collections = [value for value in level if isinstance(value, dict | list)]
+        depth += bool(collections)
+        if depth > DEEPEST:
+            raise UserError(f"{place}: nested more than {DEEPEST} times")
+        level = [inner for one in collections for inner in (one.values() if isinstance(one, dict) else one)]
+
+
+def _wrong(value: Any) -> str:
+    """What keeps a value from being read, those within it aside; nothing if it is plain."""
+    match value:
+        case bool() | None | float() | list():
+            return ""
+        case int():
+            too_large = value.bit_length() > LARGEST_NUMBER_BITS
+            return f"a number of more than {LARGEST_NUMBER_BITS} bits" if too_large else ""
+        case str():
+            return "" if _is_text(value) else "half of a surrogate pair, which is no text"
+        case dict():
+            return next((wrong for key in value if (wrong := _wrong_key(key))), "")
+        case _:
+            return f"a {type(value).__name__}, which is no plain value"
+
+
+def _wrong_key(key: Any) -> str:
+    return _wrong(key) if isinstance(key, str) else f"the key {key!r}, which is no text"
+
+
+def _is_text(value: str) -> bool:
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,248 @@
+"""Folders of other people: a run that is broken, or made to break its reader, is left out with one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from attnx import bounded_arrays
+from attnx.bounded_arrays import read_arrays
+from attnx.bounded_files import DEEPEST, LARGEST, MOST_VALUES, parse_json, parse_yaml, read_json, read_yaml
+from attnx.errors import UserError
+
+Command = Callable[..., Any]
+
+
+def write_run(folder: str, per: float = 7.0, **config: Any) -> Path:
+    """What ``attnx runs``, ``report`` and ``compare`` read of a run."""
+    path = Path(folder)
+    path.mkdir(parents=True)
+    facts = {"format": 1, "status": "finished", "monitor": "valid_per", "maximise": False, "created": "2031-03-17"}
+    (path / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+    (path / "config.yaml").write_text(yaml.safe_dump({"seed": 1, "scorer": {"name": "dot"}, **config}))
+    (path / "results.json").write_text(json.dumps({"test_per": per, "train_seconds": 67.0}), encoding="utf-8")
+    (path / "metrics.csv").write_text("step,valid_per\n11,31.0\n", encoding="utf-8")
+    (path / "README.md").write_text("# a run\n", encoding="utf-8")
+    return path
+
+
+def bomb(levels: int, width: int) -> str:
+    """Each level is ``width`` times the one before: ``width ** levels`` values in a few hundred bytes."""
+    lines = [f"level0: &l0 [{', '.join('x' * width)}]"]
+    lines += [f"level{n}: &l{n} [{', '.join([f'*l{n - 1}'] * width)}]" for n in range(1, levels)]
+    return "\n".join(lines) + "\n"
+
+
+def nested(count: int) -> str:
+    return "[" * count + "]" * count
+
+
+def changed(**facts: Any) -> str:
+    return json.dumps({"format": 1, "status": "finished", **facts})
+
+
+# The file of a run, what it holds, and what is said of it.
+FILES: dict[str, tuple[str, str | bytes, str]] = {
+    "aliases": ("config.yaml", bomb(9, 9), "config.yaml:6: more than 100,000 values"),
+    "an alias of itself": ("config.yaml", "a: &a [*a]\n", "config.yaml: nested more than 50 times"),
+    "brackets in YAML": ("config.yaml", f"a: {nested(100_000)}", "config.yaml:1: nested more than 50 times"),
+    "indents in YAML": ("config.yaml", "".join(" " * n + "a:\n" for n in range(999)), "nested more than 50 times"),
+    "many values": ("config.yaml", "a: [" + "x," * MOST_VALUES + "]", "config.yaml:1: more than 100,000 values"),
+    "a long number in YAML": ("config.yaml", "seed: " + "9" * 9999, "config.yaml:1: not valid YAML: a number of 9,999"),
+    "base sixty": ("config.yaml", "seed: 1" + ":59" * 9999, "config.yaml:1: not valid YAML: a number of 29,998"),
+    "a tag": ("config.yaml", "seed: !!python/object/apply:os.system [exit]", "config.yaml:1: not valid YAML"),
+    "a set": ("config.yaml", "seed: !!set {a, b}", "config.yaml: holds a set, which is no plain value"),
+    "a key that is no text": ("config.yaml", "1: 2", "config.yaml: holds the key 1, which is no text"),
+    "a list": ("config.yaml", "- 1", "config.yaml:1: expected names with values, found a list"),
+    "a large file": ("config.yaml", "a: " + "x" * LARGEST, "config.yaml: larger than 4 MiB"),
+    "brackets in JSON": ("run.json", nested(100_000), "run.json: nested more than 50 times"),
+    "some brackets": ("run.json", changed(a=json.loads(nested(60))), "run.json: nested more than 50 times"),
+    "a long number": ("run.json", f'{{"format": {"9" * 9999}}}', "run.json: holds a number of more than 64 bits"),
+    "a large number": ("run.json", f'{{"format": 1, "steps": {2**64}}}', "run.json: holds a number of more than 64"),
+    "half of a pair": ("run.json", '{"format": 1, "name": "\\ud800"}', "run.json: holds half of a surrogate pair"),
+    "bytes": ("run.json", b"\xff\xfe", "run.json:1: not UTF-8"),
+    "a name that is a list": ("run.json", changed(name=[1]), "run.json: name: expected a text, found [1]"),
+    "overrides": ("run.json", changed(overrides=[1]), "run.json: overrides: expected a list of texts"),
+    "a measure": ("run.json", changed(monitor={}), "run.json: monitor: expected a text"),
+    "true": ("run.json", changed(format=True), "run.json: format must be a whole number"),
+    "results": ("results.json", '{"test_per": "seven"}', "results.json: test_per: expected a number, found a str"),
+    "nested results": ("results.json", '{"test_per": [1]}', "results.json: test_per: expected a number, found a list"),
+}
+
+
+@pytest.fixture
+def three(here: Path) -> Path:
+    """Two good runs, and one for a test to break."""
+    write_run("multirun/best", 6.0)
+    write_run("multirun/good", 7.0, scorer={"name": "mlp"})
+    return write_run("multirun/broken")
+
+
+def left_out(command: Command, said: str) -> None:
+    """The three commands that read many runs, each with one line about the broken one, and with the others."""
+    for words in (["runs"], ["report", "multirun"], ["compare", *map(str, sorted(Path("multirun").iterdir()))]):
+        answer = command(*words)
+        assert answer.code == 0, answer.err
+        (line,) = answer.err.splitlines()
+        assert line.startswith("attnx: left out: multirun/broken/")
+        assert said in line
+        assert len(line) < 250
+        shown = Path("multirun/report.md").read_text(encoding="utf-8") if words[0] == "report" else answer.out
+        assert ("2 finished, 1 unreadable" in shown) if words[0] == "report" else ("good" in shown and "best" in shown)
+        for file in Path("multirun").glob("report.*"):
+            file.unlink()
+
+
+@pytest.mark.parametrize(("name", "content", "said"), FILES.values(), ids=FILES)
+def test_a_run_that_cannot_be_read_is_left_out(
+    name: str, content: str | bytes, said: str, three: Path, command: Command
+) -> None:
+    (three / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    left_out(command, said)
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "results.json"])
+def test_what_is_no_file_is_not_waited_for(name: str, three: Path, command: Command) -> None:
+    """A pipe that nobody writes into, an endless device, a link to itself, a folder."""
+    file = three / name
+    for said, make in {
+        "not a plain file": lambda: os.mkfifo(file),
+        "not a plain file ": lambda: file.symlink_to("/dev/zero"),
+        "cannot be read: Too many levels": lambda: file.symlink_to(name),
+        "no such file": lambda: file.symlink_to("nowhere"),
+        "cannot be read: Is a directory": file.mkdir,
+    }.items():
+        file.unlink()
+        make()
+        left_out(command, f"{name}: {said.strip()}")
+        if file.is_dir() and not file.is_symlink():
+            file.rmdir()
+            file.touch()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "step,valid_per\n" + "9" * 5000 + ",31\n",
+        "step,valid_per\n11," + "9" * 200_000 + "\n",
+        "step,valid_per\n11,inf\n13,nan\n17,\0\n\n,\n",
+        "",
+    ],
+    ids=["a long step", "a long cell", "no numbers", "empty"],
+)
+def test_odd_curves_end_nothing(content: str, three: Path, command: Command) -> None:
+    """They are left out, or the run is, with a line."""
+    (three / "results.json").unlink()
+    (three / "metrics.csv").write_text(content, encoding="utf-8")
+    for words in (["runs"], ["runs", "--json"], ["report", "multirun"]):
+        answer = command(*words)
+        assert answer.code == 0, answer.err
+        assert all(line.startswith("attnx: left out: multirun/broken/") for line in answer.err.splitlines())
+
+
+def test_results_that_are_not_finite_are_shown(three: Path, command: Command) -> None:
+    (three / "results.json").write_text('{"test_per": NaN, "test_wer": Infinity, "train_seconds": -Infinity}')
+    for words in (
+        ["runs"],
+        ["runs", "--json"],
+        ["report", "multirun"],
+        ["compare", "multirun/best", str(three)],
+    ):
+        answer = command(*words)
+        assert (answer.code, answer.err) == (0, ""), words
+
+
+def test_a_job_that_cannot_be_read_leaves_its_sweep(here: Path, command: Command) -> None:
+    jobs = [write_run(f"multirun/sweep/{number}", 6.0 + number) for number in range(3)]
+    said = [{"number": n, "overrides": [f"scorer={name}"], "status": "finished"} for n, name in enumerate("abc")]
+    held = {"format": 1, "command": "attnx -m", "overrides": [], "status": "finished", "jobs": said}
+    Path("multirun/sweep/sweep.json").write_text(json.dumps(held))
+    (jobs[1] / "config.yaml").write_text(bomb(9, 9))
+    answer = command("report", "multirun/sweep")
+    assert answer.code == 0
+    assert answer.err == "attnx: left out: multirun/sweep/1/config.yaml:6: more than 100,000 values\n"
+    assert "2 finished, 1 unreadable" in Path("multirun/sweep/report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        ({"number": "../../etc"}, "job 0 says that it is number '../../etc'"),
+        ({"overrides": "scorer=dot"}, "overrides are 'scorer=dot', not a list of words"),
+        ({"best": "low"}, "best of job 0 is no number"),
+        ({"error": {}}, "error of job 0 is no text"),
+    ],
+)
+def test_a_sweep_of_wrong_types_is_left_out(job: dict[str, Any], said: str, here: Path, command: Command) -> None:
+    write_run("multirun/good")
+    Path("multirun/sweep").mkdir()
+    held = {"format": 1, "command": "", "overrides": [], "jobs": [{"number": 0, "overrides": [], **job}]}
+    Path("multirun/sweep/sweep.json").write_text(json.dumps(held))
+    answer = command("report", "multirun")
+    assert answer.code == 0
+    assert answer.err == f"attnx: left out: multirun/sweep/sweep.json: not whole ({said}); start over with fresh=true\n"
+
+
+def test_where_nothing_can_be_read_a_comparison_ends(three: Path, command: Command) -> None:
+    """With the first reason; one run has nothing to be compared with."""
+    for name in ("broken", "good"):
+        Path(f"multirun/{name}/config.yaml").write_text(bomb(9, 9))
+    for words in (["compare", "multirun/best", "multirun/broken"], ["report", "multirun/broken", "multirun/good"]):
+        answer = command(*words)
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err == "attnx: multirun/broken/config.yaml:6: more than 100,000 values\n"
+
+
+def test_what_attnx_itself_may_write_is_read(tmp_path: Path) -> None:
+    """A list that is in a configuration twice is written as an alias; a date stays a text."""
+    widths = [19, 5]
+    config = {"scorer": {"name": "mlp", "widths": widths}, "readout": {"widths": widths}, "name": "2031-03-17"}
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    assert "*id001" in path.read_text()
+    assert read_yaml(path) == config
+    assert parse_yaml("name: 2031-03-17", "x") == {"name": "2031-03-17"}
+
+
+@pytest.mark.parametrize("depth", [DEEPEST, DEEPEST + 1])
+def test_what_is_nested_so_deep_is_read(depth: int) -> None:
+    """And no deeper."""
+    for parse in (parse_json, parse_yaml):
+        if depth == DEEPEST:
+            assert str(parse(nested(depth), "x")) == nested(depth)
+        else:
+            with pytest.raises(UserError, match="nested more than 50 times"):
+                parse(nested(depth), "x")
+
+
+def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "there.json").write_text("[7]")
+    (tmp_path / "here.json").symlink_to("there.json")
+    assert read_json(tmp_path / "here.json") == [7]
+
+
+def test_arrays_unpack_to_so_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told from the file's table of contents; also what claims a size that no memory has."""
+    np.savez_compressed(tmp_path / "zeros.npz", a=np.zeros(100_000))
+    assert (tmp_path / "zeros.npz").stat().st_size < 2000
+    assert read_arrays(tmp_path / "zeros.npz")["a"].shape == (100_000,)
+    monkeypatch.setattr(bounded_arrays, "LARGEST_UNPACKED", 100_000)
+    with pytest.raises(UserError, match=r"zeros.npz: unpacks to 800,128 bytes"):
+        read_arrays(tmp_path / "zeros.npz")
+    head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({10**17},), }}"
+    with zipfile.ZipFile(tmp_path / "claims.npz", "w") as packed:
+        packed.writestr("a.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head) + 1) + head.encode() + b"\n")
+    np.savez(tmp_path / "objects.npz", a=np.array([{}]))
+    (tmp_path / "text.npz").write_text("no arrays")
+    for name in ("claims", "objects", "text"):
+        with pytest.raises(UserError, match=rf"{name}\.npz: is damaged, or no file of NumPy's arrays"):
+            read_arrays(tmp_path / f"{name}.npz")
