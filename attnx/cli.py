@@ -16,6 +16,7 @@ from attnx.allocator import keep_freed_memory
 from attnx.causes import cannot_write, out_of_memory
 from attnx.errors import Interrupted, RunFailed, UserError
 from attnx.flags import resume_flags, side_by_side_asked, split_flags
+from attnx.printable import printable
 
 
 def main() -> None:
@@ -35,7 +36,7 @@ def main() -> None:
     except Interrupted as stopped:
         code = _stopped(stopped.number, f"go on with: attnx resume {shlex.quote(str(stopped.folder))}")
     except UserError as error:
-        print(f"attnx: {error}", file=sys.stderr)
+        print(f"attnx: {printable(str(error))}", file=sys.stderr)
         code = 1 if isinstance(error, RunFailed) else 2
     except KeyboardInterrupt as stopped:
         code = _stopped(getattr(stopped, "number", signal.SIGINT), str(stopped) or "training had not begun")
@@ -45,7 +46,7 @@ def main() -> None:
     except Exception as error:
         if not (said := _in_one_line(error)):
             raise
-        print(f"attnx: {said}", file=sys.stderr)
+        print(f"attnx: {printable(said)}", file=sys.stderr)
         code = 1
     sys.exit(code)
 
@@ -56,7 +57,7 @@ def _stopped(number: int, told: str) -> int:
 
     by = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
     again = send_again(number)
-    print(f"attnx: {by}; {again + '; ' if again else ''}{told}", file=sys.stderr)
+    print(f"attnx: {by}; {again + '; ' if again else ''}{printable(told)}", file=sys.stderr)
     return 128 + number
 
 
@@ -147,7 +148,7 @@ def _warn_of_broken_plugins() -> None:
     from attnx.catalogue import catalogue
 
     for line in catalogue().broken:
-        print(f"attnx: plug-in left out: {line}", file=sys.stderr)
+        print(f"attnx: plug-in left out: {printable(line)}", file=sys.stderr)
 
 
 def _list(words: list[str]) -> int:

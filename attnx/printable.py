@@ -1,23 +1,41 @@
 r"""Text that is safe to show: no character of it moves the cursor, colors, renames the window or turns the direction.
 
-Data, and files of other people, may hold such characters; a terminal obeys those that it is sent.
+Data, and files of other people, may hold such characters; a terminal obeys those that it is sent. What is shown goes
+through here; a file or a pipe gets what there is.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, TextIO
 
 # Control characters (C0, DEL, C1), line and paragraph separators, what embeds, overrides or isolates a direction
 # (Unicode TR9), and halves of surrogate pairs, which no stream can encode.
-UNSAFE: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
-_UNSAFE = re.compile(f"[{UNSAFE}]")
+UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def printable(text: str) -> str:
-    r"""Text with each unsafe character written out as Python does: ``\x1b``, ``\u202e``; a tab is ``\t``.
+def printable(text: str, keep: str = "") -> str:
+    r"""Text with each unsafe character written as Python does: ``\x1b``, ``\u202e``; a tab is ``\t``.
+
+    Args:
+        text: anything.
+        keep: unsafe characters that stay: ``"\n"`` where lines are meant to end.
 
     >>> print(printable("a\x1b[31mb\u202e c\td"))
     a\x1b[31mb\u202e c\td
     """
-    return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text)
+    return UNSAFE.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
+
+
+def printable_json(text: str) -> str:
+    r"""JSON text of the same value without unsafe characters but line ends, which stand between its values alone.
+
+    >>> print(printable_json('"\x9b1m"'))
+    "\u009b1m"
+    """
+    return UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
+
+
+def text_for(stream: TextIO, text: str) -> str:
+    """Lines and columns for a stream: a terminal gets them safe to show, a file or a pipe as they are."""
+    return printable(text, keep="\t\n") if stream.isatty() else text

@@ -17,6 +17,7 @@ from attnx.catalogue import SETS
 from attnx.choices import CHOSEN
 from attnx.errors import Interrupted
 from attnx.loggers.protocol import Beginning, End
+from attnx.printable import printable
 from attnx.read_run import Run, read_run
 from attnx.read_sweep import is_sweep, read_sweep
 from attnx.reports.alignment import read_examples
@@ -42,7 +43,7 @@ def recorded(job: Job, folder: Path, console: Console) -> Iterator[None]:
         return
 
     def tell(line: str) -> None:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
     try:
         kept = job.loggers.start(_beginning(read_run(folder), job.config)._replace(tell=tell))

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from attnx.printable import printable
+
 FORMAT: Final = 1
 
 RUN: Final = "run.json"
@@ -38,19 +40,22 @@ BAD_BATCH: Final = "bad_batch.pt"
 
 # What stands for a space within a symbol, and what for the bar that stands between references.
 SPACE, BAR = "␣", "|"
-SIGNS: Final = {"\\": "\\\\", SPACE: f"\\{SPACE}", " ": SPACE}
+SIGNS: Final = str.maketrans({"\\": "\\\\", SPACE: f"\\{SPACE}", " ": SPACE})
+ESCAPED: Final = re.compile(rf"\\(?:x([0-9a-f]{{2}})|u([0-9a-f]{{4}})|([tnr])|([\\|{SPACE}]))")
+SPACE_OR_ESCAPED: Final = re.compile(f"{ESCAPED.pattern}|{SPACE}")
+CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r"}
 
 
 def write_symbols(symbols: Iterable[str]) -> str:
     r"""Symbols as a field of a table, with spaces between; a space within a symbol reads ``␣``, as in pictures.
 
     A backslash stands before each ``␣`` and each backslash that a symbol holds itself, and before the symbol ``|``,
-    since that stands between references.
+    since that stands between references. What is not safe to show reads ``\x1b``, ``\u202e``, ``\t``.
 
-    >>> print(write_symbols(["3", " ", "May", "|", "1 ␣"]))
-    3 ␣ May \| 1␣\␣
+    >>> print(write_symbols(["3", " ", "May", "|", "1 ␣", "\x1b[1m"]))
+    3 ␣ May \| 1␣\␣ \x1b[1m
     """
-    return " ".join(r"\|" if symbol == BAR else "".join(SIGNS.get(sign, sign) for sign in symbol) for symbol in symbols)
+    return " ".join(r"\|" if symbol == BAR else printable(symbol.translate(SIGNS)) for symbol in symbols)
 
 
 def read_symbols(field: str) -> tuple[str, ...]:
@@ -59,4 +64,23 @@ def read_symbols(field: str) -> tuple[str, ...]:
 
 
 def _read_symbol(word: str) -> str:
-    return re.sub(rf"\\([\\|{SPACE}])|{SPACE}", lambda found: found[1] or " ", word)
+    return SPACE_OR_ESCAPED.sub(lambda found: " " if found[0] == SPACE else _unescape(found), word)
+
+
+def write_field(text: str) -> str:
+    r"""A text as a field of a table: a name or a tag, its spaces as they are.
+
+    >>> print(write_field("a b\\c\x1b"))
+    a b\\c\x1b
+    """
+    return printable(text.replace("\\", "\\\\"))
+
+
+def read_field(field: str) -> str:
+    """What :func:`write_field` wrote."""
+    return ESCAPED.sub(_unescape, field)
+
+
+def _unescape(found: re.Match[str]) -> str:
+    code, control = found[1] or found[2], found[3]
+    return chr(int(code, 16)) if code else CONTROLS[control] if control else found[4]

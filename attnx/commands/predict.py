@@ -16,6 +16,7 @@ from attnx.commands.request import FLAGS, KEYS, Request, read_request
 from attnx.commands.words import split
 from attnx.errors import UserError
 from attnx.models.composition import composition
+from attnx.printable import printable, text_for
 
 if TYPE_CHECKING:
     from attnx.training.experiment import Prediction
@@ -133,7 +134,7 @@ def _writer(request: Request, half: HalfWritten, run: OpenRun) -> Callable[[Line
     def write(line: Line, prediction: Prediction | None) -> None:
         text = written(line, prediction, request.form, task)
         if out is None:
-            sys.stdout.buffer.write(text.encode())
+            sys.stdout.buffer.write(text_for(sys.stdout, text).encode())
         else:
             out.write(text)
         if alignments is not None:
@@ -147,7 +148,7 @@ def _tell(lines: Sequence[Line]) -> int:
     """Tell which lines could not be read; return how many."""
     mistakes = [line.mistake for line in lines if line.mistake]
     for mistake in mistakes:
-        print(f"attnx: {mistake}", file=sys.stderr)
+        print(f"attnx: {printable(mistake)}", file=sys.stderr)
     return len(mistakes)
 
 

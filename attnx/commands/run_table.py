@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import sys
@@ -18,6 +19,7 @@ from rich.text import Text
 
 from attnx.commands.run_filters import written
 from attnx.commands.run_folders import Found
+from attnx.printable import printable, printable_json, text_for
 from attnx.sweeps.screen import STYLES
 
 ABSENT = "-"
@@ -48,6 +50,8 @@ class Column(NamedTuple):
 def show(columns: Sequence[Column]) -> None:
     """Print columns: a terminal gets those there is room for, anything else all of them, in plain text."""
     console = Console()
+    columns = [column._replace(cells=list(map(printable, column.cells))) for column in columns]
+    columns = [column._replace(name=printable(column.name)) for column in columns]
     if not console.is_terminal:
         for line in plain(columns):
             print(line)
@@ -193,15 +197,17 @@ def weighed(size: float) -> str:
 def as_json(runs: Sequence[Found]) -> str:
     """All that is known of runs: their facts, results, and configurations as they are."""
     rows = [{**facts_of(run), "results": run.run.results, "config": run.run.config} for run in runs]
-    return json.dumps(_finite(rows), indent=2, ensure_ascii=False, default=str)
+    return printable_json(json.dumps(_finite(rows), indent=2, ensure_ascii=False, default=str))
 
 
 def write_csv(runs: Sequence[Found]) -> None:
     """Print the same with a column for each result and each choice, by its dotted key."""
     rows = [{**facts_of(run), **run.run.results, **run.choices} for run in runs]
-    writer = csv.DictWriter(sys.stdout, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
+    lines = io.StringIO()
+    writer = csv.DictWriter(lines, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
     writer.writeheader()
     writer.writerows({key: "" if value is None else written(value) for key, value in row.items()} for row in rows)
+    print(text_for(sys.stdout, lines.getvalue()), end="")
 
 
 def facts_of(run: Found) -> dict[str, Any]:

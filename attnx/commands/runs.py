@@ -15,6 +15,7 @@ from attnx.commands.run_pruning import KEEP, WHAT, carry_out, left_over, plan, r
 from attnx.commands.run_standing import STATUSES
 from attnx.commands.run_table import ABSENT, Column, as_json, columns_of, differing, show, weighed, write_csv
 from attnx.errors import UserError, near_misses
+from attnx.printable import printable, text_for
 
 USAGE = """\
 attnx runs [FOLDER ...] [FILTER ...] [sort=KEY] [limit=N]     list runs, the newest first
@@ -46,7 +47,7 @@ HOME = Path("multirun")
 FORMS: dict[str, Callable[[Sequence[Found]], None]] = {
     "--json": lambda found: print(as_json(found)),
     "--csv": write_csv,
-    "--paths": lambda found: print("\n".join(str(run.path) for run in found)) if found else None,
+    "--paths": lambda found: print(text_for(sys.stdout, "\n".join(str(run.path) for run in found))) if found else None,
 }
 OPTIONS = {"list": ("sort", "limit"), "compare": ("sort", "limit"), "prune": ("sort", "limit", "what", "keep")}
 FLAGS = {"list": tuple(FORMS), "compare": (), "prune": ("--yes",)}
@@ -142,7 +143,7 @@ def chosen(asked: Asked) -> list[Found]:
         raise UserError(f"{HOME}: not a folder; name the folder to look into, attnx runs FOLDER")
     found, unread = find(asked.roots or [HOME])
     for line in unread:
-        print(f"attnx: left out: {line}", file=sys.stderr)
+        print(f"attnx: left out: {printable(line)}", file=sys.stderr)
     if not found:
         print(f"attnx: no runs in {' '.join(map(str, asked.roots or [HOME]))}", file=sys.stderr)
         return []
@@ -153,7 +154,7 @@ def chosen(asked: Asked) -> list[Found]:
     for each in asked.filters:
         before, found = found, [run for run in found if each.admits(run.value(each.key))]
         if before and not found:
-            print(f"attnx: none left: {_why(each, before)}", file=sys.stderr)
+            print(f"attnx: none left: {printable(_why(each, before))}", file=sys.stderr)
     return _sorted(found, sort)[: int(asked.options.get("limit", len(found)))]
 
 

@@ -13,6 +13,7 @@ from attnx.commands.prompt import Prompt, carry_out
 from attnx.commands.request import KEYS, UNKNOWN, runs_and_file
 from attnx.commands.words import CHECKPOINT, CHECKPOINTS, split
 from attnx.errors import UserError
+from attnx.printable import printable
 from attnx.training.searching import choose_search
 
 USAGE = """\
@@ -82,7 +83,7 @@ def _loop(prompt: Prompt) -> None:
                 raise
             print()
         except UserError as error:
-            print(f"attnx: {error}", file=sys.stderr, flush=True)
+            print(f"attnx: {printable(str(error))}", file=sys.stderr, flush=True)
         except UnicodeDecodeError:
             print("attnx: what was typed is not UTF-8 text", file=sys.stderr, flush=True)
 
@@ -116,9 +117,9 @@ def _show(prompt: Prompt, text: str) -> None:
     found = hypotheses(prediction)
     task = prompt.run.experiment.task
     if len(found) == 1:
-        print(text_of(prediction, task))
+        print(printable(text_of(prediction, task)))
     for rank, one in enumerate(found if len(found) > 1 else (), 1):
-        print(f"{rank}  {one.score:.4f}  {text_of(one, task)}")
+        print(f"{rank}  {one.score:.4f}  {printable(text_of(one, task))}")
     if prompt.grid and prediction.weights is not None:
         rows, columns = labels(prediction)
         width = shutil.get_terminal_size().columns

@@ -50,7 +50,7 @@ def compare(folders: Sequence[Path | str]) -> Table:
     for heading in _headings(runs):
         table.add_column(heading, justify="right")
     for measure in dict.fromkeys(name for run in runs for name in run.results):
-        _add(table, Text(measure), [_number(run.results.get(measure)) for run in runs], _better(measure))
+        _add(table, Text(printable(measure)), [_number(run.results.get(measure)) for run in runs], _better(measure))
     _add_lengths(table, runs, lengths)
     _add_differences(table, runs)
     return table
@@ -76,7 +76,7 @@ def _read(folders: Sequence[Path | str]) -> tuple[list[Run], list[dict[str, Row]
 def _headings(runs: Sequence[Run]) -> list[Text]:
     names = [run.name for run in runs]
     unique = len(set(names)) == len(names)
-    return [Text(run.name if unique else _place(run)) for run in runs]
+    return [Text(printable(run.name if unique else _place(run))) for run in runs]
 
 
 def _place(run: Run) -> str:
@@ -148,7 +148,7 @@ def _add_differences(table: Table, runs: Sequence[Run]) -> None:
         table.add_section()
         table.caption = DIFFERENCES
     for name, found in rows.items():
-        table.add_row(f"{name} against the first", ABSENT, *found)
+        table.add_row(Text(printable(f"{name} against the first")), ABSENT, *found)
 
 
 def _told_any(found: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from attnx.printable import printable
 from attnx.read_run import read_run
 
 # What to show, in this order; a node that a run does not have is left out.
@@ -21,7 +22,8 @@ FOLLOWED = ("schedule", "kernels", "compiler", "compiled", "follows", "parameter
 def composed(folder: Path) -> Table:
     """Parts and knobs, the schedule and why, parameters and data sizes."""
     run = read_run(folder)
-    table = Table(title=f"attnx {folder}", title_justify="left", show_header=False, pad_edge=False, box=None)
+    title = Text(printable(f"attnx {folder}"), "table.title")
+    table = Table(title=title, title_justify="left", show_header=False, pad_edge=False, box=None)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for kind in SHOWN:
@@ -30,7 +32,7 @@ def composed(folder: Path) -> Table:
     for name in FOLLOWED:
         value = run.info.get(name, run.config.get(name))
         if value:
-            table.add_row(name, Text(_said(value)))
+            table.add_row(name, Text(printable(_said(value), keep="\n")))
     return table
 
 
@@ -43,14 +45,14 @@ def _said(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _describe(kind: str, node: Any) -> str:
+def _describe(kind: str, node: Any) -> Text:
     if kind == "query":
-        return " + ".join(node)
+        return Text(printable(" + ".join(node)))
     knobs = " ".join(f"{key}={_plain(value)}" for key, value in node.items() if key != "name" and value is not None)
-    return f"{node['name']}  [dim]{knobs}[/dim]" if knobs else str(node["name"])
+    return Text(str(node["name"])).append(f"  {printable(knobs)}" if knobs else "", "dim")
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, list):
-        return "\\[" + ",".join(map(str, value)) + "]"
+        return "[" + ",".join(map(str, value)) + "]"
     return str(value).lower() if isinstance(value, bool) else str(value)

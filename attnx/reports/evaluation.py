@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnx.data.features import Features
+from attnx.printable import printable
 from attnx.reports.confusions import confusions, errors_by_symbol
 from attnx.reports.folder import read_evaluation, wrote_symbols
 from attnx.reports.lengths import error_by_length
@@ -86,7 +87,7 @@ def write_page(folder: Path, name: str) -> None:
     run = read_evaluation(folder)
     lines = [f"# {run.info['run']}/{name}", "", f"An evaluation by attnx, {run.info['created']}.", ""]
     lines += ["```sh", run.info["command"], "```", "", "## Results", "", "| measure | value |", "|---|---|"]
-    lines += [f"| {name} | {_said(value)} |" for name, value in run.results.items()]
+    lines += [f"| {printable(name)} | {_said(value)} |" for name, value in run.results.items()]
     lines += ["", "## Files", "", "| file | holds |", "|---|---|"]
     lines += [f"| `{name}` | {holds} |" for name, holds in HOLDS.items() if (folder / name).is_file()]
     lines += ["", "`attnx compare` takes this folder beside others, and run folders.", ""]
@@ -100,7 +101,7 @@ def shown(folder: Path, tables: Mapping[str, Rows]) -> list[Table]:
     results.add_column(justify="right", no_wrap=True)
     results.add_column(overflow="fold")
     for name, value in read_evaluation(folder).results.items():
-        results.add_row(name, _said(value), UNITS.get(name, ""))
+        results.add_row(Text(printable(name)), _said(value), UNITS.get(name, ""))
     return [results, *(_table(TITLES[name], rows) for name, rows in tables.items() if rows)]
 
 
@@ -109,7 +110,7 @@ def _table(title: str, rows: Rows) -> Table:
     for name, value in rows[0].items():
         table.add_column(name.replace("_", " "), justify="left" if isinstance(value, str) else "right")
     for row in rows[:SHOWN]:
-        table.add_row(*(Text(value if isinstance(value, str) else _said(value)) for value in row.values()))
+        table.add_row(*(Text(printable(value) if isinstance(value, str) else _said(value)) for value in row.values()))
     if len(rows) > SHOWN:
         table.caption = f"{len(rows) - SHOWN} more in the file"
         table.caption_justify = "left"

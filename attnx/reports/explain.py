@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from attnx.printable import printable
 from attnx.read_run import Run, read_run
 from attnx.run_format import (
     ALIGNMENTS,
@@ -155,5 +156,8 @@ def _onward(run: Run) -> str:
 
 
 def _table(title: str, head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
-    body = [f"| {name} | {' '.join(said.split()).replace('|', chr(92) + '|')} |" for name, said in rows]
+    body = [
+        f"| {printable(name)} | {printable(' '.join(said.split())).replace('|', chr(92) + '|')} |"
+        for name, said in rows
+    ]
     return "\n".join([f"## {title}", "", f"| {head[0]} | {head[1]} |", "|---|---|", *body]) if body else ""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from attnx.bounded_files import read_text
 from attnx.errors import UserError
 from attnx.read_run import Run, mapping, read_run
-from attnx.run_format import EVALUATION, FORMAT, PREDICTIONS, RESULTS, RUN, read_symbols
+from attnx.run_format import EVALUATION, FORMAT, PREDICTIONS, RESULTS, RUN, read_field, read_symbols
 
 COLUMNS = ("source", "prediction", "references", "edits")
 
@@ -84,6 +84,6 @@ def _prediction(fields: list[str], columns: list[str], where: str) -> Prediction
         read_symbols(found["prediction"]),
         tuple(map(read_symbols, found["references"].split(" | "))),
         int(found["edits"]),
-        found.get("tag", ""),
-        found.get("name", ""),
+        read_field(found.get("tag", "")),
+        read_field(found.get("name", "")),
     )

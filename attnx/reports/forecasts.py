@@ -21,7 +21,7 @@ from attnx.reports.curves import DPI, INK, PALE
 from attnx.reports.heatmaps import WHITE_TO_BLUE
 from attnx.reports.lettering import Lettering, lettering_for
 from attnx.reports.tracks import RIGHT, WRITTEN
-from attnx.run_format import MATRICES, PREDICTIONS, VOCABULARY
+from attnx.run_format import MATRICES, PREDICTIONS, VOCABULARY, read_field
 
 # At most so many windows side by side, and so many columns of each below one another.
 SHOWN, COLUMNS = 3, 4
@@ -132,7 +132,7 @@ def _draw_read(axes: Axes, one: Forecast) -> None:
 
 def _forecasts(folder: Path, task: Mapping[str, Any], kept: Sequence[Series]) -> list[Forecast]:
     """Some of the test's windows, evenly in time; of those whose weights were kept if there are any."""
-    rows = {row["name"]: row for row in _table(folder / PREDICTIONS)}
+    rows = {read_field(row["name"]): row for row in _table(folder / PREDICTIONS)}
     weights = {best.name: best for best in (next(iter(found.values())) for found in read_examples(folder))}
     order = {name: place for place, name in enumerate(_names(kept))}
     names = sorted((name for name in weights or rows if name in rows and name in order), key=order.__getitem__)

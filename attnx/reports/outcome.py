@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
+from rich.text import Text
 
+from attnx.printable import printable
 from attnx.read_run import read_run
 from attnx.reports.draws import read_draws
 
@@ -41,7 +43,7 @@ def outcome(folder: Path) -> Table:
     table.add_column(overflow="fold")
     for name, value in run.results.items():
         between = [_between(draws[name]) if name in draws else ""] if draws else []
-        table.add_row(name, said(value), *between, UNITS.get(name, ""))
+        table.add_row(Text(printable(name)), said(value), *between, UNITS.get(name, ""))
     return table
 
 

@@ -14,7 +14,7 @@ from attnx.data.features import Features
 from attnx.evenly import evenly
 from attnx.reports.curves import DPI, INK, PALE
 from attnx.reports.lettering import lettering_for
-from attnx.run_format import MATRICES, PREDICTIONS, TARGET_FEATURES, VOCABULARY
+from attnx.run_format import MATRICES, PREDICTIONS, TARGET_FEATURES, VOCABULARY, read_field
 
 RIGHT, WRITTEN = "#9aa3ad", "#1f68ad"
 # At most so many sequences, from short to long, and so many columns of each.
@@ -30,7 +30,7 @@ def draw_tracks(folder: Path | str) -> Path | None:
     scales = Features.load(folder / VOCABULARY / TARGET_FEATURES)
     columns = (scales.columns or tuple(f"column {column}" for column in range(scales.width)))[:COLUMNS]
     rows = _chosen(folder / PREDICTIONS)
-    labels = [_shortened(row.get("name") or row["source"]) for row in rows]
+    labels = [_shortened(read_field(row.get("name") or row["source"])) for row in rows]
     lettering = lettering_for("".join([*labels, *columns]))
     style: dict[str, Any] = {"parse_math": False, "fontfamily": lettering.families, "color": INK}
     figure = Figure(figsize=(2.6 * len(columns) + 0.8, 1.5 * len(rows) + 0.6), dpi=DPI)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Literal
 
 from attnx.callbacks.stopping import Stopping
+from attnx.printable import printable
 from attnx.read_sweep import Sweep
 from attnx.run_format import ERROR
 from attnx.sweeps.explain import write_explanation
@@ -64,7 +65,7 @@ def write_comparison(sweep: Sweep) -> None:
     except (Exception, KeyboardInterrupt) as error:  # whatever it is, the sweep is over, and its exit code is its own
         why = " ".join(str(error).split()) or type(error).__name__
         again = f"attnx report {shlex.quote(str(sweep.path))}"
-        print(f"attnx: the report could not be written: {why}; write it with: {again}", file=sys.stderr)
+        print(f"attnx: the report could not be written: {printable(why)}; write it with: {again}", file=sys.stderr)
     else:
         print(page, flush=True)
 
@@ -75,11 +76,13 @@ def report(sweep: Sweep) -> int:
     said = ", ".join(f"{number} {status}" for status, number in count.items())
     winner = winning(sweep)
     leads = f"; best {best(winner)}: job {winner.number}, {sweep.told(winner)}" if winner else ""
-    print(f"{sweep.path}: {len(sweep.jobs)} job(s), {said}{leads}", flush=True)
+    print(printable(f"{sweep.path}: {len(sweep.jobs)} job(s), {said}{leads}"), flush=True)
     if count["failed"]:
         again = f"attnx resume {shlex.quote(str(sweep.path))}"
         lines = [
-            f"{sweep.told(job)}: {job.error}; see {sweep.log(job)}" for job in sweep.jobs if job.status == "failed"
+            printable(f"{sweep.told(job)}: {job.error}; see {sweep.log(job)}")
+            for job in sweep.jobs
+            if job.status == "failed"
         ]
         print(
             f"attnx: {count['failed']} job(s) failed; try them again with: {again}", *lines, sep="\n  ", file=sys.stderr

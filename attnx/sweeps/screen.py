@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from attnx.printable import printable
 from attnx.read_sweep import Sweep, SweepJob
 from attnx.sweeps.follow import Standing
 
@@ -76,7 +77,7 @@ class SweepScreen:
             words += f"  {job.seconds:.1f} s  {best(job)}".rstrip()
         if job.error:
             words += f"  {job.error}; see {sweep.log(job)}"
-        self.console.print(words, highlight=False, markup=False, soft_wrap=True)
+        self.console.print(printable(words), highlight=False, markup=False, soft_wrap=True)
 
     def stop(self) -> None:
         """Tell that no more jobs begin, and those that run are to end."""
@@ -86,15 +87,15 @@ class SweepScreen:
 
     def table(self, sweep: Sweep, stands: Mapping[int, Standing]) -> Table:
         """All jobs, or as many as there is room for."""
-        table = Table(title=Text(str(sweep.path)), title_justify="left", caption_justify="left")
+        table = Table(title=Text(printable(str(sweep.path))), title_justify="left", caption_justify="left")
         varied = sweep.varied
         for column in ("job", *varied, "status", "step", "time", "best"):
             table.add_column(column, justify="right" if column in ("job", "step", "time", "best") else "left")
         jobs = self._chosen(sweep.jobs)
         for job in jobs:
-            choices = [Text(job.choices.get(key, "")) for key in varied]
+            choices = [Text(printable(job.choices.get(key, ""))) for key in varied]
             table.add_row(str(job.number), *choices, *self._told(job, stands.get(job.number)))
-        table.caption = Text(self._summary(sweep, len(sweep.jobs) - len(jobs), stands))
+        table.caption = Text(printable(self._summary(sweep, len(sweep.jobs) - len(jobs), stands)))
         return table
 
     def _chosen(self, jobs: list[SweepJob]) -> list[SweepJob]:
@@ -111,7 +112,7 @@ class SweepScreen:
             step = f"{stand.step:,}/{stand.steps:,}" if stand.steps else ""
             return [status, Text(step), Text("" if left is None else f"{clock(left)} left"), Text(best(job))]
         if job.status == "failed":
-            return [status, Text(), Text(), Text(job.error or "", "red")]
+            return [status, Text(), Text(), Text(printable(job.error or ""), "red")]
         return [status, Text(), Text(clock(job.seconds) if job.attempts else "", "dim"), Text(best(job))]
 
     def _left(self, number: int, stand: Standing) -> float | None:

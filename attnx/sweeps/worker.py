@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from attnx.callbacks.heartbeat import LISTENS
 from attnx.errors import Interrupted, RunFailed, UserError
+from attnx.printable import printable
 from attnx.read_run import mapping
 from attnx.run_format import CHECKPOINTS, LOG, PROGRESS, RUN
 from attnx.slurm import signals, slurm_job
@@ -56,7 +57,7 @@ def answer(task: Task) -> int:
         print("attnx: interrupted")
         code = INTERRUPTED
     except UserError as error:
-        print(f"attnx: {error}")
+        print(f"attnx: {printable(str(error))}")
         _leave(progress, str(error))
         code = FAILED if isinstance(error, RunFailed) else MISTAKEN
     except Exception as error:
@@ -93,7 +94,7 @@ def enter(task: Task, progress: Path) -> None:
     os.close(log)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    print(f"attnx {' '.join(task.overrides)}")
+    print(printable(f"attnx {' '.join(task.overrides)}"))
 
 
 def work(config: Mapping[str, Any], overrides: Sequence[str]) -> None:

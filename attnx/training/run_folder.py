@@ -38,6 +38,7 @@ from attnx.run_format import (
     SOURCE_FEATURES,
     TARGET_FEATURES,
     VOCABULARY,
+    write_field,
     write_symbols,
 )
 from attnx.tasks.protocols import SequenceData, SequenceTask
@@ -134,7 +135,7 @@ def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:
         else:
             matrices |= {f"prediction_{number}": one.output, f"reference_{number}": reference}
             rows.append(_judged_numbers(one, reference, number))
-        rows[-1] |= {"tag": one.pair.tag, "name": one.pair.name}
+        rows[-1] |= {"tag": write_field(one.pair.tag), "name": write_field(one.pair.name)}
     behind = [name for name in ("tag", "name") if any(row[name] for row in rows)]
     columns = [*(name for name in rows[0] if name not in ("tag", "name")), *behind]
     lines = [columns, *([row[name] for name in columns] for row in rows)]

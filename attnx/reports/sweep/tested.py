@@ -14,7 +14,7 @@ from attnx.bounded_files import read_text
 from attnx.errors import UserError
 from attnx.metrics.closest import closest
 from attnx.reports.draws import read_draws
-from attnx.run_format import PREDICTIONS, read_symbols
+from attnx.run_format import PREDICTIONS, read_field, read_symbols
 
 Numbers = NDArray[np.float64]
 # What tells an example apart from others; what was predicted does not.
@@ -62,7 +62,7 @@ def read_tested(folder: Path) -> Tested | None:
 def _wrong(rows: list[list[str]], columns: list[str]) -> tuple[Numbers | None, Numbers, NDArray[np.str_]]:
     """Where each example was wrong: edits, symbols and tags."""
     tag = columns.index("tag") if "tag" in columns else None
-    tags = np.array([row[tag] for row in rows] if tag is not None else [""] * len(rows))
+    tags = np.array([read_field(row[tag]) for row in rows] if tag is not None else [""] * len(rows))
     if "edits" not in columns:
         return None, np.ones(len(rows)), tags
     output, references, edits = (columns.index(name) for name in ("prediction", "references", "edits"))

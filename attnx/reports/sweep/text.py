@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from attnx.numerals import count_of
+from attnx.printable import printable
 from attnx.reports.sweep.comparison import FINISHED, Comparison, Judged
 from attnx.reports.sweep.gather import Found
 from attnx.reports.sweep.ranking import Ranked
@@ -27,7 +28,7 @@ def markdown(title: str, found: Sequence[Found], compared: Sequence[Comparison])
         sections += [f"## {one.title[0].upper()}{one.title[1:]}", *_compared(one)]
     if failed := [run for run in found if run.status != FINISHED]:
         sections += ["## Not finished", "\n".join(map(_failure, failed))]
-    return "\n\n".join(sections) + "\n"
+    return printable("\n\n".join(sections) + "\n", keep="\n")
 
 
 def counted(found: Sequence[Found]) -> str:

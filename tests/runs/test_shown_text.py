@@ -1,0 +1,130 @@
+"""Escape codes in data: no terminal is sent them, a table holds them in letters, and its reader has them back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnx.printable import UNSAFE, printable, printable_json
+from attnx.reports.folder import read_predictions
+from attnx.reports.sweep.tested import read_tested
+from attnx.run_format import BAR, read_field, read_symbols, write_field, write_symbols
+
+Command = Callable[..., Any]
+# Turns all that follows red; names the window; the same as the first in one character of C1; turns the direction.
+RED, TITLE, C1, RIGHT_TO_LEFT = "\x1b[31m", "\x1b]0;mine\x07", "\x9b31m", "\u202e"
+ALL = RED + TITLE + C1 + RIGHT_TO_LEFT
+LETTERS = r"\x1b[31m\x1b]0;mine\x07\x9b31m\u202e"
+
+SIGNS = st.characters(exclude_categories=["Cs"]) | st.sampled_from(["\\", "␣", " ", BAR, "\x1b", "\u2028", *"xutnr7"])
+
+
+def unsafe(text: str) -> list[str]:
+    return UNSAFE.findall(text.replace("\n", "").replace("\t", ""))
+
+
+@given(st.lists(st.text(SIGNS, min_size=1)))
+def test_symbols_come_back(symbols: list[str]) -> None:
+    """Whatever they are made of, a field holds nothing that could end it or be obeyed."""
+    field = write_symbols(symbols)
+    assert read_symbols(field) == tuple(symbols)
+    assert not UNSAFE.search(field)
+    assert " | " not in field
+
+
+@given(st.text(SIGNS))
+def test_a_name_comes_back(name: str) -> None:
+    field = write_field(name)
+    assert read_field(field) == name
+    assert not UNSAFE.search(field)
+
+
+@given(st.text(SIGNS))
+def test_json_stays_the_same_value(text: str) -> None:
+    written = printable_json(json.dumps([text, {text: [7]}], ensure_ascii=False, indent=2))
+    assert json.loads(written) == [text, {text: [7]}]
+    assert not unsafe(written)
+
+
+def test_what_is_safe_stays() -> None:
+    """Letters with accents, other scripts, an emoji of several characters that a zero-width joiner holds together."""
+    text = "Çé 字 \u05d0 e\u0301 \N{WOMAN}\u200d\N{PERSONAL COMPUTER} \\x1b"
+    assert printable(text) == text
+    assert printable(ALL) == LETTERS
+
+
+@pytest.fixture
+def obeyed(runs: Path) -> Path:
+    """Words of which one is to be pronounced by escape codes."""
+    path = Path("more.tsv")
+    path.write_text(f"dab\t{ALL} S\nkes\tK EH S\nbe\tB EH\n", encoding="utf-8")
+    return path
+
+
+def test_an_evaluation_shows_none(obeyed: Path, command: Command) -> None:
+    """Nor do its files hold any; who reads them has the symbols as they were."""
+    answer = command("evaluate", "one", f"task.test={obeyed}")
+    assert (answer.code, unsafe(answer.out + answer.err)) == (0, [])
+    assert r"\x1b[31m" in answer.out
+    folder = Path("one/evaluations/more")
+    for file in ("predictions.tsv", "by_symbol.tsv", "confusions.tsv", "README.md"):
+        assert not unsafe((folder / file).read_text(encoding="utf-8")), file
+    assert read_predictions(folder)[0].references == ((ALL, "S"),)
+    tested = read_tested(folder)
+    assert tested is not None
+    assert sorted(tested.symbols) == [2, 2, 3]
+    answer = command("compare", "one", str(folder))
+    assert (answer.code, unsafe(answer.out + answer.err)) == (0, [])
+
+
+def test_a_prediction_is_written_as_it_is_and_shown_in_letters(
+    runs: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copied symbol stands in a file and in a pipe as it is, for other programs; on a terminal in letters."""
+    Path("some.txt").write_text(f"da{RIGHT_TO_LEFT}b\n", encoding="utf-8")
+    asked = ["predict", "one", "some.txt", "--unknown", "keep"]
+    piped = command(*asked)
+    assert (piped.code, RIGHT_TO_LEFT in piped.out) == (0, True)
+    assert command(*asked, "--out", "out.txt").code == 0
+    assert Path("out.txt").read_text(encoding="utf-8") == piped.out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert command(*asked).out == piped.out.replace(RIGHT_TO_LEFT, r"\u202e")
+
+
+def test_what_is_tried_is_shown_in_letters(runs: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = iter([f"da{RIGHT_TO_LEFT}b", f":unknown {RED}", ":quit"])
+    monkeypatch.setattr("attnx.commands.try_._piped", lambda: next(lines))
+    answer = command("try", "one", "--unknown", "keep")
+    assert (answer.code, unsafe(answer.out + answer.err)) == (0, [])
+    assert r"\u202e" in answer.out
+    assert r"\x1b[31m" in answer.err
+
+
+def test_a_mistake_quotes_in_letters(here: Path, command: Command) -> None:
+    Path("words.tsv").write_text(f"dab {RED}{C1}\n", encoding="utf-8")
+    answer = command("task.train=words.tsv")
+    assert (answer.code, unsafe(answer.err), answer.err.count("\n")) == (2, [], 1)
+
+
+def test_names_of_runs_are_shown_in_letters(here: Path, command: Command) -> None:
+    """And a mark-up of the library that draws tables is no mark-up."""
+    for number, name in enumerate((f"{RED}[/b][bold]", "plain")):
+        path = Path(f"multirun/{number}{RED}")
+        path.mkdir(parents=True)
+        facts = {"format": 1, "status": "finished", "name": name, "monitor": "valid_per", "notes": [RED]}
+        (path / "run.json").write_text(json.dumps(facts))
+        (path / "config.yaml").write_text(yaml.safe_dump({"seed": 1, "scorer": {"name": name}}))
+        (path / "results.json").write_text(json.dumps({"test_per": 7.0, f"test_per_[/b]{RED}": 7.0 + number}))
+    folders = [str(path) for path in Path("multirun").iterdir()]
+    for words in (["runs"], ["runs", "--json"], ["compare", *folders], ["report", "multirun"]):
+        answer = command(*words)
+        assert (answer.code, unsafe(answer.out + answer.err)) == (0, []), words
+    assert not unsafe(Path("multirun/report.md").read_text(encoding="utf-8"))
