@@ -6,9 +6,12 @@ import ast
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from attnx import registry
 from attnx.catalogue import KINDS
 from attnx.errors import UserError, near_misses
+from attnx.folders import check_name
 from attnx.knobs import parse_type
 
 # Kinds that are chosen by a configuration group. A composition goes with its model, a metric with its task; a tokeniser
@@ -39,6 +42,13 @@ def options(group: str) -> list[str]:
     return files if group in PRESETS else [*registry.names(group), *files]
 
 
+def default_parts() -> dict[str, str]:
+    """The part of each kind in the default composition, of a set their names: ``{"scorer": "additive", ...}``."""
+    listed = yaml.safe_load((conf_folder() / "config.yaml").read_text(encoding="utf-8"))["defaults"]
+    chosen = {kind: part for entry in listed if isinstance(entry, dict) for kind, part in entry.items()}
+    return {kind: part if isinstance(part, str) else "+".join(part) for kind, part in chosen.items() if kind in CHOSEN}
+
+
 def owners(kind: str) -> dict[str, list[str]]:
     """Which parts have a knob, by the knob's name."""
     found: dict[str, list[str]] = {}
@@ -52,7 +62,7 @@ def check_scalar(key: str, value: Any) -> Any:
     """Check a top-level value that is no part, and fill in its default.
 
     Raises:
-        UserError: it is of the wrong type.
+        UserError: it is of the wrong type, or no name of a folder.
     """
     accepted = parse_type(ast.parse(SCALARS[key], mode="eval").body)
     if value is None and key in DEFAULTS:
@@ -61,6 +71,8 @@ def check_scalar(key: str, value: Any) -> Any:
         raise UserError(f"{key}={value}: expected {accepted.phrase}")
     if key == "seed" and value > LARGEST_SEED:
         raise UserError(f"seed={value}: expected a whole number up to {LARGEST_SEED}, the largest that NumPy takes")
+    if key == "name" and value is not None:
+        check_name(value)
     return value
 
 

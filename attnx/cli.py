@@ -128,13 +128,16 @@ def _compose_and_run(argv: Sequence[str]) -> int:
 
 def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
     """Train one composed configuration."""
+    from attnx.folders import chosen_folder
     from attnx.kernels.ahead import compile_ahead
-
-    compile_ahead(config)
-    from attnx.fitting import fit, resume
     from attnx.slurm import left_off
 
     earlier = left_off(overrides, config["folder"])
+    if earlier is None:
+        chosen_folder(config)  # a folder that is taken is told before torch loads
+    compile_ahead(config)
+    from attnx.fitting import fit, resume
+
     if earlier is None:
         fit(config, overrides)
     elif earlier.info.get("status") == "finished":

@@ -20,7 +20,7 @@ from attnx.choices import (
     owners,
 )
 from attnx.errors import UserError, near_misses
-from attnx.mistakes import in_our_words
+from attnx.mistakes import in_our_words, refuse_folders
 from attnx.models.composition import composition
 from attnx.models.seq2seq_composition import POSITIONS
 
@@ -75,6 +75,7 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
     if isinstance(overrides, str):
         raise UserError(f"{overrides!r}: give a list of overrides, as in compose({overrides.split()!r})")
     store_options(config_dir)
+    refuse_folders(overrides)
     spelled = normalise(overrides)
     refuse_unclear(spelled)
     GlobalHydra.instance().clear()

@@ -16,14 +16,15 @@ from typing import Any
 from attnx.choices import conf_folder
 from attnx.config import compose, normalise
 from attnx.errors import RunFailed, UserError
-from attnx.mistakes import in_our_words
+from attnx.folders import SWEEPS
+from attnx.mistakes import in_our_words, refuse_folders
 from attnx.options import store_options
 from attnx.read_run import refuse_links
 from attnx.read_sweep import Sweep, is_sweep, read_sweep
 from attnx.run_format import SWEEP
 from attnx.sweeps.asked import GRIDS, Asked, refuse_without, what_is_asked
 from attnx.sweeps.elsewhere import elsewhere
-from attnx.sweeps.folder import held, put_aside
+from attnx.sweeps.folder import held, put_aside, refuse_occupied
 from attnx.sweeps.outcome import FINISHED, conclude, failure, is_done, report, write_comparison
 from attnx.sweeps.record import begin, open_record, refresh, refuse_another, refuse_unlike, save, take
 from attnx.sweeps.recorded import refuse_foreign
@@ -62,9 +63,10 @@ def sweep(
     fresh, overrides = _without_fresh(overrides)
     if named := [override for override in overrides if override.lstrip("+").startswith("folder=")]:
         raise UserError(f"{named[-1]}: each job of a sweep has a folder of its own; name the sweep by name=...")
+    refuse_folders(overrides)
     asked = what_is_asked(overrides, config_dir)
     configs = {key(job): compose(job, config_dir) for job in asked.jobs}
-    folder = folder or Path("multirun") / _sweep_name(overrides)
+    folder = folder or _sweep_folder(overrides, configs)
     refuse_without(asked)
     if fresh and (aside := put_aside(folder)):
         print(f"{folder} is now {aside}", flush=True)
@@ -170,11 +172,20 @@ def _quoted(folder: Path) -> str:
     return f"'{escaped}'"
 
 
-def _sweep_name(overrides: Sequence[str]) -> str:
-    """``name=`` or a hash of the sorted overrides, so that the same command names the same folder."""
+def _sweep_folder(overrides: Sequence[str], configs: Configs) -> Path:
+    """``name=`` under ``multirun/``, or a hash of the sorted overrides: the same command names the same folder.
+
+    Raises:
+        UserError: the jobs have several names, or that folder is not a sweep's.
+    """
+    names = {config["name"] for config in configs.values()}
+    if len(names) > 1:
+        told = ", ".join(sorted(map(str, names)))
+        raise UserError(f"name={told}: a sweep has one name, and its jobs are numbered; write name=NAME")
     words = [override.lstrip("+") for override in overrides]
-    named = [word.partition("=")[2] for word in words if word.startswith("name=")]
-    return named[-1] if named else hashlib.sha256("\n".join(sorted(words)).encode()).hexdigest()[:10]
+    name = names.pop() or hashlib.sha256("\n".join(sorted(words)).encode()).hexdigest()[:10]
+    refuse_occupied(SWEEPS / name)
+    return SWEEPS / name
 
 
 def complete(asked: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:

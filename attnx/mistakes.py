@@ -9,7 +9,23 @@ from collections.abc import Sequence
 from attnx import registry
 from attnx.catalogue import SETS
 from attnx.choices import CHOSEN, GROUPS, SCALARS, options, owners
-from attnx.errors import near_misses
+from attnx.errors import UserError, near_misses
+
+# Folders of Hydra's that attnx does not use, and what to write instead.
+FOLDERS = {"hydra.sweep": "a sweep lies in multirun/NAME, its jobs in 0, 1, ... there; write name=NAME"}
+
+
+def refuse_folders(overrides: Sequence[str]) -> None:
+    """Refuse what would tell Hydra where to write: attnx owns the folders of runs and sweeps.
+
+    Raises:
+        UserError: an override does, with what to write instead.
+    """
+    for override in overrides:
+        key = re.split(r"[=@]", override.lstrip("+~"), maxsplit=1)[0]
+        for folder, instead in FOLDERS.items():
+            if key == folder or key.startswith(f"{folder}."):
+                raise UserError(f"{override}: {instead}")
 
 
 def in_our_words(error: Exception, overrides: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -13,6 +14,8 @@ from attnx.read_run import mapping
 from attnx.run_format import LOCK, LOG, SWEEP
 
 FORMAT = 1
+# How an override asks for several values: 1,2 or range(1,3); a list, [1,2], is one.
+SEVERAL = re.compile(r"^(?![\[{'\"]).*[,(]")
 Status = Literal["waiting", "running", "finished", "failed", "interrupted", "pruned"]
 
 
@@ -73,9 +76,14 @@ class Sweep:
 
     @property
     def varied(self) -> list[str]:
-        """The keys by which the jobs differ, in the order of the command."""
+        """The keys by which the jobs differ, in the order of the command; of a search also those it will vary."""
         keys = dict.fromkeys(key for job in self.jobs for key in job.choices)
-        return [key for key in keys if len({job.choices.get(key) for job in self.jobs}) > 1]
+        return [key for key in keys if len({job.choices.get(key) for job in self.jobs}) > 1 or self._varies(key)]
+
+    def _varies(self, key: str) -> bool:
+        """Whether the sweep was asked for several values of a key, however many jobs there are yet."""
+        asked = dict(map(parted, self.overrides)).get(key, "")
+        return bool(SEVERAL.search(asked)) and all(job.choices.get(key) != asked for job in self.jobs)
 
     def folder(self, job: SweepJob) -> Path:
         """The run folder of a job."""
@@ -99,6 +107,12 @@ def parted(override: str) -> tuple[str, str]:
 def is_sweep(folder: Path | str) -> bool:
     """Whether a folder is that of a sweep."""
     return (Path(folder) / SWEEP).is_file()
+
+
+def sweep_of(run: Path | str) -> Path | None:
+    """The folder of the sweep whose job a run is; None for a run of its own."""
+    path = Path(run).resolve()
+    return path.parent if path.name.isdecimal() and is_sweep(path.parent) else None
 
 
 def at_work(folder: Path | str) -> bool:

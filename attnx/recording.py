@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +14,12 @@ from rich.console import Console
 from attnx.callbacks.heat_maps import HeatMaps
 from attnx.catalogue import SETS
 from attnx.choices import CHOSEN
+from attnx.display_name import display_name
 from attnx.errors import Interrupted
 from attnx.loggers.protocol import Beginning, End
 from attnx.printable import printable
 from attnx.read_run import Run, read_run
-from attnx.read_sweep import is_sweep, read_sweep
+from attnx.read_sweep import sweep_of
 from attnx.reports.alignment import read_examples
 from attnx.reports.explain import write_explanation
 from attnx.reports.heatmaps import SHOWN, page, save
@@ -32,7 +32,6 @@ from attnx.training.train import Job
 # The parts that a run is tagged with, and what of run.json goes beside the configuration.
 TAGGED = ("task", "model", "attention", "scorer", "scope", "query", "normaliser")
 FACTS = ("command", "schedule", "follows", "kernels", "compiler", "compiled", "parameters", "data", "versions", "git")
-LONGEST = 120  # characters of a name
 
 
 @contextmanager
@@ -74,12 +73,11 @@ def _end(job: Job, folder: Path, end: End, tell: Any) -> None:
 def _beginning(run: Run, config: Mapping[str, Any]) -> Beginning:
     chosen = {kind: config[kind] for kind in CHOSEN if kind in config}
     names = {kind: [*node] if kind in SETS else [node["name"]] for kind, node in chosen.items()}
-    parent = run.path.resolve().parent
-    in_sweep = run.path.name.isdigit()  # as a sweep names its jobs
+    sweep = sweep_of(run.path)
     return Beginning(
         folder=run.path,
-        name=_name(run, parent if in_sweep else None),
-        group=parent.name if in_sweep else run.info.get("name"),
+        name=display_name(run, config),
+        group=sweep.name if sweep else run.info.get("name"),
         tags=[f"{kind}={name}" for kind in TAGGED for name in names.get(kind, [])],
         config={
             **{key: value for key, value in config.items() if key != "folder"},
@@ -89,16 +87,6 @@ def _beginning(run: Run, config: Mapping[str, Any]) -> Beginning:
         kept=run.info.get("logged", {}),
         tell=print,
     )
-
-
-def _name(run: Run, sweep: Path | None) -> str:
-    """What makes a run differ from the others of its sweep, else what it was asked, else where it lies."""
-    if sweep is not None and is_sweep(sweep):
-        held = read_sweep(sweep)
-        return held.told(held.jobs[int(run.path.name)])
-    asked = [word.lstrip("+") for word in run.info.get("overrides", [])]
-    apart = [word for word in asked if re.split("[.=]", word)[0] not in ("name", "folder", "logger")]
-    return " ".join(apart)[:LONGEST] or run.name
 
 
 def _heat_maps(job: Job) -> HeatMaps:

@@ -11,6 +11,7 @@ from attnx.commands.words import split
 from attnx.commands.workspace import Asked, dumped, workspace
 from attnx.errors import UserError
 from attnx.read_run import Run, read_run
+from attnx.read_sweep import sweep_of
 from attnx.run_format import RUN
 
 USAGE = """\
@@ -87,7 +88,8 @@ def _group(run: Run, folder: Path, alone: bool) -> str | None:
     """As :mod:`attnx.recording` names it."""
     if not alone:
         return folder.resolve().name
-    return folder.resolve().parent.name if run.path.name.isdigit() else run.info.get("name")
+    sweep = sweep_of(folder)
+    return sweep.name if sweep else run.info.get("name")
 
 
 def _of_project(name: str) -> Asked:

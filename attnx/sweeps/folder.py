@@ -10,11 +10,29 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attnx.errors import UserError
-from attnx.run_format import LOCK
+from attnx.folders import refuse_link
+from attnx.read_sweep import is_sweep
+from attnx.run_format import LOCK, SWEEP
+from attnx.whole import PARTIAL
 
 # Seconds that jobs of a sweep which was killed have to end; they save a checkpoint first.
 PATIENCE = 90.0
 SECONDS = 0.1
+# What the folder of a sweep holds that was killed as it began.
+BEGUN = {LOCK, f"{SWEEP}{PARTIAL}"}
+
+
+def refuse_occupied(folder: Path) -> None:
+    """See that the folder of a sweep's name is a sweep's, or free to become one.
+
+    Raises:
+        UserError: it is a link, or holds something else.
+    """
+    refuse_link(folder)
+    if not folder.is_dir() or is_sweep(folder):
+        return
+    if other := sorted({file.name for file in folder.iterdir()} - BEGUN):
+        raise UserError(f"{folder}: is not the folder of a sweep, it holds {other[0]}; choose another name=...")
 
 
 @contextlib.contextmanager
@@ -70,12 +88,12 @@ def _alive(process: int) -> bool:
 
 
 def put_aside(folder: Path) -> Path | None:
-    """Rename the folder of a sweep that starts over; return its new name, None if there was no such folder.
+    """Rename the folder of a sweep that starts over; return its new name, None if there was no sweep.
 
     Raises:
         UserError: another command runs the sweep.
     """
-    if not folder.exists():
+    if not is_sweep(folder):
         return None
     with held(folder):
         number = 1

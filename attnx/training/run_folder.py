@@ -21,6 +21,7 @@ from attnx.bounded_files import read_json, read_yaml
 from attnx.data.features import Matrix
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
+from attnx.folders import RUNS, chosen_folder
 from attnx.metrics.closest import closest
 from attnx.metrics.differences import differences
 from attnx.models.composition import composition
@@ -29,7 +30,6 @@ from attnx.run_format import (
     CHECKPOINTS,
     CONFIG,
     FORMAT,
-    LOG,
     MATRICES,
     PREDICTIONS,
     RESAMPLED,
@@ -44,7 +44,7 @@ from attnx.run_format import (
 from attnx.tasks.protocols import SequenceData, SequenceTask
 from attnx.training.experiment import Prediction
 from attnx.version import __version__
-from attnx.whole import PARTIAL, write_json
+from attnx.whole import write_json
 
 PACKAGES = ("torch", "lightning", "hydra-core", "omegaconf", "torchmetrics", "numpy")
 END = "</s>"
@@ -54,7 +54,7 @@ def create(config: Mapping[str, Any], overrides: Sequence[str], facts: Mapping[s
     """Make a new run folder with its configuration and provenance.
 
     Args:
-        config: plain; ``config["folder"]`` names the folder, else it is ``multirun/runs/TIME-HASH``.
+        config: plain; ``folder`` or ``name`` names the folder, else it is ``multirun/runs/TIME-HASH``.
         overrides: what the user asked for.
         facts: what was worked out of it (schedule, sizes), to explain the run later.
 
@@ -62,12 +62,7 @@ def create(config: Mapping[str, Any], overrides: Sequence[str], facts: Mapping[s
         UserError: the folder holds something already, or cannot be written.
     """
     text = yaml.safe_dump(_clean(config), sort_keys=False)
-    folder = Path(config["folder"]) if config["folder"] else _fresh(text)
-    # A job of a sweep writes its log from its first moment on.
-    if folder.exists() and not (folder.is_dir() and _unused(folder)):
-        raise UserError(f"folder={folder}: it is not empty; choose another, or `attnx resume {folder}`")
-    if around := [above for above in folder.absolute().parents if (above / RUN).is_file()]:
-        raise UserError(f"folder={folder}: lies in the folder of another run, {around[0]}; choose one outside it")
+    folder = chosen_folder(config) or _fresh(text)
     try:
         (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
         (folder / CONFIG).write_text(text, encoding="utf-8")
@@ -86,12 +81,6 @@ def create(config: Mapping[str, Any], overrides: Sequence[str], facts: Mapping[s
     }
     write_json(folder / RUN, info)
     return folder
-
-
-def _unused(folder: Path) -> bool:
-    """Whether a folder holds nothing but the log of a sweep's job, or what a run left that was killed as it made it."""
-    made = {LOG, CONFIG, f"{RUN}{PARTIAL}", CHECKPOINTS}
-    return {file.name for file in folder.iterdir()} <= made and not [*folder.glob(f"{CHECKPOINTS}/*")]
 
 
 def note(folder: Path, **facts: Any) -> None:
@@ -240,7 +229,7 @@ def _fresh(text: str) -> Path:
     """A folder name that no other run has: the time, and a hash of the configuration and this process."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     token = hashlib.sha256(f"{text}{os.getpid()}{time.time_ns()}".encode()).hexdigest()[:6]
-    return Path("multirun") / "runs" / f"{stamp}-{token}"
+    return RUNS / f"{stamp}-{token}"
 
 
 def _clean(config: Mapping[str, Any]) -> dict[str, Any]:

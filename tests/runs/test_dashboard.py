@@ -14,7 +14,9 @@ import attnx
 from attnx import registry
 from attnx.commands.dashboard import asked_of, dashboard
 from attnx.commands.workspace import Asked, dumped, workspace
+from attnx.read_sweep import Sweep
 from attnx.recording import _drawn
+from attnx.sweeps.record import save
 
 pytest.importorskip("wandb_workspaces")
 KINDS = ("scorer", "scope", "query", "normaliser")
@@ -59,11 +61,14 @@ def panels(space: Any) -> dict[str, list[dict[str, Any]]]:
 def test_a_sweep_says_which_runs_are_meant(made: Callable[..., Path]) -> None:
     made("multirun/scorers/0", wandb_with(project="mine", entity="us"), monitor="valid_bleu", maximise=True)
     made("multirun/scorers/1", wandb_with(project="mine", entity="us"))
+    save(Sweep(Path("multirun/scorers"), "attnx -m", []))
     expected = Asked("mine", "us", group="scorers", measure="bleu", maximise=True)
     assert asked_of(Path("multirun/scorers")) == expected
     assert asked_of(Path("multirun/scorers/0")) == expected
     made("multirun/runs/one", wandb_with())
     assert asked_of(Path("multirun/runs/one")) == Asked("attnx")
+    made("multirun/runs/7", wandb_with(), name="7")
+    assert asked_of(Path("multirun/runs/7")).group == "7"
     made("multirun/runs/two", wandb_with(group="some"))
     assert asked_of(Path("multirun/runs/two")).group == "some"
 

@@ -24,6 +24,8 @@ from attnx.callbacks.progress import ShowProgress
 from attnx.errors import Interrupted
 from attnx.loggers.protocol import Beginning
 from attnx.loggers.together import Loggers
+from attnx.read_sweep import Sweep, SweepJob
+from attnx.sweeps.record import save
 
 PAGE = Path(__file__).parents[2] / "docs" / "logging.md"
 Lines = list[dict[str, Any]]
@@ -78,9 +80,11 @@ def test_mistakes_are_told(asked: list[str], told: str) -> None:
 
 def test_a_plug_in_is_told_everything(run: Callable[..., Any], journal: Callable[[str], Lines]) -> None:
     """The steps are five, with validations after the third and the last; a row is due every second."""
+    Path("mine").mkdir()
+    save(Sweep(Path("mine"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot", "seed=1"]), SweepJob(1, ["scorer=mlp"])]))
     run("+scorer=dot", "+query=[token,last_context]", "+logger=journal", "trainer.log_every=2", folder="mine/0")
     first, *between, last = journal("mine/0")
-    assert first["group"] == "mine"
+    assert (first["group"], first["start"]) == ("mine", "scorer=dot seed=1")
     assert first["seed"] == 1
     assert {"scorer=dot", "scope=global", "query=token", "query=last_context", "task=g2p"} <= set(first["tags"])
     logged = [line for line in between if "shown" not in line]

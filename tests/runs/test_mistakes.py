@@ -50,6 +50,27 @@ CONFIGURATIONS = {
     "task.train=a=b seed=2": ["cannot read task.train=a=b", "quote", """'task.train="a=b"'"""],
     "-m scorer=dot,scaled task.train=a=b": ["cannot read task.train=a=b"],
     "-m scorer=dot,scaled folder=here": ["folder=here", "name the sweep by name="],
+    "name=": ["name=: is empty", "unset variable"],
+    "name=..": ["name=..: begins with a dot"],
+    "name=a/b": ["name=a/b: holds a separator"],
+    "name=runs": ["name=runs: multirun/runs is where single runs lie"],
+    "-m seed=1,2 name=": ["name=: is empty"],
+    "-m seed=1,2 name= fresh=true": ["name=: is empty"],
+    "-m seed=1,2 name=.": ["name=.: begins with a dot"],
+    "-m seed=1,2 name=..": ["name=..: begins with a dot"],
+    "-m seed=1,2 name=../../evil": ["name=../../evil: holds a separator"],
+    "-m seed=1,2 name=/tmp/evil": ["name=/tmp/evil: holds a separator"],
+    r"""-m seed=1,2 'name="a\b"'""": ["holds a separator"],
+    """-m seed=1,2 'name="a\tb"'""": ["name='a\\tb'", "cannot be printed"],
+    """-m seed=1,2 'name="a\nb"'""": ["name='a\\nb'", "cannot be printed"],
+    "-m seed=1,2 name=Runs": ["name=Runs: multirun/runs is where single runs lie"],
+    f"-m seed=1,2 name={'x' * 129}": ["is longer than 128 bytes"],
+    "-m seed=1,2 name=one,two": ["name=one, two: a sweep has one name"],
+    "-m seed=1,2 hydra.sweep.dir=here": ["hydra.sweep.dir=here: a sweep lies in multirun/NAME", "write name=NAME"],
+    "-m seed=1,2 ++hydra.sweep.subdir=here": ["hydra.sweep.subdir=here", "write name=NAME"],
+    "-m seed=1,2 hydra.sweep={dir:here}": ["hydra.sweep={dir:here}", "write name=NAME"],
+    "-m seed=1,2 ~hydra.sweep.dir": ["~hydra.sweep.dir", "write name=NAME"],
+    "hydra.sweep.dir=here": ["hydra.sweep.dir=here", "write name=NAME"],
     "encoder.dropout=0.2": ["encoder.dropout=0.2", "encoder.layers=1", "model.dropout"],
     "decoder.dropout=0.2": ["decoder.dropout=0.2", "decoder.layers=1", "model.dropout"],
     "search=beam search.alpha=0.3": ["search.alpha=0.3", "search.length=gnmt"],
@@ -228,6 +249,16 @@ def test_a_folder_that_is_taken_is_left_alone(refused: Callable[..., str], here:
     assert "folder=full: it is not empty" in refused("folder=full")
     assert "words.tsv" in refused("folder=words.tsv")
     assert (here / "full" / "letter").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_name_that_is_taken_is_refused(refused: Callable[..., str], here: Path) -> None:
+    taken = here / "multirun" / "runs" / "mine"
+    taken.mkdir(parents=True)
+    (taken / "letter").touch()
+    assert "name=mine: multirun/runs/mine is not empty; choose another" in refused("name=mine")
+    (here / "away").mkdir()
+    (taken.parent / "link").symlink_to(here / "away")
+    assert "multirun/runs/link: is a link to" in refused("name=link")
 
 
 def test_a_folder_that_cannot_be_made_is_told(refused: Callable[..., str]) -> None:

@@ -178,8 +178,11 @@ def test_a_run_without_a_folder_lands_in_multirun(
 ) -> None:
     assert command(*small, "trainer.max_steps=1").code == 0
     assert command(*small, "trainer.max_steps=1").code == 0
+    assert command(*small, "trainer.max_steps=1", 'name="a|b"').code == 0
+    assert command(*small, "trainer.max_steps=1", "name=a|b").code == 2
     folders = list(Path("multirun/runs").iterdir())
-    assert len(folders) == 2
+    assert len(folders) == 3
+    assert attnx.open_run("multirun/runs/a|b").config["name"] == "a|b"
     assert all((folder / "results.json").is_file() for folder in folders)
 
 

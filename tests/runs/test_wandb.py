@@ -28,6 +28,8 @@ from attnx.config import compose
 from attnx.errors import Interrupted
 from attnx.loggers.wandb_files import unsent
 from attnx.loggers.wandb_server import has_key, silence, stop
+from attnx.read_sweep import Sweep, SweepJob
+from attnx.sweeps.record import save
 
 wandb = pytest.importorskip("wandb")
 SECRET = "5ec4e7" * 7  # as long as a key is
@@ -211,6 +213,8 @@ def test_a_recorded_run_holds_it_all(words: Path, ended: Ended, monkeypatch: pyt
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
     asked = ["+scorer=dot", "+logger=wandb", "logger.wandb.tags=[mine]", "trainer.log_every=2", "trainer.test_words=3"]
+    Path("scorers").mkdir()
+    save(Sweep(Path("scorers"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot", "seed=2"]), SweepJob(1, ["seed=2"])]))
     said, folder = ended(*asked, "logger.wandb.artifact=true", folder="scorers/0")
     assert "wandb: WANDB_MODE=offline; recording offline\n" in said
     (place,) = recordings(folder)
@@ -218,6 +222,7 @@ def test_a_recorded_run_holds_it_all(words: Path, ended: Ended, monkeypatch: pyt
     run, info = records.run, json.loads((folder / "run.json").read_text(encoding="utf-8"))
     assert run["run_id"] == info["logged"]["wandb"]["id"]
     assert (run["project"], run["run_group"], run["job_type"]) == ("attnx", "scorers", "train")
+    assert run["display_name"] == "scorer=dot"
     assert {"scorer=dot", "scope=global", "query=current_state", "normaliser=softmax", "mine"} <= set(run["tags"])
     config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
     told = run["config"]["update"]

@@ -1,0 +1,72 @@
+"""A sweep's name is one folder in ``multirun/``; nothing else is written to, and nothing else is put aside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx.errors import UserError
+from attnx.folders import check_name
+from attnx.hydra_app import _sweep_folder
+
+
+@pytest.fixture
+def refused(command: Callable[..., Any], here: Path) -> Callable[..., str]:
+    """Ask for a sweep that must be refused without a trace; return the line."""
+
+    def ask(*asked: str) -> str:
+        before = {path: path.lstat().st_mtime_ns for path in here.rglob("*")}
+        answer = command("-m", "seed=1,2", *asked)
+        assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+        assert {path: path.lstat().st_mtime_ns for path in here.rglob("*")} == before
+        return str(answer.err)
+
+    return ask
+
+
+@pytest.mark.parametrize("name", ["scorers", "a|b", "mit-Ümlaut_2", "-j", "'quoted'", "run 3", "q.1", "x" * 128])
+def test_plain_names_are_taken(name: str) -> None:
+    check_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *["", ".", "..", ".hidden", "../x", "/x", "x/", "a\\b", "a\0b", "a\nb", "a\x1b[31mb", "a\u202eb", "\udcff"],
+        *[" x", "x ", "x" * 129, "runs", "RUNS"],
+    ],
+)
+def test_names_that_are_no_plain_component_are_refused_in_one_line(name: str) -> None:
+    with pytest.raises(UserError, match="a name is that of one folder") as told:
+        check_name(name)
+    assert str(told.value).isprintable()
+
+
+@pytest.mark.parametrize("fresh", [[], ["fresh=true"]])
+def test_a_folder_of_something_else_is_left_alone(fresh: list[str], refused: Callable[..., str], here: Path) -> None:
+    (here / "multirun" / "mine").mkdir(parents=True)
+    (here / "multirun" / "mine" / "README.md").write_text("not a sweep's", encoding="utf-8")
+    line = refused("name=mine", *fresh)
+    assert "multirun/mine: is not the folder of a sweep, it holds README.md; choose another name=" in line
+
+
+@pytest.mark.parametrize("fresh", [[], ["fresh=true"]])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_out_of_multirun_is_not_followed(
+    there: bool, fresh: list[str], refused: Callable[..., str], here: Path
+) -> None:
+    away = here / "away"
+    if there:
+        away.mkdir()
+        (away / "sweep.json").write_text("{}", encoding="utf-8")
+    (here / "multirun").mkdir()
+    (here / "multirun" / "mine").symlink_to(away)
+    assert f"multirun/mine: is a link to {away}; choose another name=" in refused("name=mine", *fresh)
+
+
+def test_the_folder_is_named_by_what_the_name_says_not_by_how_it_is_quoted() -> None:
+    folders = {_sweep_folder([word], {(): {"name": "a|b"}}) for word in ('name="a|b"', "name='a|b'", "+name='a|b'")}
+    assert folders == {Path("multirun/a|b")}
