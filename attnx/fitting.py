@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from attnx.read_run import refuse_links
 from attnx.recording import recorded
 from attnx.reports.composed import composed
 from attnx.reports.drawn import draw_and_explain
+from attnx.reports.explain import write_explanation
 from attnx.reports.outcome import files, outcome
-from attnx.run_format import CHECKPOINTS, ERROR, METRICS
+from attnx.run_format import CHECKPOINTS, ERROR, EXPLANATION, METRICS
 from attnx.slurm import slurm_job
 from attnx.training import run_folder
 from attnx.training.devices import device_of, places, to_be_started, with_devices
@@ -48,7 +50,7 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
     console = console or Console()
     job = prepare(config)
     folder = run_folder.create(config, overrides, _facts(job))
-    with told(folder, config["trainer"]):
+    with _explained(folder, config["trainer"]):
         return _begin(job, folder, console)
 
 
@@ -96,9 +98,10 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
     begun = "steps" in info and any((path / CHECKPOINTS).glob("*.ckpt"))
     if begun:
         check_fits(job.experiment, path)
-    with told(path, config["trainer"]):
+    with _explained(path, config["trainer"]):
         run_folder.note(path, status="running", **({"error": None} if "error" in info else {}))
-        (path / ERROR).unlink(missing_ok=True)
+        for file in (ERROR, EXPLANATION):  # of the attempt before
+            (path / file).unlink(missing_ok=True)
         if not begun:
             console.print(f"{path}: it had no checkpoint yet, so it starts from its beginning")
             (path / METRICS).unlink(missing_ok=True)
@@ -108,6 +111,23 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
         with recorded(job, path, console):
             train(job, path, info["steps"], console, resume=True)
             return _finish(job, path, console)
+
+
+@contextmanager
+def _explained(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
+    """Note how a run ended if it did not end well, and explain what its folder holds all the same.
+
+    Raises:
+        Interrupted: as :func:`fit`.
+        RunFailed: as :func:`fit`.
+    """
+    try:
+        with told(folder, trainer):
+            yield
+    except BaseException:
+        with suppress(OSError, UserError):  # a disk may be full
+            write_explanation(folder)
+        raise
 
 
 def _in_processes(work: Work, config: Mapping[str, Any]) -> OpenRun:

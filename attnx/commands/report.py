@@ -17,6 +17,7 @@ over older ones, and says where; a sweep writes its own when it ends.
 
   out=FOLDER            where to; left out, the deepest folder that holds all
 
+  attnx report multirun                 every sweep, and the single runs of multirun/runs
   attnx report multirun/scorers
   attnx report multirun/scorers multirun/scopes multirun/runs out=reports"""
 

@@ -11,14 +11,14 @@ from rich.text import Text
 
 from attnx.errors import UserError
 from attnx.printable import printable
-from attnx.read_run import Run
+from attnx.read_run import Run, mapping
 from attnx.reports.folder import read_outcome, wrote_symbols
 from attnx.reports.lengths import BINS, Row, bin_label, error_by_length
 from attnx.reports.measure_names import label, more_is_better
 from attnx.reports.significance import Difference, Measure, judged
 from attnx.reports.significance import paired_bootstrap as paired_bootstrap
 from attnx.reports.sweep.tested import Tested, read_tested
-from attnx.run_format import EVALUATIONS
+from attnx.run_format import CONFIG, EVALUATIONS, RUN
 
 ABSENT = "-"
 MEASURES: tuple[Measure, ...] = ("per", "wer")
@@ -40,11 +40,12 @@ def compare(folders: Sequence[Path | str]) -> Table:
     A run that cannot be read is left out, with a line on standard error.
 
     Raises:
-        UserError: no folders, or too few of them are readable run folders.
+        UserError: no folders, or too few of them are readable run folders, or their tasks differ.
     """
     if not folders:
         raise UserError("nothing to compare: name at least one run folder")
     runs, lengths = _read(folders)
+    _refuse_mixed(runs)
     table = Table(title="runs compared", title_justify="left", title_style="bold")
     table.add_column("measure")
     for heading in _headings(runs):
@@ -71,6 +72,27 @@ def _read(folders: Sequence[Path | str]) -> tuple[list[Run], list[dict[str, Row]
     for refusal in unread:
         print(f"attnx: left out: {printable(str(refusal))}", file=sys.stderr)
     return runs, lengths
+
+
+def _refuse_mixed(runs: Sequence[Run]) -> None:
+    """Refuse what a report keeps apart: runs of different tasks, or with different main measures."""
+    known: dict[str, tuple[str, Path]] = {}
+    for run in runs:
+        for what, value in _judgment(run).items():
+            held, first = known.setdefault(what, (value, run.path))
+            if value != held:
+                raise UserError(
+                    f"{run.path}: its {what} is {value}, that of {first} is {held}; such runs are not compared with "
+                    "each other; attnx report shows them apart"
+                )
+
+
+def _judgment(run: Run) -> dict[str, str]:
+    """The task and the main measure of a run, or of the run that was evaluated, as far as they are known."""
+    folder = run.path if (run.path / RUN).is_file() else run.path.resolve().parent.parent
+    task, monitor = mapping(folder / CONFIG).get("task"), mapping(folder / RUN).get("monitor")
+    known = {"task": task.get("name") if isinstance(task, dict) else task, "main measure": monitor}
+    return {what: str(value) for what, value in known.items() if value}
 
 
 def _headings(runs: Sequence[Run]) -> list[Text]:

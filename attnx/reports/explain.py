@@ -10,8 +10,11 @@ from attnx.printable import printable
 from attnx.read_run import Run, read_run
 from attnx.run_format import (
     ALIGNMENTS,
+    BAD_BATCH,
     CHECKPOINTS,
     CONFIG,
+    ERROR,
+    EXPLANATION,
     MATRICES,
     METRICS,
     PREDICTIONS,
@@ -55,6 +58,8 @@ HOLDS = {
     "page.html": "those alignments to look into, in any browser: weights, heads, hypotheses, example by example",
     "curves.png": "losses over steps, and the validation measure that chose the best weights",
     CHECKPOINTS: "the weights, best and last",
+    ERROR: "what went wrong, with Python's traceback",
+    BAD_BATCH: "the batch whose loss was no number",
     "wandb": "what W&B was told, or is to be told: each recording in a folder of its own",
     "tensorboard": "the same for TensorBoard: tensorboard --logdir FOLDER",
     VOCABULARY: "source and target symbols, one a line, or how features are scaled",
@@ -82,8 +87,8 @@ def write_explanation(folder: Path | str) -> Path:
         UserError: not a run folder, an unreadable file, or a format newer than this attnx knows.
     """
     run = read_run(folder)
-    sections = [_opening(run), _setting(run), _results(run), _files(run), _left(run), _onward(run)]
-    target = run.path / "README.md"
+    sections = [_opening(run), _failure(run), _setting(run), _results(run), _files(run), _left(run), _onward(run)]
+    target = run.path / EXPLANATION
     target.write_text("\n\n".join(section for section in sections if section) + "\n", encoding="utf-8")
     return target
 
@@ -122,6 +127,11 @@ def _opening(run: Run) -> str:
     if command := run.info.get("command"):
         lines += ["", "```sh", command if isinstance(command, str) else shlex.join(map(str, command)), "```"]
     return "\n".join(lines)
+
+
+def _failure(run: Run) -> str:
+    error = run.info.get("error") if run.info.get("status") == "failed" else None
+    return f"## What went wrong\n\n{' '.join(str(error).split())}" if error else ""
 
 
 def _setting(run: Run) -> str:

@@ -16,6 +16,7 @@ import yaml
 
 from attnx.cli import run as command
 from attnx.errors import UserError
+from attnx.read_sweep import Sweep, SweepJob
 from attnx.reports.seeds import EXAMPLES, PAIRED
 from attnx.reports.sweep.comparison import Comparison, comparisons
 from attnx.reports.sweep.effects import Effect
@@ -23,6 +24,7 @@ from attnx.reports.sweep.gather import choices, gather
 from attnx.reports.sweep.settings import ABSENT, varied
 from attnx.reports.sweep.tested import rate, read_tested
 from attnx.reports.sweep.write import write_report
+from attnx.sweeps.record import save
 
 Write = Callable[..., Path]
 
@@ -75,6 +77,30 @@ def test_a_run_that_cannot_be_read_is_no_reason_to_leave_out_the_others(write: W
     assert "newer" in newer.error
     with pytest.raises(UserError, match="newer"):
         gather([tmp_path / "newer"])
+
+
+def test_a_folder_holds_its_sweeps_and_the_single_runs_of_its_runs(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``multirun`` does; the report lies in it, and so does what it names."""
+    monkeypatch.chdir(tmp_path)
+    write("multirun/scorers/0", 7.0, scorer="dot")
+    write("multirun/runs/mine", 8.0, scorer="additive")
+    write("multirun/runs/broken", None, error="it fell over")
+    save(Sweep(Path("multirun/scorers"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot"], "finished")]))
+    assert {str(run.path) for run in gather(["multirun"])} == {
+        "multirun/scorers/0",
+        "multirun/runs/mine",
+        "multirun/runs/broken",
+    }
+    assert {run.path.name for run in gather(["multirun/runs"])} == {"mine", "broken"}
+    page, text, _ = write_report(["multirun"])
+    assert page == Path("multirun/report.html")
+    assert "3 runs: 1 failed, 2 finished." in text.read_text(encoding="utf-8")
+    assert '"multirun/runs/mine"' in page.read_text(encoding="utf-8")
+    Path("multirun/empty/runs").mkdir(parents=True)
+    with pytest.raises(UserError, match="neither a run nor a sweep, and holds none"):
+        gather(["multirun/empty"])
 
 
 def three(write: Write, better: tuple[float, ...] = (7.0, 7.2, 7.4), **others: float) -> list[Path]:

@@ -22,7 +22,7 @@ from attnx.reports.explain import describe, write_explanation
 from attnx.reports.folder import read_predictions, wrote_symbols
 from attnx.reports.lengths import Row, bin_label, error_by_length
 from attnx.reports.outcome import outcome
-from attnx.run_format import CONFIG, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN
+from attnx.run_format import CONFIG, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN
 from attnx.training.experiment import Prediction
 from attnx.training.run_folder import save_predictions, save_results
 
@@ -234,6 +234,34 @@ def test_compare_tells_runs_of_one_name_apart_by_folder(write: Write) -> None:
         "first",
         "second",
     ]
+
+
+@pytest.mark.parametrize(
+    ("config", "info", "told"),
+    [
+        ("task: {name: translation}\n", {}, "its task is translation, that of .*first is g2p; such runs are"),
+        (
+            "task: {name: g2p}\n",
+            {"monitor": "valid_per_macro"},
+            "main measure is valid_per_macro, .* is valid_per;",
+        ),
+    ],
+)
+def test_compare_refuses_runs_that_a_report_keeps_apart(
+    config: str, info: dict[str, str], told: str, write: Write
+) -> None:
+    first, second, unknown = write("first"), write("second"), write("unknown")
+    (first / CONFIG).write_text("task: {name: g2p}\n")
+    (first / RUN).write_text(json.dumps({"format": FORMAT, "monitor": "valid_per"}))
+    (second / CONFIG).write_text(config)
+    (second / RUN).write_text(json.dumps({"format": FORMAT, **info}))
+    evaluation = second / "evaluations" / "test"
+    evaluation.mkdir(parents=True)
+    (evaluation / EVALUATION).write_text(json.dumps({"format": FORMAT, "run": "second"}))
+    for other in (second, evaluation):
+        with pytest.raises(UserError, match=told):
+            compare([unknown, first, other])
+    compare([second, evaluation, unknown])
 
 
 def test_compare_needs_a_run() -> None:

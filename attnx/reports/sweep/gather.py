@@ -10,6 +10,7 @@ from typing import Any
 
 from attnx.bounded_files import read_rows
 from attnx.errors import UserError
+from attnx.folders import RUNS
 from attnx.read_run import mapping, read_info, read_results
 from attnx.read_sweep import Sweep, SweepJob, at_work, is_sweep, parted, read_sweep
 from attnx.run_format import CONFIG, LOG, METRICS, PROGRESS, RUN
@@ -59,6 +60,8 @@ class Found:
 def gather(folders: Sequence[Path | str]) -> list[Found]:
     """Read the runs in folders: of a run, of a sweep, or of a folder that holds such; each once.
 
+    What lies in a folder's ``runs`` lies in it, too: there ``multirun`` has its single runs.
+
     Raises:
         UserError: a folder is none of these, or nothing in any of them can be read.
     """
@@ -85,7 +88,8 @@ def _in(folder: Path) -> Iterator[Found]:
     if is_sweep(folder) or (folder / RUN).is_file():
         yield from _named(folder)
     else:
-        within = sorted(one for one in folder.iterdir() if is_sweep(one) or (one / RUN).is_file())
+        places = [*folder.iterdir(), *(folder / RUNS.name).glob("*")]
+        within = sorted(one for one in places if is_sweep(one) or (one / RUN).is_file())
         if not within:
             raise UserError(f"{folder}: neither a run nor a sweep, and holds none")
         for one in within:

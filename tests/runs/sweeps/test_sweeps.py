@@ -173,12 +173,15 @@ def test_what_failed_is_tried_again_and_nothing_else(
 ) -> None:
     Path("fall").touch()
     sweep("+scorer=moody,dot", "name=two")
+    page = Path("multirun/two/0/README.md")
+    assert "## What went wrong\n\nRuntimeError: I have fallen over\n" in page.read_text(encoding="utf-8")
     calm()
     answer = command("resume", "multirun/two")
     assert (answer.code, answer.err) == (0, "")
     assert stands("multirun/two") == ["finished", "finished"]
     assert attempts("multirun/two") == [2, 1]
     assert read_sweep("multirun/two").jobs[0].error is None
+    assert "What went wrong" not in page.read_text(encoding="utf-8")
     # It went on from the step of its last checkpoint, so no validation stands there twice.
     assert steps(Path("multirun/two/0")) == [3, 5]
 
