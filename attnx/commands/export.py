@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnx.commands.words import CHECKPOINT, CHECKPOINTS, split
 from attnx.errors import UserError
+from attnx.export.text_rules import EXPORTED_SEARCHES
 from attnx.read_run import Run
 from attnx.reports.folder import read_predictions, wrote_symbols
 from attnx.run_format import EXPORT
@@ -23,7 +24,8 @@ attnx export RUN [--format onnx|torch] [--out FOLDER]
 
 The model as two programs, one that reads a source and one that takes a step, for any number of rows and any length,
 with the vocabularies and a runner that needs numpy and onnxruntime (or torch) alone. Before the folder is there, its
-runner has found, greedily and by a beam of 5, what the run itself finds for words of its test part.
+runner has found, greedily and by a beam of 5, what the run itself finds for examples of its test part. The runner
+prints what attnx predict prints; it knows FILE, --width, --nbest, --scores and --tag.
 
   --format KIND       onnx (needs attnx[export]), or torch for torch.jit.load
   --out FOLDER        where to (RUN/export/KIND)
@@ -65,6 +67,8 @@ def export(words: Sequence[str]) -> int:
 
         checked = write(run.path, kind, folder, _compared(run, count), checkpoint)
     _show(folder, checked)
+    if (search := run.config["search"]["name"]) not in EXPORTED_SEARCHES:
+        print(f"search={search} is not exported; run.py searches greedily, or by a beam with --width")
     return 0
 
 

@@ -119,7 +119,7 @@ def _by_files(runner: Any, pair: Pair) -> Any:
     def steps(path: list[int]) -> Steps:
         state, symbol, found = runner.begin(given(pair), pair.tag), BOS, []
         for following in path:
-            told, state = runner.step([symbol], state)
+            told, _, state = runner.step([symbol], state)
             found.append(told[0, EOS:])
             symbol = following
         return _whole(found)

@@ -24,8 +24,10 @@ from attnx.export import onnx_file, torch_file
 from attnx.export.agreement import Checked as Checked
 from attnx.export.agreement import compared
 from attnx.export.programs import Program, programs
+from attnx.export.text_rules import search_rules, text_rules
 from attnx.extras import need
 from attnx.models.encoder_decoder import Seq2seq
+from attnx.run_format import VOCABULARY
 from attnx.training.open_run import open_run
 from attnx.training.opened_run import OpenRun
 from attnx.whole import whole_folder
@@ -34,7 +36,8 @@ WRITERS: dict[str, tuple[str, Callable[[Program, Path], None]]] = {
     "onnx": ("onnx", onnx_file.write),
     "torch": ("pt", torch_file.write),
 }
-RUNNER = Path(__file__).with_name("run.py")
+RUNNER = Path(__file__).with_name("runner")
+RUNNER_FILES = ("run.py", "model.py", "text.py")
 NAMES = ("reading", "stepping")
 WIDTHS = (1, 5)
 
@@ -63,11 +66,11 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
     if not registry.part("model", name).declares.get("exports", True):
         raise UserError(f"{run}: model={name} cannot be exported: a trace would hold one story's number of sentences")
     with whole_folder(folder) as partial:
-        _write(partial, opened, kind, pairs)
+        _write(partial, opened, kind)
         return [compared(opened, _runner(partial), pairs, width) for width in WIDTHS]
 
 
-def _write(folder: Path, run: OpenRun, kind: str, pairs: Sequence[Pair]) -> None:
+def _write(folder: Path, run: OpenRun, kind: str) -> None:
     ending, write = WRITERS[kind]
     model = cast("Seq2seq", copy.deepcopy(run.model)).requires_grad_(False)  # its kernels will be taken off
     found = programs(model, _sources(run), bool(run.experiment.data.tags))
@@ -78,13 +81,16 @@ def _write(folder: Path, run: OpenRun, kind: str, pairs: Sequence[Pair]) -> None
         "source": dataclasses.asdict(source) if isinstance(source, Features) else source.symbols,
         "target": target.symbols,
         "tags": run.experiment.data.tags,
-        "cut": "letters" if all(len(symbol) == 1 for pair in pairs for symbol in pair.source) else "spaces",
-        "ratio": run.config["search"]["ratio"],
-        "extra": run.config["search"]["extra"],
+        "text": text_rules(run.config["task"], source.columns if isinstance(source, Features) else ()),
+        "search": search_rules(run.config["search"]),
+        "continues": bool(getattr(run.experiment.task, "continues", False)),
         "programs": {name: program.names for name, program in zip(NAMES, found, strict=True)},
     }
     (folder / "model.json").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    shutil.copyfile(RUNNER, folder / RUNNER.name)
+    for name in RUNNER_FILES:
+        shutil.copyfile(RUNNER / name, folder / name)
+    for file in (run.folder / VOCABULARY).glob("*.tokeniser"):
+        shutil.copyfile(file, folder / file.name)
 
 
 def _sources(run: OpenRun) -> Callable[[int, int], Tensor]:
@@ -97,7 +103,7 @@ def _sources(run: OpenRun) -> Callable[[int, int], Tensor]:
 
 
 def _runner(folder: Path) -> Any:
-    spec = importlib.util.spec_from_file_location("exported_model", folder / RUNNER.name)
+    spec = importlib.util.spec_from_file_location("exported_model", folder / "model.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -30,7 +30,7 @@ def test_a_folder_runs_without_attnx(kind: str, run: Callable[..., Any], command
     assert answer.out.count(f"{tested} of {tested} outputs are the run's") == 2
     words = ["dab", "ke", "", "assab"]
     # -I -S: no folder of the project's is looked into, nor what an editable install has put in the way.
-    blind = "import sys; sys.modules['attnx'] = None; import runpy; sys.argv = sys.argv[1:]; "
+    blind = "import sys; sys.modules['attnx'] = None; import runpy; sys.argv = sys.argv[1:]; sys.path[0] = 'out'; "
     for width in (1, 5):
         code = blind + "runpy.run_path(sys.argv[0], run_name='__main__')"
         asked = [sys.executable, "-c", code, "out/run.py", "--width", str(width)]

@@ -1,0 +1,1 @@
+"""What is copied beside exported programs, to run them without attnx."""

@@ -1,0 +1,79 @@
+"""What an exported runner is told of a run's texts: how a line is cut, how symbols are joined, how to search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Rules = dict[str, dict[str, Any]]
+
+WORDS: dict[str, Any] = {"kind": "words"}
+# A search that chooses otherwise than a beam is exported as a greedy one.
+GREEDY: dict[str, Any] = {"width": 1, "nbest": 1, "length": "none", "alpha": 0.0, "coverage": 0.0}
+LIMITS = ("ratio", "extra", "min_length", "block_ngrams")
+EXPORTED_SEARCHES = ("greedy", "beam")
+
+
+def text_rules(task: Mapping[str, Any], columns: Sequence[str] = ()) -> Rules:
+    """The rules ``cut`` and ``join`` of a task's configuration; of an unknown task, words with spaces between.
+
+    Args:
+        task: the configuration.
+        columns: the names of the source's features, where it has any.
+    """
+    rules = TASKS.get(task["name"], _words)(task)
+    return {**rules, "cut": {**rules["cut"], "columns": list(columns)}} if rules["cut"]["kind"] == "matrix" else rules
+
+
+def search_rules(search: Mapping[str, Any]) -> dict[str, Any]:
+    """A search as a beam's settings, every one filled in."""
+    beam = {knob: search[knob] for knob in GREEDY} if search["name"] == "beam" else GREEDY
+    return {**beam, **{knob: search[knob] for knob in LIMITS}}
+
+
+def _words(_task: Mapping[str, Any]) -> Rules:
+    return {"cut": WORDS, "join": WORDS}
+
+
+def _g2p(task: Mapping[str, Any]) -> Rules:
+    return {"cut": {"kind": "characters", "form": task["writing"], "tag_token": task["tag_token"]}, "join": WORDS}
+
+
+def _sequences(task: Mapping[str, Any]) -> Rules:
+    cut = _matrix(task) if task["source"] == "features" else {"kind": task["source"]}
+    return {"cut": cut, "join": {"kind": task["target"]}}
+
+
+def _translation(task: Mapping[str, Any]) -> Rules:
+    return {"cut": _pieces(task, "source"), "join": _pieces(task, "source" if task["shared"] else "target")}
+
+
+def _language_model(task: Mapping[str, Any]) -> Rules:
+    return {"cut": _pieces(task, "source"), "join": _pieces(task, "source")}
+
+
+def _qa(_task: Mapping[str, Any]) -> Rules:
+    return {"cut": {"kind": "story"}, "join": WORDS}
+
+
+def _pointing(task: Mapping[str, Any]) -> Rules:
+    return {"cut": _matrix(task), "join": WORDS}
+
+
+def _matrix(task: Mapping[str, Any]) -> dict[str, Any]:
+    return {"kind": "matrix", "step_names": task.get("step_names")}
+
+
+def _pieces(task: Mapping[str, Any], side: str) -> dict[str, Any]:
+    said = {knob: task[knob] for knob in ("lower", "form")}
+    return {"kind": "pieces", "tokenizer": task["tokeniser"], "file": f"{side}.tokeniser", **said}
+
+
+TASKS: dict[str, Callable[[Mapping[str, Any]], Rules]] = {
+    "g2p": _g2p,
+    "sequences": _sequences,
+    "translation": _translation,
+    "language_model": _language_model,
+    "qa": _qa,
+    "pointing": _pointing,
+}

@@ -1,0 +1,200 @@
+"""The runner of an exported model prints what ``attnx predict`` prints, for every task that can be exported."""
+
+from __future__ import annotations
+
+import io
+import re
+import runpy
+import sys
+import warnings
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from attnx import registry
+from attnx.config import compose
+from attnx.data.writing import cut
+from attnx.export.runner import text as text_module
+from attnx.fitting import fit
+
+SIZES = [
+    "trainer.batch_size=8",
+    "trainer.max_steps=15",
+    "trainer.validations=1",
+    "model.embedding=5",
+    "decoder.hidden=11",
+]
+WORDS = [*SIZES, "encoder.hidden=7", "task.train=words.tsv", "task.holdout=0.15"]
+OTHERS = [*SIZES, "encoder.hidden=7", "task.holdout=0.15"]
+COUNTING = [f"{n} {n * 7 % 13} {n % 5}\t{n % 5} {n * 7 % 13} {n}" for n in range(60)]
+PAIRS = list(product(("Hund", "Mann", "Ball"), ("rot", "ihn", "es", "dich", "uns")))
+SENTENCES = [f"Ein {one} sieht {other}.\tA {one} sees {other}!" for one, other in PAIRS]
+STORIES = [
+    f"1 Mary went to the {one}.\n2 John went to the {other}.\n3 Where is Mary?\t{one}\t1"
+    for one, other in product(("garden", "hall", "office", "kitchen"), repeat=2)
+]
+# What each task is trained on, and lines to ask it: empty and blank ones, unknown symbols, spaces, a byte order mark.
+ASKED: dict[str, tuple[list[str], list[str]]] = {
+    "g2p": (
+        [*WORDS, "search=beam", "search.width=3", "search.length=gnmt", "search.min_length=2"],
+        ["dab", "", "kzz\u00e9e", "  ", " assab "],
+    ),
+    "coverage": (
+        [*WORDS, "search=beam", "search.coverage=0.4", "search.block_ngrams=2", "search.nbest=2"],
+        ["\ufeffke", "dabbe"],
+    ),
+    "characters": (
+        [*WORDS, "task=sequences", "task.source=characters", "task.target=characters"],
+        ["d b", "", "q"],
+    ),
+    "ids": (
+        [*OTHERS, "task=sequences", "task.train=counting.tsv", "task.source=ids", "task.target=ids"],
+        ["007 7 0", "", "99 1"],
+    ),
+    "tagged": (
+        [*OTHERS, "task=sequences", "task.train=tagged.tsv", "task.tagged=true", "model.tag=[encoder]"],
+        ["3 8 3", "", "x 1"],
+    ),
+    "bpe": (
+        [*OTHERS, "task=translation", "task.train=texts.tsv", "task.pieces=40", "task.lower=true"],
+        ["Ein  Hund\tsieht x.", "", "\u00e9"],
+    ),
+    "word": (
+        [*OTHERS, "task=translation", "task.train=texts.tsv", "task.tokeniser=word", "task.shared=true"],
+        ["(Ein) Mann, ihn!", "z"],
+    ),
+    "text": (
+        [*SIZES, "task=language_model", "task.train=text.txt", "task.holdout=0.2", "recipe=attention_rnn"],
+        ["Ein Hund", "", "Zwei", "Ein ."],
+    ),
+    "story": (
+        [*OTHERS, "task=qa", "task.folder=stories"],
+        ["Mary went home. Where is Mary?", "", "John zoomed. Where is he"],
+    ),
+    "points": (
+        [*SIZES, "encoder.hidden=7", "recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=20",
+         "task.held_out=5"],
+        ["five.csv", "", "seven.npy"],
+    ),
+}  # fmt: skip
+TEXTS = ["Ein Hund, ein (roter) Ball!", "l'ami dit: oui", "low lower lowest"]
+
+
+def train(*asked: str) -> None:
+    """A small run, ``one``."""
+    fit({**compose(asked), "folder": "one"}, asked, console=Console(file=io.StringIO()))
+
+
+@pytest.fixture
+def material(words: Path) -> None:
+    """The data of all tasks, and files that some lines name."""
+    Path("counting.tsv").write_text("\n".join(COUNTING) + "\n", encoding="utf-8")
+    tagged = [f"{line}\t{('low', 'high')[number % 2]}" for number, line in enumerate(COUNTING)]
+    Path("tagged.tsv").write_text("\n".join(tagged) + "\n", encoding="utf-8")
+    Path("texts.tsv").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
+    Path("text.txt").write_text("\n".join(line.partition("\t")[0] for line in SENTENCES) + "\n", encoding="utf-8")
+    Path("stories").mkdir()
+    for part in ("train", "test"):
+        Path(f"stories/qa1_made_{part}.txt").write_text("\n".join(STORIES) + "\n", encoding="utf-8")
+    drawn = np.random.default_rng(7)
+    np.save("seven.npy", drawn.random((7, 1)))
+    Path("five.csv").write_text("value\n" + "\n".join(map(str, drawn.random(5))) + "\n", encoding="utf-8")
+
+
+@pytest.fixture
+def run_exported(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Run ``out/run.py`` in this process, as a user would: its exit code and what it prints."""
+
+    def give(*asked: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["out/run.py", *asked])
+        monkeypatch.setattr(sys, "path", ["out", *sys.path])
+        warnings.simplefilter("ignore")  # torch would rather have its programs from torch.export
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path("out/run.py", run_name="__main__")
+        return int(ended.value.code or 0), capfd.readouterr().out
+
+    return give
+
+
+@pytest.mark.usefixtures("material", "undrawn")
+@pytest.mark.parametrize("task", ASKED)
+def test_the_runner_prints_what_predict_prints(
+    task: str, command: Callable[..., Any], run_exported: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Line by line and option by option, for every task that can be exported."""
+    training, lines = ASKED[task]
+    train(*training)
+    answer = command("export", "one", "--format", "torch", "--out", "out")
+    assert answer.code == 0, answer.err
+    Path("asked.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    beam, tag = ["search=beam", "search.width=4"], ["--tag", "low"] * (task == "tagged")
+    for ours, theirs in {
+        (): (), ("--scores",): ("--scores",), ("--nbest", "3"): ("--nbest", "3"), (*beam,): ("--width", "4"),
+        (*beam, "--nbest", "2", "--scores"): ("--width", "4", "--nbest", "2", "--scores"),
+    }.items():  # fmt: skip
+        expected = command("predict", "one", "asked.txt", *ours, *tag)
+        assert expected.code == 0, expected.err
+        code, found = run_exported("asked.txt", *theirs, *tag)
+        assert code == 0
+        assert rounded(found) == rounded(expected.out), ours
+    if task == "points":  # a matrix by itself is a source, too
+        expected = command("predict", "one", "five.csv")
+        assert run_exported("five.csv") == (0, expected.out)
+    # Standard input, and no new line at its end.
+    told = "\n".join(lines).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(told)))
+    expected = command("predict", "one", *tag)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(told)))
+    assert rounded(run_exported(*tag)[1]) == rounded(expected.out)
+
+
+def rounded(printed: str) -> list[list[str]]:
+    """Its lines and columns; scores are sums of float32, which differ in their last digit."""
+    lines = [line.split("\t") for line in printed.split("\n")]
+    return [[f"{float(one):.3f}" if re.fullmatch(r"-\d+\.\d{6}", one) else one for one in line] for line in lines]
+
+
+@pytest.mark.usefixtures("material", "undrawn")
+def test_a_line_that_cannot_be_read_ends_the_runner_where_it_ends_predict(
+    command: Callable[..., Any], run_exported: Any
+) -> None:
+    train(*ASKED["ids"][0])
+    assert command("export", "one", "--format", "torch", "--out", "out").code == 0
+    Path("asked.txt").write_text("1 2\n3 x\n4 5\n", encoding="utf-8")
+    expected = command("predict", "one", "asked.txt")
+    assert run_exported("asked.txt") == (2, expected.out)
+    assert expected.code == 2
+    assert len(expected.out.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("material", "undrawn")
+def test_a_search_that_draws_is_exported_as_a_greedy_one(command: Callable[..., Any], run_exported: Any) -> None:
+    train(*WORDS, "search=sampling")
+    answer = command("export", "one", "--format", "torch", "--out", "out")
+    assert "search=sampling is not exported; run.py searches greedily" in answer.out
+    Path("asked.txt").write_text("dab\nke\n", encoding="utf-8")
+    assert run_exported("asked.txt")[1] == command("predict", "one", "asked.txt", "search=greedy").out
+
+
+@pytest.mark.parametrize("form", ["as_is", "nfc", "nfd", "jamo"])
+def test_the_runner_cuts_letters_as_the_task_does(form: Any) -> None:
+    for text in ("e\u0301\uac01 x", "\u00e9", "\u1100\u1161"):
+        assert tuple(text_module.letters(text, {"form": form})) == cut(text, form)
+
+
+@pytest.mark.parametrize("name", ["bpe", "unigram", "wordpiece", "bytes", "character", "word"])
+def test_the_runner_cuts_and_joins_as_each_tokenizer_does(name: str, tmp_path: Path) -> None:
+    trained = registry.build("tokeniser", name)
+    trained.train(
+        ["Ein Hund, ein (roter) Ball!", "l'ami dit: oui", "low lower lowest"] * 5, 300 if name == "bytes" else 60
+    )
+    trained.save(tmp_path / "one")
+    cuts, joins = text_module.tokenizer({"tokenizer": name, "file": "one"}, tmp_path)
+    for text in ("Ein Hund, lowest!", "l'ami (oui)", "z\u00fc \uffed x\u0301", "▁a"):
+        assert tuple(cuts(text)) == trained.cut(text)
+        assert joins(list(trained.cut(text))) == trained.join(trained.cut(text))
