@@ -128,13 +128,15 @@ def _compose_and_run(argv: Sequence[str]) -> int:
 
 def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
     """Train one composed configuration."""
+    from attnx.data.task_files import refuse_missing_files
     from attnx.folders import chosen_folder
     from attnx.kernels.ahead import compile_ahead
     from attnx.slurm import left_off
 
     earlier = left_off(overrides, config["folder"])
     if earlier is None:
-        chosen_folder(config)  # a folder that is taken is told before torch loads
+        refuse_missing_files(config["task"])  # what is missing, or taken, is told before torch loads
+        chosen_folder(config)
     compile_ahead(config)
     from attnx.fitting import fit, resume
 
@@ -184,6 +186,9 @@ def _resume(words: list[str]) -> int:
     if is_finished(run):
         print(FINISHED.format(folders[0]))
         return 0
+    from attnx.data.task_files import refuse_missing_files
+
+    refuse_missing_files(run.config["task"])
     from attnx.fitting import resume
 
     resume(folders[0])

@@ -27,6 +27,15 @@ def printable(text: str, keep: str = "") -> str:
     return UNSAFE.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
 
 
+def quoted(text: str, most: int = 60) -> str:
+    """A text in quotes, unsafe characters written out, cut if it has more than so many characters.
+
+    >>> print(quoted("dab D"), quoted("abcdefgh", most=7))
+    'dab D' 'abcd...'
+    """
+    return repr(text if len(text) <= most else f"{text[: most - 3]}...")
+
+
 def printable_json(text: str) -> str:
     r"""JSON text of the same value without unsafe characters but line ends, which stand between its values alone.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnx import registry
 from attnx.commands.words import CHECKPOINT, CHECKPOINTS, Words, split
+from attnx.data.task_files import refuse_missing_files
 from attnx.errors import UserError, near_misses
 from attnx.read_run import Run
 from attnx.reports.evaluation import error_tables, shown, write_page, write_tables
@@ -134,6 +135,7 @@ def _check_test(run: Run, test: Any) -> None:
     if test is None:
         raise UserError("task.test=null: leave it out to evaluate on the run's own test part")
     registry.check("task", task, {**knobs, "test": test})
+    refuse_missing_files({"name": task, "test": test})
 
 
 def _place(request: Request, asked: Mapping[str, Any]) -> Path:

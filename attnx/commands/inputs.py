@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnx import registry
 from attnx.data.features import Features
-from attnx.data.lines import decode_line, raw_lines
+from attnx.data.lines import bounded_lines, decode_line, raw_lines
 from attnx.data.matrices import Recordings
 from attnx.data.matrix_files import READERS
 from attnx.data.pairs import Pair
@@ -75,7 +75,7 @@ def lines_of(asked: Asked, features: bool) -> Iterator[tuple[int, bytes]]:
         UserError: the file cannot be read.
     """
     if asked.file is None:
-        yield from enumerate(sys.stdin.buffer, 1)
+        yield from bounded_lines(sys.stdin.buffer, asked.name)
     elif features and asked.one_matrix:
         yield 1, asked.file.name.encode()
     else:

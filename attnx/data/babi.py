@@ -12,6 +12,7 @@ from attnx.data.lines import read_lines
 from attnx.data.paths import fill_in
 from attnx.data.stories import Story, words
 from attnx.errors import UserError
+from attnx.printable import quoted
 
 # How many of the sentences before a question are read: Henaff et al. 2017, appendix.
 LONG, LAST = 70, {"qa3": 130}
@@ -128,14 +129,16 @@ def _blocks(path: Path) -> Iterator[list[Line]]:
 def _line(text: str, where: str) -> Line:
     match = re.match(r"(\d+) (.*)", text, re.ASCII)
     if match is None:
-        raise UserError(f"{where}: expected a number, a space and a sentence, found {text!r}")
+        raise UserError(f"{where}: expected a number, a space and a sentence, found {quoted(text)}")
     return Line(int(match[1]), match[2].split("\t"), where)
 
 
 def _answer(line: Line, sentences: dict[int, tuple[str, ...]]) -> str:
     answer, *supporting = (column.strip() for column in line.columns[1:])
     if not answer or " " in answer:
-        raise UserError(f"{line.where}: the answer is {answer!r}; expected one word, or several with commas between")
+        raise UserError(
+            f"{line.where}: the answer is {quoted(answer)}; expected one word, or several with commas between"
+        )
     if len(supporting) > 1:
         raise UserError(f"{line.where}: holds {len(line.columns)} columns; a question has its answer and its support")
     for number in "".join(supporting).split():

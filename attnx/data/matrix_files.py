@@ -17,6 +17,7 @@ from attnx.data.parquet_file import parquet_table
 from attnx.errors import UserError, near_misses
 from attnx.extras import need
 from attnx.numerals import is_number
+from attnx.printable import quoted
 
 # How pandas calls an index without a name when it writes one among the columns.
 INDEX = "__index_level_"
@@ -45,7 +46,9 @@ def _csv(path: Path, step_names: str | None) -> Held:
             lines.append(number)
             rows.append(_fields(line, f"{path}:{number}"))
             if len(rows[-1]) != len(rows[0]):
-                raise UserError(f"{path}:{number}: {len(rows[-1])} columns, but line {lines[0]} has {len(rows[0])}")
+                raise UserError(
+                    f"{path}:{number}: {len(rows[-1])} columns, but line {lines[0]} has {len(rows[0])}: {quoted(line)}"
+                )
     columns: list[str] = []
     if rows and not any(map(is_number, rows[0])):
         columns = rows.pop(0)
@@ -81,7 +84,7 @@ def _numbers(row: Sequence[str], columns: Sequence[str], where: str) -> list[flo
             raise UserError(f"{where}: {column} is empty; fill it in, or leave the row out") from None
         hint = _maybe_names(columns[place]) if columns else ""
         hint = "; columns are apart by commas" if ";" in row[place] else hint
-        raise UserError(f"{where}: {row[place]!r} in {column} is no number{hint}") from None
+        raise UserError(f"{where}: {quoted(row[place])} in {column} is no number{hint}") from None
 
 
 def _place(path: Path, name: str, known: Sequence[str]) -> int:

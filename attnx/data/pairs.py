@@ -10,8 +10,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from attnx.data.lines import read_lines
+from attnx.data.lines import read_lines, refuse_header
 from attnx.errors import UserError
+from attnx.printable import quoted
 
 Symbols: TypeAlias = tuple[str, ...]
 
@@ -62,20 +63,23 @@ def read_pairs(path: str | Path, compose: bool = False) -> list[Pair]:
     """
     path = Path(path)
     lines = ((number, line) for number, line in read_lines(path, "TSV") if line.strip() or "\t" in line)
-    pairs = merge(entry for number, line in lines for entry in _entries(line, f"{path}:{number}", compose))
+    pairs = merge(entry for number, line in lines for entry in _entries(line, path, number, compose))
     if not pairs:
         raise UserError(f"{path}: holds no pairs; expected lines of a word, a tab and a pronunciation")
     return pairs
 
 
-def _entries(line: str, where: str, compose: bool) -> Iterator[tuple[Symbols, Symbols]]:
+def _entries(line: str, path: Path, number: int, compose: bool) -> Iterator[tuple[Symbols, Symbols]]:
+    where = f"{path}:{number}"
     word, *columns = (column.strip() for column in line.split("\t"))
     if not columns:
-        raise UserError(f"{where}: no tab in {line!r}; expected a word, a tab and a pronunciation")
+        raise UserError(f"{where}: no tab in {quoted(line)}; expected a word, a tab and a pronunciation")
     if not word:
-        raise UserError(f"{where}: the word (the first column) is empty")
+        raise UserError(f"{where}: the word (the first column) is empty in {quoted(line)}")
+    if number == 1:
+        refuse_header([word, *columns], where)
     letters = tuple(unicodedata.normalize("NFC", word) if compose else word)
-    for number, column in enumerate(columns, 2):
+    for place, column in enumerate(columns, 2):
         if not column:
-            raise UserError(f"{where}: the pronunciation in column {number} of {word!r} is empty")
+            raise UserError(f"{where}: the pronunciation in column {place} of {quoted(word)} is empty")
         yield letters, tuple(column.split())

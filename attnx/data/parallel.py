@@ -7,8 +7,9 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from attnx.data.lines import read_lines
+from attnx.data.lines import read_lines, refuse_header
 from attnx.errors import UserError, near_misses
+from attnx.printable import quoted
 
 
 class Sentence(NamedTuple):
@@ -98,15 +99,13 @@ def _table(path: Path, name: str, languages: Sequence[str], whole: bool) -> Iter
             continue
         fields = line.split("\t")
         if len(fields) < (3 if languages else 2):
-            raise UserError(f"{path}:{number}: {len(fields) - 1 or 'no'} tab in {_short(line)!r}; expected {columns}")
+            raise UserError(f"{path}:{number}: {len(fields) - 1 or 'no'} tab in {quoted(line)}; expected {columns}")
+        if number == 1:
+            refuse_header([field.strip() for field in fields], f"{path}:{number}")
         tag = fields[2].strip() if languages else name
         if languages and tag not in languages:
-            raise UserError(f"{path}:{number}: unknown language {tag!r}{near_misses(tag, languages)}")
+            raise UserError(f"{path}:{number}: unknown language {tag!r}{near_misses(tag, languages)} in {quoted(line)}")
         sentence = Sentence(fields[0], (fields[1],), tag)
         if whole and sentence.blank:
-            raise UserError(f"{path}:{number}: a side of it is blank; remove the line, or fill it in")
+            raise UserError(f"{path}:{number}: a side of {quoted(line)} is blank; remove the line, or fill it in")
         yield sentence
-
-
-def _short(line: str) -> str:
-    return line if len(line) <= 60 else f"{line[:57]}..."

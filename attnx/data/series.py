@@ -14,6 +14,7 @@ import numpy.typing as npt
 from attnx.data.lines import read_lines
 from attnx.data.parquet_file import parquet_table
 from attnx.errors import UserError, near_misses
+from attnx.printable import quoted
 
 Numbers = npt.NDArray[np.float64]
 Rows = Sequence[Sequence[Any]]
@@ -119,7 +120,7 @@ def _csv(path: Path) -> Table:
             header = fields
             continue
         if len(fields) != len(header):
-            raise UserError(f"{path}:{number}: {len(fields)} columns, but the header has {len(header)}")
+            raise UserError(f"{path}:{number}: {len(fields)} columns, but the header has {len(header)}: {quoted(line)}")
         rows.append(fields)
         lines.append(number)
     return header, rows, lines
@@ -140,8 +141,8 @@ def _number(field: Any, column: str, where: str) -> float:
         number = float(field)
     except (TypeError, ValueError):
         raise UserError(
-            f"{where}: {str(field)!r} in column {column!r} is no number; leave it empty if it is missing, or leave the "
-            "column out of task.targets and task.known"
+            f"{where}: {quoted(str(field))} in column {column!r} is no number; leave it empty if it is missing, or "
+            "leave the column out of task.targets and task.known"
         ) from None
     if np.isinf(number):
         raise UserError(f"{where}: column {column!r} holds infinity; leave it empty if it is missing")
@@ -157,7 +158,9 @@ def when(label: str, where: str) -> float:
     try:
         moment = datetime.fromisoformat(label)
     except ValueError:
-        raise UserError(f"{where}: {label!r} is no time; expected 2016-07-01 00:00:00 (ISO 8601) or a number") from None
+        raise UserError(
+            f"{where}: {quoted(label)} is no time; expected 2016-07-01 00:00:00 (ISO 8601) or a number"
+        ) from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 

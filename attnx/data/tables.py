@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from attnx.data.lines import read_lines
+from attnx.data.lines import read_lines, refuse_header
 from attnx.data.matrices import Recordings
 from attnx.data.pairs import Pair, Symbols
 from attnx.errors import UserError
+from attnx.printable import quoted
 
 Cut = Literal["characters", "words", "ids"]
 Held = Literal["characters", "words", "ids", "features"]
@@ -86,10 +87,12 @@ class Table:
         for number, line in read_lines(path):
             if not line.strip():
                 continue
+            if number == 1:
+                refuse_header([field.strip() for field in line.split("\t")], f"{path}:{number}")
             try:
                 self._add(found, line, path.parent)
             except UserError as error:
-                raise UserError(f"{path}:{number}: {error}") from error
+                raise UserError(f"{path}:{number}: {error}; the line is {quoted(line)}") from error
         if not found:
             raise UserError(f"{path}: holds no pairs; expected lines of {', a tab, '.join(self.columns)}")
         return found

@@ -61,6 +61,7 @@ class Forecasting:
 
     monitor = "valid_mse"
     maximise = False
+    data_files = ("file", "test")
     smoothing = 0.0
     # What is predicted from are files of series.
     reads_files = True

@@ -47,6 +47,7 @@ class G2p:
 
     monitor = "valid_per"
     maximise = False
+    data_files = ("train", "valid", "test")
 
     def __init__(
         self,

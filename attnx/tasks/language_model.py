@@ -46,6 +46,7 @@ class LanguageModel:
 
     monitor = "valid_perplexity"
     maximise = False
+    data_files = ("train", "valid", "test")
     # What would be a source is how the target begins; the model reads none.
     continues = True
 

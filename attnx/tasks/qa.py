@@ -42,6 +42,7 @@ class Qa:
 
     monitor = "valid_error"
     maximise = False
+    data_files = ("folder", "test")
     reads_stories = True
     for_models = ("entities",)
 

@@ -54,6 +54,7 @@ class AnySequence:
 
     monitor = "valid_symbol_error_rate"
     maximise = False
+    data_files = ("train", "valid", "test")
 
     def __init__(
         self,

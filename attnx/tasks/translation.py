@@ -64,6 +64,7 @@ class Translation:
     """
 
     maximise = True
+    data_files = ("train", "valid", "test")
 
     def __init__(
         self,

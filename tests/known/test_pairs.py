@@ -54,10 +54,10 @@ def test_gzip_reads_like_plain(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "wrong"),
     [
-        (b"caf\xe9\tk", "byte 0xe9 at byte 4 of the line is not UTF-8; save the file as UTF-8"),
+        (b"caf\xe9\tk", "byte 0xe9 at byte 4 of the line is not UTF-8; save the file as UTF-8: 'caf\ufffd\\tk'"),
         (b"cat", "no tab in 'cat'; expected a word, a tab and a pronunciation"),
-        (b"\tK", "the word (the first column) is empty"),
-        (b"\t", "the word (the first column) is empty"),
+        (b"\tK", r"the word (the first column) is empty in '\tK'"),
+        (b"\t", r"the word (the first column) is empty in '\t'"),
         (b"cat\t", "the pronunciation in column 2 of 'cat' is empty"),
         (b"cat\tK AE T\t \tK", "the pronunciation in column 3 of 'cat' is empty"),
     ],

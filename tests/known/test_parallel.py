@@ -103,7 +103,7 @@ def test_a_bad_byte_is_told_with_its_place(name: str) -> None:
     """Far into a file too."""
     before = b"a line\n" * 40_000
     paths = [write("a.de", before + b"last\n"), write(name, before + b"caf\xe9\n")]
-    expected = f"{name}:40001: byte 0xe9 at byte 4 of the line is not UTF-8; save the file as UTF-8"
+    expected = f"{name}:40001: byte 0xe9 at byte 4 of the line is not UTF-8; save the file as UTF-8: 'caf\ufffd'"
     assert message(paths) == expected
     assert message([write("c.tsv", b"a\tb\ncaf\xe9\tb\n")]).startswith("c.tsv:2: byte 0xe9 at byte 4")
 
@@ -134,7 +134,7 @@ def test_blank_sides_are_kept_or_refused() -> None:
     assert message([write("c", "x\ny\nz\n"), Path("b")], whole=True).startswith("b:3: the line is blank")
     table = write("c.tsv", "a\tb\n\tb\n")
     assert [sentence.blank for sentence in read([table])] == [False, True]
-    assert message([table], whole=True).startswith("c.tsv:2: a side of it is blank")
+    assert message([table], whole=True).startswith(r"c.tsv:2: a side of '\tb' is blank")
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_a_source_has_one_target_of_features(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         Table("words", "features").read(path)
     said = "a second target of 'a b', but a source has one if targets are features; leave one out"
-    assert str(caught.value) == f"{path}:3: {said}"
+    assert str(caught.value) == rf"{path}:3: {said}; the line is 'a  b\tout.csv'"
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, wrong: str) -> None:
     path = write(tmp_path / "a.tsv", f"1 2\tA\n\n{line}\n3\tB\n")
     with pytest.raises(UserError) as caught:
         Table("ids", "words").read(path)
-    assert str(caught.value) == f"{path}:3: {wrong}"
+    assert str(caught.value) == f"{path}:3: {wrong}; the line is {line!r}"
 
 
 def test_a_tag_is_missing(tmp_path: Path) -> None:
@@ -181,7 +181,8 @@ def test_what_is_wrong_with_a_named_file_is_told_with_both_places(tmp_path: Path
     path = write(tmp_path / "a.tsv", "none.csv\tA\n")
     with pytest.raises(UserError) as caught:
         Table("features", "words").read(path)
-    assert str(caught.value) == f"{path}:1: {tmp_path / 'none.csv'}: no such file"
+    near = f"{tmp_path / 'none.csv'}: no such file"
+    assert str(caught.value) == rf"{path}:1: {near}; the line is 'none.csv\tA'"
 
 
 def test_all_files_have_the_same_columns(tmp_path: Path) -> None:
@@ -271,7 +272,7 @@ def refused_by_need(path: Path) -> str:
             "(of targets: task.target_step_names=t)",
         ),
         ("x,y\n1,2\n1, \n", "3: column 'y' is empty; fill it in, or leave the row out"),
-        ("1,2\n1,2,3\n", "2: 3 columns, but line 1 has 2"),
+        ("1,2\n1,2,3\n", "2: 3 columns, but line 1 has 2: '1,2,3'"),
         ("x,y\n1;2,3\n", "2: '1;2' in column 'x' is no number; columns are apart by commas"),
         ("x,y\n1,2\nnan,2\n", "3: nan in column 'x' is no finite 32-bit number; fill it in, or leave the row out"),
         ("1,2\n\n1,-inf\n", "3: -inf in column 2 is no finite 32-bit number; fill it in, or leave the row out"),

@@ -197,7 +197,7 @@ BROKEN = b"dab\nk\xffs\n\nkes\n"
 
 def test_a_bad_line_stops_or_is_left_out_or_kept_empty(runs: Path, command: Callable[..., Any]) -> None:
     Path("bad.txt").write_bytes(BROKEN)
-    said = "attnx: bad.txt:2: byte 0xff at byte 2 of the line is not UTF-8; save the file as UTF-8\n"
+    said = "attnx: bad.txt:2: byte 0xff at byte 2 of the line is not UTF-8; save the file as UTF-8: 'k\ufffds'\n"
     dab, kes = answers("one", ["dab", "kes"])
     assert command("predict", "one", "bad.txt") == (2, f"{dab}\n", said)
     more = "attnx: 1 of 4 lines could not be read\n"

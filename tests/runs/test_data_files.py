@@ -1,0 +1,165 @@
+"""Files of data that are missing, or are not what they should be: told at once, with the near miss and the line."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx import registry
+from attnx.data import lines
+from attnx.data.lines import LONGEST_LINE, read_lines
+from attnx.data.near_files import no_such_file
+from attnx.data.pairs import read_pairs
+from attnx.data.parallel import read_parallel
+from attnx.data.tables import Table
+from attnx.data.task_files import refuse_missing_files
+from attnx.errors import UserError
+
+Command = Callable[..., Any]
+
+MISSING = {
+    "task=g2p task.train=god.tsv": "task.train: god.tsv: no such file; did you mean good.tsv?",
+    "task=g2p task.train=good.tsv task.valid=Good.tsv": "task.valid: Good.tsv: no such file; did you mean good.tsv?",
+    "task=g2p task.train=goods/good.tsv": "no such file; there is no folder goods; did you mean good or",
+    "task=g2p task.train=/nowhere/at/all": "/nowhere/at/all: no such file; there is no folder /nowhere/at",
+    "task=translation task.train=[a.de,b.em]": "task.train: b.em: no such file; did you mean b.en?",
+    "task=sequences task.train=good.tsv task.test=xyzzy": "task.test: xyzzy: no such file\n",
+    "task=language_model recipe=attention_rnn task.train=b.en.gz": "b.en.gz: no such file; did you mean b.en",
+    "task=forecasting task.file=god.tsv": "task.file: god.tsv: no such file; did you mean good.tsv?",
+    "task=qa model=entity task.folder=goo": "task.folder: goo: no such file; did you mean good",
+}
+
+
+@pytest.fixture
+def files(here: Path) -> Path:
+    for name in ("good.tsv", "a.de", "b.en"):
+        Path(name).write_text("a\tb\n", encoding="utf-8")
+    Path("good").mkdir()
+    return here
+
+
+@pytest.mark.parametrize("words", MISSING)
+def test_a_missing_file_is_told_with_its_near_miss(words: str, files: Path, command: Command) -> None:
+    """And nothing is written."""
+    before = sorted(files.rglob("*"))
+    answer = command(*words.split())
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert MISSING[words] in answer.err
+    assert sorted(files.rglob("*")) == before
+
+
+def test_neither_torch_nor_lightning_is_waited_for(files: Path) -> None:
+    program = (
+        "import sys; from attnx.cli import run\n"
+        "try: run(['task.train=god.tsv'])\n"
+        "except Exception as error: print(error, 'torch' in sys.modules, 'lightning' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said == "task.train: god.tsv: no such file; did you mean good.tsv? False False\n"
+
+
+def test_every_knob_that_names_files_is_looked_at() -> None:
+    """Knobs of tasks that are texts, or lists of them, are files or are known not to be."""
+    others = {"tokeniser", "languages", "columns", "dataset", "store", "entities", "targets", "known", "time", "group"}
+    others |= {"step_names", "target_step_names", "sizes"}
+    for name in registry.names("task"):
+        part = registry.part("task", name)
+        texts = {knob.name for knob in part.knobs if "str" in knob.annotation and "Literal" not in knob.annotation}
+        files = set(part.declares.get("data_files", ()))
+        if name != "pointing":  # its test is the sizes of problems
+            assert texts - others == files, name
+
+
+def test_a_pattern_of_files_is_left_to_the_task(files: Path) -> None:
+    refuse_missing_files({"name": "g2p", "train": "low/*_train.tsv", "valid": None, "test": None})
+
+
+def test_names_of_a_folder_are_looked_at_but_not_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "good.tsv").touch()
+    monkeypatch.setattr("attnx.data.near_files.MOST_NAMES", 0)
+    assert no_such_file(tmp_path / "god.tsv") == f"{tmp_path / 'god.tsv'}: no such file"
+
+
+@pytest.mark.parametrize("header", ["word\tpronunciation", "Word\tPhones 1\tPhones 2", "source\ttarget"])
+@pytest.mark.parametrize(
+    "read",
+    [
+        read_pairs,
+        lambda path: list(read_parallel([path])),
+        lambda path: Table("words", "words").read(path),
+    ],
+    ids=["words", "sentences", "sequences"],
+)
+def test_a_header_is_refused(header: str, read: Callable[[Path], Any], tmp_path: Path) -> None:
+    path = tmp_path / "some.tsv"
+    path.write_text(f"{header}\na b\tc d\n", encoding="utf-8-sig")
+    with pytest.raises(UserError, match=r"some.tsv:1: column names \('.*'\) where data should begin; remove"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "first", ["word\tW ER D", "source\tS AO R S", "text\tdas Wort", "id\t7", "wort\tword", "labels\tL EY B AH L Z"]
+)
+def test_data_that_begin_with_such_a_word_are_none(first: str, tmp_path: Path) -> None:
+    """Nor is a line of such words that is not the first."""
+    path = tmp_path / "some.tsv"
+    path.write_text(f"{first}\nletter\ttext\n", encoding="utf-8")
+    assert len(read_pairs(path)) == 2
+    assert len(list(read_parallel([path]))) == 2
+
+
+@pytest.mark.parametrize("content", [b"a\tb\nc\0\td\n", "a\tb\nc\td\n".encode("utf-16-le")], ids=["NUL", "UTF-16"])
+def test_nul_bytes_are_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "some.tsv"
+    path.write_bytes(content)
+    place = "2: byte 2" if b"c\0\t" in content and content[1] == 9 else "1: byte 2"
+    with pytest.raises(UserError, match=f"some.tsv:{place} of the line is NUL, and this should be a text file"):
+        read_pairs(path)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_line_of_many_bytes_is_refused_with_its_length(suffix: str, tmp_path: Path) -> None:
+    """And is not held in memory: 100 MB of it take less than a tenth of that."""
+    path = tmp_path / f"some.tsv{suffix}"
+    with gzip.open(path, "wb", compresslevel=1) if suffix else path.open("wb") as file:
+        file.write(b"a\tb\n")
+        for _ in range(100):
+            file.write(b"word " * 200_000)
+        file.write(b"\nc\td\n")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(
+        UserError, match=r"some.tsv(.gz)?:2: a line of 100,000,000 bytes, .*: 'word word .*\.\.\.'"
+    ) as refused:
+        read_pairs(path)
+    assert len(str(refused.value)) < 250 + len(str(tmp_path))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 10_000
+
+
+def test_a_line_as_long_as_may_be_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "some.txt"
+    path.write_bytes(b"x" * (LONGEST_LINE - 1) + b"\n" + b"y" * LONGEST_LINE)
+    assert [len(line) for _, line in read_lines(path)] == [LONGEST_LINE - 1, LONGEST_LINE]
+
+
+def test_an_endless_line_is_not_counted_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MOST_COUNTED", 3 * LONGEST_LINE)
+    path = tmp_path / "some.txt"
+    path.write_bytes(b"x" * (9 * LONGEST_LINE))
+    with pytest.raises(UserError, match=r":1: a line of at least 3,\d{3},\d{3} bytes"):
+        list(read_lines(path))
+    with pytest.raises(UserError, match=r"^/dev/zero:1: a line of at least"):
+        list(read_lines(Path("/dev/zero")))
+
+
+def test_a_pipe_can_be_read(here: Path, command: Command) -> None:
+    """As in ``task.train=<(cut -f1,3 words.tsv)``."""
+    os.mkfifo("pipe")
+    refuse_missing_files({"name": "g2p", "train": "pipe"})
