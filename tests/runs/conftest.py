@@ -32,6 +32,28 @@ SMALL = [
     "trainer.validations=2",
 ]
 
+# Lets no run of a process draw: for runs this small it takes longer than all the rest.
+UNDRAWN = """\
+import importlib.abc, importlib.util, sys
+
+class Undrawn(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name != "attnx.reports.drawn":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            module.draw_alignments = module.draw_curves = module.draw_tracks = lambda folder: []
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+sys.meta_path.insert(0, Undrawn())
+"""
+
 
 def invented(count: int = 60) -> list[str]:
     """Words of two to five letters, all different: each the one before times 37, modulo a prime, to the base of 6."""
@@ -95,6 +117,22 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drawn, "draw_alignments", lambda folder: [])
     for drawing in ("draw_curves", "draw_forecasts", "draw_points", "draw_slots", "draw_tracks"):
         monkeypatch.setattr(drawn, drawing, lambda folder: None)
+
+
+@pytest.fixture(scope="session")
+def undrawing(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder for PYTHONPATH with which no process draws."""
+    folder = tmp_path_factory.mktemp("undrawn")
+    (folder / "sitecustomize.py").write_text(UNDRAWN, encoding="utf-8")
+    return str(folder)
+
+
+@pytest.fixture
+def forked_ranks(undrawing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that train together are forks of this one, in spite of pytest-xdist's threads; new ones import for
+    seconds, and draw nothing."""
+    monkeypatch.setattr(importlib.import_module("attnx.training.launch"), "can_copy", lambda backend: True)
+    monkeypatch.setenv("PYTHONPATH", undrawing)
 
 
 @pytest.fixture

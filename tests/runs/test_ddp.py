@@ -20,11 +20,13 @@ import torch
 
 from attnx.errors import UserError
 from attnx.read_sweep import read_sweep
+from attnx.training import launch
 from attnx.training.devices import counted, places
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
     pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
+    pytest.mark.usefixtures("forked_ranks"),
 ]
 TWO = ("trainer=ddp", "trainer.devices=2")
 SECONDS = 240.0  # only for what would never end
@@ -124,6 +126,15 @@ def test_two_processes_learn_what_one_learns(
     with np.load("one/resampled.npz") as alone, np.load("two/resampled.npz") as together:
         assert all((alone[measure] == together[measure]).all() for measure in ("test_per", "test_wer"))
     assert json.loads(Path("two/run.json").read_text("utf-8"))["processes"] == 2
+
+
+def test_processes_that_are_no_copies_learn_what_copies_learn(
+    run: Callable[..., Any], same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(*TWO, folder="copied")
+    monkeypatch.setattr(launch, "can_copy", lambda backend: False)
+    run(*TWO, folder="new")
+    assert same_weights(["copied", "new"])
 
 
 def test_turns_learn_what_one_batch_teaches(

@@ -21,6 +21,7 @@ from attnx.training.experiment import Experiment
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc"),
     pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
+    pytest.mark.usefixtures("forked_ranks"),
 ]
 TWO = ["trainer=ddp", "trainer.devices=2", "trainer.batch_size=3", "trainer.accumulate=2"]
 # Of each a composition with whatever makes training something of its own, and no chance in it.

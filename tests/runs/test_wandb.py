@@ -486,7 +486,7 @@ class Slow:
 
 
 @pytest.fixture
-def paired(words: Path, small: list[str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+def paired(words: Path, undrawing: str) -> Callable[..., subprocess.CompletedProcess[str]]:
     """The command, of a run of two processes that read as told, without a key."""
     Path("plugins").mkdir()
     Path("plugins/moody.py").write_text(MOODY, encoding="utf-8")
@@ -494,7 +494,7 @@ def paired(words: Path, small: list[str]) -> Callable[..., subprocess.CompletedP
     faulthandler.dump_traceback_later(600, exit=True, file=sys.__stderr__)  # each command imports everything anew
 
     def give(*asked: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "WANDB_MODE": "offline"}
+        environment = {**os.environ, "WANDB_MODE": "offline", "PYTHONPATH": undrawing}
         command = [sys.executable, "-m", "attnx", *asked]
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 

@@ -61,36 +61,7 @@ class Moody(Dot):
         while not heard:
             time.sleep(0.01)
 '''
-# Lets no run draw: in jobs this small it takes longer than all the rest.
-UNDRAWN = """\
-import importlib.abc, importlib.util, sys
-
-class Undrawn(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name != "attnx.reports.drawn":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        run = spec.loader.exec_module
-
-        def exec_module(module):
-            run(module)
-            module.draw_alignments = module.draw_curves = module.draw_tracks = lambda folder: []
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-sys.meta_path.insert(0, Undrawn())
-"""
 SECONDS = 0.01
-
-
-@pytest.fixture(scope="session")
-def undrawing(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A folder for PYTHONPATH with which no process draws."""
-    folder = tmp_path_factory.mktemp("undrawn")
-    (folder / "sitecustomize.py").write_text(UNDRAWN, encoding="utf-8")
-    return str(folder)
 
 
 @pytest.fixture(scope="session")
