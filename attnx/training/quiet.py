@@ -15,6 +15,7 @@ def quieten() -> None:
         ".*sync_dist=True.*",  # what is logged is of all processes already
         ".*Checkpoint directory .* exists and is not empty.*",
         ".*exists and is not empty.*",
+        ".*The `srun` command is available.*",  # which a job needs only for several processes (docs/faults.md)
         ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",
     ):
         warnings.filterwarnings("ignore", message=message)

@@ -35,7 +35,6 @@ def slurm(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-@pytest.mark.filterwarnings("ignore:The `srun` command is available")  # Lightning's, where it trains without
 def test_jobs_whose_machine_is_taken_away_are_sent_again_and_end_as_if_it_had_not_been(
     slurm: Path,
     alone: Callable[..., subprocess.Popen[str]],
