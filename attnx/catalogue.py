@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attnx import plugins
+from attnx import plugin_files
 from attnx.knobs import KnobType, parse_type
 
 # Where the core keeps the parts of each kind: kind -> package.
@@ -108,8 +108,9 @@ class Catalogue:
 
 def catalogue() -> Catalogue:
     """Every part of the core and of the plug-ins that are in force now."""
-    plugins.refresh()
-    return _scan(tuple((file, file.stat().st_mtime_ns) for file in plugins.files()), tuple(plugins.left_out()))
+    return _scan(
+        tuple((file, file.stat().st_mtime_ns) for file in plugin_files.files()), tuple(plugin_files.left_out())
+    )
 
 
 @functools.lru_cache(maxsize=8)
@@ -122,12 +123,12 @@ def _scan(written: tuple[tuple[Path, int], ...], left_out: tuple[str, ...]) -> C
     seen: dict[str, Path] = {}
     for file, _ in written:
         if file.stem in seen:
-            found.broken.append(f"{file}:1: another plug-in file has the same name, {seen[file.stem]}; rename one")
+            found.broken.append(f"{file}:1: {seen[file.stem]} has the same name and comes first")
         else:
             seen[file.stem] = file
             _add_plugin(found, file, f"attnx.plugins.{file.stem}", f"plug-in {file.name}")
     for point in importlib.metadata.entry_points(group="attnx.plugins"):
-        installed = _installed_file(point.value)
+        installed = installed_file(point.value)
         if installed is None:
             found.broken.append(f"the entry point {point.name} = {point.value}: no such module is installed")
         else:
@@ -143,7 +144,14 @@ def _core_files() -> Iterator[tuple[str, Path]]:
             yield f"{package}.{file.stem}", file
 
 
-def _installed_file(module: str) -> Path | None:
+def forget_written() -> bool:
+    """Have plug-ins read and imported anew if one was written since it was imported; return whether one was."""
+    if changed := plugin_files.forget_changed():
+        _scan.cache_clear()
+    return changed
+
+
+def installed_file(module: str) -> Path | None:
     """The file of an installed module, found without importing its parents."""
     top, *rest = module.split(".")
     spec = importlib.util.find_spec(top)
@@ -167,14 +175,14 @@ def _add_plugin(found: Catalogue, file: Path, module: str, origin: str) -> None:
 
 
 def read_parts(file: Path, module: str, origin: str) -> list[Part]:
-    """Read the parts a file registers, without running it.
+    """Read the parts a file registers, without running it; of an imported plug-in, those that it registered.
 
     Raises:
         SyntaxError: the file is not Python.
         ValueError: a decorator or a knob cannot be read; the message begins with ``file:line``.
     """
     try:
-        tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+        tree = ast.parse(plugin_files.source(module, file).decode("utf-8"), filename=str(file))
     except UnicodeDecodeError as error:
         raise ValueError(f"{file}:1: not UTF-8 text ({error.reason})") from None
     return [

@@ -180,9 +180,9 @@ def _resume(words: list[str]) -> int:
         raise UserError("-j says how many jobs of a sweep run side by side, but this is a single run")
     if flags:
         raise UserError("--config-dir is part of how a sweep is composed, but a single run holds its configuration")
-    from attnx.training.whole_run import FINISHED, TO_TRAIN, is_finished, read_configured
+    from attnx.training.whole_run import FINISHED, is_finished, read_resumable
 
-    run = read_configured(Path(folders[0]), TO_TRAIN)  # a wrong folder is told before torch loads
+    run = read_resumable(Path(folders[0]))  # a wrong folder is told before torch loads
     if is_finished(run):
         print(FINISHED.format(folders[0]))
         return 0

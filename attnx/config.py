@@ -74,6 +74,7 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
 
     if isinstance(overrides, str):
         raise UserError(f"{overrides!r}: give a list of overrides, as in compose({overrides.split()!r})")
+    registry.forget_changed()
     store_options(config_dir)
     refuse_folders(overrides)
     spelled = normalise(overrides)

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from attnx import registry
 from attnx.errors import UserError
 from attnx.kernels.ahead import without_c
 from attnx.models.composition import composition
@@ -25,10 +26,10 @@ from attnx.training import run_folder
 from attnx.training.devices import device_of, places, to_be_started, with_devices
 from attnx.training.faults import told
 from attnx.training.launch import Work, together
-from attnx.training.open_run import OpenRun, open_run
+from attnx.training.open_run import OpenRun, open_run, reopened
 from attnx.training.ranks import here, orders
 from attnx.training.train import Job, check_fits, placement_of, prepare, total_steps, train
-from attnx.training.whole_run import FINISHED, TO_TRAIN, is_finished, read_configured
+from attnx.training.whole_run import FINISHED, is_finished, read_resumable
 
 
 def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Console | None = None) -> OpenRun:
@@ -74,7 +75,8 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
         RunFailed: as of :func:`fit`.
     """
     path, console = Path(folder), console or Console()
-    run = read_configured(path, TO_TRAIN)
+    registry.forget_changed()
+    run = read_resumable(path)
     refuse_links(path)
     config, info = {**run.config, "folder": str(path)}, run.info
     if is_finished(run):
@@ -133,7 +135,7 @@ def _explained(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
 def _in_processes(work: Work, config: Mapping[str, Any]) -> OpenRun:
     """Have several processes train; the first one as if it were alone, the others with it."""
     follow = Work("attnx.fitting:follow", [config])
-    return open_run(together(work, follow, places(config["trainer"])))
+    return reopened(together(work, follow, places(config["trainer"])))
 
 
 def follow(config: Mapping[str, Any]) -> None:
@@ -219,4 +221,4 @@ def _shown(folder: Path, console: Console) -> OpenRun:
     draw_and_explain(folder)
     console.print(outcome(folder))
     console.print(files(folder), highlight=False, soft_wrap=True)
-    return open_run(folder)
+    return reopened(folder)

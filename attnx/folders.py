@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.errors import UserError
-from attnx.run_format import CHECKPOINTS, CONFIG, LOG, RUN
+from attnx.run_format import CHECKPOINTS, CONFIG, LOG, PLUGINS, RUN
 from attnx.whole import PARTIAL
 
 SWEEPS = Path("multirun")
@@ -15,7 +15,7 @@ RUNS = SWEEPS / "runs"
 # Bytes of a name. File systems take 255, encrypted ones 143, and a sweep that is put aside gets a number behind it.
 LONGEST = 128
 # What a folder may hold that a run begins in: the log of a sweep's job, and what a run left that was killed at once.
-FREE = {LOG, CONFIG, f"{RUN}{PARTIAL}", CHECKPOINTS}
+FREE = {LOG, CONFIG, f"{RUN}{PARTIAL}", CHECKPOINTS, PLUGINS}
 
 
 def check_name(name: str) -> None:

@@ -21,12 +21,21 @@ from attnx.mistakes import in_our_words, refuse_folders
 from attnx.options import store_options
 from attnx.read_run import refuse_links
 from attnx.read_sweep import Sweep, is_sweep, read_sweep
-from attnx.run_format import SWEEP
+from attnx.run_format import RUN, SWEEP
 from attnx.sweeps.asked import GRIDS, Asked, refuse_without, what_is_asked
 from attnx.sweeps.elsewhere import elsewhere
 from attnx.sweeps.folder import held, put_aside, refuse_occupied
 from attnx.sweeps.outcome import FINISHED, conclude, failure, is_done, report, write_comparison
-from attnx.sweeps.record import begin, open_record, refresh, refuse_another, refuse_unlike, save, take
+from attnx.sweeps.record import (
+    begin,
+    open_record,
+    refresh,
+    refuse_another,
+    refuse_other_code,
+    refuse_unlike,
+    save,
+    take,
+)
 from attnx.sweeps.recorded import refuse_foreign
 from attnx.sweeps.running import Running, key
 
@@ -144,6 +153,9 @@ def _refuse_changed(folder: Path, overrides: Sequence[str], asked: Asked, config
     refuse_another(there, overrides, None if asked.search else asked.jobs)
     for job in () if asked.search else asked.jobs:
         refuse_unlike(there.folder(take(there, job)), configs[key(job)])
+    for folder in map(there.folder, there.jobs if asked.search else []):
+        if (folder / RUN).is_file():
+            refuse_other_code(folder)
 
 
 def _to_hydra(asked: Asked, side_by_side: int, overrides: Sequence[str]) -> list[str]:

@@ -77,6 +77,28 @@ def read_results(path: Path) -> dict[str, Any]:
     return results
 
 
+def plugin_digests(info: Mapping[str, Any]) -> dict[str, str]:
+    """The SHA-256 of each plug-in file that a run used, as its run.json says; empty if it used none."""
+    return {place: str(digest) for place, digest in _within(info, "files").items()}
+
+
+def plugin_facts(info: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, str]]:
+    """Of each part of a run that was not of the core, by kind and name: its ``origin``, and its ``code``, shortened."""
+    found = {}
+    for key, facts in _within(info, "parts").items():
+        kind, _, name = key.partition("=")
+        if isinstance(facts, Mapping):
+            found[kind, name] = {str(word): str(value) for word, value in facts.items()}
+    return found
+
+
+def _within(info: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """A mapping of what run.json says of plug-ins; empty if it holds anything else."""
+    held = info.get("plugins")
+    found = held.get(what) if isinstance(held, Mapping) else None
+    return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else {}
+
+
 def _check_format(path: Path, number: object) -> None:
     if type(number) is not int or number < 1:
         raise UserError(f"{path}: format must be a whole number from 1 to {FORMAT}, not {number!r}")

@@ -58,7 +58,19 @@ class SweepJob:
 
 @dataclass
 class Sweep:
-    """A sweep's folder; ``overrides`` are those of the whole, ``config_dir`` a user's own configuration folder."""
+    """A sweep's folder.
+
+    Attributes:
+        path: the folder.
+        command: what began it, or went on with it.
+        overrides: those of the whole.
+        config_dir: a user's own configuration folder.
+        plugins: the SHA-256 of each plug-in file that was there when it began, or was gone on with.
+        created: when, ISO 8601.
+        ended: when it last ended.
+        status: how it stands.
+        jobs: its jobs.
+    """
 
     path: Path
     command: str
@@ -67,6 +79,7 @@ class Sweep:
     created: str | None = None
     ended: str | None = None
     status: Literal["running", "finished", "failed", "interrupted"] = "running"
+    plugins: dict[str, str] = field(default_factory=dict)
     jobs: list[SweepJob] = field(default_factory=list)
 
     @property

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from attnx.catalogue import KINDS, SETS, Part, catalogue
+from attnx.catalogue import KINDS, SETS, Part, catalogue, forget_written
 from attnx.errors import UserError, near_misses
 from attnx.interactive import describe
 from attnx.knobs import Choice, Natural, NonNegative, Positive, Probability, Rate, Size, Time
+from attnx.plugin_files import PACKAGE
 
 __all__ = [
     "Choice",
@@ -143,6 +144,13 @@ def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
             raise UserError(f"{kind}.{key}={_shown(value)}: expected {knobs[key].type.phrase}")
     # Copied, so that changing a list that was given does not change the default.
     return {knob.name: copy.deepcopy(values.get(knob.name, knob.default)) for knob in info.knobs}
+
+
+def forget_changed() -> None:
+    """Forget plug-ins whose files were written since they were imported: the next use of one imports it anew."""
+    if forget_written():
+        for key in [key for key, item in _registered.items() if item.__module__.startswith(f"{PACKAGE}.")]:
+            del _registered[key]
 
 
 def name_of(kind: str, item: object) -> str | None:

@@ -20,6 +20,8 @@ MATRICES: Final = "predictions.npz"
 RESAMPLED: Final = "resampled.npz"
 ALIGNMENTS: Final = "alignments"
 CHECKPOINTS: Final = "checkpoints"
+# Copies of the plug-ins that it used.
+PLUGINS: Final = "plugins"
 VOCABULARY: Final = "vocabulary"
 # What a job of a sweep says, and how far it is while it runs; and of the sweep, in the folder above.
 LOG: Final = "log.txt"

@@ -17,6 +17,7 @@ from attnx.read_run import Run
 from attnx.reports.evaluation import error_tables, shown, write_page, write_tables
 from attnx.reports.folder import read_evaluation
 from attnx.run_format import EVALUATION, EVALUATIONS, FORMAT
+from attnx.training.plugin_copies import code_now, other_code_name
 from attnx.training.searching import choose_search
 from attnx.training.whole_run import digest, read_whole_run, weights_of
 from attnx.whole import whole_folder, write_json
@@ -57,7 +58,14 @@ class Request(NamedTuple):
     def decisive(self, fingerprint: str) -> dict[str, Any]:
         """What decides the scores: an evaluation of all the same is not made again."""
         weights = [digest(file) for file in weights_of(self.run.path, self.checkpoint)]
-        return {"weights": weights, "search": self.search, "test_words": self.words, "data": fingerprint}
+        code = code_now(self.run.config)
+        return {
+            "weights": weights,
+            "search": self.search,
+            "test_words": self.words,
+            "data": fingerprint,
+            **({"plugins": code} if code else {}),
+        }
 
 
 def evaluate(words: Sequence[str]) -> int:
@@ -107,11 +115,14 @@ def read_request(found: Words, words: Sequence[str]) -> Request:
     search = choose_search(run.config["search"], *found.search())
     command = f"attnx evaluate {shlex.join(words)}"
     batch = found.number("--batch") or 128
-    return Request(run, test, search, count, checkpoint, batch, name_of(found.chosen, checkpoint), command)
+    name = name_of(found.chosen, checkpoint, other_code_name(run))
+    return Request(run, test, search, count, checkpoint, batch, name, command)
 
 
-def name_of(chosen: Mapping[str, Any], checkpoint: str) -> str:
+def name_of(chosen: Mapping[str, Any], checkpoint: str, code: str = "") -> str:
     """The folder's name: the data, the search, and what else was asked for; ``test`` for the run's own test part.
+
+    What names the code of plug-ins stands in it if that is not what the run was made with.
 
     >>> name_of({"task.test": "data/more.tsv.gz", "search": "beam", "search.width": 5}, "best")
     'more-beam-width=5'
@@ -124,6 +135,7 @@ def name_of(chosen: Mapping[str, Any], checkpoint: str) -> str:
     if "trainer.test_words" in chosen:
         parts.append(f"words={chosen['trainer.test_words']}")
     parts += [checkpoint] if checkpoint != CHECKPOINTS[0] else []
+    parts += [f"code={code}"] if code else []
     return re.sub(r"[^\w.=+-]+", "_", "-".join(parts)).lstrip(".")[:100] or "test"
 
 

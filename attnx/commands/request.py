@@ -12,6 +12,7 @@ from attnx.commands.outputs import Form, check_alignments
 from attnx.commands.words import CHECKPOINT, CHECKPOINTS, Words
 from attnx.errors import UserError
 from attnx.read_run import Run
+from attnx.training.plugin_copies import code_now
 from attnx.training.searching import choose_search
 from attnx.training.whole_run import digest, read_whole_run, refuse_unlike, weights_of
 
@@ -62,6 +63,7 @@ class Request(NamedTuple):
             **self.form._asdict(),
             "on_error": self.on_error,
             "alignments": self.alignments and str(self.alignments),
+            "plugins": [code_now(run.config) for run in self.runs],
         }
 
     @property

@@ -9,18 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
+from attnx.catalogue import catalogue
 from attnx.errors import RunFailed, UserError
+from attnx.plugin_code import code_of, digests
 from attnx.read_run import mapping, read_run
 from attnx.read_sweep import FORMAT, Sweep, SweepJob, is_sweep, parted, read_sweep
-from attnx.run_format import CONFIG, EXPLANATION, RUN, SWEEP
+from attnx.run_format import CHECKPOINTS, CONFIG, EXPLANATION, RUN, SWEEP
 from attnx.sweeps.changes import ABSENT, differences, told
 from attnx.sweeps.follow import Standing, standing
+from attnx.training.plugin_copies import other_code
 from attnx.whole import write_json
 
 # A search may be given more of.
 TRIALS = "hydra.sweeper.n_trials"
 # What changes nothing that is computed: where a run lies, and who else is told of it.
 ASIDE = ("folder", "logger")
+# How a run stands that is not trained again.
+KEPT = ("finished", "pruned")
 
 
 def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir: str | None) -> Sweep:
@@ -34,6 +39,7 @@ def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir
         refresh(sweep, job)
         if job.status == "failed":  # it is tried again
             job.status, job.error = "waiting", None
+    sweep.plugins = digests(code_of(part for part in catalogue().parts.values() if part.origin != "core"))
     return sweep
 
 
@@ -112,6 +118,19 @@ def refuse_unlike(folder: Path, config: Mapping[str, Any]) -> None:
         raise UserError(
             f"{folder}: holds a run of another configuration: {told(changed)}; choose name=..., or fresh=true"
         )
+    refuse_other_code(folder)
+
+
+def refuse_other_code(folder: Path) -> None:
+    """Refuse to add jobs to a finished or half-finished one whose plug-ins have other code by now.
+
+    Raises:
+        UserError: they have.
+    """
+    run = read_run(folder)
+    kept = run.info.get("status") in KEPT or (folder / CHECKPOINTS / "last.ckpt").is_file()
+    if kept and (changed := other_code(run)):
+        raise UserError(f"{changed}, put that back, or start the sweep anew with fresh=true")
 
 
 def begin(sweep: Sweep) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from attnx.errors import Stopped
-from attnx.plugins import folders
+from attnx.plugin_files import folders
 from attnx.read_sweep import Sweep, SweepJob, parted
 from attnx.sweeps.pool import Pool
 from attnx.sweeps.processes import Forked, Fresh, Processes

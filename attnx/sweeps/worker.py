@@ -17,8 +17,10 @@ from attnx.callbacks.heartbeat import LISTENS
 from attnx.errors import Interrupted, RunFailed, UserError
 from attnx.printable import printable
 from attnx.read_run import mapping
+from attnx.read_sweep import is_sweep, read_sweep
 from attnx.run_format import CHECKPOINTS, LOG, PROGRESS, RUN
 from attnx.slurm import signals, slurm_job
+from attnx.training.plugin_copies import code_now
 
 FINISHED, FAILED, MISTAKEN, INTERRUPTED = 0, 1, 2, 130
 
@@ -113,12 +115,25 @@ def work(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
     if status == "finished":  # cut off after its results were written
         draw_and_explain(folder)
         return
+    refuse_edited(folder.parent, config)
     compile_ahead(config)
     if (folder / CHECKPOINTS / "last.ckpt").is_file():
         resume(folder)
     else:
         clear(folder)
         fit(config, overrides)
+
+
+def refuse_edited(sweep: Path, config: Mapping[str, Any]) -> None:
+    """See that plug-ins hold the code with which the sweep began, so that all its jobs have the same.
+
+    Raises:
+        UserError: one does not.
+    """
+    held = read_sweep(sweep).plugins if is_sweep(sweep) else {}
+    for place, digest in code_now(config).items():
+        if held.get(place, digest) != digest:
+            raise UserError(f"the plug-in {place} was edited since this sweep began; put it back, or use fresh=true")
 
 
 def clear(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from attnx.data.split import Splits
 from attnx.data.tokenisers.counted import load_symbols
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
+from attnx.printable import printable
 from attnx.registry import Spec
 from attnx.run_format import SOURCE_FEATURES, TARGET_FEATURES, VOCABULARY
 from attnx.tasks.protocols import SequenceData
@@ -24,12 +26,13 @@ from attnx.training.average import averaged
 from attnx.training.experiment import Experiment, Settings
 from attnx.training.models import new_model
 from attnx.training.opened_run import OpenRun as OpenRun
+from attnx.training.plugin_copies import other_code
 from attnx.training.searching import choose_search
 from attnx.training.whole_run import read_whole_run, refuse_unlike, weights_of
 
 
 def open_run(folder: str | Path, checkpoint: str = "best", search: Spec | None = None) -> OpenRun:
-    """Reopen a run.
+    """Reopen a run; if the code of its plug-ins is another by now, that is told in a line.
 
     Args:
         folder: the run folder.
@@ -37,9 +40,17 @@ def open_run(folder: str | Path, checkpoint: str = "best", search: Spec | None =
         search: another search than the run's own, ``"beam"`` or ``("beam", {"width": 5})``.
 
     Raises:
-        UserError: not a run folder, a newer format, half-written, a missing or hostile checkpoint, weights that do not
-            fit, or no such search.
+        UserError: not a run folder, a newer format, half-written, a missing plug-in, a missing or hostile checkpoint,
+            weights that do not fit, or no such search.
     """
+    registry.forget_changed()
+    if changed := other_code(read_whole_run(folder, checkpoint)):
+        print(f"attnx: {printable(changed)}", file=sys.stderr)
+    return reopened(folder, checkpoint, search)
+
+
+def reopened(folder: str | Path, checkpoint: str = "best", search: Spec | None = None) -> OpenRun:
+    """A run with the parts that are imported already, whatever their files hold by now; else as :func:`open_run`."""
     path = Path(folder)
     config = {**read_whole_run(path, checkpoint).config, "folder": str(path)}
     if search is not None:

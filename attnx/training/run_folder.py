@@ -43,6 +43,7 @@ from attnx.run_format import (
 )
 from attnx.tasks.protocols import SequenceData, SequenceTask
 from attnx.training.experiment import Prediction
+from attnx.training.plugin_copies import keep_copies
 from attnx.version import __version__
 from attnx.whole import write_json
 
@@ -66,6 +67,7 @@ def create(config: Mapping[str, Any], overrides: Sequence[str], facts: Mapping[s
     try:
         (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
         (folder / CONFIG).write_text(text, encoding="utf-8")
+        kept = keep_copies(folder, config)
     except OSError as error:
         raise UserError(f"{folder}: cannot write the run folder ({error.strerror}); choose folder=...") from error
     info = {
@@ -77,6 +79,7 @@ def create(config: Mapping[str, Any], overrides: Sequence[str], facts: Mapping[s
         "overrides": list(overrides),
         "versions": _versions(),
         "git": _git(),
+        **kept,
         **facts,
     }
     write_json(folder / RUN, info)

@@ -21,6 +21,7 @@ from attnx.run_format import (
     TARGET_FEATURES,
     VOCABULARY,
 )
+from attnx.training.plugin_copies import other_code, refuse_missing
 
 AVERAGE = "average"
 NEEDED = ("task", "model", "search")
@@ -63,10 +64,12 @@ def read_configured(path: Path, needed: Sequence[str] = NEEDED) -> Run:
     run = read_run(path)
     if not (path / CONFIG).is_file():
         raise UserError(f"{path}: is half-written (it has no {CONFIG}); start the run anew")
+    refuse_missing(run)
     try:
         return run._replace(config=_checked(run.config, needed))
     except UserError as error:
-        raise UserError(f"{path / CONFIG}: {error}") from error
+        changed = other_code(run)
+        raise UserError(f"{path / CONFIG}: {error}" + (f"; {changed}" if changed else "")) from error
 
 
 def _checked(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str, Any]:
@@ -88,6 +91,18 @@ def _checked(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str, Any]
 def is_finished(run: Run) -> bool:
     """Whether nothing is left to do of a run; its README is the last file that it writes."""
     return run.info.get("status") == "finished" and (run.path / EXPLANATION).is_file()
+
+
+def read_resumable(path: Path) -> Run:
+    """Read a run folder that is to be trained on, as :func:`read_configured` does.
+
+    Raises:
+        UserError: as of that; or the code of its plug-ins is another now.
+    """
+    run = read_configured(path, TO_TRAIN)
+    if run.info.get("status") != "finished" and (changed := other_code(run)):
+        raise UserError(f"{changed}, put that back, or start anew")
+    return run
 
 
 def weights_of(folder: Path, checkpoint: str = "best") -> list[Path]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from attnx import plugins, registry
+from attnx import plugin_files, registry
 from attnx.catalogue import KINDS, Catalogue, Part, _scan, catalogue
 from attnx.errors import UserError
 
@@ -269,9 +269,8 @@ def test_several_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         str(tmp_path / "folder1"),
     ]
     monkeypatch.setenv("ATTNX_PLUGINS", os.pathsep.join(entries))
-    assert plugins.folders() == [tmp_path / "folder1", tmp_path / "folder2"]
+    assert plugin_files.folders() == [tmp_path / "folder1", tmp_path / "folder2"]
     assert catalogue().names("scorer")[-2:] == ["sound1", "sound2"]
-    assert plugins.__path__ == [str(tmp_path / "folder1"), str(tmp_path / "folder2")]
 
 
 @pytest.mark.parametrize(("mode", "loaded"), [(0o755, True), (0o700, True), (0o777, False), (0o757, False)])
@@ -297,7 +296,7 @@ def test_a_folder_must_be_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "getuid", lambda: owner + 1)
     for named in ("", "plugins"):
         monkeypatch.setenv("ATTNX_PLUGINS", named)
-        assert plugins.folders() == []
+        assert plugin_files.folders() == []
         (told,) = catalogue().broken
         assert told.startswith(f"{folder}: it belongs to {pwd.getpwuid(owner).pw_name}, ")
 

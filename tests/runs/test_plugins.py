@@ -194,6 +194,11 @@ def test_it_is_swept_by_name(
     assert (answer.code, answer.err) == (0, "")
     folders = [Path("multirun/grid") / str(number) for number in range(2)]
     assert [open_run(folder).config["scorer"]["name"] for folder in folders] == ["mine", "dot"]
+    plug("mine", SCORER.format(name="mine").replace("-self", "self"))
+    answer = command("-m", "scorer=mine,dot", *small, "name=grid")
+    assert (answer.code, answer.out) == (2, "")
+    assert "multirun/grid/0: the code of mine.py is not what this run was made with" in answer.err
+    assert "put that back, or start the sweep anew with fresh=true" in answer.err
 
 
 def test_a_glob_includes_it(
@@ -289,6 +294,26 @@ def test_an_installed_package_offers_parts_by_an_entry_point(
     assert "far_parts" not in sys.modules  # reading what a package offers runs none of it
     trained = run("+scorer=far", folder="one")
     assert type(trained.model.attention.scorer).__module__ == "far_parts.scorers"
+    sys.modules.pop("far_parts")
+
+
+def test_a_run_keeps_what_it_used_of_a_package(
+    installed: Path, run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its file, and the package's that is run before; edited, that is told with how to use the copies."""
+    run("+scorer=far", folder="one")
+    kept = [str(path.relative_to("one/plugins")) for path in sorted(Path("one/plugins").rglob("*.py"))]
+    assert kept == ["far_parts/__init__.py", "far_parts/scorers.py"]
+    for module in ("far_parts", "far_parts.scorers"):
+        sys.modules.pop(module)
+    registry._registered.pop(("scorer", "far"))
+    (installed / "far_parts" / "scorers.py").write_text(SCORER.format(name="far").replace("-self", "self"))
+    capsys.readouterr()
+    open_run("one")
+    assert capsys.readouterr().err == (
+        "attnx: one: the code of far_parts/scorers.py is not what this run was made with; "
+        "use the code it was made with by PYTHONPATH=one/plugins\n"
+    )
     sys.modules.pop("far_parts")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from attnx.bounded_files import read_rows
 from attnx.errors import UserError
 from attnx.folders import RUNS
-from attnx.read_run import mapping, read_info, read_results
+from attnx.read_run import mapping, plugin_facts, read_info, read_results
 from attnx.read_sweep import Sweep, SweepJob, at_work, is_sweep, parted, read_sweep
 from attnx.run_format import CONFIG, LOG, METRICS, PROGRESS, RUN
 
@@ -131,6 +131,8 @@ def _read(folder: Path, told: str, job: SweepJob | None = None) -> Found:
     chosen = choices(config)
     if info.get("fingerprint"):
         chosen[DATA] = info["fingerprint"]
+    # Like a knob of the part: it sets runs apart that use the same part.
+    chosen |= {f"{kind}.{name} code": facts.get("code") for (kind, name), facts in plugin_facts(info).items()}
     return Found(
         path=folder,
         told=told,

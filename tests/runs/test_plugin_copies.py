@@ -1,0 +1,269 @@
+"""A plug-in's code is part of the run: it is kept, and other code is never taken for it without a word."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from attnx import registry
+from attnx.config import compose
+from attnx.errors import UserError
+from attnx.fitting import fit, resume
+from attnx.plugin_code import code_of, plugin_parts
+from attnx.reports.sweep.gather import gather
+from attnx.reports.sweep.settings import varied
+from attnx.sweeps.record import open_record, refuse_other_code, save
+from attnx.sweeps.worker import refuse_edited
+from attnx.training.open_run import open_run
+
+HELPER = "STEEP = 3.0\n"
+SCORER = '''\
+"""The scorer ``mine``."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from attnx.plugins import _steep
+from attnx.registry import register
+
+
+@register("scorer", "mine")
+class Mine(nn.Module):
+    """An inner product, made steeper.
+
+    Formula: ``score(q, m) = 3 q . m``
+    Source: invented for a test
+    """
+
+    equal_widths = True
+
+    def keys(self, memory: Tensor) -> Tensor:
+        return memory
+
+    def queries(self, queries: Tensor) -> Tensor:
+        return queries
+
+    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+        return _steep.STEEP * queries @ keys.mT
+'''
+NEGATED = SCORER.replace("return _steep", "return -_steep")
+UNUSED = SCORER.replace('"mine"', '"unused"')
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path], Path]) -> Path:
+    """A folder with words, plug-ins, and the run ``one``, which used one of them."""
+    from tests.runs.conftest import SMALL
+
+    home = tmp_path_factory.mktemp("kept")
+    write_words(home)
+    (home / "plugins").mkdir()
+    for name, text in {"mine": SCORER, "_steep": HELPER, "unused": UNUSED}.items():
+        (home / "plugins" / f"{name}.py").write_text(text, encoding="utf-8")
+    asked = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=60", "optimiser.lr=0.03"]
+    drawn = importlib.import_module("attnx.reports.drawn")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        patch.setattr(drawn, "draw_alignments", lambda folder: [])
+        patch.setattr(drawn, "draw_curves", lambda folder: None)
+        fit(compose([*asked, "scorer=mine", "folder=one"]), asked, Console(file=io.StringIO()))
+    return home
+
+
+@pytest.fixture(autouse=True)
+def _copied(home: Path, here: Path, undrawn: None) -> None:
+    """Each test has a copy of that, in its own folder."""
+    shutil.copytree(home, here, dirs_exist_ok=True)
+    registry.forget_changed()
+
+
+def write(text: str, name: str = "mine") -> None:
+    Path(f"plugins/{name}.py").write_text(text, encoding="utf-8")
+
+
+def edit(text: str, name: str = "mine") -> None:
+    """Write a plug-in, and have nothing of it imported, as in the next command's process."""
+    write(text, name)
+    registry.forget_changed()
+
+
+def info() -> dict[str, Any]:
+    return dict(json.loads(Path("one/run.json").read_text(encoding="utf-8")))
+
+
+WORDS = ["dab", "seked", "kab", "abede", "bakes", "dekab"]
+COPY = "use the code it was made with by ATTNX_PLUGINS=one/plugins"
+TOLD = f"one: the code of {{0}} is not what this run was made with; {COPY}"
+
+
+def test_the_run_keeps_the_files_that_it_used() -> None:
+    """The part's own and what that imports from the folder, with their SHA-256; no other."""
+    kept = {"mine.py": SCORER, "_steep.py": HELPER}
+    assert {path.name: path.read_text(encoding="utf-8") for path in Path("one/plugins").iterdir()} == kept
+    assert info()["plugins"]["files"] == {
+        name: hashlib.sha256(text.encode()).hexdigest() for name, text in kept.items()
+    }
+    assert list(info()["plugins"]["parts"]) == ["scorer=mine"]
+
+
+def test_what_imports_are_followed(here: Path) -> None:
+    """However they are spelled, and however deep."""
+    lines = ["import attnx.plugins._a", "from attnx.plugins._b import ONE", "from . import _c", "from ._d import TWO"]
+    edit("\n".join([*lines, "from ._not_there import x", "import torch", SCORER.split("\n", 2)[2]]))
+    for name in "abcd":
+        edit("from . import _steep\n" if name == "a" else "", f"_{name}")
+    (part,) = plugin_parts({"scorer": {"name": "mine"}})
+    assert list(code_of([part])) == ["_a.py", "_b.py", "_c.py", "_d.py", "_steep.py", "mine.py"]
+
+
+def test_parts_that_plug_ins_build_by_name_are_theirs() -> None:
+    edit('def metrics(registry): return registry.build("scorer", "unused")', "_steep")
+    assert [part.name for part in plugin_parts({"scorer": {"name": "mine"}})] == ["mine", "unused"]
+
+
+def test_other_code_is_told_and_the_copy_serves_by_name(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("in.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
+    first = command("predict", "one", "in.txt", "--scores")
+    assert (first.code, first.err) == (0, "")
+    edit(NEGATED)
+    other = command("predict", "one", "in.txt", "--scores")
+    assert (other.code, other.err) == (0, f"attnx: {TOLD.format('mine.py')}\n")
+    assert other.out != first.out
+    monkeypatch.setenv("ATTNX_PLUGINS", "one/plugins")
+    again = command("predict", "one", "in.txt", "--scores")
+    assert again.out == first.out
+    assert "is not what this run was made with" not in again.err
+
+
+def test_python_is_told_too_and_sees_what_the_file_holds_now(capsys: pytest.CaptureFixture[str]) -> None:
+    first = open_run("one").predict(WORDS)
+    assert capsys.readouterr().err == ""
+    write("STEEP = -3.0\n", "_steep")  # the same as to negate the scorer, in what that imports
+    other = open_run("one").predict(WORDS)
+    assert capsys.readouterr().err == f"attnx: {TOLD.format('_steep.py')}\n"
+    assert [one.log_probability for one in other] != [one.log_probability for one in first]
+    write(HELPER, "_steep")
+    assert [one.log_probability for one in open_run("one").predict(WORDS)] == [one.log_probability for one in first]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_file_that_was_only_renamed_is_the_same_code(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("plugins/mine.py").rename("plugins/ours.py")
+    open_run("one")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_copy_that_was_changed_is_not_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    edit(NEGATED)
+    Path("one/plugins/mine.py").write_text(NEGATED + "#\n", encoding="utf-8")
+    open_run("one")
+    told = TOLD.format("mine.py").replace(COPY, "and its own copy of it is not whole")
+    assert capsys.readouterr().err == f"attnx: {told}\n"
+
+
+def test_evaluations_of_other_code_have_a_name_of_their_own(command: Callable[..., Any]) -> None:
+    assert command("evaluate", "one").code == 0
+    edit(NEGATED)
+    answer = command("evaluate", "one")
+    assert "is there already" not in answer.out
+    assert TOLD.format("mine.py") in answer.err
+    folders = sorted(path.name for path in Path("one/evaluations").iterdir())
+    assert [name.partition("=")[0] for name in folders] == ["test", "test-code"]
+    results = [json.loads(Path(f"one/evaluations/{name}/results.json").read_text()) for name in folders]
+    assert results[0] != results[1]
+    assert f"{folders[1]}: is there already" in command("evaluate", "one").out
+    edit(SCORER)
+    assert "evaluations/test: is there already" in command("evaluate", "one").out
+
+
+def test_other_code_does_not_go_on_with_a_run(command: Callable[..., Any]) -> None:
+    Path("one/run.json").write_text(json.dumps({**info(), "status": "interrupted"}), encoding="utf-8")
+    edit(NEGATED)
+    answer = command("resume", "one")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == f"attnx: {TOLD.format('mine.py')}, put that back, or start anew\n"
+    with pytest.raises(UserError, match="put that back, or start anew"):
+        resume("one")
+
+
+def test_knobs_that_went_away_are_told_with_the_code(command: Callable[..., Any]) -> None:
+    config = Path("one/config.yaml")
+    config.write_text(config.read_text().replace("scorer:\n  name: mine\n", "scorer:\n  name: mine\n  cap: 1.0\n"))
+    edit(NEGATED)
+    with pytest.raises(UserError, match=r"the scorer 'mine' has no knob 'cap'.*; one: the code of mine\.py is not"):
+        open_run("one")
+
+
+def test_a_plug_in_that_is_not_there_is_named(
+    command: Callable[..., Any], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = open_run("one").predict(WORDS)
+    Path("plugins/mine.py").unlink()
+    answer = command("predict", "one")
+    assert answer.code == 2
+    assert answer.err == (
+        "attnx: one: its scorer 'mine' was a part from outside, plug-in mine.py, which is not there; it is looked for "
+        f"in $ATTNX_PLUGINS (not set) and {here / 'plugins'}; the run's copy serves by ATTNX_PLUGINS=one/plugins\n"
+    )
+    monkeypatch.setenv("ATTNX_PLUGINS", "one/plugins")
+    assert [one.output for one in open_run("one").predict(WORDS)] == [one.output for one in before]
+
+
+def test_a_report_holds_other_code_for_another_setting() -> None:
+    shutil.copytree("one", "two")
+    same = [run.choices for run in gather(["one", "two"])]
+    assert varied(same) == []
+    held = info()
+    held["plugins"]["parts"]["scorer=mine"]["code"] = "0" * 8
+    Path("two/run.json").write_text(json.dumps(held), encoding="utf-8")
+    assert varied([run.choices for run in gather(["one", "two"])]) == ["scorer.mine code"]
+
+
+def test_a_sweep_does_not_go_on_with_other_code() -> None:
+    refuse_other_code(Path("one"))
+    edit(NEGATED)
+    with pytest.raises(
+        UserError, match=r"the code of mine\.py.*, put that back, or start the sweep anew with fresh=true"
+    ):
+        refuse_other_code(Path("one"))
+
+
+def test_a_job_of_a_sweep_runs_the_code_with_which_that_began(here: Path) -> None:
+    (here / "grid").mkdir()
+    save(open_record(here / "grid", "attnx -m scorer=mine,dot", [], None))
+    refuse_edited(here / "grid", {"scorer": {"name": "mine"}})
+    edit("STEEP = 2.0\n", "_steep")
+    refuse_edited(here / "grid", {"scorer": {"name": "dot"}})
+    with pytest.raises(UserError, match=r"the plug-in _steep\.py was edited since this sweep began"):
+        refuse_edited(here / "grid", {"scorer": {"name": "mine"}})
+
+
+def test_training_ends_with_the_code_with_which_it_began(
+    monkeypatch: pytest.MonkeyPatch, small: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An edit while it trains changes neither its copy nor the run that is returned."""
+    import attnx.fitting
+
+    train = attnx.fitting.train
+
+    def edited(*given: Any, **named: Any) -> Any:
+        write("raise RuntimeError")
+        return train(*given, **named)
+
+    monkeypatch.setattr(attnx.fitting, "train", edited)
+    run = fit(compose(["scorer=mine", *small, "folder=two"]), console=Console(file=io.StringIO()))
+    assert len(run.predict(["dab"])) == 1
+    assert Path("two/plugins/mine.py").read_text(encoding="utf-8") == SCORER
+    assert capsys.readouterr().err == ""
