@@ -16,7 +16,7 @@ import threading
 import time
 from typing import Any
 
-from attnx.sweeps.lifeline import end_with
+from attnx.parent_death import end_with
 from attnx.sweeps.worker import Task, answer, deaf
 
 # What a run imports at one time or another. Nothing of it starts a thread, which a fork would not survive.

@@ -16,10 +16,11 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from attnx.callbacks.health import AT
 from attnx.callbacks.stopping import Stopping
-from attnx.causes import cannot_write, out_of_memory
+from attnx.causes import behind, cannot_write, out_of_memory
 from attnx.errors import Interrupted, RunFailed, Stopped, UserError
 from attnx.run_format import ERROR, RUN
 from attnx.training import run_folder
+from attnx.training.data_workers import out_of_shared_memory
 
 
 @contextmanager
@@ -81,6 +82,11 @@ def in_one_line(error: BaseException, folder: Path, trainer: Mapping[str, Any]) 
         return (
             f"out of memory{where}; start anew with a smaller trainer.{knob} (it was {trainer.get(knob)}); half of it "
             f"with twice the trainer.accumulate ({trainer.get('accumulate', 1)}) learns from as much a step"
+        )
+    if any(map(out_of_shared_memory, behind(error))):
+        return (
+            f"the data workers ran out of shared memory (/dev/shm is full): free some of it, or set workers: 0 below "
+            f"trainer: in {folder / 'config.yaml'} (trainer.workers=0 of a new run); then go on with: {_resume(folder)}"
         )
     if unwritten := cannot_write(error, str(folder)):
         return f"{unwritten}, then go on with: {_resume(folder)}"

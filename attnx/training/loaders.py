@@ -13,6 +13,7 @@ from attnx.data.buckets import BucketBatches
 from attnx.data.shares import SharedRows, Shares, collate_share
 from attnx.errors import UserError
 from attnx.tasks.protocols import SequenceData
+from attnx.training.data_workers import SharedBatches, begin_worker, refuse_full_memory
 from attnx.training.ranks import here
 
 Loader = DataLoader[Row]
@@ -36,12 +37,13 @@ class Loaders(lightning.LightningDataModule):
         shares: what this process gets of it.
 
     Raises:
-        UserError: a temperature for data without tags.
+        UserError: a temperature for data without tags; or workers, and no shared memory for them.
     """
 
     def __init__(self, data: SequenceData, trainer: Mapping[str, Any], seed: int) -> None:
         super().__init__()
         self.data, self.workers = data, trainer["workers"]
+        refuse_full_memory(self.workers)
         tokens, temperature = trainer.get("batch_tokens"), trainer.get("temperature", 1.0)
         if temperature > 1 and not data.tags:
             raise UserError(f"trainer.temperature={temperature:g} draws rows by their tags, and these data have none")
@@ -58,7 +60,7 @@ class Loaders(lightning.LightningDataModule):
 
     def train_dataloader(self) -> Loader:
         """Bucketed batches, in an order that only seed and epoch decide."""
-        return _loader(self.train_rows, self.shares, num_workers=self.workers, persistent_workers=self.workers > 0)
+        return _loader(self.train_rows, self.shares, self.workers)
 
     def val_dataloader(self) -> Loader:
         """The validation words."""
@@ -85,7 +87,10 @@ class Loaders(lightning.LightningDataModule):
         self.shares.resume(state_dict["epoch"] + (state_dict["batches"] > 0 and done == 0), done)
 
 
-def _loader(rows: PairDataset, shares: Shares, **knobs: Any) -> Loader:
-    if shares.world * shares.turns == 1:  # no row is there that counts for nothing
-        return DataLoader(rows, batch_sampler=shares, collate_fn=collate, **knobs)
-    return DataLoader(SharedRows(rows), batch_sampler=shares, collate_fn=collate_share, **knobs)
+def _loader(rows: PairDataset, shares: Shares, workers: int = 0) -> Loader:
+    is_whole = shares.world * shares.turns == 1  # no row is there that counts for nothing
+    dataset, make = (rows, collate) if is_whole else (SharedRows(rows), collate_share)
+    if not workers:
+        return DataLoader(dataset, batch_sampler=shares, collate_fn=make)
+    knobs: dict[str, Any] = {"num_workers": workers, "persistent_workers": True, "worker_init_fn": begin_worker}
+    return DataLoader(dataset, batch_sampler=shares, collate_fn=SharedBatches(make), **knobs)

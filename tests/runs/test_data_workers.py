@@ -1,0 +1,103 @@
+"""Workers that make batches: shared memory that is full is told in one line, and none is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from attnx.training.data_workers import out_of_shared_memory
+
+# A page each: seventeen semaphores are taken at once by two workers, a tensor takes one more.
+FULL, NEARLY = 4, 20
+SMALL = [
+    "task.train=words.tsv",
+    "task.holdout=0.15",
+    "model.embedding=5",
+    "encoder.hidden=7",
+    "decoder.hidden=11",
+    "trainer.max_steps=5",
+    "trainer.validations=2",
+    "trainer.workers=2",
+    "folder=run",
+]
+
+
+def with_shared_memory(pages: int, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command where shared memory has so many pages: in a mount namespace of its own."""
+    if sys.platform != "linux" or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("this user may not make a mount namespace (unshare -m)")
+    script = f'mount -t tmpfs -o size={4 * pages}k tmpfs /dev/shm && exec "$@"'
+    command = ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-m", "attnx", *words]
+    return subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+
+
+def test_without_shared_memory_nothing_is_begun(words: Path) -> None:
+    answer = with_shared_memory(FULL, *SMALL)
+    assert (answer.returncode, Path("run").exists()) == (2, False)
+    (line,) = answer.stderr.splitlines()
+    assert line.startswith("attnx: trainer.workers=2: shared memory cannot be used (/dev/shm: No space left on device)")
+    assert line.endswith("or set trainer.workers=0")
+
+
+def test_shared_memory_that_is_full_ends_a_run_in_a_line(words: Path) -> None:
+    """It waited for ever: what the queue's own thread could not share was lost."""
+    answer = with_shared_memory(NEARLY, *SMALL)
+    assert answer.returncode == 1
+    assert answer.stderr.count("\n") == 1
+    assert answer.stderr.startswith("attnx: the data workers ran out of shared memory (/dev/shm is full): free some")
+    assert "workers: 0 below trainer: in run/config.yaml (trainer.workers=0 of a new run)" in answer.stderr
+    assert answer.stderr.endswith("go on with: attnx resume run\n")
+
+
+PARENT = """
+import sys, time
+from multiprocessing import Process, Event
+from attnx.training.data_workers import begin_worker
+
+def work(ready):
+    begin_worker(0)
+    ready.set()
+    time.sleep(600)
+
+ready = Event()
+child = Process(target=work, args=[ready])
+child.start()
+ready.wait()
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a worker looks once a second")
+def test_a_worker_ends_with_its_parent() -> None:
+    """However that ended: it is killed here, and can tell nobody."""
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+        assert is_running(worker)
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+        while is_running(worker):
+            time.sleep(0.01)
+
+
+def is_running(process: int) -> bool:
+    """Whether it is there, and not only waits for somebody to ask how it ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_what_says_that_shared_memory_is_full() -> None:
+    assert out_of_shared_memory(RuntimeError("unable to allocate shared memory(shm) for file </torch_7_8_9>: No space"))
+    assert out_of_shared_memory(RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error. "))
+    assert not out_of_shared_memory(RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."))
+    assert not out_of_shared_memory(OSError(28, "No space left on device", "run.json"))
+    assert os.strerror(28) == "No space left on device"
