@@ -71,6 +71,7 @@ class Part:
     supplied: tuple[str, ...]
     declares: dict[str, Any]
     origin: str
+    lines: dict[str, int] = field(default_factory=dict)
 
     @property
     def place(self) -> str:
@@ -117,9 +118,8 @@ def catalogue() -> Catalogue:
 def _scan(written: tuple[tuple[Path, int], ...], left_out: tuple[str, ...]) -> Catalogue:
     """Read them again when a file was added or written, as happens in a notebook's long life."""
     found = Catalogue(broken=list(left_out))
-    for module, file in _core_files():
-        for part in read_parts(file, module, "core"):
-            found.add(part)
+    for part in _core_parts():
+        found.add(part)
     seen: dict[str, Path] = {}
     for file, _ in written:
         if file.stem in seen:
@@ -134,6 +134,12 @@ def _scan(written: tuple[tuple[Path, int], ...], left_out: tuple[str, ...]) -> C
         else:
             _add_plugin(found, installed, point.value, f"package {point.value.partition('.')[0]}")
     return found
+
+
+@functools.cache
+def _core_parts() -> tuple[Part, ...]:
+    """Those of attnx itself, which do not change while it runs."""
+    return tuple(part for module, file in _core_files() for part in read_parts(file, module, "core"))
 
 
 def _core_files() -> Iterator[tuple[str, Path]]:
@@ -204,6 +210,7 @@ def _read_part(node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: 
     if kind not in KINDS:
         raise ValueError(f"{file}:{decorator.lineno}: there is no kind {kind!r}; the kinds are {', '.join(KINDS)}")
     knobs, supplied = _read_signature(_constructor(node), file)
+    declared = _read_declarations(node)
     return Part(
         kind=kind,
         name=name,
@@ -214,8 +221,9 @@ def _read_part(node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: 
         doc=ast.get_docstring(node) or "",
         knobs=knobs,
         supplied=supplied,
-        declares=_read_declarations(node),
+        declares={name: value for name, (value, _) in declared.items()},
         origin=origin,
+        lines={name: line for name, (_, line) in declared.items()},
     )
 
 
@@ -262,8 +270,8 @@ def _read_knob(argument: ast.arg, default: ast.expr, file: Path) -> Knob:
     return Knob(argument.arg, ast.unparse(argument.annotation), knob_type, value)
 
 
-def _read_declarations(node: ast.ClassDef | ast.FunctionDef) -> dict[str, Any]:
-    """The literal class attributes: what a part says is true of it (``equal_widths = True``)."""
+def _read_declarations(node: ast.ClassDef | ast.FunctionDef) -> dict[str, tuple[Any, int]]:
+    """The literal class attributes, what a part says is true of it (``equal_widths = True``), and their lines."""
     declared = {}
     for item in node.body if isinstance(node, ast.ClassDef) else []:
         match item:
@@ -274,7 +282,7 @@ def _read_declarations(node: ast.ClassDef | ast.FunctionDef) -> dict[str, Any]:
             case _:
                 continue
         try:
-            declared[name] = ast.literal_eval(value)
+            declared[name] = (ast.literal_eval(value), value.lineno)
         except ValueError:
             continue
     return declared

@@ -240,7 +240,7 @@ def _of_its_own(name: str) -> Callable[[list[str]], int]:
     return run
 
 
-OWN = ("predict", "try", "evaluate", "pictures", "page", "alignments", "export", "dashboard", "runs", "report")
+OWN = ("predict", "try", "evaluate", "pictures", "page", "alignments", "export", "dashboard", "runs", "report", "check")
 PARTLESS = ("runs",)  # use no part, and need not wait for the parts to be looked through
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "list": _list,

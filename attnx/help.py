@@ -41,6 +41,7 @@ attnx: compose an attention mechanism, train it, and see what it reads.
   attnx -m -j N choice=option,option ...            train every combination, N of them side by side
   attnx list [KIND] [NAME]                          the parts, with formula and knobs
   attnx draw [NAME ...]                             what a part does, as a picture
+  attnx check NAME [KIND.KNOB=VALUE ...]            the laws of a part, yours too: which hold; attnx check --help
   attnx data list | get NAME | check NAME           public data sets, fetched and checked
   attnx resume FOLDER [-j N] [--config-dir DIR]     go on with an interrupted run or sweep
   attnx runs [FOLDER ...] [KEY=VALUE ...]           list and filter runs; also: runs diff, runs compare, runs prune

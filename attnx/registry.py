@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from attnx.catalogue import KINDS, SETS, Part, catalogue, forget_written
+from attnx.declarations import advice, undeclared
 from attnx.errors import UserError, near_misses
 from attnx.interactive import describe
 from attnx.knobs import Choice, Natural, NonNegative, Positive, Probability, Rate, Size, Time
@@ -27,6 +28,7 @@ __all__ = [
     "Size",
     "Time",
     "build",
+    "declarations",
     "filled",
     "find",
     "name_of",
@@ -128,13 +130,26 @@ def find(kind: str, name: str) -> Callable[..., Any]:
     return _registered[kind, name]
 
 
+def declarations(kind: str, name: str) -> dict[str, Any]:
+    """What a part declares, without importing it.
+
+    Raises:
+        UserError: no such part, or it lacks a declaration that every part of its kind makes.
+    """
+    info = part(kind, name)
+    if wrong := undeclared(info):
+        raise UserError(f"the {kind} {name!r}, {wrong}; {advice(info)}")
+    return info.declares
+
+
 def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Check values against a part's knobs and fill in the defaults, without importing the part.
 
     Raises:
-        UserError: an unknown part or knob, or a value of the wrong type.
+        UserError: an unknown part or knob, a value of the wrong type, or a part that lacks a declaration of its kind.
     """
     info = part(kind, name)
+    declarations(kind, name)
     knobs = {knob.name: knob for knob in info.knobs}
     for key, value in values.items():
         if key not in knobs:

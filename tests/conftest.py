@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import itertools
 import os
@@ -16,19 +15,15 @@ import pytest
 import torch
 
 from attnx import registry
+from attnx.catalogue import catalogue
+from attnx.laws.candidate import Candidate
+from attnx.laws.first_use import broken_plug_ins, sound_names
+from attnx.laws.small import SMALL, small_config, small_model
+from attnx.laws.variants import variants as of_candidate
 
 Choice = tuple[str, dict[str, Any]]
 Place = tuple[str, int]  # a factor and the number of a choice
 
-# Sizes that keep the laws fast; a part that is not named here is tried with its own defaults.
-SMALL: dict[tuple[str, str], dict[str, Any]] = {
-    ("scorer", "additive"): {"hidden": 19},
-    ("scorer", "mlp"): {"widths": [19]},
-    ("scorer", "location"): {"hidden": 19, "filters": 3, "reach": 2},
-    ("scorer", "coverage"): {"hidden": 19},
-    ("scope", "local"): {"window": 1},
-    ("query", "language_tag"): {"width": 5},
-}
 # Values worth a law of their own beside each value of a knob that is a choice.
 MORE: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("scorer", "mlp"): [{"depth": 3, "widths": [19, 5]}],
@@ -64,8 +59,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def plain(kind: str) -> list[Choice]:
-    """Every registered part of a kind as it is, but small."""
-    return [(name, SMALL.get((kind, name), {})) for name in registry.names(kind)]
+    """Every part of a kind that can be composed with others as it is, but small."""
+    return [(name, SMALL.get((kind, name), {})) for name in sound_names(kind)]
 
 
 def variants(kind: str) -> list[Choice]:
@@ -73,29 +68,9 @@ def variants(kind: str) -> list[Choice]:
     found: list[Choice] = []
     for name in registry.names(kind):
         small = SMALL.get((kind, name), {})
-        others = [
-            {knob.name: value}
-            for knob in registry.part(kind, name).knobs
-            for value in choices_of(knob.annotation)
-            if value != knob.default
-        ]
-        found += [(name, {**small, **knobs}) for knobs in [{}, *others, *MORE.get((kind, name), [])]]
+        others = [dict(one.knobs) for one in of_candidate(Candidate(kind, name))]
+        found += [(name, {**small, **knobs}) for knobs in [*others, *MORE.get((kind, name), [])]]
     return found
-
-
-def choices_of(annotation: str) -> Sequence[Any]:
-    """The values of a ``bool`` or of a ``Literal``; none for any other type."""
-    if annotation == "bool":
-        return (False, True)
-    for node in ast.walk(ast.parse(annotation, mode="eval")):
-        if (
-            isinstance(node, ast.Subscript)
-            and ast.unparse(node.value) == "Literal"
-            and not annotation.startswith("list")
-        ):
-            values = ast.literal_eval(node.slice)
-            return values if isinstance(values, tuple) else (values,)
-    return ()
 
 
 def shown(choice: Any) -> str:
@@ -173,36 +148,10 @@ def float64() -> Iterator[None]:
     torch.set_default_dtype(torch.float32)
 
 
-NAMES = {"model": "seq2seq", "encoder": "recurrent", "decoder": "recurrent", "readout": "joint"}
-
-
-def _composed(**choices: Any) -> dict[str, Any]:
-    nodes: dict[str, Any] = {"scorer": "additive", "scope": "global", "normaliser": "softmax", "attention": "on"}
-    nodes |= {kind: choice for kind, choice in choices.items() if kind not in (*NAMES, "query")}
-    heads = registry.spec("attention", nodes["attention"])[1].get("heads", 1)
-    # Primes, as many times as there are heads, which must divide them.
-    sizes = {
-        "model": {"embedding": 7 * heads, "positions": 19 * heads},
-        "encoder": {"hidden": 11 * heads},
-        "decoder": {"hidden": 13 * heads},
-        "readout": {},
-    }
-    nodes |= {kind: {"name": NAMES[kind], **small, **choices.get(kind, {})} for kind, small in sizes.items()}
-    config: dict[str, Any] = {}
-    for kind, choice in nodes.items():
-        name, knobs = registry.spec(kind, choice)
-        config[kind] = {"name": name, **registry.check(kind, name, {**SMALL.get((kind, name), {}), **knobs})}
-    names = choices.get("query", ["current_state"])
-    config["query"] = {name: registry.check("query", name, SMALL.get(("query", name), {})) for name in names}
-    if config["attention"]["name"] == "none":
-        config = {kind: node for kind, node in config.items() if kind not in KINDS}
-    return config
-
-
 @pytest.fixture(scope="session")
 def composed() -> Callable[..., dict[str, Any]]:
     """Make a configuration: ``composed(scorer="dot", query=["token"], model={"feed": "now"})``; the rest is small."""
-    return _composed
+    return small_config
 
 
 @pytest.fixture(scope="session")
@@ -213,12 +162,13 @@ def built() -> Callable[..., Any]:
     """
 
     def build(features: int = 0, target_features: int = 0, **choices: Any) -> Any:
-        config = _composed(**choices)
-        sizes = {"source_symbols": 23, "source_features": features, "target_symbols": 17, "tags": 3}
-        sizes["target_features"] = target_features
-        model = registry.build("model", config["model"], config=config, **sizes)
-        if hasattr(getattr(model, "output", None), "match"):
-            model.output.match([number if 4 <= number < 17 else 0 for number in range(23)])
-        return model
+        return small_model(small_config(**choices), features, target_features)
 
     return build
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say which plug-ins the laws of others left out, and why."""
+    lines = [*catalogue().broken, *broken_plug_ins().values()]
+    for line in lines:
+        terminalreporter.write_line(f"plug-in left out: {line}", red=True)

@@ -109,7 +109,7 @@ def _serving(scorer: Choice, scope: Choice, normaliser: Choice) -> tuple[Kernel,
     """Build the kernels that serve these parts, in the order in which they are asked."""
     parts = {"scorer": scorer, "scope": scope, "normaliser": normaliser}
     named = {f"{kind}s": _name(kind, choice) for kind, choice in parts.items()}
-    declared = {name: registry.part("kernel", name).declares for name in registry.names("kernel")}
+    declared = {name: registry.declarations("kernel", name) for name in registry.names("kernel")}
     fitting = [
         name
         for name, serves in declared.items()
@@ -131,7 +131,7 @@ def _name(kind: str, choice: Choice) -> str | None:
 
 def _equal_widths(scorer: Spec) -> bool:
     name, _ = registry.spec("scorer", scorer)
-    return bool(registry.part("scorer", name).declares.get("equal_widths", False))
+    return bool(registry.declarations("scorer", name)["equal_widths"])
 
 
 def _make(kind: str, choice: Choice, **supplied: int) -> nn.Module:

@@ -9,11 +9,12 @@ import lightning
 import torch
 from lightning.pytorch.callbacks import Callback
 
+from attnx.callbacks.first_not_finite import first_not_finite
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import RunFailed
 from attnx.run_format import BAD_BATCH
-from attnx.tasks.protocols import SequenceData
+from attnx.tasks.protocols import SequenceData, token_loss
 from attnx.whole import whole_file
 
 # How many of the rows' numbers, and how much of the first row, are said.
@@ -49,8 +50,16 @@ class Health(Callback):
             kept = f"the batch could not be kept ({error.strerror})"
         raise RunFailed(
             f"the loss became {found} {AT} {trainer.global_step}, in a batch of {len(rows)} rows ({told}; the first: "
-            f"{self._first()}); {kept}; start anew with a lower optimiser.lr, or set trainer.gradient_clip"
+            f"{self._first()}){self._origin(pl_module)}; {kept}; start anew with a lower optimiser.lr, or set "
+            f"trainer.gradient_clip"
         )
+
+    def _origin(self, experiment: Any) -> str:
+        """Which part of the model gave the first output that is not finite, as a clause, if a second pass shows it."""
+        assert self._batch is not None
+        batch = self._batch
+        clause = first_not_finite(experiment.model, lambda: token_loss(experiment.model, batch))
+        return f"; {clause}" if clause else ""
 
     def _keep(self, file: Path, loss: float, trainer: lightning.Trainer) -> None:
         """Write the batch, as plain values that ``torch.load(file, weights_only=True)`` opens."""

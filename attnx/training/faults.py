@@ -18,6 +18,7 @@ from attnx.callbacks.health import AT
 from attnx.callbacks.stopping import Stopping
 from attnx.causes import behind, cannot_write, out_of_memory
 from attnx.errors import Interrupted, RunFailed, Stopped, UserError
+from attnx.laws.first_use import plug_in_of
 from attnx.run_format import ERROR, RUN
 from attnx.training import run_folder
 from attnx.training.data_workers import out_of_shared_memory
@@ -95,6 +96,8 @@ def in_one_line(error: BaseException, folder: Path, trainer: Mapping[str, Any]) 
             f"a data worker died (process {died[1]} {died[2]}); go on with: {_resume(folder)}; if it happens again, "
             f"set trainer.workers to 0 in {folder / 'config.yaml'}"
         )
+    if line := plug_in_of(error):
+        return f"{line}; the traceback is in {folder / ERROR}"
     return ""
 
 

@@ -29,6 +29,7 @@ from attnx.callbacks.throughput import Throughput
 from attnx.errors import Interrupted, UserError
 from attnx.evenly import evenly
 from attnx.knobs import seconds
+from attnx.laws.first_use import check_plug_ins, plug_ins_named
 from attnx.loggers.together import Loggers
 from attnx.run_format import CHECKPOINTS, METRICS, PROFILE
 from attnx.tasks.protocols import SequenceData
@@ -63,13 +64,15 @@ class Job:
     compiled: str | None = None  # what of the model is, if that was asked for
 
 
+@plug_ins_named()
 def prepare(config: Config) -> Job:
-    """Read the data and build the model.
+    """Try the plug-in parts, read the data and build the model.
 
     Raises:
-        UserError: the data, or the parts as they come together, are wrong.
+        UserError: a plug-in part breaks a law of its kind; the data, or the parts as they come together, are wrong.
     """
     quieten()
+    check_plug_ins(config)
     devices = placement_of(config)
     task = registry.build("task", config["task"])
     data = task.load()

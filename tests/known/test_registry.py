@@ -335,6 +335,8 @@ from attnx.registry import register
 
 @register("scorer", "sound_of_registry")
 class Sound:
+    equal_widths = False
+
     def __init__(self, width: int = 3) -> None:
         self.width = width
 """

@@ -18,6 +18,7 @@ from attnx.attention.from_names import assemble
 from attnx.attention.memory import beside, seen
 from attnx.attention.protocols import Asked, Read
 from attnx.kernels import additive, additive_blocks, additive_tiled
+from attnx.laws.first_use import sound_names
 
 Choice = tuple[str, dict[str, Any]]
 KERNELS = {name: registry.part("kernel", name).declares for name in registry.names("kernel")}
@@ -38,7 +39,7 @@ FACTORS: dict[str, Any] = {
         ("history", {}),
         ("encoder_decoder", {}),
     ],
-    "normaliser": [*((name, {}) for name in registry.names("normaliser")), ("softmax", {"temperature": 0.5})],
+    "normaliser": [*((name, {}) for name in sound_names("normaliser")), ("softmax", {"temperature": 0.5})],
     "size": ["many", "few"],
     "allowed": ["all", "by pair", "by position"],
     "values": ["states", "own"],
@@ -212,7 +213,7 @@ PLAIN |= {"size": "many", "values": "states", "need_weights": False, "heads": 1,
 
 def typical(kernel: str) -> list[dict[str, Any]]:
     """A large read by each scorer that a kernel serves, with the first of the scopes that it names."""
-    chosen = [{**PLAIN, "kernel": (kernel, "padded"), "scorer": (name, {})} for name in registry.names("scorer")]
+    chosen = [{**PLAIN, "kernel": (kernel, "padded"), "scorer": (name, {})} for name in sound_names("scorer")]
     named = KERNELS[kernel]["scopes"]
     chosen = [{**one, "scope": (named[0], {"window": 1})} if named else one for one in chosen]
     return [one for one in chosen if possible(one)]

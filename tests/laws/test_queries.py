@@ -9,63 +9,30 @@ import pytest
 import torch
 
 from attnx import registry
-from attnx.attention import Query, Step
+from attnx.attention import Query
+from attnx.laws import query as laws
+from attnx.laws.candidate import Candidate
+from attnx.laws.query import SIZES, step
 
 pytestmark = pytest.mark.usefixtures("float64")
 Choice = tuple[str, dict[str, Any]]
-
-SIZES = {"state_size": 13, "context_size": 11, "token_size": 7, "tags": 101}
-WIDTHS = {"token": 7, "before": 13, "after": 13, "context": 11}
+CORE = [name for name in registry.names("query") if registry.part("query", name).origin == "core"]
 
 
 def make(choice: Choice) -> Any:
-    return registry.build("query", choice, **SIZES)
+    return Candidate("query", *choice).build(**SIZES)
 
 
-def step(leave_out: tuple[str, ...] = ()) -> Step:
-    fields = {name: torch.randn(2, 3, width) for name, width in WIDTHS.items()}
-    fields["tag"] = torch.randint(SIZES["tags"], (2, 3))
-    return Step(**{name: field for name, field in fields.items() if name not in leave_out})
+@pytest.mark.parametrize("law", laws.LAWS)
+def test_law(law: Any, each_query: Choice) -> None:
+    law(Candidate("query", *each_query))
 
 
-def needs(choice: Choice) -> str:
-    return str(registry.part("query", choice[0]).declares["needs"])
-
-
-def test_needs_is_a_field_of_the_step(each_query: Choice) -> None:
-    """The planner reads it from the source, the class says the same."""
-    assert needs(each_query) in Step._fields
-    assert make(each_query).needs == needs(each_query)
-
-
-def test_shape(each_query: Choice) -> None:
-    part = make(each_query)
-    assert part(step()).shape == (2, 3, part.size)
-
-
-def test_it_reads_what_it_needs_and_nothing_else(each_query: Choice) -> None:
-    """Other fields may be unknown or hold anything; what it needs changes the outcome."""
-    part, given = make(each_query), step()
-    changed = step()._replace(**{needs(each_query): getattr(given, needs(each_query))})
-    torch.testing.assert_close(part(given), part(changed))
-    assert not torch.equal(part(given), part(step()))
-    unknown = tuple(name for name in Step._fields if name not in ("token", needs(each_query)))
-    assert part(step(leave_out=unknown)).isfinite().all()
-
-
-def test_steps_and_rows_are_independent(each_query: Choice) -> None:
-    part, given = make(each_query), step()
-    whole = part(given)
-    for row, position in itertools.product(range(2), range(3)):
-        one = Step(*(field[row : row + 1, position : position + 1] for field in given))
-        torch.testing.assert_close(part(one), whole[row : row + 1, position : position + 1])
-
-
-def test_it_is_asked_too_early(each_query: Choice) -> None:
-    """A field that is not known yet is refused, not read as something else."""
-    if needs(each_query) != "token":
-        with pytest.raises(AssertionError, match=r"before what its query needs|given no tags"):
-            make(each_query)(step(leave_out=(needs(each_query),)))
+@pytest.mark.parametrize("name", [name for name in CORE if name != "token"])  # which is always known
+def test_it_says_why_it_cannot_be_asked_yet(name: str) -> None:
+    needs = registry.part("query", name).declares["needs"]
+    with pytest.raises(AssertionError, match=r"before what its query needs|given no tags"):
+        make((name, {}))(step(leave_out=(needs,)))
 
 
 @pytest.mark.parametrize(

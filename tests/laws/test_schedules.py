@@ -11,10 +11,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from attnx import registry
 from attnx.errors import UserError
+from attnx.laws.first_use import sound_names
+from attnx.laws.model import INPUTS, OF_A_CASE, PRESENT, SOURCE, TAG, Case, learned
 from attnx.models.schedules import SCHEDULES
 from attnx.models.seq2seq_composition import compose
 from attnx.nn.targets.numbers import Numbers
@@ -23,13 +24,13 @@ pytestmark = pytest.mark.usefixtures("float64")
 Config = dict[str, Any]
 Built = Callable[..., Any]
 
-NAMES = registry.names("query")
+NAMES = sound_names("query")
 NEEDS = {name: registry.part("query", name).declares["needs"] for name in NAMES}
 QUERIES = [query for count in range(1, len(NAMES) + 1) for query in itertools.combinations(NAMES, count)]
 FEEDS = (None, "now", "next", "none")
 BOTH = ["encoder", "decoder"]
 SCOPES: list[Any] = [
-    *((name, {}) for name in registry.names("scope")),
+    *((name, {}) for name in sound_names("scope")),
     ("local", {"center": "predictive"}),
     ("local", {"center": "predictive", "sources": BOTH}),
     ("local", {"sources": BOTH, "include_self": True}),
@@ -39,10 +40,10 @@ SCOPES: list[Any] = [
 ]
 DEFAULTS = {
     part.name: {"sources": ["encoder"], **part.declares, **{knob.name: knob.default for knob in part.knobs}}
-    for part in (registry.part("scope", name) for name in registry.names("scope"))
+    for part in (registry.part("scope", name) for name in sound_names("scope"))
 }
 SCORERS, NORMALISERS = (
-    {name: registry.part(kind, name).declares for name in registry.names(kind)} for kind in ("scorer", "normaliser")
+    {name: registry.part(kind, name).declares for name in sound_names(kind)} for kind in ("scorer", "normaliser")
 )
 POSITIONS = ["one_hot", "sinusoidal"]
 READOUTS = [list(some) for n in (1, 2, 3) for some in itertools.combinations(["state", "context", "token"], n)]
@@ -70,12 +71,7 @@ FACTORS: dict[str, Any] = {
     "encoder": ["recurrent", "pyramid"],
 }
 
-# Rows of unlike length and tag; the target is read by all.
-SOURCE = torch.tensor([[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0]])
-PRESENT = SOURCE != 0
-INPUTS = torch.tensor([[1, 5, 3, 8], [1, 7, 13, 2]])
 ROWS = torch.linspace(-2, 3, 2 * 4 * 5, dtype=torch.float64).reshape(2, 4, 5)  # where a step is five numbers
-TAG = torch.tensor([2, 0])
 
 
 def needs(query: tuple[str, ...]) -> set[str]:
@@ -177,117 +173,10 @@ def choices(chosen: Config) -> Config:
     }
 
 
-def told(model: Any) -> Tensor:
-    """What the decoder is to read: symbols, or rows of numbers."""
-    return ROWS if isinstance(model.target, Numbers) else INPUTS
-
-
-def learn(model: Any, schedule: str | None = None) -> dict[str, Tensor]:
-    """One pass by a schedule: what comes out, and the gradient of every parameter that has one."""
-    torch.manual_seed(47)  # every schedule draws the same masks
-    model.zero_grad(set_to_none=True)
-    output = model(SOURCE, PRESENT, told(model), TAG, need_weights=True, schedule=schedule)
-    slope = torch.linspace(-1, 1, output.logits.numel(), dtype=output.logits.dtype)
-    loss = (output.logits * slope.reshape(output.logits.shape)).sum()
-    (loss if output.penalty is None else loss + output.penalty.sum()).backward()
-    return {name: tensor.detach() for name, tensor in output._asdict().items() if tensor is not None} | gradients(model)
-
-
-def gradients(model: Any) -> dict[str, Tensor]:
-    return {name: value.grad.clone() for name, value in model.named_parameters() if value.grad is not None}
-
-
-def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
-    assert found.keys() == expected.keys()
-    for name, tensor in expected.items():
-        torch.testing.assert_close(
-            found[name], tensor, rtol=1e-7, atol=1e-10, msg=lambda text, name=name: f"{name}: {text}"
-        )
-
-
-def assert_schedules_agree(model: Any) -> None:
-    """The same outputs and gradients; every parameter has one, since one without would stop distributed training."""
-    first, *others = (learn(model, schedule) for schedule in model.plan.admitted)
-    for other in others:
-        assert_same(other, first)
-    assert {name for name, value in model.named_parameters() if value.requires_grad} <= first.keys()
-
-
-def assert_generation_agrees(model: Any, output: Any) -> None:
-    """Steps of generation, told the target, give the log-probabilities or the numbers of the teacher-forced pass.
-
-    Rows of the state between them can be reordered, as a beam does: then what comes out is, and nothing else differs.
-    """
-    inputs, order = told(model), torch.tensor([1, 0, 1])
-    expected = output.logits if isinstance(model.target, Numbers) else torch.log_softmax(output.logits, -1)
-    state = model.begin(SOURCE, PRESENT, TAG)
-    for step in range(inputs.shape[1]):
-        before, other = state, reordered(state, order)
-        found, state, read = model.step(inputs[:, step], before, need_weights=True)
-        torch.testing.assert_close(found, expected[:, step])
-        if output.weights is not None:
-            known, later = output.weights[..., step, :].tensor_split([read.weights.shape[-1]], dim=-1)
-            torch.testing.assert_close(read.weights[..., 0, :], known)
-            assert (later == 0).all()
-        if output.penalty is not None:
-            torch.testing.assert_close(read.penalty[:, 0], output.penalty[:, step])
-    found_other, _, read_other = model.step(inputs[order, -1], other, need_weights=True)
-    for one, straight in zip((found_other, *read_other), (found, *read), strict=True):
-        assert (one is None) == (straight is None)
-        if one is not None:
-            torch.testing.assert_close(one, straight[order])
-
-
-def reordered(value: Any, order: Tensor) -> Any:
-    """A state with other rows; every tensor in it has its rows first."""
-    if isinstance(value, Tensor):
-        assert len(value) == len(SOURCE)
-        return value[order]
-    if isinstance(value, tuple):
-        items = [reordered(item, order) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    return value
-
-
-def assert_rows_are_alone(model: Any) -> None:
-    """Neither other rows nor padding, whatever symbols stand there, change outputs or gradients."""
-
-    def outcome(*batches: tuple[Tensor, ...]) -> tuple[dict[str, Tensor], list[Any]]:
-        model.zero_grad(set_to_none=True)
-        outputs = [model(*batch, need_weights=True) for batch in batches]
-        torch.stack([output.logits.pow(2).sum() for output in outputs]).sum().backward()
-        return {"logits": torch.cat([output.logits for output in outputs])} | gradients(model), outputs
-
-    inputs, more = told(model), torch.full((2, 3), 19)
-    source, present = torch.cat([SOURCE.masked_fill(~PRESENT, 17), more], 1), torch.cat([PRESENT, more == 0], 1)
-    together, (padded,) = outcome((source, present, inputs, TAG))
-    rows = [(SOURCE[row : row + 1, :length], row) for row, length in enumerate(PRESENT.sum(-1).tolist())]
-    alone, tight = outcome(*((row, row > 0, inputs[i : i + 1], TAG[i : i + 1]) for row, i in rows))
-    assert_same(together, alone)
-    for output, (row, i) in zip(tight, rows, strict=True):
-        if output.weights is not None:
-            first, own = (row.shape[1], 10) if "encoder" in model.sources else (0, 0)
-            shown = padded.weights[i]
-            torch.testing.assert_close(torch.cat([shown[..., :first], shown[..., own:]], -1), output.weights[0])
-            assert (shown[..., first:own] == 0).all()
-        if output.penalty is not None:
-            torch.testing.assert_close(padded.penalty[i], output.penalty[0])
-
-
-def assert_no_look_ahead(model: Any, output: Any) -> None:
-    """Another token changes no earlier output."""
-    changed = model(SOURCE, PRESENT, told(model).index_fill(1, torch.tensor([2]), 11), TAG)
-    torch.testing.assert_close(changed.logits[:, :2], output.logits[:, :2])
-
-
 def assert_laws(model: Any) -> None:
     """All laws of schedules."""
-    assert_schedules_agree(model.train())
-    assert_rows_are_alone(model.eval())
-    with torch.no_grad():
-        output = model(SOURCE, PRESENT, told(model), TAG, need_weights=True)
-        assert_generation_agrees(model, output)
-        assert_no_look_ahead(model, output)
+    for law in OF_A_CASE:
+        law(Case(model.eval(), inputs=ROWS if isinstance(model.target, Numbers) else INPUTS))
 
 
 def test_the_laws_hold(built: Built, combination: Config) -> None:
@@ -413,7 +302,7 @@ def test_a_forbidden_schedule_would_be_wrong(built: Built, schedule: str) -> Non
     assert model.plan.admitted == ("step_by_step",)
     if schedule != "step_by_step":
         with pytest.raises((AssertionError, RuntimeError)):
-            learn(model, schedule)
+            learned(Case(model), schedule)
 
 
 @pytest.mark.parametrize("features", [0, 5])
@@ -422,7 +311,7 @@ def test_sampling_steps(built: Built, scope: str, features: int) -> None:
     """Scheduled sampling steps; at chance 0 it is teacher forcing, at chance 1 only the first token is told."""
     model = built(scope=scope, target_features=features, model={"sampling": 0.3}).eval()
     assert model.plan.admitted == ("step_by_step",)
-    given = told(model)
+    given = ROWS if features else INPUTS
     forced = model(SOURCE, PRESENT, given, TAG).logits
     torch.testing.assert_close(model(SOURCE, PRESENT, given, TAG, sampling=0.0).logits, forced)
     other = torch.cat([given[:, :1], given[:, 1:] + 2], 1)

@@ -174,21 +174,6 @@ def test_the_batch_changes_nothing(decided: Built, composition: Any, search: Any
         torch.testing.assert_close(alone.weights * real, read * real)
 
 
-@pytest.mark.parametrize("scope", ["global", "encoder_decoder"])
-@pytest.mark.parametrize("name", registry.names("search"))
-def test_every_search_writes_a_row_as_it_would_alone(decided: Built, name: str, scope: str) -> None:
-    """Plug-ins, too."""
-    model, search = decided(scope=scope), registry.build("search", name)
-    together = search(model, SOURCE, PRESENT, need_weights=True)
-    assert together.score.shape == together.lengths.shape == together.log_probability.shape
-    assert (together.score.diff(dim=1) <= 0).all()
-    for row, length in enumerate(PRESENT.sum(-1).tolist()):
-        alone = search(model, SOURCE[row : row + 1, :length], PRESENT[row : row + 1, :length])
-        steps = int(alone.lengths.max())
-        assert alone.written.tolist() == together.written[row : row + 1, :, :steps].tolist()
-        assert alone.lengths.tolist() == together.lengths[row : row + 1].tolist()
-
-
 def test_rows_of_numbers_are_written_as_they_would_be_alone(built: Built) -> None:
     model = built(target_features=5).eval()
     with torch.no_grad():

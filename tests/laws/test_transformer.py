@@ -14,6 +14,19 @@ from attnx import registry
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
+from attnx.laws.first_use import sound_names
+from attnx.laws.model import (
+    INPUTS,
+    OF_A_CASE,
+    PRESENT,
+    SOURCE,
+    TAG,
+    Case,
+    learned,
+    nothing_looks_ahead,
+    require_same,
+    steps_are_the_pass,
+)
 from attnx.models.transformer_composition import WHY_NOT, compose
 from attnx.nn.targets.numbers import Numbers
 from attnx.symbols import EOS
@@ -21,7 +34,7 @@ from attnx.symbols import EOS
 pytestmark = pytest.mark.usefixtures("float64")
 Config = dict[str, Any]
 
-SCORERS = {name: registry.part("scorer", name).declares for name in registry.names("scorer")}
+SCORERS = {name: registry.part("scorer", name).declares for name in sound_names("scorer")}
 LOOKING_BACK = [name for name, declared in SCORERS.items() if declared.get("needs_past")]
 SMALL = {"additive": {"hidden": 19}, "mlp": {"widths": [19]}}
 SCOPES: list[Any] = ["global", "history", ("local", {"window": 1}), ("local", {"center": "predictive", "window": 1})]
@@ -36,7 +49,7 @@ FACTORS: dict[str, Any] = {
     "cross_scorer": [None, "dot", "additive"],
     "written": ["symbols", "numbers"],
     "tied": [False, True],
-    "normaliser": registry.names("normaliser"),
+    "normaliser": sound_names("normaliser"),
     "read": ["symbols", "features"],
     "norm": ["pre", "post"],
     "heads": [1, 2, 3],
@@ -44,12 +57,8 @@ FACTORS: dict[str, Any] = {
     "layers": [(1, None), (2, 1), (2, 3)],
 }
 
-SOURCE = torch.tensor([[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0]])
-PRESENT = SOURCE != 0
-INPUTS = torch.tensor([[1, 5, 3, 8], [1, 7, 13, 2]])
 ROWS = torch.linspace(-2, 3, 2 * 4 * 5, dtype=torch.float64).reshape(2, 4, 5)  # where a step is five numbers
 FEATURES = torch.linspace(-1, 2, 2 * 7 * 3, dtype=torch.float64).reshape(2, 7, 3)
-TAG = torch.tensor([2, 0])
 
 
 def possible(chosen: Config) -> bool:
@@ -105,103 +114,27 @@ def of(combination: Config) -> Any:
     return built(**chosen, layers=layers, encoder_layers=below)
 
 
-def read_by(model: Any) -> Tensor:
-    return FEATURES if isinstance(model.source, torch.nn.Linear) else SOURCE
+def case(model: Any) -> Case:
+    """The model with what it reads and writes."""
+    source = FEATURES if isinstance(model.source, torch.nn.Linear) else SOURCE
+    return Case(model, source, ROWS if isinstance(model.target, Numbers) else INPUTS)
 
 
-def told(model: Any) -> Tensor:
-    return ROWS if isinstance(model.target, Numbers) else INPUTS
-
-
-def gradients(model: Any) -> dict[str, Tensor]:
-    return {name: value.grad.clone() for name, value in model.named_parameters() if value.grad is not None}
-
-
-def learned(model: Any) -> dict[str, Tensor]:
-    """What comes out, and the gradient of every parameter that has one."""
-    model.zero_grad(set_to_none=True)
-    logits = model(read_by(model), PRESENT, told(model), TAG).logits
-    (logits * torch.linspace(-1, 1, logits.numel()).view_as(logits)).sum().backward()
-    return {"logits": logits.detach()} | gradients(model)
-
-
-def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
-    assert found.keys() == expected.keys()
-    for name, tensor in expected.items():
-        torch.testing.assert_close(
-            found[name], tensor, rtol=1e-7, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}"
-        )
-
-
-def assert_rows_are_alone(model: Any) -> None:
-    """Neither other rows nor padding, whatever stands there, change outputs, weights or gradients."""
-    source, inputs = read_by(model), told(model)
-    worst = torch.nan if source.is_floating_point() else 17
-    hidden = source.masked_fill(~PRESENT if source.dim() == 2 else ~PRESENT[..., None], worst)
-    more = hidden.new_full((2, 3, *source.shape[2:]), worst)
-    longer, present = torch.cat([hidden, more], 1), torch.cat([PRESENT, torch.zeros(2, 3, dtype=torch.bool)], 1)
-
-    def outcome(*batches: tuple[Tensor, ...]) -> tuple[dict[str, Tensor], list[Any]]:
-        model.zero_grad(set_to_none=True)
-        outputs = [model(*batch, need_weights=True) for batch in batches]
-        torch.stack([output.logits.pow(2).sum() for output in outputs]).sum().backward()
-        return {"logits": torch.cat([output.logits for output in outputs])} | gradients(model), outputs
-
-    together, (padded,) = outcome((longer, present, inputs, TAG))
-    lengths = PRESENT.sum(-1).tolist()
-    rows = [
-        (source[i : i + 1, :length], PRESENT[i : i + 1, :length], inputs[i : i + 1], TAG[i : i + 1])
-        for i, length in enumerate(lengths)
-    ]
-    alone, tight = outcome(*rows)
-    assert_same(together, alone)
-    for i, (output, length) in enumerate(zip(tight, lengths, strict=True)):
-        shown = padded.weights[i]
-        torch.testing.assert_close(torch.cat([shown[..., :length], shown[..., 10:]], -1), output.weights[0])
-        assert (shown[..., length:10] == 0).all()
-
-
-def assert_generation_agrees(model: Any) -> None:
-    """Steps, told the target, give what the teacher-forced pass gives; their rows can be reordered between them."""
-    inputs, order = told(model), torch.tensor([1, 0, 1])
-    output = model(read_by(model), PRESENT, inputs, TAG, need_weights=True)
-    expected = output.logits if isinstance(model.target, Numbers) else torch.log_softmax(output.logits, -1)
-    state = model.begin(read_by(model), PRESENT, TAG)
-    for step in range(inputs.shape[1]):
-        other = model.take(state, order)
-        found, state, read = model.step(inputs[:, step], state, need_weights=True)
-        torch.testing.assert_close(found, expected[:, step])
-        known, later = output.weights[..., step, :].tensor_split([read.weights.shape[-1]], dim=-1)
-        torch.testing.assert_close(read.weights[..., 0, :], known)
-        assert (later == 0).all()
-        found_other, _, read_other = model.step(inputs[order, step], other, need_weights=True)
-        torch.testing.assert_close(found_other, found[order])
-        torch.testing.assert_close(read_other.weights, read.weights[order])
-
-
-def assert_no_look_ahead(model: Any) -> None:
-    """Another token changes no earlier output, and its own and later ones."""
-    given = told(model)
-    first, second = (
-        model(read_by(model), PRESENT, steps, TAG).logits
-        for steps in (given, given.index_fill(1, torch.tensor([2]), 11))
-    )
-    torch.testing.assert_close(first[:, :2], second[:, :2])
+def assert_what_is_read_matters(given: Case) -> None:
+    """Another symbol changes the output of its own step and of later ones."""
+    other = given._replace(inputs=given.inputs.index_fill(1, torch.tensor([2]), 11))
+    first, second = (one.model(*one.batch).logits for one in (given, other))
     assert not torch.allclose(first[:, 2], second[:, 2])
 
 
 def test_the_laws_hold(combination: Config) -> None:
     """In combinations of all choices, such that any two which can meet do so in one of them."""
-    model = of(combination)
-    expected = learned(model)
-    assert {name for name, value in model.named_parameters() if value.requires_grad} <= expected.keys()
-    defined = of({**combination, "kernels": "off"})
+    model, defined = of(combination), of({**combination, "kernels": "off"})
     defined.load_state_dict(model.state_dict())
-    assert_same(learned(defined), expected)
-    assert_rows_are_alone(model)
-    with torch.no_grad():
-        assert_generation_agrees(model)
-        assert_no_look_ahead(model)
+    require_same(learned(case(defined)), learned(case(model)), "without kernels")
+    for law in OF_A_CASE:
+        law(case(model))
+    assert_what_is_read_matters(case(model))
 
 
 EVERY = [
@@ -214,10 +147,10 @@ EVERY = [
 def test_every_scorer_scope_and_normaliser_steps_as_it_trains(scorer: str, scope: Any, normaliser: str) -> None:
     """In self-attention and, ``history`` aside, in cross-attention."""
     knobs = {"cross_scope": "global"} if scope == "history" else {}
-    with torch.no_grad():
-        model = built(scorer=scorer, scope=scope, normaliser=normaliser, layers=1, **knobs)
-        assert_generation_agrees(model)
-        assert_no_look_ahead(model)
+    model = built(scorer=scorer, scope=scope, normaliser=normaliser, layers=1, **knobs)
+    steps_are_the_pass(case(model))
+    nothing_looks_ahead(case(model))
+    assert_what_is_read_matters(case(model))
 
 
 @pytest.mark.parametrize("choice", [{}, {"form": "decoder_only"}, {"norm": "post", "positions": "rotary"}], ids=str)

@@ -295,7 +295,9 @@ def test_a_part_that_cannot_be_imported_is_named_with_file_and_line(refused: Cal
         "",
         '@register("scorer", "lost")',
     ]
-    (here / "plugins" / "lost.py").write_text("\n".join([*lines, "class Lost:", "    pass", ""]), encoding="utf-8")
+    (here / "plugins" / "lost.py").write_text(
+        "\n".join([*lines, "class Lost:", "    equal_widths = True", ""]), encoding="utf-8"
+    )
     line = refused("scorer=lost")
     assert "lost.py:1" in line
     assert "attnx_has_no_such_module" in line

@@ -1,0 +1,82 @@
+"""The laws of every encoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnx.laws.candidate import Candidate
+from attnx.laws.declarations import require_methods
+from attnx.laws.gradients import require_finite_gradients, require_used
+from attnx.laws.violation import described, require, require_close, require_finite, require_tensor
+from attnx.nn.encoded import Encoded
+
+INPUT = 5
+LENGTHS = torch.tensor([7, 4, 1])
+PRESENT = torch.arange(7) < LENGTHS[:, None]
+
+
+def encode(part: Any, inputs: Tensor, present: Tensor) -> Encoded:
+    """The states, of the right types and shapes."""
+    encoded = part(inputs, present)
+    right = isinstance(encoded, tuple) and len(encoded) == 2
+    require(right, "forward", f"it returned {described(encoded)} instead of an attnx.nn.encoded.Encoded")
+    layers, final = encoded
+    require(isinstance(layers, list) and layers, "forward", "its layers are no list of tensors, lowest first")
+    pace = getattr(part, "pace", 1)
+    require_tensor(layers[-1], "forward", (len(inputs), -(-inputs.shape[1] // pace), part.size))
+    require(isinstance(final, tuple) and final, "forward", "its final state is no tuple, with a tuple for each layer")
+    for state in final:
+        require(isinstance(state, tuple) and state, "forward", "the final state of a layer is no tuple of tensors")
+        require_tensor(state[0], "forward", (len(inputs), part.size))
+    return Encoded(*encoded)
+
+
+def declarations(encoder: Candidate) -> None:
+    """An encoder is an nn.Module with a forward and a ``size``, the width of its states; if it ``shortens``, a pace."""
+    part = encoder.build(input_size=INPUT)
+    require_methods(part, ("forward",))
+    size = getattr(part, "size", None)
+    require(isinstance(size, int) and size > 0, "", f"its size, the width of its states, is {size!r}")
+    shortens = encoder.declares("shortens", False) or getattr(part, "pace", 1) == 1
+    require(shortens, "shortens", f"its pace is {getattr(part, 'pace', 1)}, and it does not declare shortens = True")
+
+
+def shapes(encoder: Candidate) -> None:
+    """An encoder answers with an Encoded: the states of every layer, lowest first, and the final state of each."""
+    encode(encoder.build(input_size=INPUT), torch.randn(3, 7, INPUT), PRESENT)
+
+
+def rows_are_independent(encoder: Candidate) -> None:
+    """A row is encoded as it is alone and without padding, whatever finite numbers stand there."""
+    part, inputs = encoder.build(input_size=INPUT), torch.randn(3, 7, INPUT)
+    together = encode(part, inputs, PRESENT)
+    for row, length in enumerate(LENGTHS.tolist()):
+        alone = encode(part, inputs[row : row + 1, :length], PRESENT[row : row + 1, :length])
+        states = alone.layers[-1][0]
+        among = together.layers[-1][row, : len(states)]
+        require_close(among, states, "forward", f"row {row} is encoded otherwise beside other rows and padding")
+        for one, other in zip(together.final, alone.final, strict=True):
+            require_close(one[0][row], other[0][0], "forward", f"row {row} ends otherwise beside other rows")
+
+
+def numbers_are_finite(encoder: Candidate) -> None:
+    """States and gradients are finite, those of a row without any symbol too."""
+    part, inputs = encoder.build(input_size=INPUT), torch.randn(3, 7, INPUT, requires_grad=True)
+    encoded = encode(part, inputs, PRESENT & (LENGTHS > 1)[:, None])
+    require_finite(encoded.layers[-1], "forward", "states")
+    (encoded.layers[-1].sum() + encoded.final[-1][0].sum()).backward()  # type: ignore[no-untyped-call]
+    require_finite_gradients(part, {"inputs": inputs}, "forward")
+
+
+def every_parameter_is_used(encoder: Candidate) -> None:
+    """Every parameter has a gradient."""
+    part = encoder.build(input_size=INPUT)
+    encode(part, torch.randn(3, 7, INPUT), PRESENT).layers[-1].sum().backward()  # type: ignore[no-untyped-call]
+    require_used(part)
+
+
+QUICK = (declarations, shapes, numbers_are_finite, rows_are_independent)
+LAWS = (*QUICK, every_parameter_is_used)

@@ -1,0 +1,75 @@
+"""Small configurations and models, in which the laws of models, and of the parts they are built of, are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from attnx import registry
+from attnx.laws.candidate import Candidate
+
+# Sizes that keep the laws fast; a part that is not named here is tried with its own defaults.
+SMALL: dict[tuple[str, str], dict[str, Any]] = {
+    ("scorer", "additive"): {"hidden": 19},
+    ("scorer", "mlp"): {"widths": [19]},
+    ("scorer", "location"): {"hidden": 19, "filters": 3, "reach": 2},
+    ("scorer", "coverage"): {"hidden": 19},
+    ("scope", "local"): {"window": 1},
+    ("query", "language_tag"): {"width": 5},
+    ("model", "transformer"): {"width": 20, "feedforward": 23, "layers": 2, "dropout": 0.0},
+}
+USUAL = {"model": "seq2seq", "encoder": "recurrent", "decoder": "recurrent", "readout": "joint"}
+ATTENDING = ("scorer", "scope", "normaliser", "query")
+# Symbols from 4 to 16 are the same on both sides, where they can be copied.
+SOURCE_SYMBOLS, TARGET_SYMBOLS, TAGS = 23, 17, 3
+
+
+def small_config(**choices: Any) -> dict[str, Any]:
+    """A configuration of small parts: ``small_config(scorer="dot", query=["token"], model={"feed": "now"})``."""
+    nodes: dict[str, Any] = {"scorer": "additive", "scope": "global", "normaliser": "softmax", "attention": "on"}
+    nodes |= {kind: choice for kind, choice in choices.items() if kind not in (*USUAL, "query")}
+    nodes |= _sized(choices, heads=registry.spec("attention", nodes["attention"])[1].get("heads", 1))
+    config: dict[str, Any] = {}
+    for kind, choice in nodes.items():
+        name, knobs = registry.spec(kind, choice)
+        config[kind] = {"name": name, **registry.check(kind, name, {**SMALL.get((kind, name), {}), **knobs})}
+    asked = choices.get("query", ["current_state"])
+    knobs_of = asked if isinstance(asked, Mapping) else {name: SMALL.get(("query", name), {}) for name in asked}
+    config["query"] = {name: registry.check("query", name, knobs) for name, knobs in knobs_of.items()}
+    if config["attention"]["name"] == "none":
+        config = {kind: node for kind, node in config.items() if kind not in ATTENDING}
+    return config
+
+
+def _sized(choices: Mapping[str, Any], heads: int) -> dict[str, Any]:
+    """Model, encoder, decoder and readout, with small values of the sizes that they have as knobs."""
+    # Primes, as many times as there are heads, which must divide them.
+    sizes = {"model": {"embedding": 7, "positions": 19}, "encoder": {"hidden": 11}, "decoder": {"hidden": 13}}
+    nodes = {}
+    for kind, usual in USUAL.items():
+        node = {"name": usual, **choices.get(kind, {})}
+        knobs = {knob.name: knob.type for knob in registry.part(kind, node["name"]).knobs}
+        small = {knob: size * heads for knob, size in sizes.get(kind, {}).items() if knob in knobs}
+        nodes[kind] = {**{knob: size for knob, size in small.items() if knobs[knob].accepts(size)}, **node}
+    return nodes
+
+
+def small_model(config: Mapping[str, Any], features: int = 0, target_features: int = 0) -> Any:
+    """The model of a configuration, for 23 source and 17 target symbols, or features of either, and 3 tags."""
+    sizes = {"source_symbols": SOURCE_SYMBOLS, "source_features": features, "target_symbols": TARGET_SYMBOLS}
+    model = registry.build("model", config["model"], config=config, **sizes, target_features=target_features, tags=TAGS)
+    assert isinstance(model, nn.Module)
+    match = getattr(getattr(model, "output", None), "match", None)
+    if match is not None:
+        match([number if 4 <= number < TARGET_SYMBOLS else 0 for number in range(SOURCE_SYMBOLS)])
+    return model
+
+
+def model_with(candidate: Candidate) -> Any:
+    """A small sequence-to-sequence model with the candidate in its place."""
+    choice: Any = {"name": candidate.name, **candidate.knobs}
+    if candidate.kind == "query":
+        choice = {candidate.name: {**SMALL.get(("query", candidate.name), {}), **candidate.knobs}}
+    return small_model(small_config(**{candidate.kind: choice})).eval()

@@ -1,0 +1,439 @@
+"""A plug-in part that breaks its contract is told by name, file and line, before training and by ``attnx check``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from attnx import registry
+from attnx.errors import UserError
+from attnx.laws.first_use import check_plug_ins, chosen_parts
+
+ROOT = Path(__file__).parents[2]
+HEAD = """\
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from attnx.attention import Field
+from attnx.nn.encoded import Encoded
+from attnx.registry import Natural, Positive, Size, register
+
+
+"""
+SCORER = """\
+@register("scorer", "mine")
+class Mine(nn.Module):
+    equal_widths = True
+
+    def keys(self, memory: Tensor) -> Tensor:
+        return memory
+
+    def queries(self, queries: Tensor) -> Tensor:
+        return queries
+
+    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+        return queries @ keys.mT
+"""
+SCOPE = """\
+@register("scope", "mine")
+class Mine(nn.Module):
+    sources = ("encoder",)
+
+    def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> Field:
+        return Field(present.expand(-1, queries.shape[1], -1))
+"""
+NORMALISER = """\
+@register("normaliser", "mine")
+class Mine(nn.Module):
+    sums_to_one = False
+
+    def forward(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        return torch.sigmoid(scores.masked_fill(~allowed, 0.0)) * allowed
+"""
+QUERY = """\
+@register("query", "mine")
+class Mine(nn.Module):
+    needs = "after"
+
+    def __init__(self, state_size: Size) -> None:
+        super().__init__()
+        self.size = state_size
+
+    def forward(self, step: object) -> Tensor:
+        return step.after
+"""
+ENCODER = """\
+@register("encoder", "mine")
+class Mine(nn.Module):
+    def __init__(self, input_size: Size, width: Positive = 7) -> None:
+        super().__init__()
+        self.size = width
+        self.map = nn.Linear(input_size, width)
+
+    def forward(self, inputs: Tensor, present: Tensor) -> Encoded:
+        states = torch.tanh(self.map(inputs)) * present[..., None]
+        return Encoded([states], ((states.sum(1),),))
+"""
+READOUT = """\
+@register("readout", "mine")
+class Mine(nn.Module):
+    def __init__(self, state_size: Size) -> None:
+        super().__init__()
+        self.size = state_size
+
+    def forward(self, state: Tensor, context: Tensor, token: Tensor) -> Tensor:
+        return state
+"""
+OUTPUT = """\
+@register("output", "mine")
+class Mine(nn.Linear):
+    copies = False
+
+    def __init__(self, size: Size, width: Size) -> None:
+        super().__init__(size, width)
+
+    def forward(self, vectors: Tensor, seen: object = None) -> Tensor:
+        return super().forward(vectors)
+
+    def symbols(self, source: Tensor, present: Tensor) -> None:
+        return None
+"""
+OPTIMISER = """\
+@register("optimiser", "mine")
+def mine(parameters: object, lr: float = 0.1) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=lr)
+"""
+SCHEDULE = """\
+@register("lr_schedule", "mine")
+def mine(optimiser: object, total_steps: int) -> object:
+    return torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1.0)
+"""
+SEARCH = """\
+@register("search", "mine")
+class Mine:
+    def check(self, model: object) -> None:
+        return None
+
+    def __call__(self, model: object, source: Tensor, present: Tensor, *more: object, **others: object) -> object:
+        from attnx.decoding.greedy import Greedy
+
+        return Greedy()(model, source, present, *more, **others)
+"""
+PARTS = {
+    "scorer": SCORER,
+    "scope": SCOPE,
+    "normaliser": NORMALISER,
+    "query": QUERY,
+    "encoder": ENCODER,
+    "readout": READOUT,
+    "output": OUTPUT,
+    "optimiser": OPTIMISER,
+    "lr_schedule": SCHEDULE,
+    "search": SEARCH,
+}
+
+
+class Broken(NamedTuple):
+    """A part of a kind with one line changed to another.
+
+    Attributes:
+        kind: of what kind.
+        line: what is changed.
+        other: into what; nothing removes the line.
+        at: how the line begins that is told.
+        found: what is told.
+    """
+
+    kind: str
+    line: str
+    other: str
+    at: str
+    found: str
+
+
+SHAPE = "return queries @ keys.mT"
+BROKEN = {
+    "a missing declaration": Broken(
+        "scorer", "    equal_widths = True\n", "", "class Mine", "declares no equal_widths"
+    ),
+    "a declaration of another type": Broken("scorer", "True", '"yes"', 'equal_widths = "yes"', "equal_widths is 'yes'"),
+    "a missing method": Broken("scorer", "def keys", "def kays", "class Mine", "Mine has no method keys"),
+    "a transposed result": Broken(
+        "scorer", SHAPE, "return keys @ queries.mT", "def compare", "the shape (2, 7, 3) instead of (2, 3, 7)"
+    ),
+    "keys of another length": Broken(
+        "scorer",
+        "return memory",
+        "return memory[..., 1:, :]",
+        "def keys",
+        "the shape (2, 6, 11) instead of (2, 7, any)",
+    ),
+    "None": Broken("scorer", SHAPE, "queries @ keys.mT", "def compare", "it returned None instead of a tensor"),
+    "a list": Broken("scorer", SHAPE, "return [queries @ keys.mT]", "def compare", "a list instead of a tensor"),
+    "rows that mix": Broken(
+        "scorer", SHAPE, "return queries @ (keys - keys.mean(0)).mT", "def compare", "otherwise beside other rows"
+    ),
+    "NaN": Broken("scorer", SHAPE, "return (queries @ keys.mT).log()", "def compare", "scores of random numbers hold"),
+    "a gradient of NaN": Broken(
+        "scorer",
+        SHAPE,
+        "return (queries @ keys.mT).square().sqrt()",
+        "def compare",
+        "gradients of the queries of zeros",
+    ),
+    "an exception": Broken(
+        "scorer", SHAPE, "return queries @ keys", "return queries @ keys", "RuntimeError: Expected size for first two"
+    ),
+    "a scope that ignores what is present": Broken(
+        "scope",
+        "Field(present.",
+        "Field(torch.ones_like(present).",
+        "def forward",
+        "allows positions that are not present",
+    ),
+    "a scope that returns a tensor": Broken(
+        "scope",
+        "Field(present.expand(-1, queries.shape[1], -1))",
+        "present",
+        "def forward",
+        "a Tensor instead of an attnx",
+    ),
+    "a scope of another type": Broken(
+        "scope", "Field(present", "Field(present.float()", "def forward", "torch.float32"
+    ),
+    "a scope that allows nothing": Broken(
+        "scope",
+        "Field(present",
+        "Field(False & present",
+        "def forward",
+        "may read nothing, though something is present",
+    ),
+    "a scope without sources": Broken(
+        "scope", '    sources = ("encoder",)\n', "    pass\n", "class Mine", "sources is None"
+    ),
+    "a normaliser that does not mask": Broken(
+        "normaliser", " * allowed", "", "def forward", "a weight of 0.5 to what is not allowed"
+    ),
+    "a normaliser of no distribution": Broken(
+        "normaliser", "sums_to_one = False", "sums_to_one = True", "def forward", "does not sum to 1"
+    ),
+    "a normaliser with poison": Broken(
+        "normaliser", "scores.masked_fill(~allowed, 0.0)", "scores", "def forward", "a forbidden score of nan hold nan"
+    ),
+    "a normaliser that mixes rows": Broken(
+        "normaliser", "* allowed", "* allowed / allowed.sum()", "def forward", "otherwise beside other rows"
+    ),
+    "a query that needs nothing known": Broken(
+        "query", '"after"', '"now"', 'needs = "now"', "needs is 'now'; a step has token"
+    ),
+    "a query that reads something else": Broken(
+        "query", "return step.after", "return step.before", "def forward", "it reads other fields than after"
+    ),
+    "a query of another width": Broken(
+        "query", "return step.after", "return step.after[..., 1:]", "def forward", "(2, 3, 12) instead of (2, 3, 13)"
+    ),
+    "an encoder that returns a tensor": Broken(
+        "encoder", "Encoded([states], ((states.sum(1),),))", "states", "def forward", "a Tensor instead of an attnx.nn"
+    ),
+    "an encoder that reads padding": Broken(
+        "encoder", "self.map(inputs))", "self.map(inputs - inputs.mean(1, True)))", "def forward", "rows and padding"
+    ),
+    "an encoder without a size": Broken(
+        "encoder", "self.size", "self.width", "class Mine", "its size, the width of its"
+    ),
+    "a readout of another width": Broken(
+        "readout", "return state\n", "return token\n", "def forward", "instead of (2, 13)"
+    ),
+    "an output without symbols": Broken(
+        "output", "def symbols", "def signs", "class Mine", "Mine has no method symbols"
+    ),
+    "an output of another width": Broken(
+        "output", "forward(vectors)", "forward(vectors)[..., 1:]", "def forward", "(2, 3, 16)"
+    ),
+    "an optimiser that climbs": Broken(
+        "optimiser", "lr=lr", "lr=lr, maximize=True", "def mine", "took the loss |w|^2 from"
+    ),
+    "an optimiser that is none": Broken(
+        "optimiser", "return torch", "torch", "def mine", "it is None instead of a torch"
+    ),
+    "a rate below 0": Broken("lr_schedule", "step: 1.0", "step: -1.0", "def mine", "a rate is [-1.0]"),
+    "a search without a check": Broken("search", "def check", "def look", "class Mine", "has no method check"),
+    "a search that finds nothing": Broken(
+        "search", "return Greedy", "Greedy", "def __call__", "None instead of a Decoded"
+    ),
+}
+
+
+@pytest.fixture
+def plug(here: Path) -> Callable[..., Path]:
+    """Put a part into ``plugins/mine.py``, changed in one place."""
+
+    def put(kind: str, line: str = "", other: str = "", name: str = "mine") -> Path:
+        text = PARTS[kind].replace('"mine"', f'"{name}"')
+        assert line in text
+        path = here / "plugins" / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(HEAD + text.replace(line, other), encoding="utf-8")
+        return path
+
+    return put
+
+
+def chosen(kind: str) -> dict[str, Any]:
+    """A configuration in which the plug-in stands, as far as it is looked at."""
+    return {kind: {"mine": {}} if kind == "query" else {"name": "mine", **registry.check(kind, "mine", {})}}
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_sound_part_is_trained(kind: str, plug: Callable[..., Path]) -> None:
+    plug(kind)
+    check_plug_ins(chosen(kind))
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_a_broken_part_is_told(broken: Broken, plug: Callable[..., Path]) -> None:
+    path = plug(broken.kind, broken.line, broken.other)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    place = next((n for n, line in enumerate(lines, 1) if line.strip().startswith(broken.at)), None)
+    with pytest.raises(UserError) as refused:
+        check_plug_ins(chosen(broken.kind))
+    said = str(refused.value)
+    assert "\n" not in said
+    assert said.startswith(f"the {broken.kind} 'mine', {path}:{place or ''}")
+    assert broken.found in said
+    assert said.endswith(f"; all its laws: attnx check {broken.kind}=mine (docs/add-a-part.md)")
+
+
+def test_a_broken_part_writes_nothing(
+    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], here: Path
+) -> None:
+    path = plug("normaliser", " * allowed", "")
+    before = sorted(here.iterdir())
+    answer = command("normaliser=mine", *small)
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+    assert answer.err.startswith(f"attnx: the normaliser 'mine', {path}:15 (forward): it gave a weight of ")
+    assert sorted(here.iterdir()) == before
+
+
+def test_a_missing_declaration_is_told_before_torch_is_needed(
+    plug: Callable[..., Path], command: Callable[..., Any]
+) -> None:
+    """Composing reads it from the source."""
+    path = plug("query", '    needs = "after"\n', "")
+    answer = command("--cfg", "job", "query=mine")
+    assert answer.code == 2
+    assert answer.err == (
+        f"attnx: the query 'mine', {path}:12: it declares no needs; every query declares it: write needs = a word in "
+        "its class; all its laws: attnx check query=mine (docs/add-a-part.md)\n"
+    )
+
+
+def test_parts_in_knobs_of_others_are_found() -> None:
+    config = {
+        "model": {"name": "transformer", "cross_scorer": {"name": "dot"}, "self_scope": "local", "norm": "pre"},
+        "task": {"name": "translation", "tokeniser": "bpe"},
+        "query": {"token": {}},
+    }
+    found = {(kind, name) for kind, name, _ in chosen_parts(config)}
+    inside = {("scorer", "dot"), ("scope", "local"), ("tokeniser", "bpe")}
+    assert found == inside | {("model", "transformer"), ("task", "translation"), ("query", "token")}
+
+
+def test_what_a_plug_in_raises_while_training_is_told(
+    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str]
+) -> None:
+    """Eight rows are more than the laws try before training."""
+    path = plug("scorer", SHAPE, "return queries @ (keys if len(keys) < 8 else keys[:5]).mT")
+    answer = command("scorer=mine", *small, "folder=one")
+    assert answer.code == 1
+    assert answer.err.count("\n") == 1
+    assert answer.err.startswith(f"attnx: the scorer 'mine', {path}:22 (compare): RuntimeError: ")
+    assert "attnx check scorer=mine" in answer.err
+    assert answer.err.endswith("; the traceback is in one/error.txt\n")
+
+
+def test_the_first_number_that_is_none_is_told(
+    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str]
+) -> None:
+    """Of the part that gave it, not of what it led to."""
+    path = plug("scorer", SHAPE, "return queries @ keys.mT / (len(keys) != 8)")
+    answer = command("scorer=mine", *small, "folder=one")
+    assert answer.code == 1
+    assert answer.err.startswith("attnx: the loss became nan at step 0, in a batch of 8 rows (")
+    of = "the first output that is not finite is of attention.scorer.compare: the scorer 'mine'"
+    assert f"; {of}, {path}:21; the batch is in one/bad_batch.pt" in answer.err
+
+
+def test_check_prints_each_law(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
+    plug("normaliser")
+    answer = command("check", "mine")
+    assert (answer.code, answer.err) == (0, "")
+    plug("normaliser", " * allowed", "", name="other")
+    answer = command("check", "normaliser/other")
+    assert answer.code == 2
+    assert "breaks" in answer.err
+    assert answer.err.count("\n") == 1
+    rows = {line.strip().rpartition("  ")[0].strip(): line.split()[-1] for line in answer.out.splitlines()}
+    assert rows["shapes"] == "passed"
+    assert rows["forbidden is zero"] == "FAILED"
+    failed = [line for line in answer.out.splitlines() if line.startswith("forbidden is zero: the normaliser 'other'")]
+    assert len(failed) == 1
+    assert failed[0].endswith("the law: What is not allowed weighs 0")
+
+
+def test_check_takes_knobs(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
+    assert command("check", "scope=local", "scope.window=2").code == 0
+    answer = command("check", "scope=local", "scope.windw=2")
+    assert (answer.code, answer.out) == (2, "")
+    assert "no knob 'windw'; did you mean window" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "say which part: attnx check NAME"),
+        (("sofmax",), "no part 'sofmax'; did you mean softmax"),
+        (("scorer=softmax",), "no scorer 'softmax'"),
+        (("scorr=dot",), "there is no kind 'scorr'; did you mean scorer"),
+        (("cosine",), "write attnx check scorer=cosine or attnx check lr_schedule=cosine"),
+        (("wandb",), "there are no laws of a logger"),
+        (("dot", "scaled"), "tries one part"),
+    ],
+)
+def test_check_says_what_it_cannot_do(words: tuple[str, ...], said: str, command: Callable[..., Any]) -> None:
+    answer = command("check", *words)
+    assert (answer.code, answer.out) == (2, "")
+    assert said in answer.err
+
+
+def test_the_laws_of_others_are_tried_beside_broken_plug_ins(plug: Callable[..., Path], here: Path) -> None:
+    """Each breaks something that the modules of the laws read when they are collected."""
+    plug("scorer", name="sound")
+    plug("scorer", "    equal_widths = True\n", "", name="mute")
+    plug("normaliser", "sums_to_one = False\n", "pass\n", name="silent")
+    plug("query", '    needs = "after"\n', "", name="needless")
+    plug("scope", "class Mine", "raise SystemError\nclass Mine", name="raising")
+    plug("scorer", "class Mine(nn.Module):", "class Mine(nn.Module)", name="unread")
+    files = [f"tests/laws/test_{name}.py" for name in ("scorers", "schedules", "transformer", "kernels")]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "test_law and sound", *files],
+        env={**os.environ, "ATTNX_PLUGINS": str(here / "plugins")},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout
+    for name in ("mute", "silent", "needless", "raising", "unread"):
+        assert f"{here / 'plugins' / name}.py:" in ran.stdout
+    assert "left out" in ran.stdout
+    assert f"{here / 'plugins'}/sound.py" not in ran.stdout
