@@ -106,7 +106,7 @@ def measure_attnx(request: Request, overrides: Sequence[str]) -> float:
         train_attnx(request.wanted, folder, overrides, request.limit)
         try:
             results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-            return float(results["train_words_per_second"])
+            return float(results["train_examples_per_second"])
         except (OSError, KeyError) as error:
             raise FailedError(f"its run folder does not state its speed: {error}") from error
 

@@ -76,7 +76,7 @@ class Logs(Callback):
             **dict(zip(names, read, strict=True)),
             "train_learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
             "train_epoch": float(trainer.current_epoch),
-            "train_words_per_second": self.throughput.words_per_second,
+            "train_examples_per_second": self.throughput.examples_per_second,
             "train_tokens_per_second": self.throughput.tokens_per_second,
         }
 

@@ -69,7 +69,7 @@ class MetricsFile(Callback):
             "learning_rate": f"{trainer.optimizers[0].param_groups[0]['lr']:.6g}",
             "train_loss": f"{sum(losses) / len(losses):.6g}" if losses else "",
             **found,
-            "words_per_second": f"{self.throughput.words_per_second:.1f}",
+            "examples_per_second": f"{self.throughput.examples_per_second:.1f}",
             "tokens_per_second": f"{self.throughput.tokens_per_second:.1f}",
         }
         before = self._read() if self.rows else ""

@@ -64,7 +64,7 @@ class ShowProgress(Callback):
         self.heartbeat.beat(trainer.global_step)
         told: dict[str, Any] = {}
         if trainer.global_step % EVERY == 0:
-            speed = f"{self.throughput.words_per_second:.0f} words/s"
+            speed = f"{self.throughput.examples_per_second:.0f} examples/s"
             told = {"told": f"loss {float(outputs['loss']):.3f}  {speed}  {self._judged}"}
         self.bar.update(self._task, completed=trainer.global_step, **told)
 
@@ -76,7 +76,7 @@ class ShowProgress(Callback):
             names = ["valid_loss", self.monitor]
         self._judged = "  ".join(f"{name} {float(logged[name]):.2f}" for name in names)
         if trainer.is_global_zero and not self.console.is_terminal:
-            speed = f"{self.throughput.words_per_second:.0f} words/s"
+            speed = f"{self.throughput.examples_per_second:.0f} examples/s"
             self.console.print(f"step {trainer.global_step}/{trainer.max_steps}  {self._judged}  {speed}")
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:

@@ -31,7 +31,7 @@ class Throughput(Callback):
         self._before, self._began = 0.0, time.perf_counter()
 
     @property
-    def words_per_second(self) -> float:
+    def examples_per_second(self) -> float:
         """Words a second; 0 before anything was measured."""
         return self.words / self.seconds if self.seconds else 0.0
 

@@ -72,7 +72,9 @@ def _table(asked: Asked, spaces: Any) -> Any:
     """The runs: grouped by scorer, then scope, the best on top."""
     expr = _need("expr")
     columns = [f"config:choices.value.{kind}" for kind in CHOICES]
-    columns += [f"summary:{name}" for name in (asked.result, f"best/valid_{asked.measure}", "train/words_per_second")]
+    columns += [
+        f"summary:{name}" for name in (asked.result, f"best/valid_{asked.measure}", "train/examples_per_second")
+    ]
     return spaces.RunsetSettings(
         filters=expr.And(expr.Metric("Group") == asked.group) if asked.group else "",
         groupby=[expr.Config("choices.scorer"), expr.Config("choices.scope")],
@@ -98,7 +100,7 @@ def _sections(asked: Asked) -> dict[str, list[Any]]:
     columns += [
         column(v2.Config("optimiser.lr"), "learning rate"),
         column(v2.Config("run.parameters"), "parameters"),
-        column(v2.SummaryMetric("train/words_per_second"), "words/s"),
+        column(v2.SummaryMetric("train/examples_per_second"), "examples/s"),
         column(v2.SummaryMetric(asked.result), asked.result, inverted=not asked.maximise),
     ]
     return {
@@ -126,7 +128,7 @@ def _sections(asked: Asked) -> dict[str, list[Any]]:
             v2.RunComparer(diff_only=True),
         ],
         "Speed and gradients": [
-            curve("train/words_per_second", "scorer"),
+            curve("train/examples_per_second", "scorer"),
             v2.LinePlot("gradient norms", x="Step", y=[f"gradient_norm/{part}" for part in PARTS], log_y=True),
         ],
     }

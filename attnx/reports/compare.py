@@ -23,6 +23,7 @@ from attnx.run_format import CONFIG, EVALUATIONS, RUN
 ABSENT = "-"
 MEASURES: tuple[Measure, ...] = ("per", "wer")
 OF_ANY = {"per": "symbols wrong", "wer": "outputs wrong"}  # what they are called where no phones are written
+RATES = {"per": "symbol_error_rate", "wer": "sequence_error_rate"}  # as errors by length call them
 COUNTED = {"test_per", "test_wer"}  # what can be counted again of the words that two runs share
 SMALL = 10  # measures below it are told with four digits
 DIFFERENCES = (
@@ -142,7 +143,7 @@ def _add_lengths(table: Table, runs: Sequence[Run], rows: Sequence[Mapping[str, 
         for length in bins:
             found = [row.get(length) for row in rows]
             if any(found):
-                values = [None if row is None else float(getattr(row, measure)) for row in found]
+                values = [None if row is None else getattr(row, RATES[measure]) for row in found]
                 _add(table, Text(f"{name}, length {length}"), values, min)
 
 
@@ -151,7 +152,7 @@ def _name(measure: Measure, runs: Sequence[Run]) -> str:
 
 
 def _by_label(run: Run) -> dict[str, Row]:
-    return {row.label: row for row in error_by_length(run.path)} if wrote_symbols(run.path) else {}
+    return {row.length: row for row in error_by_length(run.path)} if wrote_symbols(run.path) else {}
 
 
 def _add_differences(table: Table, runs: Sequence[Run]) -> None:
@@ -183,7 +184,7 @@ def _by_words(first: Run, other: Run, measure: Measure) -> str:
     try:
         return _told(paired_bootstrap(other.path, first.path, measure=measure), 2)
     except UserError:  # the files were read for the rows above, so all that can be wrong is that nothing is shared
-        return "no shared word"
+        return "no shared example"
 
 
 def _by_draws(measure: str, first: Run, its: Tested | None, other: Run, others: Tested | None) -> str:

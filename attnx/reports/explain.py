@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from attnx.printable import printable
 from attnx.read_run import Run, read_run
+from attnx.reports.outcome import UNITS, format_result
 from attnx.run_format import (
     ALIGNMENTS,
     BAD_BATCH,
@@ -46,14 +47,14 @@ HOLDS = {
     RUN: "what was run: the command, versions, the code's commit, the schedule",
     CONFIG: "the whole composed configuration, parts by name",
     PROFILE: "where the time of a training step went, part by part",
-    METRICS: "one row a logged step: losses and validation error rates",
+    METRICS: "one row a validation: losses, speed, and every measure of the task",
     RESULTS: "the test results and the speed, flat",
-    PREDICTIONS: "one line a test word: source, prediction, references, errors, log probability",
+    PREDICTIONS: "one line a test example: source, prediction, references, errors, log probability",
     RESAMPLED: "the results of 2,000 other draws of the test's examples, to tell this run from others",
     MATRICES: "the matrices that were predicted, and their references, by the names in predictions.tsv",
     "predictions.png": "some of them as curves, column by column",
     "points.png": "some of the answers drawn among their points",
-    ALIGNMENTS: "attention weights of a few test words, as arrays and pictures",
+    ALIGNMENTS: "attention weights of some test examples, as arrays and pictures",
     "alignments.png": "six of those pictures on one page",
     "alignment_statistics.json": "how it read: how widely, how much of the source, how straight",
     "page.html": "those alignments to look into, in any browser: weights, heads, hypotheses, example by example",
@@ -143,8 +144,8 @@ def _setting(run: Run) -> str:
 
 
 def _results(run: Run) -> str:
-    rows = ((name, describe(value)) for name, value in run.results.items())
-    return _table("Results", ("measure", "value"), rows)
+    rows = [(name, format_result(value), UNITS.get(name, "")) for name, value in run.results.items()]
+    return _table("Results", ("measure", "value", "unit"), rows)
 
 
 def _files(run: Run) -> str:
@@ -167,9 +168,10 @@ def _onward(run: Run) -> str:
     return ONWARD.format(folder=folder, resume=resume)
 
 
-def _table(title: str, head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
-    body = [
-        f"| {printable(name)} | {printable(' '.join(said.split())).replace('|', chr(92) + '|')} |"
-        for name, said in rows
-    ]
-    return "\n".join([f"## {title}", "", f"| {head[0]} | {head[1]} |", "|---|---|", *body]) if body else ""
+def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    body = [_line([printable(" ".join(cell.split())).replace("|", "\\|") for cell in row]) for row in rows]
+    return "\n".join([f"## {title}", "", _line(head), "|" + "---|" * len(head), *body]) if body else ""
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -15,16 +15,16 @@ BINS = (4, 6, 8, 10, 12)
 
 
 class Row(NamedTuple):
-    """The words of one bin: how many, edits per hundred reference symbols, and wrong words per hundred."""
+    """The examples of one bin: how many, edits per hundred reference symbols, and wrong outputs per hundred."""
 
-    label: str
-    words: int
-    per: float
-    wer: float
+    length: str
+    examples: int
+    symbol_error_rate: float
+    sequence_error_rate: float
 
 
 def error_by_length(folder: Path | str, bins: Sequence[int] = BINS) -> list[Row]:
-    """Return one row per bin that holds words, shortest first.
+    """Return one row per bin that holds examples, shortest first.
 
     Args:
         folder: a run folder with predictions.tsv.

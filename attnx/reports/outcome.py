@@ -23,7 +23,7 @@ UNITS = {
     "test_mean_absolute_error": "in the data's own units, of the steps that both have",
     "test_root_mean_squared_error": "likewise",
     "test_length_error": "steps too many or too few",
-    "train_words_per_second": "words/s in training",
+    "train_examples_per_second": "examples/s in training",
     "train_seconds": "s of training, validation included",
 }
 
@@ -43,7 +43,7 @@ def outcome(folder: Path) -> Table:
     table.add_column(overflow="fold")
     for name, value in run.results.items():
         between = [_between(draws[name]) if name in draws else ""] if draws else []
-        table.add_row(Text(printable(name)), said(value), *between, UNITS.get(name, ""))
+        table.add_row(Text(printable(name)), format_result(value), *between, UNITS.get(name, ""))
     return table
 
 
@@ -52,11 +52,15 @@ def _between(drawn: NDArray[np.float64]) -> str:
     return f"{low:,.2f} to {high:,.2f}"
 
 
-def said(value: float | None) -> str:
-    """A result as it is written: a dash where nothing was measured."""
-    if value is None:
-        return "-"
-    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+def format_result(value: object) -> str:
+    """A result as it is written: two digits behind the point, four of small numbers, a dash where nothing was measured.
+
+    >>> format_result(17814.434), format_result(0.00123456), format_result(29243), format_result(None)
+    ('17,814.43', '0.001235', '29,243', '-')
+    """
+    if isinstance(value, float):
+        return f"{value:.4g}" if 0 < abs(value) < 1 else f"{value:,.2f}"
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def files(folder: Path) -> str:

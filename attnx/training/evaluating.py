@@ -81,7 +81,7 @@ def measure(run: OpenRun, pairs: Sequence[Pair], batch: int = BATCH) -> Measured
         task.update(metrics, [one.output for one in some], [one.pair for one in some])
     measured = computed("test", metrics) if metrics else losses("test", _loss(run, pairs, batch), run.target)
     results = {name: float(value) for name, value in measured.items()}
-    results |= {"test_words": len(pairs), "seconds": taken, "words_per_second": len(pairs) / taken}
+    results |= {"test_examples": len(pairs), "seconds": taken, "examples_per_second": len(pairs) / taken}
     signatures = task.signatures(metrics) if hasattr(task, "signatures") else {}
     drawn = resampled(task, run.experiment.data.tags, predictions)
     return Measured(results, predictions, signatures, drawn)

@@ -31,6 +31,7 @@ from attnx.evenly import evenly
 from attnx.knobs import seconds
 from attnx.laws.first_use import check_plug_ins, plug_ins_named
 from attnx.loggers.together import Loggers
+from attnx.numerals import count_of
 from attnx.run_format import CHECKPOINTS, METRICS, PROFILE
 from attnx.tasks.protocols import SequenceData
 from attnx.training import budget, placement, ranks, run_folder
@@ -169,14 +170,14 @@ def _train_and_test(
     trained = throughput.spent
     # Until the first process has arranged them, the others wait.
     load_weights(job.experiment.model, ranks.told(lambda: keep.best if keep.best.is_file() else keep.last))
-    console.print(f"testing on {len(job.loaders.test_rows)} words ...")
+    console.print(f"testing on {count_of(len(job.loaders.test_rows), 'example')} ...")
     tested = trainer.test(job.experiment, datamodule=job.loaders, verbose=False)[0]
     results = {
         **{name: float(value) for name, value in tested.items()},
-        "test_words": len(job.experiment.predictions),
+        "test_examples": len(job.experiment.predictions),
         "steps": trainer.global_step,
         "train_seconds": trained,
-        "train_words_per_second": throughput.words_per_second,
+        "train_examples_per_second": throughput.examples_per_second,
         "train_tokens_per_second": throughput.tokens_per_second,
         "parameters": sum(weight.numel() for weight in job.experiment.model.parameters()),
         **peak_memory(),

@@ -48,7 +48,7 @@ def write(tmp_path: Path) -> Write:
         told = {"format": 1, "status": status, "monitor": f"valid_{measure}", "maximise": False, "created": "2031"}
         (folder / "run.json").write_text(json.dumps({**told, **info}))
         if value is not None:
-            (folder / "results.json").write_text(json.dumps({f"test_{measure}": value, "test_words": 5, **rest}))
+            (folder / "results.json").write_text(json.dumps({f"test_{measure}": value, "test_examples": 5, **rest}))
         if edits is not None:
             words = info.get("words", range(len(edits)))
             lines = [f"{word}\tA\tA\t{edit}\t-1" for word, edit in zip(words, edits, strict=True)]

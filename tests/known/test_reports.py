@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,15 +65,15 @@ def shown(folders: list[Path]) -> list[list[str]]:
 
 def test_error_rates_by_length(write: Write) -> None:
     assert error_by_length(write()) == [
-        Row("1-4", words=2, per=100 * 1 / (3 + 4), wer=50.0),
-        Row("5-6", words=1, per=0.0, wer=0.0),
+        Row("1-4", examples=2, symbol_error_rate=100 * 1 / (3 + 4), sequence_error_rate=50.0),
+        Row("5-6", examples=1, symbol_error_rate=0.0, sequence_error_rate=0.0),
         # "A C D" and "A B C D E" are 2 and 3 edits away, so the reference has 3 symbols.
-        Row("13+", words=1, per=100 * 2 / 3, wer=100.0),
+        Row("13+", examples=1, symbol_error_rate=100 * 2 / 3, sequence_error_rate=100.0),
     ]
 
 
 def test_a_length_on_an_edge_belongs_to_the_bin_it_ends(write: Write) -> None:
-    assert [(row.label, row.words) for row in error_by_length(write(), bins=(3, 4, 5))] == [
+    assert [(row.length, row.examples) for row in error_by_length(write(), bins=(3, 4, 5))] == [
         ("1-3", 2),
         ("5", 1),
         ("6+", 1),
@@ -205,21 +206,21 @@ def test_runs_that_share_nothing_are_refused(write: Write) -> None:
 
 
 def test_compare_lays_runs_side_by_side(write: Write) -> None:
-    first = write("first", wrong(1, 1, 1), test_wer=34.0, train_words_per_second=2500.0)
+    first = write("first", wrong(1, 1, 1), test_wer=34.0, train_examples_per_second=2500.0)
     second = write("second", wrong(0, 0, 0), test_wer=31.5)
     (second / RESULTS).write_text('{"test_wer": 31.5, "parameters": 12345}')
     rows = shown([first, second])
     assert ["parameters", "-", "12,345"] in rows
     assert ["test_wer", "34.00", "31.50"] in rows
-    assert ["train_words_per_second", "2,500.00", "-"] in rows
+    assert ["train_examples_per_second", "2,500.00", "-"] in rows
     assert ["WER, length 1-4", "100.00", "0.00"] in rows
     assert rows[-1][:2] == ["WER against the first", "-"]
     assert rows[-1][2].startswith("-100.00 (-100.00 to -100.00), p 0.00")
 
 
 def test_compare_marks_the_best_in_its_direction(write: Write) -> None:
-    first = write("first", None, test_wer=34.0, train_words_per_second=2500.0, parameters=5)
-    second = write("second", None, test_wer=31.5, train_words_per_second=2400.0, parameters=7)
+    first = write("first", None, test_wer=34.0, train_examples_per_second=2500.0, parameters=5)
+    second = write("second", None, test_wer=31.5, train_examples_per_second=2400.0, parameters=7)
     table = compare([first, second])
     cells = [list(column.cells)[:3] for column in table.columns[1:]]
     styles = [[str(cell.style) for cell in column if isinstance(cell, Text)] for column in cells]
@@ -280,11 +281,21 @@ def test_the_explanation_says_what_the_run_was(write: Write) -> None:
     assert "| scope | global |" in text
     assert "| query | token, language_tag (width 5) |" in text
     assert "scaled" not in text
-    assert "| test_per | 8.125 |" in text
+    assert "| test_per | 8.12 | % phone error rate |" in text
     assert "| `predictions.tsv` |" in text
     assert "`metrics.csv`" not in text
     assert f"attnx resume {folder}" in text
     assert f'attnx.open_run("{folder}")' in text
+
+
+def test_units_fit_what_an_example_is(write: Write, tmp_path: Path) -> None:
+    """A README of windows of numbers speaks of examples, and of no words or phones."""
+    folder = write("numbers", None, test_mse=0.7267, test_examples=120, train_examples_per_second=17814.434)
+    text = write_explanation(folder).read_text(encoding="utf-8")
+    assert "| test_mse | 0.7267 |  |" in text
+    assert "| train_examples_per_second | 17,814.43 | examples/s in training |" in text
+    results = text.partition("## Results")[2]
+    assert re.findall(r"\bwords?\b|\bphones?\b|_per\b", results) == []
 
 
 def test_the_explanation_needs_only_run_json(write: Write) -> None:

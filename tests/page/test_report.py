@@ -245,7 +245,9 @@ def write_small(folder: Path, values: dict[tuple[str, int], float], fingerprints
         info = {"format": 1, "status": "finished", "monitor": "valid_per", "maximise": False, "created": str(number)}
         (run / "run.json").write_text(json.dumps({**info, "fingerprint": fingerprints[scorer]}))
         (run / "config.yaml").write_text(yaml.safe_dump({"seed": seed, "scorer": {"name": scorer}}))
-        (run / "results.json").write_text(json.dumps({"test_per": value, "test_words": 3, "train_seconds": 2 + number}))
+        (run / "results.json").write_text(
+            json.dumps({"test_per": value, "test_examples": 3, "train_seconds": 2 + number})
+        )
         (run / "metrics.csv").write_text(f"step,valid_per\n5,{value + 2}\n10,{value}\n")
     return write_report([folder])[0]
 
@@ -317,7 +319,7 @@ def test_what_runs_say_is_text_and_nothing_else(browser: Any, tmp_path: Path) ->
         info = {"format": 1, "status": "finished", "name": HOSTILE, "monitor": "valid_per", "maximise": False}
         (folder / "run.json").write_text(json.dumps(info))
         (folder / "config.yaml").write_text(yaml.safe_dump({"seed": 1, "scorer": {"name": scorer}}))
-        (folder / "results.json").write_text(json.dumps({"test_per": 7.0 + number, "test_words": 3}))
+        (folder / "results.json").write_text(json.dumps({"test_per": 7.0 + number, "test_examples": 3}))
     failed = tmp_path / "all" / "failed"
     failed.mkdir()
     (failed / "run.json").write_text(json.dumps({"format": 1, "status": "failed", "error": HOSTILE}))

@@ -117,7 +117,7 @@ def test_two_processes_learn_what_one_learns(
     assert alone.keys() == together.keys()
     assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
     same = [json.loads(Path(name, "results.json").read_text("utf-8")) for name in ("one", "two")]
-    assert same[0]["test_words"] == same[1]["test_words"] == 7
+    assert same[0]["test_examples"] == same[1]["test_examples"] == 7
     for measure in ("test_per", "test_wer", "steps"):
         assert same[0][measure] == same[1][measure]
     losses = [[float(row["train_loss"]) for row in measured(name)] for name in ("one", "two")]
@@ -261,7 +261,7 @@ def test_a_sweep_of_jobs_of_two_processes(launcher: str, sized: Callable[..., li
     assert sorted(path.name for path in Path("multirun/pairs").glob("[!.]*") if path.is_dir()) == ["0", "1"]
     for job in ("0", "1"):
         found = json.loads(Path("multirun/pairs", job, "results.json").read_text("utf-8"))
-        assert (found["test_words"], found["steps"]) == (5, 5)
+        assert (found["test_examples"], found["steps"]) == (5, 5)
         assert json.loads(Path("multirun/pairs", job, "run.json").read_text("utf-8"))["processes"] == 2
 
 

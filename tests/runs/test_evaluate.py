@@ -89,7 +89,7 @@ def test_other_data_another_search_and_where_it_goes_wrong(
     assert sum(int(row["references"]) for row in by_symbol) == symbols
     confused = sum(int(row["times"]) for row in table(folder / "confusions.tsv"))
     assert confused == sum(int(row["substituted"]) for row in by_symbol)
-    assert sum(int(row["words"]) for row in table(folder / "by_length.tsv")) == 7
+    assert sum(int(row["examples"]) for row in table(folder / "by_length.tsv")) == 7
     held = json.loads((folder / "errors.json").read_text(encoding="utf-8"))
     assert [list(map(str, row.values())) for row in held["by_symbol"]] == [list(row.values()) for row in by_symbol]
     page = (folder / "README.md").read_text(encoding="utf-8")
@@ -121,7 +121,10 @@ def test_nothing_is_written_over(
     assert {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()} == held
     Path("more.tsv").write_text("\n".join(more[:5]) + "\n", encoding="utf-8")
     assert command(*asked).out.splitlines()[-1] == "one/evaluations/more-2: start with README.md"
-    assert (results("one/evaluations/more")["test_words"], results("one/evaluations/more-2")["test_words"]) == (7, 5)
+    assert (results("one/evaluations/more")["test_examples"], results("one/evaluations/more-2")["test_examples"]) == (
+        7,
+        5,
+    )
     assert command(*asked).out.splitlines()[-1].startswith("one/evaluations/more-2: is there already")
     Path("one/checkpoints/best.ckpt").write_bytes(Path("two/checkpoints/best.ckpt").read_bytes())
     assert command(*asked).out.splitlines()[-1] == "one/evaluations/more-3: start with README.md"
@@ -183,7 +186,7 @@ def test_evaluations_are_compared_as_runs_are(more: list[str], runs: Path, comma
     rows = {row[0]: row[1:] for row in cells}
     assert rows["measure"] == ["one/more", "two/more", "one"]
     assert rows["test_wer"] == [f"{results(folder)['test_wer']:.2f}" for folder in folders]
-    assert rows["test_words"][:2] == ["7", "7"]
+    assert rows["test_examples"][:2] == ["7", "7"]
     found = paired_bootstrap(folders[1], folders[0])
     assert found.difference == pytest.approx(results(folders[1])["test_wer"] - results(folders[0])["test_wer"])
     assert rows["WER against the first"][1].startswith(f"{found.difference:+.2f} (")

@@ -70,7 +70,7 @@ def test_a_run_of_quantiles(quantiles: OpenRun, command: Callable[..., Any]) -> 
     """Errors are of the median, scaled and in the data's units; reopened it writes the same; files are gone on with."""
     windows = 19 - HORIZON + 1
     found = results("one")
-    assert found["test_words"] == windows
+    assert found["test_examples"] == windows
     names = [*Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()[1:]]
     assert len(names) == windows
     with np.load("one/predictions.npz") as held:
@@ -79,7 +79,7 @@ def test_a_run_of_quantiles(quantiles: OpenRun, command: Callable[..., Any]) -> 
     assert written.shape == (windows, HORIZON, 9)
     assert right.shape == (windows, HORIZON, 3)
     with np.load("one/resampled.npz") as drawn:
-        assert set(drawn.files) == {name for name in found if name.startswith("test_") and name != "test_words"}
+        assert set(drawn.files) == {name for name in found if name.startswith("test_") and name != "test_examples"}
         assert drawn["test_mse"].mean() == pytest.approx(found["test_mse"], rel=0.1)
     error = written[..., :3] - right
     scale = np.array(quantiles.target.scale)
@@ -111,7 +111,7 @@ def _goes_on(command: Callable[..., Any]) -> None:
     )
     answer = command("evaluate", "one", "task.test=series.csv")
     assert answer.code == 0, answer.err
-    assert results("one/evaluations/series")["test_words"] == STEPS - LOOKBACK - HORIZON + 1
+    assert results("one/evaluations/series")["test_examples"] == STEPS - LOOKBACK - HORIZON + 1
     assert "made of features" in command("export", "one").err or "numbers" in command("export", "one").err
 
 
@@ -189,7 +189,7 @@ def test_another_file_to_test_on(undrawn: None) -> None:
     write()
     write("later.csv", range(23))
     fitted(*HISTORY, "task.test=later.csv", folder="one")
-    assert results("one")["test_words"] == 23 - LOOKBACK - HORIZON + 1
+    assert results("one")["test_examples"] == 23 - LOOKBACK - HORIZON + 1
     names = Path("one/predictions.tsv").read_text(encoding="utf-8")
     assert "2024-01-01 07:00" in names
     Path("other.csv").write_text("time,a\n" + "\n".join(f"{step},{step}" for step in range(23)), encoding="utf-8")
@@ -200,7 +200,7 @@ def test_another_file_to_test_on(undrawn: None) -> None:
 def test_a_run_in_double_precision(undrawn: None) -> None:
     write()
     fitted(*HISTORY, "trainer.precision=64", "trainer.test_words=3", folder="one")
-    assert results("one")["test_words"] == 3
+    assert results("one")["test_examples"] == 3
     assert len(list(Path("one/alignments").glob("*.npz"))) == 3
 
 
@@ -256,7 +256,7 @@ def test_series_of_a_group_are_cut_each(undrawn: None, model: list[str]) -> None
     Path("both.csv").write_text("who,a\n" + "\n".join(rows) + "\n", encoding="utf-8")
     plain = [word for word in SMALL if not word.startswith(("task.time", "task.parts", "task.file"))]
     fitted(*plain, "task.file=both.csv", "task.group=who", "task.parts=[29,7,11]", *model, folder="one")
-    assert results("one")["test_words"] == 2 * (11 - HORIZON + 1)
+    assert results("one")["test_examples"] == 2 * (11 - HORIZON + 1)
     names = Path("one/predictions.tsv").read_text(encoding="utf-8")
     assert "x 36" in names
     assert "y 36" in names

@@ -98,7 +98,7 @@ def test_a_plug_in_is_told_everything(run: Callable[..., Any], journal: Callable
         for name in ("loss", "per", "wer", "perplexity"):
             assert line[f"valid/{name}"] == pytest.approx(float(row[f"valid_{name}"]), rel=1e-5)
         assert line["train/learning_rate"] == pytest.approx(float(row["learning_rate"]), rel=1e-5)
-        assert line["train/words_per_second"] == pytest.approx(float(row["words_per_second"]), abs=0.1)
+        assert line["train/examples_per_second"] == pytest.approx(float(row["examples_per_second"]), abs=0.1)
     for line in (two, four):
         assert "valid/per" not in line
         norms = {name.partition("/")[2]: value for name, value in line.items() if name.startswith("gradient_norm/")}

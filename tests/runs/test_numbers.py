@@ -124,7 +124,7 @@ def test_results_follow_from_what_was_written(one: Any) -> None:
     logged = Path("one/metrics.csv").read_text(encoding="utf-8").splitlines()[0].split(",")
     assert {"valid_loss", "valid_scaled_error", "valid_length_error"} < set(logged)
     assert "valid_perplexity" not in logged, "numbers have none"
-    assert found["train_tokens_per_second"] > found["train_words_per_second"] > 0
+    assert found["train_tokens_per_second"] > found["train_examples_per_second"] > 0
 
 
 def test_symbols_to_numbers_and_sampling(run: Callable[..., Any], undrawn: None) -> None:

@@ -44,7 +44,7 @@ def test_weights_are_those_of_a_run_without(words: Path, small: list[str]) -> No
     for folder, profile in (("with", "true"), ("without", "false")):
         assert cli.run([*small, f"trainer.max_steps={FIRST + 2}", f"profile={profile}", f"folder={folder}"]) == 0
     one, other = (json.loads(Path(name, "results.json").read_text(encoding="utf-8")) for name in ("with", "without"))
-    spent = {"train_seconds", "train_words_per_second", "train_tokens_per_second", "peak_memory_mb"}
+    spent = {"train_seconds", "train_examples_per_second", "train_tokens_per_second", "peak_memory_mb"}
     assert {name: one[name] for name in one.keys() - spent} == {name: other[name] for name in other.keys() - spent}
 
 

@@ -321,7 +321,7 @@ def test_the_page_shows_what_runs(example: str, command: Callable[..., Any], und
     results = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
     measures = ("scaled_error", "length_error") if example == "controls" else ("symbol_error_rate",)
     assert {f"test_{measure}" for measure in measures} < set(results)
-    assert results["test_words"] == 7
+    assert results["test_examples"] == 7
     if example == "controls":
         (numbers,) = (section for section in SECTIONS if section.startswith("Numbers out"))
         exec(compile(block(numbers), "Numbers out", "exec"), {})

@@ -236,7 +236,7 @@ def test_a_recorded_run_holds_it_all(words: Path, ended: Ended, monkeypatch: pyt
         (logged,) = [one for one in records.history if one["_step"] == int(row["step"])]
         assert logged["valid/per"] == pytest.approx(float(row["valid_per"]), rel=1e-5)
         assert logged["valid/alignments._type"] == "image-file"
-    assert {"train/loss", "gradient_norm/attention", "train/words_per_second"} <= set(records.history[0])
+    assert {"train/loss", "gradient_norm/attention", "train/examples_per_second"} <= set(records.history[0])
     summary, results = records.summary, json.loads((folder / "results.json").read_text(encoding="utf-8"))
     assert summary["test/per"] == results["test_per"]
     assert summary["best/valid_per"] == pytest.approx(min(float(row["valid_per"]) for row in rows))

@@ -62,7 +62,7 @@ def _data(run: Found, tests: dict[Path, Tested]) -> Any:
     if run.path in tests:
         return tests[run.path].key
     task = {key: value for key, value in run.choices.items() if key.partition(".")[0] == "task"}
-    return (repr(task), run.results.get("test_words"))
+    return (repr(task), run.results.get("test_examples"))
 
 
 def _comparison(runs: Sequence[Found], tests: dict[Path, Tested]) -> Comparison:
@@ -86,7 +86,7 @@ def _same(choices: dict[str, Any], key: str, value: Any) -> bool:
 
 
 def _title(run: Found, tests: dict[Path, Tested]) -> str:
-    count = len(tests[run.path].tags) if run.path in tests else int(run.results.get("test_words", 0))
+    count = len(tests[run.path].tags) if run.path in tests else int(run.results.get("test_examples", 0))
     file = run.choices.get("task.test")
     task = " ".join(filter(None, [str(run.choices.get("task", "")), said(file) if file else ""]))
     return count_of(count, "test example") + (f" of {task}" if task else "")

@@ -22,7 +22,7 @@ from attnx.reports.sweep.settings import short
 
 COSTS = {
     "train_seconds": "training, s",
-    "train_words_per_second": "examples/s",
+    "train_examples_per_second": "examples/s",
     "peak_memory_mb": "memory, MB",
     "peak_gpu_memory_mb": "GPU memory, MB",
     "parameters": "parameters",

@@ -471,7 +471,7 @@ function showScatter() {
   const bars = points.filter((point) => highlighted(point.place)).flatMap((point) => endsOf(point.row));
   const ys = padded(holding(domain(points.map((point) => point.row.mean)), bars), 0.08);
   const { svg, x, y } = frame(plot, padded(domain(points.map((point) => point.cost)), 0.08), ys, { xname: cost.label, yname: titled(judged()) });
-  const cheap = cost.key === "train_words_per_second" ? -1 : 1;
+  const cheap = cost.key === "train_examples_per_second" ? -1 : 1;
   const good = judged().more ? -1 : 1;
   const ahead = points.filter((one) => !points.some((other) => cheap * other.cost <= cheap * one.cost && good * other.row.mean <= good * one.row.mean
     && (other.cost !== one.cost || other.row.mean !== one.row.mean))).sort((one, other) => one.cost - other.cost);
