@@ -390,6 +390,64 @@ def test_check_prints_each_law(plug: Callable[..., Path], command: Callable[...,
     assert failed[0].endswith("the law: What is not allowed weighs 0")
 
 
+TASK = """\
+@register("task", "mine")
+class Mine:
+    monitor = "valid_wer"
+    maximise = False
+    smoothing = 0.0
+
+    def load(self):
+        from attnx.data.pairs import Pair
+        from attnx.data.split import split_by_word
+        from attnx.tasks.protocols import SequenceData
+
+        words = [format(number, "06b") for number in range(64)]
+        pairs = [Pair(tuple(word), (tuple(word),)) for word in words]
+        return SequenceData.of(split_by_word(pairs, valid=0.2, test=0.2))
+
+    def metrics(self, tags):
+        from attnx import registry
+
+        return {"wer": registry.build("metric", "word_error_rate")}
+
+    def update(self, metrics, outputs, pairs):
+        metrics["wer"].update(outputs, [pair.references for pair in pairs])
+
+    def symbols(self, text, tag=""):
+        return tuple(text)
+
+    def text(self, symbols):
+        return "".join(symbols)
+
+    def save(self, folder):
+        pass
+
+    def restore(self, folder):
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "said"),
+    [
+        ("valid_wer", "valid_per", "monitor is 'valid_per'; logged are valid_loss, valid_perplexity, valid_wer"),
+        ("return SequenceData", "SequenceData", "it returned None instead of a SequenceData"),
+        ('return {"wer"', '{"wer"', "it returned no dictionary of torchmetrics Metrics"),
+        ("def text", "def words", "Mine has no method text"),
+    ],
+)
+def test_check_tries_a_task(line: str, other: str, said: str, here: Path, command: Callable[..., Any]) -> None:
+    (here / "plugins").mkdir()
+    for name, text in (("sound", TASK), ("mine", TASK.replace(line, other))):
+        (here / "plugins" / f"{name}.py").write_text(HEAD + text.replace('"mine"', f'"{name}"'), encoding="utf-8")
+    assert command("check", "sound").code == 0
+    answer = command("check", "mine")
+    assert answer.code == 2
+    assert f"the task 'mine', {here}/plugins/mine.py:" in answer.out
+    assert said in answer.out
+
+
 def test_check_takes_knobs(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
     assert command("check", "scope=local", "scope.window=2").code == 0
     answer = command("check", "scope=local", "scope.windw=2")
