@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from attnx import registry
-from attnx.catalogue import KINDS
+from attnx.catalogue import KINDS, SETS
 from attnx.errors import UserError, near_misses
 from attnx.folders import check_name
 from attnx.knobs import parse_type
@@ -22,6 +22,8 @@ PRESETS = ("experiment", "recipe")
 GROUPS = (*CHOSEN, *PRESETS)
 # Top-level values that are no part, and what each accepts.
 SCALARS = {"seed": "Natural", "name": "str | None", "folder": "str | None", "profile": "bool"}
+# Knobs by the names that other programs give them.
+KNOBS_ELSEWHERE = {"batch": "batch_size", "epochs": "max_epochs", "learning_rate": "lr", "steps": "max_steps"}
 # Parts of a model that can be put on devices of their own: `placement.attention=cuda:1`.
 PLACED = ("encoder", "attention", "decoder")
 # Of those that must be something.
@@ -91,3 +93,9 @@ def check_placement(placement: Any) -> dict[str, Any]:
             raise UserError(f"placement.{part}={device}: expected the name of a device, such as cuda:1")
     named = {part: device for part, device in (placement or {}).items() if device is not None}
     return {"placement": named} if named else {}
+
+
+def knob_keys(name: str) -> list[str]:
+    """The keys of the knobs of a name, as they are written: ``optimiser.lr``."""
+    name = KNOBS_ELSEWHERE.get(name, name)
+    return [f"{kind}.{name}" for kind in CHOSEN if kind not in SETS and name in owners(kind)]

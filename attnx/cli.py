@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import keyword
 import os
@@ -9,13 +10,11 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from attnx.allocator import keep_freed_memory
 from attnx.causes import cannot_write, out_of_memory
-from attnx.errors import Interrupted, RunFailed, UserError
-from attnx.flags import resume_flags, side_by_side_asked, split_flags
+from attnx.errors import Interrupted, RunFailed, UserError, near_misses
 from attnx.printable import printable
 
 
@@ -78,15 +77,9 @@ def run(argv: Sequence[str]) -> int:
     Raises:
         UserError: a mistake in what was asked.
     """
-    if {"--help", "-h", "help"} & set(argv[:1]) or {"--help", "-h"} & set(argv):
-        from attnx.help import show_help
-
-        if argv[0] in OWN:
-            print(_module(argv[0]).USAGE)
-        else:
-            show_help()
-        return 0
-    if "--version" in argv:
+    if argv[:1] == ["help"] or {"--help", "-h"} & set(argv):
+        return _help([word for word in argv if word not in ("help", "--help", "-h")])
+    if {"--version", "-V"} & set(argv):
         from attnx.version import __version__
 
         print(f"attnx {__version__}")
@@ -96,34 +89,69 @@ def run(argv: Sequence[str]) -> int:
     return _compose_and_run(argv)
 
 
+def _help(words: Sequence[str]) -> int:
+    """Show the page of a command, or that of all."""
+    from attnx.help import show_help, show_page
+
+    named = next((word for word in words if word[0] not in "-+~" and "=" not in word), None)
+    if named is None:
+        show_help()
+    elif named in COMMANDS:
+        show_page(_module(named).USAGE)
+    else:
+        from attnx.choices import GROUPS, options
+
+        is_choice = named in GROUPS or any(named in options(group) for group in GROUPS)
+        hint = f"; write attnx list {named}" if is_choice else near_misses(named, COMMANDS)
+        raise UserError(f"no command {named!r}{hint}")
+    return 0
+
+
 def _compose_and_run(argv: Sequence[str]) -> int:
     from attnx.config import compose, normalise
+    from attnx.flags import side_by_side_asked, split_flags
 
     _warn_of_broken_plugins()
     flags, overrides = split_flags(argv, COMMANDS)
     config_dir = flags.pop("--config-dir", None)
     side_by_side = side_by_side_asked(flags)
     words = [word for flag, value in flags.items() for word in (flag, value) if word]
-    if "--shell-completion" in flags:
-        from attnx.hydra_app import complete
+    if "--hydra-help" in flags:
+        from attnx.help import HYDRA_PAGE
 
-        return complete(words, normalise(overrides), config_dir)
+        print(HYDRA_PAGE)
+        return 0
+    if "--shell-completion" in flags:
+        from attnx.completion import complete
+
+        return complete(words, config_dir, [*COMMANDS])
     if "--multirun" in flags:
         from attnx.hydra_app import sweep
 
         return sweep(words, normalise(overrides), config_dir, side_by_side)
+    if flags not in ({}, {"--cfg": "job"}):
+        return _show(words, overrides, config_dir)
     config = compose(overrides, config_dir)
-    if flags == {"--cfg": "job"}:
+    if flags:
         import yaml
 
         # What will run, knobs checked and filled in; Hydra would show what it composed before that.
         print(yaml.safe_dump(config, sort_keys=False), end="")
         return 0
-    if flags:
-        from attnx.hydra_app import show
-
-        return show(words, normalise(overrides), config_dir)
+    if not overrides:
+        four = " ".join(f"{kind}={config[kind]['name']}" for kind in ("task", "scorer", "scope", "normaliser"))
+        print(f"attnx: training the default composition, {four}; attnx --help shows the choices", flush=True)
     return train_one(config, overrides)
+
+
+def _show(words: Sequence[str], overrides: Sequence[str], config_dir: str | None) -> int:
+    """Have Hydra show a configuration that is right."""
+    from attnx.config import compose, normalise
+    from attnx.hydra_app import show
+    from attnx.sweeps.asked import ours
+
+    compose(ours(overrides), config_dir)
+    return show(words, normalise(overrides), config_dir)
 
 
 def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
@@ -156,81 +184,16 @@ def _warn_of_broken_plugins() -> None:
         print(f"attnx: plug-in left out: {printable(line)}", file=sys.stderr)
 
 
-def _list(words: list[str]) -> int:
-    from attnx.help import show_parts
-
-    _warn_of_broken_plugins()
-    show_parts(words)
-    return 0
-
-
-def _resume(words: list[str]) -> int:
-    flags, folders = resume_flags(words)
-    if len(folders) != 1:
-        raise UserError("say which run or sweep to resume: attnx resume FOLDER")
-    from attnx.read_sweep import is_sweep
-
-    _warn_of_broken_plugins()
-    if is_sweep(folders[0]):
-        from attnx.hydra_app import go_on
-
-        side_by_side = side_by_side_asked({**flags, "--multirun": ""})
-        return go_on(Path(folders[0]), side_by_side, flags.get("--config-dir"))
-    if "--jobs" in flags:
-        raise UserError("-j says how many jobs of a sweep run side by side, but this is a single run")
-    if flags:
-        raise UserError("--config-dir is part of how a sweep is composed, but a single run holds its configuration")
-    from attnx.training.whole_run import FINISHED, is_finished, read_resumable
-
-    run = read_resumable(Path(folders[0]))  # a wrong folder is told before torch loads
-    if is_finished(run):
-        print(FINISHED.format(folders[0]))
-        return 0
-    from attnx.data.task_files import refuse_missing_files
-
-    refuse_missing_files(run.config["task"])
-    from attnx.fitting import resume
-
-    resume(folders[0])
-    return 0
-
-
-def _compare(words: list[str]) -> int:
-    if len(words) < 2:
-        raise UserError("say which runs to compare: attnx compare FOLDER FOLDER ...")
-    from rich.console import Console
-
-    from attnx.reports.compare import compare
-
-    Console().print(compare(words))
-    return 0
-
-
-def _data(words: list[str]) -> int:
-    from attnx.data_command import data
-
-    return data(words)
-
-
-def _draw(words: list[str]) -> int:
-    from attnx.drawings.command import draw
-
-    _warn_of_broken_plugins()
-    for path in draw(words):
-        print(path)
-    return 0
-
-
 def _module(name: str) -> Any:
-    """The module of a command that has one of its own, and in it a function of its name and a help page."""
-    return importlib.import_module(f"attnx.commands.{_python(name)}")
+    """The module of a command, which has a function of its name and the page that ``--help`` shows."""
+    return importlib.import_module(MODULES.get(name, f"attnx.commands.{_python(name)}"))
 
 
 def _python(name: str) -> str:
-    return name + "_" * keyword.iskeyword(name)
+    return name + "_" * (keyword.iskeyword(name) or hasattr(builtins, name))
 
 
-def _of_its_own(name: str) -> Callable[[list[str]], int]:
+def _command(name: str) -> Callable[[list[str]], int]:
     def run(words: list[str]) -> int:
         command: Callable[[list[str]], int] = getattr(_module(name), _python(name))
         if name not in PARTLESS:
@@ -240,13 +203,10 @@ def _of_its_own(name: str) -> Callable[[list[str]], int]:
     return run
 
 
-OWN = ("predict", "try", "evaluate", "pictures", "page", "alignments", "export", "dashboard", "runs", "report", "check")
-PARTLESS = ("runs",)  # use no part, and need not wait for the parts to be looked through
-COMMANDS: dict[str, Callable[[list[str]], int]] = {
-    "list": _list,
-    "draw": _draw,
-    "data": _data,
-    "resume": _resume,
-    "compare": _compare,
-    **{name: _of_its_own(name) for name in OWN},
-}
+NAMES = (
+    *("list", "draw", "check", "data", "resume", "compare"),
+    *("predict", "try", "evaluate", "pictures", "page", "alignments", "export", "dashboard", "runs", "report"),
+)
+MODULES = {"data": "attnx.data_command"}
+PARTLESS = ("compare", "data", "runs")  # use no part, and need not wait for the parts to be looked through
+COMMANDS: dict[str, Callable[[list[str]], int]] = {name: _command(name) for name in NAMES}

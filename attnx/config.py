@@ -19,8 +19,8 @@ from attnx.choices import (
     options,
     owners,
 )
-from attnx.errors import UserError, near_misses
-from attnx.mistakes import in_our_words, refuse_folders
+from attnx.errors import UserError
+from attnx.mistakes import in_our_words, refuse_folders, refuse_unheard, unknown_key
 from attnx.models.composition import composition
 from attnx.models.seq2seq_composition import POSITIONS
 
@@ -77,6 +77,7 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
     registry.forget_changed()
     store_options(config_dir)
     refuse_folders(overrides)
+    refuse_unheard(overrides)
     spelled = normalise(overrides)
     refuse_unclear(spelled)
     GlobalHydra.instance().clear()
@@ -101,7 +102,7 @@ def check(config: dict[str, Any], overrides: Sequence[str] = ()) -> dict[str, An
     """
     for key in config:
         if key not in (*CHOSEN, *SCALARS, "placement"):
-            raise UserError(f"unknown key {key!r}{near_misses(key, [*GROUPS, *SCALARS])}")
+            raise UserError(unknown_key(key))
     checked: dict[str, Any] = {key: check_scalar(key, config.get(key)) for key in SCALARS}
     checked |= check_placement(config.get("placement"))
     for kind in CHOSEN:

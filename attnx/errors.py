@@ -46,9 +46,10 @@ class Interrupted(Exception):
 def near_misses(word: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean a or b?"`` for the known words closest to ``word``, or all of them if none is close."""
     choices = sorted(known)
-    close = difflib.get_close_matches(word, choices, n=3, cutoff=0.6)
+    folded = {choice.casefold(): choice for choice in choices}
+    close = difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=0.6)
     if close:
-        return f"; did you mean {' or '.join(close)}?"
+        return f"; did you mean {' or '.join(folded[choice] for choice in close)}?"
     return f"; choose from {', '.join(choices)}" if choices else ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from attnx.errors import UserError, near_misses
+from attnx.suggestions import plain, refusal
 
 # Those of Hydra's flags that attnx has: some take a value, of which two must be one of a few.
 CHOICES = {
@@ -37,20 +38,22 @@ def split_flags(argv: Sequence[str], commands: Iterable[str]) -> tuple[dict[str,
     """
     flags: dict[str, str] = {}
     overrides: list[str] = []
-    words = iter(argv)
-    for word in words:
-        if word.startswith("-"):
-            given, equals, value = word.partition("=")
-            name = SHORT.get(given, given)
-            if name not in FLAGS:
-                raise UserError(f"unknown flag {given}{near_misses(given, [*FLAGS, *SHORT, '--help'])}")
-            flags[name] = _checked(name, next(words, "") if name in VALUED and not equals else value)
-        elif "=" in word.lstrip("+")[1:] or word.startswith("~"):
+    words = enumerate(argv)
+    for index, word in words:
+        given, equals, value = word.partition("=")
+        name = SHORT.get(given, given)
+        if name in FLAGS:
+            flags[name] = _checked(name, next(words, (0, ""))[1] if name in VALUED and not equals else value)
+        elif _is_override(word) and plain(word) == word:
             overrides.append(word)
         else:
-            raise UserError(f"unknown command {word!r}{near_misses(word, commands)}; a choice is written key=value")
+            raise UserError(refusal(argv, index, [*commands], [*FLAGS, *SHORT]))
     _refuse_together(flags)
     return flags, overrides
+
+
+def _is_override(word: str) -> bool:
+    return not word.startswith("-") and ("=" in word.lstrip("+")[1:] or word.startswith("~"))
 
 
 def _checked(flag: str, value: str) -> str:

@@ -1,17 +1,17 @@
-"""The help page and the list of parts, from the catalogue: quick, and without torch."""
+"""The help page, from the catalogue: quick, and without torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import textwrap
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from attnx.catalogue import SETS, Part, catalogue
-from attnx.choices import CHOSEN, GROUPS, SCALARS, options
-from attnx.drawings.choice import DRAWN
-from attnx.errors import UserError, near_misses
+from attnx.choices import GROUPS, SCALARS, options
+
+WIDEST_PAGE = 100
+INDENT = " " * 15
 
 CHOICES = {
     "task": "what is learned, and from which data",
@@ -37,90 +37,117 @@ CHOICES = {
 USAGE = """\
 attnx: compose an attention mechanism, train it, and see what it reads.
 
-  attnx [choice=option ...] [part.knob=value ...]   train one composition
-  attnx -m -j N choice=option,option ...            train every combination, N of them side by side
-  attnx list [KIND] [NAME]                          the parts, with formula and knobs
-  attnx draw [NAME ...]                             what a part does, as a picture
-  attnx check NAME [KIND.KNOB=VALUE ...]            the laws of a part, yours too: which hold; attnx check --help
-  attnx data list | get NAME | check NAME           public data sets, fetched and checked
-  attnx resume FOLDER [-j N] [--config-dir DIR]     go on with an interrupted run or sweep
-  attnx runs [FOLDER ...] [KEY=VALUE ...]           list and filter runs; also: runs diff, runs compare, runs prune
-  attnx compare FOLDER FOLDER ...                   runs side by side, and how surely
-  attnx report FOLDER FOLDER ... [out=FOLDER]       which won, how surely and why: a page, a table, a text
-  attnx predict RUN [RUN ...] [FILE]                what it writes for each line; also: attnx predict --help
-  attnx try RUN [RUN ...]                           a prompt: type a source, see what it writes and reads
-  attnx evaluate RUN [task.test=FILE]               its scores and errors on any data
-  attnx pictures RUN [--format svg]                 draw what a run read, again
-  attnx page RUN [RUN2]                             a page to look into it, or two runs side by side
-  attnx alignments RUN [--gold FILE]                how it read, in numbers
-  attnx export RUN [--format onnx|torch]            the model as files that run without attnx
-  attnx dashboard FOLDER|PROJECT                    a W&B workspace of a sweep or a project
-  attnx --cfg job [choice=option ...]               show the configuration only
+  attnx [choice=option ...]       train one composition, the default where
+                                  nothing is chosen
+  attnx -m choice=option,option   train every combination
+
+Commands, each with a page of its own (attnx COMMAND --help):
+  list [KIND] [NAME]              what can be chosen, with formulas and knobs
+  draw [NAME ...]                 what a part does, as a picture
+  check NAME                      the laws of a part, yours too: which hold
+  data list | get | check         public data sets, fetched and checked
+  resume FOLDER                   go on with an interrupted run or sweep
+  runs [FOLDER ...] [KEY=VALUE]   list, filter, compare and prune runs
+  compare FOLDER FOLDER ...       runs side by side, and how surely
+  report FOLDER ...               which won, how surely and why: a page
+  predict RUN [FILE]              what it writes for each line
+  try RUN                         a prompt: type a source, see what it reads
+  evaluate RUN                    its scores and errors on any data
+  pictures RUN                    draw what a run read, again
+  page RUN [RUN2]                 a page to look into it, or two side by side
+  alignments RUN                  how it read, in numbers
+  export RUN                      the model as files that run without attnx
+  dashboard FOLDER|PROJECT        a W&B workspace of a sweep or a project
+
+Flags:
+  -m, --multirun                  every combination of choices with commas
+  -j, --jobs N                    so many jobs of a sweep side by side
+  -c, --cfg job|hydra|all         show the configuration, and train nothing
+      -p, --package KEY           ... a part of it, as task or hydra.launcher
+      --resolve                   ... with what its ${...} stand for
+  -i, --info WHAT                 how Hydra made it: all, config, defaults,
+                                  defaults-tree, plugins or searchpath
+  -cd, --config-dir FOLDER        your own configuration files, read first
+  -sc, --shell-completion WHAT    eval "$(attnx -sc install=bash)" lets bash
+                                  complete what you type, uninstall=bash ends
+                                  that; zsh and fish: docs/command-line.md
+  -h, --help                      this page, or that of a command
+      --hydra-help                what of Hydra can be used here
+  -V, --version                   attnx's version
 
 Choices:"""
 
 EXAMPLES = """\
 Examples:
-  attnx +scorer=additive +scope=local          train with two parts chosen
-  attnx scorer=mlp scorer.depth=2 seed=3       a part's knob; the plus is optional
-  attnx '+query=[token,last_context]'          ask with a set of query inputs
-  attnx -m +scorer=additive,dot +scope=global,local trainer.max_steps=200
-                                               every combination, a process each
-  attnx task.train=my.tsv recipe=bahdanau      your own words, a paper's attention
+  attnx +scorer=additive +scope=local
+                                  train with two parts chosen
+  attnx scorer=mlp scorer.depth=2 seed=3
+                                  a part's knob; the plus is optional
+  attnx '+query=[token,last_context]'
+                                  ask with a set of query inputs
+  attnx -m -j 2 +scorer=additive,dot +scope=global,local trainer.max_steps=200
+                                  every combination, a process each
+  attnx task.train=my.tsv recipe=bahdanau
+                                  your own words, a paper's attention
 
 Plug-ins are the files in plugins/ and in the folders of $ATTNX_PLUGINS.
-Runs land in multirun/. Hydra's own help: attnx --hydra-help"""
+Runs land in multirun/."""
+
+HYDRA_PAGE = """\
+attnx composes configurations with Hydra, https://hydra.cc, and hands sweeps to
+it. Choices are Hydra's overrides: KEY=VALUE, +KEY=VALUE, ~KEY, lists [a,b], and
+in sweeps a,b choice(a,b) range(1,4) glob(*) interval(0,1).
+
+Of Hydra's flags attnx has:
+  --multirun, -m                  a sweep
+  --cfg, -c job|hydra|all         show what is composed
+  --package, -p KEY               ... a part of it
+  --resolve                       ... with interpolations filled in
+  --info, -i WHAT                 how it was composed: all, config, defaults,
+                                  defaults-tree, plugins or searchpath
+  --config-dir, -cd FOLDER        your own files, read first
+  --shell-completion, -sc WHAT    install=bash, uninstall=bash; also fish
+  --hydra-help                    this page
+
+Of its settings those of a sweep:
+  hydra/launcher=NAME             where jobs run: processes, slurm, slurm_here;
+                                  with their packages joblib and ray
+  hydra/sweeper=NAME              who chooses the jobs: grid, or search (Optuna)
+  hydra.launcher.KEY=VALUE        shown by attnx --cfg hydra -p hydra.launcher
+  hydra.sweeper.KEY=VALUE         shown by attnx --cfg hydra -p hydra.sweeper
+
+Folders are attnx's own: folder= names that of a run, name= that of a sweep."""
 
 
 def show_help() -> None:
     """Print the page for people."""
     print(USAGE)
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2))
+    console = Console(highlight=False, soft_wrap=True)
+    width = min(console.width, WIDEST_PAGE)
     for kind in GROUPS:
-        table.add_row(f"  {kind}", Text(" ".join(options(kind))), Text(CHOICES.get(kind, ""), style="dim"))
-    Console().print(table)
+        console.print(Text(_filled(f"  {kind:<13}", " ".join(options(kind)), width)))
+        console.print(Text(_filled(INDENT, CHOICES[kind], width), style="dim"))
     print(f"\nValues: {', '.join(SCALARS)}. A part's knobs: attnx list NAME.\n")
     print(EXAMPLES)
 
 
-def show_parts(words: Sequence[str]) -> None:
-    """Print all parts, those of a kind, or one in full.
-
-    Raises:
-        UserError: no such kind or part.
-    """
-    parts = list(catalogue().parts.values())
-    for word in words:
-        chosen = [part for part in parts if word in (part.kind, part.name, f"{part.kind}={part.name}")]
-        if not chosen:
-            raise UserError(
-                f"no part or kind {word!r}{near_misses(word, {p.name for p in parts} | {p.kind for p in parts})}"
-            )
-        parts = chosen
-    console = Console()
-    if len(parts) == 1:
-        _show_one(parts[0], console)
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("kind", "name", "formula", "knobs", "source", "origin"):
-        table.add_column(column, overflow="fold", no_wrap=column in ("kind", "name"))
-    for part in parts:
-        row = [part.kind, part.name, part.doc_line("Formula"), _knobs(part), part.doc_line("Source"), part.origin]
-        table.add_row(*map(Text, row))
-    console.print(table)
+def show_page(page: str) -> None:
+    """Print a command's page: paragraphs are filled to fit a terminal, rows wrapped below their text."""
+    width = Console().width
+    print("\n\n".join(_block(block.splitlines(), width) for block in page.split("\n\n")))
 
 
-def _knobs(part: Part) -> str:
-    return " ".join(f"{knob.name}={knob.default}" for knob in part.knobs)
+def _block(lines: list[str], width: int) -> str:
+    if any(line.startswith(("attnx ", " ")) for line in lines):
+        return "\n".join(_wrapped(line, width) for line in lines)
+    return textwrap.fill(" ".join(lines), min(width, WIDEST_PAGE), break_on_hyphens=False)
 
 
-def _show_one(part: Part, console: Console) -> None:
-    chosen = part.kind in CHOSEN  # others are chosen by a knob of a task
-    console.print(f"{part.kind}={part.name}" if chosen else f"{part.kind} {part.name}", style="bold", highlight=False)
-    console.print(Text(part.doc.split(">>>")[0].strip()))
-    for knob in part.knobs:
-        place = f"{part.kind}.{part.name}" if part.kind in SETS else part.kind
-        console.print(Text(f"  {place}.{knob.name}={knob.default}    {knob.type.phrase}"))
-    if part.kind in DRAWN:
-        console.print(Text(f"attnx draw {part.name} draws what it does"))
-    console.print(Text(f"{part.origin}: {part.place}"), style="dim")
+def _wrapped(row: str, width: int) -> str:
+    text = re.match(r" *\S+( \S+)* {2,}| *", row)
+    indent = " " * min(text.end() if text else 0, width // 2)
+    return textwrap.fill(row, width, subsequent_indent=indent or "    ", break_on_hyphens=False)
+
+
+def _filled(first: str, text: str, width: int) -> str:
+    return textwrap.fill(text, width, initial_indent=first, subsequent_indent=INDENT, break_on_hyphens=False)

@@ -1,12 +1,9 @@
-"""What only Hydra itself can do: sweeps, printing configurations, shell completion."""
+"""What only Hydra itself can do: sweeps, printing configurations, completing choices."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.choices import conf_folder
-from attnx.config import compose, normalise
+from attnx.config import compose
 from attnx.errors import RunFailed, UserError
 from attnx.folders import SWEEPS
 from attnx.mistakes import in_our_words, refuse_folders
@@ -45,7 +42,7 @@ Configs = Mapping[tuple[str, ...], Mapping[str, Any]]
 
 
 def show(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
-    """``--cfg``, ``--info`` and the like."""
+    """``--cfg``, ``--info``, ``--shell-completion`` and the like."""
     return _hydra([*flags, *overrides], lambda config: None, config_dir)
 
 
@@ -198,22 +195,6 @@ def _sweep_folder(overrides: Sequence[str], configs: Configs) -> Path:
     name = names.pop() or hashlib.sha256("\n".join(sorted(words)).encode()).hexdigest()[:10]
     refuse_occupied(SWEEPS / name)
     return SWEEPS / name
-
-
-def complete(asked: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
-    """Answer a shell's request for completions, also for words that begin with a plus."""
-    *before, typed = os.environ.get("COMP_LINE", "").split(" ")
-    bare = typed.lstrip("+")
-    plus = typed.removesuffix(bare)
-    flags = [word for word in before if word in ("-m", "--multirun")]  # Hydra wants them first, and needs no other
-    before = [*before[:1], *flags, *normalise([word for word in before[1:] if "=" in word and word[0] != "-"])]
-    os.environ["COMP_LINE"] = " ".join([*before, bare])
-    heard = io.StringIO()
-    with contextlib.redirect_stdout(heard):
-        code = _hydra([*asked, *overrides], lambda config: None, config_dir)
-    # A shell offers only what begins with what was typed; bash is told in one line, fish in a line each.
-    print(re.sub(r"\S+", lambda word: plus + word[0], heard.getvalue()) if plus else heard.getvalue(), end="")
-    return code
 
 
 def _hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str | None) -> int:

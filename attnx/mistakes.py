@@ -8,11 +8,14 @@ from collections.abc import Sequence
 
 from attnx import registry
 from attnx.catalogue import SETS
-from attnx.choices import CHOSEN, GROUPS, SCALARS, options, owners
+from attnx.choices import CHOSEN, GROUPS, SCALARS, knob_keys, options, owners
 from attnx.errors import UserError, near_misses
 
 # Folders of Hydra's that attnx does not use, and what to write instead.
-FOLDERS = {"hydra.sweep": "a sweep lies in multirun/NAME, its jobs in 0, 1, ... there; write name=NAME"}
+FOLDERS = {
+    "hydra.run": "a run lies in multirun/runs; write folder=FOLDER to name another folder",
+    "hydra.sweep": "a sweep lies in multirun/NAME, its jobs in 0, 1, ... there; write name=NAME",
+}
 
 
 def refuse_folders(overrides: Sequence[str]) -> None:
@@ -37,12 +40,12 @@ def in_our_words(error: Exception, overrides: Sequence[str]) -> str:
         return registry.unknown(kind, name, options(kind))
     unknown = re.search(r"Key '([^']+)' is not in struct\s+full_key: (\S+)", text)
     if unknown:
-        return _unknown_key(unknown[2])
+        return unknown_key(unknown[2])
     group = re.search(r"In 'config': Could not (?:find|override) '([^']+)'", text) or re.search(
         r"Could not override '([^'=]+)'", text
     )
     if group and group[1] not in GROUPS:
-        return _unknown_key(group[1])
+        return unknown_key(group[1])
     several = re.search(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'", text)
     if several:
         return f"{several[1]} means several runs; add -m to run them in turn, or write a list as [a,b]"
@@ -52,6 +55,17 @@ def in_our_words(error: Exception, overrides: Sequence[str]) -> str:
     if syntax:
         return _unreadable(overrides)
     return " ".join(text.split())
+
+
+def refuse_unheard(overrides: Sequence[str]) -> None:
+    """Refuse what is said to Hydra where it runs nothing: its launchers and sweepers are those of sweeps.
+
+    Raises:
+        UserError: there is such a word.
+    """
+    for override in overrides:
+        if override.lstrip("+~").startswith(("hydra.", "hydra/")):
+            raise UserError(f"{override} has no effect on a single run; add -m for a sweep, or leave it out")
 
 
 def _unreadable(overrides: Sequence[str]) -> str:
@@ -65,6 +79,10 @@ def _unreadable(overrides: Sequence[str]) -> str:
             parser.parse_override(override)
         except HydraException:
             key, equals, value = override.partition("=")
+            if re.search(r"\s\+*[\w.]+=", value):
+                return f"cannot read {override!r}: a choice is a word of its own; write {override}"
+            if value.startswith("=") and value.strip("="):
+                return f"cannot read {override}: write {key}={value.lstrip('=')}"
             if not equals or not value:
                 return f"cannot read {override!r}: write key=value, lists as key=[a,b]"
             bare = value.strip("'\"").replace("\\", "\\\\").replace('"', '\\"')
@@ -73,14 +91,17 @@ def _unreadable(overrides: Sequence[str]) -> str:
     return f"cannot read {' '.join(overrides)!r}: write key=value, lists as key=[a,b]"
 
 
-def _unknown_key(path: str) -> str:
+def unknown_key(path: str) -> str:
+    """Say that there is no such key, and which one may be meant: a choice, or a knob of one."""
     head, _, knob = path.partition(".")
     if not knob:
-        return f"unknown key {head!r}{near_misses(head, [*GROUPS, *SCALARS])}"
+        knobs = knob_keys(head)
+        meant = f"; did you mean {' or '.join(knobs)}?" if knobs else near_misses(head, [*GROUPS, *SCALARS])
+        return f"unknown key {head!r}{meant}"
     if head in SETS:
         return _unknown_in_set(head, knob)
     if head not in CHOSEN:
-        return f"unknown key {path!r}"
+        return f"unknown key {path!r}{near_misses(path, knob_keys(knob) or CHOSEN)}"
     held = owners(head)
     if knob in held:
         return f"the chosen {head} has no knob {knob!r}; it belongs to {head}={', '.join(held[knob])}"

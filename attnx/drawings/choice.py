@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnx.catalogue import Part
+from attnx.catalogue import SETS, Part
 
 DRAWN = ("scorer", "scope", "query", "normaliser")
 
@@ -34,7 +34,7 @@ class Choice:
 
 def knob_of(part: Part, name: str) -> str:
     """A knob as it is written on the command line."""
-    return f"query.{part.name}.{name}" if part.kind == "query" else f"{part.kind}.{name}"
+    return f"{part.kind}.{part.name}.{name}" if part.kind in SETS else f"{part.kind}.{name}"
 
 
 def spelled(value: Any) -> str:

@@ -14,6 +14,7 @@ from matplotlib.image import imread
 from numpy.typing import NDArray
 
 from attnx import registry
+from attnx.commands.list_ import list_
 from attnx.drawings.choice import Choice
 from attnx.drawings.command import draw, everything
 from attnx.drawings.example import (
@@ -34,7 +35,6 @@ from attnx.drawings.example import (
 from attnx.drawings.page import BEGINNING, page
 from attnx.drawings.pictures import picture, telling
 from attnx.errors import UserError
-from attnx.help import show_parts
 from attnx.reports.decoder_step import VECTORS, step_picture
 from attnx.reports.page import DPI
 from attnx.reports.parts import Reading, reading_picture
@@ -145,9 +145,9 @@ def test_a_query_input_that_does_not_say_what_it_needs(plugins: Path) -> None:
 
 
 def test_one_part_in_full_says_how_it_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
-    show_parts(["local"])
+    list_(["local"])
     assert "attnx draw local" in capsys.readouterr().out
-    show_parts(["adam"])
+    list_(["adam"])
     assert "attnx draw" not in capsys.readouterr().out
 
 

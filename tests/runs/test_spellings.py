@@ -147,87 +147,13 @@ def test_python_composes_what_the_command_does(trained: list[dict[str, Any]]) ->
     assert attnx.compose(["scorer=mlp", "+scorer.depth=3", "seed=11"]) == trained[0]
 
 
-def test_the_list_names_every_part_with_formula_knobs_source_and_origin(
-    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "400")
-    lines = command("list").out.splitlines()
-    starts = [lines[0].index(head) for head in ("formula", "source", "origin")]
-    rows = {tuple(line.split()[:2]): line for line in lines[1:]}
-    for kind in ("scorer", "scope", "query", "normaliser", "task", "trainer"):
-        for name in names(kind):
-            assert all(not rows[kind, name][start].isspace() for start in starts)
-    additive = rows["scorer", "additive"]
-    assert "hidden=128" in additive
-    assert additive.split()[-1] == "core"
-
-
-def test_one_part_is_listed_in_full(command: Callable[..., Any]) -> None:
-    out = command("list", "scope=local").out
-    assert "scope.window=3" in out
-    assert "a whole number, 0 or more" in out
-    assert "attnx/attention/scopes/local.py" in out.replace("\n", "")
-
-
-SCOPES = ("encoder_decoder", "global", "history", "local")
-
-
-# Hydra asks for completions as bash does: the line so far comes in the environment.
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        ("attnx sco", {"scorer=", "scorer.", "scope=", "scope."}),
-        ("attnx +sco", {"+scorer=", "+scorer.", "+scope=", "+scope."}),
-        ("attnx +scope=", {f"+scope={name}" for name in SCOPES}),
-        ("attnx ++scope=l", {"++scope=local"}),
-        ("attnx +scorer=additive -m +scope=", {f"+scope={name}" for name in SCOPES}),
-        ("attnx +scope=local scope.wi", {"scope.window="}),
-        ("attnx +recipe=bah", {"+recipe=bahdanau"}),
-    ],
-)
-def test_a_shell_completes_words_with_and_without_a_plus(
-    line: str, offered: set[str], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COMP_LINE", line)
-    monkeypatch.setenv("COMP_POINT", str(len(line)))
-    answer = command("-sc", "query=bash")
-    assert (answer.code, answer.err) == (0, "")
-    assert set(answer.out.split()) == offered
-
-
-@pytest.mark.parametrize(("shell", "between"), [("zsh", " "), ("fish", "\n")])
-def test_each_shell_is_answered_as_it_expects(
-    shell: str, between: str, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COMP_LINE", "attnx +scope=")
-    assert command("-sc", f"query={shell}").out == between.join(f"+scope={name}" for name in SCOPES) + "\n"
-
-
-def test_bash_itself_completes(here: Path) -> None:
-    shim = here / "attnx"
-    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m attnx "$@"\n', encoding="utf-8")
-    shim.chmod(0o755)
-    script = """
-eval "$(attnx -sc install=bash)"
-COMP_LINE='attnx +scorer=additive +scope=l' COMP_POINT=31 COMP_CWORD=2
-hydra_bash_completion
-echo "${COMPREPLY[@]}"
-complete -p attnx
-"""
-    environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env=environment)
-    reply, rule = done.stdout.splitlines()
-    assert reply == "+scope=local"
-    assert "hydra_bash_completion" in rule
-
-
 def test_help_answers_without_torch_in_a_process_of_its_own() -> None:
     loaded = (
         "import sys, attnx.cli; attnx.cli.run(['--help']); sys.exit(bool({'torch', 'lightning'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    for word in ("scorer", "multiplicative", "scope", "recipe", "bahdanau", "attnx resume FOLDER", "+scope=local"):
+    for word in ("scorer", "multiplicative", "scope", "recipe", "bahdanau", "resume FOLDER", "+scope=local"):
         assert word in done.stdout
 
 
@@ -237,7 +163,3 @@ def test_a_mistake_ends_a_process_with_2_and_one_line(here: Path) -> None:
     assert done.stdout == ""
     assert done.stderr == "attnx: unknown key 'scop'; did you mean scope or scorer?\n"
     assert not list(here.iterdir())
-
-
-def test_the_version_is_told(command: Callable[..., Any]) -> None:
-    assert command("--version").out == f"attnx {attnx.__version__}\n"

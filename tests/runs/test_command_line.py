@@ -1,0 +1,153 @@
+"""The command's pages, its flags, its completion in a shell, and what it says when nothing is chosen."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import attnx
+from attnx import cli
+from attnx.flags import CHOICES, FLAGS, SHORT, VALUED, split_flags
+
+SCOPES = ("encoder_decoder", "global", "history", "local")
+PAGES = {"attnx": ["--help"], **{name: [name, "--help"] for name in cli.NAMES}}
+
+
+@pytest.mark.parametrize("asked", PAGES.values(), ids=PAGES)
+def test_every_command_has_a_page_of_its_own(
+    asked: list[str], command: Callable[..., Any], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    answer = command(*asked)
+    assert (answer.code, answer.err) == (0, "")
+    name = asked[0] if len(asked) > 1 else ""
+    assert answer.out.startswith(f"attnx {name}" if name else "attnx: ")
+    for spelling in ([f"-h {name}"], ["help", name], [name, "-h", "more"]) if name else (["help"], ["-h"], []):
+        if spelling:
+            assert command(*" ".join(spelling).split()).out == answer.out
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = command(*asked).out
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert narrow.split() == answer.out.split()  # no word is cut
+    assert not list(here.iterdir())
+
+
+def test_the_page_names_every_command_and_flag_and_fits_a_terminal(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    page = command("--help").out
+    assert max(map(len, page.splitlines())) <= 80
+    for name in cli.NAMES:
+        assert re.search(rf"^  {name} ", page, re.MULTILINE)
+    for flag in (*FLAGS, *SHORT, "--version", "-V", "--help", "-h"):
+        assert re.search(rf"(?<![\w-]){flag}\b", page)
+    assert 'eval "$(attnx -sc install=bash)"' in page
+
+
+def test_hydras_page_lists_no_flag_that_is_refused(command: Callable[..., Any]) -> None:
+    page = command("--hydra-help").out
+    named = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", page))
+    assert {"--multirun", "--cfg", "--info", "--shell-completion"} <= named
+    for flag in named:
+        name = SHORT.get(flag, flag)
+        value = CHOICES.get(name, ["x"])[0] if name in VALUED else ""
+        beside = ["--cfg", "job"] if name in ("--package", "--resolve") else []
+        flags, _ = split_flags([*beside, *filter(None, (flag, value))], cli.NAMES)
+        assert flags[name] == value
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_the_version_is_told(flag: str, command: Callable[..., Any]) -> None:
+    assert command(flag).out == f"attnx {attnx.__version__}\n"
+
+
+def test_alone_it_says_first_what_it_trains(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "train_one", lambda config, overrides: print("training") or 0)
+    first, *others = command().out.splitlines()
+    assert "the default composition, task=g2p scorer=additive scope=global normaliser=softmax" in first
+    assert "attnx --help shows the choices" in first
+    assert others == ["training"]
+    assert command("seed=2").out == "training\n"
+
+
+# Hydra asks for completions as bash does: the line so far comes in the environment.
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("attnx sco", {"scorer=", "scorer.", "scope=", "scope."}),
+        ("attnx +sco", {"+scorer=", "+scorer.", "+scope=", "+scope."}),
+        ("attnx +scope=", {f"+scope={name}" for name in SCOPES}),
+        ("attnx ++scope=l", {"++scope=local"}),
+        ("attnx +scorer=additive -m +scope=", {f"+scope={name}" for name in SCOPES}),
+        ("attnx +scope=local scope.wi", {"scope.window="}),
+        ("attnx +recipe=bah", {"+recipe=bahdanau"}),
+        ("attnx re", {"readout=", "readout.", "recipe=", "resume", "report"}),
+        ("attnx scope=local re", {"readout=", "readout.", "recipe="}),
+        ("attnx --c", {"--cfg", "--config-dir"}),
+        ("attnx list multi", {"multiplicative", "multi30k_de_en"}),
+        ("attnx data g", {"get"}),
+        ("attnx data get sig", {"sigmorphon2020"}),
+        ("attnx resume m", set()),  # a folder, which the shell completes
+    ],
+)
+def test_a_shell_completes_what_is_typed(
+    line: str, offered: set[str], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COMP_LINE", line)
+    monkeypatch.setenv("COMP_POINT", str(len(line)))
+    answer = command("-sc", "query=bash")
+    assert (answer.code, answer.err) == (0, "")
+    assert set(answer.out.split()) == offered
+
+
+@pytest.mark.parametrize(("shell", "between"), [("zsh", " "), ("fish", "\n")])
+def test_each_shell_is_answered_as_it_expects(
+    shell: str, between: str, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COMP_LINE", "attnx +scope=")
+    assert command("-sc", f"query={shell}").out == between.join(f"+scope={name}" for name in SCOPES) + "\n"
+
+
+def test_bash_itself_completes(here: Path) -> None:
+    """An interactive bash in a terminal, to which someone types, with the tabulator where others would look it up."""
+    shim = here / "attnx"
+    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m attnx "$@"\n', encoding="utf-8")
+    shim.chmod(0o755)
+    (here / "multirun").mkdir()
+    environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "PS1": "READY>", "TERM": "dumb"}
+    lead, follow = pty.openpty()
+    bash = ["bash", "--norc", "--noprofile", "-i"]
+    with subprocess.Popen(bash, stdin=follow, stdout=follow, stderr=follow, env=environment, cwd=here) as shell:
+        os.close(follow)
+        try:
+            until(lead, "READY>")
+            for typed, completed in (
+                ('eval "$(attnx -sc install=bash)"; echo installed\n', "\ninstalled"),
+                ("attnx +scorer=additive +scope=l\t", "+scope=local"),
+                (" scope.wi\t", "scope.window="),
+                ("5\x15attnx res\t", "attnx resume"),
+                (" mul\t", "multirun"),
+            ):
+                os.write(lead, typed.encode())
+                until(lead, completed)
+        finally:
+            shell.kill()
+            os.close(lead)
+
+
+def until(terminal: int, expected: str) -> None:
+    """Read what a terminal shows, up to what is expected."""
+    shown = ""
+    while expected not in shown:
+        assert select.select([terminal], [], [], 120)[0], f"{expected!r} does not come after {shown!r}"
+        shown += os.read(terminal, 1).decode(errors="replace")

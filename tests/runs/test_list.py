@@ -1,0 +1,127 @@
+"""What can be chosen is listed a line each, a kind with its knobs, and one choice in full, whatever the width."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx import catalogue
+from attnx.choices import CHOSEN, GROUPS, options
+from attnx.commands.list_ import UNPICKED
+
+WIDTHS = (60, 80, 120)
+
+
+@pytest.fixture
+def listed(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """The lines of ``attnx list`` at a width; of a pipe at none."""
+
+    def ask(*words: str, width: int | None = None) -> list[str]:
+        if width is None:
+            monkeypatch.delenv("COLUMNS", raising=False)
+        else:
+            monkeypatch.setenv("COLUMNS", str(width))
+        answer = command("list", *words)
+        assert (answer.code, answer.err) == (0, "")
+        return str(answer.out).splitlines()
+
+    return ask
+
+
+def groups(lines: list[str]) -> dict[str, dict[str, str]]:
+    """By kind, by name, what a line says."""
+    found: dict[str, dict[str, str]] = {}
+    for line in lines:
+        if heading := re.match(r"(\w+): ", line):
+            kind = found.setdefault(heading[1], {})
+        elif row := re.match(r"  (\w+) +(\S.*)", line):
+            kind[row[1]] = row[2]
+    return found
+
+
+@pytest.mark.parametrize("width", [None, *WIDTHS])
+def test_everything_that_one_picks_has_a_line_and_nothing_else_has(
+    width: int | None, listed: Callable[..., list[str]]
+) -> None:
+    lines = listed(width=width)
+    shown = groups(lines[:-2])
+    assert {kind: [*rows] for kind, rows in shown.items() if kind in GROUPS} == {
+        kind: list(dict.fromkeys(options(kind))) for kind in GROUPS
+    }
+    assert set(shown) == {*GROUPS, "tokeniser"}
+    assert not set(shown) & set(UNPICKED)
+    assert len(lines) == len(shown) + sum(map(len, shown.values())) + 2
+
+
+def test_a_line_is_whole_in_a_pipe_and_cut_between_words_where_it_does_not_fit(
+    listed: Callable[..., list[str]],
+) -> None:
+    whole = groups(listed())
+    parts = catalogue.catalogue().parts
+    for kind in CHOSEN:
+        for name in (name for name in options(kind) if (kind, name) in parts):
+            assert whole[kind][name].endswith(re.sub("``", "", parts[kind, name].doc_line("Formula")))
+    for width in WIDTHS:
+        lines = listed(width=width)
+        assert max(map(len, lines)) <= width
+        for kind, rows in groups(lines).items():
+            for name, text in rows.items():
+                if text != whole[kind][name]:
+                    assert text.endswith("…")
+                    assert (whole[kind][name] + " ").startswith(text.removesuffix("…"))
+                    assert text.removesuffix("…")[-1:] in ("", " ")
+
+
+def test_a_plug_in_is_told_from_the_core(listed: Callable[..., list[str]], here: Path) -> None:
+    (here / "plugins").mkdir()
+    lines = ["from attnx.registry import register", '@register("scorer", "mine")', "class Mine:", '    """Of mine."""']
+    (here / "plugins" / "mine.py").write_text("\n".join([*lines, "    equal_widths = True", ""]), encoding="utf-8")
+    assert groups(listed())["scorer"]["mine"] == "(plug-in mine.py) Of mine."
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("word", [*GROUPS, *UNPICKED, "local", "g2p", "on", "bahdanau"])
+def test_pages_are_wrapped_between_words(word: str, width: int, listed: Callable[..., list[str]]) -> None:
+    """Only a link or another word that is longer than a line, and where a file is, stand out."""
+    lines, whole = listed(word, width=width), listed(word, width=200)
+    assert " ".join(lines).split() == " ".join(whole).split()
+    for line in lines:
+        assert len(line) <= width or re.search(r"\S+://\S+$|/\S+\.(py|yaml)\S*$|^ *\S+$", line), line
+
+
+def test_a_kind_is_listed_with_formulas_and_knobs(listed: Callable[..., list[str]]) -> None:
+    text = "\n".join(listed("scorer", width=80))
+    for name in options("scorer"):
+        assert re.search(rf"^  {name} ", text, re.MULTILINE)
+    assert "score(q, m) = v . tanh(W q + U m)" in text
+    assert "scorer.hidden=128" in text
+    assert "query.language_tag.width=20" in "\n".join(listed("query"))
+
+
+def test_one_part_is_listed_in_full(listed: Callable[..., list[str]]) -> None:
+    text = "\n".join(listed("scope=local", width=80))
+    assert text.startswith("scope=local\n")
+    assert re.search(r"^  scope\.window=3  +a whole number, 0 or more$", text, re.MULTILINE)
+    assert "scope.include_self=false" in text
+    assert "    https://arxiv.org/abs/1508.04025\n" in text
+    assert "attnx/attention/scopes/local.py" in text
+    assert "``" not in text
+    assert listed("local", width=80) == listed("scope", "local", width=80) == text.splitlines()
+
+
+def test_a_name_of_several_kinds_is_listed_as_what_one_picks(listed: Callable[..., list[str]]) -> None:
+    headings = [line for line in listed("history") if re.fullmatch(r"\w+=history", line)]
+    assert headings == ["scope=history", "model=history"]  # not the composition
+    assert listed("additive")[0] == "scorer=additive"
+    assert listed("kernel", "additive")[0] == "kernel additive"
+
+
+def test_a_recipe_is_listed_with_what_it_sets(listed: Callable[..., list[str]]) -> None:
+    text = "\n".join(listed("bahdanau", width=80))
+    assert text.startswith("recipe=bahdanau\nBahdanau et al. 2015, https://arxiv.org/abs/1409.0473")
+    assert "  - override /scorer: additive" in text
+    assert "recipe/bahdanau.yaml" in text
