@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain, islice
@@ -29,6 +30,8 @@ OFFSETS: Final = "<i8"
 ANEW: Final = "delete the folder and write it anew"
 # Rows in memory while they are encoded, and while they are sorted by tag.
 ENCODED, SORTED = 10_000, 1_000_000
+# Bytes in memory while what was written before is hashed again.
+HASHED = 1 << 20
 
 Entry = tuple[Symbols, Symbols, str]
 Header = dict[str, Any]
@@ -52,13 +55,44 @@ def write_corpus(
         UserError: the folder holds something or cannot be written, or there are no entries.
         ValueError: an entry has an empty source, or a tag that is not listed.
     """
+    rest = iter(entries)
     with whole_folder(folder) as unfinished:
-        files = _write(unfinished, iter(entries), (source, target), tags)
-        rows = files["source.offsets"]["count"] - 1
-        if not rows:
+        chunks = iter(lambda: list(islice(rest, ENCODED)), [])
+        if not extend_corpus(unfinished, chunks, source, target, tags):
             raise UserError(f"{folder}: there is nothing to write into it")
-        header = {"format": FORMAT, "rows": rows, **_origin(source, target, tags), "files": files}
-        (unfinished / HEADER).write_text(json.dumps(header, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def extend_corpus(
+    folder: Path,
+    chunks: Iterable[list[Entry]],
+    source: Vocabulary,
+    target: Vocabulary,
+    tags: Sequence[str] = (),
+    counts: Mapping[str, int] | None = None,
+    mark: Callable[[dict[str, int]], None] | None = None,
+) -> int:
+    """Write a corpus into a folder, or go on with one; how it is parted into chunks changes no byte.
+
+    Args:
+        folder: where it is.
+        chunks: the entries that are not in it yet, some at a time; see :func:`write_corpus`.
+        source: encodes the sources.
+        target: encodes the targets.
+        tags: every tag.
+        counts: how many numbers each file held when the last chunk was marked; what is behind them is cut off.
+        mark: is told that, when a chunk is on the disk.
+
+    Returns:
+        how many rows it has.
+
+    Raises:
+        UserError: a file has fewer numbers than it is to have.
+    """
+    files = _write(folder, chunks, (source, target), tags, counts or {}, mark)
+    rows: int = files["source.offsets"]["count"] - 1
+    header = {"format": FORMAT, "rows": rows, **_origin(source, target, tags), "files": files}
+    (folder / HEADER).write_text(json.dumps(header, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    return rows
 
 
 def read_corpus(folder: Path, source: Vocabulary, target: Vocabulary, tags: Sequence[str] = ()) -> PairDataset:
@@ -89,11 +123,26 @@ def _origin(source: Vocabulary, target: Vocabulary, tags: Sequence[str]) -> dict
 class _File:
     """A file of numbers that grows, and the hash of what it holds."""
 
-    def __init__(self, path: Path, dtype: str, stack: ExitStack) -> None:
-        self.stream = stack.enter_context(path.open("wb"))
+    def __init__(self, path: Path, dtype: str, stack: ExitStack, count: int = 0) -> None:
+        self.stream = stack.enter_context(path.open("r+b" if count else "wb"))
         self.dtype = dtype
-        self.count = 0
+        self.count = count
         self.hash = hashlib.sha256()
+        self._pass_over(path, count * np.dtype(dtype).itemsize)
+
+    def _pass_over(self, path: Path, size: int) -> None:
+        """Take up the first ``size`` bytes, and cut off the others."""
+        while size and (some := self.stream.read(min(size, HASHED))):
+            self.hash.update(some)
+            size -= len(some)
+        if size:
+            raise UserError(f"{path}: lacks {size} bytes of what was written; {ANEW}")
+        self.stream.truncate()
+
+    def settle(self) -> None:
+        """Wait until all of it is on the disk."""
+        self.stream.flush()
+        os.fsync(self.stream.fileno())
 
     def append(self, numbers: npt.ArrayLike) -> None:
         narrow = np.asarray(numbers, dtype=self.dtype)
@@ -110,16 +159,22 @@ def _narrow(count: int) -> str:
 
 
 def _write(
-    folder: Path, entries: Iterator[Entry], vocabularies: tuple[Vocabulary, Vocabulary], tags: Sequence[str]
+    folder: Path,
+    chunks: Iterable[list[Entry]],
+    vocabularies: tuple[Vocabulary, Vocabulary],
+    tags: Sequence[str],
+    counts: Mapping[str, int],
+    mark: Callable[[dict[str, int]], None] | None,
 ) -> dict[str, dict[str, Any]]:
     """Write ids, offsets and tags; return the files with their types, counts and hashes."""
     types = {f"{side}.ids": _narrow(len(vocabulary)) for side, vocabulary in zip(SIDES, vocabularies, strict=True)}
     types |= {f"{side}.offsets": OFFSETS for side in SIDES} | ({"tags": _narrow(len(tags))} if tags else {})
     with ExitStack() as stack:
-        files = {name: _File(folder / name, dtype, stack) for name, dtype in types.items()}
+        files = {name: _File(folder / name, dtype, stack, counts.get(name, 0)) for name, dtype in types.items()}
         for side in SIDES:
-            files[f"{side}.offsets"].append([0])
-        while chunk := list(islice(entries, ENCODED)):
+            if not files[f"{side}.offsets"].count:
+                files[f"{side}.offsets"].append([0])
+        for chunk in chunks:
             if not all(entry[0] for entry in chunk):
                 raise ValueError("an entry has an empty source")
             for number, side in enumerate(SIDES):
@@ -127,6 +182,11 @@ def _write(
                 _append(files, side, [encode(entry[number]) for entry in chunk])
             if tags:
                 files["tags"].append(number_tags([entry[2] for entry in chunk], tags))
+            chunk.clear()  # before the next one is made
+            if mark:
+                for file in files.values():
+                    file.settle()
+                mark({name: file.count for name, file in files.items()})
     described = {name: file.described() for name, file in files.items()}
     if tags:
         described["rows_by_tag"], described["tag_offsets"] = _sort_by_tag(folder, described["tags"], len(tags))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from attnx.bounded_files import LARGEST_LIST, read_json
 from attnx.data.parallel import Sentence
+from attnx.data.unfinished_store import UnfinishedStore, begin_store, sentences_of
 from attnx.errors import UserError
-from attnx.whole import whole_folder
 
 FORMAT: Final = 1
 RECORD, HELD_OUT, ROWS = "made_of.json", "held_out.json", "rows"
@@ -79,7 +79,7 @@ class Store:
         if record["judged"] != self.judged:
             met = [f"{self.folder} was written beside other valid or test files; what these share with it is not known"]
         parts = self._read(HELD_OUT)
-        held = {part: [Sentence(one, tuple(more), tag) for one, more, tag in listed] for part, listed in parts.items()}
+        held = {part: sentences_of(listed) for part, listed in parts.items()}
         return Stored(record["tags"], record["notes"], met, held)
 
     def _read(self, name: str) -> dict[str, Any]:
@@ -96,24 +96,23 @@ class Store:
             return ["task.train names other files, or they have changed"]
         return [f"task.{name} was {_shown(there.get(name))} and is {_shown(self.made_of[name])}" for name in unlike]
 
-    @contextmanager
-    def writing(self) -> Iterator[Path]:
-        """Lend a folder to put the rows and whatever else into; it becomes the store's when the block ends well.
+    def begin(self) -> AbstractContextManager[UnfinishedStore | None]:
+        """Lend the folder to write the store in; see :func:`attnx.data.unfinished_store.begin_store`."""
+        return begin_store(self.folder, {**self.made_of, "judged": self.judged})
+
+    def finish(self, unfinished: UnfinishedStore, stored: Stored) -> None:
+        """Write what is to be kept beside the rows, and give the folder its name.
 
         Raises:
-            UserError: the training files have changed since the store was made; or the folder cannot be written.
+            UserError: the training files have changed since the store was begun.
         """
-        with whole_folder(self.folder) as unfinished:
-            yield unfinished
-            if states(self.train) != self.made_of["train"]:
-                raise UserError("task.train: a file has changed while it was read; start again")
-
-    def record(self, unfinished: Path, stored: Stored) -> None:
-        """Write what is to be kept beside the rows."""
+        if states(self.train) != self.made_of["train"]:
+            raise UserError("task.train: a file has changed while it was read; start again")
         known = {"format": FORMAT, "made_of": self.made_of, "judged": self.judged}
         known |= {"tags": stored.tags, "notes": stored.notes, "met": stored.met}
         for name, content in ((RECORD, known), (HELD_OUT, stored.held)):
-            (unfinished / name).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
+            (unfinished.path / name).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
+        unfinished.finish(self.folder)
 
 
 def states(files: Sequence[Path]) -> list[list[Any]]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Final, TypeVar
 
+from attnx.data import mapped
 from attnx.data.filters import told
 from attnx.data.held_out import HeldOut, known_sources
-from attnx.data.mapped import Entry, write_corpus
+from attnx.data.mapped import Entry
 from attnx.data.pairs import Pair
 from attnx.data.parallel import Sentence
+from attnx.data.reading_progress import watched
 from attnx.data.store import JUDGED, ROWS, Store, Stored
 from attnx.data.texts import Texts
+from attnx.data.unfinished_store import Encoded, Survey, UnfinishedStore
 from attnx.errors import UserError
 
 # Sentences in memory: those that tokenisers learn from, and those that may be held out.
@@ -23,35 +27,23 @@ HELD_OUT: Final = 100_000
 T = TypeVar("T")
 
 
-class Survey(NamedTuple):
-    """What the first reading finds.
-
-    Attributes:
-        sample: sentences to train on, drawn by chance, in the order of the data if they are all of them.
-        tags: every tag of the sentences to train on, sorted.
-        known: sources to train on that are also those of a given part.
-    """
-
-    sample: list[Sentence]
-    tags: list[str]
-    known: set[str]
-
-
 def survey(sentences: Iterable[Sentence], held: HeldOut) -> Survey:
     """Read the training part through; what is held out of it is then in ``held``."""
     judged = {sentence.source for part in held.given.values() for sentence in part or ()}
     tags: set[str] = set()
     known: set[str] = set()
 
-    def watched() -> Iterator[Sentence]:
-        for sentence in held.training(sentences):
+    def kept() -> Iterator[Sentence]:
+        for sentence in held.training(reading):
             tags.add(sentence.tag)
             if sentence.source in judged:
                 known.add(sentence.source)
             yield sentence
 
-    sample = drawn(watched(), SAMPLE)
-    return Survey(sample, sorted(tags), known)
+    reading = _Counted(sentences, 0)
+    sample = drawn(kept(), SAMPLE)
+    parts = {part: held.part(part) for part in JUDGED}
+    return Survey(sample, sorted(tags), known, reading.count, parts)
 
 
 def drawn(items: Iterable[T], count: int, seed: int = 0) -> list[T]:
@@ -73,38 +65,62 @@ def drawn(items: Iterable[T], count: int, seed: int = 0) -> list[T]:
 
 
 def write(
-    store: Store, pairs: Iterable[Pair], dropped: Counter[str], found: Survey, held: HeldOut, texts: Texts
+    store: Store,
+    unfinished: UnfinishedStore,
+    sentences: Iterable[Sentence],
+    pairs_of: Callable[[Iterable[Sentence], Counter[str]], Iterator[Pair]],
+    found: Survey,
+    held: HeldOut,
+    texts: Texts,
 ) -> None:
-    """Encode the training part into a store, with all that later runs need to do without these readings.
+    """Encode the training part into a store, or go on, with all that later runs need to do without these readings.
 
     Args:
         store: where to.
-        pairs: the second reading, few of them in memory at a time.
-        dropped: counts what it leaves out, by reason.
+        unfinished: the folder that it is written in, and what an earlier process has done of it.
+        sentences: the second reading, from its beginning.
+        pairs_of: cuts sentences, few of them in memory at a time; counts what it leaves out, by reason.
         found: by the first reading.
-        held: the other parts.
+        held: the parts that are given.
         texts: as learned from the sample.
 
     Raises:
         UserError: no pairs, or none with one of the tags; the training files change meanwhile; or it cannot be written.
     """
-    kept: Counter[str] = Counter()
-    tags = [] if found.tags == [""] else found.tags
-    parts = {part: held.part(part) for part in JUDGED}
+    done = unfinished.read_encoded()
+    kept, dropped, tags = done.kept, done.dropped, [] if found.tags == [""] else found.tags
+    reading = _Counted(islice(sentences, done.sentences, None), done.sentences)
+    pairs = pairs_of(watched("encoding", reading, found.sentences, done.sentences), dropped)
 
-    def entries() -> Iterator[Entry]:
-        for pair in pairs:
-            kept[pair.tag] += 1
-            for reference in pair.references:
-                yield pair.source, reference, pair.tag
+    def chunks() -> Iterator[list[Entry]]:
+        while some := list(islice(pairs, mapped.ENCODED)):
+            kept.update(pair.tag for pair in some)
+            entries = [(pair.source, reference, pair.tag) for pair in some for reference in pair.references]
+            some.clear()  # before the next ones are made
+            yield entries
         if missing := [tag for tag in found.tags if not kept[tag]]:
             of_it = f" of {missing[0]!r}" if kept else ""
             raise UserError(f"no training pair{of_it} is left: {told(dropped, dropped.total() + kept.total())}")
 
-    with store.writing() as unfinished:
-        write_corpus(unfinished / ROWS, entries(), *texts.vocabularies(), tags)
-        texts.save(unfinished)
-        left_out = told(dropped, dropped.total() + kept.total())
-        own = {part: listed for part, listed in parts.items() if held.given[part] is None}
-        met = known_sources(found.known, *parts.values())
-        store.record(unfinished, Stored(found.tags, [*filter(None, [left_out])], met, own))
+    def mark(counts: dict[str, int]) -> None:
+        unfinished.write_encoded(Encoded(reading.count, kept, dropped, counts))
+
+    rows = unfinished.path / ROWS
+    rows.mkdir(exist_ok=True)
+    mapped.extend_corpus(rows, chunks(), *texts.vocabularies(), tags, done.counts, mark)
+    left_out = told(dropped, dropped.total() + kept.total())
+    own = {part: listed for part, listed in found.parts.items() if held.given[part] is None}
+    met = known_sources(found.known, *(found.parts[part] for part in JUDGED))
+    store.finish(unfinished, Stored(found.tags, [*filter(None, [left_out])], met, own))
+
+
+class _Counted:
+    """Passes sentences on, and counts them, those before included."""
+
+    def __init__(self, sentences: Iterable[Sentence], count: int) -> None:
+        self.sentences, self.count = sentences, count
+
+    def __iter__(self) -> Iterator[Sentence]:
+        for sentence in self.sentences:
+            self.count += 1
+            yield sentence

@@ -19,11 +19,13 @@ from attnx.data.mapped import read_corpus
 from attnx.data.pairs import Pair, Symbols
 from attnx.data.parallel import Sentence, read_parallel
 from attnx.data.paths import expand, fill_in
+from attnx.data.reading_progress import size_of, watched
 from attnx.data.split import Splits
 from attnx.data.store import JUDGED, Store
 from attnx.data.streamed import HELD_OUT, survey, write
 from attnx.data.texts import Texts
 from attnx.data.tokenisers.protocol import Tokeniser
+from attnx.data.unfinished_store import Survey, UnfinishedStore
 from attnx.data.vocabulary import SPECIALS, UNK
 from attnx.errors import UserError, near_misses
 from attnx.extras import need
@@ -156,15 +158,35 @@ class Translation:
         return SequenceData(pairs, source, target, tags, read_corpus(store.rows, source, target, tags))
 
     def _write(self, store: Store, held: HeldOut) -> None:
-        """Read the training files twice; what is wrong with them is told before anything is written."""
-        found = survey(unblank(self._stream("train"), Counter()), held)
+        """Read the training files twice, from where an earlier process was if one was killed.
+
+        What is wrong with them leaves nothing written.
+        """
+        with store.begin() as unfinished:
+            if unfinished is None:  # another process has written it meanwhile
+                return
+            found = unfinished.read_survey()
+            if found is None:
+                found = self._survey(unfinished, held)
+            else:
+                self.restore(unfinished.path)
+            self._beside(found.tags, found.parts)
+            write(store, unfinished, self._stream("train"), partial(self._cut, held), found, held, self.texts)
+
+    def _survey(self, unfinished: UnfinishedStore, held: HeldOut) -> Survey:
+        """The first reading, and what the tokenisers learn from it."""
+        total = size_of(self._paths()["train"])
+        sentences = watched("reading", self._stream("train"), total, in_bytes=True)
+        found = survey(unblank(sentences, Counter()), held)
         self._learn(found.sample)
         found.sample.clear()  # it may be large
-        self._beside(found.tags, {part: held.part(part) for part in JUDGED})
-        dropped: Counter[str] = Counter()
-        pairs = self._fitting(filter(held.trains, unblank(self._stream("train"), dropped)), dropped)
-        if store.find() is None:  # or another process has written it meanwhile
-            write(store, pairs, dropped, found, held, self.texts)
+        self.texts.save(unfinished.path)
+        unfinished.write_survey(found)
+        return found
+
+    def _cut(self, held: HeldOut, sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Pair]:
+        """The pairs to train on of some sentences."""
+        return self._fitting(filter(held.trains, unblank(sentences, dropped)), dropped)
 
     def _settings(self) -> dict[str, Any]:
         share = self.holdout if not all(self.files[part] for part in JUDGED) else None

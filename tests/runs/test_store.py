@@ -8,19 +8,24 @@ import json
 import os
 import shutil
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import attnx
 from attnx.callbacks.progress import ShowProgress
-from attnx.data import mapped, parallel, streamed
+from attnx.data import mapped, parallel, reading_progress, streamed
 from attnx.data.lines import read_lines
 from attnx.data.pairs import Pair
 from attnx.data.parallel import Sentence
+from attnx.data.store import Store
+from attnx.data.unfinished_store import begin_store
 from attnx.errors import Interrupted, UserError
 from attnx.fitting import resume
 from attnx.tasks import translation
@@ -261,40 +266,167 @@ def test_a_language_of_which_nothing_is_left(here: Path) -> None:
     assert files(here) == before
 
 
-@pytest.mark.parametrize("what", [KeyboardInterrupt, OSError])
-def test_an_interrupted_writing_leaves_nothing(
-    what: type[BaseException], here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither the folder nor a part of it; then it can be written."""
-    before = files(here)
-    monkeypatch.setattr(mapped, "ENCODED", 7)
-    appended: list[int] = []
-    append = mapped._append
+def stop_at(patch: pytest.MonkeyPatch, call: int, stop: Callable[[], Any], chunk: int = 7) -> list[int]:
+    """Stop as the rows of some sentences are written, at this call of two for each of them; count the calls."""
+    append, calls = mapped._append, []
+    patch.setattr(mapped, "ENCODED", chunk)
 
-    def interrupted(written: Any, side: str, sequences: list[list[int]]) -> None:
+    def stopping(written: Any, side: str, sequences: list[list[int]]) -> None:
         append(written, side, sequences)
-        appended.append(len(sequences))
+        calls.append(len(sequences))
         assert not Path("corpus").exists()
-        if len(appended) == 5:
-            raise what("No space left on device")
+        if len(calls) == call:
+            stop()
 
+    patch.setattr(mapped, "_append", stopping)
+    return calls
+
+
+def raising(what: type[BaseException]) -> Callable[[], Any]:
+    def stop() -> None:
+        raise what("No space left on device")
+
+    return stop
+
+
+@pytest.fixture
+def whole(here: Path) -> list[tuple[str, bytes]]:
+    """The files of a store that was written at once, with their bytes."""
+    task("whole").load()
+    return contents("whole")
+
+
+def contents(folder: str) -> list[tuple[str, bytes]]:
+    return [(str(path.relative_to(folder)), held) for path, held in files(Path(folder)) if path.is_file()]
+
+
+@pytest.mark.parametrize("what", [KeyboardInterrupt, OSError])
+def test_an_interrupted_writing_is_gone_on_with(
+    what: type[BaseException], whole: list[tuple[str, bytes]], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no store before, but what was done of it; when it is there, nothing else is."""
     with monkeypatch.context() as patched:
-        patched.setattr(mapped, "_append", interrupted)
+        calls = stop_at(patched, 5, raising(what))
         with pytest.raises((KeyboardInterrupt, UserError), match="No space left"):
             task().load()
-    assert appended == [7] * 5
-    assert files(here) == before
+    assert calls == [7] * 5
+    assert {"survey.json", "encoded.json", "rows"} <= {path.name for path in Path("corpus.unfinished").iterdir()}
+    with monkeypatch.context() as patched:
+        calls = stop_at(patched, 0, raising(AssertionError))
+        data = task().load()
+    assert 2 * (len(rows(data)) - 14) == sum(calls)  # two of the chunks of seven were whole
+    assert contents("corpus") == whole
+    assert [path.name for path in here.iterdir() if "corpus" in path.name] == ["corpus"]
+    assert rows(data) == rows(task(None).load())
+
+
+KILLED = {"in the first reading": 0, "before a chunk": 1, "in a chunk": 2, "behind several": 5, "at the end": -1}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a copy of this process to kill")
+@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+@pytest.mark.parametrize("moment", KILLED.values(), ids=KILLED)
+def test_a_killed_writing_is_gone_on_with(
+    moment: int, whole: list[tuple[str, bytes]], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By SIGKILL, which leaves nobody to clear up; the bytes are those of a store that was written at once."""
+
+    def die(*given: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if not (child := os.fork()):
+        try:
+            stop_at(monkeypatch, moment, die)
+            if moment == 0:
+                monkeypatch.setattr(streamed, "drawn", die)
+            if moment == -1:
+                monkeypatch.setattr(Store, "finish", die)
+            task().load()
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert not Path("corpus").exists()
+    monkeypatch.setattr(mapped, "ENCODED", 11)  # how the rest is parted changes no byte
+    task().load()
+    assert contents("corpus") == whole
+    assert [path.name for path in here.iterdir() if "corpus" in path.name] == ["corpus"]
+
+
+@pytest.mark.parametrize("change", ["files", "settings"])
+def test_what_was_begun_of_something_else_is_thrown_away(
+    change: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        stop_at(patched, 5, raising(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            task().load()
+    if change == "files":
+        write("b.en", Path("b.en").read_text(encoding="utf-8").replace("dog", "god").splitlines())
+    knobs = {"longest": 6} if change == "settings" else {}
+    assert rows(task(**knobs).load()) == rows(task(None, **knobs).load())
+
+
+def test_what_was_begun_and_is_damaged_is_thrown_away(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        stop_at(patched, 5, raising(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            task().load()
+    Path("corpus.unfinished/rows/source.ids").write_bytes(b"")
+    assert "source.ids: lacks" in message()
     assert rows(task().load()) == rows(task(None).load())
 
 
+def test_another_process_is_waited_for(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who has waited finds the store."""
+    found: list[object] = []
+
+    def wait() -> None:
+        with begin_store(Path("corpus"), {}) as unfinished:
+            found.append(unfinished)
+
+    thread, said = threading.Thread(target=wait), ""
+    with begin_store(Path("corpus"), {}) as unfinished:
+        assert unfinished is not None
+        thread.start()
+        while "corpus: another process is writing it; waiting" not in said:
+            said += capsys.readouterr().err
+            time.sleep(0.01)
+        unfinished.finish(Path("corpus"))
+    thread.join()
+    assert found == [None]
+
+
+def test_how_far_a_reading_is_stands_in_a_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line a minute: how many, how many a second, and the share of all."""
+    clock = iter(range(0, 10_000, 50))
+    monkeypatch.setattr(reading_progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    sentences = [Sentence("rot", ("red",))] * 4000
+    assert list(reading_progress.watched("encoding", sentences, 8000, first=2000)) == sentences
+    assert capsys.readouterr().err.splitlines() == [
+        "encoding: 4,000 sentences, 20/s, 50%",
+        "encoding: 6,000 sentences, 20/s, 75%",
+    ]
+    assert list(reading_progress.watched("reading", sentences, 32_000, in_bytes=True)) == sentences
+    assert capsys.readouterr().err.splitlines()[-1] == "reading: 4,000 sentences, 20/s, 100%"
+
+
+def test_the_size_of_files(here: Path) -> None:
+    """Of one that is packed as it will be unpacked."""
+    plain, packed = Path("b.en"), Path("a.de.gz")
+    unpacked = len(gzip.decompress(packed.read_bytes()))
+    assert reading_progress.size_of([packed, plain]) == unpacked + plain.stat().st_size
+
+
 def test_files_that_change_while_they_are_read(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_corpus = streamed.write_corpus
+    finish = Store.finish
 
     def slowly(*given: Any) -> None:
-        write_corpus(*given)
         os.utime("b.en", ns=(0, 0))
+        finish(*given)
 
-    monkeypatch.setattr(streamed, "write_corpus", slowly)
+    monkeypatch.setattr(Store, "finish", slowly)
     assert message() == "task.train: a file has changed while it was read; start again"
     assert not [path for path in here.iterdir() if "corpus" in path.name]
 
