@@ -18,8 +18,12 @@ SECONDS = 30.0
 
 
 def slurm_job() -> str | None:
-    """The number of the job that this process is part of; None outside SLURM."""
-    return os.environ.get("SLURM_JOB_ID") or None
+    """The number of the job that this process is part of; None outside SLURM.
+
+    Of a job of an array it is the array's and the task's: the last one's own is that of the whole array.
+    """
+    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+    return (f"{array}_{task}" if array and task else os.environ.get("SLURM_JOB_ID")) or None
 
 
 def signals() -> tuple[signal.Signals, ...]:
@@ -30,8 +34,8 @@ def signals() -> tuple[signal.Signals, ...]:
 def send_again(number: int) -> str | None:
     """Have SLURM send this job again after a signal, if that meant that the machine is wanted by others.
 
-    SIGTERM also comes with ``scancel``, after which a job must not come back; of a job that is pre-empted, SLURM knows
-    since when.
+    SIGTERM also comes with ``scancel``, after which a job must not come back. Of a job that is pre-empted, SLURM knows
+    since when, if it was given time to end; if not, SLURM has counted a restart, and sends it again by itself.
 
     Returns:
         what became of it, for the user; None if it was not to be sent again.
@@ -39,19 +43,37 @@ def send_again(number: int) -> str | None:
     job = slurm_job()
     if job is None or os.environ.get("SLURM_PROCID", "0") != "0":
         return None
-    if number not in WARNINGS and not (number == signal.SIGTERM and _preempted(job)):
+    shown = _ask("scontrol", "show", "job", job)[1]
+    restarts = re.search(r"\bRestarts=(\d+)", shown)
+    again = f"SLURM will start job {job} again, and it goes on"
+    if restarts and int(restarts[1]) > _restarts():
+        return again
+    if number not in WARNINGS and not (number == signal.SIGTERM and re.search(r"\bPreemptTime=\d", shown)):
         return None
-    done, said = _scontrol("requeue", job)
-    return f"SLURM will start job {job} again, and it goes on" if done else f"scontrol requeue {job} failed: {said}"
+    done, said = _ask("scontrol", "requeue", job)
+    return again if done else f"scontrol requeue {job} failed: {said}"
 
 
-def _preempted(job: str) -> bool:
-    return bool(re.search(r"PreemptTime=\d", _scontrol("show", "job", job)[1]))
+def queued() -> set[str]:
+    """The jobs of this user that SLURM has yet to end: waiting, running, or to be sent again.
+
+    Raises:
+        UserError: SLURM cannot be asked.
+    """
+    done, said = _ask("squeue", "--noheader", "--array", f"--user={os.getuid()}", "--format=%i")
+    if not done:
+        raise UserError(f"squeue failed: {said}")
+    return set(said.split())
 
 
-def _scontrol(*words: str) -> tuple[bool, str]:
+def _restarts() -> int:
+    """How often this job was sent again before it started."""
+    return int(os.environ.get("SLURM_RESTART_COUNT") or 0)
+
+
+def _ask(*words: str) -> tuple[bool, str]:
     try:
-        told = subprocess.run(["scontrol", *words], capture_output=True, text=True, check=False, timeout=SECONDS)
+        told = subprocess.run(words, capture_output=True, text=True, check=False, timeout=SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         return False, " ".join(str(error).split())
     return told.returncode == 0, " ".join((told.stdout + told.stderr).split())
@@ -65,7 +87,7 @@ def left_off(overrides: Sequence[str], folder: str | None = None) -> Run | None:
         folder: where it asks the run to be, if it does.
     """
     job = slurm_job()
-    if job is None or os.environ.get("SLURM_RESTART_COUNT", "0") == "0":
+    if job is None or not _restarts():
         return None
     for place in [Path(folder)] if folder else sorted(Path("multirun", "runs").glob("*"), reverse=True):
         try:

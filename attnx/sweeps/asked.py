@@ -17,6 +17,7 @@ GRIDS = ("hydra_plugins.attnx.Grid", "hydra._internal.core_plugins.basic_sweeper
 SEARCH = "hydra_plugins.attnx.Search"
 # Packages that others' plug-ins of Hydra's stand on, and the extras of attnx that install both.
 NEEDED = {"joblib": "joblib", "submitit": "slurm", "ray": "ray", "optuna": "optuna"}
+SUBMITTED = "hydra_plugins.attnx.Submitted"
 
 
 class Asked(NamedTuple):
@@ -112,6 +113,8 @@ def refuse_without(asked: Asked) -> None:
     for module, extra in NEEDED.items():
         if any(f"hydra_{module}_" in target for target in (asked.sweeper, asked.launcher)):
             need(module, extra, f"a sweep that {module} runs")
+    if asked.launcher == SUBMITTED:
+        need("submitit", "slurm", "a sweep that SLURM runs")
     if asked.sweeper == SEARCH:
         need("optuna", "optuna", "a search")
         need("hydra_plugins.hydra_optuna_sweeper", "optuna", "a search")

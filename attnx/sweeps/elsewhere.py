@@ -1,4 +1,4 @@
-"""What other launchers of Hydra's call, joblib's, submitit's, Ray's: a process for one job, wherever they are."""
+"""What other launchers call, joblib's, Ray's, and jobs of SLURM's: a process for one job, wherever they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from attnx.slurm import send_again
 from attnx.sweeps.asked import ours
 from attnx.sweeps.pool import reason
 from attnx.sweeps.processes import Fresh
-from attnx.sweeps.record import refresh, take
+from attnx.sweeps.record import note_end, refresh, take
 from attnx.sweeps.running import DONE, to_minimise
 from attnx.sweeps.worker import INTERRUPTED, Task
 
@@ -41,14 +41,31 @@ def elsewhere(config: Any) -> float:
     os.chdir(place)
     sweep = read_sweep(place / hydra.sweep.dir)
     job = take(sweep, ours(list(hydra.overrides.task)))
+    plain = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(plain, dict)
+    try:
+        checked = check({str(name): value for name, value in plain.items()}, job.overrides)
+    except UserError as error:
+        leave(sweep.folder(job), str(error))
+    else:
+        carry_out(sweep, job, checked, dict(os.environ))
+    refresh(sweep, job)
+    return to_minimise(job)
+
+
+def carry_out(sweep: Sweep, job: SweepJob, config: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    """Do one job in a process of its own, unless it is done by now.
+
+    Args:
+        sweep: the sweep.
+        job: which of its jobs.
+        config: the job's, checked.
+        environment: all variables of that process.
+    """
     with held(sweep.folder(job)) as lock:
         refresh(sweep, job)
         if job.status not in DONE:
-            plain = OmegaConf.to_container(config, resolve=True)
-            assert isinstance(plain, dict)
-            _do(sweep, job, {str(name): value for name, value in plain.items()}, place, lock)
-            refresh(sweep, job)
-    return to_minimise(job)
+            _do(sweep, job, Task(config, job.overrides, environment, str(Path.cwd())), lock)
 
 
 @contextlib.contextmanager
@@ -63,15 +80,10 @@ def held(folder: Path) -> Iterator[int]:
         os.close(file)
 
 
-def _do(sweep: Sweep, job: SweepJob, plain: dict[str, Any], place: Path, lock: int) -> None:
+def _do(sweep: Sweep, job: SweepJob, task: Task, lock: int) -> None:
     folder = sweep.folder(job)
-    try:
-        checked = check(plain, job.overrides)
-    except UserError as error:
-        _leave(folder, str(error))
-        return
     processes = Fresh(lock)
-    processes.start(0, Task({**checked, "folder": str(folder)}, job.overrides, dict(os.environ), str(place)))
+    processes.start(0, task._replace(config={**task.config, "folder": str(folder)}))
     try:
         while not (ended := processes.wait(SECONDS)):
             pass
@@ -83,9 +95,12 @@ def _do(sweep: Sweep, job: SweepJob, plain: dict[str, Any], place: Path, lock: i
     if ended[0].code == INTERRUPTED and (again := send_again(signal.SIGTERM)):
         sys.exit(again)
     if told := reason(ended[0].code):
-        _leave(folder, told)
+        leave(folder, told)
+        note_end(folder, "failed", told)
+    note_end(folder, "interrupted")
 
 
-def _leave(folder: Path, error: str) -> None:
+def leave(folder: Path, error: str) -> None:
+    """Leave in a job's folder what went wrong."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / PROGRESS).write_text(json.dumps({"error": error}), encoding="utf-8")

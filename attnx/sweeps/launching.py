@@ -51,6 +51,38 @@ class Processes(Launcher):
         return launch(self, job_overrides)
 
 
+class Submitted(Launcher):
+    """Sends jobs to SLURM, or runs them here as SLURM would; see :mod:`attnx.sweeps.submission`.
+
+    Args:
+        cluster: ``slurm`` or ``local``.
+        knobs: what is asked for a job, as submitit calls it.
+    """
+
+    __module__ = NAMED
+
+    def __init__(self, cluster: str, **knobs: Any) -> None:
+        plain = OmegaConf.to_object(OmegaConf.create(knobs))
+        assert isinstance(plain, dict)
+        self.cluster, self.knobs = cluster, {str(name): value for name, value in plain.items()}
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Take what Hydra gives."""
+        self.hydra_context, self.config = hydra_context, config
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        """Send jobs, wait for them, and return of each what is to be minimised."""
+        from attnx.sweeps.submission import Remote, submit
+
+        running = current()
+        jobs = [running.job(ours(asked)) for asked in job_overrides]
+        path, set_by_hydra = str(running.sweep.path), variables(self)
+        doing = tasks(self, running, {job.number: job for job in jobs}.values())
+        sent = [(job, Remote(path, job.number, task.config, set_by_hydra, task.place)) for job, task in doing]
+        submit(running, self.cluster, self.knobs, sent)
+        return [_returned(job) for job in jobs]
+
+
 class Grid(Sweeper):
     """Hydra's own sweeper, without its composing every job once more: they have been checked.
 
@@ -106,7 +138,7 @@ def offer() -> None:
         sys.modules[PACKAGE] = ModuleType(PACKAGE)
         sys.modules[PACKAGE].__path__ = []
     sys.modules[NAMED] = sys.modules[__name__]
-    for plugin in (Processes, Grid, Search):
+    for plugin in (Processes, Submitted, Grid, Search):
         Plugins.instance().register(plugin)
 
 
@@ -131,8 +163,12 @@ def tasks(launcher: Any, running: Running, jobs: Any) -> Iterator[tuple[SweepJob
             job.status, job.error = "failed", str(error)
             running.screen.tell(running.sweep, job)
             continue
-        variables = {str(name): str(value) for name, value in launcher.config.hydra.job.env_set.items()}
-        yield job, running.task(job, config, **variables)
+        yield job, running.task(job, config, **variables(launcher))
+
+
+def variables(launcher: Any) -> dict[str, str]:
+    """Those that Hydra is asked to set for a job."""
+    return {str(name): str(value) for name, value in launcher.config.hydra.job.env_set.items()}
 
 
 def composed(launcher: Any, asked: Sequence[str]) -> Mapping[str, Any]:

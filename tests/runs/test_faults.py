@@ -17,6 +17,7 @@ import torch
 
 from attnx.callbacks.progress import ShowProgress
 from attnx.data.batches import PairDataset
+from attnx.slurm import send_again
 from attnx.training import run_folder
 from attnx.training.experiment import Experiment
 from attnx.training.faults import in_one_line
@@ -301,13 +302,42 @@ def test_a_job_of_slurms_is_sent_again_and_goes_on(
     (folder,) = Path("multirun/runs").iterdir()
     told = f"SLURM will start job 17 again, and it goes on; go on with: attnx resume {folder}"
     assert answer.err == f"attnx: ended by SIGUSR1; {told}\n"
-    assert slurm() == ["requeue 17"]
+    assert slurm() == ["show job 17", "requeue 17"]
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
     assert command(*asked).code == 0
     assert [*Path("multirun/runs").iterdir()] == [folder]
     assert same_weights(["whole", str(folder)])
     answer = command(*asked)
     assert (answer.code, answer.out) == (0, f"{folder}: finished before SLURM sent this job again\n")
+
+
+@pytest.mark.parametrize(
+    ("variables", "job"),
+    [
+        ({"SLURM_JOB_ID": "19"}, "19"),
+        # Of the last task the number is that of its array, which would be sent again with it.
+        ({"SLURM_JOB_ID": "17", "SLURM_ARRAY_JOB_ID": "17", "SLURM_ARRAY_TASK_ID": "2"}, "17_2"),
+        ({"SLURM_JOB_ID": "18", "SLURM_ARRAY_JOB_ID": "17", "SLURM_ARRAY_TASK_ID": "0"}, "17_0"),
+    ],
+)
+def test_of_an_array_only_the_task_is_sent_again(
+    variables: dict[str, str], job: str, slurm: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert send_again(signal.SIGUSR1) == f"SLURM will start job {job} again, and it goes on"
+    assert slurm() == [f"show job {job}", f"requeue {job}"]
+
+
+@pytest.mark.parametrize(("restarts", "again"), [("0", 1), ("1", 1), ("1", 0)])
+def test_a_job_that_slurm_sends_again_by_itself_is_left_to_it(
+    restarts: str, again: int, slurm: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that must make room at once; SLURM has counted the restart by then."""
+    monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
+    Path("shown").write_text(f"JobState=COMPLETING\n   Requeue=1 Restarts={int(restarts) + again}\n", encoding="utf-8")
+    assert bool(send_again(signal.SIGTERM)) is bool(again)
+    assert slurm() == ["show job 17"]
 
 
 @pytest.mark.parametrize(("shown", "again"), [("PreemptTime=None", False), ("PreemptTime=2031-05-07T11:13:17", True)])

@@ -24,6 +24,7 @@ def sbatch(script: str) -> None:
     """Start the jobs of an array, each with somebody who looks after it."""
     found = re.search(r"--array=0-(\d+)", Path(script).read_text(encoding="utf-8"))
     for task in range(int(found[1]) + 1 if found else 1):
+        (PLACE / f"begun-{ARRAY}_{task}").touch()
         with (PLACE / "said").open("ab") as said:
             words = [sys.executable, __file__, "attend", script, str(task)]
             subprocess.Popen(words, stdout=said, stderr=said, start_new_session=True)
@@ -66,7 +67,7 @@ def scontrol(what: str, *job: str) -> None:
         return
     number = _number(job[0])
     with (PLACE / "asked").open("a", encoding="utf-8") as asked:
-        asked.write(f"{what} {number}\n")
+        asked.write(f"{what} {job[0]}\n")
     (PLACE / f"requeued-{number}").touch()
     _send(number, signal.SIGTERM)
 
@@ -76,11 +77,11 @@ def scancel(option: str, name: str, job: str) -> None:
     _send(_number(job), signal.Signals[name], "SLURM_STEP_ID=0")
 
 
-def sacct(*words: str) -> None:
-    """Tell which jobs are over."""
-    print("JobID|State|NodeList")
-    for file in PLACE.glob("over-*"):
-        print(f"{file.name.removeprefix('over-')}|COMPLETED|here")
+def squeue(*words: str) -> None:
+    """Tell which jobs are not over."""
+    for file in PLACE.glob("begun-*"):
+        if not (PLACE / file.name.replace("begun", "over")).exists():
+            print(file.name.removeprefix("begun-"))
 
 
 def _number(job: str) -> str:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from attnx.read_sweep import read_sweep
+from attnx.errors import UserError
+from attnx.read_sweep import Sweep, SweepJob, read_sweep
+from attnx.sweeps import submission
 from attnx.sweeps.elsewhere import held
+from attnx.sweeps.record import save
+from attnx.sweeps.running import Running
 
-pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+UncompletedJobError = pytest.importorskip("submitit.core.utils").UncompletedJobError
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-COMMANDS = ("sbatch", "srun", "scontrol", "scancel", "sacct")
+COMMANDS = ("sbatch", "srun", "scontrol", "scancel", "squeue")
 
 
 @pytest.fixture
@@ -53,7 +61,7 @@ def test_jobs_whose_machine_is_taken_away_are_sent_again_and_end_as_if_it_had_no
             subprocess.run(["scancel", "--signal", told, job], check=True)
         out, err = process.communicate()
     assert process.returncode == 0, err
-    assert sorted((slurm / "asked").read_text(encoding="utf-8").splitlines()) == ["requeue 4711", "requeue 4712"]
+    assert sorted((slurm / "asked").read_text(encoding="utf-8").splitlines()) == ["requeue 4711_0", "requeue 4711_1"]
     found = read_sweep("multirun/cut")
     assert (found.status, [job.status for job in found.jobs]) == ("finished", ["finished", "finished"])
     for job in found.jobs:  # each was stopped once, and went on
@@ -80,3 +88,135 @@ def test_a_job_that_a_cluster_still_runs_is_waited_for(here: Path) -> None:
         order.append("earlier")
     thread.join()
     assert order == ["earlier", "later"]
+
+
+class Handle:
+    """A job that was sent, as submitit knows it."""
+
+    def __init__(self, path: Path) -> None:
+        self.paths = SimpleNamespace(result_pickle=path)
+
+
+@pytest.fixture
+def sent(here: Path) -> tuple[Running, dict[str, tuple[SweepJob, Any]]]:
+    """A sweep of a job that was sent, is at work, and has a run folder."""
+    job = SweepJob(0, ["scorer=dot"], "running", attempts=1)
+    sweep = Sweep(here / "multirun" / "one", "attnx -m", ["scorer=dot"], jobs=[job])
+    sweep.folder(job).mkdir(parents=True)
+    running = Running(sweep, {}, 1, -1)
+    running.screen.console = Console(file=io.StringIO())
+    return running, {"4711_0": (job, Handle(here / "result.pkl"))}
+
+
+def says(running: Running, status: str) -> None:
+    """Have the job's run folder say how it stands."""
+    folder = running.sweep.path / "0"
+    (folder / "run.json").write_text(json.dumps({"format": 1, "status": status}), encoding="utf-8")
+    (folder / "README.md").touch()
+
+
+@pytest.fixture
+def asks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
+    """Have SLURM answer one thing after another, each time something else may happen before; no time passes."""
+
+    def set_up(*answers: Callable[[], set[str]]) -> list[int]:
+        left, asked = list(answers), [0]
+
+        def answer() -> set[str]:
+            asked[0] += 1
+            return left.pop(0)()
+
+        monkeypatch.setattr(submission, "queued", answer)
+        monkeypatch.setattr(submission, "POLL", 0.0)
+        monkeypatch.setattr(submission, "SECONDS", 0.0)
+        return asked
+
+    return set_up
+
+
+def test_a_job_that_is_sent_again_is_waited_for(
+    sent: tuple[Running, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]], here: Path
+) -> None:
+    """It ended once, interrupted, and left a result; SLURM has it again by the second question."""
+    running, waiting = sent
+    says(running, "interrupted")
+    (here / "result.pkl").touch()
+
+    def missing() -> set[str]:
+        return set()
+
+    def back() -> set[str]:
+        return {"4711_0"}
+
+    def done() -> set[str]:
+        says(running, "finished")
+        return back()
+
+    asked = asks(missing, back, missing, back, done)
+    submission.wait(running, waiting, submission.Queue(pytest.fail))
+    assert asked == [5]
+    assert read_sweep(running.sweep.path).jobs[0].status == "finished"
+
+
+@pytest.mark.parametrize("status", ["running", "interrupted"])
+def test_a_job_that_slurm_has_no_more_was_interrupted(
+    status: str, sent: tuple[Running, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]]
+) -> None:
+    running, waiting = sent
+    says(running, status)
+    asked = asks(set, set)
+    submission.wait(running, waiting, submission.Queue(pytest.fail))
+    assert asked == [2]
+    assert read_sweep(running.sweep.path).jobs[0].status == "interrupted"
+    assert json.loads((running.sweep.path / "0" / "run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
+
+
+def test_where_slurm_cannot_be_asked_the_jobs_files_do_and_one_line_says_so(
+    sent: tuple[Running, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]], here: Path
+) -> None:
+    running, waiting = sent
+    said: list[str] = []
+
+    def fail() -> set[str]:
+        raise UserError("squeue failed: no controller")
+
+    def fail_as_it_ends() -> set[str]:
+        says(running, "finished")
+        (here / "result.pkl").touch()
+        return fail()
+
+    asks(fail, fail, fail_as_it_ends)
+    submission.wait(running, waiting, submission.Queue(said.append))
+    assert said == ["squeue failed: no controller; waiting for what the jobs write themselves"]
+    assert read_sweep(running.sweep.path).jobs[0].status == "finished"
+
+
+def test_a_job_that_is_not_sent_again_any_more_says_so_in_a_line(
+    sent: tuple[Running, dict[str, tuple[SweepJob, Any]]],
+    asks: Callable[..., list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+    here: Path,
+) -> None:
+    """Where submitit has counted the times; the command that waits hears of it by the job's files."""
+    running, waiting = sent
+    save(running.sweep)
+
+    def counted(*_: Any) -> None:
+        says(running, "interrupted")
+        raise UncompletedJobError("Job not requeued because: timed-out too many times.")
+
+    monkeypatch.setattr(submission, "carry_out", counted)
+    submission.Remote(str(running.sweep.path), 0, {}, {}, str(here))()
+    (here / "result.pkl").touch()
+    asks(lambda: {"4711_0"})
+    submission.wait(running, waiting, submission.Queue(pytest.fail))
+    (job,) = read_sweep(running.sweep.path).jobs
+    assert (job.status, job.error) == ("failed", submission.GIVEN_UP)
+
+
+def test_what_is_sent_lies_where_nobody_has_written_before(here: Path) -> None:
+    """A result that was laid ready would be unpickled."""
+    folders = [Path(submission._executor(here / "one", "local", {"timeout_min": 1}).folder) for _ in range(2)]
+    assert folders[0] != folders[1]
+    assert {folder.parent.parent for folder in folders} == {here / "one" / ".submitit"}
+    assert {folder.parent.stat().st_mode & 0o777 for folder in folders} == {0o700}
