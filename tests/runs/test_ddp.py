@@ -252,7 +252,7 @@ def test_a_time_becomes_the_same_number_of_steps_in_all(run: Callable[..., Any])
 def test_a_sweep_of_jobs_of_two_processes(launcher: str, sized: Callable[..., list[str]]) -> None:
     """Each job has one folder and one configuration, and no process begins another sweep."""
     if launcher == "slurm_here":
-        pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+        pytest.importorskip("submitit")
     asked = [f"hydra/launcher={launcher}", *TWO, "seed=1,2", "name=pairs", "trainer.test_words=5"]
     with begun(["-m", *sized(*asked)], ATTNX_PLUGINS="") as process:
         out, err = process.communicate(timeout=3 * SECONDS)

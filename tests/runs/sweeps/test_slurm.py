@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -26,6 +27,11 @@ from attnx.sweeps.running import Running
 UncompletedJobError = pytest.importorskip("submitit.core.utils").UncompletedJobError
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 COMMANDS = ("sbatch", "srun", "scontrol", "scancel", "squeue")
+
+
+def sinfo() -> bool:
+    """Whether a SLURM answers here."""
+    return bool(shutil.which("sinfo")) and subprocess.run(["sinfo"], capture_output=True, check=False).returncode == 0
 
 
 @pytest.fixture
@@ -71,6 +77,32 @@ def test_jobs_whose_machine_is_taken_away_are_sent_again_and_end_as_if_it_had_no
     for job in found.jobs:
         run("scorer=moody", f"seed={job.number + 1}", folder=f"whole-{job.number}")
         assert same_weights([f"multirun/cut/{job.number}", f"whole-{job.number}"])
+
+
+@pytest.mark.skipif(not sinfo(), reason="no SLURM here: sinfo does not answer")
+def test_a_job_that_slurm_itself_sends_again_is_waited_for(
+    alone: Callable[..., subprocess.Popen[str]],
+    moody: Path,
+    reached: Callable[..., list[int]],
+    calm: Callable[[], None],
+) -> None:
+    """Its machine is taken at once; SLURM lets it wait for two minutes."""
+    Path("wait").touch()
+    asked = ["hydra/launcher=slurm", "hydra.launcher.cpus_per_task=1", "scorer=moody", "seed=1,2", "name=cut"]
+    with alone("-m", *asked) as process:
+        assert process.stdout is not None
+        number = process.stdout.readline().split()[4].rstrip(":")
+        reached(2)
+        calm()
+        subprocess.run(["scontrol", "requeue", number], check=True)
+        subprocess.run(["scancel", "--signal", "USR2", number.replace("_0", "_1")], check=True)
+        _, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    found = read_sweep("multirun/cut")
+    assert (found.status, [job.status for job in found.jobs]) == ("finished", ["finished", "finished"])
+    for job in found.jobs:
+        said = found.log(job).read_text(encoding="utf-8")
+        assert (said.count("attnx: interrupted\n"), said.count("testing on")) == (1, 1)
 
 
 def test_a_job_that_a_cluster_still_runs_is_waited_for(here: Path) -> None:
