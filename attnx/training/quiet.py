@@ -12,7 +12,6 @@ def quieten() -> None:
     for message in (
         ".*does not have many workers.*",
         ".*your dataloader is not resumable.*",
-        ".*`srun` command is available.*",  # on a machine from which jobs are sent
         ".*sync_dist=True.*",  # what is logged is of all processes already
         ".*Checkpoint directory .* exists and is not empty.*",
         ".*exists and is not empty.*",
