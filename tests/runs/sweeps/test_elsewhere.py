@@ -59,7 +59,7 @@ def test_another_launcher_runs_the_jobs_and_a_mistake_of_one_is_its_own(
     said = str(found.jobs[0].error)
     assert "RuntimeError: I have fallen over" in said
     assert f"scorer=moody: {said}; see multirun/two/0/log.txt" in done.stderr
-    assert "Traceback" in found.log(found.jobs[0]).read_text(encoding="utf-8")
+    assert "Traceback" in Path("multirun/two/0/error.txt").read_text(encoding="utf-8")
     saved = Path("multirun/two/1/checkpoints/last.ckpt").stat().st_mtime_ns
     calm()
     done = ask()
