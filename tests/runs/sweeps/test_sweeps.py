@@ -162,10 +162,11 @@ def test_a_failing_job_is_named_and_the_others_are_trained(sweep: Callable[..., 
     assert [status(Path("multirun/two") / str(number)) for number in range(2)] == ["failed", "finished"]
     heading, named = answer.err.splitlines()
     assert heading == "attnx: 1 job(s) failed; try them again with: attnx resume multirun/two"
-    assert named == "  scorer=moody: RuntimeError: I have fallen over; see multirun/two/0/log.txt"
-    assert "Traceback" in Path("multirun/two/0/log.txt").read_text(encoding="utf-8")
+    said = str(read_sweep("multirun/two").jobs[0].error)
+    assert "RuntimeError: I have fallen over" in said
+    assert named == f"  scorer=moody: {said}; see multirun/two/0/log.txt"
+    assert "Traceback" in Path("multirun/two/0/error.txt").read_text(encoding="utf-8")
     assert "I have fallen over" in Path("multirun/two/README.md").read_text(encoding="utf-8")
-    assert read_sweep("multirun/two").jobs[0].error == "RuntimeError: I have fallen over"
 
 
 def test_what_failed_is_tried_again_and_nothing_else(
@@ -174,7 +175,8 @@ def test_what_failed_is_tried_again_and_nothing_else(
     Path("fall").touch()
     sweep("+scorer=moody,dot", "name=two")
     page = Path("multirun/two/0/README.md")
-    assert "## What went wrong\n\nRuntimeError: I have fallen over\n" in page.read_text(encoding="utf-8")
+    wrong = page.read_text(encoding="utf-8").partition("## What went wrong\n\n")[2].splitlines()[0]
+    assert "RuntimeError: I have fallen over" in wrong
     calm()
     answer = command("resume", "multirun/two")
     assert (answer.code, answer.err) == (0, "")
