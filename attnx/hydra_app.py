@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ from attnx.options import store_options
 from attnx.read_run import refuse_links
 from attnx.read_sweep import Sweep, is_sweep, read_sweep
 from attnx.run_format import RUN, SWEEP
+from attnx.sweeps import running
 from attnx.sweeps.asked import GRIDS, Asked, refuse_without, what_is_asked
 from attnx.sweeps.elsewhere import elsewhere
 from attnx.sweeps.folder import held, put_aside, refuse_occupied
 from attnx.sweeps.outcome import FINISHED, conclude, failure, is_done, report, write_comparison
+from attnx.sweeps.preflight import FORKING, check_files, check_jobs, is_local
+from attnx.sweeps.processes import Processes
 from attnx.sweeps.record import (
     begin,
     open_record,
@@ -34,11 +38,10 @@ from attnx.sweeps.record import (
     take,
 )
 from attnx.sweeps.recorded import refuse_foreign
-from attnx.sweeps.running import Running, key
+from attnx.sweeps.running import DONE, Configs, Running, environment, key
 
 # Has Hydra raise what went wrong, instead of printing its traceback and leaving.
 UNTOUCHED = "HYDRA_FULL_ERROR"
-Configs = Mapping[tuple[str, ...], Mapping[str, Any]]
 
 
 def show(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
@@ -74,21 +77,45 @@ def sweep(
     configs = {key(job): compose(job, config_dir) for job in asked.jobs}
     folder = folder or _sweep_folder(overrides, configs)
     refuse_without(asked)
-    if fresh and (aside := put_aside(folder)):
-        print(f"{folder} is now {aside}", flush=True)
-    else:
-        _refuse_changed(folder, overrides, asked, configs)
-    with held(folder) as lock:
-        record = open_record(folder, _command(overrides, side_by_side, config_dir), overrides, config_dir)
-        for job in () if asked.search else asked.jobs:
-            take(record, job)
-        if is_done(record) and not asked.search:
-            return report(record)
-        if not is_done(record):  # a search that asks for more begins when its next job does
-            begin(record)
-        save(record)
-        words = [*flags, f"hydra.sweep.dir={_quoted(folder)}", *_to_hydra(asked, side_by_side, overrides), *overrides]
-        return _run(Running(record, configs, side_by_side, lock), words, config_dir)
+    pending = asked.jobs if fresh else _refuse_changed(folder, overrides, asked, configs)
+    with _checked(pending, asked, configs, side_by_side) as forked:
+        if fresh and (aside := put_aside(folder)):
+            print(f"{folder} is now {aside}", flush=True)
+        with held(folder) as lock:
+            record = open_record(folder, _command(overrides, side_by_side, config_dir), overrides, config_dir)
+            for job in () if asked.search else asked.jobs:
+                take(record, job)
+            if is_done(record) and not asked.search:
+                return report(record)
+            if not is_done(record):  # a search that asks for more begins when its next job does
+                begin(record)
+            save(record)
+            told = _to_hydra(asked, side_by_side, overrides)
+            words = [*flags, f"hydra.sweep.dir={_quoted(folder)}", *told, *overrides]
+            return _run(Running(record, configs, side_by_side, lock, forked), words, config_dir)
+
+
+@contextlib.contextmanager
+def _checked(
+    jobs: Sequence[Sequence[str]], asked: Asked, configs: Configs, side_by_side: int
+) -> Iterator[Processes | None]:
+    """Check jobs that will run on this machine; lend the process that did so if they are forked from it, too.
+
+    Raises:
+        UserError: some of them would refuse what they are asked.
+    """
+    if not jobs or not is_local(asked.launcher):
+        yield None
+        return
+    if not asked.environment:  # else only jobs know what a variable in a path stands for
+        check_files(jobs, configs)
+    variables = environment(side_by_side)
+    with contextlib.closing(running.processes(True, variables, -1)) as forked:
+        check_jobs(jobs, configs, {**variables, **asked.environment}, forked)
+        if asked.launcher == FORKING:
+            yield forked
+            return
+    yield None
 
 
 def _run(running: Running, words: Sequence[str], config_dir: str | None) -> int:
@@ -143,16 +170,26 @@ def _without_fresh(overrides: Sequence[str]) -> tuple[bool, list[str]]:
     return asked[-1:] == ["fresh=true"], kept
 
 
-def _refuse_changed(folder: Path, overrides: Sequence[str], asked: Asked, configs: Configs) -> None:
-    """Refuse to take a folder of other jobs for these, and say what differs, before anything is written."""
+def _refuse_changed(folder: Path, overrides: Sequence[str], asked: Asked, configs: Configs) -> Sequence[Sequence[str]]:
+    """Refuse to take a folder of other jobs for these, and say what differs, before anything is written.
+
+    Returns:
+        the jobs that are not done.
+    """
     there = read_sweep(folder) if is_sweep(folder) else Sweep(folder, "", [])
     refuse_links(folder)
     refuse_another(there, overrides, None if asked.search else asked.jobs)
-    for job in () if asked.search else asked.jobs:
-        refuse_unlike(there.folder(take(there, job)), configs[key(job)])
+    pending = []
+    for job in asked.jobs:
+        taken = take(there, job)
+        if not asked.search:
+            refuse_unlike(there.folder(taken), configs[key(job)])
+        refresh(there, taken)
+        pending += [] if taken.status in DONE else [job]
     for folder in map(there.folder, there.jobs if asked.search else []):
         if (folder / RUN).is_file():
             refuse_other_code(folder)
+    return pending
 
 
 def _to_hydra(asked: Asked, side_by_side: int, overrides: Sequence[str]) -> list[str]:

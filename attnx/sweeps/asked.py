@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attnx.choices import conf_folder
@@ -28,12 +28,14 @@ class Asked(NamedTuple):
         search: whether a sweeper chooses the jobs as it goes.
         sweeper: the class of Hydra's sweeper.
         launcher: the class of Hydra's launcher.
+        environment: variables that jobs get besides.
     """
 
     jobs: list[list[str]]
     search: bool
     sweeper: str
     launcher: str
+    environment: Mapping[str, str] = {}
 
 
 def what_is_asked(overrides: Sequence[str], config_dir: str | None = None) -> Asked:
@@ -75,12 +77,13 @@ def _asked(overrides: Sequence[str]) -> Asked:
     params = [f"{name}={value}" for name, value in (node.sweeper.get("params") or {}).items()]
     words = parser.parse_overrides([*params, *overrides])
     sweeper, launcher = str(node.sweeper._target_), str(node.launcher._target_)
+    environment = {str(name): str(value) for name, value in node.job.env_set.items()}
     if sweeper not in GRIDS:
-        return Asked([ours(_one(words) or [])], True, sweeper, launcher)
+        return Asked([ours(_one(words) or [])], True, sweeper, launcher, environment)
     if endless := [word.input_line for word in words if word.is_sweep_override() and word.is_interval_sweep()]:
         raise UserError(f"{endless[0]}: a grid cannot try all of that; add hydra/sweeper=search, or name values")
     batches = BasicSweeper.split_arguments(words, None)
-    return Asked([ours(job) for batch in batches for job in batch], False, sweeper, launcher)
+    return Asked([ours(job) for batch in batches for job in batch], False, sweeper, launcher, environment)
 
 
 def _one(words: list[Any]) -> list[str] | None:

@@ -37,6 +37,9 @@ class Processes(Protocol):
     def ready(self) -> bool:
         """Whether it can do so at once."""
 
+    def hold(self, lock: int) -> None:
+        """Have all processes from now on hold a file open."""
+
     def start(self, job: int, task: Task) -> None:
         """Start a job."""
 
@@ -74,6 +77,12 @@ class Forked:
         self.server = _python(f"main({kept[0]}, {self.lock})", self.environment, kept)
         theirs.close()
         self.heard, self.threads = b"", 0
+
+    def hold(self, lock: int) -> None:
+        """Have all processes from now on hold a file open."""
+        self.lock = lock
+        with contextlib.suppress(OSError):  # as below
+            socket.send_fds(self.connection, [b"\n"], [lock])
 
     def start(self, job: int, task: Task) -> None:
         """Start a job."""
@@ -148,6 +157,10 @@ class Fresh:
     def __init__(self, lock: int = -1) -> None:
         self.lock, self.ready = lock, True
         self.running: dict[int, subprocess.Popen[bytes]] = {}
+
+    def hold(self, lock: int) -> None:
+        """Have all processes from now on hold a file open."""
+        self.lock = lock
 
     def start(self, job: int, task: Task) -> None:
         """Start a job."""

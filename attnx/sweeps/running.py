@@ -23,6 +23,7 @@ from attnx.sweeps.screen import SweepScreen
 from attnx.sweeps.worker import Task
 
 DONE = ("finished", "pruned")
+Configs = Mapping[tuple[str, ...], Mapping[str, Any]]
 
 
 class Running:
@@ -33,18 +34,20 @@ class Running:
         configs: the composed, checked configurations that are known already, by what was asked.
         side_by_side: how many jobs run at a time.
         lock: the open file that holds the folder.
+        forked: the process that jobs are forked from, if it is there already.
     """
 
     def __init__(
         self,
         sweep: Sweep,
-        configs: Mapping[tuple[str, ...], Mapping[str, Any]],
+        configs: Configs,
         side_by_side: int,
         lock: int,
+        forked: Processes | None = None,
     ) -> None:
         self.sweep, self.configs, self.side_by_side, self.lock = sweep, configs, side_by_side, lock
         self.screen = SweepScreen(Console(), side_by_side)
-        self.fork = True
+        self.fork, self.forked = True, forked
         self._processes: Processes | None = None
 
     def __enter__(self) -> Running:
@@ -74,13 +77,20 @@ class Running:
             Stopped: by Ctrl-C or another signal; the message says how to go on.
         """
         if self._processes is None:
-            self._processes = processes(self.fork, self.environment(), self.lock)
+            self._processes = self._started()
         with self.screen:
             pool = Pool(self.sweep, self._processes, self.side_by_side, self.screen, hopeless)
             whole = pool.run(asked, ended)
         if not whole:
             # A KeyboardInterrupt ends Hydra's loop over jobs; SystemExit would end it without a word.
             raise self._stopped(pool.asked)
+
+    def _started(self) -> Processes:
+        """What starts the jobs' processes."""
+        if self.forked is None or not self.fork:
+            return processes(self.fork, self.environment(), self.lock)
+        self.forked.hold(self.lock)
+        return self.forked
 
     def _stopped(self, number: int) -> Stopped:
         return Stopped(f"go on with: attnx resume {shlex.quote(str(self.sweep.path))}", number)
@@ -99,11 +109,16 @@ class Running:
         return self.configs.get(key(asked))
 
     def environment(self) -> dict[str, str]:
-        """Of a job: that of the command, the threads divided among the jobs, plug-ins found from anywhere."""
-        found = {**os.environ, "ATTNX_PLUGINS": os.pathsep.join(map(str, folders()))}
-        if self.side_by_side > 1:
-            found.setdefault("OMP_NUM_THREADS", str(max(1, cores() // self.side_by_side)))
-        return found
+        """Of a job."""
+        return environment(self.side_by_side)
+
+
+def environment(side_by_side: int) -> dict[str, str]:
+    """That of the command, the threads divided among so many jobs, plug-ins found from anywhere."""
+    found = {**os.environ, "ATTNX_PLUGINS": os.pathsep.join(map(str, folders()))}
+    if side_by_side > 1:
+        found.setdefault("OMP_NUM_THREADS", str(max(1, cores() // side_by_side)))
+    return found
 
 
 def processes(fork: bool, environment: dict[str, str], lock: int) -> Processes:

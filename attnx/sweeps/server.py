@@ -103,15 +103,17 @@ class _Server:
     def _hear(self) -> list[dict[str, Any]] | None:
         """What was asked for since; None if nobody is there to ask any more."""
         try:
-            while heard := self.connection.recv(1 << 16, socket.MSG_DONTWAIT):
+            while select.select([self.connection], [], [], 0)[0]:  # recv_fds heeds no flag
+                heard, files, *_ = socket.recv_fds(self.connection, 1 << 16, 1)
+                if not heard:
+                    return None
                 self.heard += heard
-            return None
-        except BlockingIOError:
-            pass
+                for file in files:  # that of the sweep, which is held open from here on
+                    os.set_inheritable(file, False)
         except OSError:
             return None
         *lines, self.heard = self.heard.split(b"\n")
-        return [json.loads(line) for line in lines]
+        return [json.loads(line) for line in lines if line]
 
     def _obey(self, asked: dict[str, Any]) -> Task | None:
         if "signal" in asked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import shutil
@@ -33,12 +34,14 @@ class Task(NamedTuple):
         overrides: what was asked, to be noted in the run folder.
         environment: all variables of the process.
         place: its working folder.
+        call: what does it, by module and name; called with the configuration and the overrides.
     """
 
     config: Mapping[str, Any]
     overrides: Sequence[str]
     environment: Mapping[str, str]
     place: str
+    call: str = "attnx.sweeps.worker:work"
 
 
 def answer(task: Task) -> int:
@@ -53,7 +56,8 @@ def answer(task: Task) -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         enter(task, progress)
         deaf()
-        work(task.config, task.overrides)
+        module, _, name = task.call.partition(":")
+        getattr(importlib.import_module(module), name)(task.config, task.overrides)
         progress.unlink(missing_ok=True)
     except (KeyboardInterrupt, Interrupted):
         print("attnx: interrupted")

@@ -75,9 +75,30 @@ def prepare(config: Config) -> Job:
     quieten()
     check_plug_ins(config)
     devices = placement_of(config)
-    task = registry.build("task", config["task"])
-    data = task.load()
+    job = assemble(config, *load(config))
     trainer = config["trainer"]
+    job.kernels = build_kernels(job.experiment.model, devices.get("attention", device_of(trainer)))
+    job.compiled = compile_steps(job.experiment, job.loaders, trainer)
+    return job
+
+
+def load(config: Config) -> tuple[Any, SequenceData]:
+    """Build the task, and read its data.
+
+    Raises:
+        UserError: the data are wrong.
+    """
+    task = registry.build("task", config["task"])
+    return task, task.load()
+
+
+def assemble(config: Config, task: Any, data: SequenceData) -> Job:
+    """Build the model for a task's data, and all that trains it; nothing is compiled.
+
+    Raises:
+        UserError: the parts are wrong as they come together, or a device or a package is missing.
+    """
+    devices, trainer = placement_of(config), config["trainer"]
     if trainer.get("accelerator") == "gpu" and not torch.accelerator.is_available():
         raise UserError("trainer.accelerator=gpu: there is no GPU to be seen here; use auto or cpu")
     lightning.seed_everything(config["seed"], workers=True, verbose=False)
@@ -97,9 +118,7 @@ def prepare(config: Config) -> Job:
         ),
     )
     loaders = Loaders(data, trainer, config["seed"])
-    kernels = build_kernels(model, devices.get("attention", device_of(trainer)))
-    compiled = compile_steps(experiment, loaders, trainer)
-    return Job(config, data, experiment, loaders, _loggers(config), kernels=kernels, compiled=compiled)
+    return Job(config, data, experiment, loaders, _loggers(config))
 
 
 def placement_of(config: Config) -> dict[str, torch.device]:

@@ -54,6 +54,7 @@ CONFIGURATIONS = {
     "name=..": ["name=..: begins with a dot"],
     "name=a/b": ["name=a/b: holds a separator"],
     "name=runs": ["name=runs: multirun/runs is where single runs lie"],
+    "-m seed=1,2 task.train=nowhere.tsv": ["attnx: task.train: nowhere.tsv: no such file"],
     "-m seed=1,2 name=": ["name=: is empty"],
     "-m seed=1,2 name= fresh=true": ["name=: is empty"],
     "-m seed=1,2 name=.": ["name=.: begins with a dot"],

@@ -91,6 +91,9 @@ class Kept:
     def wait(self, seconds: float) -> list[Ended]:
         return self.server.wait(seconds)
 
+    def hold(self, lock: int) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

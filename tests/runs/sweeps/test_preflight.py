@@ -1,0 +1,138 @@
+"""What jobs of a sweep would refuse is refused once, as by a single run: in one line, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx.errors import UserError
+from attnx.read_sweep import read_sweep
+from attnx.sweeps import preflight
+from attnx.sweeps.preflight import check_jobs, examine, is_local
+from attnx.sweeps.processes import Ended
+from attnx.sweeps.running import key
+from attnx.sweeps.worker import Task
+
+
+@pytest.fixture
+def refused(sweep: Callable[..., Any], here: Path) -> Callable[..., str]:
+    """Ask for a sweep that must be refused without a trace; return the line."""
+
+    def ask(*asked: str) -> str:
+        before = {path: path.stat().st_mtime_ns for path in here.rglob("*")}
+        answer = sweep(*asked)
+        assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+        assert {path: path.stat().st_mtime_ns for path in here.rglob("*")} == before
+        return str(answer.err)
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("task.train=nowhere.tsv", "nowhere.tsv: no such file"),
+        ("task.train=bad.tsv", "bad.tsv:1: no tab"),
+        ("model.source_vectors=nowhere.txt", "nowhere.txt"),
+    ],
+)
+def test_what_every_job_would_refuse_is_told_as_by_a_single_run(
+    asked: str, said: str, refused: Callable[..., str], command: Callable[..., Any], small: list[str], here: Path
+) -> None:
+    (here / "bad.tsv").write_text("kab K AA B\n", encoding="utf-8")
+    line = refused("scorer=dot,additive", "seed=1,2", asked)
+    assert said in line
+    assert command(*[size for size in small if asked.partition("=")[0] not in size], asked).err == line
+
+
+def test_what_some_jobs_would_refuse_is_told_with_the_first_of_them(refused: Callable[..., str]) -> None:
+    line = refused("scorer=dot,additive", "task.train=words.tsv,nowhere.tsv", "seed=1,2")
+    first = "scorer=dot task.train=nowhere.tsv seed=1"
+    assert line.startswith(
+        f"attnx: 4 of 8 jobs cannot run, the first is {first}: task.train: nowhere.tsv: no such file"
+    )
+
+
+def test_a_sweep_that_starts_over_is_put_aside_only_if_it_can_run(
+    sweep: Callable[..., Any], refused: Callable[..., str]
+) -> None:
+    """And what is finished needs its data no more."""
+    assert sweep("seed=1", "name=one").code == 0
+    refused("task.train=nowhere.tsv", "name=one", "fresh=true")
+    Path("words.tsv").unlink()
+    assert sweep("seed=1", "name=one").code == 0
+    assert "words.tsv: no such file" in refused("seed=1,2", "name=one")
+    assert [job.status for job in read_sweep("multirun/one").jobs] == ["finished"]
+
+
+class Here:
+    """Does what it is told at once, in this process."""
+
+    ready = True
+
+    def __init__(self) -> None:
+        self.told: list[Task] = []
+
+    def hold(self, lock: int) -> None: ...
+
+    def start(self, job: int, task: Task) -> None:
+        self.told.append(task)
+        examine(task.config, task.overrides)
+
+    def signal(self, job: int, number: int) -> None: ...
+
+    def wait(self, seconds: float) -> list[Ended]:
+        return [Ended(preflight.NUMBER, 0)]
+
+    def close(self) -> None: ...
+
+
+def test_data_are_read_once_a_task_and_settings_prepared_once_whatever_the_seeds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Settings alternate between two tasks, of which one has a file that is refused."""
+    read, prepared = [], []
+
+    def load(config: Any) -> str:
+        read.append(config["task"]["train"])
+        if config["task"]["train"] == "bad":
+            raise UserError("bad: is bad")
+        return "data"
+
+    monkeypatch.setattr(preflight, "refuse_missing_files", lambda task: None)
+    monkeypatch.setattr("attnx.training.train.load", load)
+    monkeypatch.setattr(preflight, "_prepare", lambda config, data: prepared.append((config["scorer"], data)))
+    asked = [[f"scorer={s}", f"task.train={t}", f"seed={n}"] for s in "de" for t in ("good", "bad") for n in (1, 2)]
+    configs = {
+        key(job): {"scorer": job[0][-1], "task": {"train": job[1].partition("=")[2]}, "seed": number, "name": None}
+        for number, job in enumerate(asked)
+    }
+    here = Here()
+    with pytest.raises(UserError, match=r"4 of 8 jobs .* is scorer=d task\.train=bad seed=1: bad: is bad"):
+        check_jobs(asked, configs, {}, here)
+    assert sorted(read) == ["bad", "good"]
+    assert prepared == [("d", "data"), ("e", "data")]
+    assert len(here.told[0].config["settings"]) == 4
+
+
+def test_what_falls_over_is_left_to_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its log then has the traceback."""
+
+    def load(config: Any) -> None:
+        raise RuntimeError("I have fallen over")
+
+    monkeypatch.setattr(preflight, "refuse_missing_files", lambda task: None)
+    monkeypatch.setattr("attnx.training.train.load", load)
+    check_jobs([["seed=1"]], {key(["seed=1"]): {"task": {}, "seed": 1}}, {}, Here())
+
+
+def test_only_what_runs_on_this_machine_is_checked_on_it() -> None:
+    package = "hydra_plugins.hydra_submitit_launcher.submitit_launcher"
+    assert is_local("hydra_plugins.attnx.Processes")
+    assert is_local(f"{package}.LocalLauncher")
+    assert is_local("hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher")
+    assert not is_local(f"{package}.SlurmLauncher")
+    assert not is_local("hydra_plugins.hydra_ray_launcher.ray_launcher.RayLauncher")
