@@ -42,6 +42,10 @@ KINDS = {
 SETS = ("query", "logger")
 
 
+# The origin of parts that were registered in no part file, such as in a script or a notebook's cell; and these.
+BY_HAND = "registered in Python"
+by_hand: dict[tuple[str, str], Part] = {}
+
 # How a part may spell the decorator; anything else called register is not ours.
 REGISTER = ("register", "registry.register", "attnx.register", "attnx.registry.register")
 
@@ -108,10 +112,10 @@ class Catalogue:
 
 
 def catalogue() -> Catalogue:
-    """Every part of the core and of the plug-ins that are in force now."""
-    return _scan(
-        tuple((file, file.stat().st_mtime_ns) for file in plugin_files.files()), tuple(plugin_files.left_out())
-    )
+    """Every part of the core and of the plug-ins that are in force now, and those registered in this process."""
+    written = tuple((file, file.stat().st_mtime_ns) for file in plugin_files.files())
+    found = _scan(written, tuple(plugin_files.left_out()))
+    return Catalogue({**by_hand, **found.parts}, found.broken) if by_hand else found
 
 
 @functools.lru_cache(maxsize=8)

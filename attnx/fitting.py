@@ -14,6 +14,7 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.kernels.ahead import without_c
 from attnx.models.composition import composition
+from attnx.plugin_code import refuse_by_hand
 from attnx.read_run import refuse_links
 from attnx.recording import recorded
 from attnx.reports.composed import composed
@@ -25,11 +26,12 @@ from attnx.slurm import slurm_job
 from attnx.training import run_folder
 from attnx.training.devices import device_of, places, to_be_started, with_devices
 from attnx.training.faults import told
-from attnx.training.launch import Work, together
+from attnx.training.launch import Work, can_copy, together
 from attnx.training.open_run import OpenRun, open_run, reopened
+from attnx.training.plugin_copies import code_now
 from attnx.training.ranks import here, orders
 from attnx.training.train import Job, check_fits, placement_of, prepare, total_steps, train
-from attnx.training.whole_run import FINISHED, is_finished, read_resumable
+from attnx.training.whole_run import FINISHED, TO_TRAIN, is_finished, read_resumable
 
 
 def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Console | None = None) -> OpenRun:
@@ -45,6 +47,8 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
         Interrupted: Ctrl-C or another signal; the run can be resumed.
         RunFailed: the disk is full, memory ran out, the loss is no number ...; what is known of it, in one line.
     """
+    _refuse_half(config)
+    code_now(config)  # a plug-in whose source cannot be kept is told before anything is written
     config = with_devices(config)
     if to_be_started(config):
         return _in_processes(Work("attnx.fitting:fit", [config, list(overrides)]), config)
@@ -53,6 +57,17 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
     folder = run_folder.create(config, overrides, _facts(job))
     with _explained(folder, config["trainer"]):
         return _begin(job, folder, console)
+
+
+def _refuse_half(config: object) -> None:
+    """See that a configuration is what :func:`attnx.compose` makes.
+
+    Raises:
+        UserError: it is not, with how to make it one.
+    """
+    if not isinstance(config, Mapping) or not all(kind in config for kind in TO_TRAIN):
+        words = config.split() if isinstance(config, str) else config if isinstance(config, list) else ["scorer=dot"]
+        raise UserError(f"fit takes a whole configuration, as compose makes it: attnx.fit(attnx.compose({words!r}))")
 
 
 def _begin(job: Job, folder: Path, console: Console) -> OpenRun:
@@ -134,8 +149,10 @@ def _explained(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
 
 def _in_processes(work: Work, config: Mapping[str, Any]) -> OpenRun:
     """Have several processes train; the first one as if it were alone, the others with it."""
-    follow = Work("attnx.fitting:follow", [config])
-    return reopened(together(work, follow, places(config["trainer"])))
+    follow, ranks_here = Work("attnx.fitting:follow", [config]), places(config["trainer"])
+    if not can_copy(ranks_here[0].backend):
+        refuse_by_hand(config, "the processes that train together")
+    return reopened(together(work, follow, ranks_here))
 
 
 def follow(config: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from attnx.errors import RunFailed, UserError
 from attnx.folders import SWEEPS
 from attnx.mistakes import in_our_words, refuse_folders
 from attnx.options import store_options
+from attnx.plugin_code import refuse_by_hand
 from attnx.read_run import refuse_links
 from attnx.read_sweep import Sweep, is_sweep, read_sweep
 from attnx.run_format import RUN, SWEEP
@@ -75,6 +76,8 @@ def sweep(
     refuse_folders(overrides)
     asked = what_is_asked(overrides, config_dir)
     configs = {key(job): compose(job, config_dir) for job in asked.jobs}
+    for config in configs.values():
+        refuse_by_hand(config, "the processes of a sweep")
     folder = folder or _sweep_folder(overrides, configs)
     refuse_without(asked)
     pending = asked.jobs if fresh else _refuse_changed(folder, overrides, asked, configs)

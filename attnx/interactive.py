@@ -1,18 +1,17 @@
-"""Describes a part that was registered outside any part file, such as in a notebook cell."""
+"""Describes a part that was registered outside any part file, such as in a script or a notebook's cell."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-import sys
 import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
-from attnx.catalogue import Knob, Part
+from attnx.catalogue import BY_HAND, Knob, Part
 from attnx.errors import UserError
-from attnx.knobs import Natural, Positive, Probability, Rate, Size, Time, parse_type
+from attnx.knobs import Choice, Natural, NonNegative, Positive, Probability, Rate, Size, Time, parse_type
 
 ALIASES = {
     "Size": Size,
@@ -20,41 +19,85 @@ ALIASES = {
     "Positive": Positive,
     "Probability": Probability,
     "Rate": Rate,
+    "NonNegative": NonNegative,
     "Time": Time,
+    "Choice": Choice,
 }
+LITERALS = (bool, int, float, str, bytes, tuple, list, dict, set, types.NoneType)
 
 
 def describe(kind: str, name: str, item: Callable[..., Any]) -> Part:
-    """Describe a part that was registered outside any part file, such as in a notebook cell."""
+    """Describe a part by what Python knows of it: just what :func:`attnx.catalogue.read_parts` reads from a file.
+
+    Raises:
+        UserError: a knob has no type, one that no knob can have, or a default that is no literal of that type.
+    """
     knobs, supplied = [], []
-    for parameter in inspect.signature(item).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue  # those of a class without a constructor of its own
+    for parameter in _constructor(item):
         if parameter.default is inspect.Parameter.empty:
             supplied.append(parameter.name)
         else:
-            text = _annotation(parameter.annotation)
             try:
-                knob_type = parse_type(ast.parse(text, mode="eval").body)
+                knobs.append(_knob(parameter))
             except (ValueError, SyntaxError) as error:
                 raise UserError(f"the {kind} {name!r}, knob {parameter.name!r}: {error}") from None
-            knobs.append(Knob(parameter.name, text, knob_type, parameter.default))
-    declares = {key: value for key, value in vars(item).items() if isinstance(value, bool | int | str | tuple)}
-    doc = inspect.cleandoc(item.__doc__ or "")
-    place = Path(getattr(sys.modules.get(item.__module__), "__file__", None) or "<interactive>")
+    code = code_of_item(item)
     return Part(
-        kind,
-        name,
-        item.__module__,
-        item.__qualname__,
-        place,
-        1,
-        doc,
-        tuple(knobs),
-        tuple(supplied),
-        declares,
-        "interactive",
+        kind=kind,
+        name=name,
+        module=item.__module__,
+        symbol=item.__qualname__,
+        file=Path(code.co_filename if code else "<interactive>"),
+        line=code.co_firstlineno if code else 1,
+        doc=inspect.cleandoc(item.__doc__ or ""),
+        knobs=tuple(knobs),
+        supplied=tuple(supplied),
+        declares=_declarations(item),
+        origin=BY_HAND,
     )
+
+
+def code_of_item(item: Callable[..., Any]) -> types.CodeType | None:
+    """The code of a function, or of the first function that a class defines; None if there is none."""
+    held = [item, *vars(item).values()]
+    functions = (getattr(one, "__func__", getattr(one, "fget", one)) for one in held)
+    return next((one.__code__ for one in functions if isinstance(one, types.FunctionType)), None)
+
+
+def _constructor(item: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function, or of a class that has a constructor of its own."""
+    if isinstance(item, type) and "__init__" not in vars(item):
+        return []
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [one for one in inspect.signature(item).parameters.values() if one.kind not in several]
+
+
+def _knob(parameter: inspect.Parameter) -> Knob:
+    if parameter.annotation is inspect.Parameter.empty:
+        raise ValueError(f"needs a type, such as {parameter.name}: int = ...")
+    node = ast.parse(_annotation(parameter.annotation), mode="eval").body
+    default, knob_type = parameter.default, parse_type(node)
+    if not is_literal(default):
+        raise ValueError("needs a literal default (a number, word, list or None)")
+    default = list(default) if isinstance(default, tuple) else default
+    if not knob_type.accepts(default):
+        raise ValueError(f"its default {default!r} is not {knob_type.phrase}")
+    return Knob(parameter.name, ast.unparse(node), knob_type, default)
+
+
+def is_literal(value: Any) -> bool:
+    """Whether a value can be written as a literal."""
+    if not isinstance(value, LITERALS):
+        return False
+    try:
+        return bool(ast.literal_eval(repr(value)) == value)
+    except (ValueError, SyntaxError):
+        return False
+
+
+def _declarations(item: Callable[..., Any]) -> dict[str, Any]:
+    held = vars(item) if isinstance(item, type) else {}
+    return {name: value for name, value in held.items() if not name.startswith("__") and is_literal(value)}
 
 
 def _annotation(annotation: Any) -> str:

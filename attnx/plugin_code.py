@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attnx import plugin_files
-from attnx.catalogue import REGISTER, SETS, Part, catalogue, installed_file
+from attnx import plugin_files, registry
+from attnx.catalogue import BY_HAND, REGISTER, SETS, Part, catalogue, installed_file
+from attnx.errors import UserError
+from attnx.part_source import part_source
 from attnx.plugin_files import PACKAGE
 
 # Kinds that a configuration names by a knob of another part, if at all.
@@ -30,10 +33,21 @@ def code_of(parts: Iterable[Part]) -> dict[str, bytes]:
     """The source of parts: their files, and those that they import from a plug-in folder or their own package.
 
     Returns:
-        the text by the file's place in its folder, ``mine.py``, or with its package, ``my_package/scorers.py``.
+        the text by the file's place in its folder, ``mine.py``, or with its package, ``my_package/scorers.py``; that of
+        a part which was registered in Python by its kind and name, ``scorer_mine.py``.
+
+    Raises:
+        UserError: a part that was registered in Python has no source.
     """
     found: dict[str, bytes] = {}
-    waiting = [part.module for part in parts]
+    waiting: list[str] = []
+    for part in parts:
+        if part.origin == BY_HAND:
+            text = part_source(part.kind, part.name, registry.find(part.kind, part.name)).encode()
+            found[re.sub(r"\W", "_", f"{part.kind}_{part.name}") + ".py"] = text
+            waiting += _imported(text, PACKAGE)
+        else:
+            waiting.append(part.module)
     while waiting:
         module = waiting.pop()
         file, place = _file(module)
@@ -44,6 +58,22 @@ def code_of(parts: Iterable[Part]) -> dict[str, bytes]:
         if not module.startswith(PACKAGE) and "." in module:
             waiting.append(module.rpartition(".")[0])  # the package is run before what lies in it
     return dict(sorted(found.items()))
+
+
+def refuse_by_hand(config: Mapping[str, Any], who: str) -> None:
+    """Refuse parts that were registered in Python where other processes are to train, which do not see them.
+
+    Args:
+        config: what is to be trained.
+        who: these processes, for the message.
+
+    Raises:
+        UserError: the configuration uses one.
+    """
+    for part in plugin_parts(config):
+        if part.origin == BY_HAND:
+            hidden = f"the {part.kind} {part.name!r} was {BY_HAND}, where {who} cannot see it"
+            raise UserError(f"{hidden}; write it into a file in plugins/")
 
 
 def digests(code: Mapping[str, bytes]) -> dict[str, str]:

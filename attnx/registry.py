@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from attnx.catalogue import KINDS, SETS, Part, catalogue, forget_written
+from attnx.catalogue import BY_HAND, KINDS, SETS, Part, by_hand, catalogue, forget_written
 from attnx.declarations import advice, undeclared
 from attnx.errors import UserError, near_misses
 from attnx.interactive import describe
@@ -50,13 +50,17 @@ def register(kind: str, name: str) -> Callable[[T], T]:
     Its docstring, its parameters with defaults (the knobs) and their types are all the configuration there is.
 
     Raises:
-        UserError: the kind is unknown, or another class has the name.
+        UserError: the kind is unknown, another class has the name, or a knob of a part that is in no part file cannot
+            be configured.
     """
     if kind not in KINDS:
         raise UserError(f"cannot register {name!r}: there is no kind {kind!r}{near_misses(kind, KINDS)}")
 
     def keep(item: T) -> T:
         _refuse_taken(kind, name, item)
+        known = catalogue().parts.get((kind, name))
+        if (known is None or known.origin == BY_HAND) and not item.__module__.startswith("attnx."):
+            by_hand[kind, name] = describe(kind, name, item)
         _registered[kind, name] = item
         return item
 
@@ -66,7 +70,7 @@ def register(kind: str, name: str) -> Callable[[T], T]:
 def _refuse_taken(kind: str, name: str, item: Callable[..., Any]) -> None:
     """Refuse a name that another file's part has; the same file, or the same notebook cell run again, may take it."""
     known = catalogue().parts.get((kind, name))
-    if known is not None and _file(item) != known.file.resolve():
+    if known is not None and known.origin != BY_HAND and _file(item) != known.file.resolve():
         raise UserError(f"the {kind} {name!r} is already registered at {known.place}; choose another name")
     taken = _registered.get((kind, name))
     if taken is not None and (_file(taken), taken.__qualname__) != (_file(item), item.__qualname__):
@@ -82,13 +86,7 @@ def _file(item: Callable[..., Any]) -> Path | None:
 
 def names(kind: str) -> list[str]:
     """The names registered for a kind: the core's, the plug-ins', and those registered by hand in this process."""
-    known = catalogue().names(kind)
-    by_hand = [
-        name
-        for (of, name), item in _registered.items()
-        if of == kind and name not in known and not item.__module__.startswith("attnx.")
-    ]
-    return known + by_hand
+    return catalogue().names(kind)
 
 
 def part(kind: str, name: str) -> Part:
@@ -98,8 +96,6 @@ def part(kind: str, name: str) -> Part:
         UserError: no such part; the message holds the near misses.
     """
     found = catalogue().parts.get((kind, name))
-    if found is None and (kind, name) in _registered:
-        found = describe(kind, name, _registered[kind, name])
     if found is None:
         raise UserError(unknown(kind, name, names(kind)))
     return found

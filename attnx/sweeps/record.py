@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.catalogue import catalogue
+from attnx.catalogue import BY_HAND, catalogue
 from attnx.errors import RunFailed, UserError
 from attnx.plugin_code import code_of, digests
 from attnx.read_run import mapping, read_run
@@ -39,7 +39,8 @@ def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir
         refresh(sweep, job)
         if job.status == "failed":  # it is tried again
             job.status, job.error = "waiting", None
-    sweep.plugins = digests(code_of(part for part in catalogue().parts.values() if part.origin != "core"))
+    plugins = (part for part in catalogue().parts.values() if part.origin not in ("core", BY_HAND))
+    sweep.plugins = digests(code_of(plugins))
     return sweep
 
 

@@ -22,6 +22,7 @@ import pytest
 from attnx import plugin_files, registry
 from attnx.catalogue import KINDS, Catalogue, Part, _scan, catalogue
 from attnx.errors import UserError
+from attnx.interactive import describe
 
 OWNED = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
 Write = Callable[..., Path]
@@ -178,6 +179,21 @@ BROKEN = {
     "a taken name": ("@register('scorer', 'dot')\nclass A: ...\n", 2, "the scorer 'dot' is already registered at"),
     "a null byte": ("x = '\0'\n", 1, "null byte"),
 }
+
+
+@pytest.mark.parametrize(("kind", "name"), sorted(CORE))
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of libraries, at their first import
+def test_a_part_registered_in_python_is_described_alike(kind: str, name: str) -> None:
+    """What Python says of a class is what is read from its source, of every part that there is."""
+    found = (registry.part(kind, name), describe(kind, name, registry.find(kind, name)))
+    read, told = (
+        (
+            [(knob.name, knob.annotation, knob.type.phrase, knob.default) for knob in part.knobs],
+            (part.supplied, part.declares, part.doc, part.symbol, part.module),
+        )
+        for part in found
+    )
+    assert told == read
 
 
 @pytest.mark.parametrize(("text", "line", "message"), BROKEN.values(), ids=BROKEN)

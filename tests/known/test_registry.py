@@ -14,6 +14,7 @@ import torch
 
 from attnx import registry
 from attnx.attention.scorers.mlp import Mlp
+from attnx.catalogue import by_hand
 from attnx.errors import UserError, near_misses
 
 Write = Callable[..., Path]
@@ -32,6 +33,7 @@ def _nothing_stays_registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         if item.__module__ == "a_notebook" or item.__module__.startswith("attnx.plugins."):
             del registry._registered[key]
     registry._registered.update(before)
+    by_hand.clear()
 
 
 @pytest.fixture
@@ -303,8 +305,7 @@ def test_types_in_a_notebook(
 
 
 def test_a_type_that_no_knob_can_have(cell: Cell) -> None:
-    cell(SHIFTED.replace("shift: float = SHIFT", "shift: dict = {}"))
-    told = refused(registry.part, "scorer", "shifted")
+    told = refused(cell, SHIFTED.replace("shift: float = SHIFT", "shift: dict = {}"))
     assert told.startswith("the scorer 'shifted', knob 'shift': a knob cannot have the type dict")
 
 

@@ -88,6 +88,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         if part not in known and (not item.__module__.startswith("attnx.") or "attnx.plugins." in item.__module__):
             del registry._registered[part]
             sys.modules.pop(item.__module__, None)
+    catalogue.by_hand.clear()
     catalogue._scan.cache_clear()
 
 

@@ -1,0 +1,190 @@
+"""A part that is registered in a script or a notebook trains like one of a file, and its source goes with the run."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import textwrap
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx import catalogue, registry
+from attnx.attention import build
+from attnx.catalogue import read_parts
+from attnx.config import compose
+from attnx.errors import UserError
+from attnx.fitting import fit
+from attnx.part_source import part_source
+from attnx.training.open_run import open_run
+
+IMPORTS = """
+import attnx
+import torch.nn.functional as F
+from attnx.registry import Rate
+from torch import Tensor, nn
+
+STEEP = 3.0
+table = object()
+"""
+HELPERS = """
+def steeper(scores: Tensor) -> Tensor:
+    return STEEP * bounded(scores)
+
+
+def bounded(scores):
+    return F.softsign(scores)
+"""
+MINE = '''
+@attnx.register("scorer", "mine")
+class Mine(nn.Module):
+    """An inner product, bounded and made steeper.
+
+    Formula: ``score(q, m) = steep softsign(q . m)``
+    Source: invented for a test
+    """
+
+    equal_widths = True
+
+    def __init__(self, steep: Rate = 2.0) -> None:
+        super().__init__()
+        self.steep = steep
+
+    def keys(self, memory: Tensor) -> Tensor:
+        return memory
+
+    def queries(self, queries: Tensor) -> Tensor:
+        return queries
+
+    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+        table = [self.steep * steeper(queries @ keys.mT) for _ in range(1)]
+        return table[0]
+'''
+COPY = Path("one/plugins/scorer_mine.py")
+Cell = Callable[..., None]
+
+
+@pytest.fixture
+def cell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
+    """Run a cell as a notebook does: Python finds its lines under a name that is no file's."""
+    notebook, names = types.ModuleType("a_notebook"), []
+    monkeypatch.setitem(sys.modules, "a_notebook", notebook)
+
+    def run(*cells: str, source: bool = True) -> None:
+        for text in map(textwrap.dedent, cells):
+            name = f"<cell {len(names)}>"
+            names.append(name)
+            if source:
+                linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+            exec(compile(text, name, "exec", dont_inherit=True), vars(notebook))
+
+    yield run
+    for name in names:
+        linecache.cache.pop(name, None)
+
+
+def forget() -> None:
+    """What a new process knows of parts that were registered in Python: nothing."""
+    catalogue.by_hand.clear()
+    del registry._registered["scorer", "mine"]
+
+
+def test_it_trains_and_its_copy_is_a_plug_in_that_says_the_same(
+    cell: Cell, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell(IMPORTS, HELPERS, MINE)
+    trained = run("+scorer=mine", "scorer.steep=5", folder="one")
+    assert trained.config["scorer"] == {"name": "mine", "steep": 5}
+    before = [one.log_probability for one in trained.predict(["dab", "kebab"])]
+    (ours, theirs) = registry.part("scorer", "mine"), read_parts(COPY, "copy", "plug-in")[0]
+    assert [(knob.name, knob.annotation, knob.default) for knob in ours.knobs] == [
+        (knob.name, knob.annotation, knob.default) for knob in theirs.knobs
+    ]
+    assert (ours.declares, ours.supplied, ours.doc) == (theirs.declares, theirs.supplied, theirs.doc)
+    open_run("one")
+    assert capsys.readouterr().err == ""
+    forget()
+    with pytest.raises(UserError) as missing:
+        open_run("one")
+    assert str(missing.value) == (
+        "one: its scorer 'mine' was a part from outside, registered in Python, which is not registered now; do that "
+        "before; the run's copy serves by ATTNX_PLUGINS=one/plugins"
+    )
+    monkeypatch.setenv("ATTNX_PLUGINS", "one/plugins")
+    assert [one.log_probability for one in open_run("one").predict(["dab", "kebab"])] == before
+    assert capsys.readouterr().err == ""
+
+
+def test_another_cell_is_other_code(cell: Cell, run: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
+    cell(IMPORTS, HELPERS, MINE)
+    run("+scorer=mine", folder="one")
+    cell("STEEP = -3.0")
+    open_run("one")
+    assert "one: the code of scorer_mine.py is not what this run was made with" in capsys.readouterr().err
+
+
+def test_the_copy_holds_what_the_part_uses_and_no_more(cell: Cell) -> None:
+    """Imports, constants and functions of other cells; not what only shares the name of a local variable."""
+    cell(IMPORTS, HELPERS, MINE)
+    text = part_source("scorer", "mine", registry.find("scorer", "mine"))
+    assert text.splitlines()[4:10] == [
+        "from attnx.registry import register",
+        "import torch.nn as nn",
+        "from attnx.registry import Rate",
+        "from torch import Tensor",
+        "import torch.nn.functional as F",
+        "",
+    ]
+    assert "STEEP = 3.0\n" in text
+    assert text.index("def bounded") < text.index("def steeper") < text.index('@register("scorer", "mine")\nclass Mine')
+    assert "object" not in text
+
+
+def test_a_script_is_a_source(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its imports are kept as it has them, and what it does besides is not."""
+    text = IMPORTS + HELPERS + MINE + "\nraise SystemExit('it trains here')\n"
+    (here / "train.py").write_text(text, encoding="utf-8")
+    script = types.ModuleType("a_notebook")
+    monkeypatch.setitem(sys.modules, "a_notebook", script)
+    with pytest.raises(SystemExit):
+        exec(compile(text, str(here / "train.py"), "exec", dont_inherit=True), vars(script))
+    kept = part_source("scorer", "mine", registry.find("scorer", "mine"))
+    assert "from torch import nn\n" in kept
+    assert "it trains here" not in kept
+    assert registry.part("scorer", "mine").file == here / "train.py"
+
+
+def test_without_a_source_it_is_built_but_not_trained(cell: Cell, words: Path, small: list[str]) -> None:
+    cell(IMPORTS, HELPERS, MINE, source=False)
+    assert build(scorer="mine", query_size=3, memory_size=3).scorer.steep == 2.0
+    with pytest.raises(UserError, match=r"^the scorer 'mine', which was registered in Python, has no source to keep"):
+        fit(compose(["scorer=mine", *small, "folder=one"]))
+    assert not Path("one").exists()
+
+
+def test_what_cannot_be_written_down_is_named(cell: Cell) -> None:
+    cell(IMPORTS + "other = object()\n", HELPERS, MINE.replace("[self.steep * ", "[hash(other) * "))
+    with pytest.raises(UserError, match="uses other, of type object, which cannot be kept with the run"):
+        part_source("scorer", "mine", registry.find("scorer", "mine"))
+
+
+def test_one_within_a_function_is_told(cell: Cell) -> None:
+    cell(IMPORTS, "def make():\n" + textwrap.indent(MINE, "    ") + "\n\nmake()\n")
+    with pytest.raises(UserError, match="is defined within a function; define it outside"):
+        part_source("scorer", "mine", registry.find("scorer", "mine"))
+
+
+def test_a_sweep_says_that_its_processes_cannot_see_it(
+    cell: Cell, command: Callable[..., Any], words: Path, small: list[str]
+) -> None:
+    cell(IMPORTS, HELPERS, MINE)
+    answer = command("-m", "scorer=mine,dot", *small, "name=grid")
+    assert answer.code == 2
+    assert answer.err == (
+        "attnx: the scorer 'mine' was registered in Python, where the processes of a sweep cannot see it; write it "
+        "into a file in plugins/\n"
+    )
+    assert not Path("multirun").exists()
