@@ -74,6 +74,8 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
 
     if isinstance(overrides, str):
         raise UserError(f"{overrides!r}: give a list of overrides, as in compose({overrides.split()!r})")
+    if not isinstance(overrides, Sequence) or not all(isinstance(override, str) for override in overrides):
+        raise UserError(f"{overrides!r}: give a list of overrides, as in compose(['scorer=dot', 'seed=3'])")
     registry.forget_changed()
     store_options(config_dir)
     refuse_folders(overrides)

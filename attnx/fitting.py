@@ -47,7 +47,7 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
         Interrupted: Ctrl-C or another signal; the run can be resumed.
         RunFailed: the disk is full, memory ran out, the loss is no number ...; what is known of it, in one line.
     """
-    _refuse_half(config)
+    config = _whole(config)
     code_now(config)  # a plug-in whose source cannot be kept is told before anything is written
     config = with_devices(config)
     if to_be_started(config):
@@ -59,15 +59,16 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
         return _begin(job, folder, console)
 
 
-def _refuse_half(config: object) -> None:
-    """See that a configuration is what :func:`attnx.compose` makes.
+def _whole(config: object) -> Mapping[str, Any]:
+    """A configuration as :func:`attnx.compose` makes it, with the knobs that it leaves out.
 
     Raises:
-        UserError: it is not, with how to make it one.
+        UserError: it is none, with how to make it one.
     """
     if not isinstance(config, Mapping) or not all(kind in config for kind in TO_TRAIN):
         words = config.split() if isinstance(config, str) else config if isinstance(config, list) else ["scorer=dot"]
         raise UserError(f"fit takes a whole configuration, as compose makes it: attnx.fit(attnx.compose({words!r}))")
+    return registry.filled(config)
 
 
 def _begin(job: Job, folder: Path, console: Console) -> OpenRun:

@@ -81,8 +81,8 @@ class _Pieces:
             self.others[name] = self.definition(value)
         elif name in self.names:
             raise UserError(
-                f"{self.part}, uses {name}, of type {type(value).__name__}, which cannot be kept with the run; make it a knob, "
-                "a number or a word, or write the part into a file in plugins/"
+                f"{self.part}, uses {name}, of type {type(value).__name__}, which cannot be kept with the run; "
+                "make it a knob, a number or a word, or write the part into a file in plugins/"
             )
 
     def _importing(self, name: str, value: Any) -> str:

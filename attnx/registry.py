@@ -7,6 +7,7 @@ import importlib
 import json
 import sys
 import traceback
+import types
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,7 +57,12 @@ def register(kind: str, name: str) -> Callable[[T], T]:
     if kind not in KINDS:
         raise UserError(f"cannot register {name!r}: there is no kind {kind!r}{near_misses(kind, KINDS)}")
 
+    if not isinstance(name, str):
+        raise UserError(f"cannot register {name!r}: the name of a {kind} is a word")
+
     def keep(item: T) -> T:
+        if not isinstance(item, type | types.FunctionType):
+            raise UserError(f"cannot register {item!r} as the {kind} {name!r}: expected a class or a function")
         _refuse_taken(kind, name, item)
         known = catalogue().parts.get((kind, name))
         if (known is None or known.origin == BY_HAND) and not item.__module__.startswith("attnx."):
@@ -178,7 +184,10 @@ def spec(kind: str, choice: Spec) -> tuple[str, dict[str, Any]]:
         if "name" not in values:
             raise UserError(f"the {kind} has no name; choose from {', '.join(names(kind))}")
         return str(values.pop("name")), values
-    return choice[0], dict(choice[1])
+    match choice:
+        case (str(name), Mapping() as knobs):
+            return name, dict(knobs)
+    raise UserError(f'{kind}={choice!r}: expected a name, or a name with knobs, as in ("mlp", {{"depth": 2}})')
 
 
 def build(kind: str, choice: Spec, /, **supplied: Any) -> Any:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.memory import unread, without_padding
+from attnx.attention.mistakes import check_query, check_states
 from attnx.attention.protocols import Asked, Field, Kernel, Memory, Past, Read
 from attnx.attention.read_by_kernel import read_by_kernel
 from attnx.errors import UserError
@@ -63,6 +64,7 @@ class Attention(nn.Module):
                 f"the memory {memory_size}; use attention.projection=auto, another scorer, or equal sizes"
             )
         self.project = nn.Linear(query_size, memory_size, bias=False) if unlike else nn.Identity()
+        self.query_size, self.memory_size = query_size, memory_size
         self.dropout = dropout
         self.heads = 1  # where there are more, `Heads` holds one of these for each
         self.kernels: tuple[Kernel, ...] = ()  # what `from_names` found for these parts
@@ -80,7 +82,11 @@ class Attention(nn.Module):
             states: (b, m, memory_size), what queries are compared with.
             present: (b, m) bool, all True if left out. What lies at absent positions is never read.
             values: (b, m, v), what contexts are made of; ``states`` if left out.
+
+        Raises:
+            UserError: these are of other shapes or types.
         """
+        check_states(states, present, values, self.memory_size)
         states, present, values = without_padding(states, present, values)
         return Memory(self.scorer.keys(states), values, present, lengths=(states.shape[1],))
 
@@ -108,7 +114,11 @@ class Attention(nn.Module):
 
         Returns:
             the contexts (b, q, v), and weights and scores (b, q, m) if asked for.
+
+        Raises:
+            UserError: the queries, the memory or what is allowed are of other shapes or types.
         """
+        check_query(queries, memory, allowed, self.query_size)
         if at is None:
             at = torch.arange(queries.shape[1], device=queries.device)
         dropping = self.dropout > 0 and self.training

@@ -49,10 +49,14 @@ def build(
         tile: how many MiB the hidden layers of a kernel that reads in tiles take at a time.
 
     Raises:
-        UserError: an unknown part or knob, a scorer that needs equal widths and has unequal ones, or heads that do not
-            divide the widths.
+        UserError: an unknown part or knob, a width or number that cannot be, a scorer that needs equal widths and has
+            unequal ones, or heads that do not divide the widths.
     """
+    for what, size in {"query_size": query_size, "memory_size": memory_size, "values_size": values_size or 1}.items():
+        if type(size) is not int or size < 1:
+            raise UserError(f"{what}={size!r}: expected a whole number, 1 or more")
     knobs = {"projection": "never", "dropout": dropout, "heads": heads, "kernels": kernels, "tile": tile}
+    registry.check("attention", "on", knobs)
     return assemble(scorer, scope, normaliser, (query_size, memory_size, values_size or memory_size), knobs)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attnx.attention.attention import Attention
 from attnx.attention.memory import without_padding
+from attnx.attention.mistakes import check_query, check_states
 from attnx.attention.protocols import Asked, Memory, Past, Read
 from attnx.attention.read_by_kernel import read_by_kernel
 from attnx.errors import UserError
@@ -63,6 +64,7 @@ class Heads(nn.Module):
 
         ``turn`` (2, b or 1, m, k / 2), of :func:`attnx.ops.turns`, turns what each head's scorer gets by its position.
         """
+        check_states(states, present, values, self.keys.in_features)
         states, present, values = without_padding(states, present, values)
         # The projections have no bias, so that what is absent stays zero.
         projected = self._split(states, self.keys, turn)
@@ -88,6 +90,7 @@ class Heads(nn.Module):
 
         ``turn`` is that of the queries, as for :meth:`remember`.
         """
+        check_query(queries, memory, allowed, self.query.in_features)
         mine = self._split(queries, self.query, turn)
         if at is None:
             at = torch.arange(queries.shape[1], device=queries.device)

@@ -78,7 +78,7 @@ def open_ensemble(folders: Sequence[str | Path], checkpoint: str = "best", searc
     """
     if not folders:
         raise UserError("name at least one run folder")
-    if isinstance(folders, str):
+    if not isinstance(folders, Sequence) or isinstance(folders, str):
         raise UserError(f"{folders!r}: give a list of run folders, or use open_run")
     refuse_unlike([read_whole_run(folder, checkpoint) for folder in folders])
     runs = [open_run(folder, checkpoint, search) for folder in folders]

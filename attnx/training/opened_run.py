@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -80,7 +80,7 @@ class OpenRun:
             UserError: a source is empty or of the wrong kind, the tag is not one that the run knows, a symbol is
                 unknown and refused, or there is no such search.
         """
-        if isinstance(sources, str):
+        if isinstance(sources, str) or not isinstance(sources, Iterable):
             raise UserError(f"{sources!r}: give a list of sources, as in predict([{sources!r}])")
         if unknown not in get_args(Unknown):
             raise UserError(f"unknown={unknown!r}: expected one of {', '.join(get_args(Unknown))}")
@@ -131,6 +131,9 @@ class OpenRun:
         Raises:
             UserError: the source is empty or of the wrong kind, or a symbol is unknown and refused.
         """
+        if not isinstance(source, str) and not hasattr(source, "shape"):
+            reads = "matrices" if isinstance(self.source, Features) else "text, a word or a sentence each"
+            raise UserError(f"cannot predict from {source!r}: this run reads {reads}")
         if not len(source):
             raise UserError("cannot predict from an empty source")
         width = self.source.width if isinstance(self.source, Features) else None

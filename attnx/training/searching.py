@@ -34,7 +34,7 @@ def choose_search(
     if asked is not None:
         name, values = registry.spec("search", asked)
         given = {**values, **given}
-    elif nbest is not None and nbest > 1 and "nbest" not in _knobs(name):
+    elif type(nbest) is int and nbest > 1 and "nbest" not in _knobs(name):
         name, asked = WIDE, WIDE
     if asked is not None:
         held = {knob: held[knob] for knob in RULES if knob in held and knob in _knobs(name)}
@@ -45,8 +45,8 @@ def choose_search(
 
 def _for_the_best(search: dict[str, Any], given: Mapping[str, Any], nbest: int) -> dict[str, Any]:
     """The search with room for so many."""
-    if nbest < 1:
-        raise UserError(f"nbest={nbest}: expected a whole number, 1 or more")
+    if type(nbest) is not int or nbest < 1:
+        raise UserError(f"nbest={nbest!r}: expected a whole number, 1 or more")
     name = search["name"]
     if "nbest" not in search:
         if nbest > 1:

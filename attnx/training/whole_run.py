@@ -40,6 +40,8 @@ def read_whole_run(folder: Path | str, checkpoint: str = "best") -> Run:
     Raises:
         UserError: not a run folder, one of a newer format, half-written, or without vocabulary or checkpoint.
     """
+    if not isinstance(folder, str | Path):
+        raise UserError(f"{folder!r}: name one run folder; several that answer together are opened by open_ensemble")
     path = Path(folder)
     run = read_configured(path)
     for side, files in SIDES.items():
@@ -123,7 +125,7 @@ def weights_of(folder: Path, checkpoint: str = "best") -> list[Path]:
         raise UserError(f"{file}: was deleted by attnx runs prune; results and pictures are still there{left}")
     if not file.is_file():
         there = [other.stem for other in above.glob("*.ckpt")]
-        hint = near_misses(checkpoint, there) or "; the run stopped before its first one"
+        hint = near_misses(str(checkpoint), there) or "; the run stopped before its first one"
         raise UserError(f"{file}: no such checkpoint{hint}")
     return [file]
 

@@ -1,0 +1,99 @@
+"""Tensors of wrong shapes and types: attention says in one line which, and what it expected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from attnx import UserError
+from attnx.attention import build
+
+QUERIES, STATES = torch.zeros(2, 5, 13), torch.zeros(2, 7, 26)
+BOOL = torch.bool
+
+
+@pytest.fixture(params=[1, 2], ids=["one head", "two heads"])
+def attention(request: pytest.FixtureRequest) -> Any:
+    return build(scorer=("mlp", {"depth": 2}), scope="local", query_size=13, memory_size=26, heads=request.param)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            (torch.zeros(7, 26),),
+            r"the states are \(7, 26\).*; expected \(b, m, 26\); for one row, write states\[None\]",
+        ),
+        (
+            (torch.zeros(2, 7, 25),),
+            r"the states are 25 wide, in \(2, 7, 25\); this attention was built for 26, its memory",
+        ),
+        ((STATES.long(),), r"the states are torch.int64; expected floating-point"),
+        (([[1.0]],), r"the states are a list; expected a tensor \(b, m, 26\)"),
+        ((STATES, torch.ones(2, 7)), r"present is \(2, 7\) of numbers; expected \(b, m\) bool"),
+        ((STATES, torch.ones(2, 6, dtype=BOOL)), r"present is \(2, 6\) bool; expected \(b, m\) bool, here \(2, 7\)"),
+        ((STATES, None, torch.zeros(2, 6, 26)), r"values are \(2, 6, 26\).*the states \(2, 7\)"),
+        ((STATES, None, torch.zeros(7, 26)), r"values are \(7, 26\)"),
+    ],
+)
+def test_what_cannot_be_remembered(attention: Any, given: tuple[Any, ...], told: str) -> None:
+    with pytest.raises(UserError, match=f"^remember: {told}"):
+        attention.remember(*given)
+
+
+@pytest.mark.parametrize(
+    ("queries", "told"),
+    [
+        (torch.zeros(5, 13), r"the queries are \(5, 13\).*; expected \(b, q, 13\); for one row, write queries\[None\]"),
+        # As many as the memory has rows: torch would take each query for a row, and say nothing.
+        (torch.zeros(2, 13), r"the queries are \(2, 13\)"),
+        (torch.zeros(13), r"the queries are \(13,\)"),
+        (
+            torch.zeros(2, 5, 12),
+            r"the queries are 12 wide, in \(2, 5, 12\); this attention was built for 13, its query",
+        ),
+        (torch.zeros(3, 5, 13), r"the queries have 3 rows, the memory 2"),
+        (QUERIES.int(), r"the queries are torch.int32"),
+        ([1.0], r"the queries are a list"),
+    ],
+)
+def test_what_cannot_be_asked(attention: Any, queries: Any, told: str) -> None:
+    memory = attention.remember(STATES)
+    with pytest.raises(UserError, match=f"^attention: {told}"):
+        attention(queries, memory)
+
+
+def test_what_is_no_memory(attention: Any) -> None:
+    with pytest.raises(
+        UserError, match=r"^the memory is a Tensor; make one of states by attention\.remember\(states\)"
+    ):
+        attention(QUERIES, STATES)
+
+
+@pytest.mark.parametrize("allowed", [torch.ones(2, 5, 7), torch.ones(2, 5, 6, dtype=BOOL)], ids=["numbers", "narrow"])
+def test_what_says_not_what_is_allowed(attention: Any, allowed: torch.Tensor) -> None:
+    with pytest.raises(UserError, match=r"^attention: allowed is .*expected \(b, q, m\) bool, here \(2, 5, 7\)"):
+        attention(QUERIES, attention.remember(STATES), allowed=allowed)
+
+
+def test_one_row_may_serve_many(attention: Any) -> None:
+    read = attention(QUERIES, attention.remember(STATES[:1]), allowed=torch.ones(5, 7, dtype=BOOL))
+    assert read.context.shape == (2, 5, 26)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"query_size": 0}, "query_size=0: expected a whole number, 1 or more"),
+        ({"memory_size": "3"}, "memory_size='3': expected a whole number"),
+        ({"heads": 0}, "attention.heads=0: expected a whole number, 1 or more"),
+        ({"scorer": None}, "scorer=None: expected a name, or a name with knobs"),
+        ({"scorer": ("mlp",)}, r"scorer=\('mlp',\): expected a name, or a name with knobs"),
+        ({"scorer": ("mlp", "depth=2")}, "expected a name, or a name with knobs"),
+    ],
+)
+def test_what_cannot_be_built(asked: dict[str, Any], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        build(**{"query_size": 3, "memory_size": 3, **asked})

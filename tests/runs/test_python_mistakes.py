@@ -1,0 +1,76 @@
+"""Mistakes in Python: each is told in one line, as those of the command line are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import attnx
+from attnx import UserError
+
+
+def refused(call: Callable[..., Any], *given: Any, **named: Any) -> str:
+    with pytest.raises(UserError) as told:
+        call(*given, **named)
+    assert "\n" not in str(told.value)
+    return str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ("scorer=dot seed=3", "attnx.fit(attnx.compose(['scorer=dot', 'seed=3']))"),
+        (["scorer=dot"], "attnx.fit(attnx.compose(['scorer=dot']))"),
+        ({"scorer": "dot"}, "attnx.fit(attnx.compose(['scorer=dot']))"),
+        (None, "attnx.fit(attnx.compose(['scorer=dot']))"),
+    ],
+)
+def test_what_is_no_configuration(given: Any, advice: str) -> None:
+    assert refused(attnx.fit, given) == f"fit takes a whole configuration, as compose makes it: {advice}"
+    assert not Path("multirun").exists()
+
+
+def test_a_configuration_is_checked_again(words: Path) -> None:
+    """One that was changed after it was composed."""
+    config = attnx.compose(["task.train=words.tsv"])
+    assert refused(attnx.fit, {**config, "scorer": {"name": "dott"}}) == "unknown scorer 'dott'; did you mean dot?"
+    config["trainer"]["batch_size"] = 0
+    assert refused(attnx.fit, config).startswith("trainer.batch_size=0: expected a whole number, 1 or more")
+
+
+@pytest.mark.parametrize("given", [{"scorer": "dot"}, [3], None])
+def test_what_is_no_list_of_overrides(given: Any) -> None:
+    assert (
+        refused(attnx.compose, given) == f"{given!r}: give a list of overrides, as in compose(['scorer=dot', 'seed=3'])"
+    )
+
+
+@pytest.mark.parametrize("given", [None, 3, ["one"]])
+def test_what_is_no_folder(given: Any) -> None:
+    told = f"{given!r}: name one run folder; several that answer together are opened by open_ensemble"
+    assert refused(attnx.open_run, given) == told
+    assert refused(attnx.open_ensemble, [given]) == told
+    assert refused(attnx.open_ensemble, 3) == "3: give a list of run folders, or use open_run"
+    assert "expected" not in refused(attnx.open_run, "nowhere")
+
+
+def test_what_cannot_be_predicted(runs: Path) -> None:
+    run = attnx.open_run("one")
+    for source in (3, None, ["d", "a", "b"], b"dab"):
+        told = f"cannot predict from {source!r}: this run reads text, a word or a sentence each"
+        assert refused(run.predict, [source]) == told
+    for sources in (3, None, "dab"):
+        assert refused(run.predict, sources) == f"{sources!r}: give a list of sources, as in predict([{sources!r}])"
+    assert refused(run.predict, [np.zeros((3, 4))]).endswith("not a matrix of shape (3, 4)")
+    assert refused(run.predict, ["dab"], nbest="3") == "nbest='3': expected a whole number, 1 or more"
+    assert refused(run.predict, ["dab"], search=5).startswith("search=5: expected a name, or a name with knobs")
+    assert refused(attnx.open_run, "one", 3).startswith("one/checkpoints/3.ckpt: no such checkpoint; choose from best")
+
+
+def test_what_cannot_be_registered() -> None:
+    assert refused(attnx.register, "scorer", 3) == "cannot register 3: the name of a scorer is a word"
+    assert refused(attnx.register("scorer", "mine"), 3).startswith("cannot register 3 as the scorer 'mine'")
