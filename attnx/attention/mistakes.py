@@ -59,7 +59,7 @@ def check_query(queries: Tensor, memory: Memory, allowed: Tensor | None, query_s
         raise UserError(
             f"attention: the queries have {queries.shape[0]} rows, the memory {rows}; give each row its own"
         )
-    if allowed is not None and (allowed.dtype != torch.bool or allowed.shape[-1] not in (1, positions)):
+    if allowed is not None and (allowed.dtype != torch.bool or allowed.shape[-1:] not in ((), (1,), (positions,))):
         raise UserError(
             f"attention: allowed is {_said(allowed)}; expected (b, q, m) bool, here "
             f"{(*queries.shape[:2], positions)}, True where may be read"

@@ -124,7 +124,7 @@ def test_what_it_leaves_to_the_definition(monkeypatch: pytest.MonkeyPatch) -> No
     assert not served(keep=torch.ones(B, Q, M))
     assert not served(values=values[..., 1:])
     assert not served(values=values[:, :0], states=states[:, :0])
-    wide = torch.ones(1, M, 257)
+    fast, wide = build(scorer="dot", query_size=257, memory_size=257), torch.ones(1, M, 257)
     for steps, expected in ((13, True), (67, False), (193, True)):
         assert served(torch.ones(1, steps, 257), wide, wide) is expected
         with torch.no_grad():
