@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from attnx.bounded_files import LARGEST, read_json, read_yaml
 from attnx.errors import UserError
-from attnx.run_format import CONFIG, FORMAT, RESULTS, RUN
+from attnx.run_format import CONFIG, FORMAT, RESULTS, RUN, WANDB
 
 # What run.json says, where it says anything, and how that reads in a message.
 TEXT: Final = (str, "a text")
@@ -147,3 +147,5 @@ def refuse_links(folder: Path) -> None:
                     f"{folder / path.relative_to(home)}: is a link that leads out of {folder}, and nothing is written "
                     f"there; put what it leads to in its place"
                 )
+        if Path(above).name == WANDB:
+            folders.clear()  # recordings link to W&B's own logs; a run that goes on begins a recording beside them

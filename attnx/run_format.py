@@ -23,6 +23,8 @@ CHECKPOINTS: Final = "checkpoints"
 # Copies of the plug-ins that it used.
 PLUGINS: Final = "plugins"
 VOCABULARY: Final = "vocabulary"
+# Recordings of Weights & Biases, a folder each.
+WANDB: Final = "wandb"
 # What a job of a sweep says, and how far it is while it runs; and of the sweep, in the folder above.
 LOG: Final = "log.txt"
 PROGRESS: Final = "progress.json"

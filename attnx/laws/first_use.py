@@ -23,11 +23,21 @@ def check_plug_ins(config: Mapping[str, Any]) -> None:
     Raises:
         UserError: a part breaks a law; the line names its file and line.
     """
-    kernels: list[Chosen] = [("kernel", name, {}) for name in registry.names("kernel")]
-    for kind, name, knobs in [*chosen_parts(config), *kernels]:
+    for kind, name, knobs in [*chosen_parts(config), *_plug_in_kernels()]:
         info = registry.part(kind, name)
         if info.origin != "core" and (failure := first_failure(kind, name, knobs)):
             raise UserError(f"{failure}; {advice(info)}")
+
+
+def _plug_in_kernels() -> Iterator[Chosen]:
+    """The kernels of plug-ins, which serve unasked; one that cannot be imported is left out where kernels are built."""
+    for name in registry.names("kernel"):
+        if registry.part("kernel", name).origin != "core":
+            try:
+                registry.find("kernel", name)
+            except UserError:
+                continue
+            yield "kernel", name, {}
 
 
 @functools.cache

@@ -194,7 +194,7 @@ def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(
 
 def test_a_mistake_in_the_data_is_told_once(command: Callable[..., Any], sized: Callable[..., list[str]]) -> None:
     answer = command(*sized("task.train=nowhere.tsv", *TWO, "folder=one"))
-    assert (answer.code, answer.err) == (2, "attnx: nowhere.tsv: no such file\n")
+    assert (answer.code, answer.err) == (2, "attnx: task.train: nowhere.tsv: no such file\n")
     assert not Path("one").exists()
 
 
@@ -225,7 +225,7 @@ class Breaking(nn.Module):
         return queries
 
     def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
-        if distributed.is_initialized() and distributed.get_rank() == 1:
+        if distributed.is_initialized() and distributed.get_rank() == 1 and len(keys) == 8:  # more than laws try
             raise ValueError("a plug-in broke")
         return queries @ keys.mT
 '''

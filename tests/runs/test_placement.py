@@ -159,7 +159,7 @@ def test_parts_that_have_no_device_of_their_own_are_where_the_run_is(monkeypatch
         (["+placement.attend=cpu"], "placement.attend: no such part"),
     ],
 )
-def test_nothing_is_read_or_written_before(asked: list[str], said: str, command: Any, small: list[str]) -> None:
+def test_nothing_is_written_before(asked: list[str], said: str, command: Any, words: Path, small: list[str]) -> None:
     answer = command(*small, *asked, "folder=one")
     assert answer.code == 2
     assert answer.err.count("\n") == 1

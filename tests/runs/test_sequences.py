@@ -172,13 +172,13 @@ def test_columns_of_other_names_are_refused(
     run(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
     Path("turned.csv").write_text("at,y,x,z\n9:00,1,2,3\n", encoding="utf-8")
     Path("turned.tsv").write_text("turned.csv\tup\n", encoding="utf-8")
-    said = "turned.csv: its columns are y, x, z, but this run was trained on x, y, z; give the same ones, in the same"
-    for asked, where in (
-        (["predict", "one", "turned.tsv", "--column", "1"], "turned.tsv:1: "),
-        (["evaluate", "one", "task.test=turned.tsv"], "turned.tsv:1: "),
+    said = "turned.tsv:1: turned.csv: its columns are y, x, z, but this run was trained on x, y, z; give the same ones"
+    for asked, line in (
+        (["predict", "one", "turned.tsv", "--column", "1"], ""),
+        (["evaluate", "one", "task.test=turned.tsv"], "; the line is 'turned.csv\\tup'"),
     ):
         answer = command(*asked)
-        assert (answer.code, answer.err) == (2, f"attnx: {where}{said} order\n")
+        assert (answer.code, answer.err) == (2, f"attnx: {said}, in the same order{line}\n")
 
 
 def test_features_from_workers_and_a_resumed_run(

@@ -165,14 +165,17 @@ def test_a_run_is_gone_on_with_by_parts_and_knobs_alone(
     assert answer.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("place", ["metrics.csv", "wandb", "wandb/offline-run"])
 def test_a_run_with_a_link_that_leads_out_of_it_is_not_gone_on_with(
-    runs: Path, command: Callable[..., Any], here: Path
+    place: str, runs: Path, command: Callable[..., Any], here: Path
 ) -> None:
     (here / "mine").touch()
     info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
     Path("one/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
-    Path("one/metrics.csv").unlink()
-    Path("one/metrics.csv").symlink_to(here / "mine")
+    link = Path("one", place)
+    link.unlink(missing_ok=True)
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(here / "mine")
     answer = command("resume", "one")
     assert answer.code == 2
-    assert "one/metrics.csv: is a link that leads out of one" in answer.err
+    assert f"one/{place}: is a link that leads out of one" in answer.err

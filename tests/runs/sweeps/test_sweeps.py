@@ -400,7 +400,11 @@ def test_a_finished_sweep_says_so_and_stays_so_whatever_ends_who_asks_again(
     answer = command("resume", "multirun/one")
     assert answer == (0, "multirun/one: finished; there is nothing left to do\n", "")
     assert {path: path.stat().st_mtime_ns for path in Path("multirun").rglob("*")} == written
-    monkeypatch.setattr(hydra_app, "report", lambda sweep: signal.raise_signal(signal.SIGINT))
+
+    def interrupt(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(hydra_app, "report", interrupt)
     assert sweep("scorer=dot", "name=one").code == 130
     assert read_sweep("multirun/one").status == "finished"
 
