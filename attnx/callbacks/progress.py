@@ -77,7 +77,8 @@ class ShowProgress(Callback):
         self._judged = "  ".join(f"{name} {float(logged[name]):.2f}" for name in names)
         if trainer.is_global_zero and not self.console.is_terminal:
             speed = f"{self.throughput.examples_per_second:.0f} examples/s"
-            self.console.print(f"step {trainer.global_step}/{trainer.max_steps}  {self._judged}  {speed}")
+            line = f"step {trainer.global_step}/{trainer.max_steps}  {self._judged}  {speed}"
+            self.console.print(line, soft_wrap=True)
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """End the bar."""
