@@ -107,7 +107,7 @@ def _checked(
     Raises:
         UserError: some of them would refuse what they are asked.
     """
-    if not jobs or not is_local(asked.launcher):
+    if not jobs or not is_local(asked.launcher, asked.cluster):
         yield None
         return
     if not asked.environment:  # else only jobs know what a variable in a path stands for

@@ -29,6 +29,7 @@ class Asked(NamedTuple):
         sweeper: the class of Hydra's sweeper.
         launcher: the class of Hydra's launcher.
         environment: variables that jobs get besides.
+        cluster: what the launcher sends jobs to, of one that does: ``slurm`` or ``local``.
     """
 
     jobs: list[list[str]]
@@ -36,6 +37,7 @@ class Asked(NamedTuple):
     sweeper: str
     launcher: str
     environment: Mapping[str, str] = {}
+    cluster: str = ""
 
 
 def what_is_asked(overrides: Sequence[str], config_dir: str | None = None) -> Asked:
@@ -77,13 +79,15 @@ def _asked(overrides: Sequence[str]) -> Asked:
     params = [f"{name}={value}" for name, value in (node.sweeper.get("params") or {}).items()]
     words = parser.parse_overrides([*params, *overrides])
     sweeper, launcher = str(node.sweeper._target_), str(node.launcher._target_)
+    cluster = str(node.launcher.get("cluster", ""))
     environment = {str(name): str(value) for name, value in node.job.env_set.items()}
     if sweeper not in GRIDS:
-        return Asked([ours(_one(words) or [])], True, sweeper, launcher, environment)
+        return Asked([ours(_one(words) or [])], True, sweeper, launcher, environment, cluster)
     if endless := [word.input_line for word in words if word.is_sweep_override() and word.is_interval_sweep()]:
         raise UserError(f"{endless[0]}: a grid cannot try all of that; add hydra/sweeper=search, or name values")
     batches = BasicSweeper.split_arguments(words, None)
-    return Asked([ours(job) for batch in batches for job in batch], False, sweeper, launcher, environment)
+    jobs = [ours(job) for batch in batches for job in batch]
+    return Asked(jobs, False, sweeper, launcher, environment, cluster)
 
 
 def _one(words: list[Any]) -> list[str] | None:

@@ -23,15 +23,15 @@ from attnx.whole import write_json
 
 # The launchers whose jobs run on this machine. What a job would find on another one cannot be known here.
 FORKING = "hydra_plugins.attnx.Processes"
-LOCAL = (FORKING, ".JoblibLauncher", ".LocalLauncher")
+LOCAL = (FORKING, ".JoblibLauncher")
 CALL, REFUSED, NUMBER, SECONDS = "attnx.sweeps.preflight:examine", "refused.json", -1, 60.0
 # What changes nothing in what a run refuses.
 ASIDE = ("seed", "name", "folder")
 
 
-def is_local(launcher: str) -> bool:
-    """Whether a launcher of Hydra's, named by its class, runs its jobs on this machine."""
-    return launcher.endswith(LOCAL)
+def is_local(launcher: str, cluster: str) -> bool:
+    """Whether a launcher of Hydra's, named by its class and what it sends jobs to, runs them on this machine."""
+    return launcher.endswith(LOCAL) or cluster == "local"
 
 
 def check_jobs(
