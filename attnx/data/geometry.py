@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from attnx.errors import UserError
-from attnx.extras import need
 
 Points = npt.NDArray[np.floating]
 
@@ -19,7 +18,7 @@ def convex_hull(points: Points) -> list[int]:
     Vinyals et al. 2015, section 2.2 and figure 2a, https://arxiv.org/abs/1506.03134. Numbers count from 0.
 
     Raises:
-        UserError: two points coincide, or all lie on one line; or scipy is not installed.
+        UserError: two points coincide, or all lie on one line.
 
     >>> convex_hull(np.array([[0.5, 0.25], [1.0, 1.0], [0.0, 0.0], [1.0, 0.0]]))
     [1, 2, 3, 1]
@@ -72,7 +71,8 @@ def refuse_coinciding(points: Points) -> None:
 
 def _qhull(shape: str, points: Points, what: str) -> Any:
     """What Qhull finds."""
-    spatial = need("scipy.spatial", "pointing", f"a {what}")
+    from scipy import spatial  # late: nothing else here needs it, and it takes a while
+
     if len(points) < 3:
         raise UserError(f"a {what} needs 3 points or more, and there are {len(points)}")
     refuse_coinciding(points)

@@ -43,7 +43,7 @@ def pose(problem: Problem, sizes: Sequence[int], count: int, seed: Sequence[int]
         exact: tours of up to so many points are the shortest there are, those of more the best of a local search.
 
     Raises:
-        UserError: an example has too few points for the problem; or scipy is missing.
+        UserError: an example has too few points for the problem.
     """
     if min(sizes) < FEWEST[problem]:
         raise UserError(f"problem={problem} needs {FEWEST[problem]} points or more, and {min(sizes)} are asked for")

@@ -103,7 +103,7 @@ class Pointing:
         """Draw the data; ``notes`` then says which tours may not be the shortest.
 
         Raises:
-            UserError: too few points for the problem, or scipy is missing.
+            UserError: too few points for the problem.
         """
         self.notes = []
         beyond = sorted(size for size in {*self.sizes, *self.test_sizes} if size > self.exact)

@@ -15,7 +15,6 @@ from attnx.data.tours import distances, good, lengths, shortest, turned
 from attnx.errors import UserError
 from attnx.tasks.pointing import Pointing
 
-pytest.importorskip("scipy")
 # Corners of a square, two points within, and the middle of a side; numbered out of order.
 POINTS = np.array([[0.5, 0.5], [1, 1], [0.25, 0.5], [0, 0], [1, 0], [0, 1]])
 

@@ -20,7 +20,6 @@ from attnx.fitting import fit, resume
 from attnx.registry import build
 from attnx.reports.points import Drawn, draw_points, lines, title
 
-pytest.importorskip("scipy")
 SMALL = [
     "recipe=pointer",
     "task=pointing",
