@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from attnx.bounded_files import LARGEST, read_json, read_yaml
 from attnx.errors import UserError
-from attnx.run_format import CONFIG, FORMAT, RESULTS, RUN, WANDB
+from attnx.run_format import CONFIG, FORMAT, INTERVALS, RESULTS, RUN, WANDB
 
 # What run.json says, where it says anything, and how that reads in a message.
 TEXT: Final = (str, "a text")
@@ -24,13 +25,36 @@ FACTS: Final[dict[str, tuple[type, str]]] = {
 }
 
 
+class Interval(NamedTuple):
+    """Between which two numbers a measure lies with a confidence of 95 %."""
+
+    low: float
+    high: float
+
+
+class Measured(NamedTuple):
+    """What results.json holds: numbers, and the 95 % intervals of those that have one."""
+
+    results: dict[str, Any]
+    intervals: Mapping[str, Interval] = MappingProxyType({})
+
+
 class Run(NamedTuple):
-    """One run folder: ``info`` is run.json; ``config`` and ``results`` are empty if their file is missing."""
+    """One run folder; what its file is missing for is empty.
+
+    Attributes:
+        path: of the folder.
+        info: run.json.
+        config: config.yaml.
+        results: the numbers of results.json; None for what could not be measured.
+        intervals: the 95 % interval, low and high, of the measures that have one.
+    """
 
     path: Path
     info: dict[str, Any]
     config: dict[str, Any]
     results: dict[str, Any]
+    intervals: Mapping[str, Interval] = MappingProxyType({})
 
     @property
     def name(self) -> str:
@@ -47,7 +71,7 @@ def read_run(folder: Path | str) -> Run:
     path = Path(folder)
     if not path.is_dir():
         raise UserError(f"{path}: not a folder")
-    return Run(path, read_info(path), mapping(path / CONFIG), read_results(path))
+    return Run(path, read_info(path), mapping(path / CONFIG), *read_measured(path))
 
 
 def read_info(path: Path) -> dict[str, Any]:
@@ -65,16 +89,41 @@ def read_info(path: Path) -> dict[str, Any]:
 
 
 def read_results(path: Path) -> dict[str, Any]:
-    """Read results.json alone; empty if there is none.
+    """Read the numbers of results.json alone; empty if there is none.
 
     Raises:
-        UserError: it cannot be read, or holds what is neither a number nor null.
+        UserError: it cannot be read, or holds what it should not.
+    """
+    return read_measured(path).results
+
+
+def read_measured(path: Path) -> Measured:
+    """Read results.json; empty if there is none.
+
+    Raises:
+        UserError: it cannot be read, or holds what it should not.
     """
     results = mapping(path / RESULTS)
+    intervals = _section(path / RESULTS, results, INTERVALS)
     for name, value in results.items():
         if type(value) not in (int, float, type(None)):
             raise UserError(f"{path / RESULTS}: {name}: expected a number, found a {type(value).__name__}")
-    return results
+    for name, value in intervals.items():
+        if not _are_numbers(value, 2):
+            raise UserError(f"{path / RESULTS}: {INTERVALS}: {name}: expected two numbers, found {_shown(value)}")
+    return Measured(results, {name: Interval(*value) for name, value in intervals.items()})
+
+
+def _section(path: Path, results: dict[str, Any], name: str) -> dict[str, Any]:
+    """Take a mapping out of the results; empty if they do not have it."""
+    section = results.pop(name, {})
+    if not isinstance(section, dict):
+        raise UserError(f"{path}: {name}: expected names with values, found a {type(section).__name__}")
+    return section
+
+
+def _are_numbers(value: Any, count: int) -> bool:
+    return isinstance(value, list) and len(value) == count and all(type(one) in (int, float) for one in value)
 
 
 def plugin_digests(info: Mapping[str, Any]) -> dict[str, str]:

@@ -15,6 +15,8 @@ CONFIG: Final = "config.yaml"
 METRICS: Final = "metrics.csv"
 PROFILE: Final = "profile.json"
 RESULTS: Final = "results.json"
+# What stands in it beside numbers: the 95 % interval of each measure that has one.
+INTERVALS: Final = "intervals"
 PREDICTIONS: Final = "predictions.tsv"
 MATRICES: Final = "predictions.npz"
 RESAMPLED: Final = "resampled.npz"

@@ -74,7 +74,7 @@ class ShowProgress(Callback):
         names = [name for name in logged if name.startswith("valid_") and name != "valid_perplexity"]
         if len(names) > MOST:
             names = ["valid_loss", self.monitor]
-        self._judged = "  ".join(f"{name} {float(logged[name]):.2f}" for name in names)
+        self._judged = "  ".join(f"{name} {float(logged[name]):.4g}" for name in names)
         if trainer.is_global_zero and not self.console.is_terminal:
             speed = f"{self.throughput.examples_per_second:.0f} examples/s"
             line = f"step {trainer.global_step}/{trainer.max_steps}  {self._judged}  {speed}"

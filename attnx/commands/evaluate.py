@@ -178,7 +178,7 @@ def _write(folder: Path, request: Request, asked: Mapping[str, Any], measured: M
             "asked": asked,
         }
         write_json(partial / EVALUATION, info)
-        save_results(partial, measured.results)
+        save_results(partial, measured.results, measured.intervals)
         save_predictions(partial, measured.predictions)
         save_resampled(partial, measured.drawn)
         _draw(partial, request, measured)

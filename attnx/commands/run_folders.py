@@ -16,7 +16,7 @@ from typing import Any
 from attnx.bounded_files import LARGEST, parse_yaml, read_text
 from attnx.commands.run_standing import begun, status_of
 from attnx.errors import UserError
-from attnx.read_run import Run, mapping, read_info, read_results
+from attnx.read_run import Run, mapping, read_info, read_measured
 from attnx.read_sweep import is_sweep
 from attnx.run_format import CONFIG, METRICS, RUN
 from attnx.sweeps.follow import standing
@@ -165,7 +165,7 @@ def read(path: Path) -> Found:
     """
     info = read_info(path)
     config, choices = configuration(path / CONFIG)
-    run = Run(path, info, config, read_results(path))
+    run = Run(path, info, config, *read_measured(path))
     size, written = weight(path)
     return Found(run, choices, status_of(run, written), size, written)
 

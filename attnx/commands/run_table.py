@@ -20,6 +20,7 @@ from rich.text import Text
 from attnx.commands.run_filters import written
 from attnx.commands.run_folders import Found
 from attnx.printable import printable, printable_json, text_for
+from attnx.reports.significant_digits import format_value
 from attnx.sweeps.screen import STYLES
 
 ABSENT = "-"
@@ -165,7 +166,7 @@ def _measure(name: str, held: dict[int, Any], count: int, maximise: bool, rank: 
     known = {number: value for number, value in held.items() if isinstance(value, int | float) and value == value}
     best = (max if maximise else min)(known.values(), default=None)
     stressed = frozenset(number for number, value in known.items() if value == best) if len(known) > 1 else frozenset()
-    cells = [f"{known[number]:.2f}" if number in known else ABSENT for number in range(count)]
+    cells = [format_value(float(known[number])) if number in known else ABSENT for number in range(count)]
     return Column(name, cells, rank, True, stressed)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from attnx.metrics.polygons import Answer, Order
+from attnx.metrics.proportions import Proportion
 
 Judge = Callable[[Order, Answer], tuple[float, float]]
 
@@ -53,8 +54,27 @@ class Answers(Metric):
 
     def compute(self) -> dict[str, Tensor]:
         """Return the ratio of all as ``""``; where there are several sizes, up to twelve, each one's by its number."""
+        return {name: self.unit * gained / total for name, (gained, total) in self._sums().items()}
+
+    def _sums(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """The two sums over all answers as ``""``, and over those of each size."""
         sizes = self.asked.nonzero()[:, 0].tolist()
-        found = {"": self.unit * self.gained.sum() / self.total.sum()}
+        found = {"": (self.gained.sum(), self.total.sum())}
         if 1 < len(sizes) <= EACH:
-            found |= {str(size): self.unit * self.gained[size] / self.total[size] for size in sizes}
+            found |= {str(size): (self.gained[size], self.total[size]) for size in sizes}
         return found
+
+
+class AnswerRate(Answers):
+    """Answers that are as they should be, in percent of all.
+
+    Args:
+        judge: what was written and what is right -> 1 or 0, and 1.
+    """
+
+    def __init__(self, judge: Judge) -> None:
+        super().__init__(judge, 100)
+
+    def proportions(self) -> dict[str, list[Proportion]]:
+        """The answers that are, of all and of each size."""
+        return {name: [Proportion(int(gained), int(total))] for name, (gained, total) in self._sums().items()}

@@ -11,6 +11,7 @@ from torchmetrics import Metric
 from torchmetrics.wrappers.abstract import WrapperMetric
 
 from attnx.errors import UserError
+from attnx.metrics.proportions import CountsExamples, Proportion
 from attnx.registry import register
 
 MACRO, MICRO = "macro", "micro"
@@ -71,6 +72,15 @@ class PerTag(WrapperMetric):
     def compute(self) -> dict[str, Tensor]:
         """Return ``macro``, ``micro`` and each tag's measure, in this order."""
         return self._named([part.compute() for part in self._parts()])
+
+    def proportions(self) -> dict[str, list[Proportion]]:
+        """Those of all words, of each tag, and of the tags together; none if the measure is no proportion."""
+        each = [part.proportions()[""] for part in self._parts() if isinstance(part, CountsExamples)]
+        if not each:
+            return {}
+        micro, *tagged = each
+        seen = [proportion for proportions in tagged for proportion in proportions if proportion.examples]
+        return {MACRO: seen, MICRO: micro, **dict(zip(self.tags, tagged, strict=True))}
 
     def reset(self) -> None:
         """Forget what was counted."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from attnx.metrics.answers import Answers
+from attnx.metrics.answers import AnswerRate, Answers
 from attnx.metrics.polygons import Answer, Order, area, length, polygon, round_trip, simple, triangles, within
 from attnx.registry import register
 
@@ -13,7 +13,7 @@ Form = Literal["order", "polygon", "round_trip", "triangles"]
 
 
 @register("metric", "answer_accuracy")
-def answer_accuracy(form: Literal["order", "polygon", "round_trip", "triangles"] = "order") -> Answers:
+def answer_accuracy(form: Literal["order", "polygon", "round_trip", "triangles"] = "order") -> AnswerRate:
     """Answers that mean what is right, in percent of all.
 
     Formula: ``100 * right / answers``
@@ -28,11 +28,11 @@ def answer_accuracy(form: Literal["order", "polygon", "round_trip", "triangles"]
     >>> metric.compute()[""].item()
     50.0
     """
-    return Answers(partial(_right, form), 100)
+    return AnswerRate(partial(_right, form))
 
 
 @register("metric", "well_formed")
-def well_formed(form: Literal["order", "polygon", "round_trip", "triangles"] = "order") -> Answers:
+def well_formed(form: Literal["order", "polygon", "round_trip", "triangles"] = "order") -> AnswerRate:
     """Answers that are of the kind asked for, right or wrong, in percent of all.
 
     Formula: ``100 * well formed / answers``
@@ -48,7 +48,7 @@ def well_formed(form: Literal["order", "polygon", "round_trip", "triangles"] = "
     >>> metric.compute()[""].item()
     50.0
     """
-    return Answers(partial(_formed, form), 100)
+    return AnswerRate(partial(_formed, form))
 
 
 @register("metric", "area_coverage")

@@ -9,6 +9,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from attnx.metrics.closest import closest
+from attnx.metrics.proportions import Proportion
 from attnx.registry import register
 
 
@@ -54,3 +55,7 @@ class WordErrorRate(Metric):
     def compute(self) -> Tensor:
         """Return the rate in percent, a scalar."""
         return 100 * self.wrong / self.words
+
+    def proportions(self) -> dict[str, list[Proportion]]:
+        """The wrong words of all words."""
+        return {"": [Proportion(int(self.wrong), int(self.words))]}

@@ -11,12 +11,13 @@ from rich.text import Text
 
 from attnx.errors import UserError
 from attnx.printable import printable
-from attnx.read_run import Run, mapping
+from attnx.read_run import Interval, Run, mapping
 from attnx.reports.folder import read_outcome, wrote_symbols
 from attnx.reports.lengths import BINS, Row, bin_label, error_by_length
 from attnx.reports.measure_names import label, more_is_better
 from attnx.reports.significance import Difference, Measure, judged
 from attnx.reports.significance import paired_bootstrap as paired_bootstrap
+from attnx.reports.significant_digits import format_difference, format_value, format_with_interval
 from attnx.reports.sweep.tested import Tested, read_tested
 from attnx.run_format import CONFIG, EVALUATIONS, RUN
 
@@ -25,7 +26,6 @@ MEASURES: tuple[Measure, ...] = ("per", "wer")
 OF_ANY = {"per": "symbols wrong", "wer": "outputs wrong"}  # what they are called where no phones are written
 RATES = {"per": "symbol_error_rate", "wer": "sequence_error_rate"}  # as errors by length call them
 COUNTED = {"test_per", "test_wer"}  # what can be counted again of the words that two runs share
-SMALL = 10  # measures below it are told with four digits
 DIFFERENCES = (
     "last rows: difference and 95 % interval, paired bootstrap over the test; below zero is better than the first, "
     "but for measures of which more is better"
@@ -52,7 +52,9 @@ def compare(folders: Sequence[Path | str]) -> Table:
     for heading in _headings(runs):
         table.add_column(heading, justify="right")
     for measure in dict.fromkeys(name for run in runs for name in run.results):
-        _add(table, Text(printable(measure)), [_number(run.results.get(measure)) for run in runs], _better(measure))
+        values = [_number(run.results.get(measure)) for run in runs]
+        intervals = [run.intervals.get(measure) for run in runs]
+        _add(table, Text(printable(measure)), values, _better(measure), intervals)
     _add_lengths(table, runs, lengths)
     _add_differences(table, runs)
     return table
@@ -117,10 +119,10 @@ def _better(measure: str) -> Callable[[Sequence[float]], float] | None:
     return None if more is None else max if more else min
 
 
-def _shown(value: float | None) -> str:
-    if value is None:
-        return ABSENT
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+def _shown(value: float | None, interval: Interval | None) -> str:
+    if value is None or interval is None:
+        return format_value(value)
+    return format_with_interval(value, *interval)
 
 
 def _add(
@@ -128,11 +130,16 @@ def _add(
     label: Text,
     values: Sequence[float | None],
     better: Callable[[Sequence[float]], float] | None,
+    intervals: Sequence[Interval | None],
 ) -> None:
+    """A row of the table; equal texts are equally good."""
     known = [value for value in values if value is not None]
-    best = _shown(better(known)) if better and len(known) > 1 else None
-    shown = [_shown(value) for value in values]
-    table.add_row(label, *(Text(text, "bold" if text == best else "") for text in shown))
+    best = format_value(better(known)) if better and len(known) > 1 else None
+    cells = zip(values, intervals, strict=True)
+    table.add_row(
+        label,
+        *(Text(_shown(value, between), "bold" if format_value(value) == best else "") for value, between in cells),
+    )
 
 
 def _add_lengths(table: Table, runs: Sequence[Run], rows: Sequence[Mapping[str, Row]]) -> None:
@@ -144,7 +151,7 @@ def _add_lengths(table: Table, runs: Sequence[Run], rows: Sequence[Mapping[str, 
             found = [row.get(length) for row in rows]
             if any(found):
                 values = [None if row is None else getattr(row, RATES[measure]) for row in found]
-                _add(table, Text(f"{name}, length {length}"), values, min)
+                _add(table, Text(f"{name}, length {length}"), values, min, [None] * len(values))
 
 
 def _name(measure: Measure, runs: Sequence[Run]) -> str:
@@ -182,7 +189,7 @@ def _by_words(first: Run, other: Run, measure: Measure) -> str:
     if not all(wrote_symbols(run.path) for run in (first, other)):
         return ABSENT
     try:
-        return _told(paired_bootstrap(other.path, first.path, measure=measure), 2)
+        return _told(paired_bootstrap(other.path, first.path, measure=measure))
     except UserError:  # the files were read for the rows above, so all that can be wrong is that nothing is shared
         return "no shared example"
 
@@ -194,10 +201,8 @@ def _by_draws(measure: str, first: Run, its: Tested | None, other: Run, others: 
     if measure not in its.drawn or measure not in others.drawn:
         return ABSENT
     apart, drawn = other.results[measure] - first.results[measure], others.drawn[measure] - its.drawn[measure]
-    digits = 2 if max(map(abs, (first.results[measure], other.results[measure]))) >= SMALL else 4
-    return _told(judged(apart, drawn), digits) if drawn.any() else ABSENT
+    return _told(judged(apart, drawn)) if drawn.any() else ABSENT
 
 
-def _told(found: Difference, digits: int) -> str:
-    low, high = (f"{edge:+.{digits}f}" for edge in (found.low, found.high))
-    return f"{found.difference:+.{digits}f} ({low} to {high}), p {found.p:.3f}"
+def _told(found: Difference) -> str:
+    return f"{format_difference(found.difference, found.low, found.high)}, p {found.p:.3f}"

@@ -16,7 +16,8 @@ from attnx.reports.confusions import confusions, errors_by_symbol
 from attnx.reports.folder import read_evaluation, wrote_symbols
 from attnx.reports.lengths import error_by_length
 from attnx.reports.number_errors import number_errors_by_column, number_errors_by_length
-from attnx.reports.outcome import UNITS
+from attnx.reports.outcome import result_lines, results_table
+from attnx.reports.significant_digits import format_value
 from attnx.run_format import (
     EVALUATION,
     MATRICES,
@@ -40,7 +41,7 @@ TITLES = {
 }
 HOLDS = {
     EVALUATION: "what was evaluated: the run, its weights, the search, the data",
-    RESULTS: "the measures, flat",
+    RESULTS: "the measures; under intervals the 95 % interval of each",
     PREDICTIONS: "a line for each source: source, prediction, references, errors, log probability",
     RESAMPLED: "the measures of 2,000 other draws of the sources, to tell this run from others",
     MATRICES: "the matrices that were predicted, and their references, by the names in predictions.tsv",
@@ -86,8 +87,9 @@ def write_page(folder: Path, name: str) -> None:
     """Write the folder's README.md from its files; ``name`` is what the folder will be called."""
     run = read_evaluation(folder)
     lines = [f"# {run.info['run']}/{name}", "", f"An evaluation by attnx, {run.info['created']}.", ""]
-    lines += ["```sh", run.info["command"], "```", "", "## Results", "", "| measure | value |", "|---|---|"]
-    lines += [f"| {printable(name)} | {_said(value)} |" for name, value in run.results.items()]
+    lines += ["```sh", run.info["command"], "```", "", "## Results", ""]
+    head, *rows = result_lines(run)
+    lines += [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
     lines += ["", "## Files", "", "| file | holds |", "|---|---|"]
     lines += [f"| `{name}` | {holds} |" for name, holds in HOLDS.items() if (folder / name).is_file()]
     lines += ["", "`attnx compare` takes this folder beside others, and run folders.", ""]
@@ -96,12 +98,7 @@ def write_page(folder: Path, name: str) -> None:
 
 def shown(folder: Path, tables: Mapping[str, Rows]) -> list[Table]:
     """The results and the first rows of every table, for a terminal."""
-    results = Table(title="results", title_justify="left", show_header=False, pad_edge=False, box=None)
-    results.add_column(style="bold", no_wrap=True)
-    results.add_column(justify="right", no_wrap=True)
-    results.add_column(overflow="fold")
-    for name, value in read_evaluation(folder).results.items():
-        results.add_row(Text(printable(name)), _said(value), UNITS.get(name, ""))
+    results = results_table(read_evaluation(folder))
     return [results, *(_table(TITLES[name], rows) for name, rows in tables.items() if rows)]
 
 
@@ -110,7 +107,8 @@ def _table(title: str, rows: Rows) -> Table:
     for name, value in rows[0].items():
         table.add_column(name.replace("_", " "), justify="left" if isinstance(value, str) else "right")
     for row in rows[:SHOWN]:
-        table.add_row(*(Text(printable(value) if isinstance(value, str) else _said(value)) for value in row.values()))
+        cells = (value if isinstance(value, str) else format_value(value) for value in row.values())
+        table.add_row(*(Text(printable(cell)) for cell in cells))
     if len(rows) > SHOWN:
         table.caption = f"{len(rows) - SHOWN} more in the file"
         table.caption_justify = "left"
@@ -121,9 +119,3 @@ def _field(value: Any) -> str:
     if isinstance(value, str):
         return write_symbols([value])
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _said(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.4g}" if isinstance(value, float) and abs(value) < 1 else f"{value:,.2f}".removesuffix(".00")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attnx.printable import printable
 from attnx.read_run import Run, read_run
-from attnx.reports.outcome import UNITS, format_result
+from attnx.reports.outcome import result_lines
 from attnx.run_format import (
     ALIGNMENTS,
     BAD_BATCH,
@@ -48,7 +48,7 @@ HOLDS = {
     CONFIG: "the whole composed configuration, parts by name",
     PROFILE: "where the time of a training step went, part by part",
     METRICS: "one row a validation: losses, speed, and every measure of the task",
-    RESULTS: "the test results and the speed, flat",
+    RESULTS: "the test results and the speed; under intervals the 95 % interval of each measure",
     PREDICTIONS: "one line a test example: source, prediction, references, errors, log probability",
     RESAMPLED: "the results of 2,000 other draws of the test's examples, to tell this run from others",
     MATRICES: "the matrices that were predicted, and their references, by the names in predictions.tsv",
@@ -144,8 +144,8 @@ def _setting(run: Run) -> str:
 
 
 def _results(run: Run) -> str:
-    rows = [(name, format_result(value), UNITS.get(name, "")) for name, value in run.results.items()]
-    return _table("Results", ("measure", "value", "unit"), rows)
+    head, *rows = result_lines(run)
+    return _table("Results", head, rows)
 
 
 def _files(run: Run) -> str:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from attnx.bounded_files import read_text
 from attnx.errors import UserError
-from attnx.read_run import Run, mapping, read_run
-from attnx.run_format import EVALUATION, FORMAT, PREDICTIONS, RESULTS, RUN, read_field, read_symbols
+from attnx.read_run import Run, mapping, read_measured, read_run
+from attnx.run_format import EVALUATION, FORMAT, PREDICTIONS, RUN, read_field, read_symbols
 
 COLUMNS = ("source", "prediction", "references", "edits")
 
@@ -40,11 +40,12 @@ def read_evaluation(folder: Path) -> Run:
     Raises:
         UserError: a file of it cannot be read, or its format is too new.
     """
-    info, results = mapping(folder / EVALUATION), mapping(folder / RESULTS)
+    info = mapping(folder / EVALUATION)
     number = info.get("format")
     if type(number) is not int or not 1 <= number <= FORMAT:
         raise UserError(f"{folder / EVALUATION}: format {number!r} is not one of 1 to {FORMAT}, which are known here")
-    return Run(folder, {**info, "name": f"{info.get('run', '')}/{folder.resolve().name}".strip("/")}, {}, results)
+    name = f"{info.get('run', '')}/{folder.resolve().name}".strip("/")
+    return Run(folder, {**info, "name": name}, {}, *read_measured(folder))
 
 
 def wrote_symbols(folder: Path | str) -> bool:

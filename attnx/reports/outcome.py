@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
 from attnx.printable import printable
-from attnx.read_run import read_run
-from attnx.reports.draws import read_draws
+from attnx.read_run import Run, read_run
+from attnx.reports.significant_digits import format_interval, format_value
 
 UNITS = {
     "test_per": "%  phone error rate",
@@ -28,39 +27,59 @@ UNITS = {
 }
 
 
-CAPTION = "behind a measure: where 95 % of other draws of the test's examples have it"
+CAPTION = (
+    "behind a measure: its 95 % interval, exact where each example is right or wrong, else over other draws of the "
+    "test's examples"
+)
+
+
+class ResultRow(NamedTuple):
+    """A result as text: its name, its value, its 95 % interval or "", and its unit or ""."""
+
+    measure: str
+    value: str
+    interval: str
+    unit: str
 
 
 def outcome(folder: Path) -> Table:
-    """Test results, and between which two numbers 95 % of other draws of the test's examples have each."""
-    run, draws = read_run(folder), read_draws(folder)
+    """The test results of a run, each with its 95 % interval."""
+    return results_table(read_run(folder))
+
+
+def results_table(run: Run) -> Table:
+    """The results of a run or an evaluation, each with its 95 % interval, for a terminal."""
     table = Table(title="results", title_justify="left", show_header=False, pad_edge=False, box=None)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
-    if draws:
+    if run.intervals:
         table.add_column(style="dim", no_wrap=True)
         table.caption, table.caption_justify = CAPTION, "left"
     table.add_column(overflow="fold")
-    for name, value in run.results.items():
-        between = [_between(draws[name]) if name in draws else ""] if draws else []
-        table.add_row(Text(printable(name)), format_result(value), *between, UNITS.get(name, ""))
+    for row in result_rows(run):
+        table.add_row(*(Text(printable(cell)) for cell in _cells(run, row)))
     return table
 
 
-def _between(drawn: NDArray[np.float64]) -> str:
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    return f"{low:,.2f} to {high:,.2f}"
+def result_lines(run: Run) -> list[list[str]]:
+    """The same as lines of a table in Markdown, its head first."""
+    head = ResultRow("measure", "value", "95 % interval", "unit")
+    return [_cells(run, row) for row in (head, *result_rows(run))]
 
 
-def format_result(value: object) -> str:
-    """A result as it is written: two digits behind the point, four of small numbers, a dash where nothing was measured.
+def result_rows(run: Run) -> list[ResultRow]:
+    """A row for each result, in their order."""
+    rows = []
+    for name, value in run.results.items():
+        interval = run.intervals.get(name)
+        between = format_interval(*interval) if interval else ""
+        rows.append(ResultRow(name, format_value(value, interval), between, UNITS.get(name, "")))
+    return rows
 
-    >>> format_result(17814.434), format_result(0.00123456), format_result(29243), format_result(None)
-    ('17,814.43', '0.001235', '29,243', '-')
-    """
-    if isinstance(value, float):
-        return f"{value:.4g}" if 0 < abs(value) < 1 else f"{value:,.2f}"
-    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+def _cells(run: Run, row: ResultRow) -> list[str]:
+    """A row without the column of intervals where no result has one."""
+    return [row.measure, row.value, *([row.interval] if run.intervals else []), row.unit]
 
 
 def files(folder: Path) -> str:

@@ -19,7 +19,7 @@ from attnx.reports.alignment import Alignment, Weights, read_examples
 from attnx.reports.alignment_statistics import Statistics, run_statistics, statistics_rows, with_gold
 from attnx.reports.explain import SETTING, describe
 from attnx.reports.filled import filled
-from attnx.reports.outcome import UNITS, format_result
+from attnx.reports.outcome import result_rows
 from attnx.reports.windows import Window, window_of
 
 PAGE = "page.html"
@@ -62,7 +62,9 @@ def _told(run: Run, found: Statistics) -> dict[str, Any]:
     """What tables say of a run, rows of text."""
     facts = [(key, describe(run.config[key])) for key in SETTING if key in run.config]
     facts += [("command", str(run.info["command"]))] if run.info.get("command") else []
-    results = [(name, format_result(value), UNITS.get(name, "")) for name, value in run.results.items()]
+    results = [
+        (row.measure, row.value + (f" ({row.interval})" if row.interval else ""), row.unit) for row in result_rows(run)
+    ]
     return {"name": run.name, "results": results, "facts": facts, "statistics": statistics_rows(found)}
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from attnx.printable import printable
 from attnx.read_sweep import Sweep, SweepJob
+from attnx.reports.significant_digits import format_value
 from attnx.sweeps.follow import Standing
 
 STYLES = {
@@ -148,7 +149,7 @@ def winning(sweep: Sweep) -> SweepJob | None:
 
 def best(job: SweepJob) -> str:
     """The best value of a job so far, with the name of what was measured."""
-    return "" if job.best is None else f"{(job.monitor or '').removeprefix('valid_')} {job.best:.2f}"
+    return "" if job.best is None else f"{(job.monitor or '').removeprefix('valid_')} {format_value(float(job.best))}"
 
 
 def clock(seconds: float) -> str:

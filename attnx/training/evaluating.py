@@ -16,9 +16,11 @@ from attnx.data.features import Features
 from attnx.data.pairs import Pair
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
+from attnx.read_run import Interval
 from attnx.run_format import VOCABULARY
 from attnx.tasks.protocols import token_loss
 from attnx.training.experiment import Prediction, computed, losses
+from attnx.training.intervals import measure_intervals
 from attnx.training.opened_run import BATCH, OpenRun
 from attnx.training.resampling import Numbers, resampled
 
@@ -28,12 +30,14 @@ class Measured(NamedTuple):
 
     Attributes:
         results: the task's measures and the speed, flat.
+        intervals: the 95 % intervals of the measures.
         predictions: in the order of the pairs.
         signatures: the exact definitions of the measures, where the task has them.
         drawn: the measures of other draws of the pairs.
     """
 
     results: dict[str, float]
+    intervals: dict[str, Interval]
     predictions: list[Prediction]
     signatures: dict[str, str]
     drawn: dict[str, Numbers]
@@ -84,7 +88,8 @@ def measure(run: OpenRun, pairs: Sequence[Pair], batch: int = BATCH) -> Measured
     results |= {"test_examples": len(pairs), "seconds": taken, "examples_per_second": len(pairs) / taken}
     signatures = task.signatures(metrics) if hasattr(task, "signatures") else {}
     drawn = resampled(task, run.experiment.data.tags, predictions)
-    return Measured(results, predictions, signatures, drawn)
+    intervals = measure_intervals(task, run.experiment.data.tags, predictions, drawn)
+    return Measured(results, intervals, predictions, signatures, drawn)
 
 
 def _loss(run: OpenRun, pairs: Sequence[Pair], batch: int) -> Tensor:

@@ -44,7 +44,7 @@ from attnx.training.models import build_model
 from attnx.training.of_itself import of_itself
 from attnx.training.peak_memory import peak_memory
 from attnx.training.quiet import quieten
-from attnx.training.resampling import resampled
+from attnx.training.save_test import save_test
 
 Config = Mapping[str, Any]
 # How many test words get their alignment kept; twelve are drawn.
@@ -202,10 +202,7 @@ def _train_and_test(
         **peak_memory(),
     }
     if ranks.first():
-        run_folder.save_results(folder, results)
-        run_folder.save_predictions(folder, job.experiment.predictions)
-        drawn = resampled(job.experiment.task, job.experiment.data.tags, job.experiment.predictions)
-        run_folder.save_resampled(folder, drawn)
+        save_test(job.experiment, folder, results)
         _save_alignments(job, folder)
     return results
 

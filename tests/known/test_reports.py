@@ -218,6 +218,24 @@ def test_compare_lays_runs_side_by_side(write: Write) -> None:
     assert rows[-1][2].startswith("-100.00 (-100.00 to -100.00), p 0.00")
 
 
+def test_a_value_stands_with_its_interval(write: Write) -> None:
+    """In a run's table, its explanation and its comparison: as many digits as the interval has."""
+    first = write("first", None, test_mse=0.08861, test_own_mse=0.00312, steps=7)
+    second = write("second", None, test_mse=0.0911, test_own_mse=0.00351)
+    intervals = {"test_mse": [0.0831, 0.0942], "test_own_mse": [0.00292, 0.0034]}
+    (first / RESULTS).write_text(json.dumps({**read_run(first).results, "intervals": intervals}))
+    rows = shown([first, second])
+    assert ["test_mse", "0.0886 (0.0831 to 0.0942)", "0.09110"] in rows
+    assert ["test_own_mse", "0.00312 (0.00292 to 0.00340)", "0.003510"] in rows
+    text = write_explanation(first).read_text(encoding="utf-8")
+    assert "| measure | value | 95 % interval | unit |" in text
+    assert "| test_mse | 0.0886 | 0.0831 to 0.0942 |  |" in text
+    assert "| steps | 7 |  |  |" in text
+    console = Console(file=io.StringIO(), width=100)
+    console.print(outcome(first))
+    assert "test_own_mse  0.00312  0.00292 to 0.00340" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
 def test_compare_marks_the_best_in_its_direction(write: Write) -> None:
     first = write("first", None, test_wer=34.0, train_examples_per_second=2500.0, parameters=5)
     second = write("second", None, test_wer=31.5, train_examples_per_second=2400.0, parameters=7)

@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+from scipy.stats import binomtest
 
 import attnx
 from attnx import registry
 from attnx.reports.compare import compare, paired_bootstrap
+from attnx.reports.folder import read_outcome
+from attnx.reports.significant_digits import format_difference, format_interval, format_with_interval
 from attnx.training.open_run import OpenRun
 from attnx.training.opened_run import OpenRun as Opened
 
@@ -96,6 +99,11 @@ def test_other_data_another_search_and_where_it_goes_wrong(
     assert "attnx evaluate one task.test=more.tsv search=beam search.width=3" in page
     for title in ("results", "errors by length", "errors by symbol", "most confused"):
         assert title in answer.out
+    wrong = sum(edit > 0 for edit in edits)
+    exact = binomtest(wrong, 7).proportion_ci(method="exact")
+    assert read_outcome(folder).intervals["test_wer"] == pytest.approx((100 * exact.low, 100 * exact.high))
+    for text in (page, answer.out):
+        assert format_interval(*read_outcome(folder).intervals["test_per"]) in text
     info = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
     assert info["asked"]["search"]["width"] == 3
 
@@ -185,11 +193,13 @@ def test_evaluations_are_compared_as_runs_are(more: list[str], runs: Path, comma
     cells = [[cell.strip() for cell in re.split("[│┃]", line)[1:-1]] for line in lines if line[:1] in "│┃"]
     rows = {row[0]: row[1:] for row in cells}
     assert rows["measure"] == ["one/more", "two/more", "one"]
-    assert rows["test_wer"] == [f"{results(folder)['test_wer']:.2f}" for folder in folders]
+    for folder, cell in zip(folders, rows["test_wer"], strict=True):
+        assert cell == format_with_interval(results(folder)["test_wer"], *read_outcome(folder).intervals["test_wer"])
     assert rows["test_examples"][:2] == ["7", "7"]
     found = paired_bootstrap(folders[1], folders[0])
     assert found.difference == pytest.approx(results(folders[1])["test_wer"] - results(folders[0])["test_wer"])
-    assert rows["WER against the first"][1].startswith(f"{found.difference:+.2f} (")
+    told = format_difference(found.difference, found.low, found.high)
+    assert rows["WER against the first"][1] == f"{told}, p {found.p:.3f}"
     Path("one/evaluations/more/evaluation.json").write_text('{"format": 2}', encoding="utf-8")
     answer = command("compare", "one/evaluations/more", "one")
     assert (answer.code, answer.out) == (2, "")

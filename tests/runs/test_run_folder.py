@@ -16,6 +16,7 @@ import torch
 import yaml
 from rapidfuzz.distance import Levenshtein
 from rich.console import Console
+from scipy.stats import binomtest
 
 import attnx
 from attnx import cli
@@ -120,6 +121,10 @@ def test_metrics_have_a_row_a_validation_and_results_follow_from_predictions(one
     assert results["test_per"] == pytest.approx(100 * edits / symbols)
     assert results["test_wer"] == pytest.approx(100 * wrong / len(predicted))
     assert results["steps"] == 5
+    exact = binomtest(wrong, len(predicted)).proportion_ci(method="exact")
+    assert results["intervals"]["test_wer"] == pytest.approx([100 * exact.low, 100 * exact.high])
+    with np.load(one / "resampled.npz") as drawn:
+        assert results["intervals"]["test_per"] == pytest.approx(np.percentile(drawn["test_per"], [2.5, 97.5]))
 
 
 def test_alignments_are_distributions_over_the_source(one: Path) -> None:

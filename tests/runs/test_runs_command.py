@@ -122,6 +122,12 @@ def test_what_was_not_tested_shows_its_validation(made: Make, command: Command) 
     assert second[6] == "-" or second[6]  # how long is not known of files that were copied here
 
 
+def test_a_small_measure_is_shown(made: Make, command: Command) -> None:
+    """By its significant digits, as it would be in the report."""
+    made("multirun/small", per=0.08861)
+    assert "0.08861" in command("runs").out.splitlines()[1]
+
+
 def test_one_that_says_it_runs_but_is_silent_was_stopped(made: Make, command: Command) -> None:
     names = ["alive", "silent", "job", "silent-job", "fallen", "drawn"]
     folders = {name: made(f"multirun/{name}", per=None, status="running") for name in names}

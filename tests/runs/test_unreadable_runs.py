@@ -75,6 +75,12 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
     "a measure": ("run.json", changed(monitor={}), "run.json: monitor: expected a text"),
     "true": ("run.json", changed(format=True), "run.json: format must be a whole number"),
     "results": ("results.json", '{"test_per": "seven"}', "results.json: test_per: expected a number, found a str"),
+    "intervals": ("results.json", '{"intervals": [1, 2]}', "results.json: intervals: expected names with values"),
+    "an interval": (
+        "results.json",
+        '{"test_per": 7, "intervals": {"test_per": [6, null]}}',
+        "results.json: intervals: test_per: expected two numbers, found [6, None]",
+    ),
     "nested results": ("results.json", '{"test_per": [1]}', "results.json: test_per: expected a number, found a list"),
 }
 

@@ -1,0 +1,95 @@
+"""Measured numbers as text: as many digits as their interval supports, or as their size does where none is known."""
+
+from __future__ import annotations
+
+import math
+
+SMALLEST = 1e-6
+"""What is smaller is written with an exponent."""
+
+
+def digits_for(low: float, high: float) -> int:
+    """How many digits behind the point an interval supports: two significant ones of its half width.
+
+    >>> digits_for(0.0831, 0.0942), digits_for(29.6, 35.4), digits_for(1200, 1800)
+    (4, 1, 0)
+
+    Raises:
+        ValueError: the interval has no width.
+    """
+    if not _has_width(low, high):
+        raise ValueError(f"an interval from {low} to {high} supports no number of digits")
+    exponent = int(f"{(high - low) / 2:.1e}".partition("e")[2])
+    return max(0, 1 - exponent)
+
+
+def format_value(value: object, interval: tuple[float, float] | None = None) -> str:
+    """A result as text, with the digits that its interval supports.
+
+    Without an interval it has two digits behind the point, four significant ones below 1; a whole number is written
+    whole, and what was not measured (None) is a dash. What is not zero never reads as zero.
+
+    >>> format_value(0.08861, (0.0831, 0.0942)), format_value(31.5, (29.6, 35.4)), format_value(0.003, (0.0, 1.2))
+    ('0.0886', '31.5', '0.003')
+    >>> format_value(17814.434), format_value(0.00123456), format_value(29243), format_value(None)
+    ('17,814.43', '0.001235', '29,243', '-')
+    """
+    if not isinstance(value, float) or not math.isfinite(value):
+        return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    return _fixed(value, _digits(value, interval))
+
+
+def format_with_interval(value: float, low: float, high: float) -> str:
+    """A value and its interval, all with the digits that the interval supports.
+
+    >>> format_with_interval(0.08861, 0.0831, 0.0942), format_with_interval(0, 0, 0.3682)
+    ('0.0886 (0.0831 to 0.0942)', '0.00 (0.00 to 0.37)')
+    """
+    return f"{format_value(float(value), (low, high))} ({format_interval(low, high)})"
+
+
+def format_interval(low: float, high: float) -> str:
+    """An interval, with the digits that it supports.
+
+    >>> format_interval(29.6, 35.4), format_interval(1200.4, 1800.4)
+    ('29.6 to 35.4', '1,200 to 1,800')
+    """
+    digits = _digits(max(abs(low), abs(high)), (low, high))
+    return f"{_fixed(low, digits)} to {_fixed(high, digits)}"
+
+
+def format_difference(difference: float, low: float, high: float) -> str:
+    """A difference and its interval, each with its sign.
+
+    >>> format_difference(0.0075, 0.0031, 0.0122), format_difference(-1.0, -2.5, 0.5)
+    ('+0.0075 (+0.0031 to +0.0122)', '-1.0 (-2.5 to +0.5)')
+    """
+    digits = _digits(difference, (low, high))
+    said, lowest, highest = (f"{'+' * (number > 0)}{_fixed(number, digits)}" for number in (difference, low, high))
+    return f"{said} ({lowest} to {highest})"
+
+
+def _digits(value: float, interval: tuple[float, float] | None) -> int:
+    """Digits behind the point, by an interval that has a width or else by the number's size."""
+    if interval is not None and _has_width(*interval):
+        return digits_for(*interval)
+    return 2 if abs(value) >= 1 or value == 0 else _places(value, 4)
+
+
+def _has_width(low: float, high: float) -> bool:
+    """Whether an interval is wider than what rounding alone would make of one number."""
+    return high > low and not math.isclose(low, high)
+
+
+def _fixed(number: float, digits: int) -> str:
+    """So many digits behind the point, or as many more as it takes to show that it is not zero."""
+    if number and abs(number) < SMALLEST:
+        return f"{number:.2g}"
+    if number and not round(abs(number), digits):
+        digits = _places(number, 1)
+    return f"{number + 0.0:,.{digits}f}"
+
+
+def _places(number: float, significant: int) -> int:
+    """How many digits behind the point so many significant ones reach."""
+    return significant - 1 - int(f"{number:.{significant - 1}e}".partition("e")[2])

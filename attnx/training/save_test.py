@@ -1,0 +1,20 @@
+"""Writes what a test found: its measures with their intervals, its predictions, and other draws of its examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from attnx.training import run_folder
+from attnx.training.experiment import Experiment
+from attnx.training.intervals import measure_intervals
+from attnx.training.resampling import resampled
+
+
+def save_test(experiment: Experiment, folder: Path, results: Mapping[str, float]) -> None:
+    """Write results.json, predictions.tsv (and .npz) and resampled.npz into a run folder."""
+    tested = experiment.task, experiment.data.tags, experiment.predictions
+    drawn = resampled(*tested)
+    run_folder.save_results(folder, results, measure_intervals(*tested, drawn))
+    run_folder.save_predictions(folder, experiment.predictions)
+    run_folder.save_resampled(folder, drawn)

@@ -1,0 +1,111 @@
+"""95 % intervals of a test's measures: exact where examples are right or wrong, never without a width."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import beta, norm
+from torch import nn
+
+from attnx import registry
+from attnx.data.pairs import Pair
+from attnx.metrics.per_tag import of_each, show
+from attnx.metrics.polygons import Answer
+from attnx.metrics.proportions import Proportion
+from attnx.training.experiment import Prediction
+from attnx.training.intervals import interval_of_mean, measure_intervals
+from attnx.training.resampling import resampled
+
+
+class Rates:
+    """A task as far as intervals are concerned: both error rates, of each tag."""
+
+    def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
+        names = ("phone_error_rate", "word_error_rate")
+        return of_each({name: partial(registry.build, "metric", name) for name in names}, tags)
+
+    def update(self, metrics: Any, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
+        show(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
+
+
+class Windows(Rates):
+    """The same, of examples that overlap."""
+
+    def neighbours(self, pairs: Sequence[Pair]) -> tuple[list[int], int]:
+        return [*range(len(pairs))], 10
+
+
+def words(wrong: int, right: int, tag: str = "") -> list[Prediction]:
+    pair = Pair((), (("a", "b"),), tag)
+    return [Prediction(pair, ["a", "c"], 0.0, None)] * wrong + [Prediction(pair, ["a", "b"], 0.0, None)] * right
+
+
+def intervals(task: Any, predictions: Sequence[Prediction], tags: Sequence[str] = ()) -> dict[str, Any]:
+    return measure_intervals(task, tags, predictions, resampled(task, tags, predictions))
+
+
+def test_nothing_wrong_of_a_thousand_is_not_certain() -> None:
+    """0 of n is 0 to 1 - 0.025^(1/n): here 0.37 %. Edits that never occur have no interval rather than 0 to 0."""
+    found = intervals(Rates(), words(0, 1000))
+    assert found == {"test_word_error_rate": pytest.approx((0, 100 * (1 - 0.025 ** (1 / 1000))))}
+    assert found["test_word_error_rate"].high == pytest.approx(0.37, abs=0.005)
+    assert intervals(Rates(), words(7, 0))["test_word_error_rate"] == pytest.approx((100 * 0.025 ** (1 / 7), 100))
+
+
+def test_a_proportion_s_interval_is_that_of_its_count() -> None:
+    """By the quantiles of the beta distribution; of many examples as the normal distribution has it."""
+    low, high = intervals(Rates(), words(3, 17))["test_word_error_rate"]
+    assert (low, high) == pytest.approx((100 * beta.ppf(0.025, 3, 18), 100 * beta.ppf(0.975, 4, 17)))
+    low, high = intervals(Rates(), words(300, 700))["test_word_error_rate"]
+    assert (high - low) / 2 == pytest.approx(norm.ppf(0.975) * 100 * math.sqrt(0.3 * 0.7 / 1000), rel=0.02)
+
+
+def test_a_mean_over_tags_is_never_certain() -> None:
+    """Of two tags without a mistake: half of what each may have, added as squares; a tag without words is left out."""
+    predictions = [*words(0, 50, "x"), *words(0, 80, "y")]
+    found = intervals(Rates(), predictions, ("x", "y", "z"))
+    one, other = (100 * (1 - 0.025 ** (1 / count)) for count in (50, 80))
+    assert found["test_word_error_rate_x"] == pytest.approx((0, one))
+    assert found["test_word_error_rate_macro"] == pytest.approx((0, math.hypot(one, other) / 2))
+    assert found["test_word_error_rate_micro"] == pytest.approx((0, 100 * (1 - 0.025 ** (1 / 130))))
+    assert "test_word_error_rate_z" not in found
+
+
+def test_a_mean_over_tags_is_as_sure_as_its_examples() -> None:
+    """Of many examples the interval is that of the bootstrap over them."""
+    counts = [Proportion(300, 1000), Proportion(100, 1000), Proportion(550, 1000)]
+    low, high = interval_of_mean(counts)
+    deviation = math.sqrt(sum(share * (1 - share) / 1000 for share in (0.3, 0.1, 0.55))) / 3
+    assert (low + high) / 2 == pytest.approx(0.95 / 3, abs=0.001)
+    assert (high - low) / 2 == pytest.approx(norm.ppf(0.975) * deviation, rel=0.03)
+
+
+def test_other_measures_have_the_percentiles_of_other_draws() -> None:
+    predictions = words(8, 12)
+    drawn = resampled(Rates(), (), predictions)  # type: ignore[arg-type]
+    expected = np.percentile(drawn["test_phone_error_rate"], [2.5, 97.5])
+    assert intervals(Rates(), predictions)["test_phone_error_rate"] == pytest.approx(tuple(expected))
+
+
+def test_examples_that_overlap_count_for_less() -> None:
+    """Their rate has the interval of draws in blocks, which is wider than the exact one of as many examples."""
+    mixed = [one for number in range(10) for one in words(10 * (number % 2), 10 * (1 - number % 2))]
+    apart, together = (intervals(task, mixed)["test_word_error_rate"] for task in (Rates(), Windows()))
+    assert together.high - together.low > 1.5 * (apart.high - apart.low)
+
+
+@pytest.mark.parametrize("measure", ["answer_accuracy", "well_formed"])
+def test_answers_are_counted(measure: str) -> None:
+    """Of all and of each size."""
+    metric: Any = registry.build("metric", measure)
+    for size, order in ((3, [2, 1, 0]), (4, [0, 1, 2, 3])):
+        answers = [Answer(np.zeros((size, 1)), order)] * 5
+        metric.update([order, order, order, order, [0, 0]], answers)
+    expected = {"": [Proportion(8, 10)], "3": [Proportion(4, 5)], "4": [Proportion(4, 5)]}
+    assert metric.proportions() == expected
+    assert {name: float(value) for name, value in metric.compute().items()} == {"": 80, "3": 80, "4": 80}
