@@ -23,6 +23,7 @@ from attnx.reports.explain import write_explanation
 from attnx.reports.outcome import files, outcome
 from attnx.run_format import CHECKPOINTS, ERROR, EXPLANATION, METRICS
 from attnx.slurm import slurm_job
+from attnx.tasks.protocols import signatures_of
 from attnx.training import run_folder
 from attnx.training.devices import device_of, places, to_be_started, with_devices
 from attnx.training.faults import told
@@ -204,7 +205,7 @@ def _told(job: Job) -> dict[str, Any]:
     """What the task says of its data and metrics, if anything."""
     task = job.experiment.task
     notes = list(getattr(task, "notes", []))
-    signatures = task.signatures(job.experiment.test_metrics) if hasattr(task, "signatures") else {}
+    signatures = signatures_of(task, job.experiment.test_metrics)
     return {name: value for name, value in (("notes", notes), ("signatures", signatures)) if value}
 
 

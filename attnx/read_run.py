@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from attnx.bounded_files import LARGEST, read_json, read_yaml
 from attnx.errors import UserError
-from attnx.run_format import CONFIG, FORMAT, INTERVALS, RESULTS, RUN, WANDB
+from attnx.run_format import CONFIG, FORMAT, INTERVALS, RESULTS, RUN, SIGNATURES, WANDB
 
 # What run.json says, where it says anything, and how that reads in a message.
 TEXT: Final = (str, "a text")
@@ -33,10 +33,11 @@ class Interval(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What results.json holds: numbers, and the 95 % intervals of those that have one."""
+    """What results.json holds, as the attributes of :class:`Run` say."""
 
     results: dict[str, Any]
-    intervals: Mapping[str, Interval] = MappingProxyType({})
+    intervals: Mapping[str, Interval]
+    signatures: Mapping[str, str]
 
 
 class Run(NamedTuple):
@@ -48,6 +49,7 @@ class Run(NamedTuple):
         config: config.yaml.
         results: the numbers of results.json; None for what could not be measured.
         intervals: the 95 % interval, low and high, of the measures that have one.
+        signatures: what exactly was computed, by the names of metrics that have a signature (BLEU, chrF, TER).
     """
 
     path: Path
@@ -55,6 +57,7 @@ class Run(NamedTuple):
     config: dict[str, Any]
     results: dict[str, Any]
     intervals: Mapping[str, Interval] = MappingProxyType({})
+    signatures: Mapping[str, str] = MappingProxyType({})
 
     @property
     def name(self) -> str:
@@ -104,14 +107,17 @@ def read_measured(path: Path) -> Measured:
         UserError: it cannot be read, or holds what it should not.
     """
     results = mapping(path / RESULTS)
-    intervals = _section(path / RESULTS, results, INTERVALS)
+    intervals, signatures = (_section(path / RESULTS, results, name) for name in (INTERVALS, SIGNATURES))
     for name, value in results.items():
         if type(value) not in (int, float, type(None)):
             raise UserError(f"{path / RESULTS}: {name}: expected a number, found a {type(value).__name__}")
     for name, value in intervals.items():
         if not _are_numbers(value, 2):
             raise UserError(f"{path / RESULTS}: {INTERVALS}: {name}: expected two numbers, found {_shown(value)}")
-    return Measured(results, {name: Interval(*value) for name, value in intervals.items()})
+    for name, value in signatures.items():
+        if not isinstance(value, str):
+            raise UserError(f"{path / RESULTS}: {SIGNATURES}: {name}: expected a text, found {_shown(value)}")
+    return Measured(results, {name: Interval(*value) for name, value in intervals.items()}, signatures)
 
 
 def _section(path: Path, results: dict[str, Any], name: str) -> dict[str, Any]:

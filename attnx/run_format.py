@@ -15,8 +15,9 @@ CONFIG: Final = "config.yaml"
 METRICS: Final = "metrics.csv"
 PROFILE: Final = "profile.json"
 RESULTS: Final = "results.json"
-# What stands in it beside numbers: the 95 % interval of each measure that has one.
+# What stands in it beside numbers: the 95 % intervals of measures, and what metrics computed, as sacreBLEU writes it.
 INTERVALS: Final = "intervals"
+SIGNATURES: Final = "signatures"
 PREDICTIONS: Final = "predictions.tsv"
 MATRICES: Final = "predictions.npz"
 RESAMPLED: Final = "resampled.npz"

@@ -174,11 +174,10 @@ def _write(folder: Path, request: Request, asked: Mapping[str, Any], measured: M
             "command": request.command,
             "checkpoint": request.checkpoint,
             "test": request.test,
-            **({"signatures": measured.signatures} if measured.signatures else {}),
             "asked": asked,
         }
         write_json(partial / EVALUATION, info)
-        save_results(partial, measured.results, measured.intervals)
+        save_results(partial, measured.results, intervals=measured.intervals, signatures=measured.signatures)
         save_predictions(partial, measured.predictions)
         save_resampled(partial, measured.drawn)
         _draw(partial, request, measured)

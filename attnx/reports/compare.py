@@ -55,6 +55,7 @@ def compare(folders: Sequence[Path | str]) -> Table:
         values = [_number(run.results.get(measure)) for run in runs]
         intervals = [run.intervals.get(measure) for run in runs]
         _add(table, Text(printable(measure)), values, _better(measure), intervals)
+    _add_signatures(table, runs)
     _add_lengths(table, runs, lengths)
     _add_differences(table, runs)
     return table
@@ -140,6 +141,14 @@ def _add(
         label,
         *(Text(_shown(value, between), "bold" if format_value(value) == best else "") for value, between in cells),
     )
+
+
+def _add_signatures(table: Table, runs: Sequence[Run]) -> None:
+    """What exactly was computed; scores with unlike signatures cannot be compared."""
+    for name in dict.fromkeys(name for run in runs for name in run.signatures):
+        told = [run.signatures.get(name, ABSENT) for run in runs]
+        unlike = ": unlike, so not to be compared" if len(set(told) - {ABSENT}) > 1 else ""
+        table.add_row(Text(printable(f"{label(name)}, signature{unlike}")), *(Text(printable(one)) for one in told))
 
 
 def _add_lengths(table: Table, runs: Sequence[Run], rows: Sequence[Mapping[str, Row]]) -> None:

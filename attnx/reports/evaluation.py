@@ -15,6 +15,7 @@ from attnx.printable import printable
 from attnx.reports.confusions import confusions, errors_by_symbol
 from attnx.reports.folder import read_evaluation, wrote_symbols
 from attnx.reports.lengths import error_by_length
+from attnx.reports.markdown import titled_table
 from attnx.reports.number_errors import number_errors_by_column, number_errors_by_length
 from attnx.reports.outcome import result_lines, results_table
 from attnx.reports.significant_digits import format_value
@@ -87,12 +88,15 @@ def write_page(folder: Path, name: str) -> None:
     """Write the folder's README.md from its files; ``name`` is what the folder will be called."""
     run = read_evaluation(folder)
     lines = [f"# {run.info['run']}/{name}", "", f"An evaluation by attnx, {run.info['created']}.", ""]
-    lines += ["```sh", run.info["command"], "```", "", "## Results", ""]
     head, *rows = result_lines(run)
-    lines += [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
-    lines += ["", "## Files", "", "| file | holds |", "|---|---|"]
-    lines += [f"| `{name}` | {holds} |" for name, holds in HOLDS.items() if (folder / name).is_file()]
-    lines += ["", "`attnx compare` takes this folder beside others, and run folders.", ""]
+    held = ((f"`{name}`", holds) for name, holds in HOLDS.items() if (folder / name).is_file())
+    lines += ["```sh", run.info["command"], "```", "", titled_table("Results", head, rows), ""]
+    lines += [
+        titled_table("Files", ["file", "holds"], held),
+        "",
+        "`attnx compare` takes this folder beside others, and run folders.",
+        "",
+    ]
     (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from attnx.printable import printable
 from attnx.read_run import Run, read_run
+from attnx.reports.markdown import titled_table
 from attnx.reports.outcome import result_lines
 from attnx.run_format import (
     ALIGNMENTS,
@@ -140,17 +140,17 @@ def _failure(run: Run) -> str:
 def _setting(run: Run) -> str:
     rows = [(key, describe(run.config[key])) for key in SETTING if key in run.config]
     rows += [("schedule", describe(run.info["schedule"]))] if run.info.get("schedule") else []
-    return _table("What it was", ("part", "choice"), rows)
+    return titled_table("What it was", ("part", "choice"), rows)
 
 
 def _results(run: Run) -> str:
     head, *rows = result_lines(run)
-    return _table("Results", head, rows)
+    return titled_table("Results", head, rows)
 
 
 def _files(run: Run) -> str:
     rows = ((f"`{name}`", holds) for name, holds in HOLDS.items() if (run.path / name).exists())
-    return _table("Files", ("file", "holds"), rows)
+    return titled_table("Files", ("file", "holds"), rows)
 
 
 def _left(run: Run) -> str:
@@ -166,12 +166,3 @@ def _onward(run: Run) -> str:
     folder = path.relative_to(here) if path.is_relative_to(here) else path
     resume = RESUME.format(quoted=shlex.quote(str(folder))) if run.info.get("status") != "finished" else ""
     return ONWARD.format(folder=folder, resume=resume)
-
-
-def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    body = [_line([printable(" ".join(cell.split())).replace("|", "\\|") for cell in row]) for row in rows]
-    return "\n".join([f"## {title}", "", _line(head), "|" + "---|" * len(head), *body]) if body else ""
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from attnx.printable import printable
 from attnx.read_run import Run, read_run
+from attnx.reports.measure_names import measure_base
 from attnx.reports.significant_digits import format_interval, format_value
 
 UNITS = {
@@ -34,12 +35,12 @@ CAPTION = (
 
 
 class ResultRow(NamedTuple):
-    """A result as text: its name, its value, its 95 % interval or "", and its unit or ""."""
+    """A result as text: its name, its value, its 95 % interval or "", and what there is to say of it or ""."""
 
     measure: str
     value: str
     interval: str
-    unit: str
+    remark: str
 
 
 def outcome(folder: Path) -> Table:
@@ -63,7 +64,7 @@ def results_table(run: Run) -> Table:
 
 def result_lines(run: Run) -> list[list[str]]:
     """The same as lines of a table in Markdown, its head first."""
-    head = ResultRow("measure", "value", "95 % interval", "unit")
+    head = ResultRow("measure", "value", "95 % interval", "remark")
     return [_cells(run, row) for row in (head, *result_rows(run))]
 
 
@@ -73,13 +74,18 @@ def result_rows(run: Run) -> list[ResultRow]:
     for name, value in run.results.items():
         interval = run.intervals.get(name)
         between = format_interval(*interval) if interval else ""
-        rows.append(ResultRow(name, format_value(value, interval), between, UNITS.get(name, "")))
+        rows.append(ResultRow(name, format_value(value, interval), between, _remark(run, name)))
     return rows
+
+
+def _remark(run: Run, name: str) -> str:
+    """Its unit, or the signature of what computed it."""
+    return UNITS.get(name) or run.signatures.get(measure_base(name, run.signatures), "")
 
 
 def _cells(run: Run, row: ResultRow) -> list[str]:
     """A row without the column of intervals where no result has one."""
-    return [row.measure, row.value, *([row.interval] if run.intervals else []), row.unit]
+    return [row.measure, row.value, *([row.interval] if run.intervals else []), row.remark]
 
 
 def files(folder: Path) -> str:

@@ -63,7 +63,8 @@ def _told(run: Run, found: Statistics) -> dict[str, Any]:
     facts = [(key, describe(run.config[key])) for key in SETTING if key in run.config]
     facts += [("command", str(run.info["command"]))] if run.info.get("command") else []
     results = [
-        (row.measure, row.value + (f" ({row.interval})" if row.interval else ""), row.unit) for row in result_rows(run)
+        (row.measure, row.value + (f" ({row.interval})" if row.interval else ""), row.remark)
+        for row in result_rows(run)
     ]
     return {"name": run.name, "results": results, "facts": facts, "statistics": statistics_rows(found)}
 

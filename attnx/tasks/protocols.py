@@ -146,6 +146,12 @@ class SequenceTask(Protocol):
         ...
 
 
+def signatures_of(task: SequenceTask, metrics: nn.ModuleDict) -> dict[str, str]:
+    """What exactly each metric computes, by its name; empty where the task has no signatures."""
+    found: dict[str, str] = task.signatures(metrics) if hasattr(task, "signatures") else {}
+    return found
+
+
 def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
     """What the model loses by its ``target``, under teacher forcing: of symbols cross-entropy, EOS included.
 

@@ -18,7 +18,7 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.read_run import Interval
 from attnx.run_format import VOCABULARY
-from attnx.tasks.protocols import token_loss
+from attnx.tasks.protocols import signatures_of, token_loss
 from attnx.training.experiment import Prediction, computed, losses
 from attnx.training.intervals import measure_intervals
 from attnx.training.opened_run import BATCH, OpenRun
@@ -86,10 +86,9 @@ def measure(run: OpenRun, pairs: Sequence[Pair], batch: int = BATCH) -> Measured
     measured = computed("test", metrics) if metrics else losses("test", _loss(run, pairs, batch), run.target)
     results = {name: float(value) for name, value in measured.items()}
     results |= {"test_examples": len(pairs), "seconds": taken, "examples_per_second": len(pairs) / taken}
-    signatures = task.signatures(metrics) if hasattr(task, "signatures") else {}
     drawn = resampled(task, run.experiment.data.tags, predictions)
     intervals = measure_intervals(task, run.experiment.data.tags, predictions, drawn)
-    return Measured(results, intervals, predictions, signatures, drawn)
+    return Measured(results, intervals, predictions, signatures_of(task, metrics), drawn)
 
 
 def _loss(run: OpenRun, pairs: Sequence[Pair], batch: int) -> Tensor:

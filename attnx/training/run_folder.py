@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,13 +25,11 @@ from attnx.folders import RUNS, chosen_folder
 from attnx.metrics.closest import closest
 from attnx.metrics.differences import differences
 from attnx.models.composition import composition
-from attnx.read_run import Interval
 from attnx.run_format import (
     ALIGNMENTS,
     CHECKPOINTS,
     CONFIG,
     FORMAT,
-    INTERVALS,
     MATRICES,
     PREDICTIONS,
     RESAMPLED,
@@ -112,12 +109,13 @@ def save_vocabularies(folder: Path, data: SequenceData, task: SequenceTask) -> N
     task.save(folder / VOCABULARY)
 
 
-def save_results(
-    folder: Path, results: Mapping[str, float], intervals: Mapping[str, Interval] = MappingProxyType({})
-) -> None:
-    """Write ``results.json``; what could not be measured (a language without test words) is null."""
+def save_results(folder: Path, results: Mapping[str, float], **sections: Mapping[str, Any]) -> None:
+    """Write ``results.json``; what could not be measured (a language without test words) is null.
+
+    Behind the numbers stand the ``sections`` that hold anything: intervals, signatures.
+    """
     measured = {name: None if math.isnan(value) else value for name, value in results.items()}
-    write_json(folder / RESULTS, {**measured, **({INTERVALS: intervals} if intervals else {})})
+    write_json(folder / RESULTS, {**measured, **{name: held for name, held in sections.items() if held}})
 
 
 def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from attnx.tasks.protocols import signatures_of
 from attnx.training import run_folder
 from attnx.training.experiment import Experiment
 from attnx.training.intervals import measure_intervals
@@ -15,6 +16,11 @@ def save_test(experiment: Experiment, folder: Path, results: Mapping[str, float]
     """Write results.json, predictions.tsv (and .npz) and resampled.npz into a run folder."""
     tested = experiment.task, experiment.data.tags, experiment.predictions
     drawn = resampled(*tested)
-    run_folder.save_results(folder, results, measure_intervals(*tested, drawn))
+    run_folder.save_results(
+        folder,
+        results,
+        intervals=measure_intervals(*tested, drawn),
+        signatures=signatures_of(experiment.task, experiment.test_metrics),
+    )
     run_folder.save_predictions(folder, experiment.predictions)
     run_folder.save_resampled(folder, drawn)

@@ -228,7 +228,7 @@ def test_a_value_stands_with_its_interval(write: Write) -> None:
     assert ["test_mse", "0.0886 (0.0831 to 0.0942)", "0.09110"] in rows
     assert ["test_own_mse", "0.00312 (0.00292 to 0.00340)", "0.003510"] in rows
     text = write_explanation(first).read_text(encoding="utf-8")
-    assert "| measure | value | 95 % interval | unit |" in text
+    assert "| measure | value | 95 % interval | remark |" in text
     assert "| test_mse | 0.0886 | 0.0831 to 0.0942 |  |" in text
     assert "| steps | 7 |  |  |" in text
     console = Console(file=io.StringIO(), width=100)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 import sacrebleu
 import torch
+from rich.console import Console
 
 import attnx
 from attnx import registry
+from attnx.reports.compare import compare
 from attnx.tasks.translation import Translation
 
 # Each word has one translation, and the second word of a sentence comes last; in the other language words are longer.
@@ -107,6 +110,40 @@ def test_a_run_from_files_to_scores(
     names = {path.name for path in Path("one/vocabulary").iterdir() if path.suffix == ".tokeniser"}
     assert names == ({"source.tokeniser"} if shared else {"source.tokeniser", "target.tokeniser"})
     assert (reopened.source.symbols == reopened.target.symbols) == shared
+
+
+def test_scores_stand_with_their_signatures(translate: Callable[..., Any], command: Callable[..., Any]) -> None:
+    """In the run's results and explanation, in an evaluation's, and in comparisons; unlike ones are told apart."""
+    translate("trainer.max_steps=2", folder="one")
+    outputs = [row["prediction"] for row in table("one/predictions.tsv")]
+    (scorer := sacrebleu.BLEU()).corpus_score(outputs, [outputs])
+    signature = str(scorer.get_signature())
+    answer = command("evaluate", "one", "task.test=[ta.de,tb.en]")
+    assert answer.code == 0, answer.err
+    assert signature in "".join(answer.out.split())
+    evaluation = next(Path("one/evaluations").iterdir())
+    for folder in (Path("one"), evaluation):
+        assert json.loads((folder / "results.json").read_text(encoding="utf-8"))["signatures"]["bleu"] == signature
+        (line,) = [
+            line for line in (folder / "README.md").read_text(encoding="utf-8").splitlines() if "test_bleu" in line
+        ]
+        assert line.replace("\\", "").endswith(f"{signature} |")
+    rows = compared("one", str(evaluation))
+    assert rows["BLEU, signature"] == [signature, signature]
+    held = json.loads((evaluation / "results.json").read_text(encoding="utf-8"))
+    held["signatures"]["bleu"] = "nrefs:1|case:lc"
+    (evaluation / "results.json").write_text(json.dumps(held), encoding="utf-8")
+    unlike = compared("one", str(evaluation))["BLEU, signature: unlike, so not to be compared"]
+    assert unlike == [signature, "nrefs:1|case:lc"]
+
+
+def compared(*folders: str) -> dict[str, list[str]]:
+    """The rows of a comparison, by their names."""
+    console = Console(file=io.StringIO(), width=500)
+    console.print(compare(folders))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
+    return {name: values for name, *values in cells}
 
 
 def test_the_highest_bleu_is_the_best(translate: Callable[..., Any]) -> None:
