@@ -12,8 +12,8 @@ attnx report FOLDER [FOLDER ...] [out=FOLDER]
 
 Compare runs: which won, by how much and how surely; what each choice does; learning curves, time and memory, and the
 same examples as the best read them. FOLDER is a sweep, a run, or a folder that holds some. Runs that differ by their
-seed alone are one setting. Writes report.html, which holds all it shows and loads nothing, report.md and report.csv,
-over older ones, and says where; a sweep writes its own when it ends.
+seed alone are one setting. Writes report.html, which holds all it shows and loads nothing, report.md, report.csv and
+report.tex, over older ones, and says where; a sweep writes its own when it ends.
 
   out=FOLDER            where to; left out, the deepest folder that holds all
 

@@ -16,7 +16,7 @@ FILES = """\
 |---|---|
 | `0`, `1`, ... | a run folder a job, each with a README of its own and `log.txt`, what the job said |
 | `sweep.json` | the command, and of each job what it was asked, how it stands, its times and best value |
-| `report.html`, `report.md`, `report.csv` | which won and how surely, once a job has been tested |
+| `report.html`, `report.md`, `report.csv`, `report.tex` | which won and how surely, once a job has been tested |
 """
 STUDY = "| `study.db` | what the search has tried, for Optuna |\n"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -17,7 +18,8 @@ import yaml
 from attnx.cli import run as command
 from attnx.errors import UserError
 from attnx.read_sweep import Sweep, SweepJob
-from attnx.reports.seeds import EXAMPLES, PAIRED
+from attnx.reports.stats.dunnett import exceedance
+from attnx.reports.stats.mean_difference import EXAMPLES, POOLED, UNEQUAL
 from attnx.reports.sweep.comparison import Comparison, comparisons
 from attnx.reports.sweep.effects import Effect
 from attnx.reports.sweep.gather import choices, gather
@@ -27,6 +29,13 @@ from attnx.reports.sweep.write import write_report
 from attnx.sweeps.record import save
 
 Write = Callable[..., Path]
+T_4 = 2.776445  # Student's t of 4 degrees of freedom is farther from zero with a chance of 5 %
+
+
+def student_p_4(t: float) -> float:
+    """The chance that Student's t of 4 degrees of freedom is so far from zero (Abramowitz and Stegun 26.7.4)."""
+    angle = math.atan(t / 2)
+    return 1 - math.sin(angle) * (1 + math.cos(angle) ** 2 / 2)
 
 
 @pytest.fixture
@@ -38,11 +47,11 @@ def write(tmp_path: Path) -> Write:
     ) -> Path:
         folder = tmp_path / name
         folder.mkdir(parents=True)
-        chosen = {
-            key: node for key in ("scorer", "scope", "query", "optimiser", "task") if (node := info.pop(key, None))
-        }
+        kinds = ("scorer", "scope", "query", "optimiser", "task", "budget")
+        chosen = {key: node for key in kinds if (node := info.pop(key, None))}
+        budget = {"budget": chosen.pop("budget")} if "budget" in chosen else {}
         config = {key: {"name": node} if isinstance(node, str) else node for key, node in chosen.items()}
-        (folder / "config.yaml").write_text(yaml.safe_dump({"seed": seed, "name": name, **config}))
+        (folder / "config.yaml").write_text(yaml.safe_dump({"seed": seed, "name": name, **config, **budget}))
         measure, rest = info.pop("measure", "per"), info.pop("results", {})
         status = "failed" if value is None else "finished"
         told = {"format": 1, "status": status, "monitor": f"valid_{measure}", "maximise": False, "created": "2031"}
@@ -94,7 +103,7 @@ def test_a_folder_holds_its_sweeps_and_the_single_runs_of_its_runs(
         "multirun/runs/broken",
     }
     assert {run.path.name for run in gather(["multirun/runs"])} == {"mine", "broken"}
-    page, text, _ = write_report(["multirun"])
+    page, text, *_ = write_report(["multirun"])
     assert page == Path("multirun/report.html")
     assert "3 runs: 1 failed, 2 finished." in text.read_text(encoding="utf-8")
     assert '"multirun/runs/mine"' in page.read_text(encoding="utf-8")
@@ -131,11 +140,11 @@ def test_runs_that_differ_by_their_seed_are_one_setting(write: Write) -> None:
     first, second = found.judged[0].rows
     assert (first.mean, first.sd) == (pytest.approx(7.2), pytest.approx(0.2))
     assert first.behind is None
-    # Behind by 0.3, 0.4, 0.5: 0.4 on average, with an error of 0.1 / sqrt 3, so t^2 is 48.
+    # Behind by 0.4, with variances 0.04 and 0.09, pooled 0.065 with 4 degrees of freedom.
     assert second.behind is not None
-    assert (second.behind.difference, second.behind.test) == (pytest.approx(0.4), PAIRED)
-    assert second.behind.p == pytest.approx(1 - math.sqrt(48 / 50))
-    assert second.behind.p < 0.05
+    assert (second.behind.difference, second.behind.test) == (pytest.approx(0.4), POOLED)
+    assert second.behind.p == pytest.approx(student_p_4(0.4 / math.sqrt(0.065 * 2 / 3)), abs=1e-5)
+    assert second.behind.high - 0.4 == pytest.approx(T_4 * math.sqrt(0.065 * 2 / 3), rel=1e-4)
 
 
 def test_data_that_follow_from_their_file_are_not_named_besides() -> None:
@@ -149,30 +158,106 @@ def test_data_that_follow_from_their_file_are_not_named_besides() -> None:
 
 
 def test_a_winner_is_named(write: Write) -> None:
-    found = only(three(write, additive=(0.3, 0.4, 0.5)))
-    reach = math.sqrt(2 * 0.95**2 / (1 - 0.95**2)) * 0.1 / math.sqrt(3)
+    """Variances 0.04 and 0.09 again, so an error of 0.2082 with 4 degrees of freedom; the gap is 1."""
+    found = only(three(write, additive=(0.9, 1.0, 1.1)))
+    reach = T_4 * math.sqrt(0.065 * 2 / 3)
+    p = student_p_4(1 / math.sqrt(0.065 * 2 / 3))
     assert found.judged[0].verdict == [
-        "**dot** won: PER 7.20 ± 0.20 % over 3 seeds, 0.40 better than the next, **additive** "
-        f"(95 % interval {0.4 - reach:.2f} to {0.4 + reach:.2f}, p = 0.020).",
-        "It is clearly better (p < 0.05) than the other. The test: paired t-test over the seeds that both were trained "
-        "with.",
+        "**dot** won: PER 7.20 ± 0.20 % over 3 seeds, 1.00 better than the next, **additive** "
+        f"(95 % interval {1 - reach:.2f} to {1 + reach:.2f}, p = {p:.3f}).",
+        "It is clearly better (p < 0.05) than the other. The test: Student's t over seeds, the variance pooled (4 "
+        "degrees of freedom).",
     ]
 
 
-def test_p_values_are_corrected_for_how_many_there_are(write: Write) -> None:
-    """Alone p is 0.0202 for ``additive``; of two comparisons it is the smaller one, so twice that."""
-    found = only(three(write, additive=(0.3, 0.4, 0.5), mlp=(-0.8, 0.9, 2.0)))
-    rows = {found.settings[row.place].name: row for row in found.judged[0].rows}
-    assert rows["additive"].behind is not None
-    assert rows["additive"].behind.p == pytest.approx(2 * (1 - math.sqrt(48 / 50)))
+def test_a_setting_that_may_be_as_good_keeps_a_winner_from_being_named(write: Write) -> None:
+    """Each has a variance of 0.04, so the error is 0.1633 with 6 degrees of freedom; Dunnett's tables say 2.86 of two.
+
+    ``additive`` is 1 behind, 6.1 errors; ``mlp`` 0.4, 2.4 errors: Student's t alone would call that sure (2.447 is).
+    """
+    found = only(three(write, additive=(1.0, 1.0, 1.0), mlp=(0.4, 0.4, 0.4)))
+    rows = {found.settings[row.place].name: row.behind for row in found.judged[0].rows}
+    assert rows["dot"] is None
+    assert rows["additive"] is not None
+    assert rows["additive"].p < 0.01
+    assert rows["additive"].high - 1 == pytest.approx(2.86 * math.sqrt(0.04 * 2 / 3), rel=2e-3)
+    assert rows["mlp"] is not None
+    assert rows["mlp"].p > 0.05
     first, second, third = found.judged[0].verdict
-    assert first == (  # mlp is behind by -0.8, 0.9, 2.0: 0.7, its error 1.4107 / sqrt 3, so t^2 is 0.7386
-        "No winner can be named: **dot** is first with PER 7.20 ± 0.20 % over 3 seeds, but it cannot be told "
-        "from **mlp** (0.70 behind, p = 0.48)."
+    assert first.startswith(
+        "No winner can be named: **dot** is first with PER 7.20 ± 0.20 % over 3 seeds, but it cannot be told from "
+        "**mlp** (0.40 behind, p = 0.0"
     )
     assert "than 1 of the 2 others" in second
-    assert "corrected for 2 comparisons (Holm)" in second
-    assert "seeds would tell the first two apart" in third
+    assert "Dunnett's of each setting against all others, the variance over seeds pooled over settings (6" in second
+    assert re.match(r"About \d+ seeds \(\d+ to \d+, as far as the spread is known\) would tell the first two", third)
+
+
+def test_settings_that_spread_differently_have_variances_of_their_own(write: Write) -> None:
+    """``wild`` goes from 10 to 90: pooled, that variance would hide that the other two differ by ten of their sds."""
+    values = {
+        "dot": (7.0, 7.1, 7.2, 7.3, 7.4),
+        "mlp": (8.0, 8.1, 8.2, 8.3, 8.4),
+        "wild": (10.0, 12.0, 50.0, 88.0, 90.0),
+    }
+    folders = [
+        write(f"{name}{n}", value, n, scorer=name) for name, held in values.items() for n, value in enumerate(held)
+    ]
+    found = only(folders).judged[0]
+    assert found.spread.levene_p is not None
+    assert found.spread.levene_p < 0.05
+    behind = found.rows[1].behind
+    assert behind is not None
+    assert behind.test == UNEQUAL
+    assert behind.p < 0.01
+    assert "Levene's test" in found.verdict[1]
+    assert "No winner" in found.verdict[0]  # what is wild may be as good for all that five seeds say
+
+
+def test_a_setting_with_one_seed_is_compared_by_the_spread_of_the_others(write: Write) -> None:
+    """Its job failed with the other seeds. Variances 0.04 of three seeds, so of the gap 0.04 (1 + 1/3)."""
+    found = only([*three(write, additive=(1.0, 1.0, 1.0)), write("once", 9.2, 0, scorer="mlp")])
+    behind = {found.settings[row.place].name: row.behind for row in found.judged[0].rows}["mlp"]
+    assert behind is not None
+    assert behind.difference == pytest.approx(2.0)
+    assert behind.p == pytest.approx(exceedance(2 / math.sqrt(0.04 * 4 / 3), [3, 3], 1, 4))
+
+
+def test_runs_of_unequal_steps_are_not_ranked_without_a_word(write: Write, tmp_path: Path) -> None:
+    """More steps, less error: so it is said how far steps alone order the runs."""
+    values = {"dot": (7.0, 7.2), "mlp": (8.0, 8.3), "cosine": (9.0, 9.1)}
+    folders = [
+        write(f"{name}{seed}", value, seed, scorer=name, results={"steps": 300 - 20 * place - seed})
+        for place, (name, held) in enumerate(values.items())
+        for seed, value in enumerate(held)
+    ]
+    first, *_ = only(folders).judged[0].verdict
+    assert first == (
+        "The runs did not train for the same number of steps (259 to 300): a difference may be one of training, not of "
+        "the choices (steps and PER: rank correlation -1.00)."
+    )
+    _, text, table, tex = write_report(folders, tmp_path / "out")
+    assert first in text.read_text(encoding="utf-8")
+    assert "| 7.10 | 0.14 | 2 | 299 to 300 |" in text.read_text(encoding="utf-8")
+    assert f"% {first}" in tex.read_text(encoding="utf-8")
+    with table.open(encoding="utf-8", newline="") as file:
+        assert [row["steps"] for row in csv.DictReader(file)] == ["299.5", "279.5", "259.5"]
+
+
+def test_runs_of_equal_time_are_ranked_as_such(write: Write) -> None:
+    folders = [
+        write(name, value, scorer=name, budget="time", results={"steps": steps})
+        for name, value, steps in (("dot", 7.0, 300), ("mlp", 8.0, 200))
+    ]
+    first, *_ = only(folders).judged[0].verdict
+    assert first.startswith("Each run had the same time, not the same steps (200 to 300): ")
+    equal = [write(f"{name}-same", 7.0, scorer=name, results={"steps": 300}) for name in ("dot", "mlp")]
+    assert "steps" not in only(equal).judged[0].verdict[0]
+
+
+def test_other_training_data_are_said(write: Write) -> None:
+    folders = [write(name, 7.0, scorer=name, fingerprint=name) for name in ("dot", "mlp")]
+    assert only(folders).judged[0].verdict[0].startswith("The runs were trained on 2 different data: ")
 
 
 def test_with_one_seed_it_is_the_test_examples_that_tell(write: Write) -> None:
@@ -187,9 +272,30 @@ def test_with_one_seed_it_is_the_test_examples_that_tell(write: Write) -> None:
     assert (gap.difference, gap.test) == (25, EXAMPLES)
     assert gap.high - gap.difference == pytest.approx(1.96 * 100 * math.sqrt(0.25 * 0.75 / 400), rel=0.1)
     first, second, third = found.judged[0].verdict
-    assert first.startswith("**dot** won on these test examples: WER 0.00 % with one seed, 25.00 better than the next")
-    assert "paired bootstrap over the test examples, since there is one seed" in second
-    assert "does not say whether other seeds would end alike" in third
+    assert first.startswith(
+        "The weights of **dot** score best on these test examples: WER 0.00 % with one seed, 25.00 better than the next"
+    )
+    assert "paired bootstrap over the test examples" in second
+    assert "about these trained weights, not about the choice: other seeds may end otherwise" in third
+    assert "won" not in " ".join(found.judged[0].verdict)
+
+
+def test_a_winner_on_these_examples_may_be_none_on_others(write: Write) -> None:
+    """Of four words one has one wrong: no seed varies much, but other words may well be read otherwise."""
+    edits = {"dot": ([0, 0, 0, 0], [0, 0, 0, 0]), "mlp": ([0, 0, 0, 1], [0, 0, 0, 1])}
+    folders = [
+        write(f"{name}{seed}", 100 * sum(words) / 4 + 0.001 * seed, seed, edits=words, scorer=name, measure="wer")
+        for name, both in edits.items()
+        for seed, words in enumerate(both)
+    ]
+    found = only(folders).judged[0]
+    assert found.rows[1].behind is not None
+    assert found.rows[1].behind.low > 24
+    assert found.rows[1].both_sources is not None
+    # One word in four, drawn four times: none with a chance of 32 %, more than three with one of 0.4 %.
+    assert found.rows[1].both_sources == (pytest.approx(0, abs=0.01), pytest.approx(75, abs=0.01))
+    assert found.verdict[0].startswith("**dot** won on these test examples: ")
+    assert "with other test examples as well as other seeds" in found.verdict[2]
 
 
 def test_words_that_both_have_wrong_tell_nothing(write: Write) -> None:
@@ -218,8 +324,9 @@ def test_what_cannot_be_counted_again_was_kept_by_the_test(write: Write) -> None
     assert first.behind is None
     assert second.behind is not None
     assert (second.behind.difference, second.behind.test) == (2, EXAMPLES)
-    assert second.behind.high - 2 == pytest.approx(1.96 * np.std(drawn["dot"] - drawn["mlp"], ddof=1))
-    assert only(folders[:2]).judged[0].verdict[0].startswith("**dot** won on these test examples: BLEU 30.00")
+    assert second.behind.high - 2 == pytest.approx(1.96 * np.std(drawn["dot"] - drawn["mlp"], ddof=1), rel=0.1)
+    first = only(folders[:2]).judged[0].verdict[0]
+    assert first.startswith("The weights of **dot** score best on these test examples: BLEU 30.00")
     assert [row.behind for row in only(folders).judged[0].rows] == [None] * 3
     (folders[0] / "resampled.npz").write_bytes(b"no archive")
     assert [row.behind for row in only(folders[:2]).judged[0].rows] == [None] * 2
@@ -271,7 +378,7 @@ def test_other_test_data_are_not_compared(write: Write, tmp_path: Path) -> None:
     ]
     found = comparisons(gather(folders))
     assert [len(one.settings) for one in found] == [2, 1]
-    page, text, _ = write_report(folders, tmp_path / "out")
+    page, text, *_ = write_report(folders, tmp_path / "out")
     assert "They were tested on 2 different data, which are not compared with each other." in text.read_text()
     assert page.is_file()
 
@@ -281,6 +388,17 @@ def test_the_later_of_two_equal_runs_counts(write: Write) -> None:
     found = only(folders)
     assert [row.values for row in found.judged[0].rows] == [{1: 7.0}]
     assert found.again == 1
+
+
+def test_nothing_is_bold_that_is_not_sure_and_names_are_no_commands(write: Write, tmp_path: Path) -> None:
+    folders = three(write, additive=(0.1, 0.1, 0.1))
+    folders += [write("odd", 7.0, 0, scorer=r"a_b & 50% {\\input{x}} ~^#$<")]
+    text = write_report(folders, tmp_path / "out")[3].read_text(encoding="utf-8")
+    assert "textbf" not in text
+    assert (
+        r"a\_b \& 50\% \{\textbackslash{}\textbackslash{}input\{x\}\} \textasciitilde{}\textasciicircum{}\#\$$<$ & "
+        in text
+    )
 
 
 def told(effects: list[Effect]) -> dict[str, dict[str, float | None]]:
@@ -389,7 +507,7 @@ def test_what_did_not_finish_is_listed_and_counted(write: Write, tmp_path: Path)
     states = [{"status": "finished"}, {"status": "failed", "error": "the loss is not finite"}, {"status": "waiting"}]
     sweep = sweep_of(done.parent, [job | state for job, state in zip(asked, states, strict=True)])
     loose = write("loose", scorer="mlp", status="interrupted")
-    page, text, table = write_report([sweep, loose, sweep], tmp_path / "here.html")
+    page, text, table, _ = write_report([sweep, loose, sweep], tmp_path / "here.html")
     assert [path.name for path in (page, text, table)] == ["here.html", "here.md", "here.csv"]
     lines = text.read_text().splitlines()
     assert "4 runs: 1 finished, 1 failed, 1 waiting, 1 interrupted." in lines
@@ -399,28 +517,34 @@ def test_what_did_not_finish_is_listed_and_counted(write: Write, tmp_path: Path)
 
 
 def test_nothing_finished_is_a_report_too(write: Write, tmp_path: Path) -> None:
-    _, text, table = write_report([write("only")])
+    _, text, table, _ = write_report([write("only")])
     assert text.parent == tmp_path / "only"
     assert "No run is finished, so there is nothing to compare." in text.read_text()
     assert len(table.read_text().splitlines()) == 1
 
 
 def test_text_and_table_hold_the_ranking(write: Write, tmp_path: Path) -> None:
-    folders = three(write, additive=(0.3, 0.4, 0.5))
+    folders = three(write, additive=(0.9, 1.0, 1.1))
     write_report([tmp_path])
-    page, text, table = write_report([tmp_path])  # over the old one
+    page, text, table, tex = write_report([tmp_path])  # over the old one
     assert not list(tmp_path.glob("*.partial"))
     lines = text.read_text(encoding="utf-8").splitlines()
-    assert "| 1 | dot | 7.20 | 0.20 | 3 |  |  |" in lines
-    assert "| 2 | additive | 7.60 | 0.30 | 3 | 0.40 | 0.020 |" in lines
+    gap = only(folders).judged[0].rows[1].behind
+    assert gap is not None
+    interval, p = f"{gap.low:.2f} to {gap.high:.2f}", f"{gap.p:.3f}"
+    assert "| 1 | dot | 7.20 | 0.20 | 3 |  |  |  |  |" in lines
+    assert f"| 2 | additive | 8.20 | 0.30 | 3 |  | 1.00 | {interval} | {p} |" in lines
     with table.open(encoding="utf-8", newline="") as file:
         first, second = csv.DictReader(file)
     assert (first["scorer"], first["test_per"], first["seeds"], first["test_per_p"]) == ("dot", "7.2", "0 1 2", "")
-    assert (second["rank"], second["test_per_behind"], second["folders"]) == (
-        "2",
-        "0.4",
-        " ".join(map(str, folders[3:])),
-    )
+    assert (second["rank"], second["test_per_behind"], second["folders"]) == ("2", "1", " ".join(map(str, folders[3:])))
+    assert float(second["test_per_behind_low"]) == pytest.approx(gap.low, rel=1e-5)
+    half = T_4 * math.sqrt(0.065 / 3)
+    ends = [float(first[f"test_per_{end}"]) for end in ("low", "high")]
+    assert ends == pytest.approx([7.2 - half, 7.2 + half], rel=1e-4)
+    bold = [line for line in tex.read_text(encoding="utf-8").splitlines() if "textbf" in line]
+    assert len(bold) == 1
+    assert bold[0].startswith(rf"\textbf{{dot}} & \textbf{{7.20}} & 0.20 & [{7.2 - half:.2f}, {7.2 + half:.2f}] & 3 & ")
     assert page.stat().st_size > 20_000
 
 
@@ -452,6 +576,7 @@ def test_the_command_says_where_it_wrote(
     write("all/run", 7.0)
     write("all/other", 8.0, scorer="dot")
     assert command(["report", "all/run", "all/other"]) == 0
-    assert capsys.readouterr().out.splitlines() == ["all/report.html", "all/report.md", "all/report.csv"]
+    written = ["all/report.html", "all/report.md", "all/report.csv", "all/report.tex"]
+    assert capsys.readouterr().out.splitlines() == written
     assert command(["report", "all", "out=there"]) == 0
     assert Path("there/report.html").is_file()

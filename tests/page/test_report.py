@@ -181,13 +181,26 @@ def test_a_pointer_is_told_what_it_meets(look: Look, held: Any) -> None:
     _, row, *_ = held["comparisons"][0]["measures"][0]["rows"]
     name = held["comparisons"][0]["settings"][row["place"]]["name"]
     assert tip[0] == name
-    assert tip[1] == f"PER {row['mean']:.2f}, ± {row['sd']:.2f} (sd) over 3 seeds"
+    interval = f"95 % interval {row['interval'][0]:.2f} to {row['interval'][1]:.2f}"
+    assert tip[1] == f"PER {row['mean']:.2f}, {interval}, ± {row['sd']:.2f} (sd) over 3 seeds"
     assert [part.split(":")[0] for part in tip[2].split(", ")] == ["seed 1", "seed 2", "seed 3"]
     assert "95 % interval" in tip[3]
     browser.run("document.getElementById('costs').scrollIntoView()")
     tip = browser.told("#scatter .mark:last-of-type circle")
     assert tip.startswith("additive, local, lr=0.002\nPER ")
     assert "training, s:" in tip
+
+
+def test_steps_stand_beside_each_setting_and_tests_beside_each_choice(look: Look) -> None:
+    """Steps are a column also where they are alike; choices have an F-test, and so have two of them together."""
+    browser = look()
+    assert {*column(browser, "steps")} == {"2,000"}
+    assert "steps" not in browser.texts("#cost option")
+    assert [head.rpartition(", ")[2] for head in browser.texts("#cards h3")] == ["p < 0.001"] * 3
+    told = browser.text("#interactions")
+    assert re.search(r"scorer and scope: F\(12, \d+\) = \d+\.\d\d, p = 0\.\d+", told)
+    tip = browser.told("#cards .card:first-child .name:nth-child(4)")
+    assert "behind the best value" in tip
 
 
 def test_another_measure_is_another_ranking(look: Look, held: Any) -> None:

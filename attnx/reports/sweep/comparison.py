@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnx.numerals import count_of
-from attnx.reports.sweep.effects import Effect, effects, factors
+from attnx.reports.stats.multiple_comparisons import Spread
+from attnx.reports.sweep.conditions import unequal_conditions
+from attnx.reports.sweep.effects import Effect, Interaction, effects, factors
 from attnx.reports.sweep.gather import DATA, Found
 from attnx.reports.sweep.measures import Measure, measures
 from attnx.reports.sweep.ranking import Ranked, ranked
@@ -19,12 +21,23 @@ FINISHED = "finished"
 
 
 class Judged(NamedTuple):
-    """Settings by one measure: ranked, in words, and what each choice does."""
+    """Settings by one measure.
+
+    Attributes:
+        measure: which.
+        rows: the settings, best first.
+        spread: of them over seeds.
+        verdict: in words; what the runs were not alike in comes first.
+        effects: what each choice does.
+        interactions: which choices depend on each other.
+    """
 
     measure: Measure
     rows: list[Ranked]
+    spread: Spread
     verdict: list[str]
     effects: list[Effect]
+    interactions: list[Interaction]
 
 
 class Comparison(NamedTuple):
@@ -74,10 +87,13 @@ def _comparison(runs: Sequence[Found], tests: dict[Path, Tested]) -> Comparison:
     constant = {key: value for key, value in common.items() if key != DATA}
     known = measures(kept, runs[0].monitor, runs[0].maximise)
     split = factors(keys, compared)
+    unequal = unequal_conditions(kept, known[0] if known else None)
     judged = []
     for measure in known:
-        rows = ranked(compared, measure, tests)
-        judged.append(Judged(measure, rows, verdict(compared, rows, measure), effects(split, rows) if rows else []))
+        rows, spread = ranked(compared, measure, tests)
+        main, pairs = effects(split, rows, spread, measure.more) if rows else ([], [])
+        words = [*unequal, *verdict(compared, rows, spread, measure)]
+        judged.append(Judged(measure, rows, spread, words, main, pairs))
     return Comparison(_title(runs[0], tests), keys, constant, compared, judged, len(runs) - len(kept))
 
 

@@ -12,8 +12,9 @@ from urllib.parse import quote
 
 from attnx.reports.measure_names import PERCENT, label, measure_base
 from attnx.reports.run_page import PAGE
-from attnx.reports.seeds import Gap
+from attnx.reports.stats.mean_difference import MeanDifference
 from attnx.reports.sweep.comparison import FINISHED, Comparison, Judged
+from attnx.reports.sweep.effects import Effect
 from attnx.reports.sweep.gather import Found
 from attnx.reports.sweep.maps import maps
 from attnx.reports.sweep.measures import value_of
@@ -26,6 +27,7 @@ COSTS = {
     "peak_memory_mb": "memory, MB",
     "peak_gpu_memory_mb": "GPU memory, MB",
     "parameters": "parameters",
+    "steps": "steps",
 }
 WHOLE = 10  # costs that reach it are told in whole numbers
 POINTS = 120  # of a curve, at most
@@ -77,15 +79,22 @@ def _judged(judged: Judged) -> dict[str, Any]:
         **judged.measure._asdict(),
         "verdict": judged.verdict,
         "rows": [_row(row) for row in judged.rows],
-        "effects": [{"name": effect.name, "levels": list(map(list, effect.levels))} for effect in judged.effects],
+        "effects": [_effect(effect) for effect in judged.effects],
+        "interactions": [{"names": pair.names, "test": list(pair.test)} for pair in judged.interactions],
     }
 
 
 def _row(row: Ranked) -> dict[str, Any]:
-    return {"place": row.place, "mean": row.mean, "sd": row.sd, "n": len(row.values), "gap": _gap(row.behind)}
+    measured = {"mean": row.mean, "sd": row.sd, "n": len(row.values), "interval": row.interval}
+    return {"place": row.place, **measured, "gap": _gap(row.behind), "both": row.both_sources}
 
 
-def _gap(gap: Gap | None) -> list[Any] | None:
+def _effect(effect: Effect) -> dict[str, Any]:
+    levels = [[*level[:-1], _gap(level.behind)] for level in effect.levels]
+    return {"name": effect.name, "levels": levels, "test": effect.test and list(effect.test)}
+
+
+def _gap(gap: MeanDifference | None) -> list[Any] | None:
     return None if gap is None else list(gap)
 
 

@@ -1,28 +1,32 @@
-"""The effect of each choice, averaged over the rest: what each of its values leads to, whatever else is chosen."""
+"""The effect of each choice, averaged over the rest, and of each two choices together: how large, and how surely."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import variance
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attnx.reports.seeds import student_quantile
+from attnx.reports.stats.anova import FTest, LevelMean, analyze
+from attnx.reports.stats.mean_difference import MeanDifference
+from attnx.reports.stats.multiple_comparisons import Spread
 from attnx.reports.sweep.ranking import Ranked
 from attnx.reports.sweep.settings import ABSENT, Setting, part_of, short
 
 FEW, QUARTERS = 8, 4  # a number with more values than that is looked at in groups
-TINY = 1e-9
 
 
 class Level(NamedTuple):
-    """One value of a choice: the mean it leads to, with a 95 % interval, and how many settings have it.
+    """One value of a choice.
 
-    ``mean`` is None where other choices always change along, so that no mean can be told; ``low`` and ``high`` are None
-    where nothing tells how much is chance.
+    Attributes:
+        value: as it is written.
+        mean: that it leads to; None where other choices always change along, so that it cannot be told.
+        low: of the mean's 95 % interval; None where nothing tells how much is chance.
+        high: of the mean's 95 % interval.
+        settings: how many have it.
+        behind: how far it is behind the best value; None of the best, and as above. Above zero is worse.
     """
 
     value: str
@@ -30,19 +34,28 @@ class Level(NamedTuple):
     low: float | None
     high: float | None
     settings: int
+    behind: MeanDifference | None
 
 
 class Effect(NamedTuple):
-    """A choice, or choices that always change together, and what each of its values leads to."""
+    """A choice, or choices that always change together: what each value leads to, and the test that they differ."""
 
     name: str
     levels: list[Level]
+    test: FTest | None
 
     @property
     def spread(self) -> float:
         """Between the best and the worst value."""
         means = [level.mean for level in self.levels if level.mean is not None]
         return max(means) - min(means) if means else 0.0
+
+
+class Interaction(NamedTuple):
+    """Two choices, and the test that what one does depends on the other."""
+
+    names: tuple[str, str]
+    test: FTest
 
 
 class Factor(NamedTuple):
@@ -115,57 +128,36 @@ def _one(same: Sequence[Factor]) -> Factor:
     return _factor(", ".join(factor.name for factor in same), texts)
 
 
-def effects(found: Sequence[Factor], rows: Sequence[Ranked]) -> list[Effect]:
-    """Fit main effects to the settings' means by least squares; a level's mean is over all values of the others alike.
-
-    On a full grid that is the plain mean of the settings with that value; where settings are missing it is what the
-    others make of it. Intervals come from the spread over seeds, pooled; with one seed each, from what the fit leaves.
+def effects(
+    found: Sequence[Factor], rows: Sequence[Ranked], spread: Spread, more: bool
+) -> tuple[list[Effect], list[Interaction]]:
+    """What each choice does, the one that matters most first; and each pair, the surest first.
 
     Args:
         found: of all settings.
         rows: those that were measured.
+        spread: of them over seeds.
+        more: whether more of the measure is better.
     """
-    means = np.array([row.mean for row in rows])
-    columns = [np.array([factor.held[row.place] for row in rows]) for factor in found]
-    coded = [_coded(column, len(factor.values)) for column, factor in zip(columns, found, strict=True)]
-    design = np.column_stack([np.ones(len(rows)), *coded])
-    solve = np.linalg.pinv(design)
-    error, degrees = _noise(rows, means - design @ (solve @ means), design)
-    reach = student_quantile(degrees) if degrees else math.inf
-    told, start = [], 1
-    for factor, column in zip(found, columns, strict=True):
-        levels = []
-        for number, value in enumerate(factor.values):
-            asked = np.zeros(design.shape[1])
-            asked[0], asked[start : start + len(factor.values) - 1] = 1, _code(number, len(factor.values))
-            shares = asked @ solve
-            known = np.abs(shares @ design - asked).max() < TINY and (column == number).any()
-            mean = float(shares @ means) if known else None
-            half = reach * math.sqrt(float(shares**2 @ error)) if degrees else None
-            low, high = (mean - half, mean + half) if mean is not None and half is not None else (None, None)
-            levels.append(Level(value, mean, low, high, int((column == number).sum())))
-        told.append(Effect(factor.name, levels))
-        start += len(factor.values) - 1
-    return sorted(told, key=lambda effect: -effect.spread)
+    sign = -1 if more else 1
+    values = np.array([sign * value for row in rows for value in row.values.values()])
+    places = [row.place for row in rows for _ in row.values]
+    columns = [np.array([factor.held[place] for place in places]) for factor in found]
+    analysis = analyze(columns, [len(factor.values) for factor in found], values, spread)
+    main = []
+    for factor, test, means in zip(found, analysis.main, analysis.levels, strict=True):
+        counts = [sum(factor.held[row.place] == number for row in rows) for number in range(len(factor.values))]
+        levels = [_level(*one, sign) for one in zip(factor.values, counts, means, strict=True)]
+        main.append(Effect(factor.name, levels, test))
+    pairs = [Interaction((found[a].name, found[b].name), test) for (a, b), test in analysis.interactions.items()]
+    return sorted(main, key=lambda effect: -effect.spread), sorted(pairs, key=lambda pair: pair.test.p)
 
 
-def _code(number: int, values: int) -> NDArray[np.float64]:
-    """A value as the fit sees it; the values of a choice sum to nothing."""
-    return np.full(values - 1, -1.0) if number == values - 1 else np.eye(values - 1)[number]
-
-
-def _coded(column: NDArray[np.int_], values: int) -> NDArray[np.float64]:
-    return np.stack([_code(int(number), values) for number in column])
-
-
-def _noise(
-    rows: Sequence[Ranked], left: NDArray[np.float64], design: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], int]:
-    """The variance of each setting's mean, and the degrees of freedom it was found with."""
-    counts = np.array([len(row.values) for row in rows])
-    degrees = int((counts - 1).sum())
-    if degrees:
-        pooled = sum(variance(row.values.values()) * (len(row.values) - 1) for row in rows if len(row.values) > 1)
-        return pooled / degrees / counts, degrees
-    degrees = len(rows) - int(np.linalg.matrix_rank(design))
-    return np.full(len(rows), float(left @ left) / max(degrees, 1)), degrees
+def _level(value: str, settings: int, found: LevelMean, sign: int) -> Level:
+    """A level's mean the way the measure goes."""
+    if found.mean is None:
+        return Level(value, None, None, None, settings, None)
+    if found.low is None or found.high is None:
+        return Level(value, sign * found.mean, None, None, settings, None)
+    low, high = sorted((sign * found.low, sign * found.high))
+    return Level(value, sign * found.mean, low, high, settings, found.behind)

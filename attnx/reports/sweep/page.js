@@ -4,15 +4,17 @@
 //   comparisons  one for each test: settings (runs that differ by seed), and by each measure their rows, best first
 //   runs         folder, page, seed, values, costs and curves of each
 //   failures     what did not finish
-// A row is {place, mean, sd, n, gap}: place is the number of its setting; gap is [difference, low, high, p, test],
-// above zero being worse than the best, or null.
+// A row is {place, mean, sd, n, interval, gap, both}: place is the number of its setting; interval is that of its mean;
+// gap is [difference, low, high, p, test], above zero being worse than the best, or null; both is the interval of the
+// same over other seeds and other test examples, or null. A level of an effect is [value, mean, low, high, settings, gap];
+// tests are [F, degrees, degrees of the error, p], or null.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const COLOURED = 6; // settings that have a colour of their own
 const NEAR = 24; // pixels from which a pointer meets a line or a point
 const SURE = 0.05;
 const LITTLE = 100; // thousandths: where no weight of a map is larger, the largest is the deepest
-const TESTS = { seeds: "paired t-test over seeds", unpaired: "Welch's t-test over seeds", examples: "bootstrap over test examples" };
+const TESTS = { pooled: "variance over seeds pooled over settings", unequal: "variances of their own (Games and Howell)", examples: "bootstrap over test examples" };
 
 const state = { test: 0, measure: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, open: new Set(), example: 0 };
 
@@ -91,12 +93,16 @@ function told(row) {
   const runs = runsOf(row.place).filter((run) => judged().key in run.values);
   const values = runs.map((run) => `seed ${run.seed ?? "?"}: ${said(run.values[judged().key])}`).join(", ");
   const spread = row.sd === null ? "one seed" : `± ${said(row.sd)} (sd) over ${counted(row.n, "seed")}`;
-  const behind = row.gap ? `\n${gapTold(row.gap)}` : "";
-  return `${setting.name}\n${judged().label} ${said(row.mean)}, ${spread}\n${values}${behind}`;
+  const interval = row.interval ? `, 95 % interval ${between(row.interval)}` : "";
+  const behind = row.gap ? `\n${gapTold(row)}` : "";
+  return `${setting.name}\n${judged().label} ${said(row.mean)}${interval}, ${spread}\n${values}${behind}`;
 }
 
-const gapTold = ([difference, low, high, p, test]) =>
-  `${said(difference)} behind the best, 95 % interval ${said(low)} to ${said(high)}, p ${p < 0.001 ? "" : "= "}${saidP(p)}, ${TESTS[test]}`;
+const between = ([low, high]) => `${said(low)} to ${said(high)}`;
+const toldP = (p) => `p ${p < 0.001 ? "" : "= "}${saidP(p)}`;
+const farBehind = ([difference, low, high, p], what) => `${said(difference)} behind the best${what}, 95 % interval ${between([low, high])}, ${toldP(p)}`;
+const gapTold = ({ gap, both }) => `${farBehind(gap, "")}, ${TESTS[gap[4]]}`
+  + (both ? `; over other test examples, too, ${between(both)}` : "");
 
 function pick(place) {
   state.picked = state.picked === place ? null : place;
@@ -133,14 +139,16 @@ function columns() {
     { id: "seeds", label: "seeds", kind: "number wide", of: (row) => row.n, cell: (row) => [String(row.n)] },
     { id: "behind", label: "behind", kind: "number wide", of: (row) => (row.gap ? row.gap[0] : rankOf(row.place) ? null : -1), cell: (row) => [row.gap ? said(row.gap[0]) : "–"] },
     { id: "p", label: "p", kind: "number p", of: (row) => (row.gap ? -row.gap[3] : rankOf(row.place) ? null : -2), cell: (row) => [row.gap ? saidP(row.gap[3]) : "–"] },
-    ...costs.filter(varies).map((cost) => ({
+    ...costs.filter((cost) => cost.key === STEPS || varies(cost)).map((cost) => ({
       id: cost.key, label: cost.label, kind: "number wide", of: (row) => costOf(row.place, cost.key),
       cell: (row) => [costOf(row.place, cost.key) === null ? "–" : fixed(costOf(row.place, cost.key), cost.digits)],
     })),
   ];
 }
 
-// What all settings cost alike tells nothing apart; their runs say it.
+// What all settings cost alike tells nothing apart; their runs say it. That steps are alike is what makes them comparable.
+const STEPS = "steps";
+const prices = () => here().costs.filter((cost) => cost.key !== STEPS);
 const varies = (cost) => new Set(judged().rows.map((row) => costOf(row.place, cost.key))).size > 1;
 
 function rankCell(row) {
@@ -176,7 +184,7 @@ function detail(row) {
     ...costs.map((cost) => make("td", {}, cost.key in run.costs ? fixed(run.costs[cost.key], cost.digits) : "–")),
     make("td", {}, make("a", { href: run.href }, run.folder)),
     make("td", {}, run.page ? make("a", { href: run.page }, "page") : "")));
-  const gap = row.gap ? make("p", { class: "note" }, gapTold(row.gap)) : null;
+  const gap = row.gap ? make("p", { class: "note" }, gapTold(row)) : null;
   return make("tr", { class: "detail" }, make("td", { colspan: columns().length }, gap,
     make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...lines)))));
 }
@@ -313,29 +321,34 @@ function showEffects() {
   if (find("effects").hidden) return;
   const one = rows.every((row) => row.n === 1);
   find("effects-note").textContent = `Mean ${label} of each value over all values of the other choices alike (main effects, least squares: on a full grid the `
-    + `plain mean), with a 95 % interval from ${one ? "what the fit leaves over, since there is one seed" : "the spread over seeds"}. The choice that matters most is first; ${more ? "more" : "less"} is better.`;
+    + `plain mean), with a 95 % interval from ${one ? "what the fit leaves over, since there is one seed" : "the spread over seeds"}. p is that of an F-test that its values differ. The choice that matters most is first; ${more ? "more" : "less"} is better.`;
   const ends = told.flatMap((effect) => effect.levels.flatMap(([, value, low, high]) => [value, low, high])).filter((value) => value !== null);
   const reach = padded(holding(domain(ends), ends), 0.04);
   find("cards").replaceChildren(...told.map((effect) => card(effect, reach, more)));
+  const tests = judged().interactions.map(({ names, test }) => `${names.join(" and ")}: ${testTold(test)}`);
+  find("interactions").textContent = tests.length ? `Whether what one choice does depends on another (F-tests): ${tests.join("; ")}.` : "";
   showPairs();
 }
 
-function card({ name, levels }, reach, more) {
+const testTold = ([f, degrees, error, p]) => `F(${degrees}, ${error}) = ${fixed(f, 2)}, ${toldP(p)}`;
+
+function card({ name, levels, test }, reach, more) {
   const known = levels.map(([, value]) => value).filter((value) => value !== null);
   const best = (more ? Math.max : Math.min)(...known);
   const numeric = levels.every(([value]) => value !== "" && Number.isFinite(Number.parseFloat(value)));
   const order = numeric ? levels : [...levels].sort((one, other) => (one[1] === null) - (other[1] === null) || (more ? -1 : 1) * (one[1] - other[1]));
-  const lines = order.flatMap(([value, middle, low, high, count]) => {
+  const lines = order.flatMap(([value, middle, low, high, count, gap]) => {
     const kind = middle === best ? "best" : "";
     const tip = middle === null ? `${value}: other choices always change along with it, so its own share cannot be told`
-      : `${value}: ${said(middle)}${low === null ? "" : `, 95 % interval ${said(low)} to ${said(high)}`}, ${counted(count, "setting")}`;
+      : `${value}: ${said(middle)}${low === null ? "" : `, 95 % interval ${said(low)} to ${said(high)}`}, ${counted(count, "setting")}${gap ? `\n${farBehind(gap, " value")}, all pairs allowed for` : ""}`;
     return [
       make("span", { class: `name ${kind}`, "data-tip": tip }, value),
       make("span", { "data-tip": tip }, range(middle, low, high, reach, kind)),
       make("span", { class: `value ${kind}`, "data-tip": tip }, middle === null ? "–" : said(middle)),
     ];
   });
-  const spread = known.length > 1 ? ` ${said(Math.max(...known) - Math.min(...known))} between best and worst` : "";
+  const apart = known.length > 1 ? `${said(Math.max(...known) - Math.min(...known))} between best and worst` : "";
+  const spread = ` ${[apart, test ? toldP(test[3]) : ""].filter(Boolean).join(", ")}`;
   return make("div", { class: "card" }, make("h3", {}, name, make("span", {}, spread)), make("div", { class: "levels" }, ...lines));
 }
 
@@ -461,7 +474,7 @@ function showCurves() {
 }
 
 function showScatter() {
-  const { costs } = here();
+  const costs = prices();
   const cost = costs.find((one) => one.key === find("cost").value) ?? costs[0];
   find("costs").hidden = !cost;
   if (!cost) return;
@@ -645,7 +658,7 @@ function showMeasure() {
   showTable();
   showEffects();
   const { again } = here();
-  find("ranking-note").textContent = "A row holds the runs that differ by their seed alone: mean ± sd. Press ▸ for its runs and their folders, its name to isolate it in the charts below. p says how surely the best is better; grey from 0.05 on."
+  find("ranking-note").textContent = "A row holds the runs that differ by their seed alone: mean ± sd. Press ▸ for its runs and their folders, its name to isolate it in the charts below. p says how surely the best is better, all comparisons allowed for; grey from 0.05 on."
     + (again ? ` ${counted(again, "earlier run")} with the same setting and seed as a later one ${again === 1 ? "is" : "are"} left out.` : "");
   showCurves();
   showScatter();
@@ -655,9 +668,9 @@ function showMeasure() {
 function showTest() {
   Object.assign(state, { measure: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, example: Math.floor((here().maps?.examples.length ?? 0) / 2) });
   state.open.clear();
-  const { measures, costs, curves } = here();
+  const { measures, curves } = here();
   options(find("measure"), measures.map((measure, number) => [number, measure.label]));
-  options(find("cost"), costs.map((cost) => [cost.key, cost.label]));
+  options(find("cost"), prices().map((cost) => [cost.key, cost.label]));
   options(find("curve"), curves.map((curve) => [curve.key, curve.label]));
   if (!measures.length) return nothing("These runs have no measure of which it is known whether more is better.");
   const first = curves.length ? data.runs.flatMap((run) => run.curves[curves[0].key]?.[1] ?? []).filter((value) => value > 0) : [];

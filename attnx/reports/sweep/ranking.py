@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from attnx.reports.measure_names import TEST
-from attnx.reports.seeds import EXAMPLES, Gap, gap_over_seeds, holm
+from attnx.reports.stats.mean_difference import MeanDifference
+from attnx.reports.stats.multiple_comparisons import Spread, compare_draws_with_best, compare_with_best, pooled_spread
+from attnx.reports.stats.two_sources import difference_interval, resample_means
 from attnx.reports.sweep.gather import Found
 from attnx.reports.sweep.measures import Measure, value_of
 from attnx.reports.sweep.settings import Setting
 from attnx.reports.sweep.tested import Numbers, Tested, rate, resampled
 
-NEAR = 1.96  # standard errors of a 95 % interval
 AGREE = 0.01  # points by which a rate counted again may differ from the one that was written
 
 
@@ -26,13 +28,17 @@ class Ranked(NamedTuple):
     Attributes:
         place: its number among the settings.
         values: by seed.
-        behind: how far behind the best it is, its interval and p-value, corrected; None of the best, or if that is
-            unknown. Above zero is worse, whichever way the measure goes.
+        interval: of its mean over seeds, 95 %; None where no seed is repeated.
+        behind: how far behind the best it is, its interval and p-value, all comparisons allowed for; None of the best,
+            or if that is unknown. Above zero is worse, whichever way the measure goes.
+        both_sources: the interval of the same over other test examples as well as other seeds, if that is known.
     """
 
     place: int
     values: dict[Any, float]
-    behind: Gap | None
+    interval: tuple[float, float] | None = None
+    behind: MeanDifference | None = None
+    both_sources: tuple[float, float] | None = None
 
     @property
     def mean(self) -> float:
@@ -45,26 +51,39 @@ class Ranked(NamedTuple):
         return stdev(self.values.values()) if len(self.values) > 1 else None
 
 
-def ranked(settings: Sequence[Setting], measure: Measure, tests: dict[Any, Tested]) -> list[Ranked]:
-    """Settings by a measure, best first; those that lack it are left out.
+def ranked(settings: Sequence[Setting], measure: Measure, tests: Mapping[Path, Tested]) -> tuple[list[Ranked], Spread]:
+    """Settings by a measure, best first, and how they spread over seeds; those that lack the measure are left out.
 
     Args:
         settings: all that are compared.
         measure: by what.
-        tests: of runs by their folders, for settings with one seed.
+        tests: of runs by their folders: what their examples say.
     """
-    rows = [Ranked(place, _values(setting.runs, measure), None) for place, setting in enumerate(settings)]
-    rows = sorted((row for row in rows if row.values), key=lambda row: row.mean * (-1 if measure.more else 1))
+    sign = -1 if measure.more else 1
+    rows = [Ranked(place, _values(setting.runs, measure)) for place, setting in enumerate(settings)]
+    rows = sorted((row for row in rows if row.values), key=lambda row: sign * row.mean)
+    groups = [[sign * value for value in row.values.values()] for row in rows]
+    spread = pooled_spread(groups) if rows else Spread(0.0, 0, None)
+    rows = [row._replace(interval=_interval(row, spread)) for row in rows]
     if len(rows) < 2:
-        return rows
-    best, *others = rows
-    gaps = {row.place: _over_seeds(best, row, measure) for row in others}
-    lacking = [row for row in others if gaps[row.place] is None]
-    gaps |= _on_examples(settings, measure, tests, best, lacking) if lacking else {}
-    known = [place for place in gaps if gaps[place] is not None]
-    corrected = holm([gaps[place].p for place in known])  # type: ignore[union-attr]
-    told = {place: gaps[place]._replace(p=p) for place, p in zip(known, corrected, strict=True)}  # type: ignore[union-attr]
-    return [best, *(row._replace(behind=told.get(row.place)) for row in others)]
+        return rows, spread
+    drawn = _drawn({row.place: _runs(settings[row.place], row) for row in rows}, measure, tests)
+    if spread.degrees:
+        behind = dict(zip((row.place for row in rows), compare_with_best(groups), strict=True))
+    elif rows[0].place in drawn:
+        kept = [row for row in rows if row.place in drawn]
+        draws = np.concatenate([sign * drawn[row.place] for row in kept], axis=1)
+        gaps = compare_draws_with_best([sign * row.mean for row in kept], draws) if len(kept) > 1 else [None]
+        behind = dict(zip((row.place for row in kept), gaps, strict=True))
+    else:
+        behind = {}
+    rows = [row._replace(behind=behind.get(row.place)) for row in rows]
+    if spread.variance > 0 and len(drawn) == len(rows):
+        means = resample_means([sign * drawn[row.place] for row in rows], groups)
+        best, *others = rows
+        intervals = [difference_interval(means, number, 0) for number in range(1, len(rows))]
+        rows = [best, *(row._replace(both_sources=one) for row, one in zip(others, intervals, strict=True))]
+    return rows, spread
 
 
 def _values(runs: Sequence[Found], measure: Measure) -> dict[Any, float]:
@@ -72,55 +91,49 @@ def _values(runs: Sequence[Found], measure: Measure) -> dict[Any, float]:
     return {seed: value for seed, value in found.items() if value is not None and math.isfinite(value)}
 
 
-def _over_seeds(best: Ranked, row: Ranked, measure: Measure) -> Gap | None:
-    return gap_over_seeds(best.values, row.values) if measure.more else gap_over_seeds(row.values, best.values)
+def _interval(row: Ranked, spread: Spread) -> tuple[float, float] | None:
+    """Student's, by the spread of all settings; by the setting's own if settings differ in it."""
+    from scipy import stats
+
+    count = len(row.values)
+    variance, degrees = (spread.variance, spread.degrees) if spread.is_equal else ((row.sd or 0) ** 2, count - 1)
+    if not degrees:
+        return None
+    half = float(stats.t.ppf(0.975, degrees)) * math.sqrt(variance / count)
+    return row.mean - half, row.mean + half
 
 
-def _on_examples(
-    settings: Sequence[Setting],
-    measure: Measure,
-    tests: dict[Any, Tested],
-    best: Ranked,
-    others: Sequence[Ranked],
-) -> dict[int, Gap | None]:
-    """Compare one run of each with one of the best, of the same seed if there is one, by bootstrap over the test."""
-    pairs = {row.place: (_run(settings[row.place], row, best), _run(settings[best.place], best, row)) for row in others}
-    drawn = _drawn(list({run.path: run for pair in pairs.values() for run in pair}.values()), measure, tests)
-    sign = -1 if measure.more else 1
+def _runs(setting: Setting, row: Ranked) -> list[Found]:
+    """The runs that were measured, one of each seed."""
+    by_seed = {run.seed: run for run in setting.runs}
+    return [by_seed[seed] for seed in row.values]
+
+
+def _drawn(
+    settings: Mapping[int, Sequence[Found]], measure: Measure, tests: Mapping[Path, Tested]
+) -> dict[int, Numbers]:
+    """Of each setting (samples, seeds) the measure on other draws of the test's examples, the same draws for all runs.
+
+    Counted from the predictions, or as it was when the runs were tested; settings with a run that has neither are left
+    out.
+    """
+    name = measure.key.removeprefix(TEST)
+    runs = [run for group in settings.values() for run in group]
+    columns: dict[Path, Numbers] = {}
+    if again := [run.path for run in runs if _is_recounted(run, name, measure, tests)]:
+        columns = dict(zip(again, resampled([tests[path] for path in again], name).T, strict=True))
+    else:
+        kept = {run.path: tests[run.path] for run in runs if run.path in tests and measure.key in tests[run.path].drawn}
+        if len({test.order for test in kept.values()}) == 1:  # those of another order were drawn otherwise
+            columns = {path: test.drawn[measure.key] for path, test in kept.items()}
     return {
-        place: _bootstrapped(run, other, measure, drawn, sign)
-        for place, (run, other) in pairs.items()
-        if run.path in drawn and other.path in drawn
+        place: np.stack([columns[run.path] for run in group], axis=1)
+        for place, group in settings.items()
+        if all(run.path in columns for run in group)
     }
 
 
-def _drawn(runs: Sequence[Found], measure: Measure, tests: dict[Any, Tested]) -> dict[Any, Numbers]:
-    """The measure on other draws of the test: counted from the predictions, or as it was when the run was tested."""
-    name = measure.key.removeprefix(TEST)
-    again = [run.path for run in runs if _recounted(run, name, measure, tests)]
-    if again:
-        return dict(zip(again, resampled([tests[path] for path in again], name).T, strict=True))
-    kept = {run.path: tests[run.path] for run in runs if run.path in tests and measure.key in tests[run.path].drawn}
-    orders = {test.order for test in kept.values()}  # those of another order were drawn otherwise
-    return {path: test.drawn[measure.key] for path, test in kept.items()} if len(orders) == 1 else {}
-
-
-def _bootstrapped(run: Found, other: Found, measure: Measure, drawn: dict[Any, Any], sign: int) -> Gap:
-    found = sign * (run.results[measure.key] - other.results[measure.key])
-    error = float(np.std(drawn[run.path] - drawn[other.path], ddof=1))
-    if error == 0:
-        return Gap(found, found, found, 0.0 if found else 1.0, EXAMPLES)
-    p = math.erfc(abs(found) / error / math.sqrt(2))
-    return Gap(found, found - NEAR * error, found + NEAR * error, p, EXAMPLES)
-
-
-def _run(setting: Setting, row: Ranked, beside: Ranked) -> Found:
-    """One of a setting's runs that were measured, of a seed the other has too if there is one."""
-    seeds = [seed for seed in row.values if seed in beside.values] or list(row.values)
-    return next(run for run in setting.runs if run.seed == seeds[0])
-
-
-def _recounted(run: Found, name: str, measure: Measure, tests: dict[Any, Tested]) -> bool:
+def _is_recounted(run: Found, name: str, measure: Measure, tests: Mapping[Path, Tested]) -> bool:
     """Whether the predictions are there and give the value that was written; if not, they are not what it was of."""
     if not measure.key.startswith(TEST):
         return False

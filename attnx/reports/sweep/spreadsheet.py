@@ -12,12 +12,14 @@ from attnx.reports.sweep.content import COSTS
 from attnx.reports.sweep.ranking import Ranked
 from attnx.reports.sweep.settings import Setting
 
+SUFFIXES = ("", "_sd", "_low", "_high", "_behind", "_behind_low", "_behind_high", "_p")
+
 
 def spreadsheet(compared: Sequence[Comparison]) -> str:
     """The whole of it; ``rank`` is by the main measure."""
     keys = list(dict.fromkeys(key for one in compared for key in one.keys))
     measured = list(dict.fromkeys(judged.measure.key for one in compared for judged in one.judged))
-    figures = [f"{key}{suffix}" for key in measured for suffix in ("", "_sd", "_behind", "_p")]
+    figures = [f"{key}{suffix}" for key in measured for suffix in SUFFIXES]
     text = io.StringIO()
     head = ["test", "rank", *keys, "seeds", *figures, *COSTS, "folders"]
     writer = csv.DictWriter(text, head, restval="", lineterminator="\n")
@@ -41,9 +43,9 @@ def _fields(one: Comparison, place: int) -> dict[str, str]:
 
 
 def _figures(key: str, row: Ranked) -> dict[str, str]:
-    told = {"": row.mean, "_sd": row.sd}
-    if row.behind:
-        told |= {"_behind": row.behind.difference, "_p": row.behind.p}
+    low, high = row.interval or (None, None)
+    behind = row.behind[:-1] if row.behind else [None] * 4
+    told = dict(zip(SUFFIXES, [row.mean, row.sd, low, high, *behind], strict=True))
     return {f"{key}{suffix}": f"{value:.6g}" for suffix, value in told.items() if value is not None}
 
 

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attnx.numerals import count_of
 from attnx.printable import printable
+from attnx.reports.stats.mean_difference import MeanDifference
 from attnx.reports.sweep.comparison import FINISHED, Comparison, Judged
+from attnx.reports.sweep.conditions import steps_of
 from attnx.reports.sweep.gather import Found
+from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.ranking import Ranked
 from attnx.reports.sweep.settings import short
 from attnx.reports.sweep.verdict import said_p
@@ -48,7 +51,17 @@ def _compared(one: Comparison) -> Iterator[str]:
         return
     main = one.judged[0]
     yield "\n\n".join(main.verdict)
-    head = ["rank", *short(one.keys), main.measure.label, "sd", "seeds", "behind the best", "p"]
+    head = [
+        "rank",
+        *short(one.keys),
+        main.measure.label,
+        "sd",
+        "seeds",
+        "steps",
+        "behind the best",
+        "95 % interval",
+        "p",
+    ]
     yield _table(head, (_ranked(one, main, rank, row) for rank, row in enumerate(main.rows, start=1)))
     if one.again:
         left_out = "is left out" if one.again == 1 else "are left out"
@@ -56,22 +69,45 @@ def _compared(one: Comparison) -> Iterator[str]:
     if main.effects and len(main.rows) > 1:
         yield "### What each choice does"
         yield f"Means of {main.measure.label} over all values of the other choices alike (main effects, least squares)."
-        yield _table(["choice", "value", "mean", "95 % interval", "settings"], _levels(main))
+        head = ["choice", "value", "mean", "95 % interval", "behind the best value", "95 % interval", "p", "settings"]
+        yield _table(head, _levels(main))
+    if tests := list(_tests(main)):
+        yield "Whether values of a choice differ at all, and whether what one choice does depends on another (F-tests)."
+        yield _table(["choice", "F", "degrees of freedom", "p"], tests)
 
 
 def _ranked(one: Comparison, main: Judged, rank: int, row: Ranked) -> list[str]:
-    said, gap = main.measure.said, row.behind
-    measured = [said(row.mean), "" if row.sd is None else said(row.sd), str(len(row.values))]
-    behind = [said(gap.difference), said_p(gap.p).removeprefix("p ").removeprefix("= ")] if gap else ["", ""]
-    return [str(rank), *one.settings[row.place].values, *measured, *behind]
+    said, setting = main.measure.said, one.settings[row.place]
+    measured = [said(row.mean), "" if row.sd is None else said(row.sd), str(len(row.values)), steps_of(setting.runs)]
+    return [str(rank), *setting.values, *measured, *_behind(row.behind, main.measure)]
+
+
+def _behind(gap: MeanDifference | None, measure: Measure) -> list[str]:
+    """The difference, its interval and p; empty cells if there is none."""
+    if gap is None:
+        return ["", "", ""]
+    interval = f"{measure.said(gap.low)} to {measure.said(gap.high)}"
+    return [measure.said(gap.difference), interval, _p(gap.p)]
+
+
+def _p(p: float) -> str:
+    return said_p(p).removeprefix("p ").removeprefix("= ")
 
 
 def _levels(main: Judged) -> Iterator[list[str]]:
     said = main.measure.said
     for effect in main.effects:
-        for value, mean, low, high, number in effect.levels:
+        for value, mean, low, high, number, behind in effect.levels:
             interval = "" if low is None or high is None else f"{said(low)} to {said(high)}"
-            yield [effect.name, value, "" if mean is None else said(mean), interval, str(number)]
+            cells = [effect.name, value, "" if mean is None else said(mean), interval]
+            yield [*cells, *_behind(behind, main.measure), str(number)]
+
+
+def _tests(main: Judged) -> Iterator[list[str]]:
+    named = [(effect.name, effect.test) for effect in main.effects]
+    for name, test in [*named, *((" by ".join(pair.names), pair.test) for pair in main.interactions)]:
+        if test is not None:
+            yield [name, f"{test.f:.2f}", f"{test.degrees} and {test.error_degrees}", _p(test.p)]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

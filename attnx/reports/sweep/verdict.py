@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from attnx.reports.seeds import APART, EXAMPLES, LEVEL, PAIRED, student_quantile
+from attnx.reports.stats.mean_difference import EXAMPLES, LEVEL
+from attnx.reports.stats.multiple_comparisons import Spread
+from attnx.reports.stats.seed_count import MOST, SeedCount, seeds_needed
 from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.ranking import Ranked
 from attnx.reports.sweep.settings import Setting
 
-TESTS = {
-    PAIRED: "paired t-test over the seeds that both were trained with",
-    APART: "Welch's t-test, since they were trained with different seeds",
-    EXAMPLES: "paired bootstrap over the test examples, since there is one seed",
-}
-MOST = 50  # seeds that anybody would train
 NAMED = 3  # settings that are named where several cannot be told from the best
 ONE_SEED = (
-    "One seed says how sure this is for these trained models on this kind of test data; it does not say whether other "
-    "seeds would end alike. Train with `seed=1,2,3` to know."
+    "With one seed each this is about these trained weights, not about the choice: other seeds may end otherwise. "
+    "Train with `seed=1,2,3` to learn about the choice."
 )
+BY_EXAMPLES = "The test: paired bootstrap over the test examples, the largest of all differences allowed for."
 
 
-def verdict(settings: Sequence[Setting], rows: Sequence[Ranked], measure: Measure) -> list[str]:
+def is_won(rows: Sequence[Ranked], spread: Spread) -> bool:
+    """Whether the first setting won: several seeds were trained, and all others are surely behind."""
+    return bool(spread.degrees) and len(rows) > 1 and not _candidates(rows)
+
+
+def verdict(settings: Sequence[Setting], rows: Sequence[Ranked], spread: Spread, measure: Measure) -> list[str]:
     """The sentences, with names between double asterisks; the first says which won, or that it cannot be told."""
     if not rows:
         return [f"No finished run was measured by {measure.label}, so nothing can be said."]
@@ -33,20 +34,33 @@ def verdict(settings: Sequence[Setting], rows: Sequence[Ranked], measure: Measur
         return [f"There is one setting, {name}, and nothing to compare it with: {value}."]
     if all(row.behind is None for row in others):
         reason = "with one seed each and no predictions that this measure can be counted from again"
+        if spread.degrees:
+            reason = "no setting varies over its seeds"
         return [f"{name} is first with {value}, but how surely cannot be told: {reason}.", _train_more()]
-    equals = [row for row in others if row.behind is None or row.behind.p >= LEVEL]
-    said = _undecided(settings, equals, measure, name, value) if equals else _won(settings, rows, measure, name, value)
-    return [said, *_how(best, others, equals)]
+    candidates = _candidates(rows)
+    if candidates:
+        first = _undecided(settings, candidates, measure, name, value)
+    else:
+        first = _decided(settings, rows, spread, measure, name, value)
+    return [first, *_how(settings, rows, spread, measure)]
 
 
-def _won(settings: Sequence[Setting], rows: Sequence[Ranked], measure: Measure, name: str, value: str) -> str:
-    next_best = rows[1]
-    assert next_best.behind is not None, "else it would not have won"
-    gap = next_best.behind
-    other = f"**{settings[next_best.place].name}**"
-    interval = f"95 % interval {measure.said(gap.low)} to {measure.said(gap.high)}, {said_p(gap.p)}"
-    where = " on these test examples" if gap.test == EXAMPLES else ""
-    return f"{name} won{where}: {value}, {measure.said(gap.difference)} better than the next, {other} ({interval})."
+def _candidates(rows: Sequence[Ranked]) -> list[Ranked]:
+    """Settings behind the first that may be as good."""
+    return [row for row in rows[1:] if row.behind is None or row.behind.p >= LEVEL]
+
+
+def _decided(
+    settings: Sequence[Setting], rows: Sequence[Ranked], spread: Spread, measure: Measure, name: str, value: str
+) -> str:
+    gap = rows[1].behind
+    assert gap is not None, "else it would not be decided"
+    lead = f"{measure.said(gap.difference)} better than the next, **{settings[rows[1].place].name}**"
+    interval = f"(95 % interval {measure.said(gap.low)} to {measure.said(gap.high)}, {said_p(gap.p)})"
+    if not spread.degrees:
+        return f"The weights of {name} score best on these test examples: {value}, {lead} {interval}."
+    where = " on these test examples" if any(_is_open(row.both_sources) for row in rows) else ""
+    return f"{name} won{where}: {value}, {lead} {interval}."
 
 
 def _undecided(settings: Sequence[Setting], equals: Sequence[Ranked], measure: Measure, name: str, value: str) -> str:
@@ -60,39 +74,64 @@ def _short_gap(row: Ranked, measure: Measure) -> str:
     return f" ({measure.said(row.behind.difference)} behind, {said_p(row.behind.p)})" if row.behind else ""
 
 
-def _how(best: Ranked, others: Sequence[Ranked], equals: Sequence[Ranked]) -> list[str]:
-    tests = dict.fromkeys(row.behind.test for row in others if row.behind)
-    number = sum(row.behind is not None for row in others)
-    corrected = f"; p-values are corrected for {number} comparisons (Holm)" if number > 1 else ""
-    clear = len(others) - len(equals)
+def _how(settings: Sequence[Setting], rows: Sequence[Ranked], spread: Spread, measure: Measure) -> list[str]:
+    others, candidates = rows[1:], _candidates(rows)
+    clear = len(others) - len(candidates)
     better = "clearly better" if clear else "not clearly better"
-    said = f"It is {better} (p < {LEVEL}) than {_of(clear, len(others))}." if number else ""
-    method = "; ".join(TESTS[test] for test in tests)
-    found = [f"{said} The test: {method}{corrected}."]
-    if EXAMPLES in tests:
-        found.append(ONE_SEED)
-    elif equals:
-        found.append(f"{_enough(best, others)}: add some to `seed=` and give the command again; what is done is kept.")
+    said = f"It is {better} (p < {LEVEL}) than {_of(clear, len(others))}."
+    if not spread.degrees:
+        return [f"{said} {BY_EXAMPLES}", ONE_SEED]
+    found = [f"{said} {_test(rows, spread)}", *_both_sources(settings, rows, measure)]
+    gap = rows[1].behind
+    if candidates and gap is not None and gap.test != EXAMPLES:
+        enough = "More seeds tell smaller differences"
+        if gap.difference > 0 and spread.is_equal:
+            enough = _enough(seeds_needed(gap.difference, spread, len(rows)))
+        found.append(f"{enough}: add some to `seed=` and give the command again; what is done is kept.")
     return found
 
 
-def _enough(best: Ranked, others: Sequence[Ranked]) -> str:
-    """How many seeds would tell the first two apart, if they differed and were spread as they are."""
-    gap, number = others[0].behind, len(best.values)
-    if gap is None or gap.test != PAIRED or gap.difference <= 0:
-        return "More seeds tell smaller differences"
-    seeds = len(best.values.keys() & others[0].values.keys())
-    spread = (gap.high - gap.difference) / student_quantile(seeds - 1) * math.sqrt(seeds)
-    level = LEVEL / len(others)
-    enough = (n for n in range(number + 1, MOST) if _tells(n, level, gap.difference / spread))
-    if (first := next(enough, None)) is None:
-        return f"More than {MOST} seeds would be needed to tell the first two apart"
-    return f"About {first} seeds would tell the first two apart, if they stay as far apart as they are"
+def _test(rows: Sequence[Ranked], spread: Spread) -> str:
+    if not spread.is_equal:
+        assert spread.levene_p is not None, "else nothing says that spreads differ"
+        return (
+            f"Settings spread differently over seeds (Levene's test, {said_p(spread.levene_p)}), so each difference "
+            "has its own variance: the test is Games and Howell's, which allows for all pairs."
+        )
+    of = "degree" if spread.degrees == 1 else "degrees"
+    if len(rows) == 2:
+        return f"The test: Student's t over seeds, the variance pooled ({spread.degrees} {of} of freedom)."
+    return (
+        f"The test: Dunnett's of each setting against all others, the variance over seeds pooled over settings "
+        f"({spread.degrees} {of} of freedom)."
+    )
 
 
-def _tells(seeds: int, level: float, effect: float) -> bool:
-    """Whether so many seeds would tell a difference, measured in its own sd."""
-    return student_quantile(seeds - 1, level) < effect * math.sqrt(seeds)
+def _both_sources(settings: Sequence[Setting], rows: Sequence[Ranked], measure: Measure) -> list[str]:
+    """How far the next is behind on other test examples, too; of a winner all whose lead is then open."""
+    doubtful = [] if _candidates(rows) else [row for row in rows[1:] if _is_open(row.both_sources)]
+    parts = [
+        f"**{settings[row.place].name}** is behind by {measure.said(low)} to {measure.said(high)}"
+        for row in doubtful[:NAMED] or rows[1:2]
+        if row.both_sources
+        for low, high in [row.both_sources]
+    ]
+    method = "with other test examples as well as other seeds (bootstrap over both, 95 % interval, one comparison)"
+    return [f"{'; '.join(parts)} {method}."] if parts else []
+
+
+def _is_open(interval: tuple[float, float] | None) -> bool:
+    return interval is not None and interval[0] <= 0
+
+
+def _enough(count: SeedCount) -> str:
+    """How many seeds would tell the first two apart, and how sure that is."""
+    apart = "would tell the first two apart in four of five sweeps, if they truly are as far apart as they look"
+    if count.likely is None:
+        low = "" if count.low is None else f" ({count.low} or more, as far as the spread is known)"
+        return f"More than {MOST} seeds{low} {apart}"
+    high = f"more than {MOST}" if count.high is None else str(count.high)
+    return f"About {count.likely} seeds ({count.low} to {high}, as far as the spread is known) {apart}"
 
 
 def _of(clear: int, others: int) -> str:

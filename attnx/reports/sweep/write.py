@@ -1,4 +1,4 @@
-"""Writes the report of runs: report.html to look into, report.md to read, report.csv to count with."""
+"""Writes the report of runs: report.html to look into, report.md to read, report.csv to count with, report.tex."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from attnx.reports.filled import filled
 from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.content import content
 from attnx.reports.sweep.gather import UNREADABLE, gather
+from attnx.reports.sweep.latex import latex
 from attnx.reports.sweep.spreadsheet import spreadsheet
 from attnx.reports.sweep.text import markdown
 from attnx.whole import whole_file
@@ -42,6 +43,7 @@ def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -
         ".html": filled(PAGE, title, content(title, found, compared, page.parent)),
         ".md": markdown(title, found, compared),
         ".csv": spreadsheet(compared),
+        ".tex": latex(compared),
     }
     try:
         page.parent.mkdir(parents=True, exist_ok=True)

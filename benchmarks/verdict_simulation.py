@@ -1,0 +1,78 @@
+"""How often a sweep's verdict names a winner: where no setting is better, and where one truly is.
+
+    python benchmarks/verdict_simulation.py --grids 2000
+
+Made-up grids: every setting has its seeds, of noise with a standard deviation of 1, normal or skewed (exponential); the
+first setting is better than all others by so many standard deviations. Beside the verdict of the report stands the one
+before it: Student's t paired over seeds, corrected by Holm's rule.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from attnx.reports.stats.mean_difference import LEVEL
+from attnx.reports.stats.multiple_comparisons import compare_with_best
+
+Noise = Literal["normal", "skewed"]
+Rule = Callable[[NDArray[np.float64]], int | None]
+SETTINGS, SEEDS, LEADS = (6, 24), (2, 3, 5), (0, 1, 2, 3)
+
+
+def dunnett(grid: NDArray[np.float64]) -> int | None:
+    """The winner of a grid (settings, seeds) as the report names it; None if there is none."""
+    gaps = compare_with_best(grid.tolist())
+    behind = [gap for gap in gaps if gap is not None]
+    is_won = len(behind) == len(grid) - 1 and all(gap.p < LEVEL for gap in behind)
+    return gaps.index(None) if is_won else None
+
+
+def paired_holm(grid: NDArray[np.float64]) -> int | None:
+    """The winner by paired t-tests against the best, which all must be below Holm's level."""
+    best = int(grid.mean(axis=1).argmin())
+    others = np.delete(grid, best, axis=0)
+    p = np.sort(stats.ttest_rel(others, grid[best], axis=1).pvalue)
+    return best if (p * np.arange(len(p), 0, -1) < LEVEL).all() else None
+
+
+def share_named(
+    settings: int, seeds: int, lead: float, noise: Noise, grids: int, rule: Rule = dunnett, seed: int = 0
+) -> tuple[float, float]:
+    """The shares of grids where the first setting is named winner, and where another is."""
+    random = np.random.default_rng([seed, settings, seeds, round(10 * lead)])
+    named = []
+    for _ in range(grids):
+        shape = settings, seeds
+        values = random.normal(size=shape) if noise == "normal" else random.exponential(size=shape)
+        values[0] -= lead
+        named.append(rule(values))
+    right = sum(winner == 0 for winner in named)
+    wrong = sum(winner not in (0, None) for winner in named)
+    return right / grids, wrong / grids
+
+
+def main() -> None:
+    """Print the table of docs/reports.md."""
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("--grids", type=int, default=2000)
+    grids = asked.parse_args().grids
+    print("| settings | seeds | noise | none better | 1 sd | 2 sd | 3 sd |", "|---|---|---|---|---|---|---|", sep="\n")
+    for settings in SETTINGS:
+        for seeds in SEEDS:
+            for noise in ("normal", "skewed"):
+                cells = [str(settings), str(seeds), noise]
+                for lead in LEADS:
+                    found = [share_named(settings, seeds, lead, noise, grids, rule) for rule in (dunnett, paired_holm)]
+                    named = [right if lead else right + wrong for right, wrong in found]
+                    cells.append(" / ".join(f"{100 * share:.1f} %" for share in named))
+                print("| " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

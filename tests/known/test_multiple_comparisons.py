@@ -1,0 +1,144 @@
+"""Which of several means is best: Dunnett's tables, other implementations, and numbers worked out on paper."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from attnx.reports.stats.dunnett import critical_value, exceedance
+from attnx.reports.stats.mean_difference import EXAMPLES, POOLED, UNEQUAL
+from attnx.reports.stats.multiple_comparisons import (
+    Spread,
+    compare_draws_with_best,
+    compare_with_best,
+    pooled_spread,
+)
+from attnx.reports.stats.seed_count import MOST, seeds_needed
+from attnx.reports.stats.two_sources import difference_interval, resample_means
+
+
+@pytest.mark.parametrize(
+    ("others", "degrees", "expected"),
+    [(1, 10, 2.23), (2, 10, 2.57), (5, 10, 2.99), (2, 6, 2.86), (3, 20, 2.54), (1, 1000, 1.96), (5, 1000, 2.51)],
+)
+def test_dunnetts_tables(others: int, degrees: int, expected: float) -> None:
+    """Two-sided, 5 %, groups of equal size (Dunnett 1964, table II)."""
+    assert critical_value(0.05, (4,) * others, 4, degrees) == pytest.approx(expected, abs=0.011)
+
+
+def test_of_two_groups_it_is_students() -> None:
+    for degrees in (1, 2, 5, 30):
+        assert exceedance(2.0, [3], 3, degrees) == pytest.approx(2 * stats.t.sf(2.0, degrees), abs=2e-5)
+        assert critical_value(0.05, (3,), 3, degrees) == pytest.approx(stats.t.ppf(0.975, degrees), rel=1e-3)
+
+
+def test_groups_of_unequal_sizes_are_as_scipy_has_them() -> None:
+    """SciPy integrates by quasi Monte Carlo, to three digits."""
+    random = np.random.default_rng(0)
+    groups = [random.normal(size=size) + mean for size, mean in ((2, 0.0), (5, 1.5), (3, 1.0), (4, 2.5))]
+    control, others = groups[0], groups[1:]
+    expected = stats.dunnett(*others, control=control, rng=0)
+    found = [exceedance(abs(t), [5, 3, 4], 2, 10) for t in expected.statistic]
+    assert found == pytest.approx(expected.pvalue, abs=1e-3)
+
+
+def test_each_group_is_the_control_of_all_others() -> None:
+    """Means 1, 2 and 5, each of variance 2 with three degrees of freedom: errors of sqrt 2."""
+    found = compare_with_best([[4.0, 6.0], [0.0, 2.0], [1.0, 3.0]])
+    assert found[1] is None
+    far, near = found[0], found[2]
+    assert far is not None
+    assert near is not None
+    assert (far.difference, near.difference, near.test) == (pytest.approx(4), pytest.approx(1), POOLED)
+    assert far.p == pytest.approx(exceedance(4 / math.sqrt(2), [2, 2], 2, 3))
+    assert far.high - far.difference == pytest.approx(critical_value(0.05, (2, 2), 2, 3) * math.sqrt(2))
+    assert (far.low > 0) == (far.p < 0.05)
+
+
+def test_what_never_varies_cannot_be_compared() -> None:
+    assert compare_with_best([[5.0, 5.0], [6.0, 6.0], [5.0, 5.0]]) == [None, None, (0, 0, 0, 1, POOLED)]
+    assert compare_with_best([[5.0], [6.0]]) == [None, None]
+
+
+def test_unequal_variances_are_as_scipy_has_them() -> None:
+    """Games and Howell's test of all pairs."""
+    random = np.random.default_rng(0)
+    groups = [
+        (mean + sd * random.normal(size=6)).tolist() for mean, sd in ((0.0, 0.1), (0.3, 0.1), (30.0, 20.0), (1.0, 0.1))
+    ]
+    assert not pooled_spread(groups).is_equal
+    assert pooled_spread(groups).levene_p == pytest.approx(stats.levene(*groups).pvalue)
+    expected = stats.tukey_hsd(*groups, equal_var=False)
+    interval = expected.confidence_interval(0.95)
+    for place, found in enumerate(compare_with_best(groups)[1:], start=1):
+        assert found is not None
+        assert found.test == UNEQUAL
+        assert found.p == pytest.approx(expected.pvalue[place, 0], abs=1e-9)
+        assert (found.low, found.high) == pytest.approx((interval.low[place, 0], interval.high[place, 0]), rel=1e-4)
+
+
+def test_two_values_of_each_group_say_nothing_of_whether_variances_differ() -> None:
+    """Both are as far from their median, so Levene's test would always find a difference."""
+    assert pooled_spread([[0.0, 1.0], [0.0, 100.0]]).levene_p is None
+    assert pooled_spread([[0.0, 1.0], [0.0, 100.0]]).is_equal
+
+
+def test_the_largest_difference_on_drawn_examples() -> None:
+    """Independent normal draws of variance 1: three models' differences are Dunnett's with a known variance."""
+    draws = np.random.default_rng(0).normal(size=(40000, 3))
+    best, near, far = compare_draws_with_best([0.0, 2.0, 6.0], draws + np.array([0.0, 2.0, 6.0]))
+    assert best is None
+    assert near is not None
+    assert far is not None
+    assert near.test == EXAMPLES
+    assert near.p == pytest.approx(exceedance(2 / math.sqrt(2), [1, 1], 1, 10**6), abs=0.01)
+    assert near.high - 2 == pytest.approx(2.21 * math.sqrt(2), rel=0.01)
+    assert far.p < 0.001
+
+
+def test_models_that_are_wrong_alike_differ_by_no_chance() -> None:
+    draws = np.random.default_rng(0).normal(size=(1000, 1)).repeat(2, axis=1)
+    assert compare_draws_with_best([1.0, 1.0], draws) == [None, (0, 0, 0, 1, EXAMPLES)]
+
+
+def test_seeds_and_examples_are_two_sources_of_variance() -> None:
+    """Examples: a variance of 9 of each group. Seeds: 4, of two; so a mean has 9 + 4 / 2, a difference 22."""
+    random = np.random.default_rng(0)
+    values = random.normal(0, 2, (400, 2))
+    values = (values - values.mean(axis=1, keepdims=True)) * 2 / math.sqrt(pooled_spread(values.tolist()).variance)
+    draws = [random.normal(0, 3, (4000, 1)) + group for group in values]
+    means = resample_means(draws[:2], values.tolist())
+    assert np.var(means, axis=0) == pytest.approx([11, 11], rel=0.1)
+    low, high = difference_interval(means, 0, 1)
+    assert high - low == pytest.approx(2 * 1.96 * math.sqrt(22), rel=0.05)
+
+
+@pytest.mark.parametrize(("gap", "settings"), [(1.0, 2), (2.0, 2), (0.7, 2)])
+def test_seeds_that_are_needed_are_as_many_as_the_noncentral_t_says(gap: float, settings: int) -> None:
+    def power(seeds: int) -> float:
+        degrees, centre = 2 * (seeds - 1), gap / math.sqrt(2 / seeds)
+        return float(stats.nct.sf(stats.t.ppf(0.975, degrees), degrees, centre))
+
+    likely = seeds_needed(gap, Spread(1.0, 1000, None), settings).likely
+    assert likely is not None
+    assert power(likely + 1) >= 0.8
+    assert power(likely - 1) < 0.8
+
+
+def test_the_number_of_seeds_is_as_uncertain_as_the_spread() -> None:
+    """With 6 degrees of freedom a variance of 1 may be one from 0.415 to 4.85 (chi-square: 14.45 and 1.237)."""
+    few, many = seeds_needed(2.0, Spread(1.0, 6, None), 6), seeds_needed(2.0, Spread(1.0, 600, None), 6)
+    assert few.likely == many.likely
+    edges = [seeds_needed(2.0, Spread(variance, 6, None), 6).likely for variance in (0.4152, 4.849)]
+    assert [few.low, few.high] == edges
+    assert many.low is not None
+    assert many.high is not None
+    assert few.low is not None
+    assert few.high is not None
+    assert few.low < many.low <= many.high < few.high
+    assert seeds_needed(0.01, Spread(1.0, 6, None), 6) == (None, None, None)
+    assert seeds_needed(0.5, Spread(1.0, 1, None), 2).high is None
+    assert MOST == 100
