@@ -11,7 +11,8 @@ USAGE = """\
 attnx compare FOLDER FOLDER ...
 
 A column a run, a row a measure, the best of a row in bold; errors by length; and how each differs from the first, with
-95 % intervals, where both were tested on the same examples. FOLDER is a run, or an evaluation of one.
+95 % intervals. Runs that were tested on different examples are compared on those they share. FOLDER is a run, or an
+evaluation of one.
 
   attnx compare multirun/scorers/0 multirun/scorers/1
 

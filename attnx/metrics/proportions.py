@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
+
+from attnx.read_run import Interval
 
 
 class Proportion(NamedTuple):
@@ -19,3 +23,24 @@ class CountsExamples(Protocol):
     def proportions(self) -> dict[str, list[Proportion]]:
         """The proportions that each entry of what it computes is the mean of; a scalar's entry is ``""``."""
         ...
+
+
+def interval_of_mean(proportions: Sequence[Proportion]) -> Interval:
+    """The 95 % interval of the mean of independent proportions; of one alone its exact interval.
+
+    Formula: ``m - sqrt(sum (p_i - l_i)^2) / k`` to ``m + sqrt(sum (u_i - p_i)^2) / k``
+    Source: Zou and Donner 2008, https://doi.org/10.1002/sim.3095; l and u: Clopper and Pearson 1934,
+        https://doi.org/10.1093/biomet/26.4.404
+
+    >>> [round(100 * edge, 2) for edge in interval_of_mean([Proportion(0, 1000)])]
+    [0.0, 0.37]
+    """
+    from scipy.stats import binomtest
+
+    count, mean, below, above = len(proportions), 0.0, 0.0, 0.0
+    for counted, examples in proportions:
+        share, exact = counted / examples, binomtest(counted, examples).proportion_ci(method="exact")
+        mean += share / count
+        below += (share - float(exact.low)) ** 2
+        above += (float(exact.high) - share) ** 2
+    return Interval(max(0.0, mean - math.sqrt(below) / count), min(1.0, mean + math.sqrt(above) / count))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rich.table import Table
@@ -12,20 +12,16 @@ from rich.text import Text
 from attnx.errors import UserError
 from attnx.printable import printable
 from attnx.read_run import Interval, Run, mapping
-from attnx.reports.folder import read_outcome, wrote_symbols
-from attnx.reports.lengths import BINS, Row, bin_label, error_by_length
-from attnx.reports.measure_names import label, more_is_better
-from attnx.reports.significance import Difference, Measure, judged
-from attnx.reports.significance import paired_bootstrap as paired_bootstrap
-from attnx.reports.significant_digits import format_difference, format_value, format_with_interval
-from attnx.reports.sweep.tested import Tested, read_tested
+from attnx.reports.draws import read_draws
+from attnx.reports.folder import read_outcome, run_folder
+from attnx.reports.lengths import BINS, bin_label, by_length
+from attnx.reports.measure_names import COUNTED, MACRO, TEST, label, measure_base, more_is_better
+from attnx.reports.run_differences import ABSENT, Compared, difference_by_draws, differences_by_examples
+from attnx.reports.shared_examples import Examples, error_rates, errors_of, read_examples, shared_part
+from attnx.reports.significant_digits import format_value, format_with_interval
 from attnx.run_format import CONFIG, EVALUATIONS, RUN
 
-ABSENT = "-"
-MEASURES: tuple[Measure, ...] = ("per", "wer")
-OF_ANY = {"per": "symbols wrong", "wer": "outputs wrong"}  # what they are called where no phones are written
-RATES = {"per": "symbol_error_rate", "wer": "sequence_error_rate"}  # as errors by length call them
-COUNTED = {"test_per", "test_wer"}  # what can be counted again of the words that two runs share
+EXAMPLES = "test_examples"
 DIFFERENCES = (
     "last rows: difference and 95 % interval, paired bootstrap over the test; below zero is better than the first, "
     "but for measures of which more is better"
@@ -35,8 +31,12 @@ DIFFERENCES = (
 def compare(folders: Sequence[Path | str]) -> Table:
     """Lay runs side by side: a column a run, a row a measure, the best of a row in bold.
 
-    Below the test results come PER and WER by source length, for runs that wrote symbols, and the differences from the
-    first run in each measure of the test, with their 95 % intervals and p-values, for runs tested on the same examples.
+    Below the test results come the task's error rates by source length, and the differences from the first run in each
+    measure of the test, with their 95 % intervals and p-values.
+
+    Runs that were not tested on the same examples are compared on those that all of them share: the rates are counted
+    again on these alone, and the caption says how many examples are left out. A measure that cannot be counted again
+    is left out, too. Of runs that share nothing the whole tests are shown, and no value is the best.
 
     A run that cannot be read is left out, with a line on standard error.
 
@@ -45,37 +45,52 @@ def compare(folders: Sequence[Path | str]) -> Table:
     """
     if not folders:
         raise UserError("nothing to compare: name at least one run folder")
-    runs, lengths = _read(folders)
-    _refuse_mixed(runs)
-    table = Table(title="runs compared", title_justify="left", title_style="bold")
+    runs = _read(folders)
+    _refuse_mixed([one.run for one in runs])
+    shared, differ = _shared(runs)
+    table = Table(title=_title(shared, differ), title_justify="left", title_style="bold")
     table.add_column("measure")
-    for heading in _headings(runs):
-        table.add_column(heading, justify="right")
-    for measure in dict.fromkeys(name for run in runs for name in run.results):
-        values = [_number(run.results.get(measure)) for run in runs]
-        intervals = [run.intervals.get(measure) for run in runs]
-        _add(table, Text(printable(measure)), values, _better(measure), intervals)
-    _add_signatures(table, runs)
-    _add_lengths(table, runs, lengths)
-    _add_differences(table, runs)
+    for one in runs:
+        table.add_column(Text(one.heading), justify="right")
+    rates = _rates(runs)
+    if differ and shared:
+        _add_rates(table, rates, shared)
+    for measure in dict.fromkeys(name for one in runs for name in one.run.results):
+        of_test = differ and measure.startswith(TEST) and measure != EXAMPLES
+        if not (of_test and shared):
+            values = [_number(one.run.results.get(measure)) for one in runs]
+            intervals = [one.run.intervals.get(measure) for one in runs]
+            _add(table, Text(printable(measure)), values, None if of_test else _better(measure), intervals)
+    _add_signatures(table, [one.run for one in runs])
+    _add_lengths(table, rates, shared or [one.test for one in runs])
+    differences = _add_differences(table, runs, rates, differ)
+    said = [*_left_out(runs, shared, rates)] if differ else []
+    table.caption_justify = "left"
+    table.caption = Text("\n".join([*([DIFFERENCES] if differences else []), *said])) if differences or said else None
     return table
 
 
-def _read(folders: Sequence[Path | str]) -> tuple[list[Run], list[dict[str, Row]]]:
-    """The runs that can be read, and the error rates of each by length."""
-    runs, lengths, unread = [], [], []
+def _read(folders: Sequence[Path | str]) -> list[Compared]:
+    """The runs that can be read."""
+    found, unread = [], []
     for folder in folders:
         try:
             run = read_outcome(folder)
-            lengths.append(_by_label(run))
-            runs.append(run)
+            found.append(Compared(run, run.name, read_examples(run.path), read_draws(run.path)))
         except UserError as error:
             unread.append(error)
-    if unread and len(runs) < 2:
+    if unread and len(found) < 2:
         raise unread[0]
     for refusal in unread:
         print(f"attnx: left out: {printable(str(refusal))}", file=sys.stderr)
-    return runs, lengths
+    unique = len({one.heading for one in found}) == len(found)
+    return [one._replace(heading=printable(one.run.name if unique else _place(one.run))) for one in found]
+
+
+def _place(run: Run) -> str:
+    """The folder's name; of an evaluation behind that of its run."""
+    *_, above, between, name = ("", "", *run.path.resolve().parts)
+    return f"{above}/{name}" if between == EVALUATIONS else name
 
 
 def _refuse_mixed(runs: Sequence[Run]) -> None:
@@ -92,23 +107,61 @@ def _refuse_mixed(runs: Sequence[Run]) -> None:
 
 
 def _judgment(run: Run) -> dict[str, str]:
-    """The task and the main measure of a run, or of the run that was evaluated, as far as they are known."""
-    folder = run.path if (run.path / RUN).is_file() else run.path.resolve().parent.parent
+    """The task and the main measure of a run, or of the run that was evaluated, as far as they are known.
+
+    A mean over tags is of the measure that a run without tags has.
+    """
+    folder = run_folder(run.path)
     task, monitor = mapping(folder / CONFIG).get("task"), mapping(folder / RUN).get("monitor")
-    known = {"task": task.get("name") if isinstance(task, dict) else task, "main measure": monitor}
+    measure = str(monitor or "").removesuffix(f"_{MACRO}")
+    known = {"task": task.get("name") if isinstance(task, dict) else task, "main measure": measure}
     return {what: str(value) for what, value in known.items() if value}
 
 
-def _headings(runs: Sequence[Run]) -> list[Text]:
-    names = [run.name for run in runs]
-    unique = len(set(names)) == len(names)
-    return [Text(printable(run.name if unique else _place(run))) for run in runs]
+def _shared(runs: Sequence[Compared]) -> tuple[list[Examples | None], bool]:
+    """The test examples that all tested runs share, and whether any of them was tested on others, too.
+
+    Returns:
+        of each run the shared part of its test, None of a run that was not tested; empty if nothing is shared.
+    """
+    tests = [one.test for one in runs if one.test is not None]
+    if len(tests) < 2:
+        return [], False
+    part = iter(shared_part(tests))
+    cut = [None if one.test is None else next(part) for one in runs]
+    differ = any(test.counts != tests[0].counts for test in tests)
+    return (cut if any(one is not None and one.identities for one in cut) else []), differ
 
 
-def _place(run: Run) -> str:
-    """The folder's name; of an evaluation behind that of its run."""
-    *_, above, between, name = ("", "", *run.path.resolve().parts)
-    return f"{above}/{name}" if between == EVALUATIONS else name
+def _title(shared: Sequence[Examples | None], differ: bool) -> str:
+    size = max((len(test.identities) for test in shared if test is not None), default=0)
+    return f"runs compared on the test examples that all share: {size:,}" if differ and size else "runs compared"
+
+
+def _rates(runs: Sequence[Compared]) -> list[str]:
+    """The error rates that can be counted again on any part of a test: those that all results have."""
+    tested = [one for one in runs if one.test is not None and one.test.predictions]
+    bases = [{measure_base(key, COUNTED) for key in one.run.results if key.startswith(TEST)} for one in tested]
+    return [name for name in COUNTED if bases and all(name in some for some in bases)]
+
+
+def _left_out(runs: Sequence[Compared], shared: Sequence[Examples | None], rates: Sequence[str]) -> Iterator[str]:
+    """Lines on what tests that are not the same leave out."""
+    if not shared:
+        yield "the runs share no test example: their results are of different tests and say nothing of which is better"
+        return
+    left = []
+    for one, test in zip(runs, shared, strict=True):
+        if one.test is not None and test is not None and (more := len(one.test.identities) - len(test.identities)):
+            left.append(f"{more:,} of the {len(one.test.identities):,} test examples of {one.heading}")
+    if left:
+        yield f"not shared: {', '.join(left)}; results of the whole tests are of different tests, see each README.md"
+    keys = dict.fromkeys(key for one in runs for key in one.run.results if key.startswith(TEST) and key != EXAMPLES)
+    if lost := [key for key in keys if measure_base(key, COUNTED) not in rates]:
+        yield (
+            f"not counted again on what is shared: {', '.join(map(printable, lost))}; to compare these, evaluate all "
+            "runs on one file: attnx evaluate RUN task.test=FILE"
+        )
 
 
 def _number(value: object) -> float | None:
@@ -151,67 +204,49 @@ def _add_signatures(table: Table, runs: Sequence[Run]) -> None:
         table.add_row(Text(printable(f"{label(name)}, signature{unlike}")), *(Text(printable(one)) for one in told))
 
 
-def _add_lengths(table: Table, runs: Sequence[Run], rows: Sequence[Mapping[str, Row]]) -> None:
-    bins = [bin_label(BINS, number) for number in range(len(BINS) + 1)]
-    for measure in MEASURES:
-        name = _name(measure, runs)
+def _add_rates(table: Table, rates: Sequence[str], shared: Sequence[Examples | None]) -> None:
+    """Rows of the error rates that were counted again on the examples that all share."""
+    for rate in rates:
+        again = [{} if test is None else error_rates(test, rate) for test in shared]
+        for name in dict.fromkeys(name for found in again for name in found):
+            cells = [found.get(name) for found in again]
+            values = [None if cell is None else cell.percent for cell in cells]
+            intervals = [None if cell is None else cell.interval for cell in cells]
+            _add(table, Text(printable(TEST + name)), values, min, intervals)
+
+
+def _add_lengths(table: Table, rates: Sequence[str], tests: Sequence[Examples | None]) -> None:
+    binned = [by_length(test.predictions) if test is not None else {} for test in tests]
+    for measure in rates:
         table.add_section()
-        for length in bins:
-            found = [row.get(length) for row in rows]
-            if any(found):
-                values = [None if row is None else getattr(row, RATES[measure]) for row in found]
-                _add(table, Text(f"{name}, length {length}"), values, min, [None] * len(values))
+        for length in (bin_label(BINS, number) for number in range(len(BINS) + 1)):
+            counts = [errors_of(of[length], measure).sum(0) if length in of else None for of in binned]
+            if any(count is not None for count in counts):
+                values = [None if count is None else float(100 * count[0] / max(count[1], 1)) for count in counts]
+                name = Text(f"{label(TEST + measure)}, length {length}")
+                _add(table, name, values, min, [None] * len(values))
 
 
-def _name(measure: Measure, runs: Sequence[Run]) -> str:
-    return measure.upper() if any(COUNTED & run.results.keys() for run in runs) else OF_ANY[measure]
+def _add_differences(table: Table, runs: Sequence[Compared], rates: Sequence[str], differ: bool) -> bool:
+    """How surely each run differs from the first: rates by the examples they share, the rest by what was kept.
 
-
-def _by_label(run: Run) -> dict[str, Row]:
-    return {row.length: row for row in error_by_length(run.path)} if wrote_symbols(run.path) else {}
-
-
-def _add_differences(table: Table, runs: Sequence[Run]) -> None:
-    """How surely each run differs from the first: PER and WER by the words they share, the rest by what was kept."""
-    first, *others = [(run, read_tested(run.path)) for run in runs]
+    Returns:
+        whether there is anything to tell.
+    """
+    first, *others = runs
     rows: dict[str, list[str]] = {}
-    for measure in first[0].results:
-        if (more := more_is_better(measure)) is not None and measure not in COUNTED:
+    for rate in rates:
+        if differ or TEST + rate in first.run.results:
+            found = [differences_by_examples(first, other, rate) for other in others]
+            for name in sorted({name for cells in found for name in cells}):
+                rows[label(TEST + name)] = [cells.get(name, ABSENT) for cells in found]
+    for measure in first.run.results:
+        if (more := more_is_better(measure)) is not None and measure.removeprefix(TEST) not in rates:
             name = label(measure) + (", more is better" if more else "")
-            rows[name] = [_by_draws(measure, *first, *other) for other in others]
-    rows = {name: found for name, found in rows.items() if _told_any(found)}
-    if not rows or COUNTED & first[0].results.keys():
-        counted = {_name(each, runs): [_by_words(first[0], run, each) for run, _ in others] for each in MEASURES}
-        rows = {name: found for name, found in counted.items() if _told_any(found)} | rows
+            rows.setdefault(name, [difference_by_draws(measure, first, other) for other in others])
+    rows = {name: cells for name, cells in rows.items() if any(cell != ABSENT for cell in cells)}
     if rows:
         table.add_section()
-        table.caption = DIFFERENCES
-    for name, found in rows.items():
-        table.add_row(Text(printable(f"{name} against the first")), ABSENT, *found)
-
-
-def _told_any(found: Sequence[str]) -> bool:
-    return any(one != ABSENT for one in found)
-
-
-def _by_words(first: Run, other: Run, measure: Measure) -> str:
-    if not all(wrote_symbols(run.path) for run in (first, other)):
-        return ABSENT
-    try:
-        return _told(paired_bootstrap(other.path, first.path, measure=measure))
-    except UserError:  # the files were read for the rows above, so all that can be wrong is that nothing is shared
-        return "no shared example"
-
-
-def _by_draws(measure: str, first: Run, its: Tested | None, other: Run, others: Tested | None) -> str:
-    """By what was measured of the same draws when the runs were tested; nothing to tell of what is the same."""
-    if its is None or others is None or its.order != others.order:
-        return ABSENT
-    if measure not in its.drawn or measure not in others.drawn:
-        return ABSENT
-    apart, drawn = other.results[measure] - first.results[measure], others.drawn[measure] - its.drawn[measure]
-    return _told(judged(apart, drawn)) if drawn.any() else ABSENT
-
-
-def _told(found: Difference) -> str:
-    return f"{format_difference(found.difference, found.low, found.high)}, p {found.p:.3f}"
+    for name, cells in rows.items():
+        table.add_row(Text(printable(f"{name} against the first")), ABSENT, *cells)
+    return bool(rows)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attnx.bounded_files import read_text
+from attnx.data.pairs import Symbols
 from attnx.errors import UserError
 from attnx.read_run import Run, mapping, read_measured, read_run
 from attnx.run_format import EVALUATION, FORMAT, PREDICTIONS, RUN, read_field, read_symbols
@@ -14,14 +15,18 @@ COLUMNS = ("source", "prediction", "references", "edits")
 
 
 class Prediction(NamedTuple):
-    """One line of predictions.tsv, cut into symbols; ``tag`` and ``name`` are "" where there are none."""
+    """One line of predictions.tsv, cut into symbols; ``tag`` and ``name`` are "" where there are none.
 
-    source: tuple[str, ...]
-    output: tuple[str, ...]
-    references: tuple[tuple[str, ...], ...]
+    ``texts`` are the references as they were written, cut at spaces, where a run's metrics read text.
+    """
+
+    source: Symbols
+    output: Symbols
+    references: tuple[Symbols, ...]
     edits: int
     tag: str = ""
     name: str = ""
+    texts: tuple[Symbols, ...] = ()
 
 
 def read_outcome(folder: Path | str) -> Run:
@@ -48,6 +53,11 @@ def read_evaluation(folder: Path) -> Run:
     return Run(folder, {**info, "name": name}, {}, *read_measured(folder))
 
 
+def run_folder(folder: Path) -> Path:
+    """The run's own folder, of a run or of an evaluation in it."""
+    return folder if (folder / RUN).is_file() else folder.resolve().parents[1]
+
+
 def wrote_symbols(folder: Path | str) -> bool:
     """Whether a run folder holds predictions that are symbols: not those of a run that was not tested, or of numbers.
 
@@ -67,24 +77,38 @@ def read_predictions(folder: Path | str) -> list[Prediction]:
     path = Path(folder) / PREDICTIONS
     if not path.is_file():
         raise UserError(f"{path}: no such file; it is written when a run is tested")
-    head, *lines = read_text(path).rstrip("\n").split("\n")
-    columns = head.split("\t")
+    columns, rows = read_table(path)
     if missing := [name for name in COLUMNS if name not in columns]:
         raise UserError(f"{path}:1: no column {missing[0]!r}; this run did not write symbols")
-    return [_prediction(line.split("\t"), columns, f"{path}:{number}") for number, line in enumerate(lines, start=2)]
+    return [_prediction(row, f"{path}:{number}") for number, row in enumerate(rows, start=2)]
 
 
-def _prediction(fields: list[str], columns: list[str], where: str) -> Prediction:
-    if len(fields) != len(columns):
-        raise UserError(f"{where}: {len(fields)} columns where {len(columns)} were expected")
-    found = dict(zip(columns, fields, strict=True))
-    if not found["edits"].isdecimal():
-        raise UserError(f"{where}: edits must be a whole number, not {found['edits']!r}")
+def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """Read predictions.tsv as it stands: the names of its columns, and of each line its fields by these.
+
+    Raises:
+        UserError: it is no text, or a line has too many fields or too few.
+    """
+    columns, *lines = (line.split("\t") for line in read_text(path).rstrip("\n").split("\n"))
+    for number, fields in enumerate(lines, start=2):
+        if len(fields) != len(columns):
+            raise UserError(f"{path}:{number}: {len(fields)} columns where {len(columns)} were expected")
+    return columns, [dict(zip(columns, fields, strict=True)) for fields in lines]
+
+
+def _prediction(row: dict[str, str], where: str) -> Prediction:
+    if not row["edits"].isdecimal():
+        raise UserError(f"{where}: edits must be a whole number, not {row['edits']!r}")
     return Prediction(
-        read_symbols(found["source"]),
-        read_symbols(found["prediction"]),
-        tuple(map(read_symbols, found["references"].split(" | "))),
-        int(found["edits"]),
-        read_field(found.get("tag", "")),
-        read_field(found.get("name", "")),
+        read_symbols(row["source"]),
+        read_symbols(row["prediction"]),
+        _several(row["references"]),
+        int(row["edits"]),
+        read_field(row.get("tag", "")),
+        read_field(row.get("name", "")),
+        _several(row["texts"]) if row.get("texts") else (),
     )
+
+
+def _several(field: str) -> tuple[Symbols, ...]:
+    return tuple(map(read_symbols, field.split(" | ")))

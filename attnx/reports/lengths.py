@@ -33,10 +33,15 @@ def error_by_length(folder: Path | str, bins: Sequence[int] = BINS) -> list[Row]
     Raises:
         UserError: predictions.tsv is missing or malformed.
     """
+    return [_row(label, some) for label, some in by_length(read_predictions(folder), bins).items()]
+
+
+def by_length(predictions: Sequence[Prediction], bins: Sequence[int] = BINS) -> dict[str, list[Prediction]]:
+    """The predictions of each bin that holds any, by its label, shortest first."""
     binned: dict[int, list[Prediction]] = defaultdict(list)
-    for prediction in read_predictions(folder):
+    for prediction in predictions:
         binned[bisect_left(bins, len(prediction.source))].append(prediction)
-    return [_row(bin_label(bins, number), binned[number]) for number in sorted(binned)]
+    return {bin_label(bins, number): binned[number] for number in sorted(binned)}
 
 
 def bin_label(bins: Sequence[int], number: int) -> str:

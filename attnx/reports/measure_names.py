@@ -46,6 +46,17 @@ PERCENT: Final = (
     "triangle_coverage",
     "well_formed",
 )
+# Measures that can be counted again on any part of a test: errors in a hundred symbols, or in a hundred sequences.
+COUNTED: Final = {
+    "per": "symbols",
+    "wer": "sequences",
+    "symbol_error_rate": "symbols",
+    "sequence_error_rate": "sequences",
+    "error": "sequences",
+}
+# Behind a measure of several tags: its mean over them, and the measure of all examples.
+MACRO: Final = "macro"
+MICRO: Final = "micro"
 TEST: Final = "test_"
 VALID: Final = "valid_"
 

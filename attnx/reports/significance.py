@@ -1,18 +1,14 @@
-"""How surely one run is better than another: paired bootstrap over the words that both were tested on."""
+"""How surely one rate is lower than another: the paired bootstrap over examples, of plain arrays."""
 
 from __future__ import annotations
 
-from collections import Counter
-from pathlib import Path
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from attnx.errors import UserError
-from attnx.metrics.closest import closest
-from attnx.reports.folder import Prediction, read_predictions
-
-Measure = Literal["wer", "per"]
+Numbers = NDArray[np.float64]
 
 
 class Difference(NamedTuple):
@@ -24,59 +20,50 @@ class Difference(NamedTuple):
     p: float
 
 
-def paired_bootstrap(
-    a: Path | str, b: Path | str, samples: int = 2000, seed: int = 0, measure: Measure = "wer"
-) -> Difference:
-    """Compare an error rate of two runs over the words they share; below zero, ``a`` is better.
+def bootstrap_rates(
+    *errors: ArrayLike, groups: Sequence[str] | None = None, samples: int = 2000, seed: int = 0
+) -> tuple[Numbers, Numbers]:
+    """Error rates of the same examples, in percent, as they are and on examples drawn again with replacement.
 
-    Words are drawn again with replacement, in pairs (Koehn 2004, https://aclanthology.org/W04-3250). A word counts as
-    shared when both runs have it with the same references. Words that add the same to all four sums (errors, and what
-    they are divided by, of either run) are one kind, so a resample is one multinomial draw of how many are of which.
+    Examples are drawn alike for all rates. Those that add the same to all sums are one kind, so a resample is one
+    multinomial draw of how many are of which.
 
     Args:
-        a: a folder with predictions.tsv, of a run or an evaluation.
-        b: another one.
+        errors: (n, 2) of each rate what each example adds: errors, and what they are out of.
+        groups: of each example; a rate is then the mean of its groups' rates. None for the rate of all.
         samples: how often to draw.
         seed: of the draws.
-        measure: ``wer``, wrong words a hundred; or ``per``, edits a hundred symbols of the closest references.
 
-    Raises:
-        UserError: predictions.tsv is missing or malformed, or the runs share no word.
+    Returns:
+        (k,) the rates, and (samples, k) those of each draw.
     """
-    first, second = _judged(a, measure), _judged(b, measure)
-    shared = first.keys() & second.keys()
-    if not shared:
-        raise UserError(f"{a} and {b} share no word, so they cannot be compared")
-    kinds, times = np.unique([(*first[word], *second[word]) for word in shared], axis=0, return_counts=True)
-    found = _points(times @ kinds)
-    drawn = np.random.default_rng(seed).multinomial(len(shared), times / len(shared), size=samples)
-    return judged(float(found), _points(drawn @ kinds))
+    names, group = np.unique(np.zeros(len(np.asarray(errors[0]))) if groups is None else groups, return_inverse=True)
+    kinds, times = np.unique(np.column_stack([group, *errors]), axis=0, return_counts=True)
+    drawn = np.random.default_rng(seed).multinomial(times.sum(), times / times.sum(), size=samples)
+
+    def rates(weights: NDArray[np.int64]) -> Numbers:
+        sums = np.stack([np.where(kinds[:, 0] == number, weights, 0) @ kinds[:, 1:] for number in range(len(names))])
+        return np.asarray(100 * np.mean(sums[..., ::2] / np.maximum(sums[..., 1::2], 1), axis=0))
+
+    return rates(times), rates(drawn)
 
 
-def judged(found: float, resampled: np.ndarray) -> Difference:
-    """A difference as it was found, and as other draws of the test have it."""
-    low, high = np.percentile(resampled, [2.5, 97.5])
-    tail = min(np.sum(resampled <= 0), np.sum(resampled >= 0))
-    return Difference(found, float(low), float(high), min(1.0, 2 * (float(tail) + 1) / (len(resampled) + 1)))
+def bootstrap_difference(
+    first: ArrayLike, second: ArrayLike, groups: Sequence[str] | None = None, samples: int = 2000, seed: int = 0
+) -> Difference:
+    """Compare two error rates over the same examples, drawn again in pairs; below zero, the first is lower.
+
+    Args and draws are those of :func:`bootstrap_rates`. Source: Koehn 2004, https://aclanthology.org/W04-3250.
+
+    >>> bootstrap_difference([(1, 1), (1, 1)], [(0, 1), (0, 1)], samples=199)
+    Difference(difference=100.0, low=100.0, high=100.0, p=0.01)
+    """
+    rates, drawn = bootstrap_rates(first, second, groups=groups, samples=samples, seed=seed)
+    return difference_from_draws(float(rates[0] - rates[1]), drawn[:, 0] - drawn[:, 1])
 
 
-def _points(sums: np.ndarray) -> np.ndarray:
-    """(..., 4) errors and symbols of either run -> the difference of the rates, in points."""
-    errors, of, others, of_others = np.moveaxis(sums, -1, 0)
-    return np.asarray(100 * (errors / np.maximum(of, 1) - others / np.maximum(of_others, 1)))
-
-
-def _judged(folder: Path | str, measure: Measure) -> dict[object, tuple[int, int]]:
-    """Each line's errors and what they are out of, by what tells it apart: lines that are equal are numbered."""
-    times: Counter[object] = Counter()
-    judged: dict[object, tuple[int, int]] = {}
-    for line in read_predictions(folder):
-        word = (line.tag, line.name, line.source, frozenset(line.references))
-        times[word] += 1
-        judged[word, times[word]] = (int(line.edits > 0), 1) if measure == "wer" else (line.edits, _symbols(line))
-    return judged
-
-
-def _symbols(line: Prediction) -> int:
-    """How many symbols the reference has that the output is closest to."""
-    return len(closest(line.output, line.references)[1])
+def difference_from_draws(found: float, drawn: NDArray[np.float64]) -> Difference:
+    """A difference as it was found, with the interval and p that other draws of the test give."""
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    tail = min(np.sum(drawn <= 0), np.sum(drawn >= 0))
+    return Difference(found, float(low), float(high), min(1.0, 2 * (float(tail) + 1) / (len(drawn) + 1)))

@@ -19,6 +19,7 @@ from attnx.data.writing import cut
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, of_each, show
 from attnx.registry import Probability, register
+from attnx.symbols import tag_symbol
 from attnx.tasks.protocols import SequenceData
 
 RATES = {"per": "phone_error_rate", "wer": "word_error_rate"}
@@ -129,7 +130,7 @@ class G2p:
             return letters
         if not tag:
             raise UserError(f"{text!r}: say which language it is; this model reads it before the letters")
-        return (token(tag), *letters)
+        return (tag_symbol(tag), *letters)
 
     def text(self, symbols: Sequence[str]) -> str:
         """Phones, apart by spaces."""
@@ -140,11 +141,6 @@ class G2p:
 
     def restore(self, folder: Path) -> None:
         """Nothing beside the vocabularies."""
-
-
-def token(tag: str) -> str:
-    """The source symbol of a language: longer than one character, as no letter is, and no special such as ``<bos>``."""
-    return f"<tag:{tag}>"
 
 
 def _complete(train: list[Pair], valid: list[Pair] | None, test: list[Pair] | None, holdout: float) -> Splits:

@@ -49,6 +49,8 @@ from attnx.whole import write_json
 
 PACKAGES = ("torch", "lightning", "hydra-core", "omegaconf", "torchmetrics", "numpy")
 END = "</s>"
+# The columns of predictions.tsv that are there if anything is in them.
+MAY_LACK = ("tag", "name", "texts")
 
 
 def create(config: Mapping[str, Any], overrides: Sequence[str], facts: Mapping[str, Any]) -> Path:
@@ -121,7 +123,8 @@ def save_results(folder: Path, results: Mapping[str, float], **sections: Mapping
 def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:
     """Write ``predictions.tsv``, a line each; of matrices also ``predictions.npz``, which holds them.
 
-    Columns ``tag`` and ``name`` stand behind the others where pairs have tags and names.
+    Columns ``tag``, ``name`` and ``texts`` stand behind the others where pairs have tags, names, and references as
+    they were written.
     """
     matrices: dict[str, Any] = {}
     rows: list[dict[str, str]] = []
@@ -131,9 +134,12 @@ def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:
         else:
             matrices |= {f"prediction_{number}": one.output, f"reference_{number}": reference}
             rows.append(_judged_numbers(one, reference, number))
-        rows[-1] |= {"tag": write_field(one.pair.tag), "name": write_field(one.pair.name)}
-    behind = [name for name in ("tag", "name") if any(row[name] for row in rows)]
-    columns = [*(name for name in rows[0] if name not in ("tag", "name")), *behind]
+        rows[-1] |= {
+            "tag": write_field(one.pair.tag),
+            "name": write_field(one.pair.name),
+            "texts": " | ".join(write_symbols(text.split()) for text in one.pair.texts),
+        }
+    columns = [name for name in rows[0] if name not in MAY_LACK or any(row[name] for row in rows)]
     lines = [columns, *([row[name] for name in columns] for row in rows)]
     (folder / PREDICTIONS).write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
     if matrices:

@@ -16,9 +16,9 @@ from attnx import registry
 from attnx.data.pairs import Pair
 from attnx.metrics.per_tag import of_each, show
 from attnx.metrics.polygons import Answer
-from attnx.metrics.proportions import Proportion
+from attnx.metrics.proportions import Proportion, interval_of_mean
 from attnx.training.experiment import Prediction
-from attnx.training.intervals import interval_of_mean, measure_intervals
+from attnx.training.intervals import measure_intervals
 from attnx.training.resampling import resampled
 
 

@@ -17,12 +17,13 @@ from attnx.data.pairs import Pair
 from attnx.errors import UserError
 from attnx.read_run import read_run
 from attnx.reports.alignment import read_alignment
-from attnx.reports.compare import compare, paired_bootstrap
+from attnx.reports.compare import compare
 from attnx.reports.curves import draw_curves, read_curves
 from attnx.reports.explain import describe, write_explanation
 from attnx.reports.folder import read_predictions, wrote_symbols
 from attnx.reports.lengths import Row, bin_label, error_by_length
 from attnx.reports.outcome import outcome
+from attnx.reports.run_differences import paired_bootstrap
 from attnx.run_format import CONFIG, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN
 from attnx.training.experiment import Prediction
 from attnx.training.run_folder import save_predictions, save_results
@@ -201,7 +202,7 @@ def test_what_the_tests_kept_is_compared(write: Write) -> None:
 
 def test_runs_that_share_nothing_are_refused(write: Write) -> None:
     first, second = write("first"), write("second", wrong(0))
-    with pytest.raises(UserError, match="share no word"):
+    with pytest.raises(UserError, match="share no test example"):
         paired_bootstrap(first, second)
 
 
@@ -261,8 +262,8 @@ def test_compare_tells_runs_of_one_name_apart_by_folder(write: Write) -> None:
         ("task: {name: translation}\n", {}, "its task is translation, that of .*first is g2p; such runs are"),
         (
             "task: {name: g2p}\n",
-            {"monitor": "valid_per_macro"},
-            "main measure is valid_per_macro, .* is valid_per;",
+            {"monitor": "valid_loss"},
+            "main measure is valid_loss, .* is valid_per;",
         ),
     ],
 )

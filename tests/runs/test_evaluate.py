@@ -17,8 +17,9 @@ from scipy.stats import binomtest
 
 import attnx
 from attnx import registry
-from attnx.reports.compare import compare, paired_bootstrap
+from attnx.reports.compare import compare
 from attnx.reports.folder import read_outcome
+from attnx.reports.run_differences import paired_bootstrap
 from attnx.reports.significant_digits import format_difference, format_interval, format_with_interval
 from attnx.training.open_run import OpenRun
 from attnx.training.opened_run import OpenRun as Opened

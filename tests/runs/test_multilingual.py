@@ -76,6 +76,36 @@ def test_the_macro_average_says_which_weights_are_best(many: Path, run: Callable
     assert best["global_step"] == int(lowest["step"])
 
 
+@pytest.mark.parametrize("told", [TOLD, ["task.tag_token=true"]], ids=["the query", "a symbol"])
+def test_it_is_compared_with_a_run_of_one_language_on_that_language(
+    many: Path, run: Callable[..., Any], command: Callable[..., Any], told: list[str]
+) -> None:
+    """The single run, whose words have no tag, was tested on two words more; rates are counted here from the files."""
+    italian = (many / "test/ita_test.tsv").read_text(encoding="utf-8") + "da\tdi ai\nde\tdi ei\n"
+    Path("italian.tsv").write_text(italian, encoding="utf-8")
+    run(*FOLDERS, *told, "trainer.max_steps=20", folder="three")
+    alone = ["task.train=many/train/ita_train.tsv", "task.valid=many/dev/ita_dev.tsv", "task.test=italian.tsv"]
+    run(*alone, "trainer.max_steps=20", folder="one")
+    answer = command("compare", "three", "one")
+    assert (answer.code, answer.err) == (0, "")
+    lines = [line.split("│")[1:-1] for line in answer.out.splitlines() if line.startswith("│")]
+    rows = {name.strip(): [cell.strip() for cell in cells] for name, *cells in lines}
+    three, one = (table(Path(folder, "predictions.tsv"), "\t") for folder in ("three", "one"))
+    shared = [
+        [row for row in three if row["tag"] == "ita"],
+        [row for row in one if len(row["references"].split()) == 3],
+    ]
+    for row, found in zip(rows["test_wer"], shared, strict=True):
+        assert len(found) == 6
+        assert float(row.split()[0]) == pytest.approx(100 * sum(one["edits"] != "0" for one in found) / 6, abs=0.5)
+    for row, found in zip(rows["test_per"], shared, strict=True):
+        assert float(row.split()[0]) == pytest.approx(100 * sum(int(one["edits"]) for one in found) / 18, abs=0.5)
+    assert "test_per_macro" not in rows
+    said = " ".join(answer.out.split())
+    assert "runs compared on the test examples that all share: 6" in said
+    assert "not shared: 12 of the 18 test examples of three, 2 of the 8 test examples of one" in said
+
+
 TELLS = {
     "the query": TOLD,
     "the decoder's inputs": ["model.tag=[decoder]"],

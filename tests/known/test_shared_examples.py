@@ -1,0 +1,233 @@
+"""Runs that were tested on other examples are compared on those they share; examples match by what they are."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from scipy.stats import binomtest
+
+from attnx.data.pairs import Pair
+from attnx.read_run import Interval
+from attnx.reports.compare import compare
+from attnx.reports.shared_examples import Examples, Rate, error_rates, read_examples, shared_part
+from attnx.reports.significance import bootstrap_difference
+from attnx.run_format import FORMAT, RESAMPLED, RESULTS, RUN, SOURCE_FEATURES, VOCABULARY
+from attnx.symbols import tag_symbol
+from attnx.training.experiment import Prediction
+from attnx.training.run_folder import save_predictions
+
+Predictions = list[Prediction]
+
+
+def pair(word: str, tag: str = "", phones: str = "X Y") -> Pair:
+    return Pair(tuple(word), (tuple(phones.split()),), tag)
+
+
+def write(folder: Path, predictions: list[Prediction], **results: float) -> Path:
+    folder.mkdir()
+    (folder / RUN).write_text(json.dumps({"format": FORMAT, "name": folder.name}), encoding="utf-8")
+    save_predictions(folder, predictions)
+    (folder / RESULTS).write_text(json.dumps({**results, "test_examples": len(predictions)}), encoding="utf-8")
+    return folder
+
+
+def answered(pairs: list[Pair], outputs: list[str]) -> Predictions:
+    return [Prediction(one, output.split(), -1.0, None) for one, output in zip(pairs, outputs, strict=True)]
+
+
+def read(folder: Path) -> Examples:
+    found = read_examples(folder)
+    assert found is not None
+    return found
+
+
+def shared(*folders: Path) -> list[list[str]]:
+    """What the tests share, by the sources of each."""
+    part = shared_part([read(folder) for folder in folders])
+    return [["".join(one.source) for one in test.predictions] for test in part]
+
+
+def shown(*folders: Path) -> tuple[dict[str, list[str]], str]:
+    """The rows of the comparison by their names, and all of it as text with single spaces."""
+    console = Console(file=io.StringIO(), width=240)
+    console.print(compare(folders))
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    lines = (line.split("│")[1:-1] for line in text.splitlines() if "│" in line)
+    return {name.strip(): [cell.strip() for cell in cells] for name, *cells in lines}, " ".join(text.split())
+
+
+def rounded(cells: list[str]) -> list[float]:
+    """The values of a row without their intervals, which say how many digits each has: here none behind the point."""
+    return [float(cell.split()[0]) for cell in cells]
+
+
+def test_a_run_of_many_languages_and_a_run_of_one_are_compared_on_the_words_of_the_one(tmp_path: Path) -> None:
+    """By hand: of the four French words the first run has 1 of 8 phones and 1 word wrong, the second 3 and 2."""
+    french, italian = (
+        [pair(word, "fre") for word in ("ab", "cd", "ef", "gh")],
+        [pair(word, "ita") for word in ("i", "j")],
+    )
+    many = answered([*italian, *french], ["Z Z", "Z Z", "X Z", "X Y", "X Y", "X Y"])
+    alone = answered([pair(word) for word in ("gh", "ef", "cd", "ab", "new")], ["Z Z", "X", "X Y", "X Y", "X Y"])
+    rates = {"test_per_macro": 55.0, "test_per_micro": 42.0, "test_wer_macro": 62.0, "test_per_fre": 12.5}
+    folders = write(tmp_path / "many", many, **rates), write(tmp_path / "alone", alone, test_per=30.0, test_wer=40.0)
+    rows, text = shown(*folders)
+    assert text.startswith("runs compared on the test examples that all share: 4 ┏")
+    assert rounded(rows["test_per"]) == pytest.approx([12.5, 37.5], abs=0.5)
+    assert rounded(rows["test_wer"]) == [25, 50]
+    assert rows["PER, length 1-4"] == ["12.50", "37.50"]
+    assert rows["PER against the first"][1].startswith("+25 (")
+    assert rows["WER against the first"][1].startswith("+25 (")
+    assert not any(name in rows for name in rates)
+    assert "not shared: 2 of the 6 test examples of many, 1 of the 5 test examples of alone; results of" in text
+    assert rows["test_examples"] == ["6", "5"]
+
+
+def test_the_same_examples_in_another_order_are_the_same_test(tmp_path: Path) -> None:
+    pairs = [pair(word) for word in ("ab", "cd", "ef")]
+    first = write(tmp_path / "first", answered(pairs, ["Z", "X Y", "X Y"]), test_wer=11.0)
+    second = write(tmp_path / "second", answered(pairs[::-1], ["Z", "Z", "X Y"]), test_wer=22.0)
+    rows, text = shown(first, second)
+    assert rows["test_wer"] == ["11.00", "22.00"]
+    assert rows["WER against the first"][1].startswith("+33 (")
+    assert "not shared" not in text
+    assert text.startswith("runs compared ┏")
+
+
+def test_what_cannot_be_counted_again_is_left_out(tmp_path: Path) -> None:
+    pairs = [pair(word) for word in ("ab", "cd")]
+    first = write(tmp_path / "first", answered(pairs, ["Z", "Z"]), test_bleu=11.0, steps=7)
+    second = write(tmp_path / "second", answered(pairs[:1], ["Z"]), test_bleu=22.0, steps=8)
+    rows, text = shown(first, second)
+    assert "test_bleu" not in rows
+    assert rows["steps"] == ["7", "8"]
+    assert "not counted again on what is shared: test_bleu; to compare these, evaluate all runs on one file" in text
+
+
+def test_runs_that_share_nothing_have_no_best(tmp_path: Path) -> None:
+    first = write(tmp_path / "first", answered([pair("ab")], ["Z"]), test_wer=100.0)
+    second = write(tmp_path / "second", answered([pair("cd")], ["X Y"]), test_wer=0.0)
+    rows, text = shown(first, second)
+    assert rows["test_wer"] == ["100.00", "0.00"]
+    assert rows["WER against the first"] == ["-", "no shared example"]
+    assert "the runs share no test example: their results are of different tests" in text
+    cells = list(compare([first, second]).columns[2].cells)
+    assert not any("bold" in str(getattr(cell, "style", "")) for cell in cells[:1])
+
+
+def test_a_macro_average_is_counted_again(tmp_path: Path) -> None:
+    """Of the languages that both runs know; the mean weighs each alike, though one has three words and one a word."""
+    words = [pair("ab", "fre"), pair("ab", "ita"), pair("cd", "ita"), pair("ef", "ita")]
+    first = write(
+        tmp_path / "first", answered([*words, pair("ab", "kor")], ["X Y", "Z", "X Y", "X Y", "Z"]), test_wer_macro=1
+    )
+    second = write(tmp_path / "second", answered(words, ["Z", "X Y", "X Y", "X Y"]), test_wer_macro=2)
+    rows, _ = shown(first, second)
+    assert rounded(rows["test_wer_macro"]) == [17, 50]
+    assert rounded(rows["test_wer_micro"]) == [25, 25]
+    assert rounded(rows["test_wer_ita"]) == [33, 0]
+    assert rows["WER macro against the first"][1].startswith("+33 (")
+    assert rows["WER against the first"][1].startswith("0 (")
+
+
+def test_a_tag_tells_examples_apart_where_both_runs_have_several(tmp_path: Path) -> None:
+    """A word that two languages spell and pronounce alike is either one's where a run does not say which it means."""
+    both = [pair("ab", "fre"), pair("ab", "ita"), pair("cd", "ita")]
+    outputs = ["Z"] * 3
+    many = write(tmp_path / "many", answered(both, outputs))
+    other = write(tmp_path / "other", answered(both[::-1], outputs))
+    alone = write(tmp_path / "alone", answered([pair("ab"), pair("cd")], outputs[:2]))
+    italian = write(tmp_path / "italian", answered(both[1:], outputs[:2]))
+    assert shared(many, other) == [["ab", "ab", "cd"]] * 2
+    assert shared(many, alone) == [["cd"]] * 2
+    assert shared(many, italian) == [["ab", "cd"]] * 2
+    assert shared(italian, alone) == [["ab", "cd"]] * 2
+
+
+def test_neither_a_language_symbol_nor_a_unicode_form_makes_another_word(tmp_path: Path) -> None:
+    told = pair("é", "fre")._replace(source=(tag_symbol("fre"), "é"))
+    first = write(tmp_path / "first", answered([told, pair("ab", "ita")], ["Z", "Z"]))
+    second = write(tmp_path / "second", answered([pair("é")], ["Z"]))
+    assert len(shared(first, second)[0]) == 1
+    ids = [Pair(("1", "23"), (("X",),)), Pair(("12", "3"), (("X",),))]
+    third, fourth = (write(tmp_path / name, answered([one], ["Z"])) for name, one in zip("cd", ids, strict=True))
+    assert shared(third, fourth) == [[], []]
+
+
+def test_references_that_were_written_as_texts_match_however_they_are_cut(tmp_path: Path) -> None:
+    """So that scores of texts are compared between tokenizers; the draws pair, since the order is the same."""
+    cuts = [(("a", "b"), ("c d |",)), (("▁a", "▁b"), ("▁c", "▁d", "▁|"))]
+    folders = []
+    for number, (source, target) in enumerate(cuts):
+        one = Pair(source, (target,), texts=("c d |",))
+        folders.append(write(tmp_path / str(number), answered([one], ["Z"]), test_bleu=10.0 + number))
+        np.savez(folders[-1] / RESAMPLED, test_bleu=np.full(2000, 10.0 + number))
+    rows, text = shown(*folders)
+    assert rows["BLEU, more is better against the first"][1].startswith("+1.00 (")
+    assert "share" not in text
+    assert [one.texts for one in read(folders[0]).predictions] == [(("c", "d", "|"),)]
+
+
+def numbers(names: list[str], start: float, source: tuple[str, ...] = ("0",)) -> Predictions:
+    right = np.full((2, 1), start, np.float32)
+    pairs = [Pair(source, (("1", "2"),), target=right + number, name=name) for number, name in enumerate(names)]
+    return [Prediction(one, right, -1.0, None) for one in pairs]
+
+
+def test_numbers_match_by_their_names_and_what_is_right(tmp_path: Path) -> None:
+    """How far a window looks back makes no other example; other numbers under the same name do."""
+    first = write(tmp_path / "first", numbers(["a", "b"], 0.0), test_mse=1.0)
+    longer = write(tmp_path / "longer", numbers(["a", "b"], 0.0, ("8", "9")), test_mse=2.0)
+    other = write(tmp_path / "other", numbers(["a", "b"], 5.0), test_mse=3.0)
+    assert read(first).order == read(longer).order
+    assert "share no test example" in shown(first, other)[1]
+    assert len(shared_part([read(first), read(write(tmp_path / "less", numbers(["a"], 0.0)))])[0].identities) == 1
+
+
+def test_points_without_a_name_match_as_a_whole_test(tmp_path: Path) -> None:
+    """That two answers are equal does not make them answers about the same points."""
+    tests = [["1 2 3", "1 3 2"], ["1 2 3", "1 3 2"], ["1 2 3", "1 2 3"]]
+    folders = []
+    for number, answers in enumerate(tests):
+        pairs = [Pair(("1", "2", "3"), (tuple(answer.split()),)) for answer in answers]
+        folder = write(tmp_path / str(number), answered(pairs, answers), test_accuracy=90.0)
+        (folder / VOCABULARY).mkdir()
+        (folder / VOCABULARY / SOURCE_FEATURES).write_text("{}", encoding="utf-8")
+        folders.append(folder)
+    assert len(shared(folders[0], folders[1])[0]) == 2
+    assert len(shared(folders[0], folders[2])[0]) == 0
+
+
+def test_error_rates_are_of_symbols_or_of_sequences(tmp_path: Path) -> None:
+    """With intervals: of sequences the exact one, of symbols that of the bootstrap, here 0 to 3 of 4."""
+    folder = write(tmp_path / "run", answered([pair("ab"), pair("cd", phones="X Y Z W")], ["X Y", "X"]))
+    exact = binomtest(1, 2).proportion_ci(method="exact")
+    for measure in ("per", "symbol_error_rate"):
+        assert error_rates(read(folder), measure) == {measure: Rate(50.0, Interval(0.0, 75.0))}
+    for measure in ("wer", "error", "sequence_error_rate"):
+        (rate,) = error_rates(read(folder), measure).values()
+        assert (rate.percent, rate.interval) == (50.0, pytest.approx((100 * exact.low, 100 * exact.high)))
+
+
+@pytest.mark.parametrize("groups", [None, ["a", "a", "b", "b"]])
+def test_the_bootstrap_is_that_of_examples_drawn_one_by_one(groups: list[str] | None) -> None:
+    """The interval is near the one of 20,000 draws of whole examples, in all or by group."""
+    random = np.random.default_rng(3)
+    first, second = (np.column_stack([random.integers(0, 4, 200), random.integers(4, 9, 200)]) for _ in range(2))
+    labels = None if groups is None else groups * 50
+    found = bootstrap_difference(first, second, labels, seed=5)
+    drawn = random.integers(0, 200, (20_000, 200))
+    parts = [np.arange(200) < 200] if labels is None else [np.array(labels) == name for name in "ab"]
+
+    def rate(errors: Any) -> Any:
+        sums = [np.where(part[drawn][..., None], errors[drawn], 0).sum(1) for part in parts]
+        return np.mean([100 * wrong / of for wrong, of in (each.T for each in sums)], axis=0)
+
+    low, high = np.percentile(rate(first) - rate(second), [2.5, 97.5])
+    assert (found.low, found.high) == pytest.approx((low, high), abs=0.6)
