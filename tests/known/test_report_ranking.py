@@ -255,6 +255,19 @@ def test_runs_of_equal_time_are_ranked_as_such(write: Write) -> None:
     assert "steps" not in only(equal).judged[0].verdict[0]
 
 
+def test_digits_are_those_that_the_intervals_support(write: Write) -> None:
+    """Errors of 0.0886 and of 0.0912, two seeds each: a mean is known to 0.0009, of those of 600 to 430."""
+    small = {"dot": (0.0884, 0.0888), "mlp": (0.0910, 0.0914)}
+    large = {"dot": (500.0, 700.0), "mlp": (900.0, 1100.0)}
+    for values, expected in ((small, "0.08860 ± 0.00028"), (large, "600 ± 141")):
+        folders = [
+            write(f"{name}{value}", value, seed, scorer=name, measure="mse")
+            for name, held in values.items()
+            for seed, value in enumerate(held)
+        ]
+        assert f"MSE {expected} over 2 seeds" in only(folders).judged[0].verdict[0]
+
+
 def test_other_training_data_are_said(write: Write) -> None:
     folders = [write(name, 7.0, scorer=name, fingerprint=name) for name in ("dot", "mlp")]
     assert only(folders).judged[0].verdict[0].startswith("The runs were trained on 2 different data: ")
@@ -273,7 +286,7 @@ def test_with_one_seed_it_is_the_test_examples_that_tell(write: Write) -> None:
     assert gap.high - gap.difference == pytest.approx(1.96 * 100 * math.sqrt(0.25 * 0.75 / 400), rel=0.1)
     first, second, third = found.judged[0].verdict
     assert first.startswith(
-        "The weights of **dot** score best on these test examples: WER 0.00 % with one seed, 25.00 better than the next"
+        "The weights of **dot** score best on these test examples: WER 0.0 % with one seed, 25.0 better than the next"
     )
     assert "paired bootstrap over the test examples" in second
     assert "about these trained weights, not about the choice: other seeds may end otherwise" in third
@@ -326,7 +339,7 @@ def test_what_cannot_be_counted_again_was_kept_by_the_test(write: Write) -> None
     assert (second.behind.difference, second.behind.test) == (2, EXAMPLES)
     assert second.behind.high - 2 == pytest.approx(1.96 * np.std(drawn["dot"] - drawn["mlp"], ddof=1), rel=0.1)
     first = only(folders[:2]).judged[0].verdict[0]
-    assert first.startswith("The weights of **dot** score best on these test examples: BLEU 30.00")
+    assert first.startswith("The weights of **dot** score best on these test examples: BLEU 30.0")
     assert [row.behind for row in only(folders).judged[0].rows] == [None] * 3
     (folders[0] / "resampled.npz").write_bytes(b"no archive")
     assert [row.behind for row in only(folders[:2]).judged[0].rows] == [None] * 2
@@ -353,7 +366,7 @@ def test_predictions_that_do_not_give_the_value_are_not_used(write: Write) -> No
 def test_one_setting_has_nothing_to_be_compared_with(write: Write) -> None:
     found = only([write(str(seed), value, seed, scorer="dot") for seed, value in ((1, 7.0), (2, 9.0))])
     assert found.judged[0].verdict == [
-        "There is one setting, **as asked**, and nothing to compare it with: PER 8.00 ± 1.41 % over 2 seeds."
+        "There is one setting, **as asked**, and nothing to compare it with: PER 8 ± 1 % over 2 seeds."
     ]
 
 

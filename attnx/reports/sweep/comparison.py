@@ -12,7 +12,7 @@ from attnx.reports.sweep.conditions import unequal_conditions
 from attnx.reports.sweep.effects import Effect, Interaction, effects, factors
 from attnx.reports.sweep.gather import DATA, Found
 from attnx.reports.sweep.measures import Measure, measures
-from attnx.reports.sweep.ranking import Ranked, ranked
+from attnx.reports.sweep.ranking import Ranked, ranked, supported_digits
 from attnx.reports.sweep.settings import Setting, said, settings, varied
 from attnx.reports.sweep.tested import Tested, read_tested
 from attnx.reports.sweep.verdict import verdict
@@ -89,8 +89,9 @@ def _comparison(runs: Sequence[Found], tests: dict[Path, Tested]) -> Comparison:
     split = factors(keys, compared)
     unequal = unequal_conditions(kept, known[0] if known else None)
     judged = []
-    for measure in known:
-        rows, spread = ranked(compared, measure, tests)
+    for one in known:
+        rows, spread = ranked(compared, one, tests)
+        measure = one._replace(digits=supported_digits(rows, one.digits))
         main, pairs = effects(split, rows, spread, measure.more) if rows else ([], [])
         words = [*unequal, *verdict(compared, rows, spread, measure)]
         judged.append(Judged(measure, rows, spread, words, main, pairs))

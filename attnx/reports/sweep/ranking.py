@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attnx.reports.measure_names import TEST
+from attnx.reports.significant_digits import digits_for
 from attnx.reports.stats.mean_difference import MeanDifference
 from attnx.reports.stats.multiple_comparisons import Spread, compare_draws_with_best, compare_with_best, pooled_spread
 from attnx.reports.stats.two_sources import difference_interval, resample_means
@@ -19,6 +20,7 @@ from attnx.reports.sweep.measures import Measure, value_of
 from attnx.reports.sweep.settings import Setting
 from attnx.reports.sweep.tested import Numbers, Tested, rate, resampled
 
+TINY = 1e-9  # an interval that is no wider is of one number
 AGREE = 0.01  # points by which a rate counted again may differ from the one that was written
 
 
@@ -84,6 +86,13 @@ def ranked(settings: Sequence[Setting], measure: Measure, tests: Mapping[Path, T
         intervals = [difference_interval(means, number, 0) for number in range(1, len(rows))]
         rows = [best, *(row._replace(both_sources=one) for row, one in zip(others, intervals, strict=True))]
     return rows, spread
+
+
+def supported_digits(rows: Sequence[Ranked], default: int) -> int:
+    """How many digits behind the point the narrowest interval of a mean supports, or of a distance to the best."""
+    means = [row.interval for row in rows if row.interval]
+    intervals = means or [(row.behind.low, row.behind.high) for row in rows if row.behind]
+    return max((digits_for(low, high) for low, high in intervals if high - low > TINY), default=default)
 
 
 def _values(runs: Sequence[Found], measure: Measure) -> dict[Any, float]:
