@@ -22,12 +22,12 @@ from attnx.reports.sweep.ranking import Ranked
 from attnx.reports.sweep.settings import short
 
 COSTS = {
+    "steps": "steps",
     "train_seconds": "training, s",
     "train_examples_per_second": "examples/s",
     "peak_memory_mb": "memory, MB",
     "peak_gpu_memory_mb": "GPU memory, MB",
     "parameters": "parameters",
-    "steps": "steps",
 }
 WHOLE = 10  # costs that reach it are told in whole numbers
 POINTS = 120  # of a curve, at most

@@ -10,7 +10,7 @@ from attnx.reports.sweep.conditions import steps_of
 from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.ranking import Ranked
 from attnx.reports.sweep.settings import short
-from attnx.reports.sweep.verdict import is_won, said_p
+from attnx.reports.sweep.verdict import is_won, p_value
 
 # What LaTeX reads as commands, and how it is written as text.
 ESCAPED = str.maketrans(
@@ -56,7 +56,9 @@ def _cells(one: Comparison, measure: Measure, row: Ranked) -> list[str]:
         "" if row.sd is None else measure.said(row.sd),
         _interval(row.interval, measure),
     ]
-    behind = [measure.said(gap.difference), _interval((gap.low, gap.high), measure), said_p(gap.p)] if gap else [""] * 3
+    behind = (
+        [measure.said(gap.difference), _interval((gap.low, gap.high), measure), p_value(gap.p)] if gap else [""] * 3
+    )
     return [*setting.values, *measured, str(len(row.values)), steps_of(setting.runs), *behind]
 
 

@@ -14,7 +14,7 @@ from attnx.reports.sweep.gather import Found
 from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.ranking import Ranked
 from attnx.reports.sweep.settings import short
-from attnx.reports.sweep.verdict import said_p
+from attnx.reports.sweep.verdict import p_value
 
 NOTHING = "No run is finished, so there is nothing to compare."
 UNMEASURED = "These runs have no measure of which it is known whether more is better."
@@ -72,7 +72,8 @@ def _compared(one: Comparison) -> Iterator[str]:
         head = ["choice", "value", "mean", "95 % interval", "behind the best value", "95 % interval", "p", "settings"]
         yield _table(head, _levels(main))
     if tests := list(_tests(main)):
-        yield "Whether values of a choice differ at all, and whether what one choice does depends on another (F-tests)."
+        error = "the spread over seeds" if main.spread.degrees else "what the fit leaves over, since there is one seed"
+        yield f"F-tests: whether a choice's values differ, and whether what it does depends on another; by {error}."
         yield _table(["choice", "F", "degrees of freedom", "p"], tests)
 
 
@@ -87,11 +88,7 @@ def _behind(gap: MeanDifference | None, measure: Measure) -> list[str]:
     if gap is None:
         return ["", "", ""]
     interval = f"{measure.said(gap.low)} to {measure.said(gap.high)}"
-    return [measure.said(gap.difference), interval, _p(gap.p)]
-
-
-def _p(p: float) -> str:
-    return said_p(p).removeprefix("p ").removeprefix("= ")
+    return [measure.said(gap.difference), interval, p_value(gap.p)]
 
 
 def _levels(main: Judged) -> Iterator[list[str]]:
@@ -107,7 +104,7 @@ def _tests(main: Judged) -> Iterator[list[str]]:
     named = [(effect.name, effect.test) for effect in main.effects]
     for name, test in [*named, *((" by ".join(pair.names), pair.test) for pair in main.interactions)]:
         if test is not None:
-            yield [name, f"{test.f:.2f}", f"{test.degrees} and {test.error_degrees}", _p(test.p)]
+            yield [name, f"{test.f:.2f}", f"{test.degrees} and {test.error_degrees}", p_value(test.p)]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

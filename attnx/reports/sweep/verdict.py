@@ -159,6 +159,16 @@ def said_p(p: float) -> str:
     >>> said_p(0.0004), said_p(0.0312), said_p(0.4)
     ('p < 0.001', 'p = 0.031', 'p = 0.40')
     """
+    number = p_value(p)
+    return f"p {number}" if number.startswith("<") else f"p = {number}"
+
+
+def p_value(p: float) -> str:
+    """The number alone, for a table.
+
+    >>> p_value(0.0004), p_value(0.0312), p_value(0.4)
+    ('< 0.001', '0.031', '0.40')
+    """
     if p < 0.001:
-        return "p < 0.001"
-    return f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
+        return "< 0.001"
+    return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
