@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from attnx.bounded_files import LARGEST, read_json, read_yaml
 from attnx.errors import UserError
-from attnx.run_format import CONFIG, FORMAT, INTERVALS, RESULTS, RUN, SIGNATURES, WANDB
+from attnx.run_format import BASELINES, CONFIG, FORMAT, INTERVALS, RESULTS, RUN, SIGNATURES, WANDB
 
 # What run.json says, where it says anything, and how that reads in a message.
 TEXT: Final = (str, "a text")
@@ -32,11 +32,20 @@ class Interval(NamedTuple):
     high: float
 
 
+class BaselineDifference(NamedTuple):
+    """A measure of a run minus a baseline's on the same examples, and its 95 % interval."""
+
+    difference: float
+    low: float
+    high: float
+
+
 class Measured(NamedTuple):
     """What results.json holds, as the attributes of :class:`Run` say."""
 
     results: dict[str, Any]
     intervals: Mapping[str, Interval]
+    baselines: Mapping[str, Mapping[str, BaselineDifference]]
     signatures: Mapping[str, str]
 
 
@@ -49,6 +58,7 @@ class Run(NamedTuple):
         config: config.yaml.
         results: the numbers of results.json; None for what could not be measured.
         intervals: the 95 % interval, low and high, of the measures that have one.
+        baselines: by the name of a baseline and of a measure how much the run differs from it.
         signatures: what exactly was computed, by the names of metrics that have a signature (BLEU, chrF, TER).
     """
 
@@ -57,6 +67,7 @@ class Run(NamedTuple):
     config: dict[str, Any]
     results: dict[str, Any]
     intervals: Mapping[str, Interval] = MappingProxyType({})
+    baselines: Mapping[str, Mapping[str, BaselineDifference]] = MappingProxyType({})
     signatures: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -106,30 +117,39 @@ def read_measured(path: Path) -> Measured:
     Raises:
         UserError: it cannot be read, or holds what it should not.
     """
-    results = mapping(path / RESULTS)
-    intervals, signatures = (_section(path / RESULTS, results, name) for name in (INTERVALS, SIGNATURES))
+    file = path / RESULTS
+    results = mapping(file)
+    intervals, baselines, signatures = (_section(file, results, name) for name in (INTERVALS, BASELINES, SIGNATURES))
     for name, value in results.items():
         if type(value) not in (int, float, type(None)):
-            raise UserError(f"{path / RESULTS}: {name}: expected a number, found a {type(value).__name__}")
-    for name, value in intervals.items():
-        if not _are_numbers(value, 2):
-            raise UserError(f"{path / RESULTS}: {INTERVALS}: {name}: expected two numbers, found {_shown(value)}")
+            raise UserError(f"{file}: {name}: expected a number, found a {type(value).__name__}")
     for name, value in signatures.items():
         if not isinstance(value, str):
-            raise UserError(f"{path / RESULTS}: {SIGNATURES}: {name}: expected a text, found {_shown(value)}")
-    return Measured(results, {name: Interval(*value) for name, value in intervals.items()}, signatures)
+            raise UserError(f"{file}: {SIGNATURES}: {name}: expected a text, found {_shown(value)}")
+    return Measured(
+        results,
+        {name: Interval(*_numbers(file, name, value, 2)) for name, value in intervals.items()},
+        {baseline: _differences(file, _section(file, baselines.copy(), baseline)) for baseline in baselines},
+        signatures,
+    )
 
 
-def _section(path: Path, results: dict[str, Any], name: str) -> dict[str, Any]:
-    """Take a mapping out of the results; empty if they do not have it."""
-    section = results.pop(name, {})
+def _section(file: Path, held: dict[str, Any], name: str) -> dict[str, Any]:
+    """Take a mapping out of another; empty if it is not there."""
+    section = held.pop(name, {})
     if not isinstance(section, dict):
-        raise UserError(f"{path}: {name}: expected names with values, found a {type(section).__name__}")
+        raise UserError(f"{file}: {name}: expected names with values, found a {type(section).__name__}")
     return section
 
 
-def _are_numbers(value: Any, count: int) -> bool:
-    return isinstance(value, list) and len(value) == count and all(type(one) in (int, float) for one in value)
+def _differences(file: Path, held: Mapping[str, Any]) -> dict[str, BaselineDifference]:
+    return {measure: BaselineDifference(*_numbers(file, measure, value, 3)) for measure, value in held.items()}
+
+
+def _numbers(file: Path, name: str, value: Any, count: int) -> list[float]:
+    if isinstance(value, list) and len(value) == count and all(type(one) in (int, float) for one in value):
+        return value
+    raise UserError(f"{file}: {name}: expected {count} numbers, found {_shown(value)}")
 
 
 def plugin_digests(info: Mapping[str, Any]) -> dict[str, str]:

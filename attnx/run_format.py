@@ -15,8 +15,10 @@ CONFIG: Final = "config.yaml"
 METRICS: Final = "metrics.csv"
 PROFILE: Final = "profile.json"
 RESULTS: Final = "results.json"
-# What stands in it beside numbers: the 95 % intervals of measures, and what metrics computed, as sacreBLEU writes it.
+# What stands in it beside numbers: the 95 % intervals of measures, how the run differs from baselines, and what metrics
+# computed, as sacreBLEU writes it.
 INTERVALS: Final = "intervals"
+BASELINES: Final = "baselines"
 SIGNATURES: Final = "signatures"
 PREDICTIONS: Final = "predictions.tsv"
 MATRICES: Final = "predictions.npz"

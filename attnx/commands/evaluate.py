@@ -177,7 +177,13 @@ def _write(folder: Path, request: Request, asked: Mapping[str, Any], measured: M
             "asked": asked,
         }
         write_json(partial / EVALUATION, info)
-        save_results(partial, measured.results, intervals=measured.intervals, signatures=measured.signatures)
+        save_results(
+            partial,
+            measured.results,
+            intervals=measured.intervals,
+            baselines=measured.baselines,
+            signatures=measured.signatures,
+        )
         save_predictions(partial, measured.predictions)
         save_resampled(partial, measured.drawn)
         _draw(partial, request, measured)

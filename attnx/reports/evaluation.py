@@ -42,7 +42,7 @@ TITLES = {
 }
 HOLDS = {
     EVALUATION: "what was evaluated: the run, its weights, the search, the data",
-    RESULTS: "the measures; under intervals the 95 % interval of each",
+    RESULTS: "the measures with their 95 % intervals, and the differences from baselines",
     PREDICTIONS: "a line for each source: source, prediction, references, errors, log probability",
     RESAMPLED: "the measures of 2,000 other draws of the sources, to tell this run from others",
     MATRICES: "the matrices that were predicted, and their references, by the names in predictions.tsv",

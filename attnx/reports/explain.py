@@ -48,7 +48,7 @@ HOLDS = {
     CONFIG: "the whole composed configuration, parts by name",
     PROFILE: "where the time of a training step went, part by part",
     METRICS: "one row a validation: losses, speed, and every measure of the task",
-    RESULTS: "the test results and the speed; under intervals the 95 % interval of each measure",
+    RESULTS: "the test results with their 95 % intervals, the differences from baselines, and the speed",
     PREDICTIONS: "one line a test example: source, prediction, references, errors, log probability",
     RESAMPLED: "the results of 2,000 other draws of the test's examples, to tell this run from others",
     MATRICES: "the matrices that were predicted, and their references, by the names in predictions.tsv",

@@ -14,6 +14,7 @@ LESS: Final = (
     "error",
     "mse",
     "mae",
+    "rse",
     "loss",
     "perplexity",
     "tour_length",
@@ -21,7 +22,7 @@ LESS: Final = (
     "seconds",
     "memory_mb",
 )
-MORE: Final = ("accuracy", "coverage", "well_formed", "bleu", "chrf", "f1", "per_second")
+MORE: Final = ("accuracy", "coverage", "well_formed", "bleu", "chrf", "f1", "corr", "per_second")
 SPELLED: Final = {
     "per": "PER",
     "wer": "WER",
@@ -31,6 +32,8 @@ SPELLED: Final = {
     "chrf": "chrF",
     "mse": "MSE",
     "mae": "MAE",
+    "rse": "RSE",
+    "corr": "CORR",
 }
 # Measures in percent.
 PERCENT: Final = (

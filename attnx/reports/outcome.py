@@ -10,6 +10,7 @@ from rich.text import Text
 
 from attnx.printable import printable
 from attnx.read_run import Run, read_run
+from attnx.reports.baseline_verdicts import baseline_verdicts
 from attnx.reports.measure_names import measure_base
 from attnx.reports.significant_digits import format_interval, format_value
 
@@ -23,6 +24,10 @@ UNITS = {
     "test_mean_absolute_error": "in the data's own units, of the steps that both have",
     "test_root_mean_squared_error": "likewise",
     "test_length_error": "steps too many or too few",
+    "test_rse": "root relative squared error of the last step, 1 is the mean alone",
+    "test_corr": "correlation of the last step, mean over columns",
+    "test_own_mse": "in the data's own units",
+    "test_own_mae": "in the data's own units",
     "train_examples_per_second": "examples/s in training",
     "train_seconds": "s of training, validation included",
 }
@@ -70,16 +75,18 @@ def result_lines(run: Run) -> list[list[str]]:
 
 def result_rows(run: Run) -> list[ResultRow]:
     """A row for each result, in their order."""
-    rows = []
+    rows, verdicts = [], baseline_verdicts(run)
     for name, value in run.results.items():
         interval = run.intervals.get(name)
         between = format_interval(*interval) if interval else ""
-        rows.append(ResultRow(name, format_value(value, interval), between, _remark(run, name)))
+        rows.append(ResultRow(name, format_value(value, interval), between, _remark(run, name, verdicts.get(name))))
     return rows
 
 
-def _remark(run: Run, name: str) -> str:
-    """Its unit, or the signature of what computed it."""
+def _remark(run: Run, name: str, verdict: str | None) -> str:
+    """Of a baseline's measure whether the run beats it; else the unit, or the signature of what computed it."""
+    if verdict is not None:
+        return f"the run {verdict}"
     return UNITS.get(name) or run.signatures.get(measure_base(name, run.signatures), "")
 
 

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 from torch import nn
 
-from attnx import registry
 from attnx.data.baselines import Baseline, Linear, Naive, Seasonal
 from attnx.data.batches import PairDataset
 from attnx.data.features import Features
@@ -24,11 +23,9 @@ from attnx.evenly import evenly
 from attnx.nn.targets.horizon import ordered
 from attnx.registry import Positive, Probability, Rate, register
 from attnx.run_format import TARGET_FEATURES
+from attnx.tasks.forecast_measures import forecast_metrics, update_forecast_metrics
 from attnx.tasks.protocols import SequenceData
 
-# The measures, on scaled numbers as papers give them and in the data's own units.
-MEASURES = {"mse": "mean_squared_error", "mae": "mean_absolute_error"}
-BASELINES = ("naive", "seasonal", "linear")
 LINEAR = "linear.npy"
 # From at most so many windows the linear baseline is fitted: its weights are few.
 FITTED = 20_000
@@ -219,29 +216,16 @@ class Forecasting:
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Errors of scaled numbers and, behind ``own_``, in the data's units; of the model and of each baseline."""
-        names = [*MEASURES, *(f"own_{name}" for name in MEASURES)]
-        names += [f"{baseline}_{name}" for baseline in BASELINES for name in MEASURES]
-        found = {name: registry.build("metric", MEASURES[name.rpartition("_")[2]]) for name in names}
-        if self.quantiles:
-            found["quantile_loss"] = registry.build("metric", "quantile_loss", quantiles=ordered(self.quantiles))
-        return found
+        assert self.scales is not None
+        return forecast_metrics(self.scales.width, self.baselines, ordered(self.quantiles))
 
     def update(self, metrics: Any, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
         """Show the metrics a batch: the matrix (horizon, f) forecast for each window, quantile behind quantile."""
         assert self.scales is not None
-        width = self.scales.width
-        right = [pair.target for pair in pairs]
-        wanted = [self.scales.encode(matrix, np.nan) for matrix in right if matrix is not None]
-        written = [matrix[:, :width] for matrix in outputs]
-        shown = {"": [self.scales.encode(matrix) for matrix in written]}
+        right = [pair.target for pair in pairs if pair.target is not None]
         pasts = [self._past(pair) for pair in pairs]
-        shown |= {f"{name}_": [baseline(past) for past in pasts] for name, baseline in self.baselines.items()}
-        for name in MEASURES:
-            for who, forecasts in shown.items():
-                metrics[f"{who}{name}"].update(forecasts, wanted)
-            metrics[f"own_{name}"].update(written, right)
-        if self.quantiles:
-            metrics["quantile_loss"].update([self.scales.encode(matrix) for matrix in outputs], wanted)
+        forecasts = {name: [baseline(past) for past in pasts] for name, baseline in self.baselines.items()}
+        update_forecast_metrics(metrics, self.scales, outputs, right, forecasts)
 
     def neighbours(self, pairs: Sequence[Pair]) -> tuple[list[int], int]:
         """Windows as they follow each other, and how many foretell the same steps."""

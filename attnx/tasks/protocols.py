@@ -101,7 +101,8 @@ class SequenceTask(Protocol):
     a method ``signatures(metrics)``, the exact definition of each metric by its name. Both are shown and kept. With a
     method ``test_pairs()``, the pairs of its knob ``test`` read without any others, runs are evaluated on other files.
     A method ``neighbours(pairs)`` tells the order of test examples that are not independent, and how many in a row are
-    much alike; they are drawn together where other draws of a test are measured.
+    much alike; they are drawn together where other draws of a test are measured. What ``baselines`` names is measured
+    beside the run, ``NAME_mse`` where the run's own measure is ``mse``, and compared with it.
 
     Attributes:
         monitor: the validation measure that says which weights are best, as it is logged: ``valid_per``.

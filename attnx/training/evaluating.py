@@ -16,9 +16,10 @@ from attnx.data.features import Features
 from attnx.data.pairs import Pair
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.read_run import Interval
+from attnx.read_run import BaselineDifference, Interval
 from attnx.run_format import VOCABULARY
 from attnx.tasks.protocols import signatures_of, token_loss
+from attnx.training.baseline_differences import baseline_differences
 from attnx.training.experiment import Prediction, computed, losses
 from attnx.training.intervals import measure_intervals
 from attnx.training.opened_run import BATCH, OpenRun
@@ -31,6 +32,7 @@ class Measured(NamedTuple):
     Attributes:
         results: the task's measures and the speed, flat.
         intervals: the 95 % intervals of the measures.
+        baselines: how much the run differs from each baseline, by its name and the measure's.
         predictions: in the order of the pairs.
         signatures: the exact definitions of the measures, where the task has them.
         drawn: the measures of other draws of the pairs.
@@ -38,6 +40,7 @@ class Measured(NamedTuple):
 
     results: dict[str, float]
     intervals: dict[str, Interval]
+    baselines: dict[str, dict[str, BaselineDifference]]
     predictions: list[Prediction]
     signatures: dict[str, str]
     drawn: dict[str, Numbers]
@@ -88,7 +91,8 @@ def measure(run: OpenRun, pairs: Sequence[Pair], batch: int = BATCH) -> Measured
     results |= {"test_examples": len(pairs), "seconds": taken, "examples_per_second": len(pairs) / taken}
     drawn = resampled(task, run.experiment.data.tags, predictions)
     intervals = measure_intervals(task, run.experiment.data.tags, predictions, drawn)
-    return Measured(results, intervals, predictions, signatures_of(task, metrics), drawn)
+    baselines = baseline_differences(task, results, drawn)
+    return Measured(results, intervals, baselines, predictions, signatures_of(task, metrics), drawn)
 
 
 def _loss(run: OpenRun, pairs: Sequence[Pair], batch: int) -> Tensor:

@@ -114,7 +114,7 @@ def save_vocabularies(folder: Path, data: SequenceData, task: SequenceTask) -> N
 def save_results(folder: Path, results: Mapping[str, float], **sections: Mapping[str, Any]) -> None:
     """Write ``results.json``; what could not be measured (a language without test words) is null.
 
-    Behind the numbers stand the ``sections`` that hold anything: intervals, signatures.
+    Behind the numbers stand the ``sections`` that hold anything: intervals, baselines, signatures.
     """
     measured = {name: None if math.isnan(value) else value for name, value in results.items()}
     write_json(folder / RESULTS, {**measured, **{name: held for name, held in sections.items() if held}})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attnx.tasks.protocols import signatures_of
 from attnx.training import run_folder
+from attnx.training.baseline_differences import baseline_differences
 from attnx.training.experiment import Experiment
 from attnx.training.intervals import measure_intervals
 from attnx.training.resampling import resampled
@@ -20,6 +21,7 @@ def save_test(experiment: Experiment, folder: Path, results: Mapping[str, float]
         folder,
         results,
         intervals=measure_intervals(*tested, drawn),
+        baselines=baseline_differences(experiment.task, results, drawn),
         signatures=signatures_of(experiment.task, experiment.test_metrics),
     )
     run_folder.save_predictions(folder, experiment.predictions)

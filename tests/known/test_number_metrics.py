@@ -23,13 +23,18 @@ RIGHT = [np.array([[9.0, 0.0], [5.0, 3.0]]), np.array([[6.0, 0.0]])]
 
 METRICS: dict[str, Callable[[], Metric]] = {
     name: lambda name=name: build("metric", name)
-    for name in ("mean_absolute_error", "root_mean_squared_error", "length_error")
+    for name in ("mean_absolute_error", "root_mean_squared_error", "root_relative_squared_error", "length_error")
 }
+METRICS["empirical_correlation"] = lambda: build("metric", "empirical_correlation", columns=2)
 METRICS["scaled_error"] = lambda: build("metric", "scaled_error", **SCALES)
 # Of the steps that both have, differences -4, 1 and 1, 0. Scaled: -2, 1; (0, 0) for (0, 3); 1/2, 0; (-1, 2) for (0, 0).
 EXPECTED = {
     "mean_absolute_error": (4 + 1 + 1) / 4,
     "root_mean_squared_error": math.sqrt((16 + 1 + 1) / 4),
+    # Right are 9, 0, 6 and 0.
+    "root_relative_squared_error": math.sqrt((16 + 1 + 1) / (117 - 4 * 3.75**2)),
+    # (5, 7) for (9, 6) goes the other way; what is right of the second column never changes.
+    "empirical_correlation": -1.0,
     "length_error": (1 + 1) / 2,
     "scaled_error": math.sqrt((4 + 1 + 9 + 1 / 4 + 1 + 4) / 6),
 }
@@ -48,7 +53,7 @@ def test_by_hand(name: str) -> None:
 
 @every_metric
 def test_what_is_right_has_no_error(name: str) -> None:
-    assert shown(METRICS[name](), RIGHT) == 0
+    assert shown(METRICS[name](), RIGHT) == pytest.approx(1.0 if name == "empirical_correlation" else 0.0)
 
 
 @every_metric
@@ -80,12 +85,13 @@ def test_lists_of_unlike_length_are_refused(name: str) -> None:
 
 @every_metric
 def test_of_each_tag(name: str) -> None:
+    """A tag with one step of each column correlates with nothing."""
     metric = PerTag(METRICS[name], ["ann", "bob"])
     metric.update(WRITTEN, RIGHT, ["bob", "ann"])
     found = {tag: float(value) for tag, value in metric.compute().items()}
     assert found["micro"] == pytest.approx(EXPECTED[name])
-    assert found["bob"] == pytest.approx(shown(METRICS[name](), WRITTEN[:1], RIGHT[:1]))
-    assert found["macro"] == pytest.approx((found["ann"] + found["bob"]) / 2)
+    assert found["bob"] == pytest.approx(shown(METRICS[name](), WRITTEN[:1], RIGHT[:1]), nan_ok=True)
+    assert found["macro"] == pytest.approx((found["ann"] + found["bob"]) / 2, nan_ok=True)
 
 
 def test_nothing_is_won_by_another_length() -> None:
@@ -107,3 +113,33 @@ def test_the_mean_alone_is_one() -> None:
     right = [np.array([[3.0, 1.0], [7.0, -1.0]])]
     for steps in (0, 1, 2, 11):
         assert shown(METRICS["scaled_error"](), [np.array([[5.0, 0.0]] * steps).reshape(steps, 2)], right) == 1
+
+
+def test_correlations_are_those_of_each_column() -> None:
+    """By numpy, over many windows with gaps; a column that is always written alike counts 0, a constant one nothing."""
+    random = np.random.default_rng(5)
+    right = random.normal([3.0, -70.0, 0.0, 11.0], [1.0, 9.0, 4.0, 0.0], (40, 4))
+    written = 0.5 * right + random.normal(size=(40, 4))
+    written[:, 2] = 1.7
+    right[[3, 8, 21], 0] = np.nan
+    there = ~np.isnan(right[:, 0])
+    first = np.corrcoef(written[there, 0], right[there, 0])[0, 1]
+    second = np.corrcoef(written[:, 1], right[:, 1])[0, 1]
+    metric: Any = build("metric", "empirical_correlation", columns=4)
+    for start in range(0, 40, 10):
+        metric.update([written[start : start + 10]], [right[start : start + 10]])
+    assert float(metric.compute()) == pytest.approx((first + second + 0) / 3)
+
+
+def test_relative_errors_are_those_of_one_mean() -> None:
+    """The mean of all columns and steps together is at 1; of numbers that never differ there is no such error."""
+    random = np.random.default_rng(7)
+    right = [random.normal([1e4, 3.0], [2.0, 5.0], (3, 2)) for _ in range(9)]
+    mean = np.mean(right)
+    assert shown(build("metric", "root_relative_squared_error"), [np.full((3, 2), mean)] * 9, right) == pytest.approx(1)
+    errors = [random.normal(size=(3, 2)) for _ in range(9)]
+    written = [one + error for one, error in zip(right, errors, strict=True)]
+    expected = math.sqrt(np.square(errors).sum() / np.square(right - mean).sum())
+    assert shown(build("metric", "root_relative_squared_error"), written, right) == pytest.approx(expected)
+    alike = [np.full((3, 2), 0.1)]
+    assert math.isnan(shown(build("metric", "root_relative_squared_error"), [alike[0] + 1], alike))

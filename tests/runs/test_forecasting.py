@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ from rich.console import Console
 
 import attnx
 from attnx.data.series_file import read_kept_series
-from attnx.read_run import read_run
+from attnx.read_run import BaselineDifference, read_run
+from attnx.reports.baseline_verdicts import baseline_verdict, baseline_verdicts
+from attnx.reports.folder import read_evaluation
 from attnx.reports.forecasts import _forecasts, draw_forecasts, page
+from attnx.reports.outcome import result_rows
 from attnx.training.open_run import OpenRun
 
 STEPS, LOOKBACK, HORIZON = 97, 7, 3
@@ -71,6 +75,7 @@ def test_a_run_of_quantiles(quantiles: OpenRun, command: Callable[..., Any]) -> 
     windows = 19 - HORIZON + 1
     found = results("one")
     assert found["test_examples"] == windows
+    _beats_its_baselines("one")
     names = [*Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()[1:]]
     assert len(names) == windows
     with np.load("one/predictions.npz") as held:
@@ -83,6 +88,11 @@ def test_a_run_of_quantiles(quantiles: OpenRun, command: Callable[..., Any]) -> 
         assert drawn["test_mse"].mean() == pytest.approx(found["test_mse"], rel=0.1)
     error = written[..., :3] - right
     scale = np.array(quantiles.target.scale)
+    # Of the last steps alone, as LSTNet's; the third column never changes.
+    last, spread = right[:, -1], np.square(right[:, -1] - right[:, -1].mean()).sum()
+    assert found["test_rse"] == pytest.approx(math.sqrt(np.square(error[:, -1]).sum() / spread), rel=1e-4)
+    correlations = [np.corrcoef(written[:, -1, column], last[:, column])[0, 1] for column in range(2)]
+    assert found["test_corr"] == pytest.approx(np.mean(correlations), rel=1e-3)
     assert found["test_own_mse"] == pytest.approx(np.square(error).mean(), rel=1e-4)
     assert found["test_mse"] == pytest.approx(np.square(error / scale).mean(), rel=1e-4)
     assert found["test_mae"] == pytest.approx(np.abs(error / scale).mean(), rel=1e-4)
@@ -96,6 +106,37 @@ def test_a_run_of_quantiles(quantiles: OpenRun, command: Callable[..., Any]) -> 
     task = attnx.open_run("one").experiment.task
     assert task.baselines["linear"].weights.shape == (HORIZON, LOOKBACK)
     _goes_on(command)
+
+
+def _beats_its_baselines(folder: str) -> None:
+    """Or not: said of each measure, with the interval of the differences in the same draws of the same windows."""
+    run = read_run(folder)
+    assert run.baselines.keys() == {"naive", "seasonal", "linear"}
+    rows = {row.measure: row.remark for row in result_rows(run)}
+    with np.load(f"{folder}/resampled.npz") as drawn:
+        for baseline, differences in run.baselines.items():
+            assert (
+                {"test_mse", "test_mae", "test_rse"}
+                <= differences.keys()
+                <= {"test_mse", "test_mae", "test_rse", "test_corr"}
+            )
+            for measure, found in differences.items():
+                theirs = measure.replace("test_", f"test_{baseline}_")
+                edges = np.percentile(drawn[measure] - drawn[theirs], [2.5, 97.5])
+                expected = (run.results[measure] - run.results[theirs], *edges)
+                assert found == pytest.approx(expected, abs=1e-6)
+                assert rows[theirs] == f"the run {baseline_verdict(baseline, measure, found)}"
+
+
+def _beats_its_baselines_in_words(folder: Path, shown: str) -> None:
+    """An evaluation says it on the console and in its README; so does a run in its own, by the same rows."""
+    verdicts = baseline_verdicts(read_evaluation(folder))
+    assert verdicts.keys() >= {
+        f"test_{who}_{name}" for who in ("naive", "seasonal", "linear") for name in ("mse", "rse")
+    }
+    for verdict in verdicts.values():
+        assert f" the run {verdict} |" in (folder / "README.md").read_text(encoding="utf-8")
+        assert all(word in shown for word in verdict.split())
 
 
 def _goes_on(command: Callable[..., Any]) -> None:
@@ -112,6 +153,7 @@ def _goes_on(command: Callable[..., Any]) -> None:
     answer = command("evaluate", "one", "task.test=series.csv")
     assert answer.code == 0, answer.err
     assert results("one/evaluations/series")["test_examples"] == STEPS - LOOKBACK - HORIZON + 1
+    _beats_its_baselines_in_words(Path("one/evaluations/series"), answer.out)
     assert "made of features" in command("export", "one").err or "numbers" in command("export", "one").err
 
 
@@ -287,3 +329,21 @@ def test_a_mistake(command: Callable[..., Any], lines: dict[str, str], overrides
     assert answer.code != 0
     assert said in " ".join(answer.err.split())
     assert not Path("one").exists()
+
+
+@pytest.mark.parametrize(
+    ("measure", "found", "said"),
+    [
+        ("test_mse", (-0.012, -0.019, -0.005), "is better than linear: MSE 0.0120 lower (0.0050 to 0.0190)"),
+        ("test_corr", (0.31, 0.24, 0.38), "is better than linear: CORR 0.310 higher (0.240 to 0.380)"),
+        ("test_corr", (-0.31, -0.38, -0.24), "is worse than linear: CORR 0.310 lower (0.240 to 0.380)"),
+        (
+            "test_mae",
+            (0.002, -0.01, 0.02),
+            "cannot be told from linear: MAE 0.002 higher (0.010 lower to 0.020 higher)",
+        ),
+        ("test_size", (5.0, 2.0, 8.0), "differs from linear: size 5.0 higher (2.0 to 8.0)"),
+    ],
+)
+def test_a_verdict_in_words(measure: str, found: tuple[float, float, float], said: str) -> None:
+    assert baseline_verdict("linear", measure, BaselineDifference(*found)) == said

@@ -79,8 +79,15 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
     "an interval": (
         "results.json",
         '{"test_per": 7, "intervals": {"test_per": [6, null]}}',
-        "results.json: intervals: test_per: expected two numbers, found [6, None]",
+        "results.json: test_per: expected 2 numbers, found [6, None]",
     ),
+    "a baseline": ("results.json", '{"baselines": {"naive": 7}}', "results.json: naive: expected names with values"),
+    "a difference": (
+        "results.json",
+        '{"baselines": {"naive": {"test_mse": [1, 2]}}}',
+        "results.json: test_mse: expected 3 numbers, found [1, 2]",
+    ),
+    "a signature": ("results.json", '{"signatures": {"bleu": 7}}', "results.json: signatures: bleu: expected a text"),
     "nested results": ("results.json", '{"test_per": [1]}', "results.json: test_per: expected a number, found a list"),
 }
 
