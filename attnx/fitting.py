@@ -169,7 +169,7 @@ def follow(config: Mapping[str, Any]) -> None:
 
 def _facts(job: Job) -> dict[str, Any]:
     """What followed from the configuration, for the start table and the run folder."""
-    pairs = job.data.pairs
+    pairs, drawn = job.data.pairs, job.loaders.data.pairs
     return {
         **_followed(job),
         "kernels": job.kernels,
@@ -182,10 +182,15 @@ def _facts(job: Job) -> dict[str, Any]:
         **_where(job.config),
         **({"slurm_job": slurm_job()} if slurm_job() else {}),
         "parameters": sum(weight.numel() for weight in job.experiment.model.parameters()),
-        "data": f"{len(pairs.train) or len(job.loaders.train_rows):,} train, {len(pairs.valid):,} valid, "
-        f"{len(pairs.test):,} test; source {job.data.source}, target {job.data.target}"
+        "data": f"{len(pairs.train) or len(job.loaders.train_rows):,} train, {_share(drawn.valid, pairs.valid)} valid, "
+        f"{_share(drawn.test, pairs.test)} test; source {job.data.source}, target {job.data.target}"
         + (f"; tags {' '.join(job.data.tags)}" if job.data.tags else ""),
     }
+
+
+def _share(drawn: Sequence[Any], part: Sequence[Any]) -> str:
+    """How many examples were drawn, and of how many if not all."""
+    return f"{len(drawn):,}" + (f" of {len(part):,}" if len(drawn) < len(part) else "")
 
 
 def _where(config: Mapping[str, Any]) -> dict[str, Any]:

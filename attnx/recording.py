@@ -92,7 +92,7 @@ def _beginning(run: Run, config: Mapping[str, Any]) -> Beginning:
 def _heat_maps(job: Job) -> HeatMaps:
     """Show at each validation how a few of its examples are read, evenly from short to long."""
     rows = job.loaders.valid_rows
-    pairs = job.data.pairs.valid[: len(rows)]
+    pairs = job.loaders.data.pairs.valid
     by_length = sorted(range(len(pairs)), key=lambda row: len(pairs[row].source))
     chosen = sorted({by_length[round(k * (len(pairs) - 1) / (SHOWN - 1))] for k in range(SHOWN) if pairs})
 

@@ -111,8 +111,8 @@ def sizes(options: argparse.Namespace) -> tuple[str, ...]:
         f"trainer.max_steps={options.steps}",
         "trainer.max_time=null",
         "trainer.validations=4",
-        "trainer.valid_words=50",
-        "trainer.test_words=50",
+        "trainer.valid_examples=50",
+        "trainer.test_examples=50",
         "trainer.checkpoint_every=50",
     )
 

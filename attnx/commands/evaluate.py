@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from attnx.training.evaluating import Measured
 
 USAGE = """\
-attnx evaluate RUN [task.test=FILE] [search=NAME] [search.KNOB=VALUE ...] [trainer.test_words=N]
+attnx evaluate RUN [task.test=FILE] [search=NAME] [search.KNOB=VALUE ...] [trainer.test_examples=N]
 
 A run's scores by its task's metrics, and where it goes wrong, on its own test part or on other data of the same kind.
 They land in RUN/evaluations/NAME, NAME being what was asked for; the same again shows what is there.
 
-  task.test=FILE        what to evaluate on, as the task's test is named in training
-  trainer.test_words=N  at most so many (null: all); as in training for the run's own test part, else all
-  --batch N             sources decoded at once (128); changes no score
-  --checkpoint WHICH    best, last, or average (the mean of the best that were kept)
+  task.test=FILE           what to evaluate on, as the task's test is named in training
+  trainer.test_examples=N  a sample of so many (null: all); as in training for the run's own test part, else all
+  --batch N                sources decoded at once (128); changes no score
+  --checkpoint WHICH       best, last, or average (the mean of the best that were kept)
 
   attnx evaluate multirun/mine task.test=more.tsv search=beam search.width=5
   attnx compare multirun/mine multirun/mine/evaluations/more-beam-width=5"""
 
 FLAGS = {"--batch": "a whole number from 1", **CHECKPOINT}
-KEYS = ("task.test", "search", "search.", "trainer.test_words")
+KEYS = ("task.test", "search", "search.", "trainer.test_examples")
 
 
 class Request(NamedTuple):
@@ -49,7 +49,7 @@ class Request(NamedTuple):
     run: Run
     test: Any
     search: dict[str, Any]
-    words: int | None
+    examples: int | None
     checkpoint: str
     batch: int
     name: str
@@ -62,7 +62,7 @@ class Request(NamedTuple):
         return {
             "weights": weights,
             "search": self.search,
-            "test_words": self.words,
+            "test_examples": self.examples,
             "data": fingerprint,
             **({"plugins": code} if code else {}),
         }
@@ -81,11 +81,13 @@ def evaluate(words: Sequence[str]) -> int:
 
 
 def _evaluate(request: Request) -> int:
+    from attnx.data.sample import sample_examples
     from attnx.training.evaluating import fingerprint_of, measure, pairs_to_judge
     from attnx.training.open_run import open_run
 
     run = open_run(request.run.path, request.checkpoint, request.search)
-    pairs = pairs_to_judge(run, request.test, request.run.info.get("fingerprint", ""))[: request.words]
+    pairs = pairs_to_judge(run, request.test, request.run.info.get("fingerprint", ""))
+    pairs = sample_examples(pairs, request.examples)
     asked = request.decisive(fingerprint_of(pairs))
     folder = _place(request, asked)
     if folder.is_dir():
@@ -108,10 +110,10 @@ def read_request(found: Words, words: Sequence[str]) -> Request:
     test = found.chosen.get("task.test")
     if "task.test" in found.chosen:
         _check_test(run, test)
-    own = run.config["trainer"].get("test_words") if test is None else None
-    count = found.chosen.get("trainer.test_words", own)
+    own = run.config["trainer"].get("test_examples") if test is None else None
+    count = found.chosen.get("trainer.test_examples", own)
     if count is not None and (type(count) is not int or count < 1):
-        raise UserError(f"trainer.test_words={count}: expected a whole number, 1 or more, or null")
+        raise UserError(f"trainer.test_examples={count}: expected a whole number, 1 or more, or null")
     search = choose_search(run.config["search"], *found.search())
     command = f"attnx evaluate {shlex.join(words)}"
     batch = found.number("--batch") or 128
@@ -132,8 +134,9 @@ def name_of(chosen: Mapping[str, Any], checkpoint: str, code: str = "") -> str:
     parts = [re.sub(r"(\.gz|\.tsv|\.txt|\.csv)+$", "", Path(str(file)).name) for file in files] or ["test"]
     parts += [str(chosen["search"])] if "search" in chosen else []
     parts += [f"{key.removeprefix('search.')}={value}" for key, value in sorted(chosen.items()) if "search." in key]
-    if "trainer.test_words" in chosen:
-        parts.append(f"words={chosen['trainer.test_words']}")
+    if "trainer.test_examples" in chosen:
+        count = chosen["trainer.test_examples"]
+        parts.append(f"examples={'null' if count is None else count}")
     parts += [checkpoint] if checkpoint != CHECKPOINTS[0] else []
     parts += [f"code={code}"] if code else []
     return re.sub(r"[^\w.=+-]+", "_", "-".join(parts)).lstrip(".")[:100] or "test"

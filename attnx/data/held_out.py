@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from attnx.data.parallel import Sentence
-from attnx.data.split import bounds, met_in_training, place
+from attnx.data.split import bounds, fold_text, met_in_training, place
 from attnx.errors import UserError
 
 # A sentence's number, itself and its language -> its translations, each once.
@@ -15,7 +14,7 @@ Gathered = dict[tuple[float, str, str], dict[str, None]]
 
 
 class Parts(NamedTuple):
-    """The three parts; those held out are in an order that the hash decides, so any first so many are a fair sample."""
+    """The three parts; those held out are in an order that the hash decides, whatever that of the file."""
 
     train: list[Sentence]
     valid: list[Sentence]
@@ -23,12 +22,8 @@ class Parts(NamedTuple):
 
 
 def where(source: str) -> float:
-    """A source sentence's own number in [0, 1), whatever its case and Unicode form.
-
-    >>> where("Ça va ?") == where("c\u0327A VA ?")
-    True
-    """
-    return place((unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", source).casefold()),))
+    """A source sentence's own number in [0, 1), whatever its case and Unicode form."""
+    return place((fold_text(source),))
 
 
 class HeldOut:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -37,6 +38,14 @@ class Pair(NamedTuple):
     features: npt.NDArray[np.float32] | None = None
     target: npt.NDArray[np.float32] | None = None
     name: str = ""
+
+
+def digest(pair: Pair) -> bytes:
+    """SHA-256 of all that an example holds."""
+    held = hashlib.sha256(repr((pair.source, pair.references, pair.tag, pair.texts, pair.name)).encode())
+    for matrix in (pair.features, pair.target):
+        held.update(b"" if matrix is None else repr(matrix.shape).encode() + matrix.tobytes())
+    return held.digest()
 
 
 def merge(entries: Iterable[tuple[Symbols, Symbols]]) -> list[Pair]:

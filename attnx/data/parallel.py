@@ -37,7 +37,7 @@ def read_parallel(paths: Sequence[Path], languages: Sequence[str] = (), whole: b
     With one target language, one file is a TSV (sentence, tab, translation; further columns are ignored), and two
     files are parallel: line n of the second translates line n of the first. With several, either each language has a
     TSV of its own, or its own parallel file behind that of the source, or one TSV names each line's language in its
-    third column. The languages take turns, so that the first so many sentences are as many of each.
+    third column. The languages take turns.
 
     Args:
         paths: the files; a line of each is in memory at a time.

@@ -1,4 +1,4 @@
-"""The points of a run's first test examples, kept beside its symbols so that pictures can be drawn from files."""
+"""The points of the first examples that a run was tested on, kept so that pictures can be drawn from files."""
 
 from __future__ import annotations
 

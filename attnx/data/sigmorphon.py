@@ -21,8 +21,7 @@ def holds_languages(path: Path) -> bool:
 def read_languages(path: Path, languages: Sequence[str] | None = None, compose: bool = False) -> list[Pair]:
     """Read the word list of every language; a pair's tag is its language, the first part of its file's name.
 
-    A spelling that two languages share is a pair of each. The languages take turns, so that the first so many pairs
-    are as many of each.
+    A spelling that two languages share is a pair of each. The languages take turns.
 
     Args:
         path: a folder of ``.tsv`` or ``.tsv.gz`` files, or a pattern of some of them: ``folder/*_train.tsv``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Container, Iterable
 from typing import NamedTuple
 
@@ -22,6 +23,15 @@ def place(source: Symbols) -> float:
     """Return the word's own number in [0, 1): the first 53 bits of the SHA-256 of its UTF-8 text."""
     digest = hashlib.sha256("".join(source).encode()).digest()
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53  # 53 bits: more would round up to 1.0
+
+
+def fold_text(text: str) -> str:
+    r"""Return a text in which case and Unicode form make no difference.
+
+    >>> fold_text("Ça va ?") == fold_text("c\u0327A VA ?")
+    True
+    """
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 
 
 def bounds(holdout: float, given: Container[str]) -> tuple[float, float]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from attnx.data.sample import sample_examples
 from attnx.data.vocabulary import Vocabulary
 from attnx.laws.candidate import Candidate
 from attnx.laws.violation import described, require
@@ -15,7 +16,7 @@ from attnx.tasks.protocols import SequenceData
 
 METHODS = ("load", "metrics", "update", "symbols", "text", "save", "restore")
 FACTS = {"monitor": str, "maximise": bool, "smoothing": float}
-SHOWN = 20  # so many examples are judged
+SHOWN = 20  # so many examples are judged, or one of each tag
 
 
 def declarations(task: Candidate) -> None:
@@ -47,7 +48,7 @@ def the_monitor_is_measured(task: Candidate) -> None:
     metrics = part.metrics(data.tags)
     right = isinstance(metrics, dict) and all(isinstance(one, nn.Module) for one in metrics.values())
     require(right, "metrics", "it returned no dictionary of torchmetrics Metrics")
-    pairs, held = data.pairs.valid[:SHOWN], nn.ModuleDict(metrics)
+    pairs, held = sample_examples(data.pairs.valid, max(SHOWN, len(data.tags))), nn.ModuleDict(metrics)
     part.update(held, [pair.references[0] for pair in pairs], pairs)
     logged = {"valid_loss", *(["valid_perplexity"] if isinstance(data.target, Vocabulary) else [])}
     for name, metric in held.items():

@@ -21,13 +21,14 @@ Written = Any
 
 @register("metric", "per_tag")
 class PerTag(WrapperMetric):
-    """A measure of each tag's words, its mean over the tags (macro), and the measure of all words (micro).
+    """A measure of each tag's examples, its mean over the tags (macro), and the measure of all examples (micro).
 
-    Formula: ``macro = mean over tags of measure(words of the tag); micro = measure(all words)``
+    Formula: ``macro = mean over tags of measure(examples of the tag); micro = measure(all examples)``
     Source: Gorman et al. 2020 (averages over languages), https://aclanthology.org/2020.sigmorphon-1.2
 
-    A tag counts as much as any other in the mean, however many words it has; one without any word is NaN and left out
-    of it. Processes are merged measure by measure, before the mean.
+    A tag counts as much as any other in the mean, however many examples it has. A tag without any is not measured, and
+    then there is no mean, as it would be that of other tags than said. Processes are merged measure by measure, before
+    the mean.
 
     Args:
         measure: makes a metric that takes predictions and references, none of them too.
@@ -53,34 +54,35 @@ class PerTag(WrapperMetric):
         self.tags = tuple(tags)
         # Not a ModuleDict: it refuses names such as "to", which is Tongan.
         self.parts = nn.ModuleList([measure(), *(measure() for _ in tags)])
+        self.examples = _Examples(len(tags))
 
     def update(self, predictions: Sequence[Written], references: Sequence[Written], tags: Sequence[str]) -> None:
-        """Count a batch: one prediction, its references and its tag for each word.
+        """Count a batch: one prediction, its references and its tag for each example.
 
         Raises:
-            ValueError: the lists differ in length, a word has no reference, or a tag is unknown.
+            ValueError: the lists differ in length, an example has no reference, or a tag is unknown.
         """
-        for part, words in self._shared_out(predictions, references, tags):
-            part.update(*words)
+        for part, shown in self._shared_out(predictions, references, tags):
+            part.update(*shown)
 
     def forward(
         self, predictions: Sequence[Written], references: Sequence[Written], tags: Sequence[str]
     ) -> dict[str, Tensor]:
         """Count a batch and return what it alone comes to."""
-        return self._named([part(*words) for part, words in self._shared_out(predictions, references, tags)])
+        return self._named([part(*shown) for part, shown in self._shared_out(predictions, references, tags)])
 
     def compute(self) -> dict[str, Tensor]:
-        """Return ``macro``, ``micro`` and each tag's measure, in this order."""
+        """Return ``macro``, ``micro`` and each measured tag's measure, in this order; ``macro`` only if all are."""
         return self._named([part.compute() for part in self._parts()])
 
     def proportions(self) -> dict[str, list[Proportion]]:
-        """Those of all words, of each tag, and of the tags together; none if the measure is no proportion."""
+        """Those of all examples, of each tag, and of the tags together; none if the measure is no proportion."""
         each = [part.proportions()[""] for part in self._parts() if isinstance(part, CountsExamples)]
         if not each:
             return {}
         micro, *tagged = each
-        seen = [proportion for proportions in tagged for proportion in proportions if proportion.examples]
-        return {MACRO: seen, MICRO: micro, **dict(zip(self.tags, tagged, strict=True))}
+        together = [proportion for proportions in tagged for proportion in proportions]
+        return {MACRO: together, MICRO: micro, **dict(zip(self.tags, tagged, strict=True))}
 
     def reset(self) -> None:
         """Forget what was counted."""
@@ -96,23 +98,45 @@ class PerTag(WrapperMetric):
             mine.merge_state(other)
 
     def _parts(self) -> list[Metric]:
-        """The measure of all words, then each tag's."""
-        return list(self.parts)  # type: ignore[arg-type]
+        """The measure of all examples, then each tag's, then how many examples each tag has."""
+        return [*self.parts, self.examples]
 
     def _shared_out(
         self, predictions: Sequence[Written], references: Sequence[Written], tags: Sequence[str]
-    ) -> Iterator[tuple[Metric, tuple[list[Written], list[Written]]]]:
-        """Each part with its words. All come first: what is wrong with a batch is found before anything is counted."""
+    ) -> Iterator[tuple[Metric, tuple[list[Any], ...]]]:
+        """Each part with its examples. All come first: what is wrong with a batch is found before any is counted."""
         if unknown := set(tags) - set(self.tags):
             raise ValueError(f"the tag {min(unknown)!r} is not one of {', '.join(self.tags)}")
-        words = list(zip(predictions, references, tags, strict=True))
-        groups = [words, *([word for word in words if word[2] == tag] for tag in self.tags)]
-        for part, group in zip(self._parts(), groups, strict=True):
-            yield part, ([word[0] for word in group], [word[1] for word in group])
+        shown = list(zip(predictions, references, tags, strict=True))
+        groups = [shown, *([one for one in shown if one[2] == tag] for tag in self.tags)]
+        *parts, examples = self._parts()
+        for part, group in zip(parts, groups, strict=True):
+            yield part, ([one[0] for one in group], [one[1] for one in group])
+        yield examples, ([len(group) for group in groups[1:]],)
 
     def _named(self, values: Sequence[Tensor]) -> dict[str, Tensor]:
-        micro, *each = values
-        return {MACRO: torch.stack(each).nanmean(), MICRO: micro, **dict(zip(self.tags, each, strict=True))}
+        micro, *each, examples = values
+        measured = {tag: value for tag, value, count in zip(self.tags, each, examples, strict=True) if count}
+        mean = {MACRO: torch.stack(each).mean()} if len(measured) == len(self.tags) else {}
+        return {**mean, MICRO: micro, **measured}
+
+
+class _Examples(Metric):
+    """How many examples each tag has, in all processes."""
+
+    is_differentiable = False
+    full_state_update = False
+
+    def __init__(self, tags: int) -> None:
+        super().__init__()
+        self.counts: Tensor
+        self.add_state("counts", torch.zeros(tags, dtype=torch.int64), dist_reduce_fx="sum")
+
+    def update(self, counts: Sequence[int]) -> None:
+        self.counts += torch.tensor(counts, device=self.counts.device)
+
+    def compute(self) -> Tensor:
+        return self.counts
 
 
 def of_each(measures: Mapping[str, Callable[[], Metric]], tags: Sequence[str]) -> dict[str, nn.Module]:

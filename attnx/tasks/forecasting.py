@@ -126,7 +126,7 @@ class Forecasting:
         self.scales = scales[1]
         self.baselines["linear"] = Linear.fit(self._examples(rows))
         valid, test = (
-            _fairly([pair for series, span in part for pair in windows.pairs(series, span)])
+            [pair for series, span in part for pair in windows.pairs(series, span)]
             for part in ([(series, span["valid"]) for series, span in parts], self.test_part)
         )
         return SequenceData(Splits([], valid, test), *scales, rows=rows)
@@ -135,7 +135,7 @@ class Forecasting:
         """The windows of ``test``, all of it."""
         found = self._other()
         windows = self._windows(found[0][0])
-        return _fairly([pair for series, span in found for pair in windows.pairs(series, span)])
+        return [pair for series, span in found for pair in windows.pairs(series, span)]
 
     def _other(self, windows: Windows | None = None) -> list[tuple[Series, Span]]:
         """All of ``test``, whose columns must be those of the windows if there are any."""
@@ -261,8 +261,3 @@ class Forecasting:
         """Read it, and how the targets are scaled."""
         self.scales = Features.load(folder / TARGET_FEATURES)
         self.baselines["linear"] = Linear.load(folder / LINEAR)
-
-
-def _fairly(pairs: list[Pair]) -> list[Pair]:
-    """In an order in which the first so many of them are a fair sample; the same for the same number."""
-    return [pairs[place] for place in np.random.default_rng(0).permutation(len(pairs)).tolist()]

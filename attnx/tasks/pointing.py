@@ -14,7 +14,6 @@ from attnx import registry
 from attnx.data.features import Features
 from attnx.data.geometry import refuse_coinciding
 from attnx.data.pairs import Pair, Symbols
-from attnx.data.points_file import write_points
 from attnx.data.problems import COLUMNS, MOST_EXACT, Posed, Problem, pose, rows
 from attnx.data.split import Splits
 from attnx.data.vocabulary import SPECIALS, Vocabulary
@@ -97,7 +96,6 @@ class Pointing:
         asked = {"hull": "accuracy", "delaunay": "triangle_coverage", "tsp": "loss", "sorting": "accuracy"}[problem]
         self.monitor, self.maximise = f"valid_{asked}", asked != "loss"
         self.notes: list[str] = []
-        self._shown: list[Pair] = []
 
     def load(self) -> SequenceData:
         """Draw the data; ``notes`` then says which tours may not be the shortest.
@@ -115,8 +113,7 @@ class Pointing:
         source = self._source()
         train = rows(self._posed("train", self.sizes, self.examples), source)
         valid = self._pairs("valid", self.sizes)
-        self._shown = self.test_pairs()
-        return SequenceData(Splits([], valid, self._shown), source, self._target(), rows=train)
+        return SequenceData(Splits([], valid, self.test_pairs()), source, self._target(), rows=train)
 
     def test_pairs(self) -> list[Pair]:
         """The test part alone."""
@@ -173,8 +170,7 @@ class Pointing:
         return " ".join(symbols)
 
     def save(self, folder: Path) -> None:
-        """The points of the first test examples, for the pictures."""
-        write_points(folder, [pair.features for pair in self._shown if pair.features is not None])
+        """Nothing: all follows from the configuration."""
 
     def restore(self, folder: Path) -> None:
         """Nothing: all follows from the configuration."""

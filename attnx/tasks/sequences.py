@@ -122,7 +122,7 @@ class AnySequence:
             raise UserError(f"{named} smooths symbols, and task.target=features has none; leave it out")
 
     def _split(self, table: Table) -> Splits:
-        """The parts; those held out are in an order that the hash decides, so any first so many are a fair sample."""
+        """The parts; those held out are in an order that the hash decides, whatever that of the file."""
         given = {part: table.read(fill_in(f"task.{part}", file)) for part, file in self.files.items() if file}
         low, high = bounds(self.holdout, given)
         placed = [(place((name,)), pair) for (name, _), pair in given["train"].items()]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from attnx import registry
 from attnx.data.batches import collate
 from attnx.data.features import Features
-from attnx.data.pairs import Pair
+from attnx.data.pairs import Pair, digest
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.read_run import BaselineDifference, Interval
@@ -109,12 +109,7 @@ def _loss(run: OpenRun, pairs: Sequence[Pair], batch: int) -> Tensor:
 
 def fingerprint_of(pairs: Sequence[Pair]) -> str:
     """A hash of pairs, to tell whether a file has changed."""
-    digest = hashlib.sha256()
-    for pair in pairs:
-        digest.update(repr((pair.source, pair.references, pair.tag, pair.texts, pair.name)).encode())
-        for matrix in (pair.features, pair.target):
-            digest.update(b"" if matrix is None else matrix.tobytes())
-    return digest.hexdigest()[:16]
+    return hashlib.sha256(b"".join(map(digest, pairs))).hexdigest()[:16]
 
 
 def _check(run: OpenRun, pairs: Sequence[Pair], where: str) -> None:

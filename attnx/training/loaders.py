@@ -1,8 +1,9 @@
-"""The loaders of a run: bucketed batches to train on, words in order to judge on."""
+"""The loaders of a run: bucketed batches to train on, a sample of examples to judge on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import lightning
@@ -10,8 +11,10 @@ from torch.utils.data import DataLoader
 
 from attnx.data.batches import PairDataset, Row, collate
 from attnx.data.buckets import BucketBatches
+from attnx.data.sample import sample_examples
 from attnx.data.shares import SharedRows, Shares, collate_share
 from attnx.errors import UserError
+from attnx.metrics.per_tag import MACRO
 from attnx.tasks.protocols import SequenceData
 from attnx.training.data_workers import SharedBatches, begin_worker, refuse_full_memory
 from attnx.training.ranks import here
@@ -27,9 +30,9 @@ class Loaders(lightning.LightningDataModule):
     learn from what one learns with batches of 2b.
 
     Args:
-        data: pairs and vocabularies.
+        data: pairs and vocabularies; it is validated and tested on all of theirs.
         trainer: the trainer's knobs: ``batch_size`` or ``batch_tokens``, ``accumulate``, ``pool``, ``temperature``,
-            ``workers``, ``valid_words``, ``test_words``.
+            ``workers``.
         seed: of the order of the batches.
 
     Attributes:
@@ -54,8 +57,8 @@ class Loaders(lightning.LightningDataModule):
         pool = trainer.get("pool", 50)
         self.batches = BucketBatches(self.train_rows, size, tokens, seed=seed, pool=pool, temperature=temperature)
         self.shares = Shares(self.batches, here().rank, world, turns)
-        self.valid_rows = data.judged_rows(data.pairs.valid[: trainer["valid_words"]])
-        self.test_rows = data.judged_rows(data.pairs.test[: trainer["test_words"]])
+        self.valid_rows = data.judged_rows(data.pairs.valid)
+        self.test_rows = data.judged_rows(data.pairs.test)
         self.judged_at_once = 4 * trainer["batch_size"]
 
     def train_dataloader(self) -> Loader:
@@ -63,11 +66,11 @@ class Loaders(lightning.LightningDataModule):
         return _loader(self.train_rows, self.shares, self.workers)
 
     def val_dataloader(self) -> Loader:
-        """The validation words."""
+        """The validation examples."""
         return self._judged(self.valid_rows)
 
     def test_dataloader(self) -> Loader:
-        """The test words."""
+        """The test examples."""
         return self._judged(self.test_rows)
 
     def _judged(self, rows: PairDataset) -> Loader:
@@ -85,6 +88,30 @@ class Loaders(lightning.LightningDataModule):
         """Skip what a resumed run has already seen of its epoch."""
         done = state_dict["batches"] % len(self.shares)
         self.shares.resume(state_dict["epoch"] + (state_dict["batches"] > 0 and done == 0), done)
+
+
+def draw_examples(data: SequenceData, trainer: Mapping[str, Any], monitor: str) -> SequenceData:
+    """Draw the examples that a run is validated and tested on: ``valid_examples`` and ``test_examples``.
+
+    Raises:
+        UserError: the monitor is a mean over tags, and of some tag there is no validation example.
+    """
+    count, parts = trainer["valid_examples"], data.pairs
+    valid = sample_examples(parts.valid, count)
+    if monitor.endswith(f"_{MACRO}"):
+        _refuse_missing_tags(data, count, len({pair.tag for pair in valid}), monitor)
+    test = sample_examples(parts.test, trainer["test_examples"])
+    return replace(data, pairs=parts._replace(valid=valid, test=test))
+
+
+def _refuse_missing_tags(data: SequenceData, count: int | None, drawn: int, monitor: str) -> None:
+    """Refuse a validation without some tag where a mean over all tags says which weights are best."""
+    mean = f"{monitor}, which says which weights are best, is the mean over {len(data.tags)} tags"
+    if missing := sorted(set(data.tags) - {pair.tag for pair in data.pairs.valid}):
+        mend = "name a task.valid that holds some, or hold more out"
+        raise UserError(f"the valid part holds no example of {missing[0]!r}, and {mean}; {mend}")
+    if drawn < len(data.tags):
+        raise UserError(f"trainer.valid_examples={count}: {mean}; set {len(data.tags)} or more, or null for all")
 
 
 def _loader(rows: PairDataset, shares: Shares, workers: int = 0) -> Loader:

@@ -112,7 +112,7 @@ def save_vocabularies(folder: Path, data: SequenceData, task: SequenceTask) -> N
 
 
 def save_results(folder: Path, results: Mapping[str, float], **sections: Mapping[str, Any]) -> None:
-    """Write ``results.json``; what could not be measured (a language without test words) is null.
+    """Write ``results.json``; what could not be measured is null.
 
     Behind the numbers stand the ``sections`` that hold anything: intervals, baselines, signatures.
     """

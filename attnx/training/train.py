@@ -27,33 +27,33 @@ from attnx.callbacks.progress import ShowProgress
 from attnx.callbacks.stopping import Stopping
 from attnx.callbacks.throughput import Throughput
 from attnx.errors import Interrupted, UserError
-from attnx.evenly import evenly
 from attnx.knobs import seconds
 from attnx.laws.first_use import check_plug_ins, plug_ins_named
 from attnx.loggers.together import Loggers
 from attnx.numerals import count_of
 from attnx.run_format import CHECKPOINTS, METRICS, PROFILE
 from attnx.tasks.protocols import SequenceData
-from attnx.training import budget, placement, ranks, run_folder
+from attnx.training import budget, placement, ranks
 from attnx.training.compiling import compile_steps
 from attnx.training.devices import device_of
 from attnx.training.experiment import Experiment, Settings
+from attnx.training.kept_examples import keep_examples
 from attnx.training.kernels import build_kernels
-from attnx.training.loaders import Loaders
+from attnx.training.loaders import Loaders, draw_examples
 from attnx.training.models import build_model
-from attnx.training.of_itself import of_itself
 from attnx.training.peak_memory import peak_memory
 from attnx.training.quiet import quieten
 from attnx.training.save_test import save_test
 
 Config = Mapping[str, Any]
-# How many test words get their alignment kept; twelve are drawn.
-KEPT = 100
 
 
 @dataclass
 class Job:
-    """A run made ready: everything is built and checked, and nothing is written yet."""
+    """A run made ready: everything is built and checked, and nothing is written yet.
+
+    ``data`` is all there is; ``experiment`` and ``loaders`` have what of it is drawn to validate and test on.
+    """
 
     config: Config
     data: SequenceData
@@ -105,10 +105,11 @@ def assemble(config: Config, task: Any, data: SequenceData) -> Job:
     model = build_model(config, data)
     if devices:
         placement.place(model, devices)
+    drawn = draw_examples(data, trainer, task.monitor)
     experiment = Experiment(
         model=model,
         task=task,
-        data=data,
+        data=drawn,
         search=registry.build("search", config["search"]),
         settings=Settings(
             optimiser=_later("optimiser", config, "parameters"),
@@ -117,7 +118,7 @@ def assemble(config: Config, task: Any, data: SequenceData) -> Job:
             sampling=config["model"].get("sampling", 0.0),
         ),
     )
-    loaders = Loaders(data, trainer, config["seed"])
+    loaders = Loaders(drawn, trainer, config["seed"])
     return Job(config, data, experiment, loaders, _loggers(config))
 
 
@@ -203,7 +204,7 @@ def _train_and_test(
     }
     if ranks.first():
         save_test(job.experiment, folder, results)
-        _save_alignments(job, folder)
+        keep_examples(job.experiment, job.loaders.test_rows, folder)
     return results
 
 
@@ -279,17 +280,3 @@ def check_fits(experiment: Experiment, folder: Path) -> None:
                 f"{checkpoint}: does not fit this configuration: {name} has shape {tuple(state[name].shape)} there "
                 f"and {tuple(weight.shape)} here"
             )
-
-
-def _save_alignments(job: Job, folder: Path) -> None:
-    """Decode some test words again with their weights, chosen evenly from short to long."""
-    from attnx.data.batches import collate
-
-    pairs = job.data.pairs.test[: len(job.loaders.test_rows)]
-    longest = sorted(range(len(pairs)), key=lambda row: len(pairs[row].source))
-    chosen = sorted(longest[place] for place in evenly(len(longest), KEPT))
-    rows = job.loaders.test_rows
-    batch = collate([rows[row] for row in chosen])
-    decoded = job.experiment.eval().cpu().float().decode([pairs[row] for row in chosen], batch, need_weights=True)
-    if any(one.weights is not None for one in decoded):
-        run_folder.save_alignments(folder, decoded, of_itself(job.experiment, decoded))

@@ -72,7 +72,7 @@ ASKED = {
     "evaluate one task.train=words.tsv": ["unknown key 'task.train'", "task.test"],
     "evaluate one task.test=[a,b]": ['task.test=["a", "b"]: expected a word or null'],
     "evaluate one task.test=null": ["task.test=null: leave it out"],
-    "evaluate one trainer.test_words=0": ["trainer.test_words=0: expected a whole number, 1 or more, or null"],
+    "evaluate one trainer.test_examples=0": ["trainer.test_examples=0: expected a whole number, 1 or more, or null"],
     "evaluate one search.width=3": ["the search 'greedy' has no knob 'width'"],
     "evaluate one --btch 3": ["unknown flag --btch; did you mean --batch?"],
 }

@@ -110,7 +110,7 @@ def test_two_processes_learn_what_one_learns(
     composition: list[str], run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
 ) -> None:
     """Also in two turns each; every epoch ends in a batch of four rows, of which a share is empty in the second."""
-    knobs = [*composition, "trainer.max_steps=20", "trainer.gradient_clip=0.1", "trainer.test_words=7"]
+    knobs = [*composition, "trainer.max_steps=20", "trainer.gradient_clip=0.1", "trainer.test_examples=7"]
     run(*knobs, "trainer.batch_size=12", folder="one")
     run(*knobs, "trainer.batch_size=3", "trainer.accumulate=2", *TWO, folder="two")
     alone, together = weights("one"), weights("two")
@@ -253,7 +253,7 @@ def test_a_sweep_of_jobs_of_two_processes(launcher: str, sized: Callable[..., li
     """Each job has one folder and one configuration, and no process begins another sweep."""
     if launcher == "slurm_here":
         pytest.importorskip("submitit")
-    asked = [f"hydra/launcher={launcher}", *TWO, "seed=1,2", "name=pairs", "trainer.test_words=5"]
+    asked = [f"hydra/launcher={launcher}", *TWO, "seed=1,2", "name=pairs", "trainer.test_examples=5"]
     with begun(["-m", *sized(*asked)], ATTNX_PLUGINS="") as process:
         out, err = process.communicate(timeout=3 * SECONDS)
     assert process.returncode == 0, out + err
@@ -287,7 +287,7 @@ def test_a_search_of_jobs_of_two_processes(
 
 def test_two_machines(sized: Callable[..., list[str]], run: Callable[..., Any], same_weights: Any) -> None:
     """One process each, told apart by SLURM's variables; they train as two on one machine do."""
-    knobs = ["trainer.max_steps=4", "trainer.test_words=5"]
+    knobs = ["trainer.max_steps=4", "trainer.test_examples=5"]
     run(*knobs, *TWO, folder="one")
     slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NODELIST": "localhost", "SLURM_NNODES": "2"}
     asked = sized(*knobs, "trainer=ddp", "trainer.devices=1", "trainer.nodes=2", "folder=two")

@@ -57,8 +57,8 @@ def test_the_runs_own_test_part_scores_as_it_did(runs: Path, command: Callable[.
         assert float(one.pop("log_probability")) == pytest.approx(float(other.pop("log_probability")), abs=1e-4)
         assert one == other
     words = len(mine)
-    command("evaluate", "one", "trainer.test_words=3")
-    assert len(table("one/evaluations/test-words=3/predictions.tsv")) == 3 < words
+    command("evaluate", "one", "trainer.test_examples=3")
+    assert len(table("one/evaluations/test-examples=3/predictions.tsv")) == 3 < words
 
 
 def test_other_data_another_search_and_where_it_goes_wrong(
@@ -160,7 +160,7 @@ MISTAKES = {
     "task.test=empty.tsv": "empty.tsv: holds no pairs",
     "task.test=fre_test.tsv task.test=more.tsv": "task.test is set twice",
     "task.test=tagged": "tagged: holds the tag 'fre', which is not one that this run knows: it knows none",
-    "trainer.test_words=2": "the data out of which its test part was held are not those the run began with",
+    "trainer.test_examples=2": "the data out of which its test part was held are not those the run began with",
 }
 
 

@@ -241,7 +241,7 @@ def test_another_file_to_test_on(undrawn: None) -> None:
 
 def test_a_run_in_double_precision(undrawn: None) -> None:
     write()
-    fitted(*HISTORY, "trainer.precision=64", "trainer.test_words=3", folder="one")
+    fitted(*HISTORY, "trainer.precision=64", "trainer.test_examples=3", folder="one")
     assert results("one")["test_examples"] == 3
     assert len(list(Path("one/alignments").glob("*.npz"))) == 3
 

@@ -50,7 +50,7 @@ def test_every_hypothesis_keeps_its_own_weights_and_rank(tmp_path: Path) -> None
 def test_a_beam_s_hypotheses_are_kept_as_the_run_finds_them(run: Callable[..., Any]) -> None:
     beam = ["search=beam", "search.width=3", "search.nbest=3", "attention.heads=2", "model.embedding=6"]
     sizes = ["encoder.hidden=6", "decoder.hidden=10"]
-    opened = run(*beam, *sizes, "scorer=dot", "trainer.test_words=3", folder="beam")
+    opened = run(*beam, *sizes, "scorer=dot", "trainer.test_examples=3", folder="beam")
     examples = [list(hypotheses.values()) for hypotheses in read_examples("beam")]
     assert [len(hypotheses) for hypotheses in examples] == [3, 3, 3]
     for kept in examples:
@@ -82,7 +82,7 @@ def test_windows_are_where_a_run_could_read(run: Callable[..., Any], center: str
 
 
 def test_pictures_page_and_statistics_of_a_run(run: Callable[..., Any], command: Callable[..., Any]) -> None:
-    run("scope=encoder_decoder", "trainer.test_words=3", folder="both")
+    run("scope=encoder_decoder", "trainer.test_examples=3", folder="both")
     answers = [command(*words) for words in (["pictures", "both"], ["page", "both"], ["alignments", "both"])]
     assert [(answer.code, answer.err) for answer in answers] == [(0, "")] * 3
     assert {path.name for path in Path("both").iterdir()} >= {

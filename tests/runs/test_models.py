@@ -37,7 +37,7 @@ MODELS = {
     ],
     "entity": [
         *("recipe=entnet", "task.data=world_model", "task.stories=31", "task.statements=5", "model.width=5"),
-        *("model.slots=3", "trainer.test_words=7"),
+        *("model.slots=3", "trainer.test_examples=7"),
     ],
     "transformer": [
         *("recipe=transformer", "task.train=words.tsv", "task.holdout=0.15", "model.width=10", "model.layers=2"),

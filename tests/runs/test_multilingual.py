@@ -20,7 +20,7 @@ from attnx.fitting import resume
 
 LANGUAGES = ("ady", "fre", "ita")
 LETTERS = "abdeks"
-FOLDERS = ["task.train=many/train", "task.valid=many/dev", "task.test=many/test", "trainer.valid_words=null"]
+FOLDERS = ["task.train=many/train", "task.valid=many/dev", "task.test=many/test", "trainer.valid_examples=null"]
 TOLD = ["query=[current_state,language_tag]", "query.language_tag.width=3"]
 
 

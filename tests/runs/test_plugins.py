@@ -174,7 +174,7 @@ def test_a_process_of_its_own_finds_it_in_a_folder_that_is_named(
 ) -> None:
     plug("mine", SCORER.format(name="mine"), folder="elsewhere/parts")
     done = subprocess.run(
-        [sys.executable, "-m", "attnx", "scorer=mine", *small, "trainer.test_words=1", "folder=one"],
+        [sys.executable, "-m", "attnx", "scorer=mine", *small, "trainer.test_examples=1", "folder=one"],
         capture_output=True,
         text=True,
         check=False,

@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "sequences.md"
 SECTIONS = PAGE.read_text(encoding="utf-8").split("\n## ")
 EXAMPLES = dict(re.findall(r"^```sh\npython make_(\w+)\.py\nattnx (.+)\n```", "\n".join(SECTIONS), re.M))
 FEW = ["encoder.hidden=7", "decoder.hidden=11", "trainer.max_steps=5", "trainer.validations=2"]
-FEW += ["trainer.valid_words=7", "trainer.test_words=7"]
+FEW += ["trainer.valid_examples=7", "trainer.test_examples=7"]
 # One line of each kind: the source as the file has it, and as the model reads it.
 SOURCES: dict[str, tuple[Callable[[int], str], Callable[[int], tuple[str, ...]]]] = {
     "words": (lambda n: f"x{n % 7} =  y{n}", lambda n: (f"x{n % 7}", "=", f"y{n}")),

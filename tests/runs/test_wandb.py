@@ -212,7 +212,8 @@ def test_a_recorded_run_holds_it_all(words: Path, ended: Ended, monkeypatch: pyt
     monkeypatch.chdir(words.parent)
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
-    asked = ["+scorer=dot", "+logger=wandb", "logger.wandb.tags=[mine]", "trainer.log_every=2", "trainer.test_words=3"]
+    asked = ["+scorer=dot", "+logger=wandb", "logger.wandb.tags=[mine]", "trainer.log_every=2"]
+    asked += ["trainer.test_examples=3"]
     Path("scorers").mkdir()
     save(Sweep(Path("scorers"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot", "seed=2"]), SweepJob(1, ["seed=2"])]))
     said, folder = ended(*asked, "logger.wandb.artifact=true", folder="scorers/0")

@@ -30,8 +30,8 @@ def trainer(
     temperature: Rate = 1.0,
     accumulate: Positive = 1,
     validations: Positive = 6,
-    valid_words: Positive | None = 500,
-    test_words: Positive | None = None,
+    valid_examples: Positive | None = 500,
+    test_examples: Positive | None = None,
     patience: Positive | None = None,
     keep: Positive = 1,
     checkpoint_every: Positive | None = None,
@@ -53,20 +53,21 @@ def trainer(
 
     The first of ``max_steps``, ``max_epochs`` and ``max_time`` that is set decides. A time (HH:MM:SS) is turned into
     steps once, by measuring, and the number is saved with the run. ``validations`` is how many times a run validates,
-    each time decoding ``valid_words`` words, and ``test_words`` once at the end (null: all); ``patience`` stops after
-    so many without a better result, and the ``keep`` best checkpoints stay. Between validations the last one is saved
-    every ``checkpoint_every`` steps and ``checkpoint_minutes`` minutes, whichever comes first. A batch has
-    ``batch_size`` rows, or with ``batch_tokens`` as many as that number holds when padded. So many batches of rows, a
-    ``pool``, are sorted by length together; with 1 rows of any lengths meet. ``temperature`` above 1 draws rows of rare
-    tags (languages) more often: in proportion to the number of their rows to the power of 1 / temperature.
-    ``precision=tf32`` lets a GPU round the factors of its products to 10 bits. Every ``log_every`` steps a logger, if
-    there is one beside ``csv``, gets a row. ``compile=steps`` has torch compile the steps of a loop over time, for
-    which a run waits; ``graphs`` also records them as CUDA graphs.
+    each time decoding ``valid_examples`` examples, and ``test_examples`` once at the end (null: all); these are a
+    sample, the same in all runs on the same data. ``patience`` stops after so many validations without a better result,
+    and the ``keep`` best checkpoints stay. Between validations the last one is saved every ``checkpoint_every`` steps
+    and ``checkpoint_minutes`` minutes, whichever comes first. A batch has ``batch_size`` rows, or with ``batch_tokens``
+    as many as that number holds when padded. So many batches of rows, a ``pool``, are sorted by length together; with 1
+    rows of any lengths meet. ``temperature`` above 1 draws rows of rare tags (languages) more often: in proportion to
+    the number of their rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the factors of its
+    products to 10 bits. Every ``log_every`` steps a logger, if there is one beside ``csv``, gets a row.
+    ``compile=steps`` has torch compile the steps of a loop over time, for which a run waits; ``graphs`` also records
+    them as CUDA graphs.
     """
     # What is not passed on here is read by the run itself.
     del max_steps, max_epochs, max_time, batch_size, batch_tokens, pool, temperature
-    del validations, valid_words, test_words, patience, keep, checkpoint_every, checkpoint_minutes, log_every, workers
-    del compile
+    del validations, valid_examples, test_examples, patience, keep, checkpoint_every, checkpoint_minutes, log_every
+    del workers, compile
     round_factors(precision)
     return lightning.Trainer(
         **where(accelerator, devices, nodes, strategy, placed),

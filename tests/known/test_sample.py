@@ -1,0 +1,155 @@
+"""Samples of examples: nested, stratified by tag, and drawn by what the examples are, not by where they stand."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from math import ceil, floor
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnx.data.cmudict import read_cmudict
+from attnx.data.pairs import Pair
+from attnx.data.sample import _quotas, sample_examples
+from attnx.data.split import split_by_word
+from attnx.tasks.forecasting import Forecasting
+
+WORDS = st.text("abeé", max_size=3)
+PAIRS = st.builds(
+    lambda source, references, tag: Pair(tuple(source), tuple(map(tuple, references)), tag),
+    WORDS,
+    st.lists(WORDS, min_size=1, max_size=2),
+    st.sampled_from(["", "fre", "ita", "rum"]),
+)
+SIZES = st.lists(st.integers(1, 60), min_size=1, max_size=7)
+
+
+def words(count: int, tag: str = "") -> list[Pair]:
+    """In alphabetical order."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    return [
+        Pair((letters[n // 676 % 26], letters[n // 26 % 26], letters[n % 26]), (("A",),), tag) for n in range(count)
+    ]
+
+
+def spelled(pairs: Sequence[Pair]) -> list[str]:
+    return ["".join(pair.source) for pair in pairs]
+
+
+@given(st.lists(PAIRS, max_size=30), st.integers(0, 30), st.randoms(use_true_random=False))
+def test_the_order_of_the_data_does_not_matter(pairs: list[Pair], count: int, chance: random.Random) -> None:
+    """Nor that of references; what is drawn keeps the data's order."""
+    shuffled = [pair._replace(references=pair.references[::-1]) for pair in chance.sample(pairs, len(pairs))]
+    drawn, again = sample_examples(pairs, count), sample_examples(shuffled, count)
+    alike = [
+        Counter(pair._replace(references=tuple(sorted(pair.references))) for pair in one) for one in (drawn, again)
+    ]
+    assert alike[0] == alike[1]
+    assert len(drawn) == min(count, len(pairs))
+    rest = iter(pairs)
+    assert all(any(pair == other for other in rest) for pair in drawn)
+
+
+@given(st.lists(PAIRS, max_size=30), st.integers(0, 30), st.integers(0, 30))
+def test_a_sample_is_part_of_a_larger_one(pairs: list[Pair], one: int, other: int) -> None:
+    small, large = (Counter(sample_examples(pairs, count)) for count in sorted((one, other)))
+    assert small <= large
+
+
+@given(SIZES, st.integers(0, 400))
+def test_each_tag_has_its_share(sizes: list[int], count: int) -> None:
+    """Up or down by less than one, once every tag's share is one; one of each as soon as there are as many as tags."""
+    total, count = sum(sizes), min(count, sum(sizes))
+    pairs = [pair for tag, size in enumerate(sizes) for pair in words(size, f"tag {tag}")]
+    held = Counter(pair.tag for pair in sample_examples(pairs, count))
+    found = [held[f"tag {tag}"] for tag in range(len(sizes))]
+    assert sum(found) == count
+    exact = [size * count / total for size in sizes]
+    assert all(one <= max(1, ceil(share)) for one, share in zip(found, exact, strict=True))
+    if count >= len(sizes):
+        assert min(found) >= 1
+    if min(exact) >= 1:
+        assert all(one >= floor(share) for one, share in zip(found, exact, strict=True))
+
+
+def test_shares_by_hand() -> None:
+    """Largest remainders would give a third stratum 2 of 10 and 1 of 11 (Balinski and Young's Alabama)."""
+    sizes = np.array([6, 6, 2])
+    assert [_quotas(sizes, count).tolist() for count in (2, 3, 4, 7, 14)] == [
+        [1, 1, 0],
+        [1, 1, 1],
+        [2, 1, 1],
+        [3, 3, 1],
+        [6, 6, 2],
+    ]
+    assert _quotas(sizes, 10)[2] <= _quotas(sizes, 11)[2]
+
+
+def test_numbers_are_spread_evenly() -> None:
+    """Of words in alphabetical order every tenth of the list is drawn alike: chi-squared of 1,000 in 10 bins."""
+    from scipy.stats import chisquare
+
+    pairs = words(10_000)
+    places = {word: place for place, word in enumerate(spelled(pairs))}
+    drawn = [places[word] for word in spelled(sample_examples(pairs, 1000))]
+    assert chisquare(np.bincount(np.array(drawn) // 1000, minlength=10)).pvalue > 0.01
+
+
+def test_how_an_example_is_cut_makes_no_difference() -> None:
+    """The same words are drawn with a symbol for the language, with other references, in other Unicode forms."""
+    plain = [Pair(tuple(f"é{word}"), (("A",),), "fre") for word in spelled(words(100))]
+    other = {
+        "a symbol before": [pair._replace(source=("<tag:fre>", *pair.source)) for pair in plain],
+        "decomposed": [pair._replace(source=("e", "\u0301", *pair.source[1:])) for pair in plain],
+        "in pieces": [pair._replace(source=("".join(pair.source[:2]), *pair.source[2:])) for pair in plain],
+        "with stress": [pair._replace(references=(("A1",),)) for pair in plain],
+        "without a tag": [pair._replace(tag="") for pair in plain],
+    }
+    drawn = [plain.index(pair) for pair in sample_examples(plain, 10)]
+    for how, pairs in other.items():
+        assert [pairs.index(pair) for pair in sample_examples(pairs, 10)] == drawn, how
+    texts = [pair._replace(texts=(f"Text {number}",)) for number, pair in enumerate(plain)]
+    cut = [pair._replace(source=("x",), references=(("y",),), texts=(pair.texts[0].lower(),)) for pair in texts]
+    assert [pair.texts[0].lower() for pair in sample_examples(texts, 10)] == [
+        pair.texts[0] for pair in sample_examples(cut, 10)
+    ]
+
+
+def test_matrices_are_told_apart_by_what_they_hold() -> None:
+    """Without a name by their numbers, wherever they stand; with one by that."""
+    chance = np.random.default_rng(3)
+    pairs = [Pair(("1", "2"), (("1",),), features=chance.random((2, 1), np.float32)) for _ in range(40)]
+    drawn = {pair.features.tobytes() for pair in sample_examples(pairs, 7) if pair.features is not None}
+    assert len(drawn) == 7
+    again = sample_examples(pairs[::-1], 7)
+    assert {pair.features.tobytes() for pair in again if pair.features is not None} == drawn
+    named = [pair._replace(name=f"file {number}") for number, pair in enumerate(pairs)]
+    scaled = [pair._replace(features=pair.features * 2) for pair in named if pair.features is not None]
+    names = [pair.name for pair in sample_examples(named, 7)]
+    assert names == [pair.name for pair in sample_examples(scaled, 7)]
+
+
+def test_the_dictionary_is_sampled_throughout() -> None:
+    """The first 500 validation words begin with a or b; a sample has most letters, in the same order."""
+    valid = spelled(split_by_word(read_cmudict(), valid=0.05, test=0.1).valid)
+    drawn = spelled(sample_examples([Pair(tuple(word), (("A",),)) for word in valid], 500))
+    assert {word[0] for word in valid[:500]} <= set("'ab")
+    assert len({word[0] for word in drawn}) > 20
+    assert drawn == sorted(drawn, key=valid.index)
+
+
+def test_windows_are_drawn_from_the_whole_part(tmp_path: Path) -> None:
+    """In order of time; windows that forecast the same steps are drawn alike, however far they look back."""
+    file = tmp_path / "series.csv"
+    file.write_text("time,load\n" + "".join(f"{step},{step % 7}\n" for step in range(400)), encoding="utf-8")
+    drawn = []
+    for lookback in (8, 16):
+        pairs = Forecasting(str(file), time="time", lookback=lookback, horizon=2, parts=[100, 150, 150]).load().pairs
+        assert len(pairs.test) == 149
+        drawn.append([int(pair.references[0][0]) for pair in sample_examples(pairs.test, 30)])
+    assert drawn[0] == drawn[1] == sorted(drawn[0])
+    assert min(np.histogram(drawn[0], bins=3, range=(250, 400))[0]) >= 5

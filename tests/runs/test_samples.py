@@ -1,0 +1,180 @@
+"""What runs are validated and tested on: a sample that is the same for all of them, and holds every tag."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from scipy.stats import binomtest
+
+from attnx.config import compose
+from attnx.data.cmudict import read_cmudict
+from attnx.data.points_file import read_points
+from attnx.errors import UserError
+from attnx.fitting import fit
+from attnx.laws.candidate import Candidate
+from attnx.laws.task import SHOWN, the_monitor_is_measured
+from attnx.training.loaders import draw_examples
+from attnx.training.train import load
+
+LANGUAGES = ("ady", "fre", "ita")
+
+
+def table(path: str | Path, delimiter: str = "\t") -> list[dict[str, str]]:
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter=delimiter, quoting=csv.QUOTE_NONE))
+
+
+def results(folder: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture
+def dictionary(here: Path) -> Path:
+    """Half of CMUdict's words of up to six letters, short ones first: what is easy stands at the beginning."""
+    pairs = sorted([pair for pair in read_cmudict() if len(pair.source) <= 6][::2], key=lambda pair: len(pair.source))
+    lines = ["\t".join(["".join(pair.source), *map(" ".join, pair.references)]) for pair in pairs]
+    (here / "dictionary.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return here / "dictionary.tsv"
+
+
+def test_evaluations_of_samples_agree(dictionary: Path, run: Callable[..., Any], command: Callable[..., Any]) -> None:
+    """The error of more words lies in the 95 % interval of fewer; that of the file's first words would be another."""
+    sizes = ["model.embedding=32", "encoder.hidden=64", "decoder.hidden=64", "trainer.batch_size=128"]
+    asked = ["task.train=dictionary.tsv", "task.holdout=0.05", "trainer.validations=1", "trainer.test_examples=1"]
+    run(*sizes, *asked, "scorer=dot", "optimiser.lr=0.02", "trainer.max_steps=80", folder="one")
+    wrong = {}
+    for count in ("500", "1000", "null"):
+        assert command("evaluate", "one", f"trainer.test_examples={count}").code == 0
+        rows = table(f"one/evaluations/test-examples={count}/predictions.tsv")
+        wrong[count] = np.array([row["edits"] != "0" for row in rows])
+    assert [len(each) for each in wrong.values()][:2] == [500, 1000]
+    rates = {count: each.mean() for count, each in wrong.items()}
+
+    def holds(each: Any, rate: float) -> bool:
+        interval = binomtest(int(each.sum()), len(each)).proportion_ci(method="wilson")
+        return bool(interval.low <= rate <= interval.high)
+
+    assert all(holds(wrong["500"], rates[count]) for count in ("1000", "null"))
+    assert all(holds(wrong["1000"], rates[count]) for count in ("500", "null"))
+    assert not any(holds(wrong["null"][:first], rates["null"]) for first in (500, 1000))
+
+
+def test_runs_and_evaluations_are_tested_on_the_same(
+    words: Path, run: Callable[..., Any], command: Callable[..., Any]
+) -> None:
+    """Whatever the seed, however letters are cut, and in whatever order the file has them."""
+    run("trainer.test_examples=4", folder="one")
+    run("trainer.test_examples=4", "seed=2", "task.writing=nfd", folder="two")
+    lines = words.read_text(encoding="utf-8").splitlines(keepends=True)
+    words.write_text("".join(lines[::-1]), encoding="utf-8")
+    run("trainer.test_examples=4", folder="three")
+    tested = [[row["source"] for row in table(f"{name}/predictions.tsv")] for name in ("one", "two", "three")]
+    assert tested[0] == tested[1] == tested[2][::-1]
+    assert len(set(tested[0])) == 4
+    words.write_text("".join(lines), encoding="utf-8")
+    assert command("evaluate", "two").code == 0
+    assert [row["source"] for row in table("two/evaluations/test/predictions.tsv")] == tested[0]
+
+
+@pytest.fixture
+def many(here: Path) -> Path:
+    """Words in three languages, to train, validate and test on; language after language in one table."""
+    spelled = ["".join([a, b, c]) for a in "abc" for b in "abc" for c in "abc"]
+    parts = {"train": spelled[:15], "valid": spelled[15:21], "test": spelled[21:]}
+    for part, held in parts.items():
+        lines = [f"{' '.join(word)}\t{' '.join(word.upper())}\t{tag}\n" for tag in LANGUAGES for word in held]
+        (here / f"{part}.tsv").write_text("".join(lines), encoding="utf-8")
+    return here
+
+
+TAGGED = ["task=sequences", "task.tagged=true", "model.tag=[decoder]"]
+TAGGED += [f"task.{part}={part}.tsv" for part in ("train", "valid", "test")]
+
+
+def test_the_validation_has_every_tag(many: Path, run: Callable[..., Any]) -> None:
+    """Though the table has them one after the other; and all of them are measured."""
+    run(*TAGGED, "trainer.valid_examples=3", "trainer.test_examples=4", folder="one")
+    for row in table("one/metrics.csv", ","):
+        each = [float(row[f"valid_sequence_error_rate_{tag}"]) for tag in LANGUAGES]
+        assert float(row["valid_sequence_error_rate_macro"]) == pytest.approx(sum(each) / 3, rel=1e-4)
+        assert "nan" not in row.values()
+    tags = Counter(row["tag"] for row in table("one/predictions.tsv"))
+    assert sorted(tags.values()) == [1, 1, 2]
+    assert "3 of 18 valid, 4 of 18 test" in json.loads(Path("one/run.json").read_text(encoding="utf-8"))["data"]
+
+
+def test_a_mean_over_tags_needs_them_all(many: Path, run: Callable[..., Any], command: Callable[..., Any]) -> None:
+    """Without each of them in the test no mean is written or shown, nor anything of what was not measured."""
+    lines = Path("test.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    Path("test.tsv").write_text("".join(line for line in lines if "\tfre" not in line), encoding="utf-8")
+    run(*TAGGED, folder="one")
+    held = {name for name in results("one") if name.startswith("test_sequence")}
+    assert held == {f"test_sequence_error_rate_{which}" for which in ("micro", "ady", "ita")}
+    intervals = results("one").get("intervals", {})
+    assert not [name for name in intervals if "macro" in name or "fre" in name]
+    answer = command("evaluate", "one", "trainer.test_examples=1")
+    assert answer.code == 0
+    assert "macro" not in answer.out
+    assert "-\n" not in answer.out
+
+
+REFUSED = {
+    "trainer.valid_examples=2: valid_symbol_error_rate_macro, which says which weights are best, is the mean over 3 "
+    "tags; set 3 or more, or null for all": ["trainer.valid_examples=2"],
+    "the valid part holds no example of 'fre', and valid_symbol_error_rate_macro, which says which weights are best, "
+    "is the mean over 3 tags; name a task.valid that holds some, or hold more out": ["task.valid=lacking.tsv"],
+}
+
+
+@pytest.mark.parametrize("said", REFUSED)
+def test_a_validation_without_a_tag_is_refused(said: str, many: Path, run: Callable[..., Any]) -> None:
+    lines = Path("valid.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    Path("lacking.tsv").write_text("".join(line for line in lines if "\tfre" not in line), encoding="utf-8")
+    asked = [word for word in TAGGED if word.partition("=")[0] != REFUSED[said][0].partition("=")[0]]
+    with pytest.raises(UserError) as refused:
+        run(*asked, *REFUSED[said], folder="one")
+    assert str(refused.value) == said
+    assert not Path("one").exists()
+
+
+def test_a_law_tries_a_task_on_every_tag(many: Path) -> None:
+    """Its measure, a mean over tags, is found though the first tag alone has more examples than are tried."""
+    knobs = {"train": "train.tsv", "valid": "train.tsv", "test": "test.tsv", "tagged": True}
+    lines = Path("train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    more = [f"{'a ' * number}a\tA\tady\n" for number in range(3, 3 + SHOWN)]
+    Path("train.tsv").write_text("".join([*more, *lines]), encoding="utf-8")
+    the_monitor_is_measured(Candidate("task", "sequences", knobs))
+
+
+def test_the_points_are_those_of_what_was_tested(undrawn: None, here: Path) -> None:
+    """An answer is drawn among its own points."""
+    asked = ["recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=31", "task.held_out=40"]
+    asked += ["model.embedding=5", "scorer.hidden=3", "trainer.max_steps=2", "trainer.test_examples=9"]
+    fit({**compose(asked), "folder": "one"}, asked, console=Console(file=io.StringIO()))
+    points = read_points(Path("one/vocabulary"))
+    rows = table("one/predictions.tsv")
+    assert len(points) == len(rows) == 9
+    for one, row in zip(points, rows, strict=True):
+        assert row["references"] == " ".join(str(place + 1) for place in one[:, 0].argsort())
+
+
+@pytest.mark.needs_data("babi")
+def test_several_tasks_are_validated_on_each() -> None:
+    """Each has its share of 500, which are not the first one's."""
+    config = compose(["recipe=entnet", "task.tasks=[1,4,15]"])
+    task, read = load(config)
+    drawn = draw_examples(read, config["trainer"], task.monitor).pairs.valid
+    found = Counter(pair.tag for pair in drawn)
+    exact = {tag: 500 * sum(pair.tag == tag for pair in read.pairs.valid) / len(read.pairs.valid) for tag in read.tags}
+    assert len(found) == 3
+    assert all(abs(found[tag] - exact[tag]) < 1 for tag in read.tags)
