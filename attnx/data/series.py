@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from attnx.data.lines import read_lines
 from attnx.data.parquet_file import parquet_table
 from attnx.errors import UserError, near_misses
+from attnx.numerals import is_number
 from attnx.printable import quoted
 
 Numbers = npt.NDArray[np.float64]
@@ -21,6 +23,8 @@ Rows = Sequence[Sequence[Any]]
 Table = tuple[list[str], Rows, Sequence[int]]
 # What stands for a value that nobody measured.
 MISSING = ("", "nan", "na", "n/a", "null", "none", "?")
+# What is hardly the name of a column: a number with a fraction or an exponent, or a date.
+MEASURED = re.compile(r"[-+]?(\d+\.\d*|\.\d+|\d+(?=e))(e[-+]?\d+)?|\d{4}[-/]\d\d?[-/]\d\d?([ T].*)?", re.IGNORECASE)
 
 
 class Series(NamedTuple):
@@ -54,20 +58,28 @@ class Series(NamedTuple):
         return np.where(self.missing[start:end, [self.columns.index(name) for name in names]], np.nan, found)
 
 
-def read_series(path: Path, time: str | None, columns: Sequence[str], group: str | None = None) -> list[Series]:
+def read_series(
+    path: Path,
+    time: str | None,
+    columns: Sequence[str],
+    group: str | None = None,
+    has_header: bool | None = None,
+) -> list[Series]:
     """Read the series of a .csv (also .csv.gz) or .parquet file.
 
     Args:
-        path: the file, with a header.
+        path: the file.
         time: the column of the times; None if the rows are simply in order.
         columns: those to read; none named, all but the time's and the group's.
         group: the column that says which series a row belongs to; None if there is one series.
+        has_header: whether the first row names the columns; without names they are called 1, 2 and so on. None if the
+            first row is to say so itself: one that may be data is refused.
 
     Raises:
         UserError: ``file:line: what is wrong``: text where a number belongs, a time that is none, comes twice or goes
             back; or the file cannot be read, or has no such column.
     """
-    header, rows, lines = _parquet(path) if path.suffix == ".parquet" else _csv(path)
+    header, rows, lines = _parquet(path, has_header) if path.suffix == ".parquet" else _csv(path, has_header)
     if not header:
         raise UserError(f"{path}: holds no header")
     if twice := [name for name in header if header.count(name) > 1]:
@@ -106,9 +118,9 @@ def _series(
     return Series(name, numbers, kept, times, labels)
 
 
-def _csv(path: Path) -> Table:
-    header: list[str] = []
-    rows, lines = [], []
+def _csv(path: Path, has_header: bool | None) -> Table:
+    rows: list[list[str]] = []
+    lines: list[int] = []
     for number, line in read_lines(path, "CSV"):
         if not line.strip():
             continue
@@ -116,18 +128,54 @@ def _csv(path: Path) -> Table:
             fields = [field.strip() for field in next(csv.reader([line]))]
         except csv.Error as error:
             raise UserError(f"{path}:{number}: is no line of a CSV file: {error}") from error
-        if not header:
-            header = fields
-            continue
-        if len(fields) != len(header):
-            raise UserError(f"{path}:{number}: {len(fields)} columns, but the header has {len(header)}: {quoted(line)}")
+        if rows and len(fields) != len(rows[0]):
+            raise UserError(
+                f"{path}:{number}: {len(fields)} columns, but the first row has {len(rows[0])}: {quoted(line)}"
+            )
         rows.append(fields)
         lines.append(number)
-    return header, rows, lines
+    if rows and has_header is None:
+        _refuse_data_as_header(rows[:2], f"{path}:{lines[0]}")
+    if rows and has_header is False:
+        return [str(place) for place in range(1, len(rows[0]) + 1)], rows, lines
+    return (rows[0] if rows else []), rows[1:], lines[1:]
 
 
-def _parquet(path: Path) -> Table:
-    """A line of a Parquet file is the number of its row, from 1."""
+def _refuse_data_as_header(rows: Sequence[Sequence[str]], where: str) -> None:
+    """Refuse a first row that may be data, which would be lost in silence.
+
+    A number with a fraction and a date are hardly what a column is called. A whole number may be, beside columns whose
+    first cell is a text and whose second is none.
+
+    Args:
+        rows: the first and the second, if there is one.
+        where: the place of the first.
+
+    Raises:
+        UserError: it may be.
+    """
+    first, *others = rows
+    pairs = [pair for row in others for pair in zip(first, row, strict=True)]
+    named = any(cell.lower() not in MISSING and not _is_data(cell) and _is_data(below) for cell, below in pairs)
+    if any(map(MEASURED.fullmatch, first)) or (any(map(is_number, first)) and not named):
+        raise UserError(
+            f"{where}: the first row may be data or names of columns ({quoted(','.join(first))}); write "
+            "task.header=false if it is data (columns are then called 1, 2, ...), task.header=true if it is names"
+        )
+
+
+def _is_data(cell: str) -> bool:
+    return is_number(cell) or MEASURED.fullmatch(cell) is not None
+
+
+def _parquet(path: Path, has_header: bool | None) -> Table:
+    """A line of a Parquet file is the number of its row, from 1.
+
+    Raises:
+        UserError: it is said whether there is a header.
+    """
+    if has_header is not None:
+        raise UserError(f"{path}: a .parquet file names its columns; leave task.header={str(has_header).lower()} out")
     table = parquet_table(path)
     columns = [table[name].to_pylist() for name in table.column_names]
     rows = list(zip(*columns, strict=True))

@@ -10,7 +10,9 @@ from pathlib import Path
 from attnx.data.pairs import Pair, read_pairs
 from attnx.errors import UserError, near_misses
 
-NAMED = re.compile(r"([^\W_]+(?:-[^\W_]+)*)[_.]")
+# What may stand behind a language in a file's name, and is no part of its code.
+PART = re.compile(r"[_.](all|train|dev|devel|development|val|valid|validation|test|eval)$", re.IGNORECASE)
+CODE = re.compile(r"[^\W_]+([-_][^\W_]+)*")
 
 
 def holds_languages(path: Path) -> bool:
@@ -19,7 +21,11 @@ def holds_languages(path: Path) -> bool:
 
 
 def read_languages(path: Path, languages: Sequence[str] | None = None, compose: bool = False) -> list[Pair]:
-    """Read the word list of every language; a pair's tag is its language, the first part of its file's name.
+    """Read the word list of every language; a pair's tag is its language, which its file's name begins with.
+
+    The language of ``por_latn_bz_train.tsv`` is ``por_latn_bz``: the name without its ending and the part behind it,
+    ``_train``, ``_dev``, ``_valid``, ``_test`` and the like. In a pattern that begins with a star it is what the star
+    stands for: ``fre`` in ``*_gold.tsv`` of ``fre_gold.tsv``.
 
     A spelling that two languages share is a pair of each. The languages take turns.
 
@@ -46,10 +52,13 @@ def _by_language(path: Path) -> dict[str, Path]:
     for file in sorted(folder.glob(pattern)):
         if not re.fullmatch(r"[^.].*\.tsv(\.gz)?", file.name):
             continue
-        named = NAMED.match(file.name)
-        if named is None:
-            raise UserError(f"{file}: its name does not begin with a language, as ady_train.tsv does; rename it")
-        if (language := named[1]) in files:
+        language = _language(file.name, pattern)
+        if not CODE.fullmatch(language):
+            raise UserError(
+                f"{file}: its name does not begin with a language, as ady_train.tsv and por_latn_bz_train.tsv do; "
+                "rename it"
+            )
+        if language in files:
             raise UserError(
                 f"{folder}: {files[language].name} and {file.name} are both of the language {language!r}; "
                 "keep one of them there, or name a pattern of files such as *_train.tsv"
@@ -58,3 +67,10 @@ def _by_language(path: Path) -> dict[str, Path]:
     if not files:
         raise UserError(f"{path}: holds no word lists; expected a .tsv file for each language, such as ady_train.tsv")
     return files
+
+
+def _language(name: str, pattern: str) -> str:
+    star, _, behind = pattern.partition("*")
+    if not star and "*" not in behind:
+        name = name.removesuffix(behind)
+    return PART.sub("", re.sub(r"\.tsv(\.gz)?$", "", name))

@@ -13,7 +13,6 @@ from attnx.data.batches import PairDataset
 from attnx.data.features import Features, Matrix
 from attnx.data.pairs import Pair
 from attnx.data.series import Series, when
-from attnx.errors import UserError
 
 
 class Span(NamedTuple):
@@ -101,38 +100,6 @@ def following(pairs: Sequence[Pair]) -> tuple[list[int], int]:
     ends = [(whose[place][0], when(whose[place][1][-1], whose[place][0])) for place in order]
     overlap = sum(bisect_right(starts, end) - number for number, end in enumerate(ends))
     return order, max(1, round(overlap / max(len(pairs), 1)))
-
-
-def spans(series: Series, windows: Windows, parts: Sequence[float]) -> dict[str, Span]:
-    """Cut a series into train, valid and test, in this order of time.
-
-    Args:
-        series: what to cut.
-        windows: how windows are cut.
-        parts: of each part its share, or above 1 its number of steps; steps behind them belong to no part.
-
-    Raises:
-        UserError: the series is too short for a window in each part.
-    """
-    sizes = [int(part if part > 1 else part * len(series.numbers)) for part in parts]
-    ends = np.cumsum(sizes).tolist()
-    whose = f" of {series.name}" if series.name else ""
-    if ends[-1] > len(series.numbers):
-        raise UserError(f"task.parts asks for {ends[-1]:,} steps, but the series{whose} has {len(series.numbers):,}")
-    found = {}
-    for name, start, end in zip(("train", "valid", "test"), [0, *ends], ends, strict=False):
-        found[name] = Span(start, end)
-        if not windows.starts(found[name]):
-            room = end - start if start >= windows.lookback else end - windows.lookback
-            raise UserError(
-                f"the {name} part{whose} has room for {max(room, 0):,} steps to forecast, fewer than "
-                f"task.horizon={windows.horizon}; shorten it or task.lookback={windows.lookback}, or give more data"
-            )
-        if not len(windows.worth(series, found[name])):
-            raise UserError(
-                f"the {name} part{whose} holds no value of {', '.join(windows.targets)}; give other task.parts"
-            )
-    return found
 
 
 class Cut(NamedTuple):

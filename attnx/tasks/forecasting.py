@@ -16,12 +16,13 @@ from attnx.data.pairs import Pair, Symbols
 from attnx.data.paths import fill_in
 from attnx.data.series import Series, constant, filled, irregular, read_series
 from attnx.data.series_file import write_series
+from attnx.data.series_split import SeriesSplit, cut_series, describe_rows
 from attnx.data.split import Splits
-from attnx.data.windows import Span, Windows, cut, following, scaled, spans
+from attnx.data.windows import Span, Windows, cut, following, scaled
 from attnx.errors import UserError, refuse_twice
 from attnx.evenly import evenly
 from attnx.nn.targets.horizon import ordered
-from attnx.registry import Positive, Probability, Rate, register
+from attnx.registry import Natural, Positive, Probability, register
 from attnx.run_format import TARGET_FEATURES
 from attnx.tasks.forecast_measures import forecast_metrics, update_forecast_metrics
 from attnx.tasks.protocols import SequenceData
@@ -38,13 +39,15 @@ class Forecasting:
     Formula: ``minimise mean (y - f(x))^2`` of scaled numbers, or with ``quantiles`` their own loss
     Source: Zhou et al. 2021, section 5 (protocol), https://arxiv.org/abs/2012.07436
 
-    ``file`` is a .csv or .parquet file with a header, a row a step, in order of time. ``time`` is the column of the
-    times (ISO 8601 or numbers); ``targets`` are the columns to forecast (none named: all that are left); ``known`` are
-    columns known before their time, such as the hour, a holiday, or a static property: those of the steps to forecast
-    are read, too. ``group`` is the column that says which of several series a row belongs to. A missing value is read
-    as the last one before it, and is no target: neither loss nor measures count it.
+    ``file`` is a .csv or .parquet file, a row a step, in order of time; ``header`` says whether its first row names the
+    columns, which are else called 1, 2 and so on (left out: it does, and one that may be data is refused). ``time`` is
+    the column of the times (ISO 8601 or numbers); ``targets`` are the columns to forecast (none named: all that are
+    left); ``known`` are columns known before their time, such as the hour, a holiday, or a static property: those of
+    the steps to forecast are read, too. ``group`` is the column that says which of several series a row belongs to. A
+    missing value is read as the last one before it, and is no target: neither loss nor measures count it.
 
-    ``parts`` cuts each series in time into train, valid and test: shares, or above 1 numbers of steps. Windows to
+    ``split`` cuts each series in time into train, valid and test: by a ratio such as ``7:1:2``, by numbers of rows such
+    as ``[8640,2880,2880]``, or as ``ett``, 12, 4 and 4 months of 30 days, as papers cut the ETT series. Windows to
     validate and test on are forecast in their part alone, and look back beyond it; to train on, every ``stride``-th is
     taken. ``test`` is another file, all of which takes the place of the test part. Columns are scaled by the training
     part. ``forecast=direct`` writes all steps without reading any of them, ``recursive`` reads at each step what was
@@ -67,13 +70,14 @@ class Forecasting:
         self,
         file: str | None = None,
         test: str | None = None,
-        time: str | None = None,
-        targets: list[str] | None = None,
-        known: list[str] | None = None,
-        group: str | None = None,
+        header: bool | None = None,
+        time: Natural | str | None = None,
+        targets: list[Natural | str] | None = None,
+        known: list[Natural | str] | None = None,
+        group: Natural | str | None = None,
         lookback: Positive = 96,
         horizon: Positive = 24,
-        parts: list[Rate] | None = None,
+        split: str | list[Positive] = "7:1:2",
         stride: Positive = 1,
         forecast: Literal["direct", "recursive"] = "direct",
         quantiles: list[Probability] | None = None,
@@ -81,9 +85,11 @@ class Forecasting:
         season: Positive = 24,
     ) -> None:
         self.file, self.files = file, {"test": test}
-        self.time, self.targets, self.known, self.group = time, targets or [], known or [], group
+        self.header = header
+        self.time, self.group = (None if name is None else str(name) for name in (time, group))
+        self.targets, self.known = list(map(str, targets or [])), list(map(str, known or []))
         self.lookback, self.horizon, self.stride, self.season = lookback, horizon, stride, season
-        self.parts, self.quantiles = parts or [0.7, 0.1, 0.2], quantiles or []
+        self.split, self.quantiles = SeriesSplit.read(split), quantiles or []
         self.notes: list[str] = []
         self.scales: Features | None = None
         self.test_part: list[tuple[Series, Span]] = []
@@ -92,10 +98,6 @@ class Forecasting:
         self._check()
 
     def _check(self) -> None:
-        if len(self.parts) != 3:
-            raise UserError(f"task.parts={self.parts}: expected three, of train, valid and test, such as [0.7,0.1,0.2]")
-        if all(part <= 1 for part in self.parts) and sum(self.parts) > 1 + 1e-9:
-            raise UserError(f"task.parts={self.parts}: these shares are more than the whole")
         if self.quantiles and 0.5 not in self.quantiles:
             raise UserError(f"task.quantiles={self.quantiles}: the median, 0.5, must be among them")
         if edge := [level for level in self.quantiles if level in (0, 1)]:
@@ -115,8 +117,8 @@ class Forecasting:
             raise UserError("task.file is not set: name a .csv or .parquet file of a time series")
         read = self._series(fill_in("task.file", self.file))
         windows = self._windows(read[0])
-        parts = [(series, spans(series, windows, self.parts)) for series in read]
-        notes = self.notes
+        parts = [(series, cut_series(series, windows, self.split)) for series in read]
+        notes = [describe_rows(self.split, parts, not self.files["test"]), *self.notes]
         own = [(series, span["test"]) for series, span in parts]
         self.test_part = self._other(windows) if self.files["test"] else own
         self.notes = [*notes, *(note for note in self.notes if note not in notes)]
@@ -186,7 +188,7 @@ class Forecasting:
     def _series(self, path: Path) -> list[Series]:
         targets = self._own()
         columns = [*targets, *self.known] if targets else []
-        read = [filled(series) for series in read_series(path, self.time, columns, self.group)]
+        read = [filled(series) for series in read_series(path, self.time, columns, self.group, self.header)]
         self.notes = [note for series, notes in read for note in (*notes, *irregular(series), *constant(series))]
         return [series for series, _ in read]
 

@@ -6,31 +6,13 @@ import numpy as np
 import pytest
 
 from attnx.data.series import Series
-from attnx.data.windows import Span, Windows, cut, scaled, spans
-from attnx.errors import UserError
+from attnx.data.windows import Span, Windows, cut, scaled
 
 
 def counted(steps: int, columns: tuple[str, ...] = ("a", "b"), name: str = "") -> Series:
     """Column k of step s holds s + 1000 k."""
     numbers = np.arange(steps)[:, None] + 1000.0 * np.arange(len(columns))
     return Series(name, numbers, columns, np.arange(float(steps)), tuple(map(str, range(steps))))
-
-
-@pytest.mark.parametrize(("lookback", "horizon"), [(48, 24), (96, 48), (168, 168), (336, 96)])
-def test_the_borders_of_the_ett_papers(lookback: int, horizon: int) -> None:
-    """Of 17,420 rows the first 14,400 are used; validation and test look back beyond their own border."""
-    windows = Windows(lookback, horizon, ("a",))
-    found = spans(counted(17420), windows, [8640, 2880, 2880])
-    assert found == {"train": Span(0, 8640), "valid": Span(8640, 11520), "test": Span(11520, 14400)}
-    starts = {name: windows.starts(span) for name, span in found.items()}
-    assert [len(starts[name]) for name in ("train", "valid", "test")] == [
-        8640 - lookback - horizon + 1,
-        2880 - horizon + 1,
-        2880 - horizon + 1,
-    ]
-    assert starts["train"][0] == lookback  # reads from row 0
-    assert starts["test"][0] - lookback == 11520 - lookback  # reads from lookback rows before the border
-    assert starts["test"][-1] + horizon == 14400
 
 
 def test_scaling_knows_the_training_part_alone() -> None:
@@ -77,20 +59,6 @@ def test_what_is_trained_on_is_cut_when_it_is_asked_for(known: tuple[str, ...], 
     assert rows.lengths().tolist() == [[3 + (2 if known else 0), 2]] * len(pairs)
     if not known and stride == 1:
         assert np.shares_memory(rows[0].source, rows[1].source)
-
-
-@pytest.mark.parametrize(
-    ("parts", "said"),
-    [
-        ([20, 5, 5], "task.parts asks for 30 steps, but the series has 23"),
-        ([4, 5, 5], "the train part has room for 1 steps to forecast, fewer than task.horizon=2"),
-        ([0.8, 0.05, 0.15], "the valid part has room for 1 steps"),
-    ],
-)
-def test_a_horizon_longer_than_the_data(parts: list[float], said: str) -> None:
-    with pytest.raises(UserError) as told:
-        spans(counted(23), Windows(3, 2, ("a",)), parts)
-    assert str(told.value).startswith(said)
 
 
 def test_no_window_looks_ahead_to_fill_in_what_nobody_measured() -> None:

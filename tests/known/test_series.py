@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -59,6 +60,59 @@ def test_groups_are_series_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "rows",
+    [
+        ["0.7855,1.611,0.861103", "0.7818,1.61,0.861104"],  # as a public table of exchange rates begins
+        ["2016-07-01 00:00:00,5,2", "2016-07-01 01:00:00,5,3"],
+        ["2016/7/1 0:00,5,2", "2016/7/1 1:00,5,3"],
+        ["1,2,3", "2,3,5"],
+        ["1e5,2,3", "2,3,5"],
+        ["unit,2,3", "unit,3,5"],
+        ["1,,3", "2,3,5"],
+    ],
+)
+def test_a_first_row_that_may_be_data_is_asked_about(tmp_path: Path, rows: list[str]) -> None:
+    """Taken for names it would be lost in silence; told what it is, the table is read whole, by name or by number."""
+    path = tmp_path / "bare.csv"
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    with pytest.raises(UserError) as told:
+        read_series(path, None, [])
+    assert str(told.value).startswith(f"{path}:1: the first row may be data or names of columns ({rows[0]!r}); write ")
+    assert "task.header=false if it is data" in str(told.value)
+    assert "task.header=true if it is names" in str(told.value)
+    (series,) = read_series(path, None, ["3", "2"], has_header=False)
+    assert len(series.numbers) == 2
+    first = [float(cell) if cell else np.nan for cell in rows[0].split(",")[:0:-1]]
+    np.testing.assert_array_equal(series.numbers[0], first)
+    if "" not in rows[0].split(","):
+        (series,) = read_series(path, None, [rows[0].split(",")[2]], has_header=True)
+        assert series.numbers.tolist() == [[float(rows[1].split(",")[2])]]
+
+
+@pytest.mark.parametrize("head", ["date,0,1", "year,1990,1991", "a,b,c", "time,2,OT"])
+def test_names_that_are_numbers_stand_among_others(tmp_path: Path, head: str) -> None:
+    (series,) = read_series(write(tmp_path, "1,2,3", "2,3,5", head=head), None, [])
+    assert series.columns == tuple(head.split(","))
+    assert len(series.numbers) == 2
+
+
+@pytest.mark.needs_data("etth1/ETTh1.csv")
+def test_a_real_table_is_read_whole_with_its_header_or_without(tmp_path: Path) -> None:
+    path = Path(os.environ["ATTNX_DATA"], "etth1", "ETTh1.csv")
+    header, *rows = path.read_text(encoding="utf-8").splitlines()
+    bare = tmp_path / "bare.csv"
+    bare.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (named,) = read_series(path, "date", [])
+    (numbered,) = read_series(bare, "1", [], has_header=False)
+    assert len(named.numbers) == len(rows) == 17420
+    np.testing.assert_array_equal(named.numbers, numbered.numbers)
+    assert (named.labels, named.columns) == (numbered.labels, tuple(header.split(",")[1:]))
+    assert numbered.columns == ("2", "3", "4", "5", "6", "7", "8")
+    with pytest.raises(UserError, match=r"bare\.csv:1: the first row may be data"):
+        read_series(bare, None, [])
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "series.csv: holds no header"),
@@ -77,6 +131,8 @@ def test_a_parquet_file_holds_the_same(tmp_path: Path) -> None:
     table = pyarrow.table({"time": ["2024-01-01", "2024-01-02"], "a": [2.0, None], "b": [3, 5]})
     parquet.write_table(table, tmp_path / "series.parquet")
     (series,) = read_series(tmp_path / "series.parquet", "time", [])
+    with pytest.raises(UserError, match=r"a \.parquet file names its columns; leave task.header=false out"):
+        read_series(tmp_path / "series.parquet", "time", [], has_header=False)
     np.testing.assert_array_equal(series.numbers, [[2, 3], [np.nan, 5]])
     assert np.diff(series.times).tolist() == [86400]
 
@@ -89,7 +145,7 @@ def test_a_parquet_file_holds_the_same(tmp_path: Path) -> None:
         (["1,2,3", "noon,5,7"], ":3: 'noon' is no time"),
         (["1,2,3", "3,2,3", "", "2,5,7"], ":5: the time 2 comes after 3"),
         (["1,2,3", "2,2,3", "2,5,7"], ":4: the time 2 comes twice"),
-        (["1,2,3", "2,2"], ":3: 2 columns, but the header has 3"),
+        (["1,2,3", "2,2"], ":3: 2 columns, but the first row has 3"),
         ([], ": holds no rows"),
     ],
 )

@@ -69,7 +69,7 @@ def test_a_folder_is_read_language_by_language_in_turns(write: Write) -> None:
 
 
 def test_what_is_no_word_list_is_left_alone(write: Write) -> None:
-    """Also read: packed lists, a name that is the code alone, one with more behind it, a region."""
+    """Also read: packed lists, a name that is the code alone, one with a script or a region in it."""
     folder = write(
         {
             "README": "no list",
@@ -82,7 +82,30 @@ def test_what_is_no_word_list_is_left_alone(write: Write) -> None:
             "pt-BR_train.tsv": "d\td\n",
         }
     )
-    assert [one.tag for one in read_languages(folder)] == ["ady", "eng", "ita", "pt-BR"]
+    assert [one.tag for one in read_languages(folder)] == ["ady", "eng_us", "ita", "pt-BR"]
+
+
+def test_a_code_with_underscores_is_a_language_of_its_own(write: Write) -> None:
+    """As of later shared tasks; the same in every part, whatever the part is called, and where a star stands for it."""
+    codes = ["por_latn_bz", "por_latn_po", "wel_nw"]
+    names = ["train/{}_train.tsv", "dev/{}_dev.tsv.gz", "test/{}.tsv", "valid/{}.valid.tsv", "gold/{}_broad_gold.tsv"]
+    folder = write({name.format(code): "a\ta\n" for code in codes for name in names})
+    for path in (
+        "train",
+        "train/*",
+        "train/*_train.tsv",
+        "dev",
+        "test",
+        "test/*.tsv",
+        "valid",
+        "gold/*_broad_gold.tsv",
+    ):
+        assert [one.tag for one in read_languages(folder / path)] == codes, path
+    assert [one.tag for one in read_languages(folder / "train", ["por_latn_po"])] == ["por_latn_po"]
+    assert refused(lambda: read_languages(folder / "train", ["por_latn_pt"])).endswith(
+        "has no file of the language 'por_latn_pt'; did you mean por_latn_po or por_latn_bz?"
+    )
+    assert [one.tag for one in read_languages(folder / "gold")] == [f"{code}_broad_gold" for code in codes]
 
 
 def test_a_pattern_takes_some_files_of_a_folder(write: Write) -> None:

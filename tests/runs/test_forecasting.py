@@ -30,7 +30,7 @@ SMALL = [
     "task.time=time",
     f"task.lookback={LOOKBACK}",
     f"task.horizon={HORIZON}",
-    "task.parts=[61,17,19]",
+    "task.split=[61,17,19]",
     "task.season=5",
     "trainer.batch_size=8",
     "trainer.max_steps=3",
@@ -296,12 +296,35 @@ def test_series_of_a_group_are_cut_each(undrawn: None, model: list[str]) -> None
     """By the other models, and without times: as many windows as both have."""
     rows = [f"{who},{value(step, 0) + 100 * (who == 'y')}" for step in range(47) for who in "xy"]
     Path("both.csv").write_text("who,a\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    plain = [word for word in SMALL if not word.startswith(("task.time", "task.parts", "task.file"))]
-    fitted(*plain, "task.file=both.csv", "task.group=who", "task.parts=[29,7,11]", *model, folder="one")
+    plain = [word for word in SMALL if not word.startswith(("task.time", "task.split", "task.file"))]
+    fitted(*plain, "task.file=both.csv", "task.group=who", "task.split=[29,7,11]", *model, folder="one")
     assert results("one")["test_examples"] == 2 * (11 - HORIZON + 1)
     names = Path("one/predictions.tsv").read_text(encoding="utf-8")
     assert "x 36" in names
     assert "y 36" in names
+
+
+def test_a_table_without_names_is_read_whole(undrawn: None, command: Callable[..., Any]) -> None:
+    """Columns go by their numbers, in training, in the run's files, and when a file is gone on with."""
+    write()
+    rows = Path("series.csv").read_text(encoding="utf-8").splitlines()[1:]
+    Path("bare.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    plain = [word for word in HISTORY if not word.startswith(("task.time", "task.file", "task.split"))]
+    asked = [*plain, "task.file=bare.csv", "task.split=7:1:2", "folder=one"]
+    answer = command(*asked)
+    assert answer.code == 2
+    assert "bare.csv:1: the first row may be data or names of columns" in answer.err
+    assert "task.header=false" in answer.err
+    answer = command(*asked, "task.header=false", "task.time=1", "task.targets=[3,2]", "task.known=[5]")
+    assert (answer.code, answer.err) == (0, "")
+    # int(97 * 0.7) and int(97 * 0.2) rows, and what is left between
+    assert "task.split=7:1:2: rows 1 to 67 train, 68 to 78 valid, 79 to 97 test" in " ".join(answer.out.split())
+    run = attnx.open_run("one")
+    assert run.target.columns == ("3", "2")
+    assert results("one")["test_examples"] == 19 - HORIZON + 1
+    answer = command("predict", "one", "bare.csv")
+    assert answer.code == 0
+    assert np.shape(json.loads(answer.out)) == (HORIZON, 2)
 
 
 @pytest.mark.parametrize(
@@ -310,9 +333,13 @@ def test_series_of_a_group_are_cut_each(undrawn: None, model: list[str]) -> None
         ({"at_5": "2024-01-01 05:00,warm,5,7,5"}, [], "series.csv:7: 'warm' in column 'a' is no number"),
         ({"at_5": "2024-01-01 04:00,1,5,7,5"}, [], "series.csv:7: the time 2024-01-01 04:00 comes twice"),
         ({"at_5": "2024-01-01 03:00,1,5,7,5"}, [], "series.csv:7: the time 2024-01-01 03:00 comes after"),
-        ({"at_5": "2024-01-01 05:00,1,5,7"}, [], "series.csv:7: 4 columns, but the header has 5"),
+        ({"at_5": "2024-01-01 05:00,1,5,7"}, [], "series.csv:7: 4 columns, but the first row has 5"),
         ({}, ["task.horizon=30"], "fewer than task.horizon=30"),
         ({}, ["task.targets=[c]"], "has no column 'c'"),
+        ({}, ["task.split=7:1"], "task.split=7:1: expected ett, a ratio of train, valid and test such as 7:1:2"),
+        ({}, ["task.split=ett"], "task.split=ett takes 14,400 rows, but the series has 97"),
+        ({}, ["+task.parts=[61,17,19]"], "parts"),
+        ({}, ["task.header=false"], "has no column 'time'"),
         ({}, ["task.quantiles=[0.1,0.9]"], "the median, 0.5, must be among them"),
         ({}, ["task.targets=[a]", "task.known=[a]"], "is one of task.targets"),
         ({}, ["task.targets=[a,b,a]"], "task.targets=[a,b,a]: name each column once"),

@@ -44,7 +44,7 @@ MODELS = {
         *("attention.heads=2", "model.dropout=0"),
     ],
     "history": [
-        *("task=forecasting", "task.file=series.csv", "task.lookback=7", "task.horizon=3", "task.parts=[71,13,13]"),
+        *("task=forecasting", "task.file=series.csv", "task.lookback=7", "task.horizon=3", "task.split=[71,13,13]"),
         *("task.quantiles=[0.5,0.9]", "task.forecast=recursive", "model=history", "recipe=attention_rnn"),
         *("model.embedding=5", "decoder.hidden=7", "scorer.hidden=5"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 import signal
 from collections.abc import Callable
 from itertools import product
@@ -18,7 +19,7 @@ from attnx.callbacks.progress import ShowProgress
 from attnx.errors import Interrupted
 from attnx.fitting import resume
 
-LANGUAGES = ("ady", "fre", "ita")
+LANGUAGES = ("fre", "ita", "por_latn_bz")
 LETTERS = "abdeks"
 FOLDERS = ["task.train=many/train", "task.valid=many/dev", "task.test=many/test", "trainer.valid_examples=null"]
 TOLD = ["query=[current_state,language_tag]", "query.language_tag.width=3"]
@@ -126,10 +127,10 @@ def test_a_reopened_run_is_asked_in_a_language(many: Path, run: Callable[..., An
         assert " ".join(one.output) == row["prediction"]
         assert one.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
         answers[row["tag"]][word] = one.log_probability
-    assert len(answers["ady"]) == 6
-    assert answers["ady"] != answers["fre"]
+    assert len(answers["por_latn_bz"]) == 6
+    assert answers["por_latn_bz"] != answers["fre"]
     for wrong in ("", "itaa"):
-        with pytest.raises(attnx.UserError, match="ady, fre, ita"):
+        with pytest.raises(attnx.UserError, match="fre, ita, por_latn_bz"):
             reopened.predict(["ab"], tag=wrong)
 
 
@@ -153,6 +154,24 @@ def test_users_words_are_written_as_the_data_are(many: Path, run: Callable[..., 
     (composed,), (apart,) = (reopened.predict([word], tag="fre") for word in ("b\u00e9", "be\u0301"))
     assert composed.pair.source == apart.pair.source == ("b", "e", "\u0301")
     assert (composed.output, composed.log_probability) == (apart.output, apart.log_probability)
+
+
+def test_the_commands_of_the_page_on_data_do_what_it_says(many: Path, command: Callable[..., Any]) -> None:
+    """As they stand there, with a small model."""
+    text = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    block = text.partition("<!-- languages -->\n```sh\n")[2].partition("```")[0]
+    commands = [shlex.split(line)[1:] for line in block.splitlines()]
+    assert [words[-1] for words in commands] == ["folder=all", "folder=two", "por_latn_bz"]
+    many.rename("languages")
+    Path("words.txt").write_text("bad\nsad\n", encoding="utf-8")
+    small = ["model.embedding=4", "encoder.hidden=4", "decoder.hidden=4", "scorer.hidden=3", "trainer.max_steps=3"]
+    for words in commands[:2]:
+        assert command(*words, *small, "task.holdout=0.15").code == 0
+    assert {row["tag"] for row in table(Path("all/predictions.tsv"), "\t")} == {"fre", "ita", "por_latn_bz"}
+    assert {row["tag"] for row in table(Path("two/predictions.tsv"), "\t")} == {"fre", "por_latn_bz"}
+    assert "test_per_por_latn_bz" in json.loads(Path("two/results.json").read_text(encoding="utf-8"))
+    answer = command(*commands[2])
+    assert (answer.code, len(answer.out.splitlines())) == (0, 2)
 
 
 def test_an_interrupted_run_ends_like_one_that_was_not(
@@ -184,7 +203,7 @@ def test_an_interrupted_run_ends_like_one_that_was_not(
         (["task.test=many/nowhere.tsv"], "many/nowhere.tsv: no such file"),
         (["task.train=$NOT_SET/train"], "the environment variable NOT_SET is not set"),
         (["task.valid=many"], "many: holds no word lists"),
-        (["task.train=many/train/ita_train.tsv"], "the valid part holds 'ady'"),
+        (["task.train=many/train/ita_train.tsv"], "the valid part holds 'fre'"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(
