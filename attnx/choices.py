@@ -21,13 +21,19 @@ CHOSEN = tuple(kind for kind in KINDS if kind not in ("composition", "kernel", "
 PRESETS = ("experiment", "recipe")
 GROUPS = (*CHOSEN, *PRESETS)
 # Top-level values that are no part, and what each accepts.
-SCALARS = {"seed": "Natural", "name": "str | None", "folder": "str | None", "profile": "bool"}
+SCALARS = {
+    "seed": "Natural",
+    "name": "str | None",
+    "folder": "str | None",
+    "profile": "bool",
+    "budget": "Literal['steps', 'time']",
+}
 # Knobs by the names that other programs give them.
 KNOBS_ELSEWHERE = {"batch": "batch_size", "epochs": "max_epochs", "learning_rate": "lr", "steps": "max_steps"}
 # Parts of a model that can be put on devices of their own: `placement.attention=cuda:1`.
 PLACED = ("encoder", "attention", "decoder")
 # Of those that must be something.
-DEFAULTS = {"seed": 1, "profile": False}
+DEFAULTS = {"seed": 1, "profile": False, "budget": "steps"}
 LARGEST_SEED = 2**32 - 1
 
 

@@ -124,6 +124,7 @@ def check(config: dict[str, Any], overrides: Sequence[str] = ()) -> dict[str, An
     trainer = checked["trainer"]
     if not any(trainer.get(end, True) for end in ("max_steps", "max_epochs", "max_time")):
         raise UserError("a run needs an end: set trainer.max_steps, trainer.max_epochs or trainer.max_time")
+    _refuse_timeless(checked)
     composition(checked)
     return checked
 
@@ -197,6 +198,17 @@ def _refuse_idle(config: Mapping[str, Any]) -> None:
         raise UserError(
             f"model.positions={model['positions']} is read by model.memory={' or '.join(POSITIONS)} alone; leave it out"
         )
+
+
+def _refuse_timeless(config: Mapping[str, Any]) -> None:
+    """Refuse ``budget=time`` where steps or epochs say how long a run is."""
+    trainer = config["trainer"]
+    for end in ("max_steps", "max_epochs"):
+        if config["budget"] == "time" and trainer.get(end) is not None:
+            raise UserError(
+                f"budget=time is for runs that trainer.max_time ends, and trainer.{end}={trainer[end]} ends this one; "
+                f"leave budget=time out, or set trainer.{end}=null and trainer.max_time=HH:MM:SS"
+            )
 
 
 def _usual(kind: str, config: Mapping[str, Any], knob: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from attnx import registry
+from attnx.callbacks.step_plan import StepPlan, read_plan
 from attnx.errors import UserError
 from attnx.kernels.ahead import without_c
 from attnx.models.composition import composition
@@ -29,9 +30,10 @@ from attnx.training.devices import device_of, places, to_be_started, with_device
 from attnx.training.faults import told
 from attnx.training.launch import Work, can_copy, together
 from attnx.training.open_run import OpenRun, open_run, reopened
+from attnx.training.plan_steps import measure, plan_steps
 from attnx.training.plugin_copies import code_now
 from attnx.training.ranks import here, orders
-from attnx.training.train import Job, check_fits, placement_of, prepare, total_steps, train
+from attnx.training.train import Job, check_fits, placement_of, prepare, train
 from attnx.training.whole_run import FINISHED, TO_TRAIN, is_finished, read_resumable
 
 
@@ -75,11 +77,11 @@ def _whole(config: object) -> Mapping[str, Any]:
 def _begin(job: Job, folder: Path, console: Console) -> OpenRun:
     run_folder.save_vocabularies(folder, job.data, job.experiment.task)
     console.print(composed(folder))
-    steps = total_steps(job)
-    run_folder.note(folder, steps=steps)
-    console.print(f"{steps:,} steps of {_batch(job.config['trainer'])}")
+    plan = plan_steps(job, folder, console)
+    run_folder.note(folder, **plan.facts())
+    console.print(_length(plan, job.config["trainer"]))
     with recorded(job, folder, console):
-        train(job, folder, steps, console)
+        train(job, folder, plan, console)
         return _finish(job, folder, console)
 
 
@@ -114,9 +116,10 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
             f"{path}: began with {began} processes (trainer.devices times trainer.nodes) and cannot go on with "
             f"{here().world}: their shares of the data would be others; set them back, or start anew"
         )
-    begun = "steps" in info and any((path / CHECKPOINTS).glob("*.ckpt"))
+    begun = "plan" in info and any((path / CHECKPOINTS).glob("*.ckpt"))
     if begun:
         check_fits(job.experiment, path)
+        plan = read_plan(path, info, config["trainer"].get("max_time"))
     with _explained(path, config["trainer"]):
         run_folder.note(path, status="running", **({"error": None} if "error" in info else {}))
         for file in (ERROR, EXPLANATION):  # of the attempt before
@@ -128,7 +131,7 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
             return _begin(job, path, console)
         run_folder.save_vocabularies(path, job.data, job.experiment.task)  # it may have been killed amid that
         with recorded(job, path, console):
-            train(job, path, info["steps"], console, resume=True)
+            train(job, path, plan, console, resume=True)
             return _finish(job, path, console)
 
 
@@ -161,10 +164,10 @@ def follow(config: Mapping[str, Any]) -> None:
     """Do what the first of several processes does, in another one, and write nothing."""
     job = prepare(config)
     for order in orders():
-        if order.what == "measure":
-            total_steps(job)
+        if order.plan is None:
+            measure(job)
         else:
-            train(job, Path(order.folder), order.steps, Console(file=io.StringIO()), order.resume)
+            train(job, Path(order.folder), order.plan, Console(file=io.StringIO()), order.resume)
 
 
 def _facts(job: Job) -> dict[str, Any]:
@@ -197,6 +200,13 @@ def _where(config: Mapping[str, Any]) -> dict[str, Any]:
     """On what a run trains, if that is not one process on one device."""
     placed = {part: str(device) for part, device in placement_of(config).items()}
     return {**({"placement": placed} if placed else {}), **({"processes": here().world} if here().world > 1 else {})}
+
+
+def _length(plan: StepPlan, trainer: Mapping[str, Any]) -> str:
+    """How long a run is to train."""
+    if plan.seconds is None:
+        return f"{plan.end:,} steps of {_batch(trainer)}"
+    return f"{trainer['max_time']} of training: about {plan.end:,} steps of {_batch(trainer)}"
 
 
 def _batch(trainer: Mapping[str, Any]) -> str:

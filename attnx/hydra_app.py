@@ -25,6 +25,7 @@ from attnx.sweeps import running
 from attnx.sweeps.asked import GRIDS, Asked, refuse_without, what_is_asked
 from attnx.sweeps.elsewhere import elsewhere
 from attnx.sweeps.folder import held, put_aside, refuse_occupied
+from attnx.sweeps.length import planned, refuse_crowded
 from attnx.sweeps.outcome import FINISHED, conclude, failure, is_done, report, write_comparison
 from attnx.sweeps.preflight import FORKING, check_files, check_jobs, is_local
 from attnx.sweeps.processes import Processes
@@ -80,6 +81,7 @@ def sweep(
         refuse_by_hand(config, "the processes of a sweep")
     folder = folder or _sweep_folder(overrides, configs)
     refuse_without(asked)
+    refuse_crowded(configs.values(), side_by_side, asked.cluster)
     pending = asked.jobs if fresh else _refuse_changed(folder, overrides, asked, configs)
     with _checked(pending, asked, configs, side_by_side) as forked:
         if fresh and (aside := put_aside(folder)):
@@ -93,6 +95,8 @@ def sweep(
             if not is_done(record):  # a search that asks for more begins when its next job does
                 begin(record)
             save(record)
+            for line in planned(record, configs.values()):
+                print(line, flush=True)
             told = _to_hydra(asked, side_by_side, overrides)
             words = [*flags, f"hydra.sweep.dir={_quoted(folder)}", *told, *overrides]
             return _run(Running(record, configs, side_by_side, lock, forked), words, config_dir)

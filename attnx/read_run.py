@@ -17,7 +17,7 @@ TEXT: Final = (str, "a text")
 TEXTS: Final = (list, "a list of texts")
 NUMBER: Final = (int, "a whole number")
 FACTS: Final[dict[str, tuple[type, str]]] = {
-    **dict.fromkeys(("name", "status", "created", "monitor", "fingerprint", "error", "data"), TEXT),
+    **dict.fromkeys(("name", "status", "created", "monitor", "fingerprint", "error", "data", "budget"), TEXT),
     **dict.fromkeys(("overrides", "notes", "deleted"), TEXTS),
     **dict.fromkeys(("versions", "git"), (dict, "names with values")),
     "steps": NUMBER,

@@ -82,7 +82,7 @@ class Keep(Checkpoint):
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """From now on nothing changes, and who asks to stop does not wait."""
         self.stopping.patient = False
-        if _any(trainer, bool(self.stopping.asked)):
+        if any_process(trainer, bool(self.stopping.asked)):
             raise KeyboardInterrupt
 
     def on_train_batch_start(
@@ -100,11 +100,11 @@ class Keep(Checkpoint):
         batch_idx: int,
     ) -> None:
         """Save if it is time to, and stop if asked to, unless gradients are being gathered or a validation is due."""
-        due = (trainer.fit_loop.total_batch_idx + 1) % int(trainer.val_check_interval) == 0
+        due = (trainer.fit_loop.total_batch_idx + 1) % (trainer.val_check_batch or 1) == 0  # as FollowPlan says
         if due or trainer.fit_loop._should_accumulate():
             return
-        stop = _any(trainer, bool(self.stopping.asked))
-        if stop or _any(trainer, self._is_time(trainer.global_step)):
+        stop = any_process(trainer, bool(self.stopping.asked))
+        if stop or any_process(trainer, self._is_time(trainer.global_step)):
             self._save(trainer)
         if stop:
             raise KeyboardInterrupt
@@ -120,7 +120,7 @@ class Keep(Checkpoint):
         self._save(trainer)
         if trainer.is_global_zero:
             self._arrange()
-        if trainer.state.fn == TrainerFn.FITTING and _any(trainer, bool(self.stopping.asked)):
+        if trainer.state.fn == TrainerFn.FITTING and any_process(trainer, bool(self.stopping.asked)):
             raise KeyboardInterrupt
 
     def on_exception(
@@ -170,6 +170,6 @@ class Keep(Checkpoint):
         self.rank, self.saved = state_dict.get("rank", len(self.ranked)), state_dict.get("saved", -1)
 
 
-def _any(trainer: lightning.Trainer, mine: bool) -> bool:
-    """Whether any of several processes says so: all of them must save and stop at the same step."""
+def any_process(trainer: lightning.Trainer, mine: bool) -> bool:
+    """Whether any of several processes says so: all of them must do the same after the same step."""
     return trainer.strategy.reduce_boolean_decision(mine, all=False) if trainer.world_size > 1 else mine

@@ -66,7 +66,7 @@ class ShowProgress(Callback):
         if trainer.global_step % EVERY == 0:
             speed = f"{self.throughput.examples_per_second:.0f} examples/s"
             told = {"told": f"loss {float(outputs['loss']):.3f}  {speed}  {self._judged}"}
-        self.bar.update(self._task, completed=trainer.global_step, **told)
+        self.bar.update(self._task, completed=trainer.global_step, total=trainer.max_steps, **told)
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Tell what the validation found."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import lightning
@@ -17,6 +18,9 @@ WARM = 3
 class Throughput(Callback):
     """Measure whole training steps, loading included.
 
+    Args:
+        clock: tells seconds.
+
     Attributes:
         words: examples since the clock started.
         tokens: target symbols, EOS included, or rows of numbers.
@@ -24,11 +28,12 @@ class Throughput(Callback):
         spent: time spent training in all, validations included, over all parts of a run that was resumed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
         self.words, self.tokens, self.seconds = 0, 0, 0.0
         self._seen = 0
         self._mark: float | None = None
-        self._before, self._began = 0.0, time.perf_counter()
+        self._before, self._began = 0.0, clock()
 
     @property
     def examples_per_second(self) -> float:
@@ -43,7 +48,7 @@ class Throughput(Callback):
     @property
     def spent(self) -> float:
         """Seconds since training began, without the time that a run was left alone."""
-        return self._before + time.perf_counter() - self._began
+        return self._before + self.clock() - self._began
 
     def on_validation_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Stop the clock."""
@@ -54,7 +59,7 @@ class Throughput(Callback):
     ) -> None:
         """Start the clock if it stands: normally it runs on from the end of the last batch, so loading counts."""
         if self._mark is None:
-            self._mark = time.perf_counter()
+            self._mark = self.clock()
 
     def on_train_batch_end(
         self,
@@ -65,7 +70,7 @@ class Throughput(Callback):
         batch_idx: int,
     ) -> None:
         """Count the batch."""
-        now = time.perf_counter()
+        now = self.clock()
         self._seen += 1
         if self._seen > WARM and self._mark is not None:
             self.seconds += now - self._mark

@@ -18,7 +18,7 @@ STEPS = 23
 def built(lr_schedule: Candidate) -> tuple[Any, Any]:
     """An optimiser of rate 1, and its schedule for 23 steps."""
     optimiser = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
-    return optimiser, lr_schedule.build(optimiser=optimiser, total_steps=STEPS)
+    return optimiser, lr_schedule.build(optimiser=optimiser, progress=lambda step: min(1.0, step / STEPS))
 
 
 def rates(optimiser: Any, schedule: Any, steps: int) -> list[float]:

@@ -7,6 +7,7 @@ from collections import Counter
 
 from attnx.read_sweep import Sweep, SweepJob
 from attnx.run_format import EXPLANATION
+from attnx.sweeps.length import measured
 from attnx.sweeps.screen import best, clock, winning
 
 FILES = """\
@@ -32,6 +33,8 @@ def _opening(sweep: Sweep) -> str:
     count = Counter(job.status for job in sweep.jobs)
     counted = ", ".join(f"{number} {status}" for status, number in count.items())
     lines = [f"# {sweep.name}", "", f"A sweep of attnx, created {sweep.created}, {sweep.status}: {counted}."]
+    if steps := measured(sweep):
+        lines += ["", f"{steps}."]
     if winner := winning(sweep):
         lines += ["", f"Best in validation: job {winner.number}, {best(winner)} ({sweep.told(winner)})."]
     return "\n".join([*lines, "", "```sh", sweep.command, "```"])

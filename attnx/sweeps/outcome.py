@@ -14,6 +14,7 @@ from attnx.printable import printable
 from attnx.read_sweep import Sweep
 from attnx.run_format import ERROR
 from attnx.sweeps.explain import write_explanation
+from attnx.sweeps.length import measured
 from attnx.sweeps.record import now, refresh, save
 from attnx.sweeps.running import DONE
 from attnx.sweeps.screen import best, winning
@@ -76,6 +77,8 @@ def report(sweep: Sweep) -> int:
     said = ", ".join(f"{number} {status}" for status, number in count.items())
     winner = winning(sweep)
     leads = f"; best {best(winner)}: job {winner.number}, {sweep.told(winner)}" if winner else ""
+    if steps := measured(sweep):
+        print(steps, flush=True)
     print(printable(f"{sweep.path}: {len(sweep.jobs)} job(s), {said}{leads}"), flush=True)
     if count["failed"]:
         again = f"attnx resume {shlex.quote(str(sweep.path))}"

@@ -117,7 +117,7 @@ class OptunaSearch:
     def _hopeless(self, job: SweepJob) -> bool:
         """Report what a running job has found in validation, and ask whether others were clearly better by then.
 
-        What is compared is the same validation, the first with the first: steps may differ where time is the limit.
+        What is compared is the same validation, the first with the first: steps may differ with budget=time.
         """
         trial, stands = self.trials[job.number], standing(current().sweep.folder(job))
         reported = len(self.study._storage.get_trial(trial._trial_id).intermediate_values)

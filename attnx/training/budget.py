@@ -1,4 +1,4 @@
-"""How many steps fit into a time: measured once, then a number like any other."""
+"""How long a training step takes, and how many fit into a time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import torch
 from lightning.fabric.utilities import move_data_to_device
 from torch import nn
 
+from attnx.callbacks.time_budget import SPARE
 from attnx.data.batches import Batch
 from attnx.tasks.protocols import token_loss
 from attnx.training import ranks
@@ -21,46 +22,57 @@ from attnx.training.experiment import Experiment
 from attnx.training.loaders import Loaders
 from attnx.training.precision import precision_of, round_factors
 
-# Steps before the clock starts, the longest measurement, and the share of the budget left for validation.
-WARM, SECONDS, SPARE = 3, 8.0, 0.06
+# Steps before the clock starts; seconds, and the share of the time to be trained, that are measured at most.
+WARM, SECONDS, SHARE = 3, 4.0, 0.05
 
 
-def steps_within(
-    budget: float,
+def seconds_per_step(
+    seconds: float,
     experiment: Experiment,
     loaders: Loaders,
     trainer: Mapping[str, Any],
     placed: torch.device | None = None,
-) -> int:
-    """Measure training steps on a copy of the model and say how many fit into ``budget`` seconds.
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
+    """Measure how long an optimizer step takes, on a copy of the model.
 
     Measured is what will be done: on the device and in the precision of the run. The copy is thrown away and the random
     state put back, so that measuring changes nothing but the number. Several processes measure together, gradients
     exchanged, and the first one's clock decides.
 
     Args:
-        budget: seconds.
+        seconds: that are to be trained.
         experiment: what is to be trained.
         loaders: of its batches.
         trainer: the trainer's knobs.
         placed: where batches go, if the model's parts are on devices of their own already.
+        clock: tells seconds.
     """
     device = placed or device_of(trainer)
     trial = copy.deepcopy(experiment.model)
     step = _stepping(trial if placed else trial.to(device), experiment, trainer, device)
     with torch.random.fork_rng():
-        taken, started = 0, _now(device)
+        taken, started = 0, _now(device, clock)
         for number, batch in enumerate(itertools.cycle(loaders.train_dataloader())):
             step(batch)
             if number + 1 == WARM:
-                started = _now(device)
+                started = _now(device, clock)
             elif number >= WARM:
                 taken += 1
-                spent = _now(device) - started
-                if ranks.told(partial(bool, spent > min(SECONDS, 0.1 * budget))):
+                spent = _now(device, clock) - started
+                if ranks.told(partial(bool, spent > min(SECONDS, SHARE * seconds))):
                     break
-        per_step = (_now(device) - started) / taken * trainer["accumulate"]
-    return ranks.told(lambda: max(1, int((1 - SPARE) * budget / per_step)))
+        per_step: float = (_now(device, clock) - started) / taken * trainer["accumulate"]
+    return ranks.told(lambda: per_step)
+
+
+def steps_within(seconds: float, per_step: float) -> int:
+    """How many steps fit into a time, some of which is left for validations.
+
+    >>> steps_within(100, 0.5)
+    188
+    """
+    return max(1, int((1 - SPARE) * seconds / per_step))
 
 
 def _stepping(
@@ -90,8 +102,8 @@ def _stepping(
     return step
 
 
-def _now(device: torch.device) -> float:
+def _now(device: torch.device, clock: Callable[[], float]) -> float:
     """Seconds, of a GPU once it has done what it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return time.perf_counter()
+    return clock()

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from attnx.callbacks.step_plan import StepPlan
 from attnx.data.batches import Batch
 from attnx.data.features import Features
 from attnx.data.pairs import Pair
@@ -28,14 +29,14 @@ class Settings(NamedTuple):
 
     Attributes:
         optimiser: from parameters to an optimiser.
-        lr_schedule: from an optimiser and the total steps to a learning-rate schedule.
-        total_steps: how many optimiser steps the whole run takes.
+        lr_schedule: from an optimiser, and a function from a step to progress, to a learning-rate schedule.
+        plan: which optimiser steps the run takes.
         sampling: the chance of scheduled sampling reached at the end of a linear rise.
     """
 
     optimiser: Callable[..., Optimizer]
     lr_schedule: Callable[..., Any]
-    total_steps: int
+    plan: StepPlan
     sampling: float
 
 
@@ -93,7 +94,7 @@ class Experiment(lightning.LightningModule):
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         """The loss per step of the targets: of a batch, or of what all processes have of it in this turn."""
-        progress = self.global_step / max(self.settings.total_steps, 1)
+        progress = self.settings.plan.progress(self.global_step)
         loss = token_loss(self.model, batch, self.task.smoothing, self.settings.sampling * progress)
         turns = self.trainer.accumulate_grad_batches
         return loss.mean if self.trainer.world_size * turns == 1 else self._share(loss, turns)
@@ -205,7 +206,7 @@ class Experiment(lightning.LightningModule):
     def configure_optimizers(self) -> Any:
         """The optimiser and its schedule, stepped at every optimiser step."""
         optimiser = self.settings.optimiser(self.model.parameters())
-        schedule = self.settings.lr_schedule(optimiser, self.settings.total_steps)
+        schedule = self.settings.lr_schedule(optimiser, self.settings.plan.progress)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from attnx import registry
+from attnx.callbacks.step_plan import Revision, StepPlan
 from attnx.data.features import Features
 from attnx.data.split import Splits
 from attnx.data.tokenisers.counted import load_symbols
@@ -93,9 +94,7 @@ def open_ensemble(folders: Sequence[str | Path], checkpoint: str = "best", searc
 
 
 def _experiment(model: torch.nn.Module, task: Any, data: SequenceData, search: Spec) -> Experiment:
-    settings = Settings(
-        optimiser=torch.optim.SGD, lr_schedule=torch.optim.lr_scheduler.ConstantLR, total_steps=0, sampling=0
-    )
+    settings = Settings(torch.optim.SGD, torch.optim.lr_scheduler.ConstantLR, StepPlan([Revision(0, 0, 1)]), sampling=0)
     return Experiment(model, task, data, registry.build("search", search), settings).eval()
 
 

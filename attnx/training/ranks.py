@@ -16,6 +16,8 @@ from lightning.pytorch.utilities import rank_zero_only
 from lightning_utilities.core.rank_zero import rank_zero_only as utilities
 from torch import Tensor
 
+from attnx.callbacks.step_plan import StepPlan
+
 T = TypeVar("T")
 # That all of them wait for one, which may draw or save meanwhile.
 PATIENCE = timedelta(minutes=30)
@@ -111,15 +113,13 @@ class Order(NamedTuple):
     """What the first process has the others do with it.
 
     Attributes:
-        what: ``measure`` how long steps take, or ``train`` and test.
+        plan: of the steps to train and test by; None to measure how long steps take.
         folder: the run's.
-        steps: how many.
         resume: whether from its last checkpoint.
     """
 
-    what: str
+    plan: StepPlan | None = None
     folder: str = ""
-    steps: int = 0
     resume: bool = False
 
 
@@ -135,7 +135,7 @@ def orders() -> Iterator[Order]:
         order = told(_nothing)
         _note(order)
         yield order
-        if order.what == "train":
+        if order.plan is not None:
             return
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 import signal
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from rich.console import Console
 
 from attnx import registry
 from attnx.callbacks.draws import Draws
+from attnx.callbacks.follow_plan import FollowPlan
 from attnx.callbacks.health import Health
 from attnx.callbacks.keep import Interval, Keep
 from attnx.callbacks.logs import Logs
@@ -24,16 +25,17 @@ from attnx.callbacks.metrics_file import MetricsFile
 from attnx.callbacks.patience import Patience
 from attnx.callbacks.profile import Profile
 from attnx.callbacks.progress import ShowProgress
+from attnx.callbacks.step_plan import Revision, StepPlan
 from attnx.callbacks.stopping import Stopping
 from attnx.callbacks.throughput import Throughput
+from attnx.callbacks.time_budget import TimeBudget
 from attnx.errors import Interrupted, UserError
-from attnx.knobs import seconds
 from attnx.laws.first_use import check_plug_ins, plug_ins_named
 from attnx.loggers.together import Loggers
 from attnx.numerals import count_of
 from attnx.run_format import CHECKPOINTS, METRICS, PROFILE
 from attnx.tasks.protocols import SequenceData
-from attnx.training import budget, placement, ranks
+from attnx.training import placement, ranks, run_folder
 from attnx.training.compiling import compile_steps
 from attnx.training.devices import device_of
 from attnx.training.experiment import Experiment, Settings
@@ -63,6 +65,7 @@ class Job:
     callbacks: list[Callback] = field(default_factory=list)
     kernels: str = ""  # which of them were built
     compiled: str | None = None  # what of the model is, if that was asked for
+    clock: Callable[[], float] = time.perf_counter  # tells seconds
 
 
 @plug_ins_named()
@@ -113,8 +116,8 @@ def assemble(config: Config, task: Any, data: SequenceData) -> Job:
         search=registry.build("search", config["search"]),
         settings=Settings(
             optimiser=_later("optimiser", config, "parameters"),
-            lr_schedule=_later("lr_schedule", config, "optimiser", "total_steps"),
-            total_steps=0,
+            lr_schedule=_later("lr_schedule", config, "optimiser", "progress"),
+            plan=StepPlan([Revision(0, 0, 1)]),  # until it is known
             sampling=config["model"].get("sampling", 0.0),
         ),
     )
@@ -139,35 +142,21 @@ def _loggers(config: Config) -> Loggers:
     return Loggers(config.get("logger", {}) if ranks.first() else {})
 
 
-def total_steps(job: Job) -> int:
-    """How many optimiser steps the run takes; measured if only a time is given."""
-    trainer = job.config["trainer"]
-    if trainer["max_steps"] is not None:
-        return int(trainer["max_steps"])
-    if trainer["max_epochs"] is not None:
-        return int(trainer["max_epochs"] * len(job.loaders.batches))
-    allowed = seconds(trainer["max_time"])
-    assert allowed is not None, "checked with the configuration"
-    ranks.lead(ranks.Order("measure"))
-    device = placement_of(job.config).get("decoder")
-    return budget.steps_within(allowed, job.experiment, job.loaders, trainer, device)
-
-
-def train(job: Job, folder: Path, steps: int, console: Console, resume: bool = False) -> dict[str, float]:
-    """Train for ``steps``, test the best checkpoint, and write results, predictions and alignments.
+def train(job: Job, folder: Path, plan: StepPlan, console: Console, resume: bool = False) -> dict[str, float]:
+    """Train as planned, test the best checkpoint, and write results, predictions and alignments.
 
     Raises:
         Interrupted: by Ctrl-C or another signal; ``last`` was saved.
     """
-    ranks.lead(ranks.Order("train", str(folder.absolute()), steps, resume))
-    job.experiment.settings = job.experiment.settings._replace(total_steps=steps)
+    ranks.lead(ranks.Order(plan, str(folder.absolute()), resume))
+    job.experiment.settings = job.experiment.settings._replace(plan=plan)
     task = job.experiment.task
     choice = job.config["trainer"]
     interval = Interval(choice.get("checkpoint_every"), choice.get("checkpoint_minutes"))
     with Stopping() as stopping:
         keep = Keep(folder / CHECKPOINTS, task.monitor, task.maximise, choice.get("keep", 1), interval, stopping)
-        throughput = Throughput()
-        trainer = _trainer(job, folder, steps, console, throughput, keep)
+        throughput = Throughput(job.clock)
+        trainer = _trainer(job, folder, plan, console, throughput, keep)
         try:
             return _train_and_test(job, folder, console, trainer, throughput, keep, resume)
         except (KeyboardInterrupt, SystemExit):  # the latter is what Lightning makes of the former
@@ -227,7 +216,7 @@ def _later(kind: str, config: Config, *names: str) -> Any:
 
 
 def _trainer(
-    job: Job, folder: Path, steps: int, console: Console, throughput: Throughput, keep: Keep
+    job: Job, folder: Path, plan: StepPlan, console: Console, throughput: Throughput, keep: Keep
 ) -> lightning.Trainer:
     choice = job.config["trainer"]
     task = job.experiment.task
@@ -236,6 +225,8 @@ def _trainer(
         Health(folder, job.data),
         throughput,
         MetricsFile(folder / METRICS, throughput),
+        *([TimeBudget(plan, throughput, lambda plan: run_folder.note(folder, **plan.facts()))] if plan.seconds else []),
+        FollowPlan(plan),
         ShowProgress(console, throughput, task.monitor),
         keep,
     ]
@@ -246,13 +237,11 @@ def _trainer(
     if choice["patience"] is not None:
         mode = "max" if task.maximise else "min"
         callbacks.append(Patience(task.monitor, patience=choice["patience"], min_delta=0.0, mode=mode))
-    every = choice["accumulate"] * math.ceil(steps / choice["validations"])
     trainer: lightning.Trainer = registry.build(
         "trainer",
         choice,
         callbacks=callbacks,
-        total_steps=steps,
-        valid_every=every,
+        total_steps=plan.end,
         placed=placement_of(job.config),
     )
     return trainer

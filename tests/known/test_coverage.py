@@ -13,6 +13,7 @@ import torch
 from attnx.attention import Past
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.scorers.coverage import Coverage
+from attnx.callbacks.step_plan import Revision, StepPlan
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.greedy import Greedy
@@ -118,7 +119,7 @@ class Unmeasured:
 def test_validation_does_not_mind(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loss that is trained holds the penalty; the loss and the perplexity that validation logs do not."""
     data = SimpleNamespace(tags=(), target=Vocabulary.of([]), pairs=SimpleNamespace(valid=[]))
-    settings = Settings(None, None, 1, 0.0)
+    settings = Settings(None, None, StepPlan([Revision(0, 1, 1)]), 0.0)
     experiment = Experiment(covering(built, 3.0), Unmeasured(), data, Greedy(), settings)
     experiment._trainer = SimpleNamespace(accumulate_grad_batches=1, world_size=1, global_step=0)
     logged: dict[str, Any] = {}

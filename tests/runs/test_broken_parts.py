@@ -113,7 +113,7 @@ def mine(parameters: object, lr: float = 0.1) -> torch.optim.Optimizer:
 """
 SCHEDULE = """\
 @register("lr_schedule", "mine")
-def mine(optimiser: object, total_steps: int) -> object:
+def mine(optimiser: object, progress: object) -> object:
     return torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1.0)
 """
 SEARCH = """\

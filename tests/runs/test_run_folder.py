@@ -22,7 +22,6 @@ import attnx
 from attnx import cli
 from attnx.catalogue import SETS
 from attnx.data.split import place
-from attnx.training import budget
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SECRET = "sentinel-of-a-secret"
@@ -244,18 +243,6 @@ def test_the_same_command_twice_ends_with_the_same_weights(
     assert same_weights(["one", "two"])
     assert Path("one/predictions.tsv").read_bytes() == Path("two/predictions.tsv").read_bytes()
     assert not same_weights(["one", "other"])
-
-
-def test_a_time_becomes_steps_and_those_steps_give_the_same_weights(
-    run: Callable[..., Any], same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(budget, "SPARE", 0.9)  # a second is long for so small a model
-    run("trainer.max_steps=null", "trainer.max_time=00:00:01", "model.dropout=0.2", folder="timed")
-    steps = json.loads(Path("timed/run.json").read_text(encoding="utf-8"))["steps"]
-    assert steps >= 1
-    assert torch.load("timed/checkpoints/last.ckpt", weights_only=True)["global_step"] == steps
-    run(f"trainer.max_steps={steps}", "model.dropout=0.2", folder="counted")
-    assert same_weights(["timed", "counted"])
 
 
 def test_epochs_become_steps(run: Callable[..., Any]) -> None:

@@ -134,7 +134,7 @@ def test_the_time_of_a_step_is_that_of_the_run_s_precision(
     monkeypatch.setattr(budget, "token_loss", spied)
     job = prepared(f"trainer.precision={precision}")
     before = copy.deepcopy(job.experiment.model.state_dict())
-    assert budget.steps_within(0.05, job.experiment, job.loaders, job.config["trainer"]) >= 1
+    assert budget.seconds_per_step(0.05, job.experiment, job.loaders, job.config["trainer"]) > 0
     assert kinds == {seen}
     after = job.experiment.model.state_dict()
     assert all(torch.equal(weight, after[name]) for name, weight in before.items())

@@ -9,7 +9,7 @@ from attnx.registry import Natural, register
 
 
 @register("lr_schedule", "constant")
-def constant(optimiser: Optimizer, total_steps: int, warmup: Natural = 0) -> LambdaLR:
+def constant(optimiser: Optimizer, warmup: Natural = 0) -> LambdaLR:
     """The same learning rate throughout, after a linear warm-up if asked for.
 
     Formula: ``lr(t) = lr min(1, t / warmup)``

@@ -8,10 +8,11 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from attnx.registry import Natural, Probability, register
+from attnx.training.lr_schedules import Progress
 
 
 @register("lr_schedule", "cosine")
-def cosine(optimiser: Optimizer, total_steps: int, warmup: Natural = 100, floor: Probability = 0.0) -> LambdaLR:
+def cosine(optimiser: Optimizer, progress: Progress, warmup: Natural = 100, floor: Probability = 0.0) -> LambdaLR:
     """Fall along half a cosine to ``floor`` at the last step T.
 
     Formula: ``lr(t) = lr min(1, t / warmup) (floor + (1 - floor) (1 + cos(pi t / T)) / 2)``
@@ -20,7 +21,7 @@ def cosine(optimiser: Optimizer, total_steps: int, warmup: Natural = 100, floor:
 
     def factor(step: int) -> float:
         rise = min(1.0, (step + 1) / max(warmup, 1))
-        left = 0.5 * (1 + math.cos(math.pi * min(1.0, step / max(total_steps, 1))))
+        left = 0.5 * (1 + math.cos(math.pi * progress(step)))
         return rise * (floor + (1 - floor) * left)
 
     return LambdaLR(optimiser, factor)

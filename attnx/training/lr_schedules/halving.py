@@ -9,7 +9,7 @@ from attnx.registry import Positive, register
 
 
 @register("lr_schedule", "halving")
-def halving(optimiser: Optimizer, total_steps: int, every: Positive = 10_000) -> LambdaLR:
+def halving(optimiser: Optimizer, every: Positive = 10_000) -> LambdaLR:
     """Halve the rate after every so many steps; needs no known end.
 
     Formula: ``lr(t) = lr 2^-floor(t / every)``

@@ -11,7 +11,7 @@ from attnx.registry import Natural, register
 
 
 @register("lr_schedule", "inverse_sqrt")
-def inverse_sqrt(optimiser: Optimizer, total_steps: int, warmup: Natural = 400) -> LambdaLR:
+def inverse_sqrt(optimiser: Optimizer, warmup: Natural = 400) -> LambdaLR:
     """Rise over the warm-up, then fall with the square root of the step; needs no known end.
 
     Formula: ``lr(t) = lr min(t / warmup, sqrt(warmup / t))``

@@ -6,10 +6,11 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from attnx.registry import Natural, Probability, register
+from attnx.training.lr_schedules import Progress
 
 
 @register("lr_schedule", "linear")
-def linear(optimiser: Optimizer, total_steps: int, warmup: Natural = 100, floor: Probability = 0.0) -> LambdaLR:
+def linear(optimiser: Optimizer, progress: Progress, warmup: Natural = 100, floor: Probability = 0.0) -> LambdaLR:
     """Fall in a straight line to ``floor`` at the last step T; the best general choice for a known budget.
 
     Formula: ``lr(t) = lr min(1, t / warmup) (floor + (1 - floor) (1 - t / T))``
@@ -18,7 +19,7 @@ def linear(optimiser: Optimizer, total_steps: int, warmup: Natural = 100, floor:
 
     def factor(step: int) -> float:
         rise = min(1.0, (step + 1) / max(warmup, 1))
-        left = max(0.0, 1 - step / max(total_steps, 1))
+        left = 1 - progress(step)
         return rise * (floor + (1 - floor) * left)
 
     return LambdaLR(optimiser, factor)

@@ -19,7 +19,6 @@ from attnx.training.strategies import where
 def trainer(
     callbacks: list[Callback],
     total_steps: int,
-    valid_every: int,
     placed: Mapping[str, torch.device],
     max_steps: Positive | None = None,
     max_epochs: Positive | None = None,
@@ -51,18 +50,18 @@ def trainer(
     Formula: ``steps = max_steps, else max_epochs * batches, else max_time / time of a step``
     Source: Lightning, https://lightning.ai/docs/pytorch/stable/common/trainer.html
 
-    The first of ``max_steps``, ``max_epochs`` and ``max_time`` that is set decides. A time (HH:MM:SS) is turned into
-    steps once, by measuring, and the number is saved with the run. ``validations`` is how many times a run validates,
-    each time decoding ``valid_examples`` examples, and ``test_examples`` once at the end (null: all); these are a
-    sample, the same in all runs on the same data. ``patience`` stops after so many validations without a better result,
-    and the ``keep`` best checkpoints stay. Between validations the last one is saved every ``checkpoint_every`` steps
-    and ``checkpoint_minutes`` minutes, whichever comes first. A batch has ``batch_size`` rows, or with ``batch_tokens``
-    as many as that number holds when padded. So many batches of rows, a ``pool``, are sorted by length together; with 1
-    rows of any lengths meet. ``temperature`` above 1 draws rows of rare tags (languages) more often: in proportion to
-    the number of their rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the factors of its
-    products to 10 bits. Every ``log_every`` steps a logger, if there is one beside ``csv``, gets a row.
-    ``compile=steps`` has torch compile the steps of a loop over time, for which a run waits; ``graphs`` also records
-    them as CUDA graphs.
+    The first of ``max_steps``, ``max_epochs`` and ``max_time`` that is set decides. A run goes by the clock where a
+    time (HH:MM:SS) ends it; in a sweep a time is measured once and becomes steps, equal for all jobs. ``validations``
+    is how many times a run validates, each time decoding ``valid_examples`` examples, and ``test_examples`` once at the
+    end (null: all); these are a sample, the same in all runs on the same data. ``patience`` stops after so many
+    validations without a better result, and the ``keep`` best checkpoints stay. Between validations the last one is
+    saved every ``checkpoint_every`` steps and ``checkpoint_minutes`` minutes, whichever comes first. A batch has
+    ``batch_size`` rows, or with ``batch_tokens`` as many as that number holds when padded. So many batches of rows, a
+    ``pool``, are sorted by length together; with 1 rows of any lengths meet. ``temperature`` above 1 draws rows of rare
+    tags (languages) more often: in proportion to the number of their rows to the power of 1 / temperature.
+    ``precision=tf32`` lets a GPU round the factors of its products to 10 bits. Every ``log_every`` steps a logger, if
+    there is one beside ``csv``, gets a row. ``compile=steps`` has torch compile the steps of a loop over time, for
+    which a run waits; ``graphs`` also records them as CUDA graphs.
     """
     # What is not passed on here is read by the run itself.
     del max_steps, max_epochs, max_time, batch_size, batch_tokens, pool, temperature
@@ -76,7 +75,7 @@ def trainer(
         max_epochs=-1,
         accumulate_grad_batches=accumulate,
         gradient_clip_val=gradient_clip,
-        val_check_interval=valid_every,
+        val_check_interval=1,  # where it validates, and where it ends in the end, FollowPlan says
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
         use_distributed_sampler=False,

@@ -1,0 +1,143 @@
+"""A time becomes steps once in a sweep, for all its jobs; or each has its time, if time is what is compared."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from attnx.config import compose
+from attnx.errors import UserError
+from attnx.read_step_time import read_step_time
+from attnx.run_format import MEASURING, STEP_TIME
+from attnx.sweeps import length
+from attnx.training import plan_steps
+from attnx.training.train import Job, prepare
+
+SECOND = ["trainer.max_steps=null", "trainer.max_time=00:00:01"]
+# Of a step of half a second 112 fit into a minute, of which 6 % are left for validations: 56.4 / 0.5.
+MEASURED = {"seconds_per_step": 0.5, "job": 0, "max_time": "00:01:00", "steps": 112}
+
+
+def said(folder: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(folder, "run.json").read_text(encoding="utf-8"))
+    return found
+
+
+def steps(folder: str) -> set[int]:
+    """The steps that were planned, and those that were taken."""
+    results = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    assert said(folder)["plan"] == [{"step": 0, "steps": results["steps"], "validations": 2}]
+    assert said(folder)["budget"] == "steps"
+    return {said(folder)["steps"], results["steps"]}
+
+
+def test_jobs_that_a_time_ends_have_equal_steps(sweep: Callable[..., Any], command: Callable[..., Any]) -> None:
+    """Two side by side, of which one is wider; then one that is added, and one that is trained anew."""
+    asked = [*SECOND, "name=timed", "-j", "2"]
+    answer = sweep("encoder.hidden=7,101", *asked)
+    assert (answer.code, answer.err) == (0, "")
+    found = read_step_time(Path("multirun/timed"))
+    assert found is not None
+    line = f"{found.steps:,} steps a job: as many as fit into 00:00:01, as job {found.job} measured"
+    first, *_, last, _, _ = answer.out.splitlines()
+    assert first == "the first job measures how many steps fit into 00:00:01; equal times are equal steps"
+    assert last == line
+    assert f"\n{line}.\n" in Path("multirun/timed/README.md").read_text(encoding="utf-8")
+    assert steps("multirun/timed/0") == steps("multirun/timed/1") == {found.steps}
+    # What is done later has the steps that were measured then: here, to be quick, as if they were four.
+    measured = {**found._asdict(), "seconds_per_step": 0.94 / 4, "steps": 4}
+    Path("multirun/timed", STEP_TIME).write_text(json.dumps(measured), encoding="utf-8")
+    more = sweep("encoder.hidden=7,101,11", *asked)
+    assert (more.code, more.out.split(":")[0]) == (0, "4 steps a job")
+    shutil.rmtree("multirun/timed/0")
+    assert command("resume", "multirun/timed").code == 0
+    assert steps("multirun/timed/0") == steps("multirun/timed/2") == {4}
+
+
+def test_each_job_has_its_own_time_where_time_is_compared(sweep: Callable[..., Any]) -> None:
+    answer = sweep("scorer=dot", *SECOND, "budget=time", "name=timed")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith("each job trains for 00:00:01 by its own clock (budget=time), so numbers of steps")
+    assert said("multirun/timed/0")["budget"] == "time"
+    assert not Path("multirun/timed", STEP_TIME).exists()
+
+
+@pytest.fixture
+def job(words: Path, small: list[str], monkeypatch: pytest.MonkeyPatch) -> Job:
+    """One that is to train for a minute, and whose steps take a quarter of a second."""
+    monkeypatch.setattr(plan_steps, "measure", lambda job: 0.25)
+    time = ["trainer.max_steps=null", "trainer.max_time=00:01:00"]
+    return prepare(compose([*(size for size in small if "max_steps" not in size), *time]))
+
+
+@pytest.fixture
+def folder(here: Path) -> Path:
+    """The folder of job 3 of a sweep."""
+    (here / "multirun/many").mkdir(parents=True)
+    (here / "multirun/many/sweep.json").write_text("{}", encoding="utf-8")
+    return here / "multirun/many/3"
+
+
+@pytest.mark.parametrize("measures", [True, False], ids=["until the other has measured", "or has died"])
+def test_a_job_waits_for_the_one_that_measures(measures: bool, job: Job, folder: Path) -> None:
+    waits, planned = threading.Event(), []
+    console: Any = SimpleNamespace(print=lambda line: waits.set() if "waiting" in line else None)
+    with (folder.parent / MEASURING).open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        waiting = threading.Thread(target=lambda: planned.append(plan_steps.plan_steps(job, folder, console)))
+        waiting.start()
+        waits.wait()
+        if measures:
+            (folder.parent / STEP_TIME).write_text(json.dumps(MEASURED), encoding="utf-8")
+    waiting.join()
+    # A step of a quarter of a second is its own measurement: 56.4 / 0.25.
+    found = read_step_time(folder.parent)
+    assert (planned[0].end, planned[0].seconds) == (112 if measures else 225, None)
+    assert found == (0.5, 0, "00:01:00", 112) if measures else (0.25, 3, "00:01:00", 225)
+
+
+def test_another_time_is_other_steps_at_the_same_rate(job: Job, folder: Path) -> None:
+    (folder.parent / STEP_TIME).write_text(json.dumps({**MEASURED, "max_time": "00:00:30", "steps": 56}), "utf-8")
+    console: Any = SimpleNamespace(print=pytest.fail)
+    assert plan_steps.plan_steps(job, folder, console).end == 112
+
+
+def test_a_run_alone_goes_by_its_clock(job: Job, here: Path) -> None:
+    console: Any = SimpleNamespace(print=pytest.fail)
+    plan = plan_steps.plan_steps(job, here / "multirun/runs/1", console)
+    assert (plan.end, plan.seconds) == (225, 60)
+
+
+@pytest.mark.parametrize("held", [[], {"steps": 5}, {**MEASURED, "seconds_per_step": 0}, {**MEASURED, "steps": "5"}])
+def test_a_file_that_no_job_wrote_is_told(held: object, here: Path) -> None:
+    (here / STEP_TIME).write_text(json.dumps(held), encoding="utf-8")
+    with pytest.raises(UserError, match=STEP_TIME):
+        read_step_time(here)
+
+
+def test_jobs_at_equal_time_have_cores_of_their_own(
+    command: Callable[..., Any], small: list[str], words: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(length, "cores", lambda: 2)
+    timed = ["scorer=dot,additive", "budget=time", "trainer.max_time=00:00:01"]
+    timed += [size for size in small if "max_steps" not in size]
+    many = command("-m", *timed, "-j", "3")
+    assert (many.code, many.err.count("\n")) == (2, 1)
+    assert "this machine has 2 for -j 3; use -j 2 or fewer" in many.err
+    assert not Path("multirun").exists()
+
+
+def test_jobs_at_equal_time_are_not_all_run_at_once() -> None:
+    configs = [{"budget": "time", "trainer": {"max_time": "00:00:01"}}] * 2
+    with pytest.raises(UserError, match="slurm_here runs all jobs at once"):
+        length.refuse_crowded(configs, 1, "local")
+    length.refuse_crowded(configs[:1], 1, "local")
+    length.refuse_crowded([{**config, "budget": "steps"} for config in configs], 1, "local")

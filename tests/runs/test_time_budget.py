@@ -1,0 +1,226 @@
+"""A run that a time ends goes by its clock, whatever the rate of its steps; here the clock is one that losses move."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx import fitting
+from attnx.callbacks.step_plan import Revision, StepPlan, read_plan
+from attnx.errors import UserError
+from attnx.tasks.protocols import token_loss
+from attnx.training import budget, experiment, ranks
+from attnx.training.experiment import Experiment
+
+MINUTE = ["trainer.max_steps=null", "trainer.max_time=00:01:00"]
+Rate = Callable[[float], float]
+
+
+class Clock:
+    """Tells seconds, which pass as losses are computed and as validations begin, and not otherwise."""
+
+    def __init__(self) -> None:
+        self.now, self.zero = 0.0, 0.0
+        self.loss: Rate = lambda seconds: 0.4
+        self.validation = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def compute(self, *given: Any) -> Any:
+        self.now += self.loss(self.now - self.zero)
+        return token_loss(*given)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of all runs."""
+    clock, prepare, begin = Clock(), fitting.prepare, Experiment.on_validation_epoch_start
+
+    def prepared(config: Any) -> Any:
+        job = prepare(config)
+        job.clock = clock
+        return job
+
+    def validate(self: Experiment) -> None:
+        clock.now += clock.validation
+        begin(self)
+
+    def start(self: Experiment) -> None:
+        clock.zero = clock.now  # rates change so long after training began
+
+    monkeypatch.setattr(fitting, "prepare", prepared)
+    monkeypatch.setattr(budget, "token_loss", clock.compute)
+    monkeypatch.setattr(experiment, "token_loss", clock.compute)
+    monkeypatch.setattr(Experiment, "on_validation_epoch_start", validate)
+    monkeypatch.setattr(Experiment, "on_train_start", start)
+    return clock
+
+
+@pytest.fixture
+def rates(monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
+    """The learning rate of each step that was taken, and whatever was taken again has the last one."""
+    step, found = Experiment.training_step, dict[int, float]()
+
+    def noted(self: Experiment, *given: Any) -> Any:
+        found[self.global_step] = self.trainer.optimizers[0].param_groups[0]["lr"]
+        return step(self, *given)
+
+    monkeypatch.setattr(Experiment, "training_step", noted)
+    return found
+
+
+def info(folder: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(folder, "run.json").read_text(encoding="utf-8"))
+    return found
+
+
+def results(folder: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    return found
+
+
+def rows(folder: str) -> list[dict[str, str]]:
+    with Path(folder, "metrics.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+CHANGES: dict[str, tuple[float, Rate, float, str]] = {
+    "half as fast": (0.6, lambda seconds: 0.6 if seconds < 30 else 1.2, 0.5, "linear"),
+    "twice as fast": (0.6, lambda seconds: 0.6 if seconds < 30 else 0.3, 0.5, "cosine"),
+    "half as fast near the end": (0.6, lambda seconds: 0.6 if seconds < 55 else 1.2, 0.5, "linear"),
+    "measured as the machine was busy": (2.4, lambda seconds: 0.6, 0.5, "linear"),
+    "measured too fast": (0.15, lambda seconds: 0.6, 0.5, "cosine"),
+    "validations take most of it": (0.6, lambda seconds: 0.6, 15.0, "linear"),
+}
+
+
+@pytest.mark.parametrize(("measured", "rate", "validation", "schedule"), CHANGES.values(), ids=CHANGES)
+def test_a_run_takes_its_time_and_its_schedule_ends(
+    measured: float, rate: Rate, validation: float, schedule: str, run: Callable[..., Any], clock: Clock, rates: Any
+) -> None:
+    clock.loss, clock.validation = lambda seconds: rate(seconds) if clock.zero else measured, validation
+    run(*MINUTE, f"lr_schedule={schedule}", "lr_schedule.warmup=3", "trainer.validations=3", folder="one")
+    found, said, trained = results("one"), info("one"), rows("one")
+    assert 54 <= found["train_seconds"] <= 66
+    assert (said["budget"], said["steps"]) == ("time", found["steps"])
+    # After the last step the rate is that of the end; before, it falls without a jump.
+    assert int(trained[-1]["step"]) == found["steps"] == len(rates)
+    assert float(trained[-1]["learning_rate"]) == 0
+    falling = [rates[step] for step in range(3, len(rates))]
+    assert all(later <= earlier for earlier, later in itertools.pairwise(falling))
+    assert all(rate > 0 for rate in rates.values())
+    assert len(trained) == 3 if validation < 1 else 1 <= len(trained) < 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+@pytest.mark.usefixtures("forked_ranks")
+def test_the_clock_of_the_first_of_several_processes_decides(run: Callable[..., Any], clock: Clock) -> None:
+    """The other one's says that a step takes ten times as long; both must revise the same plan, or none would end."""
+
+    def rate(seconds: float) -> float:
+        return (0.6 if seconds < 30 else 1.2) * (1 if ranks.first() else 10)
+
+    clock.loss = rate
+    run(*MINUTE, "trainer=ddp", "trainer.devices=2", folder="one")
+    assert 54 <= results("one")["train_seconds"] <= 66
+    assert len(info("one")["plan"]) > 1
+    assert results("one")["steps"] == info("one")["steps"]
+    assert float(rows("one")[-1]["learning_rate"]) == 0
+
+
+def test_the_same_clock_gives_the_same_run(
+    run: Callable[..., Any], clock: Clock, same_weights: Callable[..., bool]
+) -> None:
+    clock.loss = lambda seconds: 0.4 if seconds < 20 else 0.9
+    for folder in ("one", "two"):
+        clock.now = clock.zero = 0.0
+        run(*MINUTE, folder=folder)
+    assert len(info("one")["plan"]) > 1
+    assert info("one")["plan"] == info("two")["plan"]
+    assert same_weights(["one", "two"])
+
+
+def test_a_run_whose_plan_held_is_repeated_by_its_number_of_steps(
+    run: Callable[..., Any], clock: Clock, same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "SPARE", 0.0)
+    monkeypatch.setattr("attnx.callbacks.time_budget.SPARE", 0.0)
+    monkeypatch.setattr(Experiment, "_add_loss", lambda self, batch: self._tokens.add_(1))  # takes no time
+    run(*MINUTE, "model.dropout=0.2", folder="timed")
+    steps = 60 / 0.4
+    assert info("timed")["plan"] == [{"step": 0, "steps": steps, "validations": 2}]
+    run(f"trainer.max_steps={steps:.0f}", "model.dropout=0.2", folder="counted")
+    assert (info("counted")["budget"], info("counted")["plan"]) == ("steps", info("timed")["plan"])
+    assert same_weights(["timed", "counted"])
+
+
+def test_a_run_that_was_killed_does_again_what_is_recorded_and_keeps_its_time(
+    run: Callable[..., Any],
+    clock: Clock,
+    rates: dict[int, float],
+    command: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A folder is copied as a killed run leaves it: after a revision that came after the last checkpoint."""
+    step = Experiment.training_step
+
+    def copied(self: Experiment, *given: Any) -> Any:
+        if self.global_step == 75 and not Path("cut").exists():
+            shutil.copytree("whole", "cut")
+        return step(self, *given)
+
+    monkeypatch.setattr(Experiment, "training_step", copied)
+    clock.loss = lambda seconds: 0.4 if seconds < 20 else 0.6
+    run(*MINUTE, "trainer.checkpoint_every=60", "trainer.validations=1", folder="whole")
+    plan, whole = info("cut")["plan"], dict(rates)
+    revised = plan[-1]["step"]
+    assert 60 < revised < 75
+    rates.clear()
+    clock.now, clock.loss = 1e6, lambda seconds: 0.3
+    answer = command("resume", "cut")
+    assert (answer.code, answer.err) == (0, "")
+    assert min(rates) == 60
+    assert all(rates[step] == whole[step] for step in range(60, revised + 1))
+    assert info("cut")["plan"][: len(plan)] == plan
+    # The sixty steps before count: 20 s, and ten of 0.6 s. The rest of the minute passes twice as fast as before.
+    assert 54 <= results("cut")["train_seconds"] <= 66
+    assert results("cut")["steps"] > results("whole")["steps"]
+    assert float(rows("cut")[-1]["learning_rate"]) == 0
+
+
+def test_validations_come_at_equal_shares_of_the_training() -> None:
+    plan = StepPlan([Revision(0, 7, 3)])
+    assert [step for step in range(9) if plan.validates(step)] == [3, 5, 7]
+    # From step 4 on, 4/7 of the way, three steps are six: 4/7 + 3/7 k/6 passes 2/3 with k = 2, and is 1 with k = 6.
+    plan.revisions.append(Revision(4, 10, 3))
+    assert [step for step in range(12) if plan.validates(step)] == [3, 6, 10]
+    assert plan.progress(6) == pytest.approx(5 / 7)
+    assert (plan.progress(0), plan.progress(10), plan.progress(99)) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        None,
+        [],
+        [[0, 5, 1]],
+        [{"step": 0, "steps": 5}],
+        [{"step": 1, "steps": 5, "validations": 1}],
+        [{"step": 0, "steps": 5, "validations": 1}, {"step": 5, "steps": 9, "validations": 1}],
+        [{"step": 0, "steps": 2.5, "validations": 1}],
+    ],
+    ids=repr,
+)
+def test_a_plan_that_is_none_is_told(plan: object) -> None:
+    with pytest.raises(UserError, match=r"one/run\.json: plan: it is not the steps of a run"):
+        read_plan(Path("one"), {"budget": "steps", "plan": plan}, None)
