@@ -57,9 +57,10 @@ def results(folder: str) -> dict[str, float]:
     return found
 
 
-def fitted(*overrides: str, folder: str) -> OpenRun:
-    """Make a run from Python."""
-    return attnx.fit({**attnx.compose(overrides), "folder": folder}, overrides, console=Console(file=io.StringIO()))
+def fitted(*overrides: str, folder: str, printed: io.StringIO | None = None) -> OpenRun:
+    """Make a run from Python; what it prints goes to ``printed``."""
+    console = Console(file=printed or io.StringIO())
+    return attnx.fit({**attnx.compose(overrides), "folder": folder}, overrides, console=console)
 
 
 @pytest.fixture
@@ -241,7 +242,12 @@ def test_another_file_to_test_on(undrawn: None) -> None:
 
 def test_a_run_in_double_precision(undrawn: None) -> None:
     write()
-    fitted(*HISTORY, "trainer.precision=64", "trainer.test_examples=3", folder="one")
+    printed = io.StringIO()
+    fitted(*HISTORY, "trainer.precision=64", "trainer.test_examples=3", folder="one", printed=printed)
+    (line,) = [line for line in printed.getvalue().splitlines() if line.startswith("step 3/3")]
+    with Path("one/metrics.csv").open(encoding="utf-8") as file:
+        (row,) = [row for row in csv.DictReader(file) if row["valid_loss"]]
+    assert f"valid_loss {float(row['valid_loss']):.4g}" in line
     assert results("one")["test_examples"] == 3
     assert len(list(Path("one/alignments").glob("*.npz"))) == 3
 
