@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import Callback
 class Draws(Callback):
     """Start the random numbers of dropout and sampling anew at each batch, from the seed, the epoch and the batch.
 
-    Where words are judged they start anew too, from the seed and the step. Of several processes that train one model
+    Where examples are judged they start anew too, from the seed and the step. Of several processes that train one model
     each draws its own; the first draws what one alone would.
 
     Args:

@@ -22,7 +22,7 @@ class Logs(Callback):
 
     Args:
         loggers: what takes the values.
-        throughput: what counts words a second.
+        throughput: what counts examples a second.
         every: optimiser steps between two rows. A loss is the mean over them; gradient norms are the last step's.
     """
 

@@ -23,7 +23,7 @@ class MetricsFile(Callback):
 
     Args:
         path: the file; its columns for what a validation logs follow from the first one.
-        throughput: what counts words a second.
+        throughput: what counts examples a second.
     """
 
     def __init__(self, path: Path, throughput: Throughput) -> None:

@@ -23,7 +23,7 @@ class ShowProgress(Callback):
 
     Args:
         console: where to draw.
-        throughput: what counts words a second.
+        throughput: what counts examples a second.
         monitor: the metric that says which weights are best.
     """
 

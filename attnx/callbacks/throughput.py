@@ -1,4 +1,4 @@
-"""Counts words and tokens a second of training, without validation and start-up."""
+"""Counts examples and tokens a second of training, without validation and start-up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Throughput(Callback):
         clock: tells seconds.
 
     Attributes:
-        words: examples since the clock started.
+        examples: rows since the clock started.
         tokens: target symbols, EOS included, or rows of numbers.
         seconds: time spent training on them.
         spent: time spent training in all, validations included, over all parts of a run that was resumed.
@@ -30,15 +30,15 @@ class Throughput(Callback):
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
-        self.words, self.tokens, self.seconds = 0, 0, 0.0
+        self.examples, self.tokens, self.seconds = 0, 0, 0.0
         self._seen = 0
         self._mark: float | None = None
         self._before, self._began = 0.0, clock()
 
     @property
     def examples_per_second(self) -> float:
-        """Words a second; 0 before anything was measured."""
-        return self.words / self.seconds if self.seconds else 0.0
+        """Examples a second; 0 before anything was measured."""
+        return self.examples / self.seconds if self.seconds else 0.0
 
     @property
     def tokens_per_second(self) -> float:
@@ -75,16 +75,16 @@ class Throughput(Callback):
         if self._seen > WARM and self._mark is not None:
             self.seconds += now - self._mark
             # Of several processes each has as many rows as the others, but for one at most.
-            self.words += len(batch.source) * trainer.world_size
+            self.examples += len(batch.source) * trainer.world_size
             self.tokens += int(batch.target_present.sum()) * trainer.world_size
         self._mark = now
 
     def state_dict(self) -> dict[str, Any]:
         """What a resumed run must know."""
-        return {"words": self.words, "tokens": self.tokens, "seconds": self.seconds, "spent": self.spent}
+        return {"examples": self.examples, "tokens": self.tokens, "seconds": self.seconds, "spent": self.spent}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from there."""
-        self.words, self.tokens, self.seconds, self._before = (
-            state_dict[name] for name in ("words", "tokens", "seconds", "spent")
+        self.examples, self.tokens, self.seconds, self._before = (
+            state_dict[name] for name in ("examples", "tokens", "seconds", "spent")
         )

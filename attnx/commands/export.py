@@ -29,7 +29,7 @@ prints what attnx predict prints; it knows FILE, --width, --nbest, --scores and 
 
   --format KIND       onnx (needs attnx[export]), or torch for torch.jit.load
   --out FOLDER        where to (RUN/export/KIND)
-  --words N           compare so many words of the run's predictions.tsv (1000)
+  --examples N        compare so many examples of the run's predictions.tsv (1000)
   --checkpoint WHICH  best or last
 
   attnx export multirun/mine
@@ -38,7 +38,7 @@ prints what attnx predict prints; it knows FILE, --width, --nbest, --scores and 
 FLAGS = {
     "--format": "onnx or torch",
     "--out": "a folder to make",
-    "--words": "a whole number from 1",
+    "--examples": "a whole number from 1",
     **CHECKPOINT,
 }
 FORMATS = ("onnx", "torch")
@@ -52,7 +52,7 @@ def export(words: Sequence[str]) -> int:
     """
     asked = split(words, FLAGS, ())
     kind, checkpoint = asked.one_of("--format", FORMATS), asked.one_of("--checkpoint", CHECKPOINTS)
-    count = asked.number("--words") or 1000
+    count = asked.number("--examples") or 1000
     if len(asked.named) != 1:
         raise UserError("say which run to export: attnx export RUN" + "".join(f", not {name}" for name in asked.named))
     run = read_whole_run(asked.named[0], checkpoint)

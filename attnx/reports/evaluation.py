@@ -16,6 +16,7 @@ from attnx.reports.confusions import confusions, errors_by_symbol
 from attnx.reports.folder import read_evaluation, wrote_symbols
 from attnx.reports.lengths import error_by_length
 from attnx.reports.markdown import titled_table
+from attnx.reports.measure_names import COUNTED, TEST, measure_base
 from attnx.reports.number_errors import number_errors_by_column, number_errors_by_length
 from attnx.reports.outcome import result_lines, results_table
 from attnx.reports.significant_digits import format_value
@@ -33,6 +34,8 @@ from attnx.run_format import (
 ERRORS = "errors.json"
 # A table's rows; each is a named tuple or a mapping of the same columns.
 Rows = Sequence[Mapping[str, Any]]
+# The measure of a task whose outputs may be too long or too short.
+LENGTH_ERROR = "length_error"
 SHOWN = 12  # rows of a table that a terminal is shown
 TITLES = {
     "by_length": "errors by length",
@@ -58,20 +61,24 @@ HOLDS = {
 def error_tables(folder: Path) -> dict[str, Rows]:
     """Where the predictions in a folder are wrong, by the names of the tables.
 
+    Of symbols that is told by edits, so there are tables if the task measures those: a translation is not wrong by the
+    pieces in which it differs from one reference, nor a text that was gone on with. Of numbers errors by length are
+    told if the task measures lengths.
+
     Raises:
         UserError: the predictions are missing or malformed.
     """
-    if wrote_symbols(folder):
-        tables: dict[str, Any] = {
-            "by_length": error_by_length(folder),
-            "by_symbol": [row._asdict() | {"errors": row.errors} for row in errors_by_symbol(folder)],
-            "confusions": confusions(folder),
-        }
-    else:
+    measures = [key for key in read_evaluation(folder).results if key.startswith(TEST)]
+    tables: dict[str, Any] = {}
+    if not wrote_symbols(folder):
+        if any(measure_base(key, [LENGTH_ERROR]) for key in measures):
+            tables["by_length"] = number_errors_by_length(folder)
         scales = folder.parents[1] / VOCABULARY / TARGET_FEATURES
-        names = Features.load(scales).columns if scales.is_file() else ()
-        by_column = number_errors_by_column(folder, names)
-        tables = {"by_length": number_errors_by_length(folder), "by_column": by_column}
+        tables["by_column"] = number_errors_by_column(folder, Features.load(scales).columns if scales.is_file() else ())
+    elif any(measure_base(key, COUNTED) for key in measures):
+        tables["by_length"] = error_by_length(folder)
+        tables["by_symbol"] = [row._asdict() | {"errors": row.errors} for row in errors_by_symbol(folder)]
+        tables["confusions"] = confusions(folder)
     return {name: [row if isinstance(row, dict) else row._asdict() for row in rows] for name, rows in tables.items()}
 
 

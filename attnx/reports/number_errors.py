@@ -19,16 +19,16 @@ from attnx.run_format import MATRICES, PREDICTIONS
 
 
 class LengthRow(NamedTuple):
-    """The sequences of one bin: how many, their mean absolute error, and steps too many or too few, on average."""
+    """The examples of one bin: how many, their mean absolute error, and steps too many or too few, on average."""
 
     length: str
-    sequences: int
+    examples: int
     mean_absolute_error: float
     length_error: float
 
 
 class ColumnRow(NamedTuple):
-    """One column over all sequences, in its own units."""
+    """One column over all examples, in its own units."""
 
     column: str
     mean_absolute_error: float
@@ -36,7 +36,7 @@ class ColumnRow(NamedTuple):
 
 
 def number_errors_by_length(folder: Path | str, bins: Sequence[int] = BINS) -> list[LengthRow]:
-    """A row for each bin of reference lengths that holds sequences, shortest first.
+    """A row for each bin of reference lengths that holds examples, shortest first.
 
     Raises:
         UserError: the folder holds no predictions that are numbers.

@@ -253,6 +253,39 @@ def test_the_two_commands_stand_below_their_markers() -> None:
         assert last in ran
 
 
+def test_what_the_first_command_ends_at_is_said_once() -> None:
+    """The README has its figures beside it; no other page has some of a run as short."""
+    sentence = re.search(
+        r"this command left ([\d.]+) % of the\s+phones and ([\d.]+) % of the\s+words wrong", README.read_text("utf-8")
+    )
+    assert sentence, "the README does not say what its first command ends at"
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if page not in (README, ROOT / "CHANGELOG.md"):
+            assert not re.search(r"(default run|four minutes)[^.|]*\d %", text), page
+            assert not all(f"{figure} %" in text for figure in sentence.groups()), page
+
+
+def test_every_experiment_says_where_it_was_measured() -> None:
+    """In one table of docs/runs.md; the page that is named there has a command or a row of the experiment."""
+    page = ROOT / "docs" / "runs.md"
+    rows = re.findall(
+        r"^\| (`\w+`(?:, `\w+`)*) \|.*\| (.+?) \|$",
+        page.read_text("utf-8").partition("## Longer experiments")[2],
+        re.MULTILINE,
+    )
+    told = {name: said for names, said in rows for name in re.findall(r"`(\w+)`", names)}
+    assert sorted(told) == sorted(file.stem for file in (ROOT / "conf" / "experiment").glob("*.yaml"))
+    for name, said in told.items():
+        if link := re.search(r"\]\((\w+\.md)#", said):
+            assert re.search(rf"experiment={name}\b|\| `{name}", (page.parent / link[1]).read_text("utf-8")), name
+        else:
+            assert said == "no" or "below" in said
+    for name in (name for name, said in told.items() if said == "no"):
+        for other in (ROOT / "docs").glob("*.md"):
+            assert not re.search(rf"experiment={name}`?,? (seed|ended|is at)", other.read_text("utf-8")), other
+
+
 def test_headings_go_down_one_level_at_a_time() -> None:
     for page in PAGES:
         text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)

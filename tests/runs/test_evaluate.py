@@ -223,7 +223,7 @@ def test_numbers_are_measured_too(run: Callable[..., OpenRun], here: Path, comma
     assert [row["column"] for row in by_column] == ["a", "b"]
     mean = sum(float(row["mean_absolute_error"]) for row in by_column) / 2
     assert mean == pytest.approx(scores("one")["test_mean_absolute_error"], rel=1e-4)
-    assert sum(int(row["sequences"]) for row in table("one/evaluations/test/by_length.tsv")) == 7
+    assert sum(int(row["examples"]) for row in table("one/evaluations/test/by_length.tsv")) == 7
     np.save("wide.npy", np.zeros((3, 3), np.float32))
     Path("wide.tsv").write_text("wide.npy\tout3.csv\n", encoding="utf-8")
     answer = command("evaluate", "one", "task.test=wide.tsv")

@@ -69,7 +69,7 @@ def test_a_source_of_features(run: Callable[..., Any], command: Callable[..., An
         (["one", "--fromat", "onnx"], "unknown flag --fromat"),
         ([], "say which run to export"),
         (["nowhere"], "nowhere"),
-        (["one", "--words", "0"], "--words 0: expected a whole number"),
+        (["one", "--examples", "0"], "--examples 0: expected a whole number"),
         (["one", "--out", "words.tsv"], "words.tsv: is there already"),
     ],
 )

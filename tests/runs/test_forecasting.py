@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,10 @@ def _goes_on(command: Callable[..., Any]) -> None:
     assert answer.code == 0, answer.err
     assert results("one/evaluations/series")["test_examples"] == STEPS - LOOKBACK - HORIZON + 1
     _beats_its_baselines_in_words(Path("one/evaluations/series"), answer.out)
+    # All windows forecast as many steps, and none of them is a word.
+    assert "errors by column" in answer.out
+    assert not Path("one/evaluations/series/by_length.tsv").exists()
+    assert not re.search(r"\b(words?|sequences?)\b", answer.out + Path("one/README.md").read_text(encoding="utf-8"))
     assert "made of features" in command("export", "one").err or "numbers" in command("export", "one").err
 
 

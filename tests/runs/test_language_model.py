@@ -77,6 +77,7 @@ def test_a_run_is_judged_by_perplexity_and_goes_on_with_texts(trained: Any, comm
     again = results("one/evaluations/more")
     assert again["test_perplexity"] == pytest.approx(math.exp(again["test_loss"]), rel=1e-5)
     assert again["test_examples"] == 2
+    assert json.loads(Path("one/evaluations/more/errors.json").read_text(encoding="utf-8")) == {}
 
 
 def test_a_text_is_gone_on_with_by_chance_on_the_command_line(

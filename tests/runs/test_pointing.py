@@ -111,6 +111,7 @@ def test_evaluated_beyond(search: str, make: Callable[..., Any], command: Callab
     assert {f"test_accuracy_{size}" for size in (8, 9, 10, 11)} <= set(found)
     assert (folder / "points.png").read_bytes()[:4] == b"\x89PNG"
     assert "`points.png`" in (folder / "README.md").read_text(encoding="utf-8")
+    assert json.loads((folder / "errors.json").read_text(encoding="utf-8")) == {}
 
 
 def test_exported(make: Callable[..., Any], here: Path) -> None:

@@ -114,6 +114,7 @@ def test_other_stories_are_measured(one: Path, command: Callable[..., Any]) -> N
     said = command("evaluate", "single", "task.test=stories/qa4_made_test.txt")
     assert said.code == 0, said.err
     assert "test_error" in said.out
+    assert "errors by symbol" in said.out
 
 
 def test_what_slots_did_is_kept_and_drawn(one: Path) -> None:

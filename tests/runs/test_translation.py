@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,10 @@ def test_scores_stand_with_their_signatures(translate: Callable[..., Any], comma
     assert answer.code == 0, answer.err
     assert signature in "".join(answer.out.split())
     evaluation = next(Path("one/evaluations").iterdir())
+    # Pieces that differ from one reference are no measure of a translation.
+    assert not re.search(r"\b(per|wer|error rate|phones?)\b", answer.out, re.IGNORECASE)
+    assert json.loads((evaluation / "errors.json").read_text(encoding="utf-8")) == {}
+    assert not list(evaluation.glob("by_*.tsv"))
     for folder in (Path("one"), evaluation):
         assert json.loads((folder / "results.json").read_text(encoding="utf-8"))["signatures"]["bleu"] == signature
         (line,) = [
