@@ -10,6 +10,7 @@ from attnx.data.pairs import Symbols
 from attnx.errors import UserError
 from attnx.read_run import Run, mapping, read_measured, read_run
 from attnx.run_format import EVALUATION, FORMAT, PREDICTIONS, RUN, read_field, read_symbols
+from attnx.symbols import tag_symbol
 
 COLUMNS = ("source", "prediction", "references", "edits")
 
@@ -27,6 +28,11 @@ class Prediction(NamedTuple):
     tag: str = ""
     name: str = ""
     texts: tuple[Symbols, ...] = ()
+
+    @property
+    def untagged_source(self) -> Symbols:
+        """The source without the symbol that names its language."""
+        return self.source[self.source[:1] == (tag_symbol(self.tag),) :]
 
 
 def read_outcome(folder: Path | str) -> Run:

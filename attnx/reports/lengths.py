@@ -37,10 +37,10 @@ def error_by_length(folder: Path | str, bins: Sequence[int] = BINS) -> list[Row]
 
 
 def by_length(predictions: Sequence[Prediction], bins: Sequence[int] = BINS) -> dict[str, list[Prediction]]:
-    """The predictions of each bin that holds any, by its label, shortest first."""
+    """The predictions of each bin that holds any, by its label, shortest first; no language's symbol is counted."""
     binned: dict[int, list[Prediction]] = defaultdict(list)
     for prediction in predictions:
-        binned[bisect_left(bins, len(prediction.source))].append(prediction)
+        binned[bisect_left(bins, len(prediction.untagged_source))].append(prediction)
     return {bin_label(bins, number): binned[number] for number in sorted(binned)}
 
 

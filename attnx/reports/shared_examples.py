@@ -22,7 +22,6 @@ from attnx.reports.folder import Prediction, read_predictions, read_table, run_f
 from attnx.reports.measure_names import COUNTED, MACRO, MICRO
 from attnx.reports.significance import bootstrap_rates
 from attnx.run_format import MATRICES, PREDICTIONS, SOURCE_FEATURES, VOCABULARY, read_field
-from attnx.symbols import tag_symbol
 
 Counts = NDArray[np.int64]
 
@@ -103,8 +102,8 @@ def _identity(one: Prediction) -> Hashable:
 
 
 def _source(one: Prediction) -> Symbols | str:
-    """What the source is without the symbol that names its language; letters in whichever Unicode form are a text."""
-    source = one.source[one.source[:1] == (tag_symbol(one.tag),) :]
+    """The source without its language; letters in whichever Unicode form are a text."""
+    source = one.untagged_source
     is_letters = all(len(symbol) == 1 for symbol in source)
     return unicodedata.normalize("NFC", "".join(source)) if is_letters else source
 

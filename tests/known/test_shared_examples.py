@@ -15,6 +15,7 @@ from scipy.stats import binomtest
 from attnx.data.pairs import Pair
 from attnx.read_run import Interval
 from attnx.reports.compare import compare
+from attnx.reports.lengths import by_length
 from attnx.reports.shared_examples import Examples, Rate, error_rates, read_examples, shared_part
 from attnx.reports.significance import bootstrap_difference
 from attnx.run_format import FORMAT, RESAMPLED, RESULTS, RUN, SOURCE_FEATURES, VOCABULARY
@@ -155,6 +156,7 @@ def test_neither_a_language_symbol_nor_a_unicode_form_makes_another_word(tmp_pat
     first = write(tmp_path / "first", answered([told, pair("ab", "ita")], ["Z", "Z"]))
     second = write(tmp_path / "second", answered([pair("é")], ["Z"]))
     assert len(shared(first, second)[0]) == 1
+    assert list(by_length(read(first).predictions, bins=(1,))) == ["1", "2+"]
     ids = [Pair(("1", "23"), (("X",),)), Pair(("12", "3"), (("X",),))]
     third, fourth = (write(tmp_path / name, answered([one], ["Z"])) for name, one in zip("cd", ids, strict=True))
     assert shared(third, fourth) == [[], []]
