@@ -1,4 +1,4 @@
-"""attnx: attention as four choices, a scorer, a scope, query inputs and a normaliser, composed and compared.
+"""attnx: attention as four choices, a scorer, a scope, query inputs and a normalizer, composed and compared.
 
 Names are imported when first used: ``import attnx`` does not wait for torch.
 """

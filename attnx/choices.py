@@ -9,14 +9,14 @@ from typing import Any
 import yaml
 
 from attnx import registry
-from attnx.catalogue import KINDS, SETS
+from attnx.catalog import KINDS, SETS
 from attnx.errors import UserError, near_misses
 from attnx.folders import check_name
 from attnx.knobs import parse_type
 
-# Kinds that are chosen by a configuration group. A composition goes with its model, a metric with its task; a tokeniser
+# Kinds that are chosen by a configuration group. A composition goes with its model, a metric with its task; a tokenizer
 # is chosen by a knob of a task's, a kernel by what it serves.
-CHOSEN = tuple(kind for kind in KINDS if kind not in ("composition", "kernel", "metric", "tokeniser"))
+CHOSEN = tuple(kind for kind in KINDS if kind not in ("composition", "kernel", "metric", "tokenizer"))
 # Groups of whole configurations: they leave no node of their own behind.
 PRESETS = ("experiment", "recipe")
 GROUPS = (*CHOSEN, *PRESETS)
@@ -102,6 +102,6 @@ def check_placement(placement: Any) -> dict[str, Any]:
 
 
 def knob_keys(name: str) -> list[str]:
-    """The keys of the knobs of a name, as they are written: ``optimiser.lr``."""
+    """The keys of the knobs of a name, as they are written: ``optimizer.lr``."""
     name = KNOBS_ELSEWHERE.get(name, name)
     return [f"{kind}.{name}" for kind in CHOSEN if kind not in SETS and name in owners(kind)]

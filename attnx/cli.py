@@ -23,8 +23,8 @@ def main() -> None:
 
     0 done, 1 failed, 2 a mistake in what was asked, 130 interrupted, 143 ended by SIGTERM: 128 and the signal.
     """
-    # Threads that wait by spinning take the cores from those they wait for: beside one busy neighbour a step is then
-    # many times slower. A very short spin costs no neighbour anything (docs/decisions/0013). OpenMP reads this once,
+    # Threads that wait by spinning take the cores from those they wait for: beside one busy neighbor a step is then
+    # many times slower. A very short spin costs no neighbor anything (docs/decisions/0013). OpenMP reads this once,
     # when torch is imported.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
@@ -108,7 +108,7 @@ def _help(words: Sequence[str]) -> int:
 
 
 def _compose_and_run(argv: Sequence[str]) -> int:
-    from attnx.config import compose, normalise
+    from attnx.config import compose, normalize
     from attnx.flags import side_by_side_asked, split_flags
 
     _warn_of_broken_plugins()
@@ -128,7 +128,7 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     if "--multirun" in flags:
         from attnx.hydra_app import sweep
 
-        return sweep(words, normalise(overrides), config_dir, side_by_side)
+        return sweep(words, normalize(overrides), config_dir, side_by_side)
     if flags not in ({}, {"--cfg": "job"}):
         return _show(words, overrides, config_dir)
     config = compose(overrides, config_dir)
@@ -139,19 +139,19 @@ def _compose_and_run(argv: Sequence[str]) -> int:
         print(yaml.safe_dump(config, sort_keys=False), end="")
         return 0
     if not overrides:
-        four = " ".join(f"{kind}={config[kind]['name']}" for kind in ("task", "scorer", "scope", "normaliser"))
+        four = " ".join(f"{kind}={config[kind]['name']}" for kind in ("task", "scorer", "scope", "normalizer"))
         print(f"attnx: training the default composition, {four}; attnx --help shows the choices", flush=True)
     return train_one(config, overrides)
 
 
 def _show(words: Sequence[str], overrides: Sequence[str], config_dir: str | None) -> int:
     """Have Hydra show a configuration that is right."""
-    from attnx.config import compose, normalise
+    from attnx.config import compose, normalize
     from attnx.hydra_app import show
     from attnx.sweeps.asked import ours
 
     compose(ours(overrides), config_dir)
-    return show(words, normalise(overrides), config_dir)
+    return show(words, normalize(overrides), config_dir)
 
 
 def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
@@ -178,9 +178,9 @@ def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
 
 
 def _warn_of_broken_plugins() -> None:
-    from attnx.catalogue import catalogue
+    from attnx.catalog import catalog
 
-    for line in catalogue().broken:
+    for line in catalog().broken:
         print(f"attnx: plug-in left out: {printable(line)}", file=sys.stderr)
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from attnx.choices import GROUPS, options
-from attnx.config import normalise
+from attnx.config import normalize
 from attnx.flags import FLAGS
 from attnx.hydra_app import show
 
@@ -59,7 +59,7 @@ def _choices(asked: Sequence[str], before: Sequence[str], typed: str, config_dir
     plus = typed.removesuffix(bare)
     program, *words = before
     flags = [word for word in words if word in ("-m", "--multirun")]  # Hydra wants them first, and needs no other
-    chosen = normalise([word for word in words if "=" in word and word[0] != "-"])
+    chosen = normalize([word for word in words if "=" in word and word[0] != "-"])
     os.environ["COMP_LINE"] = " ".join([program, *flags, *chosen, bare])
     heard = io.StringIO()
     with contextlib.redirect_stdout(heard):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnx import registry
-from attnx.catalogue import SETS
+from attnx.catalog import SETS
 from attnx.choices import (
     CHOSEN,
     GROUPS,
@@ -27,12 +27,12 @@ from attnx.models.seq2seq_composition import POSITIONS
 # What Hydra reads as no word: nothing, a truth value or a number.
 NO_NAME = re.compile(r"null|true|false|[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 # The groups that say how to attend, meaningless beside attention=none.
-ATTENDING = ("scorer", "scope", "query", "normaliser")
+ATTENDING = ("scorer", "scope", "query", "normalizer")
 # What models are built of; one that takes less declares it as ``uses``, and the rest is meaningless beside it.
 BUILT_OF = ("encoder", "decoder", "readout", "output", "attention", *ATTENDING)
 
 
-def normalise(overrides: Sequence[str]) -> list[str]:
+def normalize(overrides: Sequence[str]) -> list[str]:
     """Let ``+scorer=x``, ``++scorer=x`` and ``scorer=x`` mean the same, whatever the defaults list holds.
 
     Hydra accepts only one spelling of each, depending on where a default stands. A plus before a group goes away; one
@@ -80,7 +80,7 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
     store_options(config_dir)
     refuse_folders(overrides)
     refuse_unheard(overrides)
-    spelled = normalise(overrides)
+    spelled = normalize(overrides)
     refuse_unclear(spelled)
     GlobalHydra.instance().clear()
     try:

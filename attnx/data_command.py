@@ -87,14 +87,14 @@ def _split(words: Sequence[str]) -> tuple[list[str], list[Path]]:
 
 def _table(recipes: list[Recipe], folders: list[Path]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("name", "what", "size", "licence", "here"):
+    for column in ("name", "what", "size", "license", "here"):
         table.add_column(column, overflow="fold", no_wrap=column in ("name", "size"))
     for recipe in recipes:
         folder = locate(recipe.name, folders).parent
         there = sum((folder / file.path).is_file() for file in recipe.files)
         here = {0: "no", len(recipe.files): "yes"}.get(there, f"{there} of {len(recipe.files)}")
         size = decimal(sum(file.bytes for file in recipe.files))
-        table.add_row(*map(Text, (recipe.name, recipe.what, size, recipe.licence, here)))
+        table.add_row(*map(Text, (recipe.name, recipe.what, size, recipe.license, here)))
     Console().print(table)
     unset = "" if os.environ.get(VARIABLE) else f" (${VARIABLE} is not set)"
     print(f"\nHere: {', then '.join(map(str, folders))}{unset}")
@@ -102,7 +102,7 @@ def _table(recipes: list[Recipe], folders: list[Path]) -> None:
 
 
 def _show(recipe: Recipe, folder: Path) -> None:
-    print(f"{recipe.name}: {recipe.what}\nlicence: {recipe.licence}\norigin: {recipe.origin}")
+    print(f"{recipe.name}: {recipe.what}\nlicense: {recipe.license}\norigin: {recipe.origin}")
     if recipe.notes:
         print(f"notes: {recipe.notes}")
     for file in recipe.files:
@@ -142,7 +142,7 @@ def _get(recipe: Recipe, folder: Path) -> None:
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"what has come is kept; go on with: attnx data get {recipe.name}") from None
     print(f"{recipe.name}: {len(recipe.files)} files are right, {len(missing)} of them new, in {folder / recipe.name}")
-    print(f"licence: {recipe.licence}")
+    print(f"license: {recipe.license}")
     export = f"export {VARIABLE}={shlex.quote(str(folder.resolve()))}"
     if folder not in data_folders():
         print(f"experiments find it with: {export}")

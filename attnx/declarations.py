@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from attnx.catalogue import Part
+from attnx.catalog import Part
 
 REQUIRED: dict[str, dict[str, type]] = {
     "scorer": {"equal_widths": bool},
-    "normaliser": {"sums_to_one": bool},
+    "normalizer": {"sums_to_one": bool},
     "query": {"needs": str},
     "output": {"copies": bool},
-    "kernel": {"scorers": tuple, "scopes": tuple, "normalisers": tuple, "rank": int},
+    "kernel": {"scorers": tuple, "scopes": tuple, "normalizers": tuple, "rank": int},
 }
 WRITTEN = {bool: "True or False", str: "a word", int: "a whole number", tuple: "a tuple of names"}
 

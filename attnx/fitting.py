@@ -179,7 +179,7 @@ def _facts(job: Job) -> dict[str, Any]:
         **_compiler(job),
         **({"compiled": job.compiled} if job.compiled else {}),
         "monitor": job.experiment.task.monitor,
-        "maximise": job.experiment.task.maximise,
+        "maximize": job.experiment.task.maximize,
         "fingerprint": job.loaders.train_rows.fingerprint(),
         **_told(job),
         **_where(job.config),

@@ -1,4 +1,4 @@
-"""The help page, from the catalogue: quick, and without torch."""
+"""The help page, from the catalog: quick, and without torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHOICES = {
     "scorer": "how relevant is a memory position to a query?",
     "scope": "which positions may be read?",
     "query": "what is compared with the memory? one or a set: +query=[token,last_context]",
-    "normaliser": "how do scores become weights?",
+    "normalizer": "how do scores become weights?",
     "attention": "on, or none for the baseline without it",
     "model": "the model around attention; model.feed=now|next|none",
     "encoder": "from source symbols to states",
@@ -26,7 +26,7 @@ CHOICES = {
     "readout": "what the output layer sees",
     "output": "from there to what is written; output=copying copies from the source, too",
     "search": "how outputs are found",
-    "optimiser": "how weights move",
+    "optimizer": "how weights move",
     "lr_schedule": "how the learning rate moves",
     "trainer": "how long, how often, on what",
     "logger": "where else figures and pictures go: wandb, tensorboard, or a set",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
-from attnx.catalogue import BY_HAND, Knob, Part
+from attnx.catalog import BY_HAND, Knob, Part
 from attnx.errors import UserError
 from attnx.knobs import Choice, Natural, NonNegative, Positive, Probability, Rate, Size, Time, parse_type
 
@@ -27,7 +27,7 @@ LITERALS = (bool, int, float, str, bytes, tuple, list, dict, set, types.NoneType
 
 
 def describe(kind: str, name: str, item: Callable[..., Any]) -> Part:
-    """Describe a part by what Python knows of it: just what :func:`attnx.catalogue.read_parts` reads from a file.
+    """Describe a part by what Python knows of it: just what :func:`attnx.catalog.read_parts` reads from a file.
 
     Raises:
         UserError: a knob has no type, one that no knob can have, or a default that is no literal of that type.

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from attnx import registry
-from attnx.catalogue import SETS
+from attnx.catalog import SETS
 from attnx.choices import CHOSEN, GROUPS, SCALARS, knob_keys, options, owners
 from attnx.errors import UserError, near_misses
 

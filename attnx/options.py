@@ -10,7 +10,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from attnx.catalogue import SETS, Part, catalogue
+from attnx.catalog import SETS, Part, catalog
 from attnx.choices import CHOSEN
 from attnx.errors import UserError
 
@@ -27,7 +27,7 @@ class UserFolder(SearchPathPlugin):
 
 
 def store_options(config_dir: str | None = None) -> None:
-    """Offer every part in the catalogue as an option of its kind's group, with its knobs' defaults.
+    """Offer every part in the catalog as an option of its kind's group, with its knobs' defaults.
 
     Args:
         config_dir: a folder of the user's own configuration files, searched first.
@@ -40,7 +40,7 @@ def store_options(config_dir: str | None = None) -> None:
     UserFolder.folder = Path(config_dir).resolve() if config_dir else None
     Plugins.instance().register(UserFolder)
     store = ConfigStore.instance()
-    known = catalogue()
+    known = catalog()
     for kind in CHOSEN:
         # A part of a plug-in folder that is no longer in force must not linger in a long-lived process.
         store.repo.pop(kind, None)

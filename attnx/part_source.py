@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from attnx.catalogue import BY_HAND, REGISTER
+from attnx.catalog import BY_HAND, REGISTER
 from attnx.errors import UserError
 from attnx.interactive import code_of_item, is_literal
 

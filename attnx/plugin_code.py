@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from attnx import plugin_files, registry
-from attnx.catalogue import BY_HAND, REGISTER, SETS, Part, catalogue, installed_file
+from attnx.catalog import BY_HAND, REGISTER, SETS, Part, catalog, installed_file
 from attnx.errors import UserError
 from attnx.part_source import part_source
 from attnx.plugin_files import PACKAGE
 
 # Kinds that a configuration names by a knob of another part, if at all.
-KNOBS = ("tokeniser", "metric")
+KNOBS = ("tokenizer", "metric")
 
 
 def plugin_parts(config: Mapping[str, Any]) -> list[Part]:
     """The parts that a configuration uses and that are not of the core; those, too, that such parts build by name."""
-    known = [part for part in catalogue().parts.values() if part.origin != "core"]
+    known = [part for part in catalog().parts.values() if part.origin != "core"]
     used = [part for part in known if _is_used(part, config)]
     for part in used:  # which grows on the way
         built = {key for text in code_of([part]).values() for key in _built(text)}
@@ -104,7 +104,7 @@ def _chosen(config: Mapping[str, Any], kind: str) -> str:
 
 def _serves(kernel: Part, config: Mapping[str, Any]) -> bool:
     attention = config.get("attention")
-    served = {kind: kernel.declares.get(f"{kind}s") for kind in ("scorer", "scope", "normaliser")}
+    served = {kind: kernel.declares.get(f"{kind}s") for kind in ("scorer", "scope", "normalizer")}
     return (
         isinstance(attention, Mapping)
         and attention.get("kernels") == "auto"

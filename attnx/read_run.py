@@ -21,7 +21,7 @@ FACTS: Final[dict[str, tuple[type, str]]] = {
     **dict.fromkeys(("overrides", "notes", "deleted"), TEXTS),
     **dict.fromkeys(("versions", "git"), (dict, "names with values")),
     "steps": NUMBER,
-    "maximise": (bool, "true or false"),
+    "maximize": (bool, "true or false"),
 }
 
 

@@ -34,7 +34,7 @@ class SweepJob:
         attempts: how often it was started.
         error: what went wrong, in one line.
         monitor: the validation measure that says which weights are best.
-        maximise: whether a higher one is better.
+        maximize: whether a higher one is better.
         best: its best value so far.
     """
 
@@ -47,7 +47,7 @@ class SweepJob:
     attempts: int = 0
     error: str | None = None
     monitor: str | None = None
-    maximise: bool = False
+    maximize: bool = False
     best: float | None = None
 
     @property

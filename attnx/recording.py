@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from attnx.callbacks.heat_maps import HeatMaps
-from attnx.catalogue import SETS
+from attnx.catalog import SETS
 from attnx.choices import CHOSEN
 from attnx.display_name import display_name
 from attnx.errors import Interrupted
@@ -30,7 +30,7 @@ from attnx.training import ranks, run_folder
 from attnx.training.train import Job
 
 # The parts that a run is tagged with, and what of run.json goes beside the configuration.
-TAGGED = ("task", "model", "attention", "scorer", "scope", "query", "normaliser")
+TAGGED = ("task", "model", "attention", "scorer", "scope", "query", "normalizer")
 FACTS = ("command", "schedule", "follows", "kernels", "compiler", "compiled", "parameters", "data", "versions", "git")
 
 
@@ -61,7 +61,7 @@ def _end(job: Job, folder: Path, end: End, tell: Any) -> None:
     """Finish; what is left to the user is said, and kept in the folder's README."""
     ranks.note_end()
     before = read_run(folder)
-    summary = _summary(before, job.experiment.task.monitor, job.experiment.task.maximise)
+    summary = _summary(before, job.experiment.task.monitor, job.experiment.task.maximize)
     left = job.loggers.finish(end, summary)
     for name, command in left.items():
         tell(f"{name}: upload what was recorded with: {command}")
@@ -119,7 +119,7 @@ def _drawn(folder: Path) -> dict[str, Path]:
     }
 
 
-def _summary(run: Run, monitor: str, maximise: bool) -> dict[str, float]:
+def _summary(run: Run, monitor: str, maximize: bool) -> dict[str, float]:
     """The best validation by its step, and the test's values as far as the run came."""
     found = {name: float(value) for name, value in run.results.items() if value is not None}
     path = run.path / METRICS
@@ -130,6 +130,6 @@ def _summary(run: Run, monitor: str, maximise: bool) -> dict[str, float]:
     rows = [row for row in rows if monitor in row]
     if not rows:
         return found
-    best = min(rows, key=lambda row: row[monitor] * (-1 if maximise else 1))
+    best = min(rows, key=lambda row: row[monitor] * (-1 if maximize else 1))
     measured = {f"best/{name}": value for name, value in best.items() if name.startswith("valid_")}
     return {**found, **measured, "best/step": best["step"]}

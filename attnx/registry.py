@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from attnx.catalogue import BY_HAND, KINDS, SETS, Part, by_hand, catalogue, forget_written
+from attnx.catalog import BY_HAND, KINDS, SETS, Part, by_hand, catalog, forget_written
 from attnx.declarations import advice, undeclared
 from attnx.errors import UserError, near_misses
 from attnx.interactive import describe
@@ -64,7 +64,7 @@ def register(kind: str, name: str) -> Callable[[T], T]:
         if not isinstance(item, type | types.FunctionType):
             raise UserError(f"cannot register {item!r} as the {kind} {name!r}: expected a class or a function")
         _refuse_taken(kind, name, item)
-        known = catalogue().parts.get((kind, name))
+        known = catalog().parts.get((kind, name))
         if (known is None or known.origin == BY_HAND) and not item.__module__.startswith("attnx."):
             by_hand[kind, name] = describe(kind, name, item)
         _registered[kind, name] = item
@@ -75,7 +75,7 @@ def register(kind: str, name: str) -> Callable[[T], T]:
 
 def _refuse_taken(kind: str, name: str, item: Callable[..., Any]) -> None:
     """Refuse a name that another file's part has; the same file, or the same notebook cell run again, may take it."""
-    known = catalogue().parts.get((kind, name))
+    known = catalog().parts.get((kind, name))
     if known is not None and known.origin != BY_HAND and _file(item) != known.file.resolve():
         raise UserError(f"the {kind} {name!r} is already registered at {known.place}; choose another name")
     taken = _registered.get((kind, name))
@@ -92,7 +92,7 @@ def _file(item: Callable[..., Any]) -> Path | None:
 
 def names(kind: str) -> list[str]:
     """The names registered for a kind: the core's, the plug-ins', and those registered by hand in this process."""
-    return catalogue().names(kind)
+    return catalog().names(kind)
 
 
 def part(kind: str, name: str) -> Part:
@@ -101,7 +101,7 @@ def part(kind: str, name: str) -> Part:
     Raises:
         UserError: no such part; the message holds the near misses.
     """
-    found = catalogue().parts.get((kind, name))
+    found = catalog().parts.get((kind, name))
     if found is None:
         raise UserError(unknown(kind, name, names(kind)))
     return found
@@ -109,7 +109,7 @@ def part(kind: str, name: str) -> Part:
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """Say that there is no such part: the near misses, and which plug-ins were left out, since it may be in one."""
-    left_out = "".join(f"; a plug-in was left out: {line}" for line in catalogue().broken)
+    left_out = "".join(f"; a plug-in was left out: {line}" for line in catalog().broken)
     return f"unknown {kind} {name!r}{near_misses(name, known)}{left_out}"
 
 

@@ -17,7 +17,7 @@ COMMANDS = {
     "attnx evaluate RUN": ("test", "eval", "validate", "score"),
     "attnx predict RUN FILE": ("infer", "inference", "generate", "translate", "decode", "pronounce"),
     "attnx list": ("ls", "show", "parts", "models", "options", "choices"),
-    "attnx pictures RUN": ("plot", "visualize", "visualise"),
+    "attnx pictures RUN": ("plot", "visualize", "visualize"),
     "attnx resume FOLDER": ("continue", "restart"),
     "attnx -m": ("sweep", "multirun", "tune", "grid", "hpo"),
     "attnx --cfg job": ("config", "cfg"),

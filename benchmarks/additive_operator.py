@@ -20,7 +20,7 @@ from typing import Any, Literal
 import torch
 from peers.environments import ROOT, FailedError, Peer, install
 from peers.measures import Read, drawn, peak, seconds, work_of
-from peers.neighbours import BUSY, watch_neighbours
+from peers.neighbors import BUSY, watch_neighbors
 from peers.record import record
 from rich.console import Console
 from rich.table import Table
@@ -251,7 +251,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     options.envs = options.envs.resolve()
     options.envs.mkdir(parents=True, exist_ok=True)
-    used_by_others = watch_neighbours()
+    used_by_others = watch_neighbors()
     ready, problems = contenders(options, console)
     measured = []
     for shape in options.shapes:

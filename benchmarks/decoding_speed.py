@@ -52,7 +52,7 @@ EVERYBODY = tuple(one for peer, ours in ALIKE.items() for one in (ours, peer))
 MANY, WIDTH = 256, 5
 """Words in a large batch, and hypotheses in a beam."""
 
-EQUALLY = ("optimiser.lr=0.001", "optimiser.beta2=0.999", "lr_schedule=constant")
+EQUALLY = ("optimizer.lr=0.001", "optimizer.beta2=0.999", "lr_schedule=constant")
 """Overrides by which attnx trains with the peers' Adam."""
 
 

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from peers.contest import Rounds, by_row, table
 from peers.environments import ROOT
 from peers.matrix_peak import peak
-from peers.neighbours import BUSY, watch_neighbours
+from peers.neighbors import BUSY, watch_neighbors
 from peers.record import record
 from rich.console import Console
 from torch import Tensor
@@ -140,7 +140,7 @@ def main() -> None:
     ready = [Measured(shape) for shape in SHAPES]
     if not lstm.serves(ready[0].table):
         raise SystemExit("error: there is no C compiler here that works, or ATTNX_COMPILE=off; attnx would be torch")
-    others = watch_neighbours()
+    others = watch_neighbors()
     with console.status("measuring"):
         found = [hold_round(ready, options.repeats) for _ in range(options.rounds)]
     used = others()

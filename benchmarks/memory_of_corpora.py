@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from peers.environments import ROOT
-from peers.neighbours import BUSY, watch_neighbours
+from peers.neighbors import BUSY, watch_neighbors
 from peers.record import record
 from rich.console import Console
 from rich.table import Table
@@ -143,7 +143,7 @@ def apart(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str,
 
 def measure(pairs: int, options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Write, read and delete the corpus of one size."""
-    others = watch_neighbours()
+    others = watch_neighbors()
     with tempfile.TemporaryDirectory(dir=options.folder) as parent:
         folder = Path(parent) / "corpus"
         with console.status(f"{pairs:,} pairs: writing"):

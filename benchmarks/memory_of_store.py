@@ -19,7 +19,7 @@ from typing import Any
 
 from memory_of_corpora import BUSY, MB, STATUS, most, resident_peak
 from peers.environments import ROOT
-from peers.neighbours import watch_neighbours
+from peers.neighbors import watch_neighbors
 from peers.record import record
 from rich.console import Console
 from rich.table import Table
@@ -64,7 +64,7 @@ def load(told: Connection, files: list[str], store: str | None, options: argpars
     streamed.SAMPLE = options.sample  # type: ignore[misc]
     told.send("start")
     started, busy = time.perf_counter(), time.process_time()
-    knobs = {"tokeniser": options.tokeniser, "pieces": options.pieces, "holdout": options.holdout}
+    knobs = {"tokenizer": options.tokenizer, "pieces": options.pieces, "holdout": options.holdout}
     data = Translation(train=files, store=store, **knobs).load()
     rows = data.train_rows()
     loaded, busy = time.perf_counter(), time.process_time() - busy
@@ -109,7 +109,7 @@ def watched(files: list[str], store: Path | None, options: argparse.Namespace) -
 
 def measure(pairs: int, options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
     """Write texts of one size, load them every way, and delete all."""
-    others = watch_neighbours()
+    others = watch_neighbors()
     with tempfile.TemporaryDirectory(dir=options.folder) as name, console.status(f"{pairs:,} pairs"):
         files, store = write_texts(Path(name), pairs), Path(name) / "store"
         ways = {"written": store, "found": store} | ({"memory": None} if options.memory else {})
@@ -148,8 +148,8 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--pairs", type=int, nargs="+", default=[50_000, 200_000], help="sizes of the corpora, such as 10000000")
-    add("--sample", type=int, default=streamed.SAMPLE, help="sentences that the tokenisers learn from")
-    add("--tokeniser", default="bpe", help="as task.tokeniser")
+    add("--sample", type=int, default=streamed.SAMPLE, help="sentences that the tokenizers learn from")
+    add("--tokenizer", default="bpe", help="as task.tokenizer")
     add("--pieces", type=int, default=8000, help="as task.pieces")
     add("--holdout", type=float, default=0.001, help="as task.holdout")
     add("--size", type=int, default=128, help="rows in a batch")

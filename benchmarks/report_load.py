@@ -41,7 +41,7 @@ def write_runs(home: Path, number: int) -> Path:
         jobs.append(
             {
                 "number": job,
-                "overrides": [f"scorer={scorer}", f"scope={scope}", f"optimiser.lr={rate}", f"seed={seed}"],
+                "overrides": [f"scorer={scorer}", f"scope={scope}", f"optimizer.lr={rate}", f"seed={seed}"],
                 "status": "failed" if failed else "finished",
                 "error": "RuntimeError: the loss is not finite at step 37" if failed else None,
             }
@@ -49,7 +49,7 @@ def write_runs(home: Path, number: int) -> Path:
         (sweep / str(job)).mkdir(parents=True)
         (sweep / str(job) / "log.txt").write_text("...\n", encoding="utf-8")
         config = {"seed": seed, "task": {"name": "g2p"}, "scorer": {"name": scorer}, "scope": {"name": scope}}
-        config |= {"optimiser": {"name": "adam", "lr": rate}, "query": {"current_state": {}}}
+        config |= {"optimizer": {"name": "adam", "lr": rate}, "query": {"current_state": {}}}
         per = 7 + SCORERS[scorer] + SCOPES[scope] + RATES[rate] + 0.1 * random.normal()
         _write_run(sweep / str(job), config, float(per), failed, random)
     held = {
@@ -66,7 +66,7 @@ def write_runs(home: Path, number: int) -> Path:
 
 def _write_run(folder: Path, config: dict[str, object], per: float, failed: bool, random: np.random.Generator) -> None:
     info = {"format": 1, "name": None, "status": "failed" if failed else "finished", "created": "2031-07-05"}
-    (folder / "run.json").write_text(json.dumps({**info, "monitor": "valid_per", "maximise": False}), encoding="utf-8")
+    (folder / "run.json").write_text(json.dumps({**info, "monitor": "valid_per", "maximize": False}), encoding="utf-8")
     (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     steps = 100 * np.arange(1, (STEPS // 2 if failed else STEPS) + 1)
     curve = per + 60 * np.exp(-steps / 250) + 0.1 * random.normal(size=len(steps))

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from peers.environments import ROOT
-from peers.neighbours import BUSY, watch_neighbours
+from peers.neighbors import BUSY, watch_neighbors
 from peers.record import record
 from rich.box import SIMPLE
 from rich.console import Console
@@ -67,7 +67,7 @@ def _address(tensor: Tensor) -> int:
 
 
 def compositions(only: list[str]) -> Iterator[tuple[str, Scope]]:
-    """Every scorer with every scope, and with local's other centre."""
+    """Every scorer with every scope, and with local's other center."""
     names = registry.names("scope")
     scopes: list[Scope] = [(name, {}) for name in names]
     if "local" in names:
@@ -186,7 +186,7 @@ def main() -> None:
     """Measure every composition and report."""
     options, console = read_options(), Console()
     torch.set_num_threads(options.threads)
-    others = watch_neighbours()
+    others = watch_neighbors()
     pairs = list(compositions(options.scorers))
     rows = [measure(*pair, options) for pair in track(pairs, "reading", console=console, transient=True)]
     used = others()

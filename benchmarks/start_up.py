@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from peers.environments import ROOT, FailedError, run
-from peers.neighbours import BUSY, watch_neighbours
+from peers.neighbors import BUSY, watch_neighbors
 from peers.record import record
 from peers.words import write_words
 from rich.console import Console
@@ -47,7 +47,7 @@ def measure(options: argparse.Namespace, console: Console) -> list[dict[str, flo
     """Seconds of every row in every round, and the CPUs that others used meanwhile under ``others``."""
     rounds = []
     for number in range(1, options.rounds + 1):
-        others = watch_neighbours()
+        others = watch_neighbors()
         found = {}
         for row, arguments in COMMANDS.items():
             with console.status(f"round {number} of {options.rounds}: {row}"):

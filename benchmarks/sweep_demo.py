@@ -23,7 +23,7 @@ from typing import Any
 
 from peers.environments import ROOT
 from peers.kills import attnx, done, kill, start, weights
-from peers.neighbours import BUSY, watch_neighbours
+from peers.neighbors import BUSY, watch_neighbors
 from peers.record import record
 from peers.words import WORDS, write_words
 from rich.console import Console
@@ -73,7 +73,7 @@ KILLED = (0.35, 0.35)
 def main() -> None:
     """Run all of it, show and record."""
     options, console = read_options(), Console()
-    out, home, others = options.out.absolute(), Path.cwd(), watch_neighbours()
+    out, home, others = options.out.absolute(), Path.cwd(), watch_neighbors()
     job = sizes(options)
     os.environ.pop("OMP_NUM_THREADS", None)  # alone with all of them, side by side with a share each
     with tempfile.TemporaryDirectory() as place:

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from attnx import registry
-from attnx.catalogue import catalogue
+from attnx.catalog import catalog
 from attnx.laws.candidate import Candidate
 from attnx.laws.first_use import broken_plug_ins, sound_names
 from attnx.laws.small import SMALL, small_config, small_model
@@ -28,13 +28,13 @@ Place = tuple[str, int]  # a factor and the number of a choice
 MORE: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("scorer", "mlp"): [{"depth": 3, "widths": [19, 5]}],
     ("scope", "local"): [{"window": 0}],
-    ("normaliser", "entmax"): [{"alpha": 1.05}, {"alpha": 1.9}, {"alpha": 2.0}],
-    ("normaliser", "sigmoid"): [{"bias": -2.0}],
+    ("normalizer", "entmax"): [{"alpha": 1.05}, {"alpha": 1.9}, {"alpha": 2.0}],
+    ("normalizer", "sigmoid"): [{"bias": -2.0}],
 }
 # A test that takes `each_scorer` runs once for every variant of every scorer, one that takes `plain_scorer` once for
 # every scorer as it is; so with the other kinds. One that takes `combination` runs for combinations of its module's
 # FACTORS, lists of choices by name: any two choices meet, unless its module's `possible` says that they cannot.
-KINDS = ("scorer", "scope", "normaliser", "query")
+KINDS = ("scorer", "scope", "normalizer", "query")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -169,6 +169,6 @@ def built() -> Callable[..., Any]:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say which plug-ins the laws of others left out, and why."""
-    lines = [*catalogue().broken, *broken_plug_ins().values()]
+    lines = [*catalog().broken, *broken_plug_ins().values()]
     for line in lines:
         terminalreporter.write_line(f"plug-in left out: {line}", red=True)

@@ -1,4 +1,4 @@
-"""Attention in plain PyTorch: scorers, scopes, query inputs and normalisers, and what composes them.
+"""Attention in plain PyTorch: scorers, scopes, query inputs and normalizers, and what composes them.
 
 Names are imported when first used, so that reading a plan or a signature does not wait for torch.
 """

@@ -1,4 +1,4 @@
-"""Attention itself: a scorer, a scope and a normaliser composed; the query is made by its caller."""
+"""Attention itself: a scorer, a scope and a normalizer composed; the query is made by its caller."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from attnx.registry import Positive, Probability, Size, register
 
 @register("attention", "on")
 class Attention(nn.Module):
-    """Read a memory: score it, say what may be read, normalise, and sum the values by their weights.
+    """Read a memory: score it, say what may be read, normalize, and sum the values by their weights.
 
-    Formula: ``context(q) = sum_m normalise(score(q, m) over the scope)(m) value(m)``
+    Formula: ``context(q) = sum_m normalize(score(q, m) over the scope)(m) value(m)``
     Source: Bahdanau et al. 2015, equations 5 and 6, https://arxiv.org/abs/1409.0473
 
     ``projection=auto`` adds one linear map from the query's width to the memory's if the scorer needs equal widths
-    and they differ; ``never`` refuses instead. ``dropout`` drops weights after normalising. With ``heads`` above 1
+    and they differ; ``never`` refuses instead. ``dropout`` drops weights after normalizing. With ``heads`` above 1
     there are so many of it side by side, each with parts of its own over narrower projections of query and memory
     (:mod:`attnx.attention.heads`). ``schedule`` is read by the model's planner: ``auto``, or one to insist on.
     ``kernels=off`` computes every read as the parts define it, ``auto`` by a faster way to the same where there is one.
@@ -43,7 +43,7 @@ class Attention(nn.Module):
         self,
         scorer: Any,
         scope: Any,
-        normaliser: Any,
+        normalizer: Any,
         query_size: Size,
         memory_size: Size,
         projection: Literal["auto", "never"] = "auto",
@@ -56,7 +56,7 @@ class Attention(nn.Module):
         super().__init__()
         self.scorer: Any = scorer
         self.scope: Any = scope
-        self.normaliser: Any = normaliser
+        self.normalizer: Any = normalizer
         unlike = bool(scorer.equal_widths) and query_size != memory_size
         if unlike and projection == "never":
             raise UserError(
@@ -144,9 +144,9 @@ class Attention(nn.Module):
         return field if asked.allowed is None else field._replace(allowed=field.allowed & asked.allowed)
 
     def weigh(self, asked: Asked, scores: Tensor, field: Field | None = None) -> Read:
-        """Normalise the scores and sum the values by the weights; ``field`` is :meth:`field` where it is not given."""
+        """Normalize the scores and sum the values by the weights; ``field`` is :meth:`field` where it is not given."""
         field = self.field(asked) if field is None else field
-        weights = self.normaliser(scores, field.allowed)
+        weights = self.normalizer(scores, field.allowed)
         if field.gain is not None:
             weights = weights * field.gain
         context = weighted_sums(weights if asked.keep is None else weights * asked.keep, asked.memory.values)

@@ -16,7 +16,7 @@ class Constant(nn.Module):
     Formula: ``c_t = h_S for every t``
     Source: Cho et al. 2014, section 2.2, https://arxiv.org/abs/1406.1078
 
-    It has no scorer, scope, query or normaliser, and no weights to draw.
+    It has no scorer, scope, query or normalizer, and no weights to draw.
 
     >>> import torch
     >>> attention = Constant()

@@ -25,7 +25,7 @@ def build(
     memory_size: int,
     scorer: Choice = "additive",
     scope: Choice = "global",
-    normaliser: Choice = "softmax",
+    normalizer: Choice = "softmax",
     dropout: float = 0.0,
     heads: int = 1,
     values_size: int | None = None,
@@ -41,7 +41,7 @@ def build(
         memory_size: width of the memory's states.
         scorer: how relevant a position is.
         scope: which positions may be read.
-        normaliser: how scores become weights.
+        normalizer: how scores become weights.
         dropout: share of the weights dropped while training.
         heads: how many attend side by side; each sees its share of the widths, projected.
         values_size: width of the values where they are not the memory's states; heads need to know it.
@@ -57,28 +57,28 @@ def build(
             raise UserError(f"{what}={size!r}: expected a whole number, 1 or more")
     knobs = {"projection": "never", "dropout": dropout, "heads": heads, "kernels": kernels, "tile": tile}
     registry.check("attention", "on", knobs)
-    return assemble(scorer, scope, normaliser, (query_size, memory_size, values_size or memory_size), knobs)
+    return assemble(scorer, scope, normalizer, (query_size, memory_size, values_size or memory_size), knobs)
 
 
 def assemble(
-    scorer: Choice, scope: Choice, normaliser: Choice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
+    scorer: Choice, scope: Choice, normalizer: Choice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
 ) -> Attention | Heads:
     """Build the parts and what composes them.
 
     Args:
         scorer: as in :func:`build`.
         scope: likewise.
-        normaliser: likewise.
+        normalizer: likewise.
         sizes: the widths of queries, memory and values.
         knobs: those of the ``attention`` node.
     """
     if knobs.get("heads", 1) == 1:
-        return _one(scorer, scope, normaliser, *sizes[:2], knobs)
-    return several(scorer, scope, normaliser, sizes, knobs)
+        return _one(scorer, scope, normalizer, *sizes[:2], knobs)
+    return several(scorer, scope, normalizer, sizes, knobs)
 
 
 def several(
-    scorer: Choice, scope: Choice, normaliser: Choice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
+    scorer: Choice, scope: Choice, normalizer: Choice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
 ) -> Heads:
     """As :func:`assemble`, with projections around the heads even if there is but one."""
     query_size, memory_size, values_size = sizes
@@ -86,32 +86,32 @@ def several(
     head_width(heads, values_size, "the width of the values")
     width = head_width(heads, memory_size, "the width of the memory")
     # Copied, so that heads which are given an instance do not share its parameters.
-    each = (_one(*copy.deepcopy((scorer, scope, normaliser)), width, width, knobs) for _ in range(heads))
+    each = (_one(*copy.deepcopy((scorer, scope, normalizer)), width, width, knobs) for _ in range(heads))
     return Heads(each, query_size, memory_size, values_size)
 
 
 def _one(
-    scorer: Choice, scope: Choice, normaliser: Choice, query_size: int, memory_size: int, knobs: Mapping[str, Any]
+    scorer: Choice, scope: Choice, normalizer: Choice, query_size: int, memory_size: int, knobs: Mapping[str, Any]
 ) -> Attention:
     equal = not isinstance(scorer, nn.Module) and _equal_widths(scorer)
     parts = {
         # A scorer that needs equal widths sees queries that were projected to the memory's.
         "scorer": _make("scorer", scorer, query_size=memory_size if equal else query_size, memory_size=memory_size),
         "scope": _make("scope", scope, query_size=query_size, memory_size=memory_size),
-        "normaliser": _make("normaliser", normaliser),
+        "normalizer": _make("normalizer", normalizer),
     }
     attention = registry.build(
         "attention", {"name": "on", **knobs}, query_size=query_size, memory_size=memory_size, **parts
     )
     assert isinstance(attention, Attention)
     if knobs.get("kernels", "auto") == "auto":
-        attention.kernels = _serving(scorer, scope, normaliser)
+        attention.kernels = _serving(scorer, scope, normalizer)
     return attention
 
 
-def _serving(scorer: Choice, scope: Choice, normaliser: Choice) -> tuple[Kernel, ...]:
+def _serving(scorer: Choice, scope: Choice, normalizer: Choice) -> tuple[Kernel, ...]:
     """Build the kernels that serve these parts, in the order in which they are asked."""
-    parts = {"scorer": scorer, "scope": scope, "normaliser": normaliser}
+    parts = {"scorer": scorer, "scope": scope, "normalizer": normalizer}
     named = {f"{kind}s": _name(kind, choice) for kind, choice in parts.items()}
     declared = {name: registry.declarations("kernel", name) for name in registry.names("kernel")}
     fitting = [

@@ -23,7 +23,7 @@ class Heads(nn.Module):
     Formula: ``context = O [c_1; ...; c_h], c_i = attention_i(Q_i q, K_i m, V_i v)``
     Source: Vaswani et al. 2017, section 3.2.2, https://arxiv.org/abs/1706.03762
 
-    Every head has a scorer, a scope and a normaliser of its own, so that any of them may be learned; each sees queries,
+    Every head has a scorer, a scope and a normalizer of its own, so that any of them may be learned; each sees queries,
     keys and values of the memory's (the values') width divided by the number of heads. Where nothing of them is
     learned, heads differ only in what they see: they then are the rows of one read. So are they to a kernel that takes
     them ``together``, where scorers learn no more than how to prepare queries and keys.
@@ -47,7 +47,7 @@ class Heads(nn.Module):
         self.dropout, self.needs_past = first.dropout, first.needs_past
         past = first.needs_past or hasattr(first.scorer, "penalty")
         self.alike = not (past or first.state_dict())
-        self.alike_but_scorers = not (past or first.scope.state_dict() or first.normaliser.state_dict())
+        self.alike_but_scorers = not (past or first.scope.state_dict() or first.normalizer.state_dict())
 
     @property
     def _heads(self) -> list[Attention]:

@@ -35,7 +35,7 @@ class Field(NamedTuple):
 
     Attributes:
         allowed: (b, q, m) bool.
-        gain: (b, q, m) or None; multiplies the weights AFTER normalising and is not renormalised.
+        gain: (b, q, m) or None; multiplies the weights AFTER normalizing and is not renormalized.
     """
 
     allowed: Tensor
@@ -60,7 +60,7 @@ class Read(NamedTuple):
     Attributes:
         context: (b, q, v).
         weights: (b, q, m), or None when not asked for.
-        scores: (b, q, m) before normalising and masking, or None when not asked for.
+        scores: (b, q, m) before normalizing and masking, or None when not asked for.
         penalty: (b, q) what the scorer adds to the loss, or None if it adds nothing.
     """
 
@@ -115,7 +115,7 @@ class Asked(NamedTuple):
 class Kernel(Protocol):
     """A faster way to a read that the parts define, equal to it in output and gradients.
 
-    ``scorers``, ``scopes`` and ``normalisers`` name the parts it can serve, none meaning any; of several kernels that
+    ``scorers``, ``scopes`` and ``normalizers`` name the parts it can serve, none meaning any; of several kernels that
     admit a read the one with the lowest ``rank`` does it.
 
     A kernel may state more. ``device`` is the only type of device that it is for, as ``"cuda"``. ``source`` is the C
@@ -127,7 +127,7 @@ class Kernel(Protocol):
 
     scorers: tuple[str, ...]
     scopes: tuple[str, ...]
-    normalisers: tuple[str, ...]
+    normalizers: tuple[str, ...]
     rank: int
 
     def admits(self, attention: Attention, asked: Asked) -> bool:
@@ -199,7 +199,7 @@ class Scope(Protocol):
         ...
 
 
-class Normaliser(Protocol):
+class Normalizer(Protocol):
     """How scores become weights. ``sums_to_one`` says that a row's weights sum to 1 (or 0 if all is forbidden)."""
 
     sums_to_one: bool

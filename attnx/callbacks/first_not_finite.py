@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from attnx import registry
-from attnx.catalogue import KINDS
+from attnx.catalog import KINDS
 from attnx.laws.candidate import Candidate
 
 

@@ -24,7 +24,7 @@ AT = "at step"
 
 
 class Health(Callback):
-    """Raise as soon as a training loss is NaN or infinite, before the optimiser spreads it into the weights.
+    """Raise as soon as a training loss is NaN or infinite, before the optimizer spreads it into the weights.
 
     Args:
         folder: the run's, where such a batch is kept.
@@ -50,7 +50,7 @@ class Health(Callback):
             kept = f"the batch could not be kept ({error.strerror})"
         raise RunFailed(
             f"the loss became {found} {AT} {trainer.global_step}, in a batch of {len(rows)} rows ({told}; the first: "
-            f"{self._first()}){self._origin(pl_module)}; {kept}; start anew with a lower optimiser.lr, or set "
+            f"{self._first()}){self._origin(pl_module)}; {kept}; start anew with a lower optimizer.lr, or set "
             f"trainer.gradient_clip"
         )
 

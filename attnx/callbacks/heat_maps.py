@@ -20,7 +20,7 @@ class HeatMaps(Callback):
     Args:
         pairs: the examples.
         rows: the same, as the model reads them.
-        draw: gets the optimiser step and what was decoded.
+        draw: gets the optimizer step and what was decoded.
     """
 
     def __init__(self, pairs: Sequence[Pair], rows: Sequence[Row], draw: Callable[[int, list[Any]], None]) -> None:

@@ -21,7 +21,7 @@ from attnx.whole import PARTIAL, whole_file
 
 
 class Interval(NamedTuple):
-    """How often to save between validations: optimiser steps, minutes, or whichever comes first; None for never."""
+    """How often to save between validations: optimizer steps, minutes, or whichever comes first; None for never."""
 
     steps: int | None = None
     minutes: float | None = None
@@ -41,7 +41,7 @@ class Keep(Checkpoint):
     Args:
         folder: where the checkpoints lie.
         monitor: the metric that says which weights are best.
-        maximise: whether it is to be large rather than small.
+        maximize: whether it is to be large rather than small.
         count: how many of the best stay.
         interval: between validations.
         stopping: says whether the run is to stop.
@@ -51,14 +51,14 @@ class Keep(Checkpoint):
         self,
         folder: Path,
         monitor: str,
-        maximise: bool = False,
+        maximize: bool = False,
         count: int = 1,
         interval: Interval = Interval(),  # noqa: B008  # it cannot be changed
         stopping: Stopping | None = None,
     ) -> None:
         self.ranked = [folder / ("best.ckpt" if rank == 1 else f"best-{rank}.ckpt") for rank in range(1, count + 1)]
         self.best, self.last, self.monitor = self.ranked[0], folder / "last.ckpt", monitor
-        self.sign = -1 if maximise else 1
+        self.sign = -1 if maximize else 1
         self.lowest = [math.inf] * count
         self.judged, self.rank = -1, count
         self.interval, self.stopping = interval, stopping or Stopping()

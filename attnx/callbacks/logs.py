@@ -18,12 +18,12 @@ PARTS = {"source": "encoder", "query": "attention", "own": "attention", "bridge"
 
 
 class Logs(Callback):
-    """Log every so many optimiser steps, and at validations; by the first process alone.
+    """Log every so many optimizer steps, and at validations; by the first process alone.
 
     Args:
         loggers: what takes the values.
         throughput: what counts examples a second.
-        every: optimiser steps between two rows. A loss is the mean over them; gradient norms are the last step's.
+        every: optimizer steps between two rows. A loss is the mean over them; gradient norms are the last step's.
     """
 
     def __init__(self, loggers: Loggers, throughput: Throughput, every: int) -> None:

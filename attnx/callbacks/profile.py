@@ -1,4 +1,4 @@
-"""Where a training step's time goes: data, each part of the model, the loss, the optimiser, and what lies between."""
+"""Where a training step's time goes: data, each part of the model, the loss, the optimizer, and what lies between."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ LABEL = "attnx: "
 # What a model's children are called by.
 METHODS = ("forward", "run", "step", "remember")
 OTHER = "loss and other"
-# What torch itself names. Lightning takes a training step within the optimiser's: then that label is not the innermost.
-OTHERS = {"Optimizer.": "optimiser", "enumerate(DataLoader)": "data"}
+# What torch itself names. Lightning takes a training step within the optimizer's: then that label is not the innermost.
+OTHERS = {"Optimizer.": "optimizer", "enumerate(DataLoader)": "data"}
 BETWEEN = "between operators"
 
 
@@ -64,7 +64,7 @@ class Profile(Callback):
     ) -> None:
         """Begin after some steps: the first ones pay for memory and compilation."""
         if self._seen == FIRST and self._watching is None:
-            self._labels.enter_context(labelled(pl_module))
+            self._labels.enter_context(labeled(pl_module))
             cuda = [ProfilerActivity.CUDA] if torch.cuda.is_available() else []
             self._watching = torch.profiler.profile(activities=[ProfilerActivity.CPU, *cuda])
             self._watching.start()
@@ -102,7 +102,7 @@ class Profile(Callback):
 
 
 @contextmanager
-def labelled(experiment: lightning.LightningModule) -> Iterator[None]:
+def labeled(experiment: lightning.LightningModule) -> Iterator[None]:
     """Name the training step, and whatever calls a child of its model, for the profiler, for a while."""
     named: dict[tuple[nn.Module, str], str] = {(experiment, "training_step"): OTHER}
     for name, child in experiment.model.named_children():  # type: ignore[union-attr]

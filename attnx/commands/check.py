@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from attnx.catalogue import KINDS, SETS, Part, catalogue
+from attnx.catalog import KINDS, SETS, Part, catalog
 from attnx.commands.words import split
 from attnx.errors import UserError, near_misses
 
@@ -57,7 +57,7 @@ def find_part(word: str) -> Part:
     Raises:
         UserError: none is meant, or several are.
     """
-    parts = catalogue().parts
+    parts = catalog().parts
     kind, apart, name = word.replace("=", "/", 1).rpartition("/")
     if apart and kind not in KINDS:
         raise UserError(f"there is no kind {kind!r}{near_misses(kind, KINDS)}")

@@ -80,7 +80,7 @@ def asked_of(folder: Path) -> Asked:
         entity=knobs["entity"] or "",
         group=knobs["group"] or _group(run, folder, alone),
         measure=str(run.info["monitor"]).removeprefix("valid_"),
-        maximise=bool(run.info.get("maximise", False)),
+        maximize=bool(run.info.get("maximize", False)),
     )
 
 

@@ -10,7 +10,7 @@ from attnx.errors import UserError, near_misses
 USAGE = """\
 attnx draw [KIND ...] [NAME ...] [KIND.KNOB=VALUE ...] [folder=FOLDER]
 
-What scorers, scopes, queries and normalisers do, as pictures, parts/*.png; without a name all of them, and the page
+What scorers, scopes, queries and normalizers do, as pictures, parts/*.png; without a name all of them, and the page
 parts.md that shows them. Nothing is trained. Prints what it wrote.
 
   folder=FOLDER         where to; left out, the current folder

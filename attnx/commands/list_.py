@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from attnx import registry
-from attnx.catalogue import KINDS, Part
+from attnx.catalog import KINDS, Part
 from attnx.choices import CHOSEN, GROUPS, conf_folder, options
 from attnx.drawings.choice import DRAWN, knob_of, spelled
 from attnx.errors import UserError, near_misses
@@ -40,8 +40,8 @@ UNPICKED = {
     "metric": "what is measured; each task has its own",
     "composition": "what a model makes of its choices; each model has its own",
 }
-TITLES = {**CHOICES, "tokeniser": "how text becomes symbols: task.tokeniser=NAME", **UNPICKED}
-PICKED = (*GROUPS, "tokeniser")
+TITLES = {**CHOICES, "tokenizer": "how text becomes symbols: task.tokenizer=NAME", **UNPICKED}
+PICKED = (*GROUPS, "tokenizer")
 
 
 class Preset(NamedTuple):

@@ -81,9 +81,9 @@ class Found:
         return f"test_{self.monitor.removeprefix('valid_')}" if self.monitor else ""
 
     @property
-    def maximise(self) -> bool:
+    def maximize(self) -> bool:
         """Whether more of it is better."""
-        return bool(self.run.info.get("maximise"))
+        return bool(self.run.info.get("maximize"))
 
     @cached_property
     def best(self) -> float | None:

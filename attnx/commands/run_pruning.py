@@ -97,7 +97,7 @@ def _kept(runs: Sequence[Found], keep: str) -> list[Found]:
             found.append(max(group, key=lambda run: (run.begun.timestamp() if run.begun else 0.0, run.path.name)))
         elif keep == "best":
             known = [run for run in group if run.best is not None]
-            sign = -1 if group[0].maximise else 1
+            sign = -1 if group[0].maximize else 1
             found += [min(known, key=lambda run: sign * (run.best or 0.0))] if known else group
     return found
 

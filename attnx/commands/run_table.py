@@ -81,7 +81,7 @@ def _padded(columns: Sequence[Column]) -> Iterator[list[str]]:
 
 
 def _styled(columns: Sequence[Column]) -> Iterator[Segment]:
-    """The same in colours; a table of rich's takes seconds for a thousand runs."""
+    """The same in colors; a table of rich's takes seconds for a thousand runs."""
     for number, cells in enumerate(_padded(columns), start=-1):
         for column, cell in zip(columns, cells, strict=True):
             stressed = number < 0 or number in column.best
@@ -150,21 +150,21 @@ def _choice(choices: dict[str, Any], key: str) -> str:
 def _measures(runs: Sequence[Found]) -> list[Column]:
     """A column a measure of the test; and one of its validation where not all of the runs were tested."""
     found: list[Column] = []
-    for monitor, maximise in dict.fromkeys((run.monitor, run.maximise) for run in runs if run.monitor):
-        alike = {number: run for number, run in enumerate(runs) if (run.monitor, run.maximise) == (monitor, maximise)}
+    for monitor, maximize in dict.fromkeys((run.monitor, run.maximize) for run in runs if run.monitor):
+        alike = {number: run for number, run in enumerate(runs) if (run.monitor, run.maximize) == (monitor, maximize)}
         tested = {number: run.run.results.get(run.test) for number, run in alike.items()}
         name = next(iter(alike.values())).test
         if any(value is not None for value in tested.values()):
-            found.append(_measure(name, tested, len(runs), maximise, RANKS["test"]))
+            found.append(_measure(name, tested, len(runs), maximize, RANKS["test"]))
         if any(value is None for value in tested.values()):
             best = {number: run.best for number, run in alike.items()}
-            found.append(_measure(monitor, best, len(runs), maximise, RANKS["valid"]))
+            found.append(_measure(monitor, best, len(runs), maximize, RANKS["valid"]))
     return found
 
 
-def _measure(name: str, held: dict[int, Any], count: int, maximise: bool, rank: float) -> Column:
+def _measure(name: str, held: dict[int, Any], count: int, maximize: bool, rank: float) -> Column:
     known = {number: value for number, value in held.items() if isinstance(value, int | float) and value == value}
-    best = (max if maximise else min)(known.values(), default=None)
+    best = (max if maximize else min)(known.values(), default=None)
     stressed = frozenset(number for number, value in known.items() if value == best) if len(known) > 1 else frozenset()
     cells = [format_value(float(known[number])) if number in known else ABSENT for number in range(count)]
     return Column(name, cells, rank, True, stressed)
@@ -221,7 +221,7 @@ def facts_of(run: Found) -> dict[str, Any]:
         "took": run.took,
         "size": run.size,
         "monitor": run.monitor or None,
-        "maximise": run.maximise,
+        "maximize": run.maximize,
         "best": run.best,
     }
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from attnx.extras import need
 
 # The choices that runs are told apart by, and what a row of the table shows beside them and the result.
-CHOICES = ("scorer", "scope", "query", "normaliser")
+CHOICES = ("scorer", "scope", "query", "normalizer")
 PARTS = ("encoder", "attention", "decoder", "output", "embedding", "all")
 
 
@@ -20,14 +20,14 @@ class Asked(NamedTuple):
         entity: whose, a user or a team; empty for one's own.
         group: the runs to show; None for all.
         measure: what decides, without its stage: ``per``.
-        maximise: whether it is to be high.
+        maximize: whether it is to be high.
     """
 
     project: str
     entity: str = ""
     group: str | None = None
     measure: str = "per"
-    maximise: bool = False
+    maximize: bool = False
 
     @property
     def result(self) -> str:
@@ -78,7 +78,7 @@ def _table(asked: Asked, spaces: Any) -> Any:
     return spaces.RunsetSettings(
         filters=expr.And(expr.Metric("Group") == asked.group) if asked.group else "",
         groupby=[expr.Config("choices.scorer"), expr.Config("choices.scope")],
-        order=[expr.Ordering(expr.Summary(asked.result), ascending=not asked.maximise)],
+        order=[expr.Ordering(expr.Summary(asked.result), ascending=not asked.maximize)],
         pinned_columns=[*columns, "config:run.value.parameters", "config:seed.value"],
     )
 
@@ -98,10 +98,10 @@ def _sections(asked: Asked) -> dict[str, list[Any]]:
     valid = f"valid/{asked.measure}"
     columns = [column(v2.Config(f"choices.{kind}"), kind) for kind in CHOICES]
     columns += [
-        column(v2.Config("optimiser.lr"), "learning rate"),
+        column(v2.Config("optimizer.lr"), "learning rate"),
         column(v2.Config("run.parameters"), "parameters"),
         column(v2.SummaryMetric("train/examples_per_second"), "examples/s"),
-        column(v2.SummaryMetric(asked.result), asked.result, inverted=not asked.maximise),
+        column(v2.SummaryMetric(asked.result), asked.result, inverted=not asked.maximize),
     ]
     return {
         "Scorer by scope": [

@@ -31,7 +31,7 @@ def convex_hull(points: Points) -> list[int]:
 def triangulation(points: Points) -> list[int]:
     """The Delaunay triangles of points (n, 2), three numbers each, one triangle after another.
 
-    A triangle's numbers rise; triangles come in the order of their incentres, x first. Vinyals et al. 2015, section
+    A triangle's numbers rise; triangles come in the order of their incenters, x first. Vinyals et al. 2015, section
     2.2, https://arxiv.org/abs/1506.03134. Numbers count from 0.
 
     Raises:
@@ -41,19 +41,19 @@ def triangulation(points: Points) -> list[int]:
     [0, 2, 3, 0, 1, 2, 1, 2, 3]
     """
     triangles = np.sort(_qhull("Delaunay", points, "triangulation").simplices, axis=1)
-    x, y = incentres(points.astype(np.float64)[triangles]).T
+    x, y = incenters(points.astype(np.float64)[triangles]).T
     return [int(corner) for corner in triangles[np.lexsort((y, x))].flatten()]
 
 
-def incentres(corners: Points) -> Points:
-    """The centres (t, 2) of the inscribed circles of triangles (t, 3, 2): corners weighted by the side opposite.
+def incenters(corners: Points) -> Points:
+    """The centers (t, 2) of the inscribed circles of triangles (t, 3, 2): corners weighted by the side opposite.
 
-    >>> incentres(np.array([[[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]]])).tolist()
+    >>> incenters(np.array([[[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]]])).tolist()
     [[1.0, 1.0]]
     """
     sides = np.linalg.norm(np.roll(corners, -1, 1) - np.roll(corners, 1, 1), axis=-1)[..., None]
-    centres: Points = (sides * corners).sum(1) / sides.sum(1)
-    return centres
+    centers: Points = (sides * corners).sum(1) / sides.sum(1)
+    return centers
 
 
 def refuse_coinciding(points: Points) -> None:

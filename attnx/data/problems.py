@@ -58,7 +58,7 @@ def pose(problem: Problem, sizes: Sequence[int], count: int, seed: Sequence[int]
 def answers(problem: Problem, drawn: Sequence[Matrix], exact: int) -> list[list[int]]:
     """What is right, in the order in which it is to be written.
 
-    Tours begin at the first point and go on to the lower of its neighbours; those of one size are found together.
+    Tours begin at the first point and go on to the lower of its neighbors; those of one size are found together.
     """
     if problem == "hull":
         return [convex_hull(points) for points in drawn]

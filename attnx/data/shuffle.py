@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 Numbers = npt.NDArray[np.int64]
 
-# Each moves both coordinates: eight by the usual count. With half as many, neighbours can be told from chance.
+# Each moves both coordinates: eight by the usual count. With half as many, neighbors can be told from chance.
 ROUNDS = 4
 
 

@@ -20,7 +20,7 @@ from attnx.data.texts import Texts
 from attnx.data.unfinished_store import Encoded, Survey, UnfinishedStore
 from attnx.errors import UserError
 
-# Sentences in memory: those that tokenisers learn from, and those that may be held out.
+# Sentences in memory: those that tokenizers learn from, and those that may be held out.
 SAMPLE: Final = 1_000_000
 HELD_OUT: Final = 100_000
 

@@ -1,4 +1,4 @@
-"""Texts to symbols: the form and case they are given, and the tokenisers that cut them."""
+"""Texts to symbols: the form and case they are given, and the tokenizers that cut them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 from attnx.data.pairs import Pair
 from attnx.data.parallel import Sentence
-from attnx.data.tokenisers.protocol import Tokeniser
+from attnx.data.tokenizers.protocol import Tokenizer
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 
 FORMS: dict[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
@@ -21,12 +21,12 @@ class Texts:
     Args:
         source: cuts sentences.
         target: cuts translations; the same one if both sides are to share their symbols.
-        pieces: how many symbols each tokeniser may learn.
+        pieces: how many symbols each tokenizer may learn.
         lower: whether texts are put into lower case.
         form: Unicode's form that they get, ``nfc`` or ``nfkc``; ``none`` leaves them as they are.
     """
 
-    def __init__(self, source: Tokeniser, target: Tokeniser, pieces: int, lower: bool, form: str) -> None:
+    def __init__(self, source: Tokenizer, target: Tokenizer, pieces: int, lower: bool, form: str) -> None:
         self.source, self.target = source, target
         self.pieces, self.lower, self.form = pieces, lower, form
 
@@ -41,7 +41,7 @@ class Texts:
         return " ".join(text.split())
 
     def learn(self, sentences: Sequence[Sentence]) -> None:
-        """Train the tokenisers.
+        """Train the tokenizers.
 
         Raises:
             UserError: a package is missing, or ``pieces`` is too small.
@@ -64,9 +64,9 @@ class Texts:
         return Vocabulary(SPECIALS + self.source.symbols), Vocabulary(SPECIALS + self.target.symbols)
 
     def save(self, folder: Path) -> None:
-        """Write the tokenisers: ``source.tokeniser`` and, unless it is shared, ``target.tokeniser``."""
-        for name, tokeniser in self._tokenisers().items():
-            tokeniser.save(folder / name)
+        """Write the tokenizers: ``source.tokenizer`` and, unless it is shared, ``target.tokenizer``."""
+        for name, tokenizer in self._tokenizers().items():
+            tokenizer.save(folder / name)
 
     def restore(self, folder: Path) -> None:
         """Read them.
@@ -74,10 +74,10 @@ class Texts:
         Raises:
             UserError: one cannot be read.
         """
-        for name, tokeniser in self._tokenisers().items():
-            tokeniser.load(folder / name)
+        for name, tokenizer in self._tokenizers().items():
+            tokenizer.load(folder / name)
 
-    def _tokenisers(self) -> dict[str, Tokeniser]:
+    def _tokenizers(self) -> dict[str, Tokenizer]:
         shared = self.source is self.target
         sides = {"source": self.source} if shared else {"source": self.source, "target": self.target}
-        return {f"{side}.tokeniser": tokeniser for side, tokeniser in sides.items()}
+        return {f"{side}.tokenizer": tokenizer for side, tokenizer in sides.items()}

@@ -1,6 +1,6 @@
 """Short round trips through points: the shortest by dynamic programming, or good ones by local search; many at once.
 
-Distances are (b, n, n), tours (b, n) numbers from 0: they begin at 0 and go on to the lower of its two neighbours.
+Distances are (b, n, n), tours (b, n) numbers from 0: they begin at 0 and go on to the lower of its two neighbors.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _shortest(apart: Distances) -> Tours:
 def good(apart: Distances) -> Tours:
     """Tours that no exchange of two edges, and no move of up to three points, makes shorter: the best of eight.
 
-    From nearest neighbours (Rosenkrantz et al. 1977) by 2-opt (Croes 1958, https://doi.org/10.1287/opre.6.6.791) and
+    From nearest neighbors (Rosenkrantz et al. 1977) by 2-opt (Croes 1958, https://doi.org/10.1287/opre.6.6.791) and
     or-opt (Or 1976), always the best step first.
     """
     if apart.shape[1] < 4:  # then there is one tour alone
@@ -147,7 +147,7 @@ def _moves(along: Distances, edges: Distances, length: int, back: bool) -> Dista
 
 
 def turned(tours: Tours) -> Tours:
-    """The same round trips, from point 0 on and to the lower of its neighbours first.
+    """The same round trips, from point 0 on and to the lower of its neighbors first.
 
     >>> turned(np.array([[1, 3, 0, 2]])).tolist()
     [[0, 2, 1, 3]]

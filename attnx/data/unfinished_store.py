@@ -27,7 +27,7 @@ class Survey(NamedTuple):
 
     Attributes:
         sample: sentences to train on, drawn by chance, in the order of the data if they are all of them; empty where
-            the tokenisers have learned from them.
+            the tokenizers have learned from them.
         tags: every tag of the sentences to train on, sorted.
         known: sources to train on that are also those of a given part.
         sentences: how many the training files hold, but for blank ones.
@@ -81,7 +81,7 @@ class UnfinishedStore:
         return None
 
     def write_survey(self, survey: Survey) -> None:
-        """Keep it; the tokenisers must lie beside it already."""
+        """Keep it; the tokenizers must lie beside it already."""
         kept = {
             "tags": survey.tags,
             "known": sorted(survey.known),

@@ -77,7 +77,7 @@ class Beam:
         if self.coverage and not (model.sums_to_one and "encoder" in model.sources):
             raise UserError(
                 "search.coverage adds up attention weights on the source that sum to 1 at each step, and this model "
-                "has none; use normaliser=softmax over the encoder's states, or leave search.coverage out"
+                "has none; use normalizer=softmax over the encoder's states, or leave search.coverage out"
             )
 
     @torch.no_grad()

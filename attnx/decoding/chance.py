@@ -32,7 +32,7 @@ def uniform(key: Tensor, number: Tensor, step: int) -> Tensor:
 
 
 def _mixed(number: Tensor) -> Tensor:
-    """The finaliser of splitmix64: every bit of what comes out depends on every one that went in."""
+    """The finalizer of splitmix64: every bit of what comes out depends on every one that went in."""
     number = (number ^ _shifted(number, 30)) * FIRST
     number = (number ^ _shifted(number, 27)) * SECOND
     return number ^ _shifted(number, 31)

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnx.catalogue import SETS, Part
+from attnx.catalog import SETS, Part
 
-DRAWN = ("scorer", "scope", "query", "normaliser")
+DRAWN = ("scorer", "scope", "query", "normalizer")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.catalogue import Part, catalogue
+from attnx.catalog import Part, catalog
 from attnx.config import compose
 from attnx.drawings.choice import DRAWN, Choice
 from attnx.errors import UserError, near_misses
@@ -73,7 +73,7 @@ def _named(names: Sequence[str]) -> list[Part]:
 
 
 def _unknown(name: str, parts: Sequence[Part]) -> str:
-    other = next((part for part in catalogue().parts.values() if name in (part.kind, part.name)), None)
+    other = next((part for part in catalog().parts.values() if name in (part.kind, part.name)), None)
     if other is not None:
         return f"{name!r} has no picture: drawn are parts of the kinds {', '.join(DRAWN)}, and not of {other.kind}"
     return f"no part or kind {name!r}{near_misses(name, {*DRAWN, *(part.name for part in parts)})}"

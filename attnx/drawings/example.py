@@ -12,7 +12,7 @@ from attnx import registry
 from attnx.attention import Attention, Field, Memory, build
 from attnx.attention.memory import after_reading, beside, seen, unread
 from attnx.registry import Spec
-from attnx.reports.normalising import Normalising
+from attnx.reports.normalizing import Normalizing
 from attnx.reports.parts import Numbers, Reading
 
 # Nine positions and two of padding; the last of the ten steps asks what the one before it asked.
@@ -49,15 +49,15 @@ def target() -> Tensor:
 
 def _vectors(places: Tensor) -> Tensor:
     """Vectors (n, d) of one length, the more alike the nearer their places."""
-    centres = torch.linspace(-1.5, POSITIONS + 0.5, WIDTH)
-    return 2.4 * F.normalize(torch.exp(-((places[:, None] - centres) ** 2)), dim=-1)
+    centers = torch.linspace(-1.5, POSITIONS + 0.5, WIDTH)
+    return 2.4 * F.normalize(torch.exp(-((places[:, None] - centers) ** 2)), dim=-1)
 
 
-def read(scorer: Spec = "dot", scope: Spec = "global", normaliser: Spec = "softmax") -> Shown:
+def read(scorer: Spec = "dot", scope: Spec = "global", normalizer: Spec = "softmax") -> Shown:
     """Let a composition read the example, after its parameters, if it has any, were fitted to it for a moment."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        attention = build(scorer=scorer, scope=scope, normaliser=normaliser, query_size=WIDTH, memory_size=WIDTH)
+        attention = build(scorer=scorer, scope=scope, normalizer=normalizer, query_size=WIDTH, memory_size=WIDTH)
         assert isinstance(attention, Attention)
         attention.eval()  # so that no part draws noise of its own
         fitted = _fit(attention)
@@ -65,16 +65,16 @@ def read(scorer: Spec = "dot", scope: Spec = "global", normaliser: Spec = "softm
         return Shown(_reading(attention), fitted)
 
 
-def normalise(normaliser: Spec) -> Normalising:
-    """Let a normaliser make weights of the one row of scores, and of a score that rises."""
+def normalize(normalizer: Spec) -> Normalizing:
+    """Let a normalizer make weights of the one row of scores, and of a score that rises."""
     rising = torch.linspace(OTHER - 4, OTHER + 4, 161)
     row, two = torch.tensor(ROW), torch.stack([rising, torch.full_like(rising, OTHER)], dim=-1)
     allowed = torch.arange(len(ROW)) < ALLOWED
-    parts = [registry.build("normaliser", choice).eval() for choice in (normaliser, "softmax")]
+    parts = [registry.build("normalizer", choice).eval() for choice in (normalizer, "softmax")]
     with torch.no_grad():
         weights, softmax = (part(row[None], allowed[None])[0] for part in parts)
         weight, softmax_weight = (part(two, torch.ones_like(two, dtype=torch.bool))[:, 0] for part in parts)
-    return Normalising(
+    return Normalizing(
         scores=_numbers(row),
         allowed=allowed.numpy(),
         weights=_numbers(weights),

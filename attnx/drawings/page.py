@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from attnx.catalogue import Part
+from attnx.catalog import Part
 from attnx.drawings.choice import DRAWN, Choice, knob_of, spelled
 
 HEADINGS = {
     "scorer": ("Scorers", "How relevant is a memory position to a query?"),
     "scope": ("Scopes", "Which positions may a query read?"),
-    "query": ("Query inputs", "What is compared with the memory? In colour, what is picked from the decoder's step."),
-    "normaliser": ("Normalisers", "How do scores become weights?"),
+    "query": ("Query inputs", "What is compared with the memory? In color, what is picked from the decoder's step."),
+    "normalizer": ("Normalizers", "How do scores become weights?"),
 }
 BEGINNING = """\
 # The parts, drawn
@@ -36,7 +36,7 @@ alike the nearer they are. Two things make it hard:
 
 Scorers are drawn under `global` and `softmax`, scopes with `dot` and `softmax`. What has parameters was fitted for 60
 small steps to read position t at step t: its picture shows what it can do, not how it starts. The decoder's own states,
-where a scope reads them, are the queries of the steps. Normalisers are drawn beside softmax, on one row of scores and
+where a scope reads them, are the queries of the steps. Normalizers are drawn beside softmax, on one row of scores and
 on one score that rises past another. Beside a part's defaults stand those of its choices that change its picture."""
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from attnx.catalogue import Part
+from attnx.catalog import Part
 from attnx.drawings.choice import Choice, alternatives
-from attnx.drawings.example import AGAIN, ASKED, FITTING, LONG, Shown, normalise, read
+from attnx.drawings.example import AGAIN, ASKED, FITTING, LONG, Shown, normalize, read
 from attnx.errors import UserError
 from attnx.reports.decoder_step import VECTORS, step_picture
-from attnx.reports.normalising import normalising_picture
+from attnx.reports.normalizing import normalizing_picture
 from attnx.reports.parts import Numbers, reading_picture
 
 ASKS = f"Steps {ASKED} and {AGAIN} ask the same."
@@ -31,23 +31,23 @@ def picture(choice: Choice) -> Figure:
     """
     if choice.part.kind == "query":
         return step_picture(_needs(choice.part), str(choice))
-    if choice.part.kind == "normaliser":
-        return normalising_picture(normalise((choice.part.name, choice.knobs)), str(choice))
+    if choice.part.kind == "normalizer":
+        return normalizing_picture(normalize((choice.part.name, choice.knobs)), str(choice))
     shown = _read(choice)
     return reading_picture(shown.reading, str(choice), _note(shown))
 
 
 def telling(part: Part) -> list[Choice]:
-    """The part as it is and, of a scope or a normaliser, with other values of its choices if the weights are others."""
+    """The part as it is and, of a scope or a normalizer, with other values of its choices if the weights are others."""
     plain = Choice(part)
-    if part.kind not in ("scope", "normaliser"):
+    if part.kind not in ("scope", "normalizer"):
         return [plain]
     before = _weights(plain)
     return [plain, *(other for other in alternatives(part) if not _alike(_weights(other), before))]
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write a picture in 256 colours, more than it needs and a third of the bytes."""
+    """Write a picture in 256 colors, more than it needs and a third of the bytes."""
     drawn = io.BytesIO()
     figure.savefig(drawn)
     Image.open(drawn).convert("RGB").quantize(256).save(path, optimize=True)
@@ -60,8 +60,8 @@ def _read(choice: Choice) -> Shown:
 
 
 def _weights(choice: Choice) -> Numbers:
-    if choice.part.kind == "normaliser":
-        return normalise((choice.part.name, choice.knobs)).weights
+    if choice.part.kind == "normalizer":
+        return normalize((choice.part.name, choice.knobs)).weights
     return _read(choice).reading.weights
 
 

@@ -89,7 +89,7 @@ def _write(folder: Path, run: OpenRun, kind: str) -> None:
     (folder / "model.json").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     for name in RUNNER_FILES:
         shutil.copyfile(RUNNER / name, folder / name)
-    for file in (run.folder / VOCABULARY).glob("*.tokeniser"):
+    for file in (run.folder / VOCABULARY).glob("*.tokenizer"):
         shutil.copyfile(file, folder / file.name)
 
 

@@ -66,7 +66,7 @@ def _matrix(task: Mapping[str, Any]) -> dict[str, Any]:
 
 def _pieces(task: Mapping[str, Any], side: str) -> dict[str, Any]:
     said = {knob: task[knob] for knob in ("lower", "form")}
-    return {"kind": "pieces", "tokenizer": task["tokeniser"], "file": f"{side}.tokeniser", **said}
+    return {"kind": "pieces", "tokenizer": task["tokenizer"], "file": f"{side}.tokenizer", **said}
 
 
 TASKS: dict[str, Callable[[Mapping[str, Any]], Rules]] = {

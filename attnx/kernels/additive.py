@@ -40,7 +40,7 @@ class CompiledAdditive:
 
     scorers = ("additive",)
     scopes = ()
-    normalisers = ()
+    normalizers = ()
     rank = 20
     device = "cpu"
     source = "additive.c"

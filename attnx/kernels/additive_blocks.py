@@ -40,7 +40,7 @@ class Ways(NamedTuple):
 def served(attention: Attention, asked: Asked) -> bool:
     """Whether this is a read of additive attention that a kernel can see as it is.
 
-    What traces, compiles or vectorises a model follows torch's operations and nothing else, and is left to the
+    What traces, compiles or vectorizes a model follows torch's operations and nothing else, and is left to the
     definition; so is an empty memory.
     """
     queries, keys = asked.asked, asked.memory.keys
@@ -56,7 +56,7 @@ def read(attention: Attention, asked: Asked, ways: Ways) -> Read:
     """Read with the scores of a kernel; if they are many and not wanted, a block of queries at a time.
 
     Of a block nothing is kept but its contexts, and it is read once more for the gradients: memory grows with the
-    number of queries plus that of positions. All that the definition knows, any scope, normaliser and mask, it has.
+    number of queries plus that of positions. All that the definition knows, any scope, normalizer and mask, it has.
     """
     positions = asked.memory.keys.shape[1]
     weighed = functools.partial(_weighed, attention, ways)

@@ -24,7 +24,7 @@ class CudaAdditive:
 
     scorers = ("additive",)
     scopes = ()
-    normalisers = ()
+    normalizers = ()
     rank = 20
     device = "cuda"
 

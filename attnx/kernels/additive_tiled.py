@@ -40,7 +40,7 @@ class TiledAdditive:
 
     scorers = ("additive",)
     scopes = ()
-    normalisers = ()
+    normalizers = ()
     rank = 40
 
     def admits(self, attention: Attention, asked: Asked) -> bool:

@@ -53,7 +53,7 @@ def scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """(b, q, d), (b, m, d) and (d) in float32 -> (b, q, m)."""
     (batch, steps, width), positions = queries.shape, keys.shape[1]
     found = queries.new_empty(batch, steps, positions)
-    # Hidden units first, so that neighbours in memory are neighbours in a tile.
+    # Hidden units first, so that neighbors in memory are neighbors in a tile.
     by_unit = queries.mT.contiguous(), keys.mT.contiguous()
     grid = batch, triton.cdiv(steps, TILE["high"]), triton.cdiv(positions, TILE["wide"])
     with torch.cuda.device_of(queries):  # type: ignore[no-untyped-call]

@@ -33,7 +33,7 @@ class Sdpa:
 
     scorers = ("dot", "scaled", "multiplicative", "cosine")
     scopes = ()
-    normalisers = ("softmax",)
+    normalizers = ("softmax",)
     rank = 20
     together = True  # what is a head's own in these scorers has been done to queries and keys
 
@@ -52,7 +52,7 @@ class Sdpa:
         # All queries that may read the same are one row of the mask.
         allowed = field.allowed if field.allowed.stride(1) else field.allowed[:, :1]
         queries, keys, values = (part[:, None] for part in (asked.asked, asked.memory.keys, asked.memory.values))
-        scale = 1 / attention.normaliser.temperature
+        scale = 1 / attention.normalizer.temperature
 
         def read(mask: Tensor | None) -> Tensor:
             return F.scaled_dot_product_attention(queries, keys, values, mask, scale=scale)[:, 0]

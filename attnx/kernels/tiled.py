@@ -16,7 +16,7 @@ from attnx.registry import register
 class Tiled:
     """The definition, tile by tile: of the hidden layers only one tile's are in memory, forwards and backwards.
 
-    Formula: ``context(q) = sum_m normalise(score(q, m))(m) value(m), for some rows and queries at a time``
+    Formula: ``context(q) = sum_m normalize(score(q, m))(m) value(m), for some rows and queries at a time``
     Source: Chen et al. 2016 (compute again what is not kept), https://arxiv.org/abs/1604.06174
 
     A tile is as many rows of the batch, or of one row as many queries, as fit into ``attention.tile`` MiB; all of it
@@ -31,7 +31,7 @@ class Tiled:
 
     scorers = ("mlp", "concat")
     scopes = ()
-    normalisers = ()
+    normalizers = ()
     rank = 30
 
     def admits(self, attention: Attention, asked: Asked) -> bool:

@@ -26,11 +26,11 @@ LEAST = 2**18
 class Window:
     """A local scope's window alone: its keys and values are gathered, and no other position is looked at.
 
-    Formula: ``context(q) = sum_n normalise(score(q, n) over the window)(n) value(n), n within the window of q``
+    Formula: ``context(q) = sum_n normalize(score(q, n) over the window)(n) value(n), n within the window of q``
     Source: Luong et al. 2015, section 3.2 (what local attention is for), https://arxiv.org/abs/1508.04025
 
     Each query becomes a row of its own, whose memory is its window; that is then read by the definition, with any
-    scorer and normaliser. Time and memory grow with the window, not with the memory's length. Scores are asked for
+    scorer and normalizer. Time and memory grow with the window, not with the memory's length. Scores are asked for
     with the weights, and outside the window too: such a read is left to the definition.
 
     >>> from attnx.attention import build
@@ -41,7 +41,7 @@ class Window:
 
     scorers = ()
     scopes = ("local",)
-    normalisers = ()
+    normalizers = ()
     rank = 10
 
     def admits(self, attention: Attention, asked: Asked) -> bool:
@@ -86,7 +86,7 @@ def _windows(scope: Local, asked: Asked) -> tuple[Tensor, Field]:
     present = memory.present if memory.present.dim() == 3 else memory.present[:, None]
     found, start = [], 0
     for source in torch.split(present, list(memory.lengths), dim=-1):
-        nearest, predicted = scope.centres(asked.queries, asked.at, source.sum(-1))
+        nearest, predicted = scope.centers(asked.queries, asked.at, source.sum(-1))
         size = min(2 * scope.window + 1, source.shape[-1])
         # Near an end a window is moved into the source: no position twice, and those too far off are not allowed.
         first = (nearest - scope.window).clamp(min=0).clamp(max=source.shape[-1] - size)

@@ -1,4 +1,4 @@
-"""The laws of attention itself: whatever scorer, scope and normaliser are composed, with one head or several."""
+"""The laws of attention itself: whatever scorer, scope and normalizer are composed, with one head or several."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attnx.attention.from_names import assemble
 from attnx.laws.gradients import require_finite_gradients, require_gradients
 from attnx.laws.violation import require, require_close, require_finite, require_tensor
 
-Parts = Mapping[str, Any]  # scorer, scope and normaliser, each by name, or by name and knobs
+Parts = Mapping[str, Any]  # scorer, scope and normalizer, each by name, or by name and knobs
 
 # Rows of 7, 4, 1 and no positions; 3 queries of width 5; keys of width 11, values of width 2.
 B, Q, M, WIDTH, KEYS, VALUES = 4, 3, 7, 5, 11, 2
@@ -37,7 +37,7 @@ def drawn() -> Inputs:
 def composed(parts: Parts, keys: int = KEYS, values: int = VALUES, heads: int = 1) -> Any:
     """The parts as one attention, with a projection where the scorer needs one."""
     sizes = (WIDTH, keys, values)
-    return assemble(parts["scorer"], parts["scope"], parts["normaliser"], sizes, {"heads": heads}).eval()
+    return assemble(parts["scorer"], parts["scope"], parts["normalizer"], sizes, {"heads": heads}).eval()
 
 
 def read_before(states: Tensor, present: Tensor) -> Past:
@@ -79,7 +79,7 @@ def a_context_is_the_sum_of_the_values_by_the_weights(parts: Parts) -> None:
 
 
 def weights_are_the_parts_in_turn(parts: Parts) -> None:
-    """Weights are the scorer's scores, normalised over the scope, times the scope's gain, not renormalised."""
+    """Weights are the scorer's scores, normalized over the scope, times the scope's gain, not renormalized."""
     attention, inputs = composed(parts), drawn()
     found, states = read(attention, *inputs), without_padding(inputs.states)
     field, scorer, past = field_of(attention, inputs.queries), attention.scorer, read_before(states, PRESENT)
@@ -87,8 +87,8 @@ def weights_are_the_parts_in_turn(parts: Parts) -> None:
     scores = scorer.compare(scorer.queries(attention.project(inputs.queries)), scorer.keys(states), *looks_back)
     assert found.scores is not None and found.weights is not None  # noqa: PT018 - both were asked for
     require_close(found.scores, scores, "", "the scores are not the scorer's")
-    weights = attention.normaliser(scores, field.allowed) * field.gain
-    require_close(found.weights, weights, "", "the weights are not the normalised scores")
+    weights = attention.normalizer(scores, field.allowed) * field.gain
+    require_close(found.weights, weights, "", "the weights are not the normalized scores")
     if found.penalty is not None:
         require_close(found.penalty, scorer.penalty(found.weights, past), "", "the penalty is not the scorer's")
 
@@ -182,10 +182,10 @@ def an_empty_memory_reads_zeros(parts: Parts) -> None:
 def gradients(parts: Parts) -> None:
     """The whole read, padded row and empty row included, agrees with finite differences.
 
-    Not so where a normaliser declares that its gradient is no derivative; then there is one, and it is finite.
+    Not so where a normalizer declares that its gradient is no derivative; then there is one, and it is finite.
     """
     attention, inputs = composed(parts), drawn()
-    if getattr(attention.normaliser, "differentiable", True):
+    if getattr(attention.normalizer, "differentiable", True):
         require_gradients(lambda *given: read(attention, *given).context, inputs, attention, "")
         return
     leaves = {name: tensor.requires_grad_() for name, tensor in inputs._asdict().items()}
@@ -194,15 +194,15 @@ def gradients(parts: Parts) -> None:
 
 
 def a_caller_narrows_the_scope(parts: Parts) -> None:
-    """What the caller forbids is not read, what it allows is still bound by the scope; the rest is normalised."""
+    """What the caller forbids is not read, what it allows is still bound by the scope; the rest is normalized."""
     attention, inputs = composed(parts), drawn()
     narrow = torch.rand(B, Q, M) < 0.5
     found, field = read(attention, *inputs, allowed=narrow), field_of(attention, inputs.queries)
     both = narrow & field.allowed
     assert found.weights is not None
     require((found.weights[~both] == 0).all(), "", "what the caller forbids weighs something")
-    weights = attention.normaliser(found.scores, both) * field.gain
-    require_close(found.weights, weights, "", "what the caller allows is not normalised over that alone")
+    weights = attention.normalizer(found.scores, both) * field.gain
+    require_close(found.weights, weights, "", "what the caller allows is not normalized over that alone")
     everything = read(attention, *inputs, allowed=torch.ones(1, 1, 1, dtype=torch.bool)).context
     require_close(everything, read(attention, *inputs).context, "", "what the caller allows goes beyond the scope")
     nothing = read(attention, *inputs, allowed=torch.zeros(B, Q, M, dtype=torch.bool)).context

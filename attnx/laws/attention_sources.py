@@ -27,7 +27,7 @@ def several_sources_share_a_row_of_weights(parts: Parts) -> None:
     require_close(found.scores, torch.cat(alone, -1), "", "a source scores otherwise beside another")
     fields = [field_of(attention, queries, memory.present) for memory in memories]
     gain = torch.cat([field.gain.expand_as(field.allowed) for field in fields if field.gain is not None], -1)
-    weights = attention.normaliser(found.scores, torch.cat([field.allowed for field in fields], -1)) * gain
+    weights = attention.normalizer(found.scores, torch.cat([field.allowed for field in fields], -1)) * gain
     require_close(found.weights, weights, "", "weights are not shared among the sources")
     require_close(found.context, weights @ both.values, "", "the context is not that of all sources")
 

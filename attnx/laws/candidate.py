@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from attnx import registry
-from attnx.catalogue import Part
+from attnx.catalog import Part
 
 
 class NotTried(Exception):
@@ -34,7 +34,7 @@ class Candidate:
 
     @property
     def info(self) -> Part:
-        """Its entry in the catalogue."""
+        """Its entry in the catalog."""
         return registry.part(self.kind, self.name)
 
     def declares(self, fact: str, default: Any = None) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from attnx.catalogue import KINDS
+from attnx.catalog import KINDS
 from attnx.declarations import undeclared
 from attnx.errors import UserError
 from attnx.laws.candidate import Candidate, NotTried
@@ -22,7 +22,7 @@ Law = Callable[[Candidate], None]
 MODULES: dict[str, tuple[str, ...]] = {
     "scorer": ("scorer", "composed", "in_model"),
     "scope": ("scope", "composed"),
-    "normaliser": ("normaliser", "composed", "in_model"),
+    "normalizer": ("normalizer", "composed", "in_model"),
     "query": ("query", "in_model"),
     "encoder": ("encoder", "in_model"),
     "decoder": ("decoder", "in_model"),
@@ -32,8 +32,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "search": ("search",),
     "task": ("task",),
     "metric": ("metric",),
-    "tokeniser": ("tokeniser",),
-    "optimiser": ("optimiser",),
+    "tokenizer": ("tokenizer",),
+    "optimizer": ("optimizer",),
     "lr_schedule": ("lr_schedule",),
     "kernel": ("kernel",),
 }

@@ -10,7 +10,7 @@ from attnx.laws import attention, attention_sources
 from attnx.laws.candidate import Candidate
 
 # A part is tried with these beside it, and with a scope that bounds what is read.
-BESIDE: dict[str, Any] = {"scorer": "additive", "scope": "global", "normaliser": "softmax"}
+BESIDE: dict[str, Any] = {"scorer": "additive", "scope": "global", "normalizer": "softmax"}
 BOUNDED = ("local", {"window": 1})
 
 

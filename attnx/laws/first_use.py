@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from attnx import registry
-from attnx.catalogue import KINDS, SETS, catalogue
+from attnx.catalog import KINDS, SETS, catalog
 from attnx.declarations import advice
 from attnx.errors import UserError
 from attnx.laws.check import first_failure
@@ -44,7 +44,7 @@ def _plug_in_kernels() -> Iterator[Chosen]:
 def broken_plug_ins() -> dict[tuple[str, str], str]:
     """Every plug-in part that breaks a law of its kind or cannot be imported, by kind and name, and a line of why."""
     found = {}
-    for part in catalogue().parts.values():
+    for part in catalog().parts.values():
         if part.origin != "core":
             try:
                 line = first_failure(part.kind, part.name, {})
@@ -70,7 +70,7 @@ def chosen_parts(config: Mapping[str, Any]) -> Iterator[Chosen]:
 
 
 def _in_knobs(knobs: Mapping[str, Any]) -> Iterator[Chosen]:
-    """Parts named by knobs, such as ``cross_scorer`` or ``tokeniser``: the end of the knob's name is the kind."""
+    """Parts named by knobs, such as ``cross_scorer`` or ``tokenizer``: the end of the knob's name is the kind."""
     for knob, value in knobs.items():
         kind = next((kind for kind in KINDS if knob == kind or knob.endswith(f"_{kind}")), None)
         if kind is not None and isinstance(value, str | Mapping):
@@ -98,7 +98,7 @@ def plug_ins_named() -> Iterator[None]:
 
 def plug_in_of(error: BaseException) -> str:
     """Which plug-in part an exception came through last, where in its file, and what it says; "" if through none."""
-    others = [part for part in catalogue().parts.values() if part.origin != "core"]
+    others = [part for part in catalog().parts.values() if part.origin != "core"]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         above = [part for part in others if str(part.file) == frame.filename and part.line <= (frame.lineno or 0)]
         if above:

@@ -8,7 +8,7 @@ from attnx.laws.violation import require
 
 
 def declarations(kernel: Candidate) -> None:
-    """A kernel declares the ``scorers``, ``scopes`` and ``normalisers`` that it serves and its ``rank``, and admits."""
+    """A kernel declares the ``scorers``, ``scopes`` and ``normalizers`` that it serves and its ``rank``, and admits."""
     part = kernel.build()
     require_declarations(kernel, part)
     require(callable(part), "", "it cannot be called")

@@ -16,23 +16,23 @@ STEPS = 23
 
 
 def built(lr_schedule: Candidate) -> tuple[Any, Any]:
-    """An optimiser of rate 1, and its schedule for 23 steps."""
-    optimiser = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
-    return optimiser, lr_schedule.build(optimiser=optimiser, progress=lambda step: min(1.0, step / STEPS))
+    """An optimizer of rate 1, and its schedule for 23 steps."""
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    return optimizer, lr_schedule.build(optimizer=optimizer, progress=lambda step: min(1.0, step / STEPS))
 
 
-def rates(optimiser: Any, schedule: Any, steps: int) -> list[float]:
+def rates(optimizer: Any, schedule: Any, steps: int) -> list[float]:
     """The rate before each of some steps."""
     found = []
     for _ in range(steps):
-        found.append(float(optimiser.param_groups[0]["lr"]))
-        optimiser.step()
+        found.append(float(optimizer.param_groups[0]["lr"]))
+        optimizer.step()
         schedule.step()
     return found
 
 
 def declarations(lr_schedule: Candidate) -> None:
-    """A schedule is one of torch.optim.lr_scheduler, over the optimiser it is given."""
+    """A schedule is one of torch.optim.lr_scheduler, over the optimizer it is given."""
     _, schedule = built(lr_schedule)
     require(isinstance(schedule, LRScheduler), "", f"it is {described(schedule)} instead of an LRScheduler")
 
@@ -47,12 +47,12 @@ def rates_are_rates(lr_schedule: Candidate) -> None:
 
 def a_schedule_goes_on_where_it_stopped(lr_schedule: Candidate) -> None:
     """A schedule with the state of another goes on as that does: so a run is resumed."""
-    optimiser, schedule = built(lr_schedule)
-    rates(optimiser, schedule, 7)
+    optimizer, schedule = built(lr_schedule)
+    rates(optimizer, schedule, 7)
     other, resumed = built(lr_schedule)
-    other.load_state_dict(optimiser.state_dict())
+    other.load_state_dict(optimizer.state_dict())
     resumed.load_state_dict(schedule.state_dict())
-    same = rates(other, resumed, 5) == rates(optimiser, schedule, 5)
+    same = rates(other, resumed, 5) == rates(optimizer, schedule, 5)
     require(same, "", "restored from its state it gives other rates")
 
 

@@ -21,14 +21,14 @@ SMALL: dict[tuple[str, str], dict[str, Any]] = {
     ("model", "transformer"): {"width": 20, "feedforward": 23, "layers": 2, "dropout": 0.0},
 }
 USUAL = {"model": "seq2seq", "encoder": "recurrent", "decoder": "recurrent", "readout": "joint"}
-ATTENDING = ("scorer", "scope", "normaliser", "query")
+ATTENDING = ("scorer", "scope", "normalizer", "query")
 # Symbols from 4 to 16 are the same on both sides, where they can be copied.
 SOURCE_SYMBOLS, TARGET_SYMBOLS, TAGS = 23, 17, 3
 
 
 def small_config(**choices: Any) -> dict[str, Any]:
     """A configuration of small parts: ``small_config(scorer="dot", query=["token"], model={"feed": "now"})``."""
-    nodes: dict[str, Any] = {"scorer": "additive", "scope": "global", "normaliser": "softmax", "attention": "on"}
+    nodes: dict[str, Any] = {"scorer": "additive", "scope": "global", "normalizer": "softmax", "attention": "on"}
     nodes |= {kind: choice for kind, choice in choices.items() if kind not in (*USUAL, "query")}
     nodes |= _sized(choices, heads=registry.spec("attention", nodes["attention"])[1].get("heads", 1))
     config: dict[str, Any] = {}

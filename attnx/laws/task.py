@@ -15,12 +15,12 @@ from attnx.laws.violation import described, require
 from attnx.tasks.protocols import SequenceData
 
 METHODS = ("load", "metrics", "update", "symbols", "text", "save", "restore")
-FACTS = {"monitor": str, "maximise": bool, "smoothing": float}
+FACTS = {"monitor": str, "maximize": bool, "smoothing": float}
 SHOWN = 20  # so many examples are judged, or one of each tag
 
 
 def declarations(task: Candidate) -> None:
-    """A task has a ``monitor``, ``maximise`` and ``smoothing``, and the methods of attnx.tasks.protocols."""
+    """A task has a ``monitor``, ``maximize`` and ``smoothing``, and the methods of attnx.tasks.protocols."""
     part = task.build()
     for fact, type_ in FACTS.items():
         found = getattr(part, fact, None)

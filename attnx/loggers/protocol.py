@@ -42,7 +42,7 @@ class Logger(Protocol):
         """Begin, or go on with what was kept; return what a resumed run must know, plain values and no secret."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Take what was measured at an optimiser step; steps never fall, but may repeat."""
+        """Take what was measured at an optimizer step; steps never fall, but may repeat."""
 
     def show(self, step: int, files: Mapping[str, Path]) -> None:
         """Take files by name, of which the ending says what they are; afterwards they may be gone.

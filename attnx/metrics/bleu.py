@@ -14,7 +14,7 @@ def bleu(lower: bool = False) -> CorpusScore:
     Source: Papineni et al. 2002, https://aclanthology.org/P02-1040; sacreBLEU, Post 2018,
         https://aclanthology.org/W18-6319
 
-    Texts are compared as they read, detokenised; sacreBLEU cuts them by its own rules (13a). ``lower`` compares them
+    Texts are compared as they read, detokenized; sacreBLEU cuts them by its own rules (13a). ``lower`` compares them
     in lower case, which counts as another measure: the signature tells.
 
     >>> metric = bleu()

@@ -79,9 +79,9 @@ class Seq2seq(nn.Module):
 
     @property
     def sums_to_one(self) -> bool:
-        """Whether the weights of a read sum to 1, as far as its normaliser says so; False without any."""
+        """Whether the weights of a read sum to 1, as far as its normalizer says so; False without any."""
         one = self.attention.each[0] if self.attention.heads > 1 else self.attention
-        return bool(getattr(getattr(one, "normaliser", None), "sums_to_one", False))
+        return bool(getattr(getattr(one, "normalizer", None), "sums_to_one", False))
 
     def forward(
         self,

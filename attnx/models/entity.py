@@ -42,17 +42,17 @@ class Answered(NamedTuple):
 class Entity(nn.Module):
     """Track what a story tells in slots that are written side by side, and answer a question by reading them.
 
-    Formula: ``p_j = normalise(score(q, h_j)), u = sum_j p_j h_j, y = R phi(q + H u)``; the slots h_j as in ``Slots``
+    Formula: ``p_j = normalize(score(q, h_j)), u = sum_j p_j h_j, y = R phi(q + H u)``; the slots h_j as in ``Slots``
     Source: Henaff et al. 2017, section 2, https://arxiv.org/abs/1612.03969
 
-    Scorer, normaliser and attention say how the slots are read, ``gate_scorer`` and ``gate_normaliser`` how each slot
+    Scorer, normalizer and attention say how the slots are read, ``gate_scorer`` and ``gate_normalizer`` how each slot
     decides whether a sentence is for it. ``keys`` are vectors of the ``slots`` own (there are 20 if left out), or the
     embeddings of the words in ``task.entities``, one each. A slot starts with its key or with a ``learned`` content.
     Embeddings, contents and keys have one ``width``. The first so many ``words`` of a sentence have a mask each. With
-    ``normalise=false`` contents grow, and forget nothing.
+    ``normalize=false`` contents grow, and forget nothing.
     """
 
-    uses = ("attention", "scorer", "scope", "normaliser")
+    uses = ("attention", "scorer", "scope", "normalizer")
     sources = ("encoder",)
     sums_to_one = False
     reads_symbols = False  # but slots
@@ -69,9 +69,9 @@ class Entity(nn.Module):
         keys: Literal["free", "tied"] = "free",
         start: Literal["keys", "learned"] = "keys",
         gate_scorer: Choice = "dot",
-        gate_normaliser: Choice = "sigmoid",
+        gate_normalizer: Choice = "sigmoid",
         activation: Literal["prelu", "identity"] = "prelu",
-        normalise: bool = True,
+        normalize: bool = True,
         words: Positive = 16,
         dropout: Probability = 0.0,
     ) -> None:
@@ -81,11 +81,11 @@ class Entity(nn.Module):
         self.activation: nn.Module = Bent(width) if activation == "prelu" else nn.Identity()
         sizes = {"query_size": width, "memory_size": width}
         scorer = registry.build("scorer", gate_scorer, **sizes)
-        self.slots = Slots(width, scorer, registry.build("normaliser", gate_normaliser), self.activation, normalise)
+        self.slots = Slots(width, scorer, registry.build("normalizer", gate_normalizer), self.activation, normalize)
         self.keys = nn.Parameter(DEVIATION * torch.randn(count, width)) if keys == "free" else None
         self.start = nn.Parameter(DEVIATION * torch.randn(count, width)) if start == "learned" else None
         self.tied = slice(STOP + 1, STOP + 1 + count)
-        parts = (config["scorer"], config["scope"], config["normaliser"])
+        parts = (config["scorer"], config["scope"], config["normalizer"])
         self.attention: Any = assemble(*parts, (width, width, width), config["attention"])
         self.context = nn.Linear(width, width, bias=False)
         self.output = nn.Linear(width, target_symbols, bias=False)

@@ -59,7 +59,7 @@ def compose(config: Config) -> Composition:
         raise UserError(f"attention.schedule={config['attention']['schedule']}: model=entity has one way, leave it out")
     _check_scope(config["scope"])
     model = config["model"]
-    gates = {kind: registry.spec(kind, model[f"gate_{kind}"]) for kind in ("scorer", "normaliser")}
+    gates = {kind: registry.spec(kind, model[f"gate_{kind}"]) for kind in ("scorer", "normalizer")}
     for kind, (name, knobs) in gates.items():
         registry.check(kind, name, knobs)
     for knob, name in (("scorer", config["scorer"]["name"]), ("model.gate_scorer", gates["scorer"][0])):

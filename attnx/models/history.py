@@ -58,7 +58,7 @@ class History(nn.Module):
     ``feed`` are as with ``seq2seq``. Weights are those of the forecast steps over all states before them.
     """
 
-    uses = ("decoder", "readout", "attention", "scorer", "scope", "query", "normaliser")
+    uses = ("decoder", "readout", "attention", "scorer", "scope", "query", "normalizer")
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ def _net(
         embedding=rows,
         tags=(None, ()),
         bridge=BRIDGES[bridge](decoder.recurrent, 0),
-        attention=(query, assemble(config["scorer"], scope, config["normaliser"], sizes, config["attention"])),
+        attention=(query, assemble(config["scorer"], scope, config["normalizer"], sizes, config["attention"])),
         own=OwnStates(state, state, state, chosen.memory),
         decoder=decoder,
         readout=readout,

@@ -66,7 +66,7 @@ class Pointer(nn.Module):
     the scores. There is no context, so nothing is fed and there is no readout.
     """
 
-    uses = ("encoder", "decoder", "attention", "scorer", "scope", "query", "normaliser")
+    uses = ("encoder", "decoder", "attention", "scorer", "scope", "query", "normalizer")
     sources = ("encoder",)
     sums_to_one = True
 
@@ -99,7 +99,7 @@ class Pointer(nn.Module):
         self.query = Query(registry.build("query", (name, knobs), **widths) for name, knobs in config["query"].items())
         sizes = (self.query.size, self.source.keys_size, embedding)
         self.attention: Any = assemble(
-            config["scorer"], config["scope"], config["normaliser"], sizes, config["attention"]
+            config["scorer"], config["scope"], config["normalizer"], sizes, config["attention"]
         )
         # As a Linear(size, 1) would start.
         self.start = nn.Parameter(torch.empty(embedding).uniform_(-1, 1) / embedding**0.5)
@@ -222,7 +222,7 @@ class Pointer(nn.Module):
         allowed = may_follow(self.only, pointed.counts, pointed.first, state.present[:, None])
         field = self.attention.field(Asked(query, query, memory, at, allowed, state.past, None, True))
         read = self.attention(query, memory, allowed=allowed, at=at, past=state.past, need_weights=True)
-        scores = read.scores / self.attention.normaliser.temperature
+        scores = read.scores / self.attention.normalizer.temperature
         if field.gain is not None:  # it multiplies probabilities, which are then made to sum to 1 again
             scores = scores + torch.where(field.allowed, field.gain, 1.0).log()
         # A window may leave nothing of what the rule allows; then it is the end.

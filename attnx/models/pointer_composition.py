@@ -112,9 +112,9 @@ def _check_window(config: Config) -> None:
 def _check_unused(config: Config) -> None:
     """Refuse choices that would do nothing, or something that is no distribution over the source."""
     attention, scope = config["attention"], config["scope"]
-    if config["normaliser"]["name"] != "softmax":
+    if config["normalizer"]["name"] != "softmax":
         raise UserError(
-            f"normaliser={config['normaliser']['name']}: a pointer's weights are probabilities, whose logarithm is the "
+            f"normalizer={config['normalizer']['name']}: a pointer's weights are probabilities, whose logarithm is the "
             "loss; use softmax"
         )
     if attention["heads"] > 1:

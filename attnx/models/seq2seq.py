@@ -141,4 +141,4 @@ def _attention(config: Mapping[str, Any], sizes: tuple[int, int], widths: Mappin
         return Query([]), registry.build("attention", "none")
     query = Query(registry.build("query", (name, knobs), **widths) for name, knobs in config["query"].items())
     knobs = config["attention"]
-    return query, assemble(config["scorer"], config["scope"], config["normaliser"], (query.size, *sizes), knobs)
+    return query, assemble(config["scorer"], config["scope"], config["normalizer"], (query.size, *sizes), knobs)

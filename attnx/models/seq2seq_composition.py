@@ -212,10 +212,10 @@ def _check_copies(config: Config, attends: bool, sources: tuple[str, ...]) -> No
         raise UserError(
             f"output={name} copies from the source, but scope.sources=[{','.join(sources)}] does not read it"
         )
-    if not declared(config, "normaliser").get("sums_to_one"):
+    if not declared(config, "normalizer").get("sums_to_one"):
         raise UserError(
-            f"output={name} takes weights for probabilities, and those of normaliser={config['normaliser']['name']} do "
-            "not sum to 1; use normaliser=softmax"
+            f"output={name} takes weights for probabilities, and those of normalizer={config['normalizer']['name']} do "
+            "not sum to 1; use normalizer=softmax"
         )
 
 

@@ -54,14 +54,14 @@ class Transformer(nn.Module):
 
     ``form=decoder_only`` reads the source, a separator (BOS), and writes the target in one stream; the source's
     positions read each other, with ``scope=history`` only those before them. There are ``layers`` of each kind, of the
-    encoder ``encoder_layers`` if given; ``feedforward`` is 4 * ``width`` if left out. ``norm=pre`` normalises before
+    encoder ``encoder_layers`` if given; ``feedforward`` is 4 * ``width`` if left out. ``norm=pre`` normalizes before
     each part, ``post`` after each sum. ``positions`` are added to what is read, or (``rotary``) turn queries and keys
     of self-attention; ``longest`` is how many are ``learned`` (512). ``self_scorer``, ``cross_scorer`` and the like
     choose for one place, by name or as ``{name: local, window: 5}``. ``tag`` names whose inputs are told the row's tag
     (its language), by an embedding that is added. ``tied`` makes the output layer the target embedding.
     """
 
-    uses = ("attention", "scorer", "scope", "query", "normaliser")
+    uses = ("attention", "scorer", "scope", "query", "normalizer")
 
     def __init__(
         self,
@@ -84,8 +84,8 @@ class Transformer(nn.Module):
         cross_scorer: Choice | None = None,
         self_scope: Choice | None = None,
         cross_scope: Choice | None = None,
-        self_normaliser: Choice | None = None,
-        cross_normaliser: Choice | None = None,
+        self_normalizer: Choice | None = None,
+        cross_normalizer: Choice | None = None,
         tag: list[Literal["encoder", "decoder"]] | None = None,
         tied: bool = False,
         dropout: Probability = 0.1,
@@ -119,10 +119,10 @@ class Transformer(nn.Module):
 
     @property
     def sums_to_one(self) -> bool:
-        """Whether the weights that are handed out sum to 1, as far as their normaliser says so."""
+        """Whether the weights that are handed out sum to 1, as far as their normalizer says so."""
         layer = self.decoder.layers[0]
         heads = layer.own if layer.cross is None else layer.cross
-        return bool(getattr(heads.each[0].normaliser, "sums_to_one", False))
+        return bool(getattr(heads.each[0].normalizer, "sums_to_one", False))
 
     def forward(
         self,

@@ -13,7 +13,7 @@ from attnx.registry import register
 
 Config = Mapping[str, Any]
 
-KINDS = ("scorer", "scope", "normaliser")
+KINDS = ("scorer", "scope", "normalizer")
 WHY_NOT = {
     "previous_state": "a transformer's layer has no state of the step before, it reads it",
     "last_context": "a transformer's layer has no context of the step before, all steps are read at once",
@@ -28,10 +28,10 @@ class Site:
 
     scorer: Mapping[str, Any]
     scope: Mapping[str, Any]
-    normaliser: Mapping[str, Any]
+    normalizer: Mapping[str, Any]
 
     def __str__(self) -> str:
-        return " + ".join(str(part["name"]) for part in (self.scorer, self.scope, self.normaliser))
+        return " + ".join(str(part["name"]) for part in (self.scorer, self.scope, self.normalizer))
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ class Layer(nn.Module):
 
 
 class Layers(nn.Module):
-    """Layers on top of each other; with ``norm=pre`` the last one's states are normalised, too.
+    """Layers on top of each other; with ``norm=pre`` the last one's states are normalized, too.
 
     Args:
         layers: lowest first.

@@ -25,7 +25,7 @@ def layers_of(config: Config, own: Site, cross: Site | None, count: int) -> Laye
     width, norm = model["width"], model["norm"]
 
     def heads(site: Site) -> Any:
-        return several(site.scorer, site.scope, site.normaliser, (width, width, width), knobs)
+        return several(site.scorer, site.scope, site.normalizer, (width, width, width), knobs)
 
     layers = [
         Layer(

@@ -1,4 +1,4 @@
-"""A way around a part of a layer, normalised before the part or after the sum."""
+"""A way around a part of a layer, normalized before the part or after the sum."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Residual(nn.Module):
 
     Args:
         width: of the states.
-        norm: where they are normalised.
+        norm: where they are normalized.
         dropout: share of the part's units dropped while training.
     """
 

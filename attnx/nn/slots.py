@@ -14,26 +14,26 @@ from attnx.nn.sentences import DEVIATION
 class Slots(nn.Module):
     """A memory that is written while a story is read.
 
-    Formula: ``g_j = normalise(score(s, h_j + w_j)), h_j <- norm(h_j + g_j phi(U h_j + V w_j + W s))``
+    Formula: ``g_j = normalize(score(s, h_j + w_j)), h_j <- norm(h_j + g_j phi(U h_j + V w_j + W s))``
     Source: Henaff et al. 2017, equations 2 to 5, https://arxiv.org/abs/1612.03969
 
-    With the scorer ``dot`` and the normaliser ``sigmoid`` it is the paper's ``g_j = sigmoid(s . h_j + s . w_j)``. A
+    With the scorer ``dot`` and the normalizer ``sigmoid`` it is the paper's ``g_j = sigmoid(s . h_j + s . w_j)``. A
     sentence that is not there changes nothing.
 
     Args:
         width: of sentences, contents and keys.
         scorer: how much a slot has to do with a sentence, from the sum of what it holds and its key.
-        normaliser: how that becomes its gate.
+        normalizer: how that becomes its gate.
         activation: phi.
-        normalise: whether contents have length 1 after each sentence, so that they forget.
+        normalize: whether contents have length 1 after each sentence, so that they forget.
     """
 
     def __init__(
-        self, width: int, scorer: nn.Module, normaliser: nn.Module, activation: nn.Module, normalise: bool
+        self, width: int, scorer: nn.Module, normalizer: nn.Module, activation: nn.Module, normalize: bool
     ) -> None:
         super().__init__()
         self.scorer: Any = scorer
-        self.normaliser, self.activation, self.normalise = normaliser, activation, normalise
+        self.normalizer, self.activation, self.normalize = normalizer, activation, normalize
         self.held, self.key, self.told = (_linear(width) for _ in range(3))
 
     def forward(self, sentences: Tensor, there: Tensor, keys: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,9 +56,9 @@ class Slots(nn.Module):
         for step in range(steps):
             now = there[:, step, None, None]
             scores = self.scorer.compare(asked[:, step, None], self.scorer.keys(held + keys))
-            gate = self.normaliser(scores, now.expand_as(scores))
+            gate = self.normalizer(scores, now.expand_as(scores))
             more = held + gate.mT * self.activation(self.held(held) + key + told[:, step, None])
-            more = F.normalize(more, dim=-1) if self.normalise else more
+            more = F.normalize(more, dim=-1) if self.normalize else more
             held = more if everywhere[step] else torch.where(now, more, held)
             gates.append(gate)
         return held, torch.cat(gates, 1)

@@ -13,7 +13,7 @@ from attnx.ops.sparsemax import sparsemax
 
 
 def entmax(scores: Tensor, allowed: Tensor, alpha: float | Tensor = 1.5) -> Tensor:
-    """The weights p that maximise ``p . scores + H(p)``, H being the entropy ``sum(p - p^alpha) / (alpha^2 - alpha)``.
+    """The weights p that maximize ``p . scores + H(p)``, H being the entropy ``sum(p - p^alpha) / (alpha^2 - alpha)``.
 
     They are ``max(0, (alpha - 1) score - threshold)^(1 / (alpha - 1))`` (Peters et al. 2019, section 3), exactly 0
     for low scores. Towards alpha 1 they become softmax; alpha 2 is sparsemax, and solved as such where it is a number.
@@ -36,14 +36,14 @@ def entmax(scores: Tensor, allowed: Tensor, alpha: float | Tensor = 1.5) -> Tens
     # alpha - 1 is what is handed on: it keeps its digits where alpha is close to 1.
     bend = alpha.to(wide) - 1 if isinstance(alpha, Tensor) else scores.new_full((), alpha - 1, dtype=wide)
 
-    def normalise(kept: Tensor) -> Tensor:
+    def normalize(kept: Tensor) -> Tensor:
         each = bend.expand(*kept.shape[:-1], 1)
         if _traced():  # a traced program holds no function of ours
             return _weights(kept, each)
         weights: Tensor = _Entmax.apply(kept, each)  # type: ignore[no-untyped-call]
         return weights
 
-    return over_allowed(normalise, scores.to(wide), allowed).to(scores.dtype)
+    return over_allowed(normalize, scores.to(wide), allowed).to(scores.dtype)
 
 
 class _Entmax(torch.autograd.Function):
@@ -68,12 +68,12 @@ class _Entmax(torch.autograd.Function):
         inside = torch.where(support, weights, 1.0)  # its logarithm is then 0 elsewhere, and nothing becomes NaN
         steepness = torch.where(support, inside ** (1 - bend), 0.0)
         share = steepness / steepness.sum(-1, keepdim=True)
-        centred = gradient - (gradient * share).sum(-1, keepdim=True)
+        centered = gradient - (gradient * share).sum(-1, keepdim=True)
         if not ctx.needs_input_grad[1]:
-            return steepness * centred, None
+            return steepness * centered, None
         log = inside.log()
         curve = (steepness * torch.expm1(bend * log) / bend - weights * log) / bend
-        return steepness * centred, (curve * centred).sum(-1, keepdim=True)
+        return steepness * centered, (curve * centered).sum(-1, keepdim=True)
 
 
 def _traced() -> bool:

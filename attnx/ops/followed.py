@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 def followed() -> bool:
-    """Whether a model is being traced, compiled, exported or vectorised just now."""
+    """Whether a model is being traced, compiled, exported or vectorized just now."""
     traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
     return traced or torch._C._are_functorch_transforms_active()
 

@@ -27,7 +27,7 @@ OfDirection = tuple[Tensor, Tensor, Tensor]
 def serves(inputs: Tensor) -> bool:
     """Whether :func:`run` can be used: on a CPU, in single precision, with a C compiler.
 
-    What traces, compiles or vectorises a model follows torch's operations and nothing else.
+    What traces, compiles or vectorizes a model follows torch's operations and nothing else.
     """
     return open_to_c(inputs) and library() is not None
 

@@ -10,11 +10,11 @@ from torch import Tensor
 from attnx.ops.followed import known_all
 
 
-def over_allowed(normalise: Callable[[Tensor], Tensor], scores: Tensor, allowed: Tensor) -> Tensor:
-    """Normalise each row as if its forbidden positions were not there.
+def over_allowed(normalize: Callable[[Tensor], Tensor], scores: Tensor, allowed: Tensor) -> Tensor:
+    """Normalize each row as if its forbidden positions were not there.
 
     Args:
-        normalise: (..., m) scores -> (..., m) weights of the last axis. It meets -inf where a position is forbidden,
+        normalize: (..., m) scores -> (..., m) weights of the last axis. It meets -inf where a position is forbidden,
             but never a row of nothing else, and never an empty row.
         scores: (..., m).
         allowed: (..., m) bool, broadcast against ``scores``.
@@ -28,9 +28,9 @@ def over_allowed(normalise: Callable[[Tensor], Tensor], scores: Tensor, allowed:
     """
     if known_all(allowed):
         kept = torch.broadcast_tensors(scores, allowed)[0]  # type: ignore[no-untyped-call]
-        return normalise(kept) if kept.shape[-1] else kept
-    # A forbidden score becomes -inf only in rows that keep an allowed one; an all-forbidden row is normalised over
+        return normalize(kept) if kept.shape[-1] else kept
+    # A forbidden score becomes -inf only in rows that keep an allowed one; an all-forbidden row is normalized over
     # zeros instead, so that neither its weights nor its gradient can be NaN before it is set to zero.
     fill = torch.where(allowed.any(-1, keepdim=True), -torch.inf, 0.0).to(scores.dtype)
     kept = torch.where(allowed, scores, fill)
-    return (normalise(kept) if kept.shape[-1] else kept).masked_fill(~allowed, 0.0)
+    return (normalize(kept) if kept.shape[-1] else kept).masked_fill(~allowed, 0.0)

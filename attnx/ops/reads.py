@@ -47,7 +47,7 @@ def softmax(scores: Tensor, allowed: Tensor) -> Tensor:
 def serves(tensor: Tensor) -> bool:
     """Whether C can be used: (b, q, m) on a CPU, in single precision, without gradients, with a C compiler.
 
-    What traces, compiles or vectorises a model follows torch's operations and nothing else.
+    What traces, compiles or vectorizes a model follows torch's operations and nothing else.
     """
     return not torch.is_grad_enabled() and open_to_c(tensor) and tensor.dim() == 3 and library() is not None
 

@@ -17,7 +17,7 @@ from attnx.run_format import ALIGNMENTS
 END = "</s>"
 Weights = NDArray[np.float32]
 SYMBOLS = ("source", "output", "reference", "sites", "encoder_sites", "decoder_sites")
-NUMBERS = ("weights", "centre", "heads", "encoder", "decoder")
+NUMBERS = ("weights", "center", "heads", "encoder", "decoder")
 SCALARS = {"own": int, "name": str, "steps": bool, "judged": bool, "score": float, "log_probability": float}
 
 
@@ -30,7 +30,7 @@ class Alignment(NamedTuple):
         output: (t,) what was written.
         reference: what should have been.
         allowed: (t, m) what the scope allowed, if saved.
-        centre: (t,) the column each step centred on, if saved.
+        center: (t,) the column each step centered on, if saved.
         own: how many of the columns, the last ones, are the decoder's own states.
         name: what the source is called where its symbols are names of steps; "" where they are what was read.
         steps: whether output and reference are names of steps, too: rows of numbers were written.
@@ -50,7 +50,7 @@ class Alignment(NamedTuple):
     output: tuple[str, ...]
     reference: tuple[str, ...]
     allowed: NDArray[np.bool_] | None = None
-    centre: Weights | None = None
+    center: Weights | None = None
     own: int = 0
     name: str = ""
     steps: bool = False
@@ -195,7 +195,7 @@ def _check_shapes(path: Path | str, found: dict[str, Any]) -> None:
     if not steps or not symbols:
         raise UserError(f"{path}: an empty alignment")
     expected: dict[str, tuple[int, ...]] = dict.fromkeys(SCALARS, ())
-    expected |= {"weights": (steps, symbols), "allowed": (steps, symbols), "centre": (steps,)}
+    expected |= {"weights": (steps, symbols), "allowed": (steps, symbols), "center": (steps,)}
     if "heads" in found:
         heads = len(np.atleast_1d(found["heads"]))
         expected |= {"heads": (heads, steps, symbols), "sites": (heads,)}

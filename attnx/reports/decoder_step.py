@@ -40,7 +40,7 @@ BOWED = {("token", "query"): 0.55, ("attention", "readout"): -0.2}
 
 
 def step_picture(needs: str, title: str) -> Figure:
-    """The vectors around one step, the one that is picked in colour, with an arrow to the query."""
+    """The vectors around one step, the one that is picked in color, with an arrow to the query."""
     figure = sheet(HEIGHT, title, f"What it picks is {VECTORS[needs].known}.")
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, WIDTH), ylim=(0, HEIGHT))
@@ -63,9 +63,9 @@ def _box(axes: Axes, text: str, at: tuple[float, float], fill: str, ink: str) ->
     return patch
 
 
-def _arrow(axes: Axes, boxes: dict[str, Patch], ends: tuple[str, str], colour: str, width: float) -> None:
+def _arrow(axes: Axes, boxes: dict[str, Patch], ends: tuple[str, str], color: str, width: float) -> None:
     bow = f"arc3,rad={BOWED.get(ends, 0.0)}"
     start, end = (WORKS.get(name) or VECTORS[name].at for name in ends)
-    arrow = FancyArrowPatch(start, end, connectionstyle=bow, arrowstyle="-|>", color=colour, linewidth=width)
+    arrow = FancyArrowPatch(start, end, connectionstyle=bow, arrowstyle="-|>", color=color, linewidth=width)
     arrow.set(patchA=boxes[ends[0]], patchB=boxes[ends[1]], mutation_scale=9)
     axes.add_patch(arrow)

@@ -27,7 +27,7 @@ from attnx.run_format import (
     VOCABULARY,
 )
 
-PARTS = ("scorer", "scope", "query", "normaliser")
+PARTS = ("scorer", "scope", "query", "normalizer")
 SETTING = (
     "task",
     "model",
@@ -38,7 +38,7 @@ SETTING = (
     "attention",
     *PARTS,
     "search",
-    "optimiser",
+    "optimizer",
     "lr_schedule",
     "trainer",
     "seed",

@@ -116,7 +116,7 @@ def save(figure: Figure, path: Path) -> Path:
 
 
 def picture(alignments: Sequence[Alignment], window: Window | None = None) -> Figure:
-    """Lay alignments out on one page, cells of one size, with one colour bar; ready to be saved."""
+    """Lay alignments out on one page, cells of one size, with one color bar; ready to be saved."""
     return _laid_out([Panel(alignment, alignment.weights, _of_mean(window, alignment)) for alignment in alignments])
 
 
@@ -189,7 +189,7 @@ def _signs(panels: Sequence[Panel]) -> list[Artist]:
     if any(panel.alignment.allowed is not None for panel in panels):
         hatched = "hatched: could not be read"
         found.append(Patch(facecolor="none", edgecolor=FORBIDDEN, hatch="/////", linewidth=0, label=hatched))
-    if any(panel.alignment.centre is not None for panel in panels):
+    if any(panel.alignment.center is not None for panel in panels):
         found.append(
             Line2D([], [], color=MARK, marker="D", markersize=4, linewidth=0, label="the center of the window")
         )
@@ -228,8 +228,8 @@ def _draw(figure: Figure, panel: Panel, cell: float, lettering: Lettering, top: 
     axes.spines[:].set_visible(False)
     if alignment.allowed is not None:
         forbid(axes, alignment.allowed, lefts)
-    if alignment.centre is not None:
-        places = np.interp(alignment.centre, np.arange(len(lefts)), lefts) + 0.5
+    if alignment.center is not None:
+        places = np.interp(alignment.center, np.arange(len(lefts)), lefts) + 0.5
         axes.scatter(places, np.arange(steps) + 0.5, s=(14 * cell) ** 2, marker="D", color=MARK, linewidth=0)
     if panel.window is not None:
         for part in halves(alignment).values():
@@ -254,7 +254,7 @@ def forbid(axes: Axes, allowed: NDArray[np.bool_], lefts: NDArray[np.float64]) -
 
 
 def outline(axes: Axes, held: NDArray[np.bool_], lefts: NDArray[np.float64]) -> None:
-    """Draw a line around the cells (t, m) that are held, along their outer edges; columns are neighbours."""
+    """Draw a line around the cells (t, m) that are held, along their outer edges; columns are neighbors."""
     padded = np.pad(held, 1)
     upright = [(row, column) for row, column in np.argwhere(padded[1:-1, 1:] != padded[1:-1, :-1])]
     level = [(row, column) for row, column in np.argwhere(padded[1:, 1:-1] != padded[:-1, 1:-1])]

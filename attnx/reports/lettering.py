@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from matplotlib import font_manager
 
-# Fonts that have a placeholder for everything, cannot be rasterised, or put other glyphs at known codes.
+# Fonts that have a placeholder for everything, cannot be rasterized, or put other glyphs at known codes.
 USELESS_FONTS = ("Last Resort", "Noto Color Emoji", "STIXNonUnicode", "cm")
 # What pictures write beside symbols: a space, the bearer of a mark, an arrow, a cross, an ellipsis, the empty set.
 SIGNS = "\u2423\u25cc\u2192\u2717\u2026\u2205"
-JOINERS = frozenset("\u200c\u200d")  # they print nothing and say how their neighbours are joined
+JOINERS = frozenset("\u200c\u200d")  # they print nothing and say how their neighbors are joined
 # A mark that keeps what is next to it from left to right: the arrow of a title would turn between words that are not.
 LEFT_TO_RIGHT = "\u200e"
 ELLIPSIS = "\u2026"

@@ -21,14 +21,14 @@ WIDTH, HIGH = 6.0, 1.66  # inches: the picture, and how high its panels are
 LEFT, RIGHT, ABOVE, BELOW = 0.42, 0.18, 0.66, 0.72
 WHITE_TO_BROWN = LinearSegmentedColormap.from_list("white_to_brown", ["#ffffff", "#fdd9b5", "#ee9a52", "#a84a06"])
 WHITE_TO_GREEN = LinearSegmentedColormap.from_list("white_to_green", ["#ffffff", "#b7dfc0", "#2c8a4b"])
-CROWDED = 14  # columns, from which on only every second is labelled
+CROWDED = 14  # columns, from which on only every second is labeled
 
 
 class Reading(NamedTuple):
     """How the tiny example's queries read its memory.
 
     Attributes:
-        scores: (t, m) before normalising.
+        scores: (t, m) before normalizing.
         allowed: (t, m) bool, what may be read.
         gain: (t, m) what the weights were multiplied by, or None.
         weights: (t, m).
@@ -101,7 +101,7 @@ def panels(title: str, note: str, between: float = 0.2) -> tuple[Figure, list[Ax
 
 
 def label(axes: Axes, name: str, note: str, lines_below: int = 0) -> None:
-    """Name a panel above it, and say what its colours mean, so many lines below it."""
+    """Name a panel above it, and say what its colors mean, so many lines below it."""
     axes.set_title(name, loc="left", fontsize=9, color=INK, pad=4)
     write_below(axes, 0, note, lines_below)
 
@@ -113,13 +113,13 @@ def write_below(axes: Axes, x: float, text: str, line: int = 0) -> None:
     axes.annotate(text, (x, 0), fontsize=7.5, color=PALE, verticalalignment="top", **where)
 
 
-def _heat(axes: Axes, reading: Reading, values: Numbers, colours: Colormap, limits: tuple[float, float]) -> None:
+def _heat(axes: Axes, reading: Reading, values: Numbers, colors: Colormap, limits: tuple[float, float]) -> None:
     lefts, rows, (low, high) = reading.lefts, np.arange(len(values) + 1), limits
     end = lefts[-1] + 1
     for name, part in reading.halves.items():
         edges = np.append(lefts[part], lefts[part][-1] + 1)
         shown = values[:, part]
-        axes.pcolormesh(edges, rows, shown, cmap=colours, vmin=low, vmax=high, edgecolors=GRID, linewidth=0.4)
+        axes.pcolormesh(edges, rows, shown, cmap=colors, vmin=low, vmax=high, edgecolors=GRID, linewidth=0.4)
         if reading.own:
             write_below(axes, edges[0] / end, name)
     axes.set(xlim=(0, end), ylim=(rows[-1], 0), yticks=[])

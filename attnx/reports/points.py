@@ -80,11 +80,11 @@ def _draw(axes: Axes, example: Drawn, problem: str) -> None:
     """What is right below, what was written above it; of what is no position nothing is drawn."""
     points, written, right = example
     known = [place for place in written if within(points, [place])]
-    for answer, colour, width, label in ((right, RIGHT, 3.2, "right"), (known, WRITTEN, 1.2, "written")):
+    for answer, color, width, label in ((right, RIGHT, 3.2, "right"), (known, WRITTEN, 1.2, "written")):
         # What is not a number breaks the line.
         corners = [np.vstack([line, np.full((1, 2), np.nan)]) for line in lines(points, answer, problem)]
         x, y = np.concatenate(corners).T if corners else ((), ())
-        axes.plot(x, y, color=colour, linewidth=width, label=label)
+        axes.plot(x, y, color=color, linewidth=width, label=label)
     axes.set_title(title(example, problem), loc="left", fontsize=8, color=INK)
     axes.set_xticks([])
     axes.set_yticks([])

@@ -65,7 +65,7 @@ function chosen(run) {
   return { example, hypotheses, hypothesis, view, columns: columnsOf(example, hypothesis) };
 }
 
-// --- colours ---------------------------------------------------------------------------------------------------------
+// --- colors ---------------------------------------------------------------------------------------------------------
 
 // The weight that is darkest: 1, or where all weights are faint the largest of them, rounded up to a digit.
 function topOf({ weights }) {

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attnx import registry
 
-# Normalisers that give every position of a window some weight, so that weights tell where a predicted window lay.
+# Normalizers that give every position of a window some weight, so that weights tell where a predicted window lay.
 DENSE = ("softmax", "sigmoid")
 
 
@@ -18,8 +18,8 @@ class Window(NamedTuple):
     """The scope ``local`` as a run was configured.
 
     Attributes:
-        reach: how many positions it holds on either side of its centre.
-        monotonic: whether the centre is the step, and not predicted.
+        reach: how many positions it holds on either side of its center.
+        monotonic: whether the center is the step, and not predicted.
         dense: whether every position of a window has some weight.
     """
 
@@ -37,8 +37,8 @@ class Window(NamedTuple):
         read = symbols - own
         held = np.zeros(weights.shape, dtype=np.bool_)
         if self.monotonic and read:
-            centres = np.minimum(np.arange(steps), read - 1)
-            held[:, :read] = abs(np.arange(read) - centres[:, None]) <= self.reach
+            centers = np.minimum(np.arange(steps), read - 1)
+            held[:, :read] = abs(np.arange(read) - centers[:, None]) <= self.reach
         elif self.dense:
             held[:, :read] = [self._span(row, cut=True) for row in weights[:, :read]]
         if self.dense and own:
@@ -67,7 +67,7 @@ def window_of(config: Mapping[str, Any]) -> Window | None:
     scope = _chosen(config, "scope")
     if scope.get("name") != "local" or "window" not in scope:
         return None
-    dense = _chosen(config, "normaliser").get("name", "softmax") in DENSE
+    dense = _chosen(config, "normalizer").get("name", "softmax") in DENSE
     return Window(int(scope["window"]), scope.get("center", "monotonic") == "monotonic", dense)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attnx.choices import conf_folder
-from attnx.config import normalise, refuse_unclear
+from attnx.config import normalize, refuse_unclear
 from attnx.errors import UserError
 from attnx.extras import need
 from attnx.mistakes import in_our_words
@@ -74,7 +74,7 @@ def _asked(overrides: Sequence[str]) -> Asked:
     one = _one(parser.parse_overrides(list(overrides)))
     if one is None:
         return Asked([], False, GRIDS[0], "")
-    refuse_unclear(normalise(ours(one)))
+    refuse_unclear(normalize(ours(one)))
     node = compose("config", one, return_hydra_config=True).hydra
     params = [f"{name}={value}" for name, value in (node.sweeper.get("params") or {}).items()]
     words = parser.parse_overrides([*params, *overrides])

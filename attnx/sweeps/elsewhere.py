@@ -21,14 +21,14 @@ from attnx.sweeps.asked import ours
 from attnx.sweeps.pool import reason
 from attnx.sweeps.processes import Fresh
 from attnx.sweeps.record import note_end, refresh, take
-from attnx.sweeps.running import DONE, to_minimise
+from attnx.sweeps.running import DONE, to_minimize
 from attnx.sweeps.worker import INTERRUPTED, Task
 
 SECONDS = 60.0
 
 
 def elsewhere(config: Any) -> float:
-    """Do one job in a process of its own; return what is to be minimised.
+    """Do one job in a process of its own; return what is to be minimized.
 
     Args:
         config: what Hydra composed.
@@ -50,7 +50,7 @@ def elsewhere(config: Any) -> float:
     else:
         carry_out(sweep, job, checked, dict(os.environ))
     refresh(sweep, job)
-    return to_minimise(job)
+    return to_minimize(job)
 
 
 def carry_out(sweep: Sweep, job: SweepJob, config: Mapping[str, Any], environment: Mapping[str, str]) -> None:

@@ -18,15 +18,15 @@ class Standing:
 
     Attributes:
         monitor: the validation measure that says which weights are best, once it is known.
-        maximise: whether a higher one is better.
+        maximize: whether a higher one is better.
         curve: its value at each validation.
-        step: the optimiser steps that were taken.
+        step: the optimizer steps that were taken.
         steps: those there will be.
         error: what the job said went wrong.
     """
 
     monitor: str | None = None
-    maximise: bool = False
+    maximize: bool = False
     curve: list[float] = field(default_factory=list)
     step: int = 0
     steps: int = 0
@@ -36,7 +36,7 @@ class Standing:
     def best(self) -> float | None:
         """The best value so far; one that is no number is not better than any."""
         known = [value for value in self.curve if value == value]
-        return (max if self.maximise else min)(known) if known else None
+        return (max if self.maximize else min)(known) if known else None
 
 
 def standing(folder: Path) -> Standing:
@@ -53,7 +53,7 @@ def standing(folder: Path) -> Standing:
     step, steps, error = told.get("step"), info.get("steps"), told.get("error")
     step = max(step if isinstance(step, int) else 0, last)
     steps = steps if isinstance(steps, int) else 0
-    return Standing(monitor, bool(info.get("maximise")), curve, step, steps, str(error) if error else None)
+    return Standing(monitor, bool(info.get("maximize")), curve, step, steps, str(error) if error else None)
 
 
 def _told(file: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from attnx.errors import UserError
 from attnx.read_sweep import SweepJob
 from attnx.sweeps.asked import ours
 from attnx.sweeps.record import refuse_unlike
-from attnx.sweeps.running import DONE, Running, current, to_minimise
+from attnx.sweeps.running import DONE, Running, current, to_minimize
 from attnx.sweeps.worker import Task
 
 # Hydra takes plug-ins from this package only; so this module goes by such a name too, and needs no folder there.
@@ -47,7 +47,7 @@ class Processes(Launcher):
         self.hydra_context, self.config = hydra_context, config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Run jobs, and return of each what is to be minimised."""
+        """Run jobs, and return of each what is to be minimized."""
         return launch(self, job_overrides)
 
 
@@ -71,7 +71,7 @@ class Submitted(Launcher):
         self.hydra_context, self.config = hydra_context, config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Send jobs, wait for them, and return of each what is to be minimised."""
+        """Send jobs, wait for them, and return of each what is to be minimized."""
         from attnx.sweeps.submission import Remote, submit
 
         running = current()
@@ -188,5 +188,5 @@ def composed(launcher: Any, asked: Sequence[str]) -> Mapping[str, Any]:
 
 def _returned(job: SweepJob) -> JobReturn:
     returned = JobReturn(overrides=list(job.overrides), status=JobStatus.COMPLETED)
-    returned.return_value = to_minimise(job)
+    returned.return_value = to_minimize(job)
     return returned

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.catalogue import BY_HAND, catalogue
+from attnx.catalog import BY_HAND, catalog
 from attnx.errors import RunFailed, UserError
 from attnx.plugin_code import code_of, digests
 from attnx.read_run import mapping, read_run
@@ -39,7 +39,7 @@ def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir
         refresh(sweep, job)
         if job.status == "failed":  # it is tried again
             job.status, job.error = "waiting", None
-    plugins = (part for part in catalogue().parts.values() if part.origin not in ("core", BY_HAND))
+    plugins = (part for part in catalog().parts.values() if part.origin not in ("core", BY_HAND))
     sweep.plugins = digests(code_of(plugins))
     return sweep
 
@@ -62,7 +62,7 @@ def refresh(sweep: Sweep, job: SweepJob) -> None:
 
 def note(job: SweepJob, stands: Standing) -> None:
     """Note how well a job does."""
-    job.monitor, job.maximise, job.best = stands.monitor, stands.maximise, stands.best
+    job.monitor, job.maximize, job.best = stands.monitor, stands.maximize, stands.best
 
 
 def take(sweep: Sweep, asked: Sequence[str]) -> SweepJob:

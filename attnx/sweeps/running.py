@@ -132,11 +132,11 @@ def key(asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{name}={value}" for name, value in sorted(map(parted, asked)))
 
 
-def to_minimise(job: SweepJob) -> float:
+def to_minimize(job: SweepJob) -> float:
     """A job's best validation value, negated where higher is better; no number if it has none."""
     if job.status != "finished" or job.best is None:
         return math.nan
-    return -job.best if job.maximise else job.best
+    return -job.best if job.maximize else job.best
 
 
 def cores() -> int:

@@ -142,9 +142,9 @@ class SweepScreen:
 def winning(sweep: Sweep) -> SweepJob | None:
     """The job that is best so far, if all are measured alike."""
     known = [job for job in sweep.jobs if job.best is not None]
-    if len({(job.monitor, job.maximise) for job in known}) != 1:
+    if len({(job.monitor, job.maximize) for job in known}) != 1:
         return None
-    return min(known, key=lambda job: -job.best if job.maximise else job.best)  # type: ignore[operator, arg-type, return-value]
+    return min(known, key=lambda job: -job.best if job.maximize else job.best)  # type: ignore[operator, arg-type, return-value]
 
 
 def best(job: SweepJob) -> str:

@@ -14,7 +14,7 @@ from attnx.sweeps.asked import ours
 from attnx.sweeps.follow import standing
 from attnx.sweeps.launching import Processes, tasks
 from attnx.sweeps.record import refresh, save
-from attnx.sweeps.running import DONE, Running, current, to_minimise
+from attnx.sweeps.running import DONE, Running, current, to_minimize
 from attnx.sweeps.worker import Task
 
 
@@ -27,14 +27,14 @@ def _sweeper() -> Any:
 class OptunaSearch:
     """A search that can be stopped and gone on with: what was tried lies in the sweep's folder.
 
-    The values are minimised, negated where higher is better, and are those of validation: a test decides nothing.
+    The values are minimized, negated where higher is better, and are those of validation: a test decides nothing.
 
     Args:
         n_trials: how many jobs there are in all.
         sampler: what chooses, a class of Optuna's that is given a seed.
         pruner: what says which running job is hopeless, a class of Optuna's; null stops none.
         seed: of what is drawn.
-        params: what is searched, as on a command line: ``{optimiser.lr: "tag(log, interval(1e-4, 1e-2))"}``.
+        params: what is searched, as on a command line: ``{optimizer.lr: "tag(log, interval(1e-4, 1e-2))"}``.
     """
 
     def __init__(self, n_trials: int, sampler: Any, pruner: Any, seed: int, params: Any) -> None:
@@ -109,7 +109,7 @@ class OptunaSearch:
         if job.status == "interrupted":
             return
         trial = self.trials.pop(job.number)
-        if job.status == "finished" and (value := to_minimise(job)) == value:
+        if job.status == "finished" and (value := to_minimize(job)) == value:
             self.study.tell(trial, value)
         else:
             self.study.tell(trial, state=TrialState.PRUNED if job.status == "pruned" else TrialState.FAIL)
@@ -122,7 +122,7 @@ class OptunaSearch:
         trial, stands = self.trials[job.number], standing(current().sweep.folder(job))
         reported = len(self.study._storage.get_trial(trial._trial_id).intermediate_values)
         for number, value in list(enumerate(stands.curve, start=1))[reported:]:
-            trial.report(-value if stands.maximise else value, number)
+            trial.report(-value if stands.maximize else value, number)
         return len(stands.curve) > reported and bool(trial.should_prune())
 
     def _in_batches(self, running: Running) -> None:

@@ -167,10 +167,10 @@ def _import() -> None:
     for module in IMPORTED:
         importlib.import_module(module)
     from attnx.allocator import keep_freed_memory
-    from attnx.catalogue import catalogue
+    from attnx.catalog import catalog
 
     keep_freed_memory()
-    for part in catalogue().parts.values():
+    for part in catalog().parts.values():
         if part.origin == "core":
             with contextlib.suppress(ImportError):  # of an extra that is not installed
                 importlib.import_module(part.module)

@@ -36,7 +36,7 @@ FITTED = 20_000
 class Forecasting:
     """Forecast the next ``horizon`` steps of a time series from the ``lookback`` steps before.
 
-    Formula: ``minimise mean (y - f(x))^2`` of scaled numbers, or with ``quantiles`` their own loss
+    Formula: ``minimize mean (y - f(x))^2`` of scaled numbers, or with ``quantiles`` their own loss
     Source: Zhou et al. 2021, section 5 (protocol), https://arxiv.org/abs/2012.07436
 
     ``file`` is a .csv or .parquet file, a row a step, in order of time; ``header`` says whether its first row names the
@@ -60,7 +60,7 @@ class Forecasting:
     """
 
     monitor = "valid_mse"
-    maximise = False
+    maximize = False
     data_files = ("file", "test")
     smoothing = 0.0
     # What is predicted from are files of series.
@@ -229,7 +229,7 @@ class Forecasting:
         forecasts = {name: [baseline(past) for past in pasts] for name, baseline in self.baselines.items()}
         update_forecast_metrics(metrics, self.scales, outputs, right, forecasts)
 
-    def neighbours(self, pairs: Sequence[Pair]) -> tuple[list[int], int]:
+    def neighbors(self, pairs: Sequence[Pair]) -> tuple[list[int], int]:
         """Windows as they follow each other, and how many foretell the same steps."""
         return following(pairs)
 

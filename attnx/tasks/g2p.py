@@ -29,7 +29,7 @@ RATES = {"per": "phone_error_rate", "wer": "word_error_rate"}
 class G2p:
     """Pronounce words: graphemes in, phonemes out.
 
-    Formula: ``minimise -sum_t log p(phone_t | phones_<t, letters)``
+    Formula: ``minimize -sum_t log p(phone_t | phones_<t, letters)``
     Source: the CMU Pronouncing Dictionary, http://www.speech.cs.cmu.edu/cgi-bin/cmudict; Yao and Zweig 2015,
         https://arxiv.org/abs/1506.00196; many languages: Gorman et al. 2020, https://aclanthology.org/2020.sigmorphon-1.2
 
@@ -47,7 +47,7 @@ class G2p:
     """
 
     monitor = "valid_per"
-    maximise = False
+    maximize = False
     data_files = ("train", "valid", "test")
 
     def __init__(

@@ -16,7 +16,7 @@ from attnx.data.parallel import Sentence
 from attnx.data.paths import fill_in
 from attnx.data.split import Splits, bounds, met_in_training, place
 from attnx.data.texts import Texts
-from attnx.data.tokenisers.protocol import Tokeniser
+from attnx.data.tokenizers.protocol import Tokenizer
 from attnx.data.vocabulary import SPECIALS, UNK, Vocabulary
 from attnx.errors import UserError
 from attnx.registry import Positive, Probability, register
@@ -30,13 +30,13 @@ UNKNOWN = "⁇"
 class LanguageModel:
     """Predict each symbol of a text from those before it; nothing else is read.
 
-    Formula: ``minimise -sum_t log p(symbol_t | symbols_<t)``, perplexity ``exp`` of the mean, the ends included
+    Formula: ``minimize -sum_t log p(symbol_t | symbols_<t)``, perplexity ``exp`` of the mean, the ends included
     Source: Mikolov et al. 2010, https://www.isca-archive.org/interspeech_2010/mikolov10_interspeech.html; attending to
         the own past: Daniluk et al. 2017, https://arxiv.org/abs/1702.04521
 
     ``train`` (and ``valid``, ``test``) names a text file, plain or .gz; ``lines`` lines that are not blank are one
     text, read from its beginning, and its end is predicted, too. A part that is left out is held out of the training
-    file by a hash of the text: ``holdout`` of them for validation, twice as many for testing. ``tokeniser`` cuts texts
+    file by a hash of the text: ``holdout`` of them for validation, twice as many for testing. ``tokenizer`` cuts texts
     into at most ``pieces`` different symbols, learned from the training part; other symbols are one, the unknown one,
     and perplexities of unlike symbols cannot be compared. Texts of more than ``longest`` symbols are cut into several.
 
@@ -45,7 +45,7 @@ class LanguageModel:
     """
 
     monitor = "valid_perplexity"
-    maximise = False
+    maximize = False
     data_files = ("train", "valid", "test")
     # What would be a source is how the target begins; the model reads none.
     continues = True
@@ -56,7 +56,7 @@ class LanguageModel:
         valid: str | None = None,
         test: str | None = None,
         lines: Positive = 1,
-        tokeniser: str = "word",
+        tokenizer: str = "word",
         pieces: Positive = 10000,
         lower: bool = False,
         form: Literal["nfc", "nfkc", "none"] = "nfc",
@@ -66,8 +66,8 @@ class LanguageModel:
     ) -> None:
         self.files = {"train": train, "valid": valid, "test": test}
         self.lines, self.longest, self.holdout, self.smoothing = lines, longest, holdout, smoothing
-        self.tokeniser: Tokeniser = registry.build("tokeniser", tokeniser)
-        self.texts = Texts(self.tokeniser, self.tokeniser, pieces, lower, form)
+        self.tokenizer: Tokenizer = registry.build("tokenizer", tokenizer)
+        self.texts = Texts(self.tokenizer, self.tokenizer, pieces, lower, form)
         self.notes: list[str] = []
 
     def load(self) -> SequenceData:
@@ -88,7 +88,7 @@ class LanguageModel:
             [self._begun(cut) for text in parts[name] for cut in self._cut(text)] for name in ("valid", "test")
         )
         pairs = Splits([Pair((), (cut,)) for text in parts["train"] for cut in self._cut(text)], valid, test)
-        vocabulary = Vocabulary(SPECIALS + self.tokeniser.symbols)
+        vocabulary = Vocabulary(SPECIALS + self.tokenizer.symbols)
         return SequenceData(pairs, vocabulary, vocabulary)
 
     def test_pairs(self) -> list[Pair]:
@@ -118,7 +118,7 @@ class LanguageModel:
         return parts
 
     def _cut(self, text: str) -> Iterator[Symbols]:
-        symbols = self.tokeniser.cut(text)
+        symbols = self.tokenizer.cut(text)
         for start in range(0, len(symbols), self.longest):
             yield symbols[start : start + self.longest]
 
@@ -139,17 +139,17 @@ class LanguageModel:
         Raises:
             UserError: it is blank.
         """
-        symbols = self.tokeniser.cut(self.texts.clean(text))
+        symbols = self.tokenizer.cut(self.texts.clean(text))
         if not symbols:
             raise UserError(f"{text!r} holds nothing to go on with")
         return symbols
 
     def text(self, symbols: Sequence[str]) -> str:
         """Symbols as text; an unknown one reads ``⁇``."""
-        return self.tokeniser.join([UNKNOWN if symbol == SPECIALS[UNK] else symbol for symbol in symbols])
+        return self.tokenizer.join([UNKNOWN if symbol == SPECIALS[UNK] else symbol for symbol in symbols])
 
     def save(self, folder: Path) -> None:
-        """Write the tokeniser, ``source.tokeniser``."""
+        """Write the tokenizer, ``source.tokenizer``."""
         self.texts.save(folder)
 
     def restore(self, folder: Path) -> None:

@@ -56,12 +56,12 @@ MEASURES: Final[dict[str, dict[str, tuple[str, dict[str, str]]]]] = {
 class Pointing:
     """Answers that are positions of the question: which points, in which order.
 
-    Formula: ``minimise -sum_t log p(C_t | C_<t, P)``, P points drawn uniformly from [0, 1)^2, C positions in P
+    Formula: ``minimize -sum_t log p(C_t | C_<t, P)``, P points drawn uniformly from [0, 1)^2, C positions in P
     Source: Vinyals et al. 2015, sections 2.2, 3 and 4, https://arxiv.org/abs/1506.03134
 
     ``hull`` asks for the convex hull, counter-clockwise from the corner with the lowest number and back to it;
     ``delaunay`` for the triangles of the Delaunay triangulation, each with rising numbers, in the order of their
-    incentres; ``tsp`` for the shortest round trip from the first point, lower neighbour first; ``sorting`` for numbers
+    incenters; ``tsp`` for the shortest round trip from the first point, lower neighbor first; ``sorting`` for numbers
     in rising order. Positions are written 1, 2, ... ``sizes`` says how many points there are: a number, a list of
     them, or from one to another, as ``5-50``, all equally often; ``test`` those to test on, which may lie beyond what
     is trained on (left out: the same). All is drawn from ``seed`` before training: ``examples`` to train on, and
@@ -94,7 +94,7 @@ class Pointing:
                 f"{MOST_EXACT}, and longer ones are the best of a local search"
             )
         asked = {"hull": "accuracy", "delaunay": "triangle_coverage", "tsp": "loss", "sorting": "accuracy"}[problem]
-        self.monitor, self.maximise = f"valid_{asked}", asked != "loss"
+        self.monitor, self.maximize = f"valid_{asked}", asked != "loss"
         self.notes: list[str] = []
 
     def load(self) -> SequenceData:

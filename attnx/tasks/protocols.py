@@ -100,18 +100,18 @@ class SequenceTask(Protocol):
     Beside what stands here it may have ``notes``, lines that tell after :meth:`load` what was left out of the data, and
     a method ``signatures(metrics)``, the exact definition of each metric by its name. Both are shown and kept. With a
     method ``test_pairs()``, the pairs of its knob ``test`` read without any others, runs are evaluated on other files.
-    A method ``neighbours(pairs)`` tells the order of test examples that are not independent, and how many in a row are
+    A method ``neighbors(pairs)`` tells the order of test examples that are not independent, and how many in a row are
     much alike; they are drawn together where other draws of a test are measured. What ``baselines`` names is measured
     beside the run, ``NAME_mse`` where the run's own measure is ``mse``, and compared with it.
 
     Attributes:
         monitor: the validation measure that says which weights are best, as it is logged: ``valid_per``.
-        maximise: whether a higher one is better.
+        maximize: whether a higher one is better.
         smoothing: label smoothing of the loss.
     """
 
     monitor: str
-    maximise: bool
+    maximize: bool
     smoothing: float
 
     def load(self) -> SequenceData:
@@ -139,7 +139,7 @@ class SequenceTask(Protocol):
         ...
 
     def save(self, folder: Path) -> None:
-        """Write what :meth:`symbols` and :meth:`text` need beside the vocabularies (tokenisers), if anything."""
+        """Write what :meth:`symbols` and :meth:`text` need beside the vocabularies (tokenizers), if anything."""
         ...
 
     def restore(self, folder: Path) -> None:

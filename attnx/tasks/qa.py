@@ -26,7 +26,7 @@ from attnx.tasks.protocols import SequenceData, tags_of
 class Qa:
     """Read a story and a question, and write the answer: one symbol, right or wrong.
 
-    Formula: ``minimise -log p(answer | story, question)``
+    Formula: ``minimize -log p(answer | story, question)``
     Source: bAbI: Weston et al. 2015, https://arxiv.org/abs/1502.05698; the world model: Henaff et al. 2017, section
         5.1, https://arxiv.org/abs/1612.03969
 
@@ -41,7 +41,7 @@ class Qa:
     """
 
     monitor = "valid_error"
-    maximise = False
+    maximize = False
     data_files = ("folder", "test")
     reads_stories = True
     for_models = ("entities",)

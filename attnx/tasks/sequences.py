@@ -31,7 +31,7 @@ SCALED = "scaled_error"
 class AnySequence:
     """Any sequence in, any sequence out: text, whole numbers, or a row of measured numbers a step.
 
-    Formula: ``minimise -sum_t log p(symbol_t | symbols_<t, source)``, or ``sum_t mean (row_t - y_t)^2 - log p(end_t)``
+    Formula: ``minimize -sum_t log p(symbol_t | symbols_<t, source)``, or ``sum_t mean (row_t - y_t)^2 - log p(end_t)``
     Source: Sutskever et al. 2014, https://arxiv.org/abs/1409.3215; features: Chan et al. 2016 (of speech),
         https://arxiv.org/abs/1508.01211, Yao et al. 2015 (of video frames), https://arxiv.org/abs/1502.08029
 
@@ -53,7 +53,7 @@ class AnySequence:
     """
 
     monitor = "valid_symbol_error_rate"
-    maximise = False
+    maximize = False
     data_files = ("train", "valid", "test")
 
     def __init__(

@@ -24,7 +24,7 @@ from attnx.data.split import Splits
 from attnx.data.store import JUDGED, Store
 from attnx.data.streamed import HELD_OUT, survey, write
 from attnx.data.texts import Texts
-from attnx.data.tokenisers.protocol import Tokeniser
+from attnx.data.tokenizers.protocol import Tokenizer
 from attnx.data.unfinished_store import Survey, UnfinishedStore
 from attnx.data.vocabulary import SPECIALS, UNK
 from attnx.errors import UserError, near_misses
@@ -35,7 +35,7 @@ from attnx.tasks.protocols import SequenceData, tags_of
 
 SCORES = ("bleu", "chrf", "ter")
 # The knobs that decide which rows a corpus has and what they stand for, beside its files and what is held out of it.
-SETTINGS = ("languages", "tokeniser", "pieces", "shared", "lower", "form", "longest", "ratio")
+SETTINGS = ("languages", "tokenizer", "pieces", "shared", "lower", "form", "longest", "ratio")
 # How the unknown symbol reads in a text: as one word, whatever cuts it.
 UNKNOWN = "⁇"
 Tags = tuple[str, ...]
@@ -45,7 +45,7 @@ Tags = tuple[str, ...]
 class Translation:
     """Translate sentences: text in, text in another language out.
 
-    Formula: ``minimise -sum_t log p(symbol_t | symbols_<t, source)``
+    Formula: ``minimize -sum_t log p(symbol_t | symbols_<t, source)``
     Source: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473; one model, several languages: Johnson et al. 2017,
         https://arxiv.org/abs/1611.04558
 
@@ -56,7 +56,7 @@ class Translation:
     tell the model which. A part that is left out is held out of the training data by a hash of the source sentence:
     ``holdout`` of them for validation, twice as many for testing, each in one part only, with all its translations.
 
-    ``tokeniser`` cuts texts into at most ``pieces`` different symbols, learned from the training side alone; ``shared``
+    ``tokenizer`` cuts texts into at most ``pieces`` different symbols, learned from the training side alone; ``shared``
     is one vocabulary for both sides. Texts are given a Unicode ``form`` before, and lower case if ``lower``; BLEU, chrF
     and TER are then of such texts. Training pairs with a side of more than ``longest`` symbols, or ``ratio`` times as
     many as the other side, are left out.
@@ -65,7 +65,7 @@ class Translation:
     its files are read twice, line by line, and later runs with the same files and settings read the folder instead.
     """
 
-    maximise = True
+    maximize = True
     data_files = ("train", "valid", "test")
 
     def __init__(
@@ -76,7 +76,7 @@ class Translation:
         languages: list[str] | None = None,
         dataset: str | None = None,
         columns: list[str] | None = None,
-        tokeniser: str = "bpe",
+        tokenizer: str = "bpe",
         pieces: Positive = 8000,
         shared: bool = False,
         lower: bool = False,
@@ -90,15 +90,15 @@ class Translation:
         self.files = {"train": train, "valid": valid, "test": test}
         self.languages: list[str] = languages or []
         self.dataset, self.columns = dataset, columns
-        self.tokeniser, self.pieces, self.shared, self.lower, self.form = tokeniser, pieces, shared, lower, form
+        self.tokenizer, self.pieces, self.shared, self.lower, self.form = tokenizer, pieces, shared, lower, form
         self.longest, self.ratio, self.holdout, self.smoothing = longest, ratio, holdout, smoothing
         self.store = store
         self._check()
         self.notes: list[str] = []
         several = len(self.languages) > 1
         self.monitor = f"valid_bleu_{MACRO}" if several else "valid_bleu"
-        self.source: Tokeniser = registry.build("tokeniser", tokeniser)
-        self.target: Tokeniser = self.source if shared else registry.build("tokeniser", tokeniser)
+        self.source: Tokenizer = registry.build("tokenizer", tokenizer)
+        self.target: Tokenizer = self.source if shared else registry.build("tokenizer", tokenizer)
         self.texts = Texts(self.source, self.target, pieces, lower, form)
 
     def _check(self) -> None:
@@ -174,7 +174,7 @@ class Translation:
             write(store, unfinished, self._stream("train"), partial(self._cut, held), found, held, self.texts)
 
     def _survey(self, unfinished: UnfinishedStore, held: HeldOut) -> Survey:
-        """The first reading, and what the tokenisers learn from it."""
+        """The first reading, and what the tokenizers learn from it."""
         total = size_of(self._paths()["train"])
         sentences = watched("reading", self._stream("train"), total, in_bytes=True)
         found = survey(unblank(sentences, Counter()), held)
@@ -234,7 +234,7 @@ class Translation:
             raise UserError(f"the {part} part holds no pairs; raise task.holdout, or name a task.{part}")
         pairs = [self.texts.cut(sentence) for sentence in sentences]
         if nothing := next((one.source for one, pair in zip(sentences, pairs, strict=True) if not pair.source), None):
-            raise UserError(f"the {part} part: the tokeniser leaves nothing of {nothing!r}")
+            raise UserError(f"the {part} part: the tokenizer leaves nothing of {nothing!r}")
         return pairs
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
@@ -273,7 +273,7 @@ class Translation:
         return self.target.join([UNKNOWN if symbol == SPECIALS[UNK] else symbol for symbol in symbols])
 
     def save(self, folder: Path) -> None:
-        """Write the tokenisers: ``source.tokeniser`` and, unless it is shared, ``target.tokeniser``."""
+        """Write the tokenizers: ``source.tokenizer`` and, unless it is shared, ``target.tokenizer``."""
         self.texts.save(folder)
 
     def restore(self, folder: Path) -> None:

@@ -83,11 +83,11 @@ def _stepping(
     precision = precision_of(trainer["precision"], device)
     round_factors(trainer["precision"])
     model = precision.convert_module(model.train())
-    optimiser = settings.optimiser(model.parameters())
+    optimizer = settings.optimizer(model.parameters())
 
     def step(batch: Batch) -> None:
         batch = precision.convert_input(move_data_to_device(batch, device))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         with precision.forward_context():
             loss = token_loss(model, batch, experiment.task.smoothing, settings.sampling)
         precision.backward((loss.total + loss.penalty) / loss.tokens.clamp(min=1), None)
@@ -97,7 +97,7 @@ def _stepping(
                     ranks.summed(weight.grad)
         if clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), clip)
-        precision.optimizer_step(optimiser)
+        precision.optimizer_step(optimizer)
 
     return step
 

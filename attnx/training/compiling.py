@@ -77,7 +77,7 @@ def _nothing(model: torch.nn.Module, how: str, trainer: Mapping[str, Any]) -> st
 
 
 def _try(experiment: Experiment, loaders: Loaders, device: torch.device) -> list[str]:
-    """Train on a few batches but for the optimiser; return where torch broke steps up.
+    """Train on a few batches but for the optimizer; return where torch broke steps up.
 
     Raises:
         Exception: whatever torch and what it calls raise.

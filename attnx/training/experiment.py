@@ -28,13 +28,13 @@ class Settings(NamedTuple):
     """How to train.
 
     Attributes:
-        optimiser: from parameters to an optimiser.
-        lr_schedule: from an optimiser, and a function from a step to progress, to a learning-rate schedule.
-        plan: which optimiser steps the run takes.
+        optimizer: from parameters to an optimizer.
+        lr_schedule: from an optimizer, and a function from a step to progress, to a learning-rate schedule.
+        plan: which optimizer steps the run takes.
         sampling: the chance of scheduled sampling reached at the end of a linear rise.
     """
 
-    optimiser: Callable[..., Optimizer]
+    optimizer: Callable[..., Optimizer]
     lr_schedule: Callable[..., Any]
     plan: StepPlan
     sampling: float
@@ -70,7 +70,7 @@ class Experiment(lightning.LightningModule):
         task: loss settings and metrics.
         data: vocabularies and pairs.
         search: decodes a batch.
-        settings: optimiser and schedules.
+        settings: optimizer and schedules.
 
     Raises:
         UserError: the search cannot search such a model.
@@ -204,10 +204,10 @@ class Experiment(lightning.LightningModule):
         return [self._predicted[row] for row in sorted(self._predicted)]
 
     def configure_optimizers(self) -> Any:
-        """The optimiser and its schedule, stepped at every optimiser step."""
-        optimiser = self.settings.optimiser(self.model.parameters())
-        schedule = self.settings.lr_schedule(optimiser, self.settings.plan.progress)
-        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        """The optimizer and its schedule, stepped at every optimizer step."""
+        optimizer = self.settings.optimizer(self.model.parameters())
+        schedule = self.settings.lr_schedule(optimizer, self.settings.plan.progress)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
 def _counting(batch: Batch) -> list[int]:

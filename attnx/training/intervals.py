@@ -24,12 +24,12 @@ def measure_intervals(
     """The intervals of a test's measures, by their names in the results.
 
     A proportion of examples has the exact one of the binomial distribution, which has a width even where none is
-    wrong; a mean of several has theirs together. Of any other measure, and where examples have ``neighbours``, so
+    wrong; a mean of several has theirs together. Of any other measure, and where examples have ``neighbors``, so
     that their number says too much, it is between the percentiles of ``drawn``. A measure without a number in some
     draw, or with the same in all of them, has none.
     """
     found = {name: interval for name, values in drawn.items() if (interval := _percentiles(values))}
-    return found if hasattr(task, "neighbours") else found | _proportions(task, tags, predictions)
+    return found if hasattr(task, "neighbors") else found | _proportions(task, tags, predictions)
 
 
 def _percentiles(values: Numbers) -> Interval | None:

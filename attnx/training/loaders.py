@@ -25,7 +25,7 @@ Loader = DataLoader[Row]
 class Loaders(lightning.LightningDataModule):
     """Loaders over a task's data that a resumed run takes up at the batch where it was left.
 
-    A batch is what an optimiser step learns from: where several processes train one model, or gradients gather over
+    A batch is what an optimizer step learns from: where several processes train one model, or gradients gather over
     several turns, each process gets a share of it in each turn. So 2 processes, or 2 turns, with batches of b rows
     learn from what one learns with batches of 2b.
 

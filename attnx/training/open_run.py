@@ -16,7 +16,7 @@ from attnx import registry
 from attnx.callbacks.step_plan import Revision, StepPlan
 from attnx.data.features import Features
 from attnx.data.split import Splits
-from attnx.data.tokenisers.counted import load_symbols
+from attnx.data.tokenizers.counted import load_symbols
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.printable import printable

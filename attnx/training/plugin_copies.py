@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.catalogue import Part
+from attnx.catalog import Part
 from attnx.errors import UserError
 from attnx.plugin_code import code_of, digests, plugin_parts, short_digest
 from attnx.read_run import Run, plugin_digests, plugin_facts

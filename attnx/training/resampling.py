@@ -40,7 +40,7 @@ def resampled(task: SequenceTask, tags: Sequence[str], predictions: Sequence[Pre
 
     Runs that were tested on the same examples in the same order are drawn alike, so the differences between them are
     those of a paired bootstrap (Koehn 2004, https://aclanthology.org/W04-3250). Examples of a task that has
-    ``neighbours``, as the windows of a series are, are drawn in blocks of those that are alike, around the end
+    ``neighbors``, as the windows of a series are, are drawn in blocks of those that are alike, around the end
     (Politis and Romano 1992): drawn one by one they would pass for more than they tell.
 
     Returns:
@@ -52,8 +52,8 @@ def resampled(task: SequenceTask, tags: Sequence[str], predictions: Sequence[Pre
         return {}
     sums = _bared(metrics)
     order, alike = range(len(predictions)), 1
-    if hasattr(task, "neighbours"):
-        order, alike = task.neighbours([one.pair for one in predictions])
+    if hasattr(task, "neighbors"):
+        order, alike = task.neighbors([one.pair for one in predictions])
     columns, each = _counted(task, metrics, sums, [predictions[place] for place in order])
     measured: dict[str, list[float]] = {}
     whole = np.zeros(sum(part.state.numel() for part in sums))  # all sums, end to end
@@ -105,7 +105,7 @@ def _counted(
 
 
 def _drawn(each: Numbers, block: int) -> Iterator[Numbers]:
-    """SAMPLES sums over as many examples as there are, drawn in blocks of neighbours."""
+    """SAMPLES sums over as many examples as there are, drawn in blocks of neighbors."""
     count, random = len(each), np.random.default_rng(SEED)
     at_once = max(1, HELD // count)
     for done in range(0, SAMPLES, at_once):

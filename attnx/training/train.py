@@ -115,8 +115,8 @@ def assemble(config: Config, task: Any, data: SequenceData) -> Job:
         data=drawn,
         search=registry.build("search", config["search"]),
         settings=Settings(
-            optimiser=_later("optimiser", config, "parameters"),
-            lr_schedule=_later("lr_schedule", config, "optimiser", "progress"),
+            optimizer=_later("optimizer", config, "parameters"),
+            lr_schedule=_later("lr_schedule", config, "optimizer", "progress"),
             plan=StepPlan([Revision(0, 0, 1)]),  # until it is known
             sampling=config["model"].get("sampling", 0.0),
         ),
@@ -154,7 +154,7 @@ def train(job: Job, folder: Path, plan: StepPlan, console: Console, resume: bool
     choice = job.config["trainer"]
     interval = Interval(choice.get("checkpoint_every"), choice.get("checkpoint_minutes"))
     with Stopping() as stopping:
-        keep = Keep(folder / CHECKPOINTS, task.monitor, task.maximise, choice.get("keep", 1), interval, stopping)
+        keep = Keep(folder / CHECKPOINTS, task.monitor, task.maximize, choice.get("keep", 1), interval, stopping)
         throughput = Throughput(job.clock)
         trainer = _trainer(job, folder, plan, console, throughput, keep)
         try:
@@ -235,7 +235,7 @@ def _trainer(
     if job.config.get("profile") and ranks.first():
         callbacks.append(Profile(folder / PROFILE, console))
     if choice["patience"] is not None:
-        mode = "max" if task.maximise else "min"
+        mode = "max" if task.maximize else "min"
         callbacks.append(Patience(task.monitor, patience=choice["patience"], min_delta=0.0, mode=mode))
     trainer: lightning.Trainer = registry.build(
         "trainer",

@@ -25,7 +25,7 @@ from attnx.training.plugin_copies import other_code, refuse_missing
 
 AVERAGE = "average"
 NEEDED = ("task", "model", "search")
-TO_TRAIN = (*NEEDED, "optimiser", "lr_schedule", "trainer")
+TO_TRAIN = (*NEEDED, "optimizer", "lr_schedule", "trainer")
 FINISHED = "{}: finished; there is nothing left to do"
 SIDES = {"source": ("source.json", SOURCE_FEATURES), "target": ("target.json", TARGET_FEATURES)}
 
@@ -134,7 +134,7 @@ def refuse_unlike(runs: Sequence[Run]) -> None:
     """See that runs can answer together: they read and write the same symbols.
 
     Raises:
-        UserError: one has another task, another vocabulary, other tags or another tokeniser than the first.
+        UserError: one has another task, another vocabulary, other tags or another tokenizer than the first.
     """
     first, *others = runs
     mine = _symbols(first)

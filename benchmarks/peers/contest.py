@@ -8,7 +8,7 @@ from statistics import median
 from typing import TypedDict
 
 from peers.environments import FailedError
-from peers.neighbours import BUSY, watch_neighbours
+from peers.neighbors import BUSY, watch_neighbors
 from rich.console import Console
 from rich.table import Table
 
@@ -34,7 +34,7 @@ def hold_round(
     speed: Round = {}
     busy: Round = {}
     for row in (row for row in entrants if row not in problems):
-        used_by_others = watch_neighbours()
+        used_by_others = watch_neighbors()
         try:
             with console.status(f"{title}: {row}"):
                 speed[row] = entrants[row]()

@@ -1,4 +1,4 @@
-"""Train like the ``attnx`` command, up to the first step: the process ends as soon as the optimiser has taken it."""
+"""Train like the ``attnx`` command, up to the first step: the process ends as soon as the optimizer has taken it."""
 
 from __future__ import annotations
 

@@ -19,24 +19,24 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from attnx.catalogue import catalogue
+from attnx.catalog import catalog
 from attnx.choices import conf_folder
 from attnx.cli import COMMANDS
-from attnx.config import compose, normalise
+from attnx.config import compose, normalize
 from attnx.flags import split_flags
 from attnx.hydra_app import _jobs
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("attnx/**/*.md")])
-FOUR = ("scorer", "scope", "query", "normaliser")
+FOUR = ("scorer", "scope", "query", "normalizer")
 # Words before "--" name plug-ins whose doctests are run, those after it are pytest's.
 TRY = """
 import doctest, importlib, sys
 import pytest
-from attnx.catalogue import catalogue
+from attnx.catalog import catalog
 
-catalogue()  # puts the plug-in folders in force
+catalog()  # puts the plug-in folders in force
 names = sys.argv[1 : sys.argv.index("--")]
 for name in names:
     found = doctest.testmod(importlib.import_module(f"attnx.plugins.{name}"))
@@ -89,7 +89,7 @@ def test_the_readme_is_short() -> None:
 
 def test_the_readme_lists_the_parts() -> None:
     """Row by row the registry's own parts, with the formulas of their docstrings; plug-ins are not listed."""
-    known = catalogue()
+    known = catalog()
     parts = [known.parts[kind, name] for kind in FOUR for name in known.names(kind)]
     expected = [
         f"| {part.kind} | {part.name} | `{part.doc_line('Formula').replace('|', chr(92) + '|')}` |"
@@ -115,14 +115,14 @@ def test_there_are_commands_to_check() -> None:
 def test_a_documented_command_composes(page: Path, words: list[str], with_plugins: Path) -> None:
     """As a command would check it before anything is read, built or written."""
     write(with_plugins, plugins_of(page))
-    assert not catalogue().broken
+    assert not catalog().broken
     if words and words[0] in COMMANDS:
-        assert words[0] != "list" or len(words) == 1 or any(words[-1] in pair for pair in catalogue().parts)
+        assert words[0] != "list" or len(words) == 1 or any(words[-1] in pair for pair in catalog().parts)
         return
     if words == ["--help"]:
         return
     flags, overrides = split_flags(words, COMMANDS)
-    jobs = _jobs(normalise(overrides), None) if "--multirun" in flags else [overrides]
+    jobs = _jobs(normalize(overrides), None) if "--multirun" in flags else [overrides]
     assert jobs
     for job in jobs:
         compose(job)
@@ -135,7 +135,7 @@ def test_the_documented_plug_ins_keep_the_laws(tmp_path: Path) -> None:
     assert sorted(kinds) == sorted(FOUR)
     write(tmp_path, examples)
     names = [Path(name).stem for name in examples]
-    laws = [f"tests/laws/test_{kind}.py" for kind in ("scorers", "scopes", "queries", "normalisers")]
+    laws = [f"tests/laws/test_{kind}.py" for kind in ("scorers", "scopes", "queries", "normalizers")]
     done = subprocess.run(
         [sys.executable, "-c", TRY, *names, "--", *laws, "-k", " or ".join(names), "-v", "-p", "no:cacheprovider"],
         cwd=ROOT,
@@ -152,7 +152,7 @@ def test_the_documented_plug_ins_keep_the_laws(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", sorted((ROOT / "plugins").glob("*.py")), ids=lambda file: file.stem)
 def test_the_example_plug_in_does_what_its_docstring_shows(file: Path, with_plugins: Path) -> None:
-    assert catalogue() is not None  # puts the folders in force
+    assert catalog() is not None  # puts the folders in force
     found = doctest.testmod(importlib.import_module(f"attnx.plugins.{file.stem}"))
     assert found.attempted > 0
     assert found.failed == 0

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from attnx.catalogue import KINDS, Part, catalogue, read_parts
+from attnx.catalog import KINDS, Part, catalog, read_parts
 
 ROOT = Path(__file__).parents[2]
 HOUSE = ROOT / "attnx"
 FILES = sorted(HOUSE.rglob("*.py"))
-PARTS = [info for info in catalogue().parts.values() if info.origin == "core"]
+PARTS = [info for info in catalog().parts.values() if info.origin == "core"]
 # The kinds whose parts are one file each.
-ATTENTION = ("scorer", "scope", "query", "normaliser")
+ATTENTION = ("scorer", "scope", "query", "normalizer")
 AUTHORS = {"Bahdanau", "Bengio", "Cho", "Chorowski", "Gehring", "Graves", "Hieber", "Jaitly", "Luong", "Martins"}
 AUTHORS |= {"Peters", "Schuster", "See", "Sukhbaatar", "Sutskever", "Vaswani", "Vinyals", "Weston", "Xu"}
 
@@ -155,7 +155,7 @@ def test_imports_go_down() -> None:
 
 
 LIGHT = {
-    "the catalogue": "import attnx, attnx.registry, attnx.attention.plan, attnx.models.seq2seq_composition",
+    "the catalog": "import attnx, attnx.registry, attnx.attention.plan, attnx.models.seq2seq_composition",
     "composing": "import attnx.config; attnx.config.compose(['scorer=dot'])",
     "a mistake": "\n".join(
         [
@@ -168,7 +168,7 @@ LIGHT = {
     "reading every part": "\n".join(
         [
             "from attnx import registry",
-            "from attnx.catalogue import KINDS",
+            "from attnx.catalog import KINDS",
             "[registry.check(kind, name, {}) for kind in KINDS for name in registry.names(kind)]",
         ]
     ),
@@ -178,7 +178,7 @@ LIGHT = {
 
 @pytest.mark.parametrize("code", LIGHT.values(), ids=LIGHT)
 def test_what_does_not_wait_for_torch(code: str) -> None:
-    """Reading the catalogue, composing a configuration and telling a mistake import neither torch nor lightning."""
+    """Reading the catalog, composing a configuration and telling a mistake import neither torch nor lightning."""
     check = (
         "import sys; found = {'torch', 'lightning', 'wandb', 'matplotlib'} & set(sys.modules); assert not found, found"
     )

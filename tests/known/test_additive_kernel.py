@@ -197,7 +197,7 @@ def test_narrow_types(both: tuple[Any, Any], dtype: torch.dtype) -> None:
     torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
 
 
-def test_vectorised(both: tuple[Any, Any]) -> None:
+def test_vectorized(both: tuple[Any, Any]) -> None:
     queries, states = torch.randn(3, 2, 7, 5), torch.randn(3, 2, 13, 11)
     found, expected = (
         torch.func.vmap(lambda *given, attention=attention: read(attention, *given))(queries, states)

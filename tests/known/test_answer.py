@@ -46,11 +46,11 @@ def test_one_symbol_is_all() -> None:
 def test_halving() -> None:
     """With 3 steps: 8 three times, 4 three times, then 2."""
     weight = torch.nn.Parameter(torch.zeros(1))
-    optimiser = torch.optim.SGD([weight], lr=8.0)
-    schedule = halving(optimiser, every=3)
+    optimizer = torch.optim.SGD([weight], lr=8.0)
+    schedule = halving(optimizer, every=3)
     rates = []
     for _ in range(7):
         rates.append(schedule.get_last_lr()[0])
-        optimiser.step()
+        optimizer.step()
         schedule.step()
     assert rates == [8.0, 8.0, 8.0, 4.0, 4.0, 4.0, 2.0]

@@ -91,7 +91,7 @@ def test_one_stays_if_nothing_else_is_said(tmp_path: Path) -> None:
 
 
 def test_the_highest_stay_where_high_is_good(tmp_path: Path) -> None:
-    validated(Keep(tmp_path, "valid_per", maximise=True, count=2), RESULTS)
+    validated(Keep(tmp_path, "valid_per", maximize=True, count=2), RESULTS)
     assert lying(tmp_path) == {"best": 6, "best-2": 2, "last": 6}
 
 

@@ -149,13 +149,13 @@ def test_unshuffled_pools_are_sorted_one_by_one() -> None:
 
 
 def test_chance_decides_both_the_pools_and_the_order_of_batches() -> None:
-    """Of 202 rows, sorted already: one pool keeps all neighbours together, small pools do not."""
+    """Of 202 rows, sorted already: one pool keeps all neighbors together, small pools do not."""
     rows = of_lengths([(length, length + 1) for length in range(1, 203)])
-    neighbours = [[row, row + 1] for row in range(0, 202, 2)]
+    neighbors = [[row, row + 1] for row in range(0, 202, 2)]
     one_pool = list(BucketBatches(rows, size=2, pool=101))
-    assert one_pool != neighbours
-    assert sorted(one_pool) == neighbours
-    assert sorted(BucketBatches(rows, size=2, pool=3)) != neighbours
+    assert one_pool != neighbors
+    assert sorted(one_pool) == neighbors
+    assert sorted(BucketBatches(rows, size=2, pool=3)) != neighbors
 
 
 @pytest.mark.parametrize("limit", [{"size": 1}, {"tokens": 1}])

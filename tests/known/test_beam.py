@@ -234,7 +234,7 @@ def test_what_a_search_cannot_do_is_refused(built: Callable[..., Any]) -> None:
     Greedy().check(numbers)
     with pytest.raises(UserError, match="prefix is a rule about symbols"):
         search(Greedy(), numbers, prefix=torch.tensor([[5]]))
-    for choices in ({"normaliser": "sigmoid"}, {"scope": "history"}, {"attention": "none"}):
+    for choices in ({"normalizer": "sigmoid"}, {"scope": "history"}, {"attention": "none"}):
         Beam().check(built(**choices))
         with pytest.raises(UserError, match=r"search\.coverage adds up attention weights on the source"):
             Beam(coverage=0.2).check(built(**choices))

@@ -101,7 +101,7 @@ def test_the_docstring_counts() -> None:
 
 
 def test_the_file_bears_no_time_stamp_and_its_papers_lie_beside_it() -> None:
-    """Bytes 4 to 8 of a gzip header are its time; README and licence tell where the file is from."""
+    """Bytes 4 to 8 of a gzip header are its time; README and license tell where the file is from."""
     assert read.FILE.read_bytes()[4:8] == bytes(4)
     assert read.SHA256 in read.FILE.with_name("README.md").read_text()
     assert "Carnegie Mellon University" in read.FILE.with_name("LICENSE").read_text()

@@ -149,7 +149,7 @@ def test_nothing_in_common_is_refused(composed: Callable[..., Any]) -> None:
     [
         ("attention=none", "output=copying copies what attention reads, and attention=none reads nothing"),
         ("scope=history", "output=copying copies from the source, but scope.sources=[decoder] does not read it"),
-        ("normaliser=sigmoid", "those of normaliser=sigmoid do not sum to 1; use normaliser=softmax"),
+        ("normalizer=sigmoid", "those of normalizer=sigmoid do not sum to 1; use normalizer=softmax"),
         ("model=transformer", "output=copying has no meaning beside model=transformer"),
         ("model=pointer task=pointing", "output=copying has no meaning beside model=pointer"),
     ],

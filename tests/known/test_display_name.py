@@ -44,9 +44,9 @@ def test_a_job_goes_by_its_setting(sweep: Any) -> None:
 
 
 def test_the_first_job_of_a_search_has_a_setting_too(sweep: Any) -> None:
-    asked = ["optimiser.lr=tag(log,interval(0.001,0.1))", "scorer=dot,mlp", "+query=[token,current_state]"]
-    job = ["optimiser.lr=0.02", "scorer=mlp", "query=[token,current_state]"]
-    assert sweep(asked, job) == "optimiser.lr=0.02 scorer=mlp"
+    asked = ["optimizer.lr=tag(log,interval(0.001,0.1))", "scorer=dot,mlp", "+query=[token,current_state]"]
+    job = ["optimizer.lr=0.02", "scorer=mlp", "query=[token,current_state]"]
+    assert sweep(asked, job) == "optimizer.lr=0.02 scorer=mlp"
 
 
 def test_the_only_job_of_a_sweep_goes_by_what_was_asked(sweep: Any) -> None:

@@ -100,16 +100,16 @@ def test_a_window_in_each_source(built: Built, query: list[str], include_self: b
 
 
 def test_a_predicted_window_in_each_source(built: Built) -> None:
-    """sigmoid(0) = 1/2 puts the centre in the middle of each: of 5 at 5/2, of n states at n / 2; window 0, sigma 1/2.
+    """sigmoid(0) = 1/2 puts the center in the middle of each: of 5 at 5/2, of n states at n / 2; window 0, sigma 1/2.
 
     What is shared is one softmax over one position of each source, or of the source alone at the first step.
     """
     model = built(scorer="dot", scope=("local", {"center": "predictive", "window": 0, "sources": BOTH}))
     with torch.no_grad():
-        model.attention.scope.centre[2].weight.zero_()
+        model.attention.scope.center_predictor[2].weight.zero_()
         model.attention.project.weight.zero_()  # every score is 0
-    g = math.exp(-1 / 2)  # exp(-(1/2)^2 / (2 / 4)), half a position from the centre
-    # Of its own states the centres are 1/2, 1 and 3/2, nearest to 0, 1 and 2: halves go to the even one.
+    g = math.exp(-1 / 2)  # exp(-(1/2)^2 / (2 / 4)), half a position from the center
+    # Of its own states the centers are 1/2, 1 and 3/2, nearest to 0, 1 and 2: halves go to the even one.
     expected = torch.zeros(4, 9)
     expected[0, 2] = g
     expected[1, [2, 5]] = torch.tensor([g, g]) / 2

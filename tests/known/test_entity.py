@@ -134,7 +134,7 @@ def test_keys_can_be_words() -> None:
         (["scorer=coverage"], "scorer=coverage needs to know what was read before"),
         (["model.gate_scorer=location"], "model.gate_scorer=location needs to know what was read before"),
         (["model.gate_scorer=dto"], "did you mean dot"),
-        (["model.gate_normaliser=sigmod"], "did you mean sigmoid"),
+        (["model.gate_normalizer=sigmod"], "did you mean sigmoid"),
         (["search.min_length=2"], "search.min_length=2 has no meaning"),
         (["search.block_ngrams=3"], "search.block_ngrams=3 has no meaning"),
         (["model.keys=tied"], "task.entities=[mary,john]"),

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.attention.normalisers.entmax import Entmax
+from attnx.attention.normalizers.entmax import Entmax
 from attnx.errors import UserError
 from attnx.ops import entmax, masked_softmax, sparsemax
 
@@ -143,34 +143,34 @@ def test_the_gradient_of_alpha_by_hand() -> None:
 
 def test_learned() -> None:
     """It begins where it is told to, can be moved, and stays where entmax is defined however far it is."""
-    normaliser = Entmax(alpha=1.3, learned=True)
-    ((_, parameter),) = normaliser.named_parameters()
-    torch.testing.assert_close(normaliser(SCORES, ALL), entmax(SCORES, ALL, 1.3))
-    (normaliser(SCORES, ALL) * SCORES).sum().backward()
+    normalizer = Entmax(alpha=1.3, learned=True)
+    ((_, parameter),) = normalizer.named_parameters()
+    torch.testing.assert_close(normalizer(SCORES, ALL), entmax(SCORES, ALL, 1.3))
+    (normalizer(SCORES, ALL) * SCORES).sum().backward()
     assert parameter.grad > 0  # a larger alpha is sharper
     for far, alpha in ((-1e3, 1.01), (1e3, 2.0)):
         with torch.no_grad():
             parameter.fill_(far)
-        torch.testing.assert_close(normaliser(SCORES, ALL), entmax(SCORES, ALL, alpha))
-        normaliser(SCORES, ALL)[0].backward()
+        torch.testing.assert_close(normalizer(SCORES, ALL), entmax(SCORES, ALL, alpha))
+        normalizer(SCORES, ALL)[0].backward()
         assert parameter.grad.isfinite()
 
 
 def test_a_learned_alpha_keeps_its_digits_in_bfloat16() -> None:
     """The parameter has bfloat16's 8 digits; what is made of it, and the weights on the way, have float32's."""
-    normaliser = Entmax(alpha=1.5, learned=True).to(torch.bfloat16)
-    assert normaliser.alpha.dtype == torch.float32
-    assert normaliser(SCORES.to(torch.bfloat16), ALL).dtype == torch.bfloat16
+    normalizer = Entmax(alpha=1.5, learned=True).to(torch.bfloat16)
+    assert normalizer.alpha.dtype == torch.float32
+    assert normalizer(SCORES.to(torch.bfloat16), ALL).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("alpha", [-1.0, 0.5, 1.0, 2.001, 4.0])
 def test_an_alpha_it_does_not_take(alpha: float) -> None:
-    with pytest.raises(UserError, match=rf"normaliser\.alpha={alpha}: .* above 1, up to 2; 1 is normaliser=softmax"):
+    with pytest.raises(UserError, match=rf"normalizer\.alpha={alpha}: .* above 1, up to 2; 1 is normalizer=softmax"):
         Entmax(alpha=alpha)
 
 
 @pytest.mark.parametrize("alpha", [1.005, 1.01, 2.0])
 def test_an_alpha_it_cannot_learn_from(alpha: float) -> None:
     Entmax(alpha=alpha)
-    with pytest.raises(UserError, match=rf"normaliser\.alpha={alpha}: .* learned starts between 1\.01 and 2"):
+    with pytest.raises(UserError, match=rf"normalizer\.alpha={alpha}: .* learned starts between 1\.01 and 2"):
         Entmax(alpha=alpha, learned=True)

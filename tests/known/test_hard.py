@@ -1,4 +1,4 @@
-"""The normaliser ``hard``: one position forwards, a softmax backwards."""
+"""The normalizer ``hard``: one position forwards, a softmax backwards."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from attnx.attention.normalisers.hard import Hard
-from attnx.attention.normalisers.softmax import Softmax
+from attnx.attention.normalizers.hard import Hard
+from attnx.attention.normalizers.softmax import Softmax
 
 LOGS = torch.tensor([math.log(1), math.log(5), math.log(2)])
 ALL = torch.ones(3, dtype=torch.bool)
@@ -23,7 +23,7 @@ def test_the_highest_gets_everything(temperature: float) -> None:
 
 
 def test_the_first_of_equals() -> None:
-    """Also of 997, where a softmax could not tell them from their neighbours, and never a forbidden one."""
+    """Also of 997, where a softmax could not tell them from their neighbors, and never a forbidden one."""
     assert Hard()(torch.tensor([2.0, 3.0, 3.0]), ALL).tolist() == [0.0, 1.0, 0.0]
     assert Hard()(torch.zeros(3), torch.tensor([False, True, True])).tolist() == [0.0, 1.0, 0.0]
     assert Hard()(torch.full((3,), -1e4), torch.tensor([False, False, True])).tolist() == [0.0, 0.0, 1.0]
@@ -62,8 +62,8 @@ def test_a_row_of_gradients_is_a_softmaxs() -> None:
     allowed = torch.arange(7) < torch.tensor([7, 3, 1, 0, 5])[:, None, None]
     factors = torch.arange(105.0, dtype=torch.float64).view(5, 3, 7)
     gradients = []
-    for normaliser in (Hard(0.7), Softmax(0.7)):
+    for normalizer in (Hard(0.7), Softmax(0.7)):
         given = scores.clone().requires_grad_()
-        (normaliser(given, allowed) * factors).sum().backward()
+        (normalizer(given, allowed) * factors).sum().backward()
         gradients.append(given.grad)
     torch.testing.assert_close(*gradients)

@@ -26,7 +26,7 @@ def config(**chosen: Any) -> dict[str, Any]:
         "scorer": node("scorer", "scaled", scale="dimension"),
         "scope": node("scope", "history"),
         "query": {"previous_state": {}},
-        "normaliser": node("normaliser", "softmax"),
+        "normalizer": node("normalizer", "softmax"),
         "attention": node("attention", "on"),
         "model": node("model", "history", embedding=5, feed="now", bridge="zeros"),
         "decoder": node("decoder", "recurrent", cell="rnn", hidden=7),

@@ -36,7 +36,7 @@ class Rates:
 class Windows(Rates):
     """The same, of examples that overlap."""
 
-    def neighbours(self, pairs: Sequence[Pair]) -> tuple[list[int], int]:
+    def neighbors(self, pairs: Sequence[Pair]) -> tuple[list[int], int]:
         return [*range(len(pairs))], 10
 
 

@@ -40,12 +40,12 @@ def scorer() -> Location:
 @pytest.mark.parametrize(
     ("last", "expected"),
     [
-        # The last step read position 1 with 1/2: its left neighbour sees ln 3 / 2, its right one ln 2 / 2; times L = 2.
+        # The last step read position 1 with 1/2: its left neighbor sees ln 3 / 2, its right one ln 2 / 2; times L = 2.
         ([0, 1 / 2, 0], [5 * 4 / 5, 0, 5 * 3 / 5]),
-        # Beyond the ends there is nothing: position 0 was read, and only its right neighbour sees it.
+        # Beyond the ends there is nothing: position 0 was read, and only its right neighbor sees it.
         ([1 / 2, 0, 0], [0, 5 * 3 / 5, 0]),
         ([0, 0, 1 / 2], [0, 5 * 4 / 5, 0]),
-        # Both neighbours of position 1: tanh(ln 2 + ln 3) = (36 - 1) / (36 + 1).
+        # Both neighbors of position 1: tanh(ln 2 + ln 3) = (36 - 1) / (36 + 1).
         ([1 / 2, 0, 1 / 2], [0, 5 * 35 / 37, 0]),
     ],
 )

@@ -63,7 +63,7 @@ def test_local_m() -> None:
     ]
 
 
-def test_local_m_renormalises() -> None:
+def test_local_m_renormalizes() -> None:
     """The softmax runs over the window alone: equal scores at step 0 weigh 1/2 each, at step 2 a third."""
     attention = build(scorer="dot", scope=("local", {"window": 1}), query_size=2, memory_size=2)
     read = attention(torch.zeros(1, 3, 2), attention.remember(torch.ones(1, 5, 2)), need_weights=True)
@@ -76,12 +76,12 @@ def local_p() -> Local:
     """D = 2, so sigma = D / 2 = 1; sigmoid(v tanh(W h)) is 3/4 at h = ln 3, where tanh(h) = 4/5 and v h' = ln 3."""
     scope = Local(query_size=1, center="predictive", window=2)
     with torch.no_grad():
-        scope.centre[0].weight.fill_(1.0)
-        scope.centre[2].weight.fill_(math.log(3) / (4 / 5))
+        scope.center_predictor[0].weight.fill_(1.0)
+        scope.center_predictor[2].weight.fill_(math.log(3) / (4 / 5))
     return scope
 
 
-def test_local_p_centre(local_p: Local) -> None:
+def test_local_p_center(local_p: Local) -> None:
     """Equation 9: p_t = S sigmoid(...) = 8 * 3/4 = 6; the window is 4..8, of which 8 is beyond the end."""
     field = local_p(torch.tensor([[[math.log(3)]]]), torch.tensor([5]), torch.ones(1, 1, 8, dtype=torch.bool))
     assert field.allowed.int().tolist() == [[[0, 0, 0, 0, 1, 1, 1, 1]]]
@@ -92,7 +92,7 @@ def test_local_p_centre(local_p: Local) -> None:
 
 
 def test_local_p_gaussian(local_p: Local) -> None:
-    """Equation 10: weights of 1/4 each are multiplied by exp(-(s - p)^2 / (2 sigma^2)), and not renormalised."""
+    """Equation 10: weights of 1/4 each are multiplied by exp(-(s - p)^2 / (2 sigma^2)), and not renormalized."""
     attention = build(scorer="dot", scope=local_p, query_size=1, memory_size=1)
     memory = attention.remember(torch.zeros(1, 8, 1), values=torch.ones(1, 8, 1))
     read = attention(torch.tensor([[[math.log(3)]]]), memory, need_weights=True)
@@ -101,8 +101,8 @@ def test_local_p_gaussian(local_p: Local) -> None:
     torch.testing.assert_close(read.context, torch.tensor([[[sum(inside)]]]))
 
 
-def test_local_p_learns_its_centre(local_p: Local) -> None:
-    """The Gaussian is what carries a gradient to the centre: d/dp exp(-(s - p)^2 / 2) = (s - p) exp(...)."""
+def test_local_p_learns_its_center(local_p: Local) -> None:
+    """The Gaussian is what carries a gradient to the center: d/dp exp(-(s - p)^2 / 2) = (s - p) exp(...)."""
     queries = torch.tensor([[[math.log(3)]]], requires_grad=True)
     gain = local_p(queries, torch.tensor([0]), torch.ones(1, 1, 8, dtype=torch.bool)).gain
     gain[0, 0, 7].backward()
@@ -114,7 +114,7 @@ def test_local_p_learns_its_centre(local_p: Local) -> None:
 def test_a_window_of_one_position_has_a_sigma_of_a_half() -> None:
     """D = 0 would make sigma 0; a half keeps the Gaussian: exp(-(1/2)^2 / (2 * 1/4)) = exp(-1/2)."""
     scope = Local(query_size=1, center="predictive", window=0)
-    torch.nn.init.zeros_(scope.centre[2].weight)  # sigmoid(0) = 1/2, p = 5 / 2, read at 2, the even one
+    torch.nn.init.zeros_(scope.center_predictor[2].weight)  # sigmoid(0) = 1/2, p = 5 / 2, read at 2, the even one
     field = scope(torch.zeros(1, 1, 1), torch.tensor([0]), torch.ones(1, 1, 5, dtype=torch.bool))
     assert field.allowed.int().tolist() == [[[0, 0, 1, 0, 0]]]
     torch.testing.assert_close(field.gain[0, 0, 2], torch.tensor(math.exp(-1 / 2)))

@@ -119,8 +119,8 @@ def test_seeds_and_examples_are_two_sources_of_variance() -> None:
 @pytest.mark.parametrize(("gap", "settings"), [(1.0, 2), (2.0, 2), (0.7, 2)])
 def test_seeds_that_are_needed_are_as_many_as_the_noncentral_t_says(gap: float, settings: int) -> None:
     def power(seeds: int) -> float:
-        degrees, centre = 2 * (seeds - 1), gap / math.sqrt(2 / seeds)
-        return float(stats.nct.sf(stats.t.ppf(0.975, degrees), degrees, centre))
+        degrees, center = 2 * (seeds - 1), gap / math.sqrt(2 / seeds)
+        return float(stats.nct.sf(stats.t.ppf(0.975, degrees), degrees, center))
 
     likely = seeds_needed(gap, Spread(1.0, 1000, None), settings).likely
     assert likely is not None

@@ -57,7 +57,7 @@ def test_the_recipe_cites_its_paper() -> None:
     text = (Path(__file__).parents[2] / "conf" / "recipe" / "pointer.yaml").read_text(encoding="utf-8")
     assert "https://arxiv.org/abs/1506.03134" in text
     config = compose(["recipe=pointer", "task=pointing"])
-    assert [config[kind]["name"] for kind in ("model", "scorer", "scope", "normaliser")] == [
+    assert [config[kind]["name"] for kind in ("model", "scorer", "scope", "normalizer")] == [
         "pointer",
         "additive",
         "global",
@@ -93,7 +93,7 @@ def test_something_may_always_follow(rule: Any) -> None:
 REFUSED = {
     "task=g2p": "task=g2p asks for other symbols; use task=pointing",
     "attention=none": "attention=none is for model=seq2seq",
-    "normaliser=sparsemax": "normaliser=sparsemax: a pointer's weights are probabilities",
+    "normalizer=sparsemax": "normalizer=sparsemax: a pointer's weights are probabilities",
     "attention.heads=2": "a pointer points with one head",
     "attention.dropout=0.1": "attention.dropout=0.1 would drop what is pointed to",
     "scope=history": "scope=history reads the decoder's states",

@@ -51,17 +51,17 @@ def test_triangles_by_their_definition(size: int) -> None:
         found = triangulation(points)
         triangles = [found[at : at + 3] for at in range(0, len(found), 3)]
         assert len(triangles) == 2 * size - 2 - len(convex_hull(points)) + 1
-        centres = []
+        centers = []
         for triangle in triangles:
             assert triangle == sorted(set(triangle))
             a, b, c = points[triangle]
-            centre = np.linalg.solve(2 * np.array([b - a, c - a]), [b @ b - a @ a, c @ c - a @ a])
-            radius = np.linalg.norm(a - centre)
+            center = np.linalg.solve(2 * np.array([b - a, c - a]), [b @ b - a @ a, c @ c - a @ a])
+            radius = np.linalg.norm(a - center)
             others = np.delete(points, triangle, 0)
-            assert (np.linalg.norm(others - centre, axis=1) > radius).all()
+            assert (np.linalg.norm(others - center, axis=1) > radius).all()
             sides = [np.linalg.norm(b - c), np.linalg.norm(c - a), np.linalg.norm(a - b)]
-            centres.append(tuple(np.average([a, b, c], axis=0, weights=sides)))
-        assert centres == sorted(centres)
+            centers.append(tuple(np.average([a, b, c], axis=0, weights=sides)))
+        assert centers == sorted(centers)
 
 
 def test_what_has_no_hull() -> None:
@@ -99,7 +99,7 @@ def test_a_good_tour_is_hardly_longer_than_the_shortest() -> None:
     assert ratio.mean() < 1.01
 
 
-def test_a_tour_begins_with_the_lower_of_two_neighbours() -> None:
+def test_a_tour_begins_with_the_lower_of_two_neighbors() -> None:
     """0 stands between 3 and 1."""
     assert turned(np.array([[2, 3, 0, 1]])).tolist() == [[0, 1, 2, 3]]
     assert turned(np.array([[2, 1, 0, 3]])).tolist() == [[0, 1, 2, 3]]

@@ -113,7 +113,7 @@ def test_lists_of_unlike_length_are_refused() -> None:
 
 
 def test_a_polygon_may_not_touch_itself() -> None:
-    """A corner on another side; neighbours that lie on one line do no harm."""
+    """A corner on another side; neighbors that lie on one line do no harm."""
     points = np.array([[0, 0], [4, 0], [4, 4], [2, 0], [0, 4], [2, 4]])
     assert not simple(points, [0, 1, 2, 3, 4])
     assert simple(points, [0, 3, 1, 2, 4])

@@ -127,7 +127,7 @@ def test_las_location(built: Built) -> None:
     output = model(source, source > 0, torch.tensor([[1, 5]]), need_weights=True)
     # Step 0 weighs 1 : 3. Each of the first two steps has half of the first state's weight.
     context = 1 / 4 * 4 / 5 + 3 / 4 * 3 / 5
-    # Step 1: position 1 also knows that its neighbour had 1/4: 3 ln 2 + 4 ln 2 / 4 = 4 ln 2, as position 0 has.
+    # Step 1: position 1 also knows that its neighbor had 1/4: 3 ln 2 + 4 ln 2 / 4 = 4 ln 2, as position 0 has.
     torch.testing.assert_close(output.weights[0], torch.tensor([[1 / 8, 1 / 8, 3 / 4], [1 / 4, 1 / 4, 1 / 2]]))
     states = torch.tensor([0.0, math.tanh(context)])
     torch.testing.assert_close(output.logits[0], states[:, None] * torch.arange(17.0))

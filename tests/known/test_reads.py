@@ -140,7 +140,7 @@ def test_types_that_do_not_go_together_are_refused_as_by_torch(way: str, monkeyp
 
 
 def test_what_follows_torch_sees_torchs_operations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many reads vectorised are each read."""
+    """Many reads vectorized are each read."""
     monkeypatch.setattr(reads, "LEAST", 0)
 
     def read(scores: Tensor, values: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ FILES = [(recipe, file) for recipe in SHIPPED.values() for file in recipe.files]
 A, B = "a" * 64, "b" * 64
 GOOD = f"""
 what: Nothing much
-licence: CC0
+license: CC0
 origin: https://example.org
 files:
   - path: small/one.txt
@@ -84,8 +84,8 @@ def test_what_is_wrong_with_a_file(tmp_path: Path) -> None:
     ("good", "bad", "said"),
     [
         ("what: Nothing much\n", "", "what is missing"),
-        ("licence: CC0", "licence:", "licence is None"),
-        ("licence", "license", "licence is missing; license is unknown"),
+        ("license: CC0", "license:", "license is None"),
+        ("license", "licence", "license is missing; licence is unknown"),
         ("files:", "rest: 7\nfiles:", "rest is unknown"),
         (GOOD[GOOD.index("files:") :], "files: none\n", "files should be a list"),
         ("path: small/one.txt", "path: other/one.txt", "file 1: path is 'other/one.txt'"),
@@ -104,8 +104,8 @@ def test_what_is_wrong_with_a_file(tmp_path: Path) -> None:
         ("  - path", "  - 7\n  - path", "file 1: expected path"),
         (GOOD[GOOD.index("  - ") :], GOOD[GOOD.index("  - ") :] * 2, "two files have one path"),
         ("what:", "what: :", "small.yaml:2: not valid YAML"),
-        (GOOD, "- 7", "expected what, licence, origin"),
-        (GOOD, "", "expected what, licence, origin"),
+        (GOOD, "- 7", "expected what, license, origin"),
+        (GOOD, "", "expected what, license, origin"),
     ],
 )
 def test_a_malformed_recipe_is_refused(good: str, bad: str, said: str, tmp_path: Path) -> None:

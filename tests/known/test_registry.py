@@ -14,7 +14,7 @@ import torch
 
 from attnx import registry
 from attnx.attention.scorers.mlp import Mlp
-from attnx.catalogue import by_hand
+from attnx.catalog import by_hand
 from attnx.errors import UserError, near_misses
 
 Write = Callable[..., Path]
@@ -287,7 +287,7 @@ def test_the_name_of_a_core_part_is_taken(cell: Cell, monkeypatch: pytest.Monkey
         ("list[int]", "[3]", [5], 5),
         ("int | None", "None", 3, "3"),
         ("str | None", "None", "a", 1),
-        # These three fail as values: only a type that stands alone is recognised, not one within another.
+        # These three fail as values: only a type that stands alone is recognized, not one within another.
         ("Positive | None", "None", 3, 0),
         ("list[Positive]", "[3]", [5], [0]),
         ("Literal['a', 'b'] | None", "None", "a", "c"),
@@ -323,12 +323,12 @@ def test_a_function_can_be_a_part(cell: Cell) -> None:
         """
         from attnx.registry import register
 
-        @register("optimiser", "halves")
+        @register("optimizer", "halves")
         def halves(parameters, lr: float = 0.5):
             return [lr * parameter for parameter in parameters]
         """
     )
-    assert registry.build("optimiser", "halves", parameters=[2.0, 4.0]) == [1.0, 2.0]
+    assert registry.build("optimizer", "halves", parameters=[2.0, 4.0]) == [1.0, 2.0]
 
 
 SOUND = """\

@@ -47,14 +47,14 @@ def write(tmp_path: Path) -> Write:
     ) -> Path:
         folder = tmp_path / name
         folder.mkdir(parents=True)
-        kinds = ("scorer", "scope", "query", "optimiser", "task", "budget")
+        kinds = ("scorer", "scope", "query", "optimizer", "task", "budget")
         chosen = {key: node for key in kinds if (node := info.pop(key, None))}
         budget = {"budget": chosen.pop("budget")} if "budget" in chosen else {}
         config = {key: {"name": node} if isinstance(node, str) else node for key, node in chosen.items()}
         (folder / "config.yaml").write_text(yaml.safe_dump({"seed": seed, "name": name, **config, **budget}))
         measure, rest = info.pop("measure", "per"), info.pop("results", {})
         status = "failed" if value is None else "finished"
-        told = {"format": 1, "status": status, "monitor": f"valid_{measure}", "maximise": False, "created": "2031"}
+        told = {"format": 1, "status": status, "monitor": f"valid_{measure}", "maximize": False, "created": "2031"}
         (folder / "run.json").write_text(json.dumps({**told, **info}))
         if value is not None:
             (folder / "results.json").write_text(json.dumps({f"test_{measure}": value, "test_examples": 5, **rest}))
@@ -329,7 +329,7 @@ def test_what_cannot_be_counted_again_was_kept_by_the_test(write: Write) -> None
     drawn, random = {}, np.random.default_rng(0)
     common = random.normal(0, 3, 2000)  # what both have in common is paired away
     for name, value, order in (("dot", 30.0, "pqr"), ("mlp", 28.0, "pqr"), ("concat", 29.0, "qpr")):
-        folder = write(name, value, scorer=name, edits=[1, 1, 1], words=order, measure="bleu", maximise=True)
+        folder = write(name, value, scorer=name, edits=[1, 1, 1], words=order, measure="bleu", maximize=True)
         drawn[name] = value + common + random.normal(0, 0.5, 2000)
         np.savez(folder / "resampled.npz", test_bleu=drawn[name])
     folders = [Path(folder) for folder in (folder.parent / "dot", folder.parent / "mlp", folder.parent / "concat")]
@@ -372,7 +372,7 @@ def test_one_setting_has_nothing_to_be_compared_with(write: Write) -> None:
 
 def test_more_can_be_better(write: Write) -> None:
     folders = [
-        write(f"{name}{seed}", value, seed, scorer=name, measure="bleu", maximise=True)
+        write(f"{name}{seed}", value, seed, scorer=name, measure="bleu", maximize=True)
         for name, values in {"dot": (30.0, 31.0), "mlp": (25.0, 26.5)}.items()
         for seed, value in enumerate(values)
     ]
@@ -478,7 +478,7 @@ def test_a_knob_that_one_part_has_goes_with_its_part(write: Write) -> None:
 
 def test_many_numbers_are_looked_at_in_groups(write: Write) -> None:
     """Twelve rates, as a search tries them: three in each quarter."""
-    folders = [write(str(n), float(n // 3), optimiser={"name": "adam", "lr": (n + 1) / 100}) for n in range(12)]
+    folders = [write(str(n), float(n // 3), optimizer={"name": "adam", "lr": (n + 1) / 100}) for n in range(12)]
     (effect,) = only(folders).judged[0].effects
     assert [(level.mean, level.settings) for level in effect.levels] == [(pytest.approx(n), 3) for n in range(4)]
 

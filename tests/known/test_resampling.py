@@ -1,4 +1,4 @@
-"""Other draws of a test: each is what its metrics say of the examples drawn, and neighbours are drawn together."""
+"""Other draws of a test: each is what its metrics say of the examples drawn, and neighbors are drawn together."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Shown:
 class Ordered(Shown):
     """Of examples that stand for numbers, in twos that are alike."""
 
-    def neighbours(self, pairs: Sequence[Pair]) -> tuple[list[int], int]:
+    def neighbors(self, pairs: Sequence[Pair]) -> tuple[list[int], int]:
         order = sorted(range(len(pairs)), key=lambda place: int(pairs[place].name))
         return order, 10
 
@@ -150,7 +150,7 @@ def alike(count: int) -> list[Prediction]:
     return [Prediction(Pair((), (("b",),), name=str(number)), [text], 0.0, None) for number, text in named]
 
 
-def test_neighbours_are_drawn_together() -> None:
+def test_neighbors_are_drawn_together() -> None:
     """100 blocks tell as much as 100 examples: the error is that of them, not of the 1,000 that they hold."""
     measures = {"wer": made("word_error_rate")}
     apart = drawn(Shown(measures), (), alike(1000))["test_wer"].std()
@@ -200,7 +200,7 @@ def test_what_does_not_add_up_is_left_out(tmp_path: Path) -> None:
 
 
 def test_the_draws_leave_the_task_as_it_was() -> None:
-    """Metrics of the task's own class compute, synchronise and remember as before."""
+    """Metrics of the task's own class compute, synchronize and remember as before."""
     drawn(Shown(SYMBOLS), (), LETTERS)
     metric: Any = registry.build("metric", "phone_error_rate")
     metric.update([["a"]], [[["a", "b"]]])

@@ -24,7 +24,7 @@ NOON = datetime(2026, 3, 17, 12, tzinfo=UTC)
         ("scorer=add*", ["additive", "add"], ["dot"]),
         ("scorer=do?", ["dot"], ["do", "dots"]),
         ("seed=1,2", [1, 2], [3, 12, True]),
-        ("optimiser.lr=1e-3", [0.001], [0.01]),
+        ("optimizer.lr=1e-3", [0.001], [0.01]),
         ("model.tied=true", [True], [False, 1, "True "]),
         ("trainer.patience=null", [None], [0, "none"]),
         ("query=[token,last_context]", ["[token,last_context]"], ["token", "last_context"]),

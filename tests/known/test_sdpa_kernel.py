@@ -22,9 +22,9 @@ SCOPES = ["global", ("local", {"window": 1})]
 
 def both(scorer: Any = "dot", scope: Any = "global", temperature: float = 1.0, query: int = WIDTH) -> tuple[Any, Any]:
     """Attention that may use kernels, and the same by the definition."""
-    sizes, normaliser = (query, WIDTH, WIDTH), ("softmax", {"temperature": temperature})
-    fast = assemble(scorer, scope, normaliser, sizes, {})
-    plain = assemble(fast.scorer, fast.scope, fast.normaliser, sizes, {"kernels": "off"})
+    sizes, normalizer = (query, WIDTH, WIDTH), ("softmax", {"temperature": temperature})
+    fast = assemble(scorer, scope, normalizer, sizes, {})
+    plain = assemble(fast.scorer, fast.scope, fast.normalizer, sizes, {"kernels": "off"})
     plain.load_state_dict(fast.state_dict())
     fast.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, Sdpa))
     assert fast.kernels
@@ -56,7 +56,7 @@ def test_by_hand() -> None:
     values = torch.tensor([[[16.0], [32.0], [-8.0]]])
     for temperature, context in ((1.0, (16 + 64 - 40) / 8), (0.5, (16 + 128 - 200) / 30)):
         attention = build(
-            scorer="dot", normaliser=("softmax", {"temperature": temperature}), query_size=1, memory_size=1
+            scorer="dot", normalizer=("softmax", {"temperature": temperature}), query_size=1, memory_size=1
         )
         assert [type(kernel) for kernel in attention.kernels] == [Sdpa]
         read = attention(torch.ones(1, 1, 1), attention.remember(states, values=values))
@@ -140,7 +140,7 @@ def test_a_gain_is_the_definition_s() -> None:
 
 @pytest.mark.usefixtures("float64")
 def test_where_nobody_may_look_at_the_mask() -> None:
-    """Vectorised over rows, of which one has no positions, attention is the definition's."""
+    """Vectorized over rows, of which one has no positions, attention is the definition's."""
     fast, plain = both()
     queries, states, values = (tensor.detach() for tensor in given())
 

@@ -15,7 +15,7 @@ def test_each_number_once(count: int) -> None:
     assert sorted(order(np.arange(count)).tolist()) == list(range(count))
 
 
-def test_a_place_does_not_depend_on_its_neighbours() -> None:
+def test_a_place_does_not_depend_on_its_neighbors() -> None:
     """Asked one by one, backwards or at once."""
     order = Permutation(101, seed=(3,))
     at_once = order(np.arange(101)).tolist()
@@ -46,7 +46,7 @@ def test_every_number_is_equally_likely_everywhere() -> None:
     assert abs(found - 200).max() < 6 * 13.5
 
 
-def test_neighbours_part() -> None:
+def test_neighbors_part() -> None:
     """A number follows the one before it 1 time an order on average, so 503 times in 503, give or take 22.4."""
     followed = 0
     for seed in range(503):

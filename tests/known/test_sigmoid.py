@@ -1,4 +1,4 @@
-"""The normaliser ``sigmoid``, worked by hand."""
+"""The normalizer ``sigmoid``, worked by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from attnx.attention.normalisers.sigmoid import Sigmoid
+from attnx.attention.normalizers.sigmoid import Sigmoid
 
 # A score is a logarithm of odds: 3 to 1, 1 to 4, even.
 SCORES = torch.tensor([math.log(3), -math.log(4), 0.0])

@@ -1,4 +1,4 @@
-"""The normaliser ``softmax``, worked by hand."""
+"""The normalizer ``softmax``, worked by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from attnx.attention.normalisers.softmax import Softmax
+from attnx.attention.normalizers.softmax import Softmax
 
 LOGS = torch.tensor([math.log(1), math.log(2), math.log(5)])
 ALL = torch.ones(3, dtype=torch.bool)

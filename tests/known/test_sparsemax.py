@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.attention.normalisers.sparsemax import Sparsemax
+from attnx.attention.normalizers.sparsemax import Sparsemax
 from attnx.ops import sparsemax
 
 # The two highest ask for a threshold of (1 + 1/2 - 1) / 2 = 1/4; the third is below it.

@@ -23,7 +23,7 @@ PRESENT = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
 MLP: Any = ("mlp", {"widths": [19, 5], "depth": 3})
 SCORERS = [MLP, ("mlp", {"widths": [13], "activation": "gelu"}), "concat"]
 SCOPES = ["global", ("local", {"window": 1}), ("local", {"window": 1, "center": "predictive"})]
-NORMALISERS = [(name, {"temperature": 0.7}) for name in registry.names("normaliser")]
+NORMALIZERS = [(name, {"temperature": 0.7}) for name in registry.names("normalizer")]
 # Pairs in a tile: those of three rows, of three queries and a little more, of one query, and of less than that.
 FITTING = [3 * Q * M, 3 * M + 2, M, 3]
 
@@ -33,9 +33,9 @@ def _fitting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(tiled, "at_once", lambda *_: request.param)
 
 
-def both(scorer: Any, scope: Any = "global", normaliser: Any = "softmax") -> tuple[Any, Any]:
+def both(scorer: Any, scope: Any = "global", normalizer: Any = "softmax") -> tuple[Any, Any]:
     """Attention that reads in tiles, and the same by the definition."""
-    fast = assemble(scorer, scope, normaliser, (WIDTH, KEYS, VALUES), {})
+    fast = assemble(scorer, scope, normalizer, (WIDTH, KEYS, VALUES), {})
     plain = copy.deepcopy(fast)
     fast.kernels, plain.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, Tiled)), ()
     assert fast.kernels
@@ -94,9 +94,9 @@ def test_it_is_the_definition(scorer: Any, scope: Any) -> None:
 
 
 @pytest.mark.usefixtures("float64", "_fitting")
-@pytest.mark.parametrize("normaliser", NORMALISERS, ids=str)
-def test_every_normaliser(normaliser: Any) -> None:
-    the_same(*both(MLP, SCOPES[2], normaliser))
+@pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
+def test_every_normalizer(normalizer: Any) -> None:
+    the_same(*both(MLP, SCOPES[2], normalizer))
 
 
 @pytest.mark.usefixtures("float64", "_fitting")

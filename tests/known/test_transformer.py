@@ -40,7 +40,7 @@ def plain(model: Any) -> Any:
     return model
 
 
-def normalised(*units: float) -> list[float]:
+def normalized(*units: float) -> list[float]:
     """Their mean taken off, then divided by the root of what is left of their squares on average."""
     mean = sum(units) / len(units)
     spread = math.sqrt(sum((unit - mean) ** 2 for unit in units) / len(units))
@@ -76,11 +76,11 @@ def test_the_recipe_by_hand() -> None:
     expected = torch.tensor([[[[0.5, 0.5]], [[share, 1 - share]]]])
     torch.testing.assert_close(output.weights, expected, rtol=1e-4, atol=1e-4)
     assert decoder.around[0].pre is False
-    # Alone, it reads itself: 2 m, normalised m. Of the source (1, -1) by the first head, (s, -s) by the second.
+    # Alone, it reads itself: 2 m, normalized m. Of the source (1, -1) by the first head, (s, -s) by the second.
     second_head = share - (1 - share)
-    read = normalised(2, -2, 1 + second_head, -1 - second_head)
+    read = normalized(2, -2, 1 + second_head, -1 - second_head)
     forward = [max(unit, 0.0) for unit in read]
-    made = normalised(*(unit + more for unit, more in zip(read, forward, strict=True)))
+    made = normalized(*(unit + more for unit, more in zip(read, forward, strict=True)))
     torch.testing.assert_close(output.logits[0, 0], torch.tensor([*made, 0, 0, 0]), rtol=1e-4, atol=1e-4)
 
 
@@ -141,7 +141,7 @@ def test_feed_forward_by_hand() -> None:
 
 
 def test_norm_before_and_after() -> None:
-    """(1, 5): normalised (-1, 1). Twice what is given is added: before 2 (-1, 1), after 2 (1, 5), normalised."""
+    """(1, 5): normalized (-1, 1). Twice what is given is added: before 2 (-1, 1), after 2 (1, 5), normalized."""
     states = torch.tensor([1.0, 5.0])
     for norm, given, expected in (("pre", [-1.0, 1.0], [-1.0, 7.0]), ("post", [1.0, 5.0], [-1.0, 1.0])):
         around = Residual(2, norm, dropout=0.0)  # type: ignore[arg-type]

@@ -28,11 +28,11 @@ class Always(Window):
         return True
 
 
-def both(scorer: Any, normaliser: Any = "softmax", knobs: dict[str, Any] | None = None) -> tuple[Any, Any]:
+def both(scorer: Any, normalizer: Any = "softmax", knobs: dict[str, Any] | None = None) -> tuple[Any, Any]:
     """Attention that gathers every read, and the same by the definition."""
     sizes = (WIDTH, KEYS, VALUES)
-    fast = assemble(scorer, ("local", {"window": 2, **(knobs or {})}), normaliser, sizes, {})
-    plain = assemble(fast.scorer, fast.scope, fast.normaliser, sizes, {"kernels": "off"})
+    fast = assemble(scorer, ("local", {"window": 2, **(knobs or {})}), normalizer, sizes, {})
+    plain = assemble(fast.scorer, fast.scope, fast.normalizer, sizes, {"kernels": "off"})
     plain.load_state_dict(fast.state_dict())
     fast.kernels = (Always(),)
     return fast, plain
@@ -82,10 +82,10 @@ def test_every_scorer(scorer: str, center: str) -> None:
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
-@pytest.mark.parametrize("normaliser", registry.names("normaliser"))
-def test_every_normaliser(normaliser: str, center: str) -> None:
+@pytest.mark.parametrize("normalizer", registry.names("normalizer"))
+def test_every_normalizer(normalizer: str, center: str) -> None:
     """A ``predictive`` window's gain multiplies what each of them gives."""
-    fast, plain = both("multiplicative", (normaliser, {"temperature": 0.7}), {"center": center})
+    fast, plain = both("multiplicative", (normalizer, {"temperature": 0.7}), {"center": center})
     the_same(fast, plain, padded)
 
 

@@ -12,8 +12,8 @@ from attnx.attention.scopes.local import Local
 from attnx.reports.windows import Window, window_of
 
 
-def config(normaliser: str = "softmax", **scope: Any) -> dict[str, Any]:
-    return {"scope": {"name": "local", **scope}, "normaliser": {"name": normaliser}}
+def config(normalizer: str = "softmax", **scope: Any) -> dict[str, Any]:
+    return {"scope": {"name": "local", **scope}, "normalizer": {"name": normalizer}}
 
 
 def test_a_configuration_says_which_window() -> None:
@@ -55,7 +55,7 @@ def test_a_predicted_window_shows_in_what_has_weight() -> None:
     ]
 
 
-def test_where_a_normaliser_gives_zeros_a_predicted_window_is_not_known() -> None:
+def test_where_a_normalizer_gives_zeros_a_predicted_window_is_not_known() -> None:
     assert not Window(1, monotonic=False, dense=False).holds(np.ones((2, 3)) / 3, own=0).any()
 
 

@@ -1,4 +1,4 @@
-"""Laws of attention itself, for every scorer under every scope and normaliser."""
+"""Laws of attention itself, for every scorer under every scope and normalizer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Choice = tuple[str, dict[str, Any]]
 ALIKE = ("encoder_decoder", "history")
 FACTORS: dict[str, Any] = {
     "scorer": "plain",
-    "normaliser": "plain",
+    "normalizer": "plain",
     "scope": [
         ("local", {"window": 1}),
         ("local", {"window": 1, "center": "predictive"}),
@@ -40,7 +40,7 @@ def test_law(law: Any, combination: dict[str, Choice]) -> None:
 @pytest.fixture(params=["additive", "dot", "coverage"])
 def simple(request: pytest.FixtureRequest) -> Any:
     """One whose parts do not matter: without a projection, with one, and with a past."""
-    return composed({"scorer": request.param, "scope": "local", "normaliser": "softmax"})
+    return composed({"scorer": request.param, "scope": "local", "normalizer": "softmax"})
 
 
 def test_steps_count_from_zero(simple: Any) -> None:
@@ -82,7 +82,7 @@ def test_everything_is_present_by_default(simple: Any) -> None:
     torch.testing.assert_close(found.context, expected.context)
 
 
-def test_dropout_drops_weights_after_normalising(simple: Any) -> None:
+def test_dropout_drops_weights_after_normalizing(simple: Any) -> None:
     """A mask of the caller's multiplies the weights that make the context, and not those that are shown."""
     queries, states, values = drawn()
     keep = torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2
@@ -142,7 +142,7 @@ def test_a_part_by_name_by_name_and_knobs_or_as_an_instance() -> None:
     assert [name for name, _ in build(query_size=WIDTH, memory_size=KEYS).named_children()][:3] == [
         "scorer",
         "scope",
-        "normaliser",
+        "normalizer",
     ]
 
 

@@ -118,7 +118,7 @@ def test_a_step_that_torch_breaks_up(built: Built, backend: Backend) -> None:
             return super().forward(scores.masked_fill(~allowed, -1e9))
 
     model = built(query=["previous_state"], model={"feed": "now"}).train()
-    model.attention.normaliser = Unseen(-1)
+    model.attention.normalizer = Unseen(-1)
     expected = learn(model, None, batches=BATCHES[:1])
     assert_same(learn(model, Compiled(strict=True), batches=BATCHES[:1]), expected)
     assert len(backend) > 1

@@ -18,15 +18,15 @@ SYMBOLS, ANSWERS = 23, 11
 # Sentences of unlike numbers of words, stories of unlike numbers of sentences, one of none.
 STORIES = [[[7, 8, 9], [10, 11]], [[12]], [[7, 13, 14, 15, 9], [16, 8], [10, 11, 17], [18, 9]], []]
 QUESTIONS = [[19, 7], [20, 12, 5], [19, 8, 6, 5], [21]]
-PARTS = {"scorer": "dot", "scope": "global", "normaliser": "softmax"}
+PARTS = {"scorer": "dot", "scope": "global", "normalizer": "softmax"}
 FACTORS = {
     "scorer": "plain",
-    "normaliser": "plain",
+    "normalizer": "plain",
     "gate_scorer": ["dot", "additive", "cosine"],
-    "gate_normaliser": ["sigmoid", "softmax", "entmax"],
+    "gate_normalizer": ["sigmoid", "softmax", "entmax"],
     "start": ["keys", "learned"],
     "activation": ["prelu", "identity"],
-    "normalise": [True, False],
+    "normalize": [True, False],
     "heads": [1, 2],
 }
 
@@ -73,10 +73,10 @@ def test_company_and_padding_change_nothing(combination: dict[str, Any]) -> None
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("scorer", ["dot", "additive", "cosine"])
-@pytest.mark.parametrize("normaliser", ["sigmoid", "softmax", "entmax"])
-def test_no_gate_looks_ahead(scorer: str, normaliser: str) -> None:
+@pytest.mark.parametrize("normalizer", ["sigmoid", "softmax", "entmax"])
+def test_no_gate_looks_ahead(scorer: str, normalizer: str) -> None:
     """What a later sentence says, and the question, leaves every gate before it as it was."""
-    model = built(gate_scorer=scorer, gate_normaliser=normaliser)
+    model = built(gate_scorer=scorer, gate_normalizer=normalizer)
     source, present = batch([2])
     ends = (source[0] == STOP).nonzero()[:, 0].tolist()
     before = model.begin(source, present).weights[0, :, 0].detach()

@@ -22,10 +22,10 @@ from attnx.export.programs import Exported, Program, programs
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 SMALL = ["model.embedding=5", "encoder.hidden=7", "decoder.hidden=11"]
 # Every part in some composition: as many as there are of the kind with most, the others over and over.
-PARTS = [registry.names(kind) for kind in ("scorer", "normaliser", "scope", "query")]
+PARTS = [registry.names(kind) for kind in ("scorer", "normalizer", "scope", "query")]
 ROUND = zip(*(itertools.islice(itertools.cycle(names), max(map(len, PARTS))) for names in PARTS), strict=True)
 COMPOSITIONS = [
-    *[[f"scorer={one}", f"normaliser={two}", f"scope={three}", f"+query={four}"] for one, two, three, four in ROUND],
+    *[[f"scorer={one}", f"normalizer={two}", f"scope={three}", f"+query={four}"] for one, two, three, four in ROUND],
     ["scope=local", "scope.center=predictive", "+query=[previous_state,last_context]"],
     ["scope=encoder_decoder", "scorer=coverage", "attention.heads=7"],
     ["attention=none", "encoder.cell=gru", "decoder.cell=gru", "encoder.layers=2", "decoder.layers=2"],
@@ -41,7 +41,7 @@ COMPOSITIONS = [
         "model.positions=learned",
         "scope=history",
         "model.cross_scope=local",
-        "normaliser=sparsemax",
+        "normalizer=sparsemax",
     ],
     ["model=transformer", "model.form=decoder_only", "model.positions=rotary", "scorer=cosine", "model.tag=[decoder]"],
 ]

@@ -13,7 +13,7 @@ from attnx.decoding.greedy import Greedy
 
 pytestmark = pytest.mark.usefixtures("float64")
 ROWS, PAST, AHEAD, TARGETS, KNOWN = 3, 5, 4, 2, 1
-PARTS = {"scorer": "additive", "scope": "history", "normaliser": "softmax"}
+PARTS = {"scorer": "additive", "scope": "history", "normalizer": "softmax"}
 FACTORS = {
     "scorer": [("additive", {"hidden": 19}), ("dot", {}), ("coverage", {"hidden": 19})],
     "scope": ["history", "global", "local"],
@@ -42,7 +42,7 @@ def built(**chosen: Any) -> Any:
         "scorer": node("scorer", *chosen.get("scorer", ("additive", {"hidden": 19}))),
         "scope": node("scope", scope, {**small.get(scope, {}), **inside, "sources": ["decoder"]}),
         "query": {asks: {}},
-        "normaliser": node("normaliser", "softmax", {}),
+        "normalizer": node("normalizer", "softmax", {}),
         "attention": node("attention", "on", {"heads": chosen.get("heads", 2)}),
         "model": node("model", "history", {"embedding": 7, "feed": feed}),
         "decoder": node("decoder", "recurrent", {"hidden": 6, "cell": chosen.get("cell", "lstm")}),

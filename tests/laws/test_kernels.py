@@ -39,7 +39,7 @@ FACTORS: dict[str, Any] = {
         ("history", {}),
         ("encoder_decoder", {}),
     ],
-    "normaliser": [*((name, {}) for name in sound_names("normaliser")), ("softmax", {"temperature": 0.5})],
+    "normalizer": [*((name, {}) for name in sound_names("normalizer")), ("softmax", {"temperature": 0.5})],
     "size": ["many", "few"],
     "allowed": ["all", "by pair", "by position"],
     "values": ["states", "own"],
@@ -72,7 +72,7 @@ def possible(chosen: dict[str, Any]) -> bool:
     if any(chosen.get(factor, values) in values for factor, values in DECLINED.get(kernel, {}).items()):
         return False
     serves = KERNELS.get(kernel, {})
-    kinds = {"scorer": "scorers", "scope": "scopes", "normaliser": "normalisers"}
+    kinds = {"scorer": "scorers", "scope": "scopes", "normalizer": "normalizers"}
     named = {serves_them: chosen[kind][0] for kind, serves_them in kinds.items() if kind in chosen}
     return all(not serves.get(what) or name in serves[what] for what, name in named.items())
 
@@ -135,7 +135,7 @@ def pair_of(chosen: dict[str, Any], device: str) -> tuple[Any, Any, list[Counted
     """The same attention twice: with this kernel alone, whose reads are counted, and by definition."""
     heads, width = chosen["heads"], VALUES if chosen["values"] == "own" else KEYS
     sizes = (WIDTH, heads * KEYS, heads * width)
-    parts = chosen["scorer"], chosen["scope"], chosen["normaliser"]
+    parts = chosen["scorer"], chosen["scope"], chosen["normalizer"]
     with_it, without = (
         assemble(*parts, sizes, {"heads": heads, "kernels": kernels, "tile": 1}).to(device)
         for kernels in ("auto", "off")
@@ -207,7 +207,7 @@ def test_a_kernel_reads_what_the_parts_define(combination: dict[str, Any]) -> No
     same(again.context, expected["context"], "context without gradients")
 
 
-PLAIN = {"scope": ("global", {}), "normaliser": ("softmax", {}), "allowed": "all", "keep": False}
+PLAIN = {"scope": ("global", {}), "normalizer": ("softmax", {}), "allowed": "all", "keep": False}
 PLAIN |= {"size": "many", "values": "states", "need_weights": False, "heads": 1, "dtype": "float32"}
 
 
@@ -235,7 +235,7 @@ def test_a_kernel_does_read(kernel: str) -> None:
 def test_a_kernel_says_what_it_serves(kernel: str) -> None:
     """Names of parts that there are, and a rank."""
     serves = KERNELS[kernel]
-    for kind in ("scorer", "scope", "normaliser"):
+    for kind in ("scorer", "scope", "normalizer"):
         assert set(serves[f"{kind}s"]) <= set(registry.names(kind))
     assert isinstance(serves["rank"], int)
 
@@ -243,7 +243,7 @@ def test_a_kernel_says_what_it_serves(kernel: str) -> None:
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_no_kernel_where_kernels_are_off(kernel: str) -> None:
     chosen = typical(kernel)[0]
-    parts = chosen["scorer"], chosen["scope"], chosen["normaliser"]
+    parts = chosen["scorer"], chosen["scope"], chosen["normalizer"]
     auto, off = (assemble(*parts, (KEYS, KEYS, KEYS), {"kernels": kernels}) for kernels in ("auto", "off"))
     assert registry.find("kernel", kernel) in map(type, auto.kernels)
     assert off.kernels == ()

@@ -18,8 +18,8 @@ KINDS = (
     "output",
     "search",
     "metric",
-    "tokeniser",
-    "optimiser",
+    "tokenizer",
+    "optimizer",
     "lr_schedule",
     "kernel",
 )

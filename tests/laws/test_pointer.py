@@ -33,7 +33,7 @@ def built(scorer: Any = ("additive", {"hidden": 19}), symbols: int = 0, cell: st
         "scorer": node("scorer", scorer),
         "scope": node("scope", knobs.pop("scope", "global")),
         "query": {name: {} for name in knobs.pop("query", ["current_state"])},
-        "normaliser": node("normaliser", knobs.pop("normaliser", "softmax")),
+        "normalizer": node("normalizer", knobs.pop("normalizer", "softmax")),
         "attention": node("attention", "on"),
         "model": node("model", "pointer", embedding=5, **knobs),
         "encoder": node("encoder", "recurrent", hidden=11, cell=cell),
@@ -189,7 +189,7 @@ def test_it_points_into_symbols_too() -> None:
 def test_scores_are_divided_by_the_temperature() -> None:
     source, present, inputs, _ = batch()
     one, two = (
-        built(normaliser=("softmax", {"temperature": heat}))(source, present, inputs).logits for heat in (1.0, 2.0)
+        built(normalizer=("softmax", {"temperature": heat}))(source, present, inputs).logits for heat in (1.0, 2.0)
     )
     same(one[:, :, EOS], 2 * two[:, :, EOS])
 

@@ -42,8 +42,8 @@ DEFAULTS = {
     part.name: {"sources": ["encoder"], **part.declares, **{knob.name: knob.default for knob in part.knobs}}
     for part in (registry.part("scope", name) for name in sound_names("scope"))
 }
-SCORERS, NORMALISERS = (
-    {name: registry.part(kind, name).declares for name in sound_names(kind)} for kind in ("scorer", "normaliser")
+SCORERS, NORMALIZERS = (
+    {name: registry.part(kind, name).declares for name in sound_names(kind)} for kind in ("scorer", "normalizer")
 )
 POSITIONS = ["one_hot", "sinusoidal"]
 READOUTS = [list(some) for n in (1, 2, 3) for some in itertools.combinations(["state", "context", "token"], n)]
@@ -58,7 +58,7 @@ FACTORS: dict[str, Any] = {
     "bridge": [None, "zeros", "learned", "last"],
     "tag": [None, ["encoder"], ["decoder"], BOTH],
     "scorer": list(SCORERS),
-    "normaliser": list(NORMALISERS),
+    "normalizer": list(NORMALIZERS),
     "heads": [1, 2],
     "tanh": [True, False],
     "tied": [False, True],
@@ -142,10 +142,10 @@ RULES: dict[tuple[str, ...], Callable[..., bool]] = {
     # What is copied are symbols of the source, by weights that are shares of one.
     ("output", "written"): lambda output, written: output == "linear" or written == "symbols",
     ("output", "scope"): lambda output, scope: output == "linear" or "encoder" in knob(scope, "sources"),
-    ("output", "normaliser"): lambda output, normaliser: output == "linear" or NORMALISERS[normaliser]["sums_to_one"],
+    ("output", "normalizer"): lambda output, normalizer: output == "linear" or NORMALIZERS[normalizer]["sums_to_one"],
     # Who leaps to the highest score needs one, and positions as keys are alike in both sources.
-    ("normaliser", "memory", "scope"): lambda normaliser, memory, scope: (
-        NORMALISERS[normaliser].get("differentiable", True) or memory not in POSITIONS or knob(scope, "sources") != BOTH
+    ("normalizer", "memory", "scope"): lambda normalizer, memory, scope: (
+        NORMALIZERS[normalizer].get("differentiable", True) or memory not in POSITIONS or knob(scope, "sources") != BOTH
     ),
 }
 
@@ -163,7 +163,7 @@ def choices(chosen: Config) -> Config:
     model = {name: chosen[name] for name in ("feed", "memory", "values", "bridge", "tag", "tied")}
     hidden = chosen["hidden"] * chosen["heads"]
     return {
-        **{kind: chosen[kind] for kind in ("query", "scorer", "scope", "normaliser", "output")},
+        **{kind: chosen[kind] for kind in ("query", "scorer", "scope", "normalizer", "output")},
         "model": {"dropout": 0.3, **model},
         "attention": ("on", {"dropout": 0.3, "heads": chosen["heads"]}),
         "encoder": {**cell, **reads, "hidden": hidden},

@@ -38,9 +38,9 @@ def test_every_scope_takes_any_sources(name: str, sources: list[str]) -> None:
     require_same(scope(*given), make((name, {}))(*given), "of other sources")
 
 
-def window_of(centre: int, window: int, length: int) -> list[bool]:
+def window_of(center: int, window: int, length: int) -> list[bool]:
     """Which of 7 positions lie within the window and the row."""
-    return [position < length and abs(position - centre) <= window for position in range(7)]
+    return [position < length and abs(position - center) <= window for position in range(7)]
 
 
 @pytest.mark.parametrize("window", [0, 1, 2, 3, 13])
@@ -55,17 +55,17 @@ def test_local_monotonic_window(window: int) -> None:
 
 @pytest.mark.parametrize("window", [0, 1, 2, 3, 13])
 def test_local_predictive_window(window: int) -> None:
-    """Exactly the positions within ``window`` of the one nearest to the predicted centre, p = S sigmoid(...)."""
+    """Exactly the positions within ``window`` of the one nearest to the predicted center, p = S sigmoid(...)."""
     scope = make(("local", {"window": window, "center": "predictive"}))
     for parameter in scope.parameters():
-        torch.nn.init.normal_(parameter, std=3.0)  # centres from one end to the other
+        torch.nn.init.normal_(parameter, std=3.0)  # centers from one end to the other
     queries = torch.randn(4, 11, WIDTH)
     allowed = scope(queries, torch.arange(11), present()).allowed
-    share = torch.sigmoid(scope.centre(queries)[..., 0])
+    share = torch.sigmoid(scope.center_predictor(queries)[..., 0])
     for row, length in enumerate(LENGTHS):
         for step in range(11):
-            centre = min(round(length * share[row, step].item()), length - 1)
-            assert allowed[row, step].tolist() == window_of(centre, window, length)
+            center = min(round(length * share[row, step].item()), length - 1)
+            assert allowed[row, step].tolist() == window_of(center, window, length)
 
 
 def test_only_a_predictive_window_has_a_gain() -> None:

@@ -49,7 +49,7 @@ FACTORS: dict[str, Any] = {
     "cross_scorer": [None, "dot", "additive"],
     "written": ["symbols", "numbers"],
     "tied": [False, True],
-    "normaliser": sound_names("normaliser"),
+    "normalizer": sound_names("normalizer"),
     "read": ["symbols", "features"],
     "norm": ["pre", "post"],
     "heads": [1, 2, 3],
@@ -94,7 +94,7 @@ def composed(query: tuple[str, ...] = ("current_state",), **chosen: Any) -> Conf
     return {**config, "model": node("model", ("transformer", chosen))}
 
 
-DEFAULTS = {"scorer": "scaled", "scope": "global", "normaliser": "softmax"}
+DEFAULTS = {"scorer": "scaled", "scope": "global", "normalizer": "softmax"}
 
 
 def built(written: str = "symbols", read: str = "symbols", **chosen: Any) -> Any:
@@ -139,15 +139,15 @@ def test_the_laws_hold(combination: Config) -> None:
 
 EVERY = [
     pytest.param(*choice, id="-".join(str(part if isinstance(part, str) else part[0]) for part in choice))
-    for choice in itertools.product(FACTORS["scorer"], SCOPES[:3], FACTORS["normaliser"])
+    for choice in itertools.product(FACTORS["scorer"], SCOPES[:3], FACTORS["normalizer"])
 ]
 
 
-@pytest.mark.parametrize(("scorer", "scope", "normaliser"), EVERY)
-def test_every_scorer_scope_and_normaliser_steps_as_it_trains(scorer: str, scope: Any, normaliser: str) -> None:
+@pytest.mark.parametrize(("scorer", "scope", "normalizer"), EVERY)
+def test_every_scorer_scope_and_normalizer_steps_as_it_trains(scorer: str, scope: Any, normalizer: str) -> None:
     """In self-attention and, ``history`` aside, in cross-attention."""
     knobs = {"cross_scope": "global"} if scope == "history" else {}
-    model = built(scorer=scorer, scope=scope, normaliser=normaliser, layers=1, **knobs)
+    model = built(scorer=scorer, scope=scope, normalizer=normalizer, layers=1, **knobs)
     steps_are_the_pass(case(model))
     nothing_looks_ahead(case(model))
     assert_what_is_read_matters(case(model))

@@ -29,7 +29,7 @@ def composed(scorer: str, scope: str) -> dict[str, Any]:
         "scorer": node("scorer", scorer),
         "scope": node("scope", scope),
         "query": {"current_state": {}},
-        "normaliser": node("normaliser", "softmax"),
+        "normalizer": node("normalizer", "softmax"),
         "attention": node("attention", "on"),
         "model": node("model", "seq2seq", embedding=16, values="inputs", bridge="zeros", feed="none"),
         "encoder": node("encoder", "recurrent", hidden=24),
@@ -41,7 +41,7 @@ def composed(scorer: str, scope: str) -> dict[str, Any]:
 def without_attention() -> dict[str, Any]:
     """The same sizes; the context is the encoder's last state at every step."""
     config = composed("additive", "global")
-    for kind in ("scorer", "scope", "query", "normaliser"):
+    for kind in ("scorer", "scope", "query", "normalizer"):
         del config[kind]
     return {**config, "attention": node("attention", "none"), "model": node("model", "seq2seq", embedding=16)}
 
@@ -68,12 +68,12 @@ def trained(scorer: str | None, scope: str, reverse: bool) -> torch.nn.Module:
     sizes = {"source_symbols": symbols, "source_features": 0, "tags": 0}
     sizes |= {"target_symbols": symbols, "target_features": 0}
     model = registry.build("model", config["model"], config=config, **sizes)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-    falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.05, STEPS)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, STEPS)
     for _ in range(STEPS):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         token_loss(model, draw(48, chance, reverse)).mean.backward()
-        optimiser.step()
+        optimizer.step()
         falling.step()
     return model.eval()
 

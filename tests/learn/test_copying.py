@@ -27,7 +27,7 @@ def model_of(output: str) -> Any:
         "scorer": node("scorer", "additive", hidden=16),
         "scope": node("scope", "global"),
         "query": {"current_state": {}},
-        "normaliser": node("normaliser", "softmax"),
+        "normalizer": node("normalizer", "softmax"),
         "attention": node("attention", "on"),
         "model": node("model", "seq2seq", embedding=16),
         "encoder": node("encoder", "recurrent", hidden=16),
@@ -59,11 +59,11 @@ def share_right(output: str) -> tuple[float, float]:
     """Of names that were asked for in training, and of the others."""
     torch.manual_seed(7)
     model, chance = model_of(output), torch.Generator().manual_seed(11)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(STEPS):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         token_loss(model, draw(32, TAUGHT, chance)).mean.backward()
-        optimiser.step()
+        optimizer.step()
     model.eval()
 
     def right(asked: range) -> float:

@@ -42,19 +42,19 @@ def trained() -> Any:
     config = {
         "scorer": node("scorer", "dot"),
         "scope": node("scope", "global"),
-        "normaliser": node("normaliser", "softmax"),
+        "normalizer": node("normalizer", "softmax"),
         "attention": node("attention", "on"),
         "model": node("model", "entity", width=48, slots=6),
     }
     torch.manual_seed(1)
     symbols = {"source_symbols": PLACES.stop, "target_symbols": PLACES.stop, "source_features": 0, "target_features": 0}
     model = registry.build("model", config["model"], config=config, tags=0, **symbols)
-    optimiser, chance = torch.optim.Adam(model.parameters(), lr=0.01), random.Random(2)
-    falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.05, STEPS)
+    optimizer, chance = torch.optim.Adam(model.parameters(), lr=0.01), random.Random(2)
+    falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, STEPS)
     for _ in range(STEPS):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         token_loss(model, draw(64, chance)).mean.backward()
-        optimiser.step()
+        optimizer.step()
         falling.step()
     return model.eval()
 

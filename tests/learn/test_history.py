@@ -24,7 +24,7 @@ def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
 PARTS = {
     "scorer": node("scorer", "additive", hidden=16),
     "scope": node("scope", "history"),
-    "normaliser": node("normaliser", "softmax"),
+    "normalizer": node("normalizer", "softmax"),
     "attention": node("attention", "on"),
     "decoder": node("decoder", "recurrent", cell="gru", hidden=24),
     "readout": node("readout", "joint"),
@@ -56,12 +56,12 @@ def sines(rows: int, chance: torch.Generator) -> Batch:
 def trained(config: dict[str, Any], sizes: dict[str, int], batch: Any, steps: int) -> Any:
     torch.manual_seed(7)
     model: Any = registry.build("model", config["model"], config=config, tags=0, **sizes)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-    falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.05, steps)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, steps)
     for _ in range(steps):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         token_loss(model, batch()).mean.backward()
-        optimiser.step()
+        optimizer.step()
         falling.step()
     return model.eval()
 

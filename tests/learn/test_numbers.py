@@ -22,7 +22,7 @@ CONFIG = {
     "scorer": node("scorer", "additive", hidden=32),
     "scope": node("scope", "local", window=1),
     "query": {"current_state": {}},
-    "normaliser": node("normaliser", "softmax"),
+    "normalizer": node("normalizer", "softmax"),
     "attention": node("attention", "on"),
     "model": node("model", "seq2seq", embedding=16, feed="none"),
     "encoder": node("encoder", "recurrent", hidden=24),
@@ -46,12 +46,12 @@ def test_it_learns_a_delay() -> None:
     chance = torch.Generator().manual_seed(11)
     sizes = {"source_symbols": 0, "source_features": FEATURES, "target_symbols": 0, "target_features": FEATURES}
     model: Any = registry.build("model", CONFIG["model"], config=CONFIG, **sizes, tags=0)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-    falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.05, STEPS)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, STEPS)
     for _ in range(STEPS):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         token_loss(model, draw(48, chance)).mean.backward()
-        optimiser.step()
+        optimizer.step()
         falling.step()
     batch = draw(200, torch.Generator().manual_seed(13))  # other numbers than those trained on
     model.eval()

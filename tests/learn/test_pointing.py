@@ -36,13 +36,13 @@ def test_it_learns_to_sort() -> None:
     config = compose(["recipe=pointer", "task=pointing", "task.problem=sorting", *SMALL])
     sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 4 + LONGEST, "tags": 0}
     model: Any = registry.build("model", config["model"], config=config, **sizes)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-    falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.05, STEPS)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, STEPS)
     for _ in range(STEPS):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         token_loss(model, draw(64, chance)).mean.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
+        optimizer.step()
         falling.step()
     batch = draw(200, torch.Generator().manual_seed(13))  # other numbers than those trained on
     found = Greedy()(model.eval(), batch.source, batch.present)

@@ -26,7 +26,7 @@ def built(**knobs: Any) -> Any:
     config = {
         "scorer": node("scorer", "scaled"),
         "scope": node("scope", "global"),
-        "normaliser": node("normaliser", "softmax"),
+        "normalizer": node("normalizer", "softmax"),
         "query": {"current_state": {}},
         "attention": node("attention", "on", heads=4),
         "model": node("model", "transformer", **model),
@@ -73,11 +73,11 @@ def test_it_learns(reverse: bool, knobs: dict[str, Any]) -> None:
     model = built(**knobs).train()
     held = draw(200, torch.Generator().manual_seed(13), reverse)  # other strings than those trained on
     assert share_right(model, held) < 0.1
-    optimiser = torch.optim.Adam(model.train().parameters(), lr=0.004, betas=(0.9, 0.98))
-    rising = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1, (step + 1) / 30, (STEPS - step) / 150))
+    optimizer = torch.optim.Adam(model.train().parameters(), lr=0.004, betas=(0.9, 0.98))
+    rising = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / 30, (STEPS - step) / 150))
     for _ in range(STEPS):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         token_loss(model, draw(48, chance, reverse)).mean.backward()
-        optimiser.step()
+        optimizer.step()
         rising.step()
     assert share_right(model, held) > 0.9

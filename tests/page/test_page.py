@@ -1,4 +1,4 @@
-"""The page of a run as a person sees it, in a real browser: what is shown, what a pointer and keys do, and colours."""
+"""The page of a run as a person sees it, in a real browser: what is shown, what a pointer and keys do, and colors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LETTERS = "supercalifragilisticexpialidociousantidises"
 PHONES = [*"SUPRKALAFRAJALISTIKEKSPI"]
 HOSTILE = ["</script><script>document.title='taken'</script>", "<img src=x onerror=alert(1)>", "&amp;", "\u2028"]
 ARABIC = ["\u0633", "\u0644", "\u0627", "\u0645"]
-# The colours of weights 0, 0.2 and 1, as css/js and the PNG pictures state them.
+# The colors of weights 0, 0.2 and 1, as css/js and the PNG pictures state them.
 LIGHT = {0.0: (255, 255, 255), 0.2: (219, 233, 246), 1.0: (8, 48, 107)}
 DARK = {0.0: (18, 22, 28), 0.2: (23, 48, 74), 1.0: (230, 244, 255)}
 CAT = [[1, 0, 0], [0.2, 0.6, 0.2], [0, 0.123, 0.877], [0, 0, 1]]
@@ -151,15 +151,15 @@ def in_the_middle(browser: Any, selector: str) -> tuple[int, int]:
     return int((box["top"] + box["bottom"]) / 2), int((box["left"] + box["right"]) / 2)
 
 
-@pytest.mark.parametrize(("scheme", "colours"), [("light", LIGHT), ("dark", DARK)])
-def test_cells_have_the_colours_of_their_weights(see: Any, scheme: str, colours: Any) -> None:
+@pytest.mark.parametrize(("scheme", "colors"), [("light", LIGHT), ("dark", DARK)])
+def test_cells_have_the_colors_of_their_weights(see: Any, scheme: str, colors: Any) -> None:
     browser = see(scheme=scheme)
     image = browser.picture()
     seen = {}
     for (row, column), weight in np.ndenumerate(CAT):
         seen[row, column] = image[in_the_middle(browser, cell(row, column))] * 255
-        if weight in colours:
-            assert seen[row, column] == pytest.approx(colours[weight], abs=2), (row, column)
+        if weight in colors:
+            assert seen[row, column] == pytest.approx(colors[weight], abs=2), (row, column)
     darkness = [seen[place].mean() for place in [(0, 1), (2, 1), (1, 0), (1, 1), (2, 2), (0, 0)]]
     assert (np.diff(darkness) < 0).all() if scheme == "light" else (np.diff(darkness) > 0).all()
 
@@ -415,7 +415,7 @@ def test_a_mean_of_predicted_windows_has_none(tmp_path: Path, write_run: Any, ke
     heads = np.array([[[0.5, 0.5, 0]], [[0, 0.5, 0.5]]])
     scope = {"name": "local", "window": 1}
     for center, mean in (("predictive", None), ("monotonic", [[0, 2]])):
-        folder = write_run(tmp_path / center, {"scope": {**scope, "center": center}, "normaliser": {"name": "softmax"}})
+        folder = write_run(tmp_path / center, {"scope": {**scope, "center": center}, "normalizer": {"name": "softmax"}})
         keep(folder, "000", "abc", ["A"], heads.mean(0), heads=heads)
         held = json.loads(Scripts(run_page([folder])).held[0])["examples"][0]["runs"][0][0]["views"]
         own = [[[0, 2]], [[1, 3]]] if center == "predictive" else [[[0, 2]]] * 2

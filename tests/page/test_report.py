@@ -83,7 +83,7 @@ def isolated(browser: Any) -> tuple[int, int, int]:
     ],
 )
 def test_it_is_legible(look: Look, name: str, window: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The ground has its colour and letters stand out from it; nothing is wider than the window, no letter is tiny."""
+    """The ground has its color and letters stand out from it; nothing is wider than the window, no letter is tiny."""
     browser = look(**window)
     image = browser.picture(tmp_path_factory.getbasetemp() / f"report-{name}.png") * 255
     assert image[2, 2] == pytest.approx(PAPER[window["scheme"]], abs=2)
@@ -255,7 +255,7 @@ def write_small(folder: Path, values: dict[tuple[str, int], float], fingerprints
     for number, ((scorer, seed), value) in enumerate(values.items()):
         run = folder / str(number)
         run.mkdir(parents=True)
-        info = {"format": 1, "status": "finished", "monitor": "valid_per", "maximise": False, "created": str(number)}
+        info = {"format": 1, "status": "finished", "monitor": "valid_per", "maximize": False, "created": str(number)}
         (run / "run.json").write_text(json.dumps({**info, "fingerprint": fingerprints[scorer]}))
         (run / "config.yaml").write_text(yaml.safe_dump({"seed": seed, "scorer": {"name": scorer}}))
         (run / "results.json").write_text(
@@ -329,7 +329,7 @@ def test_what_runs_say_is_text_and_nothing_else(browser: Any, tmp_path: Path) ->
     for number, scorer in enumerate((HOSTILE, "**dot** `x`")):
         folder = tmp_path / "all" / f"run {number} #?%"
         folder.mkdir(parents=True)
-        info = {"format": 1, "status": "finished", "name": HOSTILE, "monitor": "valid_per", "maximise": False}
+        info = {"format": 1, "status": "finished", "name": HOSTILE, "monitor": "valid_per", "maximize": False}
         (folder / "run.json").write_text(json.dumps(info))
         (folder / "config.yaml").write_text(yaml.safe_dump({"seed": 1, "scorer": {"name": scorer}}))
         (folder / "results.json").write_text(json.dumps({"test_per": 7.0 + number, "test_examples": 3}))

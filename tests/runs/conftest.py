@@ -15,7 +15,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from attnx import catalogue, cli, registry
+from attnx import catalog, cli, registry
 from attnx.config import compose
 from attnx.training.open_run import OpenRun
 
@@ -88,8 +88,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         if part not in known and (not item.__module__.startswith("attnx.") or "attnx.plugins." in item.__module__):
             del registry._registered[part]
             sys.modules.pop(item.__module__, None)
-    catalogue.by_hand.clear()
-    catalogue._scan.cache_clear()
+    catalog.by_hand.clear()
+    catalog._scan.cache_clear()
 
 
 @pytest.fixture(scope="session")
@@ -174,7 +174,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Pat
 
     drawn, home = importlib.import_module("attnx.reports.drawn"), tmp_path_factory.mktemp("trained")
     write_words(home)
-    asked = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=150", "optimiser.lr=0.03"]
+    asked = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=150", "optimizer.lr=0.03"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         for drawing in ("draw_alignments", "draw_curves", "draw_tracks"):

@@ -50,8 +50,8 @@ class Mine(nn.Module):
     def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> Field:
         return Field(present.expand(-1, queries.shape[1], -1))
 """
-NORMALISER = """\
-@register("normaliser", "mine")
+NORMALIZER = """\
+@register("normalizer", "mine")
 class Mine(nn.Module):
     sums_to_one = False
 
@@ -106,15 +106,15 @@ class Mine(nn.Linear):
     def symbols(self, source: Tensor, present: Tensor) -> None:
         return None
 """
-OPTIMISER = """\
-@register("optimiser", "mine")
+OPTIMIZER = """\
+@register("optimizer", "mine")
 def mine(parameters: object, lr: float = 0.1) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=lr)
 """
 SCHEDULE = """\
 @register("lr_schedule", "mine")
-def mine(optimiser: object, progress: object) -> object:
-    return torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1.0)
+def mine(optimizer: object, progress: object) -> object:
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
 """
 SEARCH = """\
 @register("search", "mine")
@@ -130,12 +130,12 @@ class Mine:
 PARTS = {
     "scorer": SCORER,
     "scope": SCOPE,
-    "normaliser": NORMALISER,
+    "normalizer": NORMALIZER,
     "query": QUERY,
     "encoder": ENCODER,
     "readout": READOUT,
     "output": OUTPUT,
-    "optimiser": OPTIMISER,
+    "optimizer": OPTIMIZER,
     "lr_schedule": SCHEDULE,
     "search": SEARCH,
 }
@@ -219,17 +219,17 @@ BROKEN = {
     "a scope without sources": Broken(
         "scope", '    sources = ("encoder",)\n', "    pass\n", "class Mine", "sources is None"
     ),
-    "a normaliser that does not mask": Broken(
-        "normaliser", " * allowed", "", "def forward", "a weight of 0.5 to what is not allowed"
+    "a normalizer that does not mask": Broken(
+        "normalizer", " * allowed", "", "def forward", "a weight of 0.5 to what is not allowed"
     ),
-    "a normaliser of no distribution": Broken(
-        "normaliser", "sums_to_one = False", "sums_to_one = True", "def forward", "does not sum to 1"
+    "a normalizer of no distribution": Broken(
+        "normalizer", "sums_to_one = False", "sums_to_one = True", "def forward", "does not sum to 1"
     ),
-    "a normaliser with poison": Broken(
-        "normaliser", "scores.masked_fill(~allowed, 0.0)", "scores", "def forward", "a forbidden score of nan hold nan"
+    "a normalizer with poison": Broken(
+        "normalizer", "scores.masked_fill(~allowed, 0.0)", "scores", "def forward", "a forbidden score of nan hold nan"
     ),
-    "a normaliser that mixes rows": Broken(
-        "normaliser", "* allowed", "* allowed / allowed.sum()", "def forward", "otherwise beside other rows"
+    "a normalizer that mixes rows": Broken(
+        "normalizer", "* allowed", "* allowed / allowed.sum()", "def forward", "otherwise beside other rows"
     ),
     "a query that needs nothing known": Broken(
         "query", '"after"', '"now"', 'needs = "now"', "needs is 'now'; a step has token"
@@ -258,11 +258,11 @@ BROKEN = {
     "an output of another width": Broken(
         "output", "forward(vectors)", "forward(vectors)[..., 1:]", "def forward", "(2, 3, 16)"
     ),
-    "an optimiser that climbs": Broken(
-        "optimiser", "lr=lr", "lr=lr, maximize=True", "def mine", "took the loss |w|^2 from"
+    "an optimizer that climbs": Broken(
+        "optimizer", "lr=lr", "lr=lr, maximize=True", "def mine", "took the loss |w|^2 from"
     ),
-    "an optimiser that is none": Broken(
-        "optimiser", "return torch", "torch", "def mine", "it is None instead of a torch"
+    "an optimizer that is none": Broken(
+        "optimizer", "return torch", "torch", "def mine", "it is None instead of a torch"
     ),
     "a rate below 0": Broken("lr_schedule", "step: 1.0", "step: -1.0", "def mine", "a rate is [-1.0]"),
     "a search without a check": Broken("search", "def check", "def look", "class Mine", "has no method check"),
@@ -315,12 +315,12 @@ def test_a_broken_part_is_told(broken: Broken, plug: Callable[..., Path]) -> Non
 def test_a_broken_part_writes_nothing(
     plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], here: Path
 ) -> None:
-    path = plug("normaliser", " * allowed", "")
+    path = plug("normalizer", " * allowed", "")
     before = sorted(here.iterdir())
-    answer = command("normaliser=mine", *small)
+    answer = command("normalizer=mine", *small)
     assert answer.code == 2
     assert answer.err.count("\n") == 1
-    assert answer.err.startswith(f"attnx: the normaliser 'mine', {path}:15 (forward): it gave a weight of ")
+    assert answer.err.startswith(f"attnx: the normalizer 'mine', {path}:15 (forward): it gave a weight of ")
     assert sorted(here.iterdir()) == before
 
 
@@ -340,11 +340,11 @@ def test_a_missing_declaration_is_told_before_torch_is_needed(
 def test_parts_in_knobs_of_others_are_found() -> None:
     config = {
         "model": {"name": "transformer", "cross_scorer": {"name": "dot"}, "self_scope": "local", "norm": "pre"},
-        "task": {"name": "translation", "tokeniser": "bpe"},
+        "task": {"name": "translation", "tokenizer": "bpe"},
         "query": {"token": {}},
     }
     found = {(kind, name) for kind, name, _ in chosen_parts(config)}
-    inside = {("scorer", "dot"), ("scope", "local"), ("tokeniser", "bpe")}
+    inside = {("scorer", "dot"), ("scope", "local"), ("tokenizer", "bpe")}
     assert found == inside | {("model", "transformer"), ("task", "translation"), ("query", "token")}
 
 
@@ -374,18 +374,18 @@ def test_the_first_number_that_is_none_is_told(
 
 
 def test_check_prints_each_law(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
-    plug("normaliser")
+    plug("normalizer")
     answer = command("check", "mine")
     assert (answer.code, answer.err) == (0, "")
-    plug("normaliser", " * allowed", "", name="other")
-    answer = command("check", "normaliser/other")
+    plug("normalizer", " * allowed", "", name="other")
+    answer = command("check", "normalizer/other")
     assert answer.code == 2
     assert "breaks" in answer.err
     assert answer.err.count("\n") == 1
     rows = {line.strip().rpartition("  ")[0].strip(): line.split()[-1] for line in answer.out.splitlines()}
     assert rows["shapes"] == "passed"
     assert rows["forbidden is zero"] == "FAILED"
-    failed = [line for line in answer.out.splitlines() if line.startswith("forbidden is zero: the normaliser 'other'")]
+    failed = [line for line in answer.out.splitlines() if line.startswith("forbidden is zero: the normalizer 'other'")]
     assert len(failed) == 1
     assert failed[0].endswith("the law: What is not allowed weighs 0")
 
@@ -394,7 +394,7 @@ TASK = """\
 @register("task", "mine")
 class Mine:
     monitor = "valid_wer"
-    maximise = False
+    maximize = False
     smoothing = 0.0
 
     def load(self):
@@ -477,7 +477,7 @@ def test_the_laws_of_others_are_tried_beside_broken_plug_ins(plug: Callable[...,
     """Each breaks something that the modules of the laws read when they are collected."""
     plug("scorer", name="sound")
     plug("scorer", "    equal_widths = True\n", "", name="mute")
-    plug("normaliser", "sums_to_one = False\n", "pass\n", name="silent")
+    plug("normalizer", "sums_to_one = False\n", "pass\n", name="silent")
     plug("query", '    needs = "after"\n', "", name="needless")
     plug("scope", "class Mine", "raise SystemError\nclass Mine", name="raising")
     plug("scorer", "class Mine(nn.Module):", "class Mine(nn.Module)", name="unread")

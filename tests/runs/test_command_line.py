@@ -74,7 +74,7 @@ def test_the_version_is_told(flag: str, command: Callable[..., Any]) -> None:
 def test_alone_it_says_first_what_it_trains(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "train_one", lambda config, overrides: print("training") or 0)
     first, *others = command().out.splitlines()
-    assert "the default composition, task=g2p scorer=additive scope=global normaliser=softmax" in first
+    assert "the default composition, task=g2p scorer=additive scope=global normalizer=softmax" in first
     assert "attnx --help shows the choices" in first
     assert others == ["training"]
     assert command("seed=2").out == "training\n"

@@ -47,7 +47,7 @@ def test_compiled_steps_train_alike(run: Callable[..., Any], same_weights: Calla
     [
         (("trainer.compile=steps",), "nothing: run, then attend has no loop of steps"),
         (
-            (*LOOP, "trainer.compile=steps", "normaliser=entmax", "trainer.batch_size=2"),
+            (*LOOP, "trainer.compile=steps", "normalizer=entmax", "trainer.batch_size=2"),
             "broken up where torch cannot follow: Unsupported",
         ),
     ],

@@ -19,7 +19,7 @@ from attnx.recording import _drawn
 from attnx.sweeps.record import save
 
 pytest.importorskip("wandb_workspaces")
-KINDS = ("scorer", "scope", "query", "normaliser")
+KINDS = ("scorer", "scope", "query", "normalizer")
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def made(here: Path) -> Callable[..., Path]:
     def make(folder: str, logger: dict[str, Any] | None = None, **info: Any) -> Path:
         path = Path(folder)
         path.mkdir(parents=True)
-        facts = {"format": 1, "status": "finished", "name": None, "monitor": "valid_per", "maximise": False, **info}
+        facts = {"format": 1, "status": "finished", "name": None, "monitor": "valid_per", "maximize": False, **info}
         (path / "run.json").write_text(json.dumps(facts), encoding="utf-8")
         (path / "config.yaml").write_text(yaml.safe_dump({"logger": logger or {"csv": {}}}), encoding="utf-8")
         return path
@@ -59,10 +59,10 @@ def panels(space: Any) -> dict[str, list[dict[str, Any]]]:
 
 
 def test_a_sweep_says_which_runs_are_meant(made: Callable[..., Path]) -> None:
-    made("multirun/scorers/0", wandb_with(project="mine", entity="us"), monitor="valid_bleu", maximise=True)
+    made("multirun/scorers/0", wandb_with(project="mine", entity="us"), monitor="valid_bleu", maximize=True)
     made("multirun/scorers/1", wandb_with(project="mine", entity="us"))
     save(Sweep(Path("multirun/scorers"), "attnx -m", []))
-    expected = Asked("mine", "us", group="scorers", measure="bleu", maximise=True)
+    expected = Asked("mine", "us", group="scorers", measure="bleu", maximize=True)
     assert asked_of(Path("multirun/scorers")) == expected
     assert asked_of(Path("multirun/scorers/0")) == expected
     made("multirun/runs/one", wandb_with())
@@ -93,7 +93,7 @@ def test_the_table_is_scorer_by_scope_and_the_best_is_on_top() -> None:
     assert (chosen["key"]["name"], chosen["op"], chosen["value"]) == ("group", "=", "scorers")
     shown = runs["runFeed"]["columnOrder"]
     assert {"summary:test/per", *(f"config:choices.value.{kind}" for kind in KINDS)} <= set(shown)
-    (high,) = json.loads(dumped(workspace(asked._replace(maximise=True, group=None))))["spec"]["section"]["runSets"]
+    (high,) = json.loads(dumped(workspace(asked._replace(maximize=True, group=None))))["spec"]["section"]["runSets"]
     assert high["sort"]["keys"][0]["ascending"] is False
     assert high["filters"]["filters"] == []
 

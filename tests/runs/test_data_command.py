@@ -107,7 +107,7 @@ def entry(path: str, url: str, content: bytes) -> dict[str, Any]:
 
 def write_recipe(files: list[dict[str, Any]], name: str = "small") -> None:
     Path("recipes").mkdir(exist_ok=True)
-    recipe = {"what": "Nothing much", "licence": "CC0", "origin": "https://example.org", "files": files}
+    recipe = {"what": "Nothing much", "license": "CC0", "origin": "https://example.org", "files": files}
     Path("recipes", f"{name}.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
 
 

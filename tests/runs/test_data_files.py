@@ -68,7 +68,7 @@ def test_neither_torch_nor_lightning_is_waited_for(files: Path) -> None:
 
 def test_every_knob_that_names_files_is_looked_at() -> None:
     """Knobs of tasks that are texts, or lists of them, are files or are known not to be."""
-    others = {"tokeniser", "languages", "columns", "dataset", "store", "entities", "targets", "known", "time", "group"}
+    others = {"tokenizer", "languages", "columns", "dataset", "store", "entities", "targets", "known", "time", "group"}
     others |= {"step_names", "target_step_names", "sizes"}
     for name in registry.names("task"):
         part = registry.part("task", name)

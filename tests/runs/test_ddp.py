@@ -271,16 +271,16 @@ def test_a_search_of_jobs_of_two_processes(
     """Both processes of a job learn at the rate that was drawn for it, and a trial is one job."""
     pytest.importorskip("optuna")
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
-    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=2", "optimiser.lr=tag(log,interval(0.001,0.1))"]
+    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=2", "optimizer.lr=tag(log,interval(0.001,0.1))"]
     with begun(["-m", *sized(*search, *TWO, "name=found")], ATTNX_PLUGINS="") as process:
         out, err = process.communicate(timeout=3 * SECONDS)
     assert process.returncode == 0, out + err
     jobs = read_sweep("multirun/found").jobs
     assert [(job.status, job.attempts) for job in jobs] == [("finished", 1)] * 2
-    rates = [job.choices["optimiser.lr"] for job in jobs]
+    rates = [job.choices["optimizer.lr"] for job in jobs]
     assert len(set(rates)) == 2
     for number, rate in enumerate(rates):
-        run(f"optimiser.lr={rate}", "trainer.batch_size=16", folder=f"alone-{number}")
+        run(f"optimizer.lr={rate}", "trainer.batch_size=16", folder=f"alone-{number}")
         alone, together = weights(f"alone-{number}"), weights(f"multirun/found/{number}")
         assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
 

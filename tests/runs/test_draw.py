@@ -28,7 +28,7 @@ from attnx.drawings.example import (
     POSITIONS,
     STEPS,
     WIDTH,
-    normalise,
+    normalize,
     read,
     target,
 )
@@ -114,7 +114,7 @@ def test_without_a_name_everything_is_drawn_with_its_page(here: Path, monkeypatc
     ("words", "message"),
     [
         (["locl"], "no part or kind 'locl'; did you mean local"),
-        (["adam"], "'adam' has no picture: .* and not of optimiser"),
+        (["adam"], "'adam' has no picture: .* and not of optimizer"),
         (["scope.window=1"], "scope.window=1: no part is named that this belongs to"),
         (["dot", "scope.window=1"], "scope.window=1: no part is named that this belongs to"),
         (["dot", "local", "scope.windw=1"], "no knob 'windw'; did you mean window"),
@@ -183,7 +183,7 @@ class TestTheExample:
     """What the page says of it."""
 
     def test_each_step_reads_its_target_where_nothing_is_in_the_way(self) -> None:
-        """Vectors of length 2.4 score 5.76 with themselves and exp(-1/2) times that with a neighbour: 1 to 0.10."""
+        """Vectors of length 2.4 score 5.76 with themselves and exp(-1/2) times that with a neighbor: 1 to 0.10."""
         weights = read(scorer="dot").reading.weights
         best = weights.argmax(axis=1)
         hard = {LONG - 1, LONG + 1, AGAIN}
@@ -238,8 +238,8 @@ class TestTheExample:
         assert first.fitted
         assert not read(scorer="dot").fitted
 
-    def test_normalisers_stand_beside_softmax(self) -> None:
-        shown = normalise("softmax")
+    def test_normalizers_stand_beside_softmax(self) -> None:
+        shown = normalize("softmax")
         np.testing.assert_array_equal(shown.weights, shown.softmax)
         assert shown.weights[:ALLOWED].sum() == pytest.approx(1)
         assert (shown.weights[ALLOWED:] == 0).all()
@@ -249,7 +249,7 @@ class TestTheExample:
 
 
 def pixel(figure: Figure, axes: int, x: float, y: float, tmp_path: Path) -> NDArray[np.float64]:
-    """The colour at a place of a panel, its own coordinates given."""
+    """The color at a place of a panel, its own coordinates given."""
     figure.savefig(tmp_path / "a.png", dpi=DPI)
     image = imread(tmp_path / "a.png")[..., :3]
     across, up = figure.axes[axes].transData.transform((x, y))
@@ -286,7 +286,7 @@ def test_panels_show_scores_what_may_be_read_and_weights(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("needs", VECTORS)
-def test_what_a_query_input_picks_is_in_colour(needs: str, tmp_path: Path) -> None:
+def test_what_a_query_input_picks_is_in_color(needs: str, tmp_path: Path) -> None:
     figure = step_picture(needs, "query=any")
     for name, vector in VECTORS.items():
         x, y = vector.at

@@ -239,7 +239,7 @@ def write_table(name: str, lines: list[str]) -> str:
 TASKS: dict[str, dict[str, Any]] = {
     "g2p": {"writing": "nfd"},
     "sequences": {"source": "characters", "tagged": False},
-    "translation": {"tokeniser": "word", "lower": True},
+    "translation": {"tokenizer": "word", "lower": True},
 }
 
 

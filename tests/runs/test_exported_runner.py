@@ -65,7 +65,7 @@ ASKED: dict[str, tuple[list[str], list[str]]] = {
         ["Ein  Hund\tsieht x.", "", "\u00e9"],
     ),
     "word": (
-        [*OTHERS, "task=translation", "task.train=texts.tsv", "task.tokeniser=word", "task.shared=true"],
+        [*OTHERS, "task=translation", "task.train=texts.tsv", "task.tokenizer=word", "task.shared=true"],
         ["(Ein) Mann, ihn!", "z"],
     ),
     "text": (
@@ -189,7 +189,7 @@ def test_the_runner_cuts_letters_as_the_task_does(form: Any) -> None:
 
 @pytest.mark.parametrize("name", ["bpe", "unigram", "wordpiece", "bytes", "character", "word"])
 def test_the_runner_cuts_and_joins_as_each_tokenizer_does(name: str, tmp_path: Path) -> None:
-    trained = registry.build("tokeniser", name)
+    trained = registry.build("tokenizer", name)
     trained.train(
         ["Ein Hund, ein (roter) Ball!", "l'ami dit: oui", "low lower lowest"] * 5, 300 if name == "bytes" else 60
     )

@@ -19,7 +19,7 @@ import attnx
 from attnx.callbacks.progress import ShowProgress
 from attnx.errors import Interrupted
 
-# What is run, and the optimiser step at which Ctrl-C is pressed; five batches make an epoch.
+# What is run, and the optimizer step at which Ctrl-C is pressed; five batches make an epoch.
 CASES = {
     "within an epoch": (["trainer.max_steps=9", "trainer.workers=1"], 3),
     "between epochs": (["trainer.max_steps=null", "trainer.max_epochs=2"], 5),
@@ -33,7 +33,7 @@ FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 
 @pytest.fixture
 def press(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Press Ctrl-C while a given optimiser step is being taken, once or twice."""
+    """Press Ctrl-C while a given optimizer step is being taken, once or twice."""
     show = ShowProgress.on_train_batch_end
 
     def at(step: int | None, times: int = 1) -> None:

@@ -30,7 +30,7 @@ class Mine:
 
     scorers = ("additive",)
     scopes = ()
-    normalisers = ()
+    normalizers = ()
     rank = 1
 
     def admits(self, attention, asked) -> bool:

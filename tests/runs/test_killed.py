@@ -28,8 +28,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarni
 # Ten steps; the epochs have five batches, or three steps of two turns.
 COMPOSED = {
     "chance": ["model.dropout=0.3", "attention.dropout=0.2", "model.sampling=0.9", "trainer.validations=3"],
-    "kept": ["trainer.keep=3", "trainer.validations=5", "optimiser.lr=0.02", "lr_schedule=cosine"],
-    "patience": ["trainer.patience=1", "trainer.validations=10", "optimiser.lr=0.5"],
+    "kept": ["trainer.keep=3", "trainer.validations=5", "optimizer.lr=0.02", "lr_schedule=cosine"],
+    "patience": ["trainer.patience=1", "trainer.validations=10", "optimizer.lr=0.5"],
     "turns": ["trainer.accumulate=2", "trainer.validations=3"],
     "workers": ["trainer.workers=2", "trainer.validations=4", "trainer.checkpoint_minutes=1e-9"],
 }

@@ -28,12 +28,12 @@ SMALL = [
     "trainer.max_steps=4",
     "trainer.validations=2",
 ]
-WORDS = ("red", "green", "blue", "grey")
+WORDS = ("red", "green", "blue", "gray")
 
 
 @pytest.fixture
 def text() -> None:
-    """Sixty lines of four to seven colours, all different."""
+    """Sixty lines of four to seven colors, all different."""
     lines = [" ".join(WORDS[(number // 4**place) % 4] for place in range(4 + number % 4)) for number in range(60)]
     Path("text.txt").write_text("\n".join(dict.fromkeys(lines)) + "\n", encoding="utf-8")
 
@@ -71,7 +71,7 @@ def test_a_run_is_judged_by_perplexity_and_goes_on_with_texts(trained: Any, comm
     with pytest.raises(attnx.UserError, match="nothing to go on with"):
         reopened.predict([" "])
     # The same text again, as a file of its own: what it measures is what the loss of its texts is.
-    Path("more.txt").write_text("red green blue\ngrey grey\n", encoding="utf-8")
+    Path("more.txt").write_text("red green blue\ngray gray\n", encoding="utf-8")
     answer = command("evaluate", "one", "task.test=more.txt")
     assert answer.code == 0, answer.err
     again = results("one/evaluations/more")

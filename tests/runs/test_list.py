@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from attnx import catalogue
+from attnx import catalog
 from attnx.choices import CHOSEN, GROUPS, options
 from attnx.commands.list_ import UNPICKED
 
@@ -52,7 +52,7 @@ def test_everything_that_one_picks_has_a_line_and_nothing_else_has(
     assert {kind: [*rows] for kind, rows in shown.items() if kind in GROUPS} == {
         kind: list(dict.fromkeys(options(kind))) for kind in GROUPS
     }
-    assert set(shown) == {*GROUPS, "tokeniser"}
+    assert set(shown) == {*GROUPS, "tokenizer"}
     assert not set(shown) & set(UNPICKED)
     assert len(lines) == len(shown) + sum(map(len, shown.values())) + 2
 
@@ -61,7 +61,7 @@ def test_a_line_is_whole_in_a_pipe_and_cut_between_words_where_it_does_not_fit(
     listed: Callable[..., list[str]],
 ) -> None:
     whole = groups(listed())
-    parts = catalogue.catalogue().parts
+    parts = catalog.catalog().parts
     for kind in CHOSEN:
         for name in (name for name in options(kind) if (kind, name) in parts):
             assert whole[kind][name].endswith(re.sub("``", "", parts[kind, name].doc_line("Formula")))

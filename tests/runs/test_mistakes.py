@@ -28,7 +28,7 @@ CONFIGURATIONS = {
     "scorer.hidden=0": ["scorer.hidden=0", "1 or more"],
     "seed=-1": ["seed=-1", "0 or more"],
     "seed=4294967296": ["seed=4294967296", "up to 4294967295"],
-    "optimiser.lr=nan": ["optimiser.lr", "above 0"],
+    "optimizer.lr=nan": ["optimizer.lr", "above 0"],
     "model.feed=later": ["model.feed=later", "now", "next", "none"],
     "scope=local scope.window=-1": ["scope.window=-1", "0 or more"],
     "readout.inputs=[]": ["readout.inputs", "not empty"],
@@ -82,7 +82,7 @@ CONFIGURATIONS = {
     "-scorer dot": ["unknown flag -scorer", "write scorer=dot\n"],
     "--seed 3 scorer=dot": ["unknown flag --seed", "write seed=3\n"],
     "--scorer": ["unknown flag --scorer", "write scorer=NAME\n"],
-    "--lr 0.1": ["unknown flag --lr", "write optimiser.lr=0.1\n"],
+    "--lr 0.1": ["unknown flag --lr", "write optimizer.lr=0.1\n"],
     "--epochs 3": ["unknown flag --epochs", "write trainer.max_epochs=3\n"],
     "--batch-size 64": ["unknown flag --batch-size", "write trainer.batch_size=64\n"],
     "--gpus 1": ["unknown flag --gpus", "write trainer.accelerator=gpu\n"],
@@ -95,7 +95,7 @@ CONFIGURATIONS = {
     "scorer:dot": ["unknown command 'scorer:dot'", "write scorer=dot\n"],
     "scorer: dot": ["unknown command 'scorer:'", "write scorer=dot\n"],
     "scorer": ["unknown command 'scorer'", "write scorer=NAME", "attnx list scorer"],
-    "lr 0.1": ["unknown command 'lr'", "write optimiser.lr=0.1\n"],
+    "lr 0.1": ["unknown command 'lr'", "write optimizer.lr=0.1\n"],
     "query=[token, last_context]": ["write 'query=[token, last_context]'\n"],
     "bahdanau": ["unknown command 'bahdanau'", "recipe=bahdanau"],
     "train": ["unknown command 'train'", "write attnx\n"],
@@ -117,10 +117,10 @@ CONFIGURATIONS = {
     "-h scorer": ["no command 'scorer'", "write attnx list scorer\n"],
     "scorer --help": ["no command 'scorer'", "write attnx list scorer\n"],
     "help lst": ["no command 'lst'", "did you mean list?"],
-    "lr=0.1": ["unknown key 'lr'", "did you mean optimiser.lr?"],
-    "learning_rate=0.1": ["unknown key 'learning_rate'", "did you mean optimiser.lr?"],
+    "lr=0.1": ["unknown key 'lr'", "did you mean optimizer.lr?"],
+    "learning_rate=0.1": ["unknown key 'learning_rate'", "did you mean optimizer.lr?"],
     "+epochs=3": ["unknown key 'epochs'", "did you mean trainer.max_epochs?"],
-    "optimizer.lr=0.1": ["unknown key 'optimizer.lr'", "did you mean optimiser.lr?"],
+    "optimiser.lr=0.1": ["unknown key 'optimiser.lr'", "did you mean optimizer.lr?"],
     "SCORER=dot": ["unknown key 'SCORER'", "did you mean scorer"],
     "hydra.run.dir=here": ["hydra.run.dir=here", "folder=FOLDER"],
     "--cfg job hydra.run.dir=here": ["hydra.run.dir=here", "folder=FOLDER"],
@@ -332,12 +332,12 @@ def test_a_gpu_that_is_not_there_is_told(refused: Callable[..., str], monkeypatc
 def test_a_loss_that_is_no_number_ends_the_run_with_one_line(
     command: Callable[..., Any], words: Path, small: list[str]
 ) -> None:
-    steep = ["optimiser=sgd", "optimiser.lr=1e38", "trainer.gradient_clip=null", "trainer.max_steps=40", "folder=steep"]
+    steep = ["optimizer=sgd", "optimizer.lr=1e38", "trainer.gradient_clip=null", "trainer.max_steps=40", "folder=steep"]
     answer = command(*[size for size in small if "max_steps" not in size], *steep)
     assert answer.code == 1
     assert answer.err.count("\n") == 1
     assert "the loss became" in answer.err
-    assert "optimiser.lr" in answer.err
+    assert "optimizer.lr" in answer.err
     assert json.loads(Path("steep/run.json").read_text(encoding="utf-8"))["status"] == "failed"
     page = Path("steep/README.md").read_text(encoding="utf-8")
     assert f"## What went wrong\n\n{answer.err.removeprefix('attnx: ')}" in page

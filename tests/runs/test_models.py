@@ -77,7 +77,7 @@ def test_two_processes_learn_what_one_learns(
     assert alone.keys() == together.keys()
     assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
     # And every weight has been learned.
-    first = make(model, "trainer.max_steps=1", "optimiser.lr=1e-12", folder="begun").model.state_dict()
+    first = make(model, "trainer.max_steps=1", "optimizer.lr=1e-12", folder="begun").model.state_dict()
     assert all((together[f"model.{name}"] - weight).abs().max() > 1e-4 for name, weight in first.items())
 
 

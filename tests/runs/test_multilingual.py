@@ -137,7 +137,7 @@ def test_a_reopened_run_is_asked_in_a_language(many: Path, run: Callable[..., An
 def test_a_symbol_is_enough_to_tell_languages_apart(many: Path, run: Callable[..., Any]) -> None:
     """The same words have other sounds in each language: untold, two phones of three are wrong at best."""
     sizes = ["model.embedding=16", "encoder.hidden=32", "decoder.hidden=32", "trainer.batch_size=16"]
-    run(*FOLDERS, *sizes, "task.tag_token=true", "optimiser.lr=0.005", "trainer.max_steps=300", folder="one")
+    run(*FOLDERS, *sizes, "task.tag_token=true", "optimizer.lr=0.005", "trainer.max_steps=300", folder="one")
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     assert results["test_per_macro"] < 50
 

@@ -49,7 +49,7 @@ def save(path: Path, source: list[str], output: list[str], **others: Any) -> Pat
 
 
 def cells(npz: Path, png: Path) -> NDArray[np.float64]:
-    """Return the brightness (t, s), 0 to 1, in each cell of the picture, a little off centre."""
+    """Return the brightness (t, s), 0 to 1, in each cell of the picture, a little off center."""
     image = imread(png)[..., :3].mean(axis=-1)
     figure = picture([read_alignment(npz)])
     assert image.shape == pytest.approx(figure.get_size_inches()[::-1] * DPI, abs=1)
@@ -156,7 +156,7 @@ def test_faint_weights_have_a_scale_of_their_own(weight: float, top: float, tmp_
 def test_a_legend_explains_each_sign_that_is_drawn(tmp_path: Path) -> None:
     plain = read_alignment(save(tmp_path / "a.npz", list("abc"), list("AB")))
     assert picture([plain]).legends == []
-    signs = {"allowed": np.eye(2, 3, dtype=np.bool_), "centre": np.array([0.0, 1.0], dtype=np.float32)}
+    signs = {"allowed": np.eye(2, 3, dtype=np.bool_), "center": np.array([0.0, 1.0], dtype=np.float32)}
     signed = read_alignment(save(tmp_path / "b.npz", list("abc"), list("AB"), **signs))
     figure = picture([plain, signed], Window(1, monotonic=True, dense=True))
     (legend,) = figure.legends
@@ -204,19 +204,19 @@ def test_own_states_stand_apart_each_by_what_it_wrote(tmp_path: Path) -> None:
     axes = picture([read_alignment(npz)]).axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["c", "a", "K", "AE", "T"]
     assert axes.get_title(loc="left") == "ca → K AE T"
-    centres = axes.get_xticks()
-    assert np.diff(centres)[[0, 2, 3]] == pytest.approx([1, 1, 1])
-    assert centres[2] - centres[1] > 1.3
+    centers = axes.get_xticks()
+    assert np.diff(centers)[[0, 2, 3]] == pytest.approx([1, 1, 1])
+    assert centers[2] - centers[1] > 1.3
     image = imread(tmp_path / "a.png")[..., :3].mean(axis=-1)
     for (row, column), weight in np.ndenumerate(OWN["weights"]):
-        brightness = image[places(axes, centres[column] + 0.2, row + 0.3, len(image))]
+        brightness = image[places(axes, centers[column] + 0.2, row + 0.3, len(image))]
         assert brightness < 0.3 if weight == 1 else brightness > 0.97 if weight == 0 else 0.3 < brightness < 0.8
-    gap = places(axes, (centres[1] + centres[2]) / 2, 1.5, len(image))
+    gap = places(axes, (centers[1] + centers[2]) / 2, 1.5, len(image))
     assert (image[gap[0] - 30 : gap[0] + 30, gap[1]] == 1).all()  # no cell, no line
     below = {text.get_text(): axes.transData.inverted().transform(text.get_window_extent())[0] for text in axes.texts}
     assert set(below) == {"source", "own states"}
     assert below["source"][0] == pytest.approx(0, abs=0.1)
-    assert below["own states"][0] == pytest.approx(centres[2] - 0.5, abs=0.1)
+    assert below["own states"][0] == pytest.approx(centers[2] - 0.5, abs=0.1)
     assert min(row for _, row in below.values()) > 3
 
 
@@ -289,7 +289,7 @@ def run_folder(folder: Path, **scope: Any) -> Path:
     folder.mkdir()
     (folder / RUN).write_text(json.dumps({"format": FORMAT}))
     (folder / CONFIG).write_text(
-        yaml.safe_dump({"scope": {"name": "local", **scope}, "normaliser": {"name": "softmax"}})
+        yaml.safe_dump({"scope": {"name": "local", **scope}, "normalizer": {"name": "softmax"}})
     )
     return folder
 
@@ -354,16 +354,16 @@ def test_another_scope_has_no_window(tmp_path: Path) -> None:
     assert (image[..., 0] - image[..., 2] < 0.2).all()
 
 
-def test_a_centre_is_marked_where_it_lies(tmp_path: Path) -> None:
-    centre = np.array([1.0, 3.0], dtype=np.float32)
-    npz = save(tmp_path / "a.npz", list("abcde"), list("AB"), weights=np.zeros((2, 5)), centre=centre)
+def test_a_center_is_marked_where_it_lies(tmp_path: Path) -> None:
+    center = np.array([1.0, 3.0], dtype=np.float32)
+    npz = save(tmp_path / "a.npz", list("abcde"), list("AB"), weights=np.zeros((2, 5)), center=center)
     draw_alignment(npz, tmp_path / "a.png")
     image = imread(tmp_path / "a.png")[..., :3]
     axes = picture([read_alignment(npz)]).axes[0]
     for row, column in np.ndindex(2, 5):
         x, y = axes.transData.transform((column + 0.5, row + 0.5))
         red, _, blue = image[int(len(image) - y), int(x)]
-        assert (red - blue > 0.5) == (column == centre[row]), (row, column)
+        assert (red - blue > 0.5) == (column == center[row]), (row, column)
 
 
 @pytest.mark.parametrize(
@@ -590,7 +590,7 @@ def test_a_run_without_alignments_has_no_pictures(tmp_path: Path) -> None:
     ("others", "message"),
     [
         ({"weights": np.zeros((2, 3))}, r"weights is \(2, 3\) where output and source make it \(2, 5\)"),
-        ({"centre": np.zeros(3)}, r"centre is \(3,\)"),
+        ({"center": np.zeros(3)}, r"center is \(3,\)"),
         ({"allowed": np.ones((5, 2), dtype=np.bool_)}, r"allowed is \(5, 2\)"),
         ({"own": np.ones(2)}, r"own is \(2,\)"),
         ({"own": np.array(6)}, r"6 of its 5 columns cannot be the decoder's own states"),

@@ -70,7 +70,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path],
     (home / "plugins").mkdir()
     for name, text in {"mine": SCORER, "_steep": HELPER, "unused": UNUSED}.items():
         (home / "plugins" / f"{name}.py").write_text(text, encoding="utf-8")
-    asked = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=60", "optimiser.lr=0.03"]
+    asked = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=60", "optimizer.lr=0.03"]
     drawn = importlib.import_module("attnx.reports.drawn")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)

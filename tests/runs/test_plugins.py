@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnx import catalogue, hydra_app, registry
+from attnx import catalog, hydra_app, registry
 from attnx.attention import build
 from attnx.config import compose
 from attnx.errors import UserError
@@ -56,8 +56,8 @@ class Mine(nn.Module):
     def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
         return -self.steep * (queries[..., :, None, :] - keys[..., None, :, :]).abs().sum(-1)
 '''
-NORMALISER = '''\
-"""The normaliser ``squares``."""
+NORMALIZER = '''\
+"""The normalizer ``squares``."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ from torch import Tensor, nn
 from attnx.registry import register
 
 
-@register("normaliser", "squares")
+@register("normalizer", "squares")
 class Squares(nn.Module):
     """Shares of the squared scores.
 
@@ -106,7 +106,7 @@ class Backwards:
     """
 
     monitor = "valid_wer"
-    maximise = False
+    maximize = False
     smoothing = 0.0
 
     def __init__(self, length: Positive = 6) -> None:
@@ -224,8 +224,8 @@ def test_it_is_listed_and_offered(plug: Callable[..., Path], command: Callable[.
 
 def test_it_is_built_from_python(plug: Callable[..., Path]) -> None:
     plug("mine", SCORER.format(name="mine"))
-    plug("squares", NORMALISER)
-    attention = build(scorer=("mine", {"steep": 1}), normaliser="squares", query_size=3, memory_size=2)
+    plug("squares", NORMALIZER)
+    attention = build(scorer=("mine", {"steep": 1}), normalizer="squares", query_size=3, memory_size=2)
     torch.nn.init.zeros_(attention.scorer.project.weight)
     # The projected query is 0, so the scores are the negated sums 1 and 2; squared and shared: 1/5 and 4/5.
     read = attention(
@@ -282,7 +282,7 @@ def installed(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (site / name).write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(str(site))
     importlib.invalidate_caches()
-    catalogue._scan.cache_clear()
+    catalog._scan.cache_clear()
     return site
 
 
@@ -320,7 +320,7 @@ def test_a_run_keeps_what_it_used_of_a_package(
 def test_an_entry_point_to_nothing_is_told_and_the_rest_works(installed: Path, command: Callable[..., Any]) -> None:
     points = installed / "far_parts-1.0.dist-info" / "entry_points.txt"
     points.write_text("[attnx.plugins]\nlost = far_parts.nothing\nfar = far_parts.scorers\n", encoding="utf-8")
-    catalogue._scan.cache_clear()
+    catalog._scan.cache_clear()
     answer = command("list", "scorer")
     assert answer.code == 0
     assert "far_parts.nothing" in answer.err
@@ -346,8 +346,8 @@ def test_a_broken_one_is_named_with_file_and_line_and_the_rest_works(
     text: str, line: int, said: str, plug: Callable[..., Path], command: Callable[..., Any]
 ) -> None:
     path = plug("broken", text)
-    plug("fine", NORMALISER)
-    answer = command("list", "normaliser")
+    plug("fine", NORMALIZER)
+    answer = command("list", "normalizer")
     assert answer.code == 0
     assert answer.err.count("\n") == 1
     assert answer.err.startswith("attnx: plug-in left out: ")

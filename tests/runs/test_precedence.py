@@ -19,7 +19,7 @@ EXPERIMENT = """\
 defaults:
   - override /scorer: dot
   - override /scope: local
-  - override /optimiser: sgd
+  - override /optimizer: sgd
 seed: 5
 model:
   embedding: 31
@@ -58,7 +58,7 @@ def mine(here: Path) -> str:
 
 def test_an_experiment_wins_over_the_defaults(mine: str) -> None:
     config = compose(["experiment=mine"], mine)
-    assert (config["scorer"]["name"], config["scope"]["name"], config["optimiser"]["name"]) == ("dot", "local", "sgd")
+    assert (config["scorer"]["name"], config["scope"]["name"], config["optimizer"]["name"]) == ("dot", "local", "sgd")
     assert (config["seed"], config["model"]["embedding"], config["scope"]["window"]) == (5, 31, 7)
     assert config["trainer"]["max_steps"] == 13
 
@@ -71,16 +71,16 @@ def test_a_recipe_wins_over_an_experiment_in_whatever_order_they_are_named(line:
     assert config["model"]["embedding"] == 37
     # What only the experiment names stays.
     assert (config["scope"]["name"], config["scope"]["window"]) == ("local", 7)
-    assert (config["seed"], config["optimiser"]["name"], config["trainer"]["max_steps"]) == (5, "sgd", 13)
+    assert (config["seed"], config["optimizer"]["name"], config["trainer"]["max_steps"]) == (5, "sgd", 13)
 
 
 def test_the_command_line_wins_over_both(mine: str) -> None:
     line = ["+query=previous_state", "scorer.depth=2", "model.embedding=41", "seed=7", "trainer.max_steps=17"]
-    config = compose(["experiment=mine", "recipe=mine", *line, "scope=global", "optimiser=adam"], mine)
+    config = compose(["experiment=mine", "recipe=mine", *line, "scope=global", "optimizer=adam"], mine)
     assert (config["scorer"]["name"], config["scorer"]["depth"]) == ("mlp", 2)
     assert list(config["query"]) == ["previous_state"]
     assert (config["seed"], config["model"]["embedding"], config["trainer"]["max_steps"]) == (7, 41, 17)
-    assert (config["scope"]["name"], config["optimiser"]["name"]) == ("global", "adam")
+    assert (config["scope"]["name"], config["optimizer"]["name"]) == ("global", "adam")
 
 
 def test_a_choice_that_is_outdone_takes_its_knobs_along(mine: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from attnx import cli
 from attnx.callbacks.profile import BETWEEN, FIRST
 
-PARTS = {"source", "attention", "decoder", "output", "data", "optimiser", BETWEEN}
+PARTS = {"source", "attention", "decoder", "output", "data", "optimizer", BETWEEN}
 
 
 @pytest.mark.parametrize("schedule", ["run_then_attend", "step_by_step"])

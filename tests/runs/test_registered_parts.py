@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from attnx import catalogue, registry
+from attnx import catalog, registry
 from attnx.attention import build
-from attnx.catalogue import read_parts
+from attnx.catalog import read_parts
 from attnx.config import compose
 from attnx.errors import UserError
 from attnx.fitting import fit
@@ -88,7 +88,7 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
 
 def forget() -> None:
     """What a new process knows of parts that were registered in Python: nothing."""
-    catalogue.by_hand.clear()
+    catalog.by_hand.clear()
     del registry._registered["scorer", "mine"]
 
 

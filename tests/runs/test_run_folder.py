@@ -20,7 +20,7 @@ from scipy.stats import binomtest
 
 import attnx
 from attnx import cli
-from attnx.catalogue import SETS
+from attnx.catalog import SETS
 from attnx.data.split import place
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -174,7 +174,7 @@ def test_a_run_without_attention_has_no_alignments(command: Callable[..., Any], 
     assert not Path("none/alignments.png").exists()
     assert Path("none/curves.png").is_file()
     config = yaml.safe_load(Path("none/config.yaml").read_text(encoding="utf-8"))
-    assert not {"scorer", "scope", "query", "normaliser"} & config.keys()
+    assert not {"scorer", "scope", "query", "normalizer"} & config.keys()
     (prediction,) = attnx.open_run("none").predict(["dab"], need_weights=True)
     assert prediction.weights is None
 

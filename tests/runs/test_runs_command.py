@@ -46,7 +46,7 @@ def made(here: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     ) -> Path:
         path = Path(folder)
         (path / "checkpoints").mkdir(parents=True)
-        facts = {"format": 1, "name": None, "status": "finished", "monitor": "valid_per", "maximise": False}
+        facts = {"format": 1, "name": None, "status": "finished", "monitor": "valid_per", "maximize": False}
         facts["created"] = f"2026-03-17T12:{next(count):02d}:00+0000"
         (path / "run.json").write_text(json.dumps({**facts, **info}), encoding="utf-8")
         knobs = {"hidden": 64} if scorer == "additive" else {}
@@ -200,7 +200,7 @@ def test_scripts_get_all_that_is_known(made: Make, command: Command) -> None:
     (Path("multirun/b") / "results.json").write_text('{"test_wer": NaN}', encoding="utf-8")
     second, first = json.loads(command("runs", "--json").out, parse_constant=pytest.fail)
     expected = {"path": "multirun/a", "name": "mine", "status": "finished", "begun": "2026-03-17T12:00:00+0000"}
-    expected |= {"took": 67.0, "monitor": "valid_per", "maximise": False, "best": 31.0}
+    expected |= {"took": 67.0, "monitor": "valid_per", "maximize": False, "best": 31.0}
     assert {key: first[key] for key in expected} == expected
     assert first["size"] == sum(path.stat().st_size for path in Path("multirun/a").rglob("*") if path.is_file())
     assert first["results"] == {"test_per": 7.0, "train_seconds": 67.0}
@@ -418,7 +418,7 @@ def test_of_folders_the_best_or_the_last_of_each_sweep_stays(sweep: Sweep, made:
     assert goes() == ["multirun/single", "multirun/three/0", "multirun/three/1", "multirun/three/2"]
     assert goes("keep=best", "scorer!=cosine") == ["multirun/three/2"]
     for folder in sweep.path.glob("*/run.json"):
-        folder.write_text(json.dumps({**mapping(folder), "maximise": True}), encoding="utf-8")
+        folder.write_text(json.dumps({**mapping(folder), "maximize": True}), encoding="utf-8")
     assert goes("keep=best") == ["multirun/three/0", "multirun/three/1"]
 
 

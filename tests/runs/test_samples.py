@@ -51,7 +51,7 @@ def test_evaluations_of_samples_agree(dictionary: Path, run: Callable[..., Any],
     """The error of more words lies in the 95 % interval of fewer; that of the file's first words would be another."""
     sizes = ["model.embedding=32", "encoder.hidden=64", "decoder.hidden=64", "trainer.batch_size=128"]
     asked = ["task.train=dictionary.tsv", "task.holdout=0.05", "trainer.validations=1", "trainer.test_examples=1"]
-    run(*sizes, *asked, "scorer=dot", "optimiser.lr=0.02", "trainer.max_steps=80", folder="one")
+    run(*sizes, *asked, "scorer=dot", "optimizer.lr=0.02", "trainer.max_steps=80", folder="one")
     wrong = {}
     for count in ("500", "1000", "null"):
         assert command("evaluate", "one", f"trainer.test_examples={count}").code == 0

@@ -149,7 +149,7 @@ def test_each_kind_of_features(kind: str, run: Callable[..., Any], undrawn: None
             reopened.predict([wrong])
 
 
-def test_a_picture_is_labelled_with_the_names_of_the_steps(run: Callable[..., Any], undrawn: None) -> None:
+def test_a_picture_is_labeled_with_the_names_of_the_steps(run: Callable[..., Any], undrawn: None) -> None:
     """And its title with that of the file, which stands in the table of predictions, too."""
     run(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
     arrays = sorted(Path("one/alignments").glob("*.npz"))

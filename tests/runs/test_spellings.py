@@ -65,7 +65,7 @@ def test_alone_it_runs_the_default_experiment(trained: list[dict[str, Any]]) -> 
     assert config["task"]["train"] is None
     assert (config["scorer"]["name"], config["scope"]["name"]) == ("additive", "global")
     assert list(config["query"]) == ["current_state"]
-    assert config["normaliser"]["name"] == "softmax"
+    assert config["normalizer"]["name"] == "softmax"
     assert config["attention"]["name"] == "on"
 
 

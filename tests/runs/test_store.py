@@ -76,7 +76,7 @@ def texts(here: Path) -> list[str]:
 
 def task(store: str | None = "corpus", **knobs: Any) -> Translation:
     return Translation(
-        **{"train": ["a.de.gz", "b.en"], "tokeniser": "word", "pieces": 61, "longest": 7, "holdout": 0.1, **knobs},
+        **{"train": ["a.de.gz", "b.en"], "tokenizer": "word", "pieces": 61, "longest": 7, "holdout": 0.1, **knobs},
         store=store,
     )
 
@@ -119,8 +119,8 @@ WAYS: dict[str, dict[str, Any]] = {
         "test": "t.tsv",
     },
     "one named language": {"train": "xa.tsv", "languages": ["xa"]},
-    "lower case, shared": {"lower": True, "form": "nfkc", "shared": True, "tokeniser": "bpe"},
-    "characters": {"tokeniser": "character", "longest": 17},
+    "lower case, shared": {"lower": True, "form": "nfkc", "shared": True, "tokenizer": "bpe"},
+    "characters": {"tokenizer": "character", "longest": 17},
 }
 
 
@@ -163,7 +163,7 @@ def test_a_corpus_that_is_there_is_not_read_again(knobs: dict[str, Any], monkeyp
 
 OTHER: dict[str, tuple[dict[str, Any], str]] = {
     "more pieces": ({"pieces": 67}, "task.pieces was 61 and is 67"),
-    "another tokeniser": ({"tokeniser": "character"}, "task.tokeniser was word and is character"),
+    "another tokenizer": ({"tokenizer": "character"}, "task.tokenizer was word and is character"),
     "another limit": ({"longest": None}, "task.longest was 7 and is null"),
     "a ratio, lower case": ({"ratio": 2.0, "lower": True}, "task.lower was false and is true, task.ratio was null and"),
     "another share": ({"holdout": 0.2}, "task.holdout was 0.1 and is 0.2"),
@@ -228,7 +228,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "all too long": ({"longest": 1}, "no training pair is left: left out"),
     "nothing": ({"train": ["empty", "empty"]}, "no training pair is left"),
     "no part to judge": ({"holdout": 0.0}, "the valid part holds no pairs"),
-    "too few pieces": ({"tokeniser": "bpe", "pieces": 3}, "task.pieces=3: the tokeniser bpe needs"),
+    "too few pieces": ({"tokenizer": "bpe", "pieces": 3}, "task.pieces=3: the tokenizer bpe needs"),
     "a variable": ({"store": "$ATTNX_NOPE/corpus"}, "task.store=$ATTNX_NOPE/corpus: the environment variable"),
     "a place below a file": ({"store": "b.en/corpus"}, "b.en/corpus: cannot be written: "),
     "a place that is taken": ({"store": "folder"}, "folder: holds no corpus that task.store wrote; delete the folder"),
@@ -473,7 +473,7 @@ def test_a_folder_may_be_named_by_a_variable(monkeypatch: pytest.MonkeyPatch, he
     assert rows(data) == rows(task(None).load())
 
 
-RUN = ["task=translation", "task.train=[a.de.gz,b.en]", "task.tokeniser=word", "task.pieces=61", "task.longest=7"]
+RUN = ["task=translation", "task.train=[a.de.gz,b.en]", "task.tokenizer=word", "task.pieces=61", "task.longest=7"]
 
 
 def test_a_run_with_a_store_is_the_run_without(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:

@@ -85,8 +85,8 @@ def test_label_smoothing_is_part_of_the_loss(prepared: Callable[..., Job]) -> No
 def test_label_smoothing_changes_what_is_learned_but_not_how_it_is_judged(
     run: Callable[..., Any], same_weights: Callable[..., bool]
 ) -> None:
-    run("optimiser.lr=1e-12", folder="plain")
-    run("optimiser.lr=1e-12", "task.smoothing=0.3", folder="smooth")
+    run("optimizer.lr=1e-12", folder="plain")
+    run("optimizer.lr=1e-12", "task.smoothing=0.3", folder="smooth")
     rows = [Path(name, "metrics.csv").read_text(encoding="utf-8").splitlines() for name in ("plain", "smooth")]
     header = rows[0][0].split(",")
     trained, valid = header.index("train_loss"), header.index("valid_loss")
@@ -166,9 +166,9 @@ def test_the_first_validation_that_is_no_better_ends_a_run_without_patience(
 @pytest.mark.parametrize(
     "composition",
     [
-        ["recipe=bahdanau", "optimiser=adamw", "lr_schedule=cosine", "trainer.precision=64"],
+        ["recipe=bahdanau", "optimizer=adamw", "lr_schedule=cosine", "trainer.precision=64"],
         ["recipe=luong_local_p", "scope.window=1"],
-        ["+query=[token,last_context]", "scorer=concat", "decoder.cell=gru", "decoder.layers=2", "optimiser=adadelta"],
+        ["+query=[token,last_context]", "scorer=concat", "decoder.cell=gru", "decoder.layers=2", "optimizer=adadelta"],
         ["+query=token", "model.memory=inputs", "scorer=scaled", "encoder.cell=rnn", "trainer.precision=bf16-mixed"],
         ["scorer=cosine", "model.memory=layer:0", "model.values=inputs", "encoder.layers=2", "model.bridge=zeros"],
         [

@@ -73,7 +73,7 @@ def texts(here: Path) -> list[str]:
 
 @pytest.fixture
 def translate(run: Callable[..., Any], texts: list[str]) -> Callable[..., Any]:
-    """A small run: ``translate("task.tokeniser=word", folder="a")``."""
+    """A small run: ``translate("task.tokenizer=word", folder="a")``."""
 
     def make(*overrides: str, folder: str) -> Any:
         named = {override.partition("=")[0] for override in overrides}
@@ -83,13 +83,13 @@ def translate(run: Callable[..., Any], texts: list[str]) -> Callable[..., Any]:
     return make
 
 
-@pytest.mark.parametrize("tokeniser", ["bpe", "word", "character"])
+@pytest.mark.parametrize("tokenizer", ["bpe", "word", "character"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_run_from_files_to_scores(
-    tokeniser: str, shared: bool, translate: Callable[..., Any], texts: list[str]
+    tokenizer: str, shared: bool, translate: Callable[..., Any], texts: list[str]
 ) -> None:
     """Its scores are sacreBLEU's of its predictions as text, and reopened it answers as it did in the test."""
-    translate(f"task.tokeniser={tokeniser}", f"task.shared={shared}", folder="one")
+    translate(f"task.tokenizer={tokenizer}", f"task.shared={shared}", folder="one")
     reopened = attnx.open_run("one")
     predicted = table("one/predictions.tsv")
     assert len(predicted) == len(texts) == 13
@@ -108,8 +108,8 @@ def test_a_run_from_files_to_scores(
         (one,) = reopened.predict([text])
         assert " ".join(one.pair.source) == row["source"]
         assert " ".join(one.output) == row["prediction"]
-    names = {path.name for path in Path("one/vocabulary").iterdir() if path.suffix == ".tokeniser"}
-    assert names == ({"source.tokeniser"} if shared else {"source.tokeniser", "target.tokeniser"})
+    names = {path.name for path in Path("one/vocabulary").iterdir() if path.suffix == ".tokenizer"}
+    assert names == ({"source.tokenizer"} if shared else {"source.tokenizer", "target.tokenizer"})
     assert (reopened.source.symbols == reopened.target.symbols) == shared
 
 
@@ -152,7 +152,7 @@ def compared(*folders: str) -> dict[str, list[str]]:
 
 
 def test_the_highest_bleu_is_the_best(translate: Callable[..., Any]) -> None:
-    translate("trainer.max_steps=80", "trainer.validations=8", "optimiser.lr=0.01", folder="one")
+    translate("trainer.max_steps=80", "trainer.validations=8", "optimizer.lr=0.01", folder="one")
     rows = table("one/metrics.csv", ",")
     assert len({row["valid_bleu"] for row in rows}) > 1
     highest = max(rows, key=lambda row: float(row["valid_bleu"]))
@@ -165,7 +165,7 @@ def test_one_model_of_two_languages(translate: Callable[..., Any], texts: list[s
     for tag in ("xa", "yb"):
         write(f"{tag}.tsv", [f"{line}\t{translated(line, tag)}" for line in sentences()])
     given = ["task.train=[xa.tsv,yb.tsv]", "task.valid=null", "task.test=null", "task.languages=[xa,yb]"]
-    told = ["query=[current_state,language_tag]", "query.language_tag.width=3", "task.tokeniser=word"]
+    told = ["query=[current_state,language_tag]", "query.language_tag.width=3", "task.tokenizer=word"]
     translate(*given, *told, "task.holdout=0.1", folder="one")
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     predicted = table("one/predictions.tsv")
@@ -189,10 +189,10 @@ def test_one_model_of_two_languages(translate: Callable[..., Any], texts: list[s
             reopened.predict(["der Hund läuft."], tag=wrong)
 
 
-@pytest.mark.parametrize("tokeniser", registry.names("tokeniser"))
-def test_only_the_training_side_is_learned_from(tokeniser: str, texts: list[str]) -> None:
+@pytest.mark.parametrize("tokenizer", registry.names("tokenizer"))
+def test_only_the_training_side_is_learned_from(tokenizer: str, texts: list[str]) -> None:
     """Other sentences to test and validate on, other scripts even, change no symbol."""
-    knobs: dict[str, Any] = {"train": ["a.de.gz", "b.en"], "tokeniser": tokeniser, "pieces": 307}
+    knobs: dict[str, Any] = {"train": ["a.de.gz", "b.en"], "tokenizer": tokenizer, "pieces": 307}
     known = Translation(**knobs, valid=["va.de", "vb.en"], test=["ta.de", "tb.en"]).load()
     write("other", ["漢字 ñandú", "qq"])
     other = Translation(**knobs, valid=["other", "other"], test=["other", "other"]).load()
@@ -208,7 +208,7 @@ def test_no_sentence_is_in_two_parts(texts: list[str]) -> None:
     ]
     lines += [f"{line.upper()}\t{translated(line)}\tyb" for line in sentences()]
     write("all.tsv", lines)
-    task = Translation(train="all.tsv", languages=["xa", "yb"], tokeniser="word", holdout=0.1)
+    task = Translation(train="all.tsv", languages=["xa", "yb"], tokenizer="word", holdout=0.1)
     data = task.load()
     parts = [{"".join(pair.source).lower() for pair in part} for part in data.pairs]
     assert sum(map(len, parts)) == len(set().union(*parts)) == 91
@@ -222,7 +222,7 @@ def test_what_was_left_out_is_told(texts: list[str]) -> None:
     write("a", ["der Hund läuft", "", "ein " * 11, "rot", "der Hund", *texts[:1]])
     write("b", ["the dog runs", "nothing", "a " * 11, "red red red red", "the dog", translated(texts[0])])
     task = Translation(
-        train=["a", "b"], valid=["va.de", "vb.en"], test=["ta.de", "tb.en"], tokeniser="word", longest=7, ratio=3
+        train=["a", "b"], valid=["va.de", "vb.en"], test=["ta.de", "tb.en"], tokenizer="word", longest=7, ratio=3
     )
     assert [len(part) for part in task.load().pairs] == [3, 7, 13]
     left_out, met = task.notes
@@ -248,7 +248,7 @@ def test_what_was_left_out_is_told(texts: list[str]) -> None:
 def test_case_and_form(knobs: dict[str, Any], text: str, cut: str, here: Path) -> None:
     """A user's text and the data's are cut alike; scores are of texts in that case and form."""
     write("a.tsv", [f"{text}\t{text}"])
-    task = Translation(train="a.tsv", valid="a.tsv", test="a.tsv", tokeniser="word", **knobs)
+    task = Translation(train="a.tsv", valid="a.tsv", test="a.tsv", tokenizer="word", **knobs)
     data = task.load()
     assert data.pairs.test[0].texts == (cut,)
     assert task.symbols(text) == data.pairs.test[0].source == tuple(cut.split())
@@ -261,7 +261,7 @@ def test_case_and_form(knobs: dict[str, Any], text: str, cut: str, here: Path) -
 
 
 def test_an_unknown_symbol_reads_as_one_word(texts: list[str]) -> None:
-    task = Translation(train=["a.de.gz", "b.en"], tokeniser="word", holdout=0.1)
+    task = Translation(train=["a.de.gz", "b.en"], tokenizer="word", holdout=0.1)
     data = task.load()
     assert task.text(data.target.decode(data.target.encode(["the", "giraffe", "runs", "￭!"]))) == "the ⁇ runs!"
 
@@ -280,8 +280,8 @@ MISTAKES = {
     "task.languages=[xa,xa]": "task.languages names 'xa' twice",
     "task.languages=[x.a]": "'x.a' is no name",
     "task.train=xa.tsv task.languages=[xa,yb] task.valid=both.tsv task.test=both.tsv": "the valid part holds 'yb'",
-    "task.tokeniser=bbpe": "unknown tokeniser 'bbpe'; did you mean bpe",
-    "task.pieces=7": "task.pieces=7: the tokeniser bpe needs",
+    "task.tokenizer=bbpe": "unknown tokenizer 'bbpe'; did you mean bpe",
+    "task.pieces=7": "task.pieces=7: the tokenizer bpe needs",
     "task.longest=1": "no training pair is left: left out 71 of 71 training pairs: 71 longer than 1 symbols",
     "task.ratio=0.5": "task.ratio=0.5",
     "task.train=[blank,blank]": "no training pair is left",

@@ -26,7 +26,7 @@ def write_run(folder: str, per: float = 7.0, **config: Any) -> Path:
     """What ``attnx runs``, ``report`` and ``compare`` read of a run."""
     path = Path(folder)
     path.mkdir(parents=True)
-    facts = {"format": 1, "status": "finished", "monitor": "valid_per", "maximise": False, "created": "2031-03-17"}
+    facts = {"format": 1, "status": "finished", "monitor": "valid_per", "maximize": False, "created": "2031-03-17"}
     (path / "run.json").write_text(json.dumps(facts), encoding="utf-8")
     (path / "config.yaml").write_text(yaml.safe_dump({"seed": 1, "scorer": {"name": "dot"}, **config}))
     (path / "results.json").write_text(json.dumps({"test_per": per, "train_seconds": 67.0}), encoding="utf-8")

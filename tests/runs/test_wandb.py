@@ -113,7 +113,7 @@ def ended(words: Path, undrawn: None) -> Ended:
 
 @pytest.fixture
 def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Do something when an optimiser step was taken; once."""
+    """Do something when an optimizer step was taken; once."""
     show = ShowProgress.on_train_batch_end
 
     def arrange(step: int, act: Callable[[], None]) -> None:
@@ -224,7 +224,7 @@ def test_a_recorded_run_holds_it_all(words: Path, ended: Ended, monkeypatch: pyt
     assert run["run_id"] == info["logged"]["wandb"]["id"]
     assert (run["project"], run["run_group"], run["job_type"]) == ("attnx", "scorers", "train")
     assert run["display_name"] == "scorer=dot"
-    assert {"scorer=dot", "scope=global", "query=current_state", "normaliser=softmax", "mine"} <= set(run["tags"])
+    assert {"scorer=dot", "scope=global", "query=current_state", "normalizer=softmax", "mine"} <= set(run["tags"])
     config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
     told = run["config"]["update"]
     assert {key: told[key] for key in config} == config

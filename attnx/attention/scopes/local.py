@@ -13,18 +13,18 @@ from attnx.registry import Natural, Size, register
 
 @register("scope", "local")
 class Local(nn.Module):
-    """A window of 2 * window + 1 positions around a centre that moves with the decoder's step.
+    """A window of 2 * window + 1 positions around a center that moves with the decoder's step.
 
     Formula: ``allowed: |s - round(p_t)| <= window; monotonic: p_t = min(t, S - 1); predictive: p_t = S sigmoid(v .
         tanh(W q_t)) and the weights are multiplied by exp(-(s - p_t)^2 / (2 sigma^2)), sigma = window / 2``
     Source: Luong et al. 2015, section 3.2, equations 7 to 10, https://arxiv.org/abs/1508.04025
 
     ``monotonic`` is the paper's local-m and has no parameters; ``predictive`` is its local-p. The Gaussian multiplies
-    the weights after normalising and they are not renormalised, as in equation 10. S is each row's own length and
-    positions count from 0. The window is centred on the position nearest to p_t, so that it always holds 2 * window + 1
-    positions where the paper's real-valued borders hold one fewer; ``window=0`` has sigma = 1/2, not 0. With several
-    ``sources`` each has a window of its own; among the decoder's states S is how many there are, so that ``monotonic``
-    reads the latest.
+    the weights after normalizing and they are not renormalized, as in equation 10. S is each row's own length and
+    positions count from 0. The window is centered on the position nearest to p_t, so that it always holds
+    2 * window + 1 positions where the paper's real-valued borders hold one fewer; ``window=0`` has sigma = 1/2, not 0.
+    With several ``sources`` each has a window of its own; among the decoder's states S is how many there are, so that
+    ``monotonic`` reads the latest.
 
     >>> import torch
     >>> scope = Local(query_size=13, window=1)
@@ -44,7 +44,7 @@ class Local(nn.Module):
         super().__init__()
         self.sources, self.include_self = tuple(sources), include_self
         self.window = window
-        self.centre = (
+        self.center_predictor = (
             nn.Sequential(
                 nn.Linear(query_size, query_size, bias=False), nn.Tanh(), nn.Linear(query_size, 1, bias=False)
             )
@@ -55,10 +55,10 @@ class Local(nn.Module):
     def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> Field:
         """(b, q, query_size), steps, (b, 1 or q, m) -> the field, its ``allowed`` and ``gain`` (b, q, m)."""
         position = torch.arange(present.shape[-1], device=present.device)
-        return self.around(*self.centres(queries, at, present.sum(-1)), position, present)
+        return self.around(*self.centers(queries, at, present.sum(-1)), position, present)
 
-    def centres(self, queries: Tensor, at: Tensor, length: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Where each query's window lies: the position (b, q) it is centred on, and p_t (b, q) where it is predicted.
+    def centers(self, queries: Tensor, at: Tensor, length: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Where each query's window lies: the position (b, q) it is centered on, and p_t (b, q) where it is predicted.
 
         Args:
             queries: (b, q, query_size).
@@ -66,9 +66,9 @@ class Local(nn.Module):
             length: (b, 1 or q), how many positions are there.
         """
         last = (length - 1).clamp(min=0)
-        if self.centre is None:
+        if self.center_predictor is None:
             return torch.minimum(at.expand(queries.shape[:2]), last), None
-        predicted = length * torch.sigmoid(self.centre(queries)[..., 0])
+        predicted = length * torch.sigmoid(self.center_predictor(queries)[..., 0])
         return torch.minimum(predicted.detach().round().long(), last), predicted
 
     def around(self, nearest: Tensor, predicted: Tensor | None, position: Tensor, present: Tensor) -> Field:

@@ -12,7 +12,7 @@ from attnx.registry import NonNegative, Positive, Size, register
 
 @register("scorer", "coverage")
 class Coverage(nn.Module):
-    """``additive``, which also knows how much each position was read so far, and is penalised for reading it again.
+    """``additive``, which also knows how much each position was read so far, and is penalized for reading it again.
 
     Formula: ``score(q, m) = v . tanh(W q + U m + w c_m), c = sum of earlier weights; loss + k sum_m min(a_m, c_m)``
     Source: See et al. 2017, equations 10 to 13, https://arxiv.org/abs/1704.04368

@@ -16,7 +16,7 @@ from attnx.errors import UserError
 FOLDER = Path(__file__).parent
 SECURE = re.compile(r"(https://|http://127\.0\.0\.1[:/])\S+")  # nothing travels in the open but to this machine
 SHA256 = "[0-9a-f]{64}"
-TEXTS = ("what", "licence", "origin", "notes")
+TEXTS = ("what", "license", "origin", "notes")
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Recipe:
 
     name: str
     what: str
-    licence: str
+    license: str
     origin: str
     notes: str
     files: tuple[RecipeFile, ...]

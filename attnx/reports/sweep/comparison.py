@@ -66,7 +66,7 @@ def comparisons(found: Sequence[Found]) -> list[Comparison]:
     tests = {run.path: test for run in runs if (test := read_tested(run.path)) is not None}
     apart: dict[tuple[Any, ...], list[Found]] = {}
     for run in runs:
-        apart.setdefault((run.monitor, run.maximise, _data(run, tests)), []).append(run)
+        apart.setdefault((run.monitor, run.maximize, _data(run, tests)), []).append(run)
     return [_comparison(held, tests) for held in sorted(apart.values(), key=len, reverse=True)]
 
 
@@ -85,7 +85,7 @@ def _comparison(runs: Sequence[Found], tests: dict[Path, Tested]) -> Comparison:
     kept = [run for setting in compared for run in setting.runs]
     common = {key: said(value) for key, value in chosen[0].items() if all(_same(one, key, value) for one in chosen)}
     constant = {key: value for key, value in common.items() if key != DATA}
-    known = measures(kept, runs[0].monitor, runs[0].maximise)
+    known = measures(kept, runs[0].monitor, runs[0].maximize)
     split = factors(keys, compared)
     unequal = unequal_conditions(kept, known[0] if known else None)
     judged = []

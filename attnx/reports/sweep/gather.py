@@ -34,7 +34,7 @@ class Found:
         results: the numbers of results.json.
         curves: column of metrics.csv -> step -> value.
         monitor: the validation measure that decides.
-        maximise: whether more of it is better.
+        maximize: whether more of it is better.
         created: when, ISO 8601.
         error: one line, if it failed or cannot be read.
     """
@@ -47,7 +47,7 @@ class Found:
     results: dict[str, float] = field(default_factory=dict)
     curves: dict[str, dict[int, float]] = field(default_factory=dict)
     monitor: str = ""
-    maximise: bool = False
+    maximize: bool = False
     created: str = ""
     error: str = ""
 
@@ -142,7 +142,7 @@ def _read(folder: Path, told: str, job: SweepJob | None = None) -> Found:
         results={name: value for name, value in results.items() if value is not None and math.isfinite(value)},
         curves=_curves(folder / METRICS),
         monitor=str(info.get("monitor") or ""),
-        maximise=bool(info.get("maximise")),
+        maximize=bool(info.get("maximize")),
         created=str(info.get("created") or ""),
         error="" if status == "finished" else _error(folder, info, job),
     )

@@ -32,14 +32,14 @@ class Measure(NamedTuple):
         return f"{value:,.{self.digits}f}"
 
 
-def measures(runs: Sequence[Found], monitor: str, maximise: bool) -> list[Measure]:
+def measures(runs: Sequence[Found], monitor: str, maximize: bool) -> list[Measure]:
     """All of them, what the best weights were chosen by first, as it was in the test."""
     primary = monitor.replace(VALID, TEST, 1)
     keys = dict.fromkeys([primary, *(key for run in runs for key in run.results if key.startswith(TEST)), monitor])
     found = []
     for key in keys:
         values = [value for run in runs if (value := value_of(run, key)) is not None]
-        more = maximise if key in (primary, monitor) else more_is_better(key)
+        more = maximize if key in (primary, monitor) else more_is_better(key)
         # What is the same for all, as what another forecast by rule, ranks nothing.
         if more is not None and values and (key in (primary, monitor) or len(set(values)) > 1 or len(values) == 1):
             unit = UNITS.get(key, "%" if measure_base(key, PERCENT) else "")
@@ -52,7 +52,7 @@ def value_of(run: Found, key: str) -> float | None:
     if not key.startswith(VALID):
         return run.results.get(key)
     values = run.curves.get(key, {}).values()
-    return (max if run.maximise else min)(values) if values else None
+    return (max if run.maximize else min)(values) if values else None
 
 
 def _digits(values: Iterable[float]) -> int:

@@ -10,7 +10,7 @@
 // tests are [F, degrees, degrees of the error, p], or null.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const COLOURED = 6; // settings that have a colour of their own
+const COLORED = 6; // settings that have a color of their own
 const NEAR = 24; // pixels from which a pointer meets a line or a point
 const SURE = 0.05;
 const LITTLE = 100; // thousandths: where no weight of a map is larger, the largest is the deepest
@@ -76,7 +76,7 @@ function marked(text) {
 const settingOf = (row) => here().settings[row.place];
 const runsOf = (place) => here().settings[place].runs.map((number) => data.runs[number]);
 const rankOf = (place) => judged().ranks.get(place) ?? -1;
-const colour = (rank) => (rank >= 0 && rank < COLOURED ? `--dot: var(--c${rank})` : null);
+const color = (rank) => (rank >= 0 && rank < COLORED ? `--dot: var(--c${rank})` : null);
 
 function costOf(place, key) {
   const setting = here().settings[place];
@@ -117,7 +117,7 @@ function pick(place) {
 
 function badge(place) {
   const rank = rankOf(place);
-  return make("span", { class: colour(rank) ? "dot" : "dot mute", style: colour(rank) }, rank < 0 ? "–" : String(rank + 1));
+  return make("span", { class: color(rank) ? "dot" : "dot mute", style: color(rank) }, rank < 0 ? "–" : String(rank + 1));
 }
 
 // --- the table -------------------------------------------------------------------------------------------------------
@@ -420,12 +420,12 @@ function frame(plot, xs, ys, { xlog = false, ylog = false, xname, yname }) {
 
 const highlighted = (place) => {
   const rank = rankOf(place);
-  return state.picked === null ? rank >= 0 && rank < COLOURED : place === state.picked;
+  return state.picked === null ? rank >= 0 && rank < COLORED : place === state.picked;
 };
-const paint = (place) => colour(rankOf(place)) ?? "--dot: var(--ink)";
+const paint = (place) => color(rankOf(place)) ?? "--dot: var(--ink)";
 
 function showLegend(list) {
-  const rows = judged().rows.slice(0, COLOURED);
+  const rows = judged().rows.slice(0, COLORED);
   const outside = state.picked !== null && !rows.some((row) => row.place === state.picked);
   const places = [...rows.map((row) => row.place), ...(outside ? [state.picked] : [])];
   const items = places.map((place) => make("li", {}, make("button", {
@@ -580,11 +580,11 @@ function map(example, one) {
   const [width, height] = [across(tops.length) + 2, above + labels.length * size + 2];
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Weights: ${wroteIn(one)} reading ${called(example)}` });
   tops.forEach((symbol, column) => {
-    const centre = across(column) + size / 2;
+    const center = across(column) + size / 2;
     const text = cut(shown(symbol));
     svg.append([...text].length > 2
-      ? draw("text", { x: centre, y: above - 5, transform: `rotate(-90 ${centre} ${above - 5})`, "dominant-baseline": "central" }, text)
-      : draw("text", { x: centre, y: above - 6, "text-anchor": "middle" }, text));
+      ? draw("text", { x: center, y: above - 5, transform: `rotate(-90 ${center} ${above - 5})`, "dominant-baseline": "central" }, text)
+      : draw("text", { x: center, y: above - 6, "text-anchor": "middle" }, text));
   });
   labels.forEach((label, row) => {
     const y = above + row * size;
@@ -619,12 +619,12 @@ function showConstant() {
 
 // --- what a pointer or the focus meets says more ---------------------------------------------------------------------
 
-function showTip(text, centre, above, below) {
+function showTip(text, center, above, below) {
   const tip = find("tip");
   tip.textContent = text;
   tip.hidden = false;
   const box = tip.getBoundingClientRect();
-  tip.style.left = `${Math.min(Math.max(centre - box.width / 2, 4), window.innerWidth - box.width - 4)}px`;
+  tip.style.left = `${Math.min(Math.max(center - box.width / 2, 4), window.innerWidth - box.width - 4)}px`;
   tip.style.top = `${above - box.height > 4 ? above - box.height : below}px`;
 }
 
@@ -658,7 +658,7 @@ function showMeasure() {
   showTable();
   showEffects();
   const { again } = here();
-  find("ranking-note").textContent = "A row holds the runs that differ by their seed alone: mean ± sd. Press ▸ for its runs and their folders, its name to isolate it in the charts below. p says how surely the best is better, all comparisons allowed for; grey from 0.05 on."
+  find("ranking-note").textContent = "A row holds the runs that differ by their seed alone: mean ± sd. Press ▸ for its runs and their folders, its name to isolate it in the charts below. p says how surely the best is better, all comparisons allowed for; gray from 0.05 on."
     + (again ? ` ${counted(again, "earlier run")} with the same setting and seed as a later one ${again === 1 ? "is" : "are"} left out.` : "");
   showCurves();
   showScatter();

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from attnx.reports.sweep.gather import DATA, Found
 
-FIRST = ("task", "recipe", "model", "attention", "scorer", "scope", "query", "normaliser", "encoder", "decoder")
+FIRST = ("task", "recipe", "model", "attention", "scorer", "scope", "query", "normalizer", "encoder", "decoder")
 ABSENT = "\N{EN DASH}"
 
 
@@ -94,7 +94,7 @@ def _in_order(by_seed: Mapping[Any, Found]) -> list[Found]:
 def _name(keys: Sequence[str], values: Sequence[str]) -> str:
     """Parts by their names, knobs with theirs.
 
-    >>> _name(["scorer", "scorer.depth", "optimiser.lr"], ["mlp", "2", "0.01"])
+    >>> _name(["scorer", "scorer.depth", "optimizer.lr"], ["mlp", "2", "0.01"])
     'mlp, depth=2, lr=0.01'
     """
     told = [

@@ -9,7 +9,7 @@ from attnx.registry import Natural, register
 
 
 @register("lr_schedule", "constant")
-def constant(optimiser: Optimizer, warmup: Natural = 0) -> LambdaLR:
+def constant(optimizer: Optimizer, warmup: Natural = 0) -> LambdaLR:
     """The same learning rate throughout, after a linear warm-up if asked for.
 
     Formula: ``lr(t) = lr min(1, t / warmup)``
@@ -19,4 +19,4 @@ def constant(optimiser: Optimizer, warmup: Natural = 0) -> LambdaLR:
     def factor(step: int) -> float:
         return min(1.0, (step + 1) / max(warmup, 1))
 
-    return LambdaLR(optimiser, factor)
+    return LambdaLR(optimizer, factor)

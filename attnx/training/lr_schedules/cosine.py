@@ -12,7 +12,7 @@ from attnx.training.lr_schedules import Progress
 
 
 @register("lr_schedule", "cosine")
-def cosine(optimiser: Optimizer, progress: Progress, warmup: Natural = 100, floor: Probability = 0.0) -> LambdaLR:
+def cosine(optimizer: Optimizer, progress: Progress, warmup: Natural = 100, floor: Probability = 0.0) -> LambdaLR:
     """Fall along half a cosine to ``floor`` at the last step T.
 
     Formula: ``lr(t) = lr min(1, t / warmup) (floor + (1 - floor) (1 + cos(pi t / T)) / 2)``
@@ -24,4 +24,4 @@ def cosine(optimiser: Optimizer, progress: Progress, warmup: Natural = 100, floo
         left = 0.5 * (1 + math.cos(math.pi * progress(step)))
         return rise * (floor + (1 - floor) * left)
 
-    return LambdaLR(optimiser, factor)
+    return LambdaLR(optimizer, factor)

@@ -9,10 +9,10 @@ from attnx.registry import Positive, register
 
 
 @register("lr_schedule", "halving")
-def halving(optimiser: Optimizer, every: Positive = 10_000) -> LambdaLR:
+def halving(optimizer: Optimizer, every: Positive = 10_000) -> LambdaLR:
     """Halve the rate after every so many steps; needs no known end.
 
     Formula: ``lr(t) = lr 2^-floor(t / every)``
     Source: Henaff et al. 2017, section 5, https://arxiv.org/abs/1612.03969
     """
-    return LambdaLR(optimiser, lambda step: 0.5 ** (step // every))
+    return LambdaLR(optimizer, lambda step: 0.5 ** (step // every))

@@ -11,7 +11,7 @@ from attnx.registry import Natural, register
 
 
 @register("lr_schedule", "inverse_sqrt")
-def inverse_sqrt(optimiser: Optimizer, warmup: Natural = 400) -> LambdaLR:
+def inverse_sqrt(optimizer: Optimizer, warmup: Natural = 400) -> LambdaLR:
     """Rise over the warm-up, then fall with the square root of the step; needs no known end.
 
     Formula: ``lr(t) = lr min(t / warmup, sqrt(warmup / t))``
@@ -22,4 +22,4 @@ def inverse_sqrt(optimiser: Optimizer, warmup: Natural = 400) -> LambdaLR:
         start = max(warmup, 1)
         return min((step + 1) / start, math.sqrt(start / (step + 1)))
 
-    return LambdaLR(optimiser, factor)
+    return LambdaLR(optimizer, factor)

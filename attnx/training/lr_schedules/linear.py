@@ -10,7 +10,7 @@ from attnx.training.lr_schedules import Progress
 
 
 @register("lr_schedule", "linear")
-def linear(optimiser: Optimizer, progress: Progress, warmup: Natural = 100, floor: Probability = 0.0) -> LambdaLR:
+def linear(optimizer: Optimizer, progress: Progress, warmup: Natural = 100, floor: Probability = 0.0) -> LambdaLR:
     """Fall in a straight line to ``floor`` at the last step T; the best general choice for a known budget.
 
     Formula: ``lr(t) = lr min(1, t / warmup) (floor + (1 - floor) (1 - t / T))``
@@ -22,4 +22,4 @@ def linear(optimiser: Optimizer, progress: Progress, warmup: Natural = 100, floo
         left = 1 - progress(step)
         return rise * (floor + (1 - floor) * left)
 
-    return LambdaLR(optimiser, factor)
+    return LambdaLR(optimizer, factor)

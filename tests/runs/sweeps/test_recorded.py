@@ -77,7 +77,7 @@ def test_an_entry_that_could_run_code_is_refused_by_name(
         "++scorer.hidden=7,11",
         "scorer@attention.other=dot",
         "decoder.hidden=${encoder.hidden}",
-        "optimiser.lr=tag(log,interval(1e-4,1e-2))",
+        "optimizer.lr=tag(log,interval(1e-4,1e-2))",
         "name=mine",
         "seed=range(1,9)",
         "placement.attention=cuda:1",

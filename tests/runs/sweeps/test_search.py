@@ -19,7 +19,7 @@ from attnx.sweeps.running import Running
 
 optuna = pytest.importorskip("optuna")
 pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
-ASKED = ["hydra/sweeper=search", "optimiser.lr=tag(log,interval(0.001,0.1))", "name=found"]
+ASKED = ["hydra/sweeper=search", "optimizer.lr=tag(log,interval(0.001,0.1))", "name=found"]
 FOUND = Path("multirun/found")
 
 
@@ -39,16 +39,16 @@ def test_a_search_tries_so_many_and_not_one_again(sweep: Callable[..., Any]) -> 
     assert answer.code == 0
     jobs = read_sweep(FOUND).jobs
     assert [(job.status, job.attempts) for job in jobs] == [("finished", 1)] * 2
-    assert len({job.choices["optimiser.lr"] for job in jobs}) == 2
+    assert len({job.choices["optimizer.lr"] for job in jobs}) == 2
     # What decides is validation, at its best.
     for job, trial in zip(jobs, trials(), strict=True):
         with (FOUND / str(job.number) / "metrics.csv").open(encoding="utf-8", newline="") as file:
             assert trial.value == min(float(row["valid_per"]) for row in csv.DictReader(file))
-        assert float(job.choices["optimiser.lr"]) == trial.params["optimiser.lr"]
+        assert float(job.choices["optimizer.lr"]) == trial.params["optimizer.lr"]
     assert sweep(*ASKED, "hydra.sweeper.n_trials=3").code == 0
     assert [job.attempts for job in read_sweep(FOUND).jobs] == [1, 1, 1]
-    assert [trial.params["optimiser.lr"] for trial in trials()[:2]] == [
-        float(job.choices["optimiser.lr"]) for job in jobs
+    assert [trial.params["optimizer.lr"] for trial in trials()[:2]] == [
+        float(job.choices["optimizer.lr"]) for job in jobs
     ]
 
 
@@ -99,42 +99,42 @@ def test_a_trial_that_cannot_be_composed_has_failed_and_the_others_go_on(sweep: 
     assert answer.code in (0, 1)
 
 
-def curve(folder: Path, values: list[float], maximise: bool) -> None:
+def curve(folder: Path, values: list[float], maximize: bool) -> None:
     """A run that has found this in validation."""
     folder.mkdir(parents=True, exist_ok=True)
-    info = {"format": 1, "status": "running", "monitor": "valid_x", "maximise": maximise, "steps": 50}
+    info = {"format": 1, "status": "running", "monitor": "valid_x", "maximize": maximize, "steps": 50}
     (folder / "run.json").write_text(json.dumps(info), encoding="utf-8")
     rows = [f"{10 * number},{value}" for number, value in enumerate(values, start=1)]
     (folder / "metrics.csv").write_text("\n".join(["step,valid_x", *rows]) + "\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize("maximise", [False, True])
+@pytest.mark.parametrize("maximize", [False, True])
 @pytest.mark.filterwarnings("ignore")
-def test_what_is_worse_than_the_median_at_the_same_validation_is_hopeless(maximise: bool, here: Path) -> None:
+def test_what_is_worse_than_the_median_at_the_same_validation_is_hopeless(maximize: bool, here: Path) -> None:
     from hydra.core.plugins import Plugins
 
     Plugins.instance()
     from attnx.sweeps.search import OptunaSearch
 
-    sign = -1 if maximise else 1
+    sign = -1 if maximize else 1
     sweep = Sweep(here / "s", "attnx -m", [])
     sweep.path.mkdir()
     found = OptunaSearch(
         9, lambda seed: optuna.samplers.RandomSampler(seed), optuna.pruners.MedianPruner(1, 0), 1, None
     )
     with Running(sweep, {}, 1, -1) as running:
-        found.space = {"optimiser.lr": optuna.distributions.UniformDistribution(0.1, 0.9)}
+        found.space = {"optimizer.lr": optuna.distributions.UniformDistribution(0.1, 0.9)}
         found.fixed, found.trials, found.study = {}, {}, found._open(sweep.path, optuna)
         done = found._next(running)
         assert done is not None
-        curve(sweep.folder(done), [sign * 9.0, sign * 5.0, sign * 3.0], maximise)
+        curve(sweep.folder(done), [sign * 9.0, sign * 5.0, sign * 3.0], maximize)
         assert not found._hopeless(done)  # there is nothing to compare it with
-        done.status, done.best, done.maximise = "finished", sign * 3.0, maximise
+        done.status, done.best, done.maximize = "finished", sign * 3.0, maximize
         found._tell(done)
         for values, expected in (([8.0], False), ([10.0], True), ([8.0, 6.0], True), ([8.0, 4.0], False)):
             job = found._next(running)
             assert job is not None
-            curve(sweep.folder(job), [sign * value for value in values], maximise)
+            curve(sweep.folder(job), [sign * value for value in values], maximize)
             assert found._hopeless(job) is expected
             assert not found._hopeless(job)  # nothing new was found since
             job.status = "pruned"
@@ -159,7 +159,7 @@ def test_without_optuna_it_says_so(command: Callable[..., Any], monkeypatch: pyt
 
 
 def test_a_grid_cannot_try_an_interval(command: Callable[..., Any], here: Path) -> None:
-    answer = command("-m", "optimiser.lr=interval(0.001,0.1)")
+    answer = command("-m", "optimizer.lr=interval(0.001,0.1)")
     assert answer.code == 2
     assert "hydra/sweeper=search" in answer.err
     assert not list(here.iterdir())

@@ -1,1 +1,0 @@
-"""The normalisers: how scores become weights. One normaliser, one file."""

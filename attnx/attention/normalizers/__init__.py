@@ -1,0 +1,1 @@
+"""The normalizers: how scores become weights. One normalizer, one file."""

@@ -1,0 +1,51 @@
+"""The tokenizer ``character``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from attnx.data.pairs import Symbols
+from attnx.data.tokenizers.counted import load_symbols, most_frequent, save_symbols
+from attnx.data.tokenizers.protocol import SPACE, joined
+from attnx.registry import register
+
+
+@register("tokenizer", "character")
+class Character:
+    """Every character is a symbol, the space among them.
+
+    Formula: ``cut("a dog") = a ▁ d o g``
+    Source: Chung et al. 2016, https://arxiv.org/abs/1603.06147
+
+    Sequences are long, nothing is unknown but characters that are rare or never seen. A character is a code point:
+    ``task.form=nfc`` makes a letter and its accent one.
+
+    >>> tokenizer = Character()
+    >>> tokenizer.train(["a dog", "odd"], size=3)
+    >>> tokenizer.symbols, tokenizer.cut("a dog")
+    (('a', 'd', 'o'), ('a', '▁', 'd', 'o', 'g'))
+    """
+
+    def __init__(self) -> None:
+        self.symbols: Symbols = ()
+
+    def train(self, texts: Iterable[str], size: int) -> None:
+        """Keep the ``size`` most frequent characters."""
+        self.symbols = most_frequent(map(self.cut, texts), size)
+
+    def cut(self, text: str) -> Symbols:
+        """Text to characters."""
+        return tuple(text.replace(" ", SPACE))
+
+    def join(self, symbols: Sequence[str]) -> str:
+        """Characters to text."""
+        return joined(symbols)
+
+    def save(self, path: Path) -> None:
+        """Write the characters."""
+        save_symbols(path, self.symbols)
+
+    def load(self, path: Path) -> None:
+        """Read them."""
+        self.symbols = load_symbols(path)

@@ -1,1 +1,0 @@
-"""The optimisers, by name."""

@@ -1,0 +1,404 @@
+"""The catalog: what it reads from source is what Python would say, and a broken plug-in breaks itself alone."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import importlib.util
+import inspect
+import os
+import pwd
+import py_compile
+import re
+import struct
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx import plugin_files, registry
+from attnx.catalog import KINDS, Catalog, Part, _scan, catalog
+from attnx.errors import UserError
+from attnx.interactive import describe
+
+OWNED = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
+Write = Callable[..., Path]
+
+EVERY = sorted(catalog().parts)
+CORE = {key for key, info in catalog().parts.items() if info.origin == "core"}
+
+
+@pytest.fixture(autouse=True)
+def _no_folder_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Only the folders that a test names are in force."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.delenv("ATTNX_PLUGINS", raising=False)
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Write a plug-in file into a folder that is in force."""
+    folder = tmp_path / "in_force"
+    folder.mkdir()
+    monkeypatch.setenv("ATTNX_PLUGINS", str(folder))
+
+    def write(name: str, text: str) -> Path:
+        file = folder / name
+        file.write_text(textwrap.dedent(text), encoding="utf-8")
+        return file
+
+    return write
+
+
+def part_of(item: Any, info: Part) -> list[tuple[str, Any, Any]]:
+    """What ``inspect`` says of a constructor: names, types and defaults in order."""
+    if isinstance(item, type) and "__init__" not in vars(item):
+        return []
+    return [
+        (parameter.name, ast.unparse(ast.parse(parameter.annotation, mode="eval").body), parameter.default)
+        for parameter in inspect.signature(item).parameters.values()
+    ]
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of libraries, at their first import
+def test_source_and_signature_agree(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For every part: its knobs, what is supplied, what it declares, its docstring and its place."""
+    monkeypatch.chdir(Path(__file__).parents[2])  # where the plug-ins among EVERY come from
+    info, item = registry.part(kind, name), registry.find(kind, name)
+    signature = part_of(item, info)
+    knobs = [(knob.name, knob.annotation, knob.default) for knob in info.knobs]
+    assert knobs == [entry for entry in signature if entry[2] is not inspect.Parameter.empty]
+    assert list(info.supplied) == [name for name, _, default in signature if default is inspect.Parameter.empty]
+    assert all(
+        type(knob.default) is type(entry[2]) for knob, entry in zip(info.knobs, signature[-len(knobs) :], strict=False)
+    )
+    assert {word: getattr(item, word) for word in info.declares} == info.declares
+    assert (info.module, info.symbol) == (item.__module__, item.__name__)
+    assert info.doc == inspect.getdoc(item)
+    assert info.file.read_text().splitlines()[info.line - 1].startswith((f"class {info.symbol}", f"def {info.symbol}"))
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_defaults_are_accepted(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    info = registry.part(kind, name)
+    assert registry.check(kind, name, {}) == {knob.name: knob.default for knob in info.knobs}
+    assert registry.check(kind, name, registry.check(kind, name, {})) == registry.check(kind, name, {})
+
+
+def test_every_kind_of_the_design_has_a_part() -> None:
+    kinds = ("scorer", "scope", "query", "normalizer", "attention", "model", "encoder", "decoder", "readout", "output")
+    for kind in kinds:
+        assert catalog().names(kind), kind
+    assert {kind for kind, _ in EVERY} <= set(KINDS)
+
+
+def test_the_parts_that_the_design_names() -> None:
+    core = {"additive", "multiplicative", "dot", "scaled", "cosine", "mlp", "concat"}
+    assert core <= set(catalog().names("scorer"))
+    assert {"global", "local"} <= set(catalog().names("scope"))
+    assert {"current_state", "previous_state", "token", "last_context"} <= set(catalog().names("query"))
+    assert "softmax" in catalog().names("normalizer")
+
+
+def test_what_a_docstring_says() -> None:
+    """The text after a word, over as many indented lines as it takes."""
+    info = catalog().parts["scope", "local"]
+    assert info.doc_line("Formula").startswith("allowed: |s - round(p_t)| <= window; monotonic")
+    assert info.doc_line("Formula").endswith("sigma = window / 2")
+    assert "https://arxiv.org/abs/1508.04025" in info.doc_line("Source")
+    assert info.doc_line("Nothing") == ""
+
+
+GOOD = '''
+    from attnx.registry import register
+
+    @register("scorer", "sound")
+    class Sound:
+        """It is well."""
+
+        equal_widths = False
+        about: int = 3
+
+        def __init__(self, query_size: Size, width: Positive = 5, *, kinds: list[Literal["a", "b"]] = ["a"]): ...
+'''
+
+
+def test_a_plug_in_is_read_without_being_run(write: Write) -> None:
+    file = write("sound_a.py", GOOD + "\n    raise RuntimeError('run')\n")
+    info = catalog().parts["scorer", "sound"]
+    assert [(knob.name, knob.annotation, knob.default) for knob in info.knobs] == [
+        ("width", "Positive", 5),
+        ("kinds", "list[Literal['a', 'b']]", ["a"]),
+    ]
+    assert info.supplied == ("query_size",)
+    assert info.declares == {"equal_widths": False, "about": 3}
+    assert info.origin == "plug-in sound_a.py"
+    assert info.module == "attnx.plugins.sound_a"
+    assert info.place == f"{file}:5"
+    assert info.doc == "It is well."
+    assert catalog().names("scorer")[-1] == "sound"
+
+
+def knob(parameter: str) -> str:
+    """A plug-in whose knob stands on line 6."""
+    return f"""\
+from attnx.registry import register
+
+@register("scorer", "bad")
+class Bad:
+    def __init__(self, query_size,
+                 {parameter}): ...
+"""
+
+
+BROKEN = {
+    "syntax error": ("def f(:\n", 1, "invalid syntax"),
+    "syntax error further down": ("x = 1\n\nclass A\n", 3, "expected ':'"),
+    "default that is no literal": (knob("width: int = 2 * size"), 6, "knob 'width' needs a literal default"),
+    "missing annotation": (knob("width=3"), 6, "knob 'width' needs a type, such as width: int = ..."),
+    "unknown type": (knob("width: dict = 3"), 6, "knob 'width': a knob cannot have the type dict"),
+    "default of another type": (knob("width: int = 'x'"), 6, "knob 'width': its default 'x' is not a whole number"),
+    "default out of range": (knob("width: Positive = 0"), 6, "knob 'width': its default 0 is not a whole number, 1"),
+    "unhashable default": (knob("width: int = {[]}"), 6, "knob 'width' needs a literal default"),
+    "unknown kind": (
+        "@register('scorrer', 'bad')\nclass A: ...\n",
+        1,
+        "there is no kind 'scorrer'; the kinds are scorer,",
+    ),
+    "a name that is no literal": ("@register('scorer', NAME)\nclass A: ...\n", 1, "with two plain strings"),
+    "one argument": ("@register('scorer')\nclass A: ...\n", 1, "with two plain strings"),
+    "three arguments": ("@register('scorer', 'a', 'b')\nclass A: ...\n", 1, "with two plain strings"),
+    "a name that is no word": ("@register('scorer', 3)\nclass A: ...\n", 1, "with two plain strings"),
+    "a kind that is no word": ("@register(['scorer'], 'a')\nclass A: ...\n", 1, "with two plain strings"),
+    "a taken name": ("@register('scorer', 'dot')\nclass A: ...\n", 2, "the scorer 'dot' is already registered at"),
+    "a null byte": ("x = '\0'\n", 1, "null byte"),
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), sorted(CORE))
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of libraries, at their first import
+def test_a_part_registered_in_python_is_described_alike(kind: str, name: str) -> None:
+    """What Python says of a class is what is read from its source, of every part that there is."""
+    found = (registry.part(kind, name), describe(kind, name, registry.find(kind, name)))
+    read, told = (
+        (
+            [(knob.name, knob.annotation, knob.type.phrase, knob.default) for knob in part.knobs],
+            (part.supplied, part.declares, part.doc, part.symbol, part.module),
+        )
+        for part in found
+    )
+    assert told == read
+
+
+@pytest.mark.parametrize(("text", "line", "message"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_plug_in_breaks_itself_alone(write: Write, text: str, line: int, message: str) -> None:
+    """One line says where and what; the rest of the folder and the core work on."""
+    write("sound_b.py", GOOD)
+    file = write("broken.py", text)
+    found = catalog()
+    (told,) = found.broken
+    assert told.startswith(f"{file}:{line}: ")
+    assert message in told
+    assert "\n" not in told
+    assert "sound" in found.names("scorer")
+    assert {key for key, info in found.parts.items() if info.origin == "core"} == CORE
+
+
+def test_not_text(write: Write) -> None:
+    file = write("latin.py", "x = 1\n")
+    file.write_bytes("x = 'é'\n".encode("latin-1"))
+    (told,) = catalog().broken
+    assert told.startswith(f"{file}:1: not UTF-8 text")
+
+
+def test_two_plug_ins_of_one_name(write: Write) -> None:
+    """The first file stays, in alphabetical order; the line names both."""
+    first, second = write("a_first.py", GOOD), write("b_second.py", GOOD)
+    found = catalog()
+    assert found.parts["scorer", "sound"].file == first
+    assert found.broken == [f"{second}:5: the scorer 'sound' is already registered at {first}:5; rename one"]
+
+
+def test_one_name_for_two_kinds_is_no_clash(write: Write) -> None:
+    write("both.py", GOOD + textwrap.dedent(GOOD).replace('"scorer"', '"scope"').replace("\n", "\n    "))
+    assert not catalog().broken
+    assert "sound" in catalog().names("scorer")
+    assert "sound" in catalog().names("scope")
+
+
+def test_files_with_an_underscore_are_no_plug_ins(write: Write) -> None:
+    write("_shared.py", GOOD)
+    assert "sound" not in catalog().names("scorer")
+
+
+# Fails: every decorator whose name ends in "register" is taken for ours, and the whole file is left out.
+def test_other_things_called_register(write: Write) -> None:
+    """A plug-in may use decorators of that name that have nothing to do with parts."""
+    write(
+        "dispatching.py",
+        GOOD
+        + """
+    import functools
+
+    @functools.singledispatch
+    def shown(value): ...
+
+    @shown.register(int)
+    def _(value): ...
+    """,
+    )
+    assert not catalog().broken
+    assert "sound" in catalog().names("scorer")
+
+
+# Fails: the second file's parts are listed but cannot be built, since `find` imports the first file.
+def test_the_same_file_name_in_two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both would be the module ``attnx.plugins.twin``: the second one cannot be imported, which is told."""
+    for number in (1, 2):
+        folder = tmp_path / f"folder{number}"
+        folder.mkdir()
+        (folder / "twin.py").write_text(textwrap.dedent(GOOD).replace("sound", f"sound{number}"))
+    monkeypatch.setenv("ATTNX_PLUGINS", os.pathsep.join(str(tmp_path / f"folder{number}") for number in (1, 2)))
+    assert "sound1" in catalog().names("scorer")
+    (told,) = catalog().broken
+    assert told.startswith(str(tmp_path / "folder2" / "twin.py"))
+
+
+def test_several_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``$ATTNX_PLUGINS`` is a list as ``$PATH`` is; what is empty, twice or not there does not matter."""
+    for number in (1, 2):
+        (tmp_path / f"folder{number}").mkdir()
+        (tmp_path / f"folder{number}" / f"plugin{number}.py").write_text(
+            textwrap.dedent(GOOD).replace("sound", f"sound{number}")
+        )
+    entries = [
+        str(tmp_path / "folder1"),
+        "",
+        str(tmp_path / "nowhere"),
+        str(tmp_path / "folder2"),
+        str(tmp_path / "folder1"),
+    ]
+    monkeypatch.setenv("ATTNX_PLUGINS", os.pathsep.join(entries))
+    assert plugin_files.folders() == [tmp_path / "folder1", tmp_path / "folder2"]
+    assert catalog().names("scorer")[-2:] == ["sound1", "sound2"]
+
+
+@pytest.mark.parametrize(("mode", "loaded"), [(0o755, True), (0o700, True), (0o777, False), (0o757, False)])
+def test_plugins_here_must_be_safe_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, loaded: bool
+) -> None:
+    """``plugins/`` of the working folder counts unless everybody may write to it."""
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "here.py").write_text(textwrap.dedent(GOOD))
+    (tmp_path / "plugins").chmod(mode)
+    monkeypatch.chdir(tmp_path)
+    assert ("sound" in catalog().names("scorer")) is loaded
+
+
+@OWNED
+def test_a_folder_must_be_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else's folder is not loaded for being where one happens to be, nor for being named; a line says so."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "here.py").write_text(textwrap.dedent(GOOD))
+    monkeypatch.chdir(tmp_path)
+    owner = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    for named in ("", "plugins"):
+        monkeypatch.setenv("ATTNX_PLUGINS", named)
+        assert plugin_files.folders() == []
+        (told,) = catalog().broken
+        assert told.startswith(f"{folder}: it belongs to {pwd.getpwuid(owner).pw_name}, ")
+
+
+@OWNED
+def test_a_file_that_anybody_may_write_to_is_left_out(write: Write) -> None:
+    write("fine.py", GOOD)
+    file = write("open.py", GOOD.replace('"sound"', '"loud"'))
+    file.chmod(0o646)
+    found = catalog()
+    assert found.names("scorer")[-1] == "sound"
+    assert found.broken == [
+        f"{file}: anybody may write to it, and only what is yours alone is run; take that away by chmod o-w"
+    ]
+    file.chmod(0o644)
+    assert "loud" in catalog().names("scorer")
+    assert not catalog().broken
+
+
+@OWNED
+def test_a_file_of_somebody_else_is_left_out(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder of one's own, too."""
+    write("fine.py", GOOD)
+    theirs = write("theirs.py", GOOD.replace('"sound"', '"loud"'))
+    stat = Path.stat
+
+    def seen(path: Path, **how: bool) -> os.stat_result:
+        mode, *rest = stat(path, **how)
+        return os.stat_result((mode, *rest[:3], os.getuid() + (path == theirs), *rest[4:]))
+
+    monkeypatch.setattr(Path, "stat", seen)
+    found = catalog()
+    assert "sound" in found.names("scorer")
+    (told,) = found.broken
+    assert told.startswith(f"{theirs}: it belongs to ")
+
+
+@OWNED
+def test_what_a_plug_in_imports_is_held_to_the_same_rule(write: Write) -> None:
+    write("outer.py", "from attnx.plugins._inner import ONE\n" + textwrap.dedent(GOOD))
+    inner = write("_inner.py", "ONE = 1\n")
+    inner.chmod(0o666)
+    with pytest.raises(UserError, match=f"outer.py:1: ImportError: {re.escape(str(inner))}: anybody may write to it"):
+        registry.find("scorer", "sound")
+
+
+def test_compiled_code_beside_a_plug_in_is_not_run(write: Write) -> None:
+    """It may be older than the source, or somebody else's: here it says that it fits, and holds other code."""
+    file, other = write("cached.py", "VALUE = 'source'\n"), write("_other.py", "VALUE = 'cached'\n")
+    compiled = Path(py_compile.compile(str(other), importlib.util.cache_from_source(str(file))))
+    data, status = bytearray(compiled.read_bytes()), file.stat()
+    data[8:16] = struct.pack("<II", int(status.st_mtime), status.st_size)
+    compiled.write_bytes(data)
+    catalog()
+    assert importlib.import_module("attnx.plugins.cached").VALUE == "source"
+    del sys.modules["attnx.plugins.cached"]
+
+
+@pytest.fixture
+def _read_anew() -> Iterator[None]:
+    """What is installed is looked for once; not so around these tests."""
+    _scan.cache_clear()
+    yield
+    _scan.cache_clear()
+
+
+def with_entry_point(monkeypatch: pytest.MonkeyPatch, value: str) -> Catalog:
+    point = importlib.metadata.EntryPoint(name="mine", value=value, group="attnx.plugins")
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point] if group == "attnx.plugins" else [])
+    return catalog()
+
+
+@pytest.mark.usefixtures("_read_anew")
+def test_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module named by an entry point is read where it lies; its package is not imported for it."""
+    package = tmp_path / "lib" / "foreign_attention"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError('imported')")
+    (package / "parts.py").write_text(textwrap.dedent(GOOD))
+    monkeypatch.syspath_prepend(str(tmp_path / "lib"))
+    info = with_entry_point(monkeypatch, "foreign_attention.parts").parts["scorer", "sound"]
+    assert info.module == "foreign_attention.parts"
+    assert info.origin == "package foreign_attention"
+
+
+@pytest.mark.usefixtures("_read_anew")
+def test_an_entry_point_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = with_entry_point(monkeypatch, "no_such_package_at_all.parts")
+    assert found.broken == ["the entry point mine = no_such_package_at_all.parts: no such module is installed"]

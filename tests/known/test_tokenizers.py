@@ -1,0 +1,243 @@
+"""Tokenizers: every one gives back what it cut, and what each learns, by hand."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnx import registry
+from attnx.data.tokenizers.counted import most_frequent
+from attnx.errors import UserError
+
+# In many scripts and with all that may stand around a word.
+TEXTS = [
+    "l'ami (oui, l'ami) dit : « non ! »",
+    '"Nein", sagt sie; 1,000.5 saftig-grüne Äpfel...',
+    "snake_case a.b -- c/d #1 50% x=y",
+    "हिन्दी में लिखा हुआ वाक्य।",
+    "می‌خواهم بروم؟",
+    "我們在這裡。 你好\uff01",
+    "e\u0301te\u0301 et été",
+    "👩\u200d🚀 flies 👍🏽",
+    "((a)) 'b' ,c ,d, .. .",
+]
+LEARNED = ("bpe", "unigram", "wordpiece", "bytes")
+every_tokenizer = pytest.mark.parametrize("name", registry.names("tokenizer"))
+# Any text with single spaces, without the two characters that mark what joins what.
+texts = st.text().map(lambda text: " ".join(text.replace("▁", "").replace("￭", "").split()))
+
+
+def trained(name: str, listed: list[str], size: int = 503) -> Any:
+    tokenizer = registry.build("tokenizer", name)
+    tokenizer.train(listed, size)
+    return tokenizer
+
+
+@every_tokenizer
+def test_joining_gives_back_what_was_cut(name: str) -> None:
+    tokenizer = trained(name, TEXTS)
+    for text in TEXTS:
+        assert tokenizer.join(tokenizer.cut(text)) == text
+
+
+@pytest.mark.parametrize("name", ["word", "character", "bytes"])
+@given(text=texts)
+def test_joining_gives_back_any_text(name: str, text: str, known: dict[str, Any]) -> None:
+    """Never seen before, too."""
+    assert known[name].join(known[name].cut(text)) == text
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, Any]:
+    return {name: trained(name, TEXTS) for name in registry.names("tokenizer")}
+
+
+@every_tokenizer
+def test_symbols_are_those_that_cutting_gives(name: str, known: dict[str, Any]) -> None:
+    """Sorted, each once, no more than asked for; everything in the training text is one of them."""
+    symbols = known[name].symbols
+    assert list(symbols) == sorted(set(symbols))
+    assert 0 < len(symbols) <= 503
+    assert {symbol for text in TEXTS for symbol in known[name].cut(text)} <= set(symbols)
+    assert not {"<pad>", "<bos>", "<eos>", "<unk>"} & set(symbols)
+
+
+@every_tokenizer
+def test_any_symbols_can_be_joined(name: str, known: dict[str, Any]) -> None:
+    """A model writes what it likes: nothing, halves of characters, words that no text has."""
+    assert known[name].join([]) == ""
+    symbols = known[name].symbols
+    for first in range(0, len(symbols), 7):
+        text = known[name].join(symbols[first : first + 7])
+        assert text == " ".join(text.split())
+
+
+@every_tokenizer
+def test_what_was_saved_cuts_and_joins_alike(name: str, known: dict[str, Any], tmp_path: Path) -> None:
+    known[name].save(tmp_path / "one.tokenizer")
+    loaded = registry.build("tokenizer", name)
+    loaded.load(tmp_path / "one.tokenizer")
+    assert loaded.symbols == known[name].symbols
+    for text in [*TEXTS, "never seen: ẞ漢 qxz"]:
+        symbols = known[name].cut(text)
+        assert loaded.cut(text) == symbols
+        assert loaded.join(symbols) == known[name].join(symbols)
+
+
+@every_tokenizer
+@pytest.mark.parametrize("content", [None, b"\x00\xffnonsense", b"{}"])
+def test_what_cannot_be_loaded_is_named(name: str, content: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "bad.tokenizer"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        registry.build("tokenizer", name).load(path)
+    assert str(caught.value).startswith(f"{path}:")
+    assert "\n" not in str(caught.value)
+
+
+TRAIN = """
+import json, sys
+from attnx import registry
+
+found = {}
+for name in registry.names("tokenizer"):
+    tokenizer = registry.build("tokenizer", name)
+    tokenizer.train(json.loads(sys.argv[1]), 401)
+    found[name] = [tokenizer.symbols, tokenizer.cut("l'ami, saftig-grüne Äpfel")]
+print(json.dumps(found))
+"""
+
+
+def test_the_same_text_gives_the_same_symbols() -> None:
+    """In another process, whatever its hash seed and its number of threads."""
+    answers = []
+    for seed, threads in (("1", "1"), ("2", "2")):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "RAYON_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+        done = subprocess.run(
+            [sys.executable, "-c", TRAIN, json.dumps(TEXTS)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stderr == ""
+        answers.append(json.loads(done.stdout))
+    assert answers[0] == answers[1]
+    assert set(answers[0]) == set(registry.names("tokenizer"))
+
+
+def test_words_and_marks_by_hand() -> None:
+    """A mark says on which sides it had no space; a word never does, so it is the same symbol everywhere."""
+    word = registry.build("tokenizer", "word")
+    cuts = {
+        "a b": ("a", "b"),
+        "(a), b!": ("(￭", "a", "￭)", "￭,", "b", "￭!"),
+        "l'ami": ("l", "￭'￭", "ami"),
+        "«": ("«",),
+        "a ... b": ("a", ".", "￭.", "￭.", "b"),
+        "1.5 %": ("1", "￭.￭", "5", "%"),
+        "हिन्दी।": ("हिन्दी", "￭।"),
+        "e\u0301t": ("e\u0301t",),
+        "क्\u200dय": ("क्\u200dय",),
+        "a￭b": ("a", "￭■￭", "b"),
+        "": (),
+    }
+    assert {text: word.cut(text) for text in cuts} == cuts
+    assert word.join(("￭,", "a", "￭￭", "(￭")) == ", a("
+
+
+def test_rare_words_are_left_out() -> None:
+    """b thrice, a and c twice: of equals the first in order."""
+    assert most_frequent([("c", "b", "a"), ("b", "a"), ("c", "b", "d")], 2) == ("a", "b")
+    word = trained("word", ["c b a", "b a", "c b d"], size=2)
+    assert word.symbols == ("a", "b")
+    assert word.cut("d a") == ("d", "a")
+
+
+def test_characters_by_hand() -> None:
+    character = trained("character", ["ab a", "a"], size=2)
+    assert character.symbols == ("a", "b")  # three a, one b and one space: of equals the first in order
+    assert character.cut("b a") == ("b", "▁", "a")
+    assert character.join("▁ab▁▁c▁") == "ab c"
+
+
+@pytest.mark.parametrize(("name", "alphabet"), [("bpe", 6), ("bytes", 256)])
+def test_the_most_frequent_neighbors_become_one(name: str, alphabet: int) -> None:
+    """Beside three words' beginnings, "ab" alone occurs more than once: with room for one merge, it is that."""
+    plain, merged = (set(trained(name, ["xab yab zab"], alphabet + more).symbols) for more in (0, 1))
+    assert len(plain) == alphabet
+    assert merged - plain == {"ab"}
+
+
+def test_unigram_takes_the_likeliest_cut(known: dict[str, Any]) -> None:
+    """Of all the ways to cut a word, by the sum of the pieces' log-probabilities."""
+    tokenizer = trained("unigram", ["lower lowest low slow slower slowest new newer newest"] * 3, 41)
+    model = tokenizer._processor
+    scores = {piece: model.get_score(model.piece_to_id(piece)) for piece in tokenizer.symbols}
+    for word in ("▁slowest", "▁lower", "▁newest", "▁lowlow"):
+        cuts = []
+        for bars in itertools.product((0, 1), repeat=len(word) - 1):
+            at = [0, *(place for place, bar in enumerate(bars, 1) if bar), len(word)]
+            pieces = [word[start:end] for start, end in itertools.pairwise(at)]
+            if all(piece in scores for piece in pieces):
+                cuts.append((sum(scores[piece] for piece in pieces), pieces))
+        assert len(cuts) > 1
+        chosen = list(tokenizer.cut(word[1:]))
+        assert sum(scores[piece] for piece in chosen) == pytest.approx(max(cuts)[0], abs=1e-4)
+
+
+def test_wordpiece_keeps_marks_apart() -> None:
+    """However often a word ends in one."""
+    tokenizer = trained("wordpiece", ["low. low. low."] * 3, 23)
+    assert tokenizer.cut("low. low") == ("▁low", ".", "▁low")
+
+
+def test_wordpiece_takes_the_longest_piece_first() -> None:
+    tokenizer = trained("wordpiece", ["lower lowest low slow slower slowest"] * 3, 23)
+    for word in ("lowest", "slower", "lowslow"):
+        rest = "▁" + word
+        for piece in tokenizer.cut(word):
+            longest = max((symbol for symbol in tokenizer.symbols if rest.startswith(symbol)), key=len)
+            assert piece == longest
+            rest = rest.removeprefix(piece)
+        assert rest == ""
+
+
+def test_what_is_unknown_where() -> None:
+    """A character never seen: a symbol of its own to SentencePiece, its bytes to bytes, the whole word to wordpiece."""
+    cuts = {name: trained(name, ["ab ab"], 263).cut("a漢 ab") for name in LEARNED}
+    symbols = {name: trained(name, ["ab ab"], 263).symbols for name in LEARNED}
+    assert "漢" in cuts["bpe"]
+    assert "漢" in cuts["unigram"]
+    assert cuts["wordpiece"][0] == "<unk>"
+    assert set(cuts["bytes"]) <= set(symbols["bytes"])
+
+
+@pytest.mark.parametrize(("name", "needed"), [("bpe", 4), ("unigram", 4), ("wordpiece", 4), ("bytes", 256)])
+def test_too_few_pieces_are_refused(name: str, needed: int) -> None:
+    """Three letters and the mark of a space; 256 bytes."""
+    with pytest.raises(UserError, match=f"task.pieces={needed - 1}: the tokenizer {name} needs {needed} or more"):
+        trained(name, ["ab c"], needed - 1)
+    assert len(trained(name, ["ab c"], needed).symbols) == needed
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [("bpe", "sentencepiece"), ("unigram", "sentencepiece"), ("wordpiece", "tokenizers"), ("bytes", "tokenizers")],
+)
+def test_a_package_that_is_missing_is_asked_for(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError) as caught:
+        trained(name, TEXTS)
+    assert f"task.tokenizer={name} needs {package}" in str(caught.value)
+    assert "pip install 'attnx[translation]'" in str(caught.value)

@@ -1,0 +1,24 @@
+"""Laws of every normalizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from attnx import registry
+from attnx.laws import normalizer
+from attnx.laws.candidate import Candidate
+
+pytestmark = pytest.mark.usefixtures("float64")
+
+
+@pytest.mark.parametrize("law", normalizer.LAWS)
+def test_law(law: Any, each_normalizer: tuple[str, dict[str, Any]]) -> None:
+    law(Candidate("normalizer", *each_normalizer))
+
+
+def test_every_normalizer_of_the_core_has_a_temperature() -> None:
+    """So that the law of it is tried."""
+    for part in (registry.part("normalizer", name) for name in registry.names("normalizer")):
+        assert part.origin != "core" or "temperature" in [knob.name for knob in part.knobs]
