@@ -14,14 +14,13 @@ from attnx.bounded_files import read_text
 from attnx.errors import UserError
 from attnx.metrics.closest import closest
 from attnx.reports.draws import read_draws
+from attnx.reports.measure_names import COUNTED, MACRO, MICRO, measure_base
+from attnx.reports.significance import bootstrap_rates
 from attnx.run_format import PREDICTIONS, read_field, read_symbols
 
 Numbers = NDArray[np.float64]
 # What tells an example apart from others; what was predicted does not.
 ASKED = ("source", "references", "reference_steps", "tag", "name")
-RATES = {"wer": "sequences", "per": "symbols", "sequence_error_rate": "sequences", "symbol_error_rate": "symbols"}
-MACRO, MICRO = "macro", "micro"
-SAMPLES, AT_ONCE = 2000, 250
 
 
 class Tested(NamedTuple):
@@ -84,52 +83,42 @@ def _symbols(output: str, references: str) -> int:
 
 def rate(tested: Tested, measure: str) -> float | None:
     """An error rate of a test in percent, by its name: ``per``, ``wer_macro``, ``per_fra``; None if it is none."""
-    base, which = _parted(measure)
-    groups = _groups(tested.tags, which)
-    if not base or tested.edits is None or not groups:
+    base, group = _split(measure)
+    rows = _rows(tested.tags, group)
+    if not base or tested.edits is None or not rows.any():
         return None
-    errors, of = _judged(tested, base)
-    return float(_rates(np.ones((1, len(of))), errors, of, groups)[0])
+    rates, _ = bootstrap_rates(_errors(tested, base)[rows], groups=_groups(tested.tags[rows], group), samples=1)
+    return float(rates[0])
 
 
-def resampled(tests: Sequence[Tested], measure: str, seed: int = 0) -> Numbers:
-    """(samples, runs) the rate of each run, on test examples drawn again with replacement, the same for all runs.
-
-    So the differences between runs are those of a paired bootstrap (Koehn 2004, https://aclanthology.org/W04-3250).
-    """
-    base, which = _parted(measure)
-    errors, of = (np.stack(each, axis=1) for each in zip(*(_judged(test, base) for test in tests), strict=True))
-    of = of[:, :1] if (of == of[:, :1]).all() else of
-    groups, random, examples = _groups(tests[0].tags, which), np.random.default_rng(seed), len(of)
-    found = []
-    for _ in range(SAMPLES // AT_ONCE):
-        drawn = random.integers(0, examples, (AT_ONCE, examples)) + examples * np.arange(AT_ONCE)[:, None]
-        weights = np.bincount(drawn.ravel(), minlength=AT_ONCE * examples).reshape(AT_ONCE, examples).astype(float)
-        found.append(_rates(weights, errors, of, groups))
-    return np.concatenate(found)
+def resampled(tests: Sequence[Tested], measure: str) -> Numbers:
+    """(samples, runs) the rate of each run, on test examples drawn again with replacement, the same for all runs."""
+    base, group = _split(measure)
+    tags = tests[0].tags
+    rows = _rows(tags, group)
+    _, drawn = bootstrap_rates(*(_errors(test, base)[rows] for test in tests), groups=_groups(tags[rows], group))
+    return drawn
 
 
-def _parted(measure: str) -> tuple[str, str]:
+def _split(measure: str) -> tuple[str, str]:
     """The rate that a measure is, and of which tags: ``per_fra`` is the phone error rate of one."""
-    base = next((name for name in RATES if measure == name or measure.startswith(f"{name}_")), "")
+    base = measure_base(measure, COUNTED)
     return base, measure.removeprefix(base).removeprefix("_")
 
 
-def _judged(tested: Tested, base: str) -> tuple[Numbers, Numbers]:
-    """The errors of each example, and what they are out of."""
+def _errors(tested: Tested, base: str) -> Numbers:
+    """(n, 2) the errors of each example, and what they are out of."""
     assert tested.edits is not None, "asked of symbols alone"
-    if RATES[base] == "symbols":
-        return tested.edits, tested.symbols
-    return np.minimum(tested.edits, 1), np.ones_like(tested.edits)
+    if COUNTED[base] == "symbols":
+        return np.stack([tested.edits, tested.symbols], axis=1)
+    return np.stack([np.minimum(tested.edits, 1), np.ones_like(tested.edits)], axis=1)
 
 
-def _rates(weights: Numbers, errors: Numbers, of: Numbers, groups: Sequence[NDArray[np.bool_]]) -> Numbers:
-    """The rate, by how often each example counts: (k, n) and (n, ...) -> (k, ...); the mean over groups."""
-    rates = [100 * (weights[:, one] @ errors[one]) / np.maximum(weights[:, one] @ of[one], 1) for one in groups]
-    return np.asarray(np.mean(rates, axis=0))
+def _rows(tags: NDArray[np.str_], group: str) -> NDArray[np.bool_]:
+    """Which examples a rate is of: those of one tag, or all."""
+    return np.ones(len(tags), dtype=np.bool_) if group in ("", MACRO, MICRO) else tags == group
 
 
-def _groups(tags: NDArray[np.str_], which: str) -> list[NDArray[np.bool_]]:
-    if which in ("", MICRO):
-        return [np.ones(len(tags), dtype=np.bool_)]
-    return [tags == tag for tag in np.unique(tags) if which in (MACRO, tag)]
+def _groups(tags: NDArray[np.str_], group: str) -> list[str] | None:
+    """Of what a rate is the mean: of the tags' rates, or of none."""
+    return tags.tolist() if group == MACRO else None
