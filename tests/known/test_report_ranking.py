@@ -47,11 +47,10 @@ def write(tmp_path: Path) -> Write:
     ) -> Path:
         folder = tmp_path / name
         folder.mkdir(parents=True)
-        kinds = ("scorer", "scope", "query", "optimizer", "task", "budget")
+        kinds = ("scorer", "scope", "query", "optimizer", "task")
         chosen = {key: node for key in kinds if (node := info.pop(key, None))}
-        budget = {"budget": chosen.pop("budget")} if "budget" in chosen else {}
         config = {key: {"name": node} if isinstance(node, str) else node for key, node in chosen.items()}
-        (folder / "config.yaml").write_text(yaml.safe_dump({"seed": seed, "name": name, **config, **budget}))
+        (folder / "config.yaml").write_text(yaml.safe_dump({"seed": seed, "name": name, **config}))
         measure, rest = info.pop("measure", "per"), info.pop("results", {})
         status = "failed" if value is None else "finished"
         told = {"format": 1, "status": status, "monitor": f"valid_{measure}", "maximize": False, "created": "2031"}

@@ -31,7 +31,7 @@ def _steps(runs: Sequence[Found], measure: Measure | None) -> list[str]:
     counts = [int(run.results[STEPS]) for run in runs if STEPS in run.results]
     if len(set(counts)) < 2:
         return []
-    if {run.choices.get("budget") for run in runs} == {"time"}:
+    if {run.budget for run in runs} == {"time"}:
         what = "Each run had the same time, not the same steps"
         meaning = "a choice is ranked with what it costs, on the machine that it ran on"
     else:

@@ -36,6 +36,7 @@ class Found:
         monitor: the validation measure that decides.
         maximize: whether more of it is better.
         created: when, ISO 8601.
+        budget: ``time`` if it went by its clock, ``steps`` if not; "" if that is not known.
         error: one line, if it failed or cannot be read.
     """
 
@@ -49,6 +50,7 @@ class Found:
     monitor: str = ""
     maximize: bool = False
     created: str = ""
+    budget: str = ""
     error: str = ""
 
     @property
@@ -144,6 +146,7 @@ def _read(folder: Path, told: str, job: SweepJob | None = None) -> Found:
         monitor=str(info.get("monitor") or ""),
         maximize=bool(info.get("maximize")),
         created=str(info.get("created") or ""),
+        budget=str(info.get("budget") or ""),
         error="" if status == "finished" else _error(folder, info, job),
     )
 
