@@ -12,7 +12,8 @@ from attnx.data.baselines import Linear
 from attnx.data.batches import Row, collate
 from attnx.data.features import Features
 from attnx.data.series import Series, filled
-from attnx.data.windows import Span, Windows, cut, spans
+from attnx.data.series_split import SeriesSplit, cut_series
+from attnx.data.windows import Span, Windows, cut
 from attnx.errors import UserError
 from attnx.metrics.differences import differences
 from attnx.metrics.quantile_loss import QuantileLoss
@@ -50,7 +51,7 @@ def test_a_window_of_which_nothing_was_measured_is_none() -> None:
     assert [pair.name for pair in alone.pairs(series(), Span(0, 7))] == ["2", "3"]
     assert len(cut(alone, [(series(), Span(0, 7))], (PLAIN, Features((0.0,), (1.0,), ("a",))), 1)) == 2
     with pytest.raises(UserError, match="the test part holds no value of a"):
-        spans(series(), Windows(1, 1, ("a",)), [2, 2, 3])
+        cut_series(series(), Windows(1, 1, ("a",)), SeriesSplit.read([2, 2, 3]))
 
 
 def test_a_batch_says_what_counts() -> None:

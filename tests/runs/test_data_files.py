@@ -69,7 +69,7 @@ def test_neither_torch_nor_lightning_is_waited_for(files: Path) -> None:
 def test_every_knob_that_names_files_is_looked_at() -> None:
     """Knobs of tasks that are texts, or lists of them, are files or are known not to be."""
     others = {"tokenizer", "languages", "columns", "dataset", "store", "entities", "targets", "known", "time", "group"}
-    others |= {"step_names", "target_step_names", "sizes"}
+    others |= {"step_names", "target_step_names", "sizes", "split"}
     for name in registry.names("task"):
         part = registry.part("task", name)
         texts = {knob.name for knob in part.knobs if "str" in knob.annotation and "Literal" not in knob.annotation}
