@@ -148,7 +148,7 @@ def _show(words: Sequence[str], overrides: Sequence[str], config_dir: str | None
     """Have Hydra show a configuration that is right."""
     from attnx.config import compose, normalize
     from attnx.hydra_app import show
-    from attnx.sweeps.asked import ours
+    from attnx.sweeps.expand_overrides import ours
 
     compose(ours(overrides), config_dir)
     return show(words, normalize(overrides), config_dir)

@@ -45,7 +45,7 @@ def complete(asked: Sequence[str], config_dir: str | None, commands: Sequence[st
 def _words_of(command: str) -> list[str]:
     """What can follow a command; nothing for those that take files and folders, which a shell completes itself."""
     if command == "data":
-        from attnx.data.recipes.recipe import FOLDER
+        from attnx.data.downloads.recipe import FOLDER
 
         return [*DATA_VERBS, *(file.stem for file in sorted(FOLDER.glob("*.yaml")))]
     if command in ("list", "draw", "check"):

@@ -13,9 +13,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
+from attnx.data.downloads.download import Unreachable, download
+from attnx.data.downloads.recipe import FOLDER, Recipe, RecipeFile, read_recipes
 from attnx.data.paths import DEFAULT_FOLDER, VARIABLE, data_folders, locate
-from attnx.data.recipes.download import Unreachable, download
-from attnx.data.recipes.recipe import FOLDER, Recipe, RecipeFile, read_recipes
 from attnx.errors import UserError, near_misses
 
 USAGE = """\

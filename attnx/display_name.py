@@ -11,7 +11,7 @@ from attnx import registry
 from attnx.choices import CHOSEN, DEFAULTS, default_parts
 from attnx.read_run import Run
 from attnx.read_sweep import read_sweep, sweep_of
-from attnx.reports.sweep.gather import choices
+from attnx.reports.sweep.load_runs import choices
 from attnx.reports.sweep.settings import said
 
 LONGEST = 120  # characters

@@ -18,16 +18,16 @@ from attnx.models.composition import composition
 from attnx.plugin_code import refuse_by_hand
 from attnx.read_run import refuse_links
 from attnx.recording import recorded
-from attnx.reports.composed import composed
-from attnx.reports.drawn import draw_and_explain
-from attnx.reports.explain import write_explanation
-from attnx.reports.outcome import files, outcome
+from attnx.reports.run.build_all import draw_and_explain
+from attnx.reports.run.readme import write_explanation
+from attnx.reports.run.results_table import files, outcome
+from attnx.reports.run.start_table import composed
 from attnx.run_format import CHECKPOINTS, ERROR, EXPLANATION, METRICS
 from attnx.slurm import slurm_job
 from attnx.tasks.protocols import signatures_of
 from attnx.training import run_folder
 from attnx.training.devices import device_of, places, to_be_started, with_devices
-from attnx.training.faults import told
+from attnx.training.failure_report import told
 from attnx.training.launch import Work, can_copy, together
 from attnx.training.open_run import OpenRun, open_run, reopened
 from attnx.training.plan_steps import measure, plan_steps

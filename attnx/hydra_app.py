@@ -21,12 +21,11 @@ from attnx.plugin_code import refuse_by_hand
 from attnx.read_run import refuse_links
 from attnx.read_sweep import Sweep, is_sweep, read_sweep
 from attnx.run_format import RUN, SWEEP
-from attnx.sweeps import running
-from attnx.sweeps.asked import GRIDS, Asked, refuse_without, what_is_asked
-from attnx.sweeps.elsewhere import elsewhere
-from attnx.sweeps.folder import held, put_aside, refuse_occupied
+from attnx.sweeps import session
+from attnx.sweeps.expand_overrides import GRIDS, Asked, refuse_without, what_is_asked
+from attnx.sweeps.external_launchers import elsewhere
+from attnx.sweeps.folder_lock import held, put_aside, refuse_occupied
 from attnx.sweeps.length import planned, refuse_crowded
-from attnx.sweeps.outcome import FINISHED, conclude, failure, is_done, report, write_comparison
 from attnx.sweeps.preflight import FORKING, check_files, check_jobs, is_local
 from attnx.sweeps.processes import Processes
 from attnx.sweeps.record import (
@@ -40,7 +39,8 @@ from attnx.sweeps.record import (
     take,
 )
 from attnx.sweeps.recorded import refuse_foreign
-from attnx.sweeps.running import DONE, Configs, Running, environment, key
+from attnx.sweeps.session import DONE, Configs, Running, environment, key
+from attnx.sweeps.summary import FINISHED, conclude, failure, is_done, report, write_comparison
 
 # Has Hydra raise what went wrong, instead of printing its traceback and leaving.
 UNTOUCHED = "HYDRA_FULL_ERROR"
@@ -117,7 +117,7 @@ def _checked(
     if not asked.environment:  # else only jobs know what a variable in a path stands for
         check_files(jobs, configs)
     variables = environment(side_by_side)
-    with contextlib.closing(running.processes(True, variables, -1)) as forked:
+    with contextlib.closing(session.processes(True, variables, -1)) as forked:
         check_jobs(jobs, configs, {**variables, **asked.environment}, forked)
         if asked.launcher == FORKING:
             yield forked
@@ -251,7 +251,7 @@ def _hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str | No
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    from attnx.sweeps.launching import offer
+    from attnx.sweeps.hydra_plugins import offer
 
     store_options(config_dir)
     offer()

@@ -21,10 +21,10 @@ from attnx.printable import printable
 from attnx.read_run import Run, read_run
 from attnx.read_sweep import sweep_of
 from attnx.reports.alignment import read_examples
-from attnx.reports.explain import write_explanation
-from attnx.reports.heatmaps import SHOWN, page, save
+from attnx.reports.figures.heatmaps import SHOWN, page, save
+from attnx.reports.figures.local_windows import window_of
+from attnx.reports.run.readme import write_explanation
 from attnx.reports.run_page import PAGE
-from attnx.reports.windows import window_of
 from attnx.run_format import ALIGNMENTS, METRICS, PREDICTIONS
 from attnx.training import ranks, run_folder
 from attnx.training.train import Job

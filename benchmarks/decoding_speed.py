@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from attnx.data.cmudict import read_cmudict
-from attnx.data.pairs import Pair, Symbols, read_pairs
+from attnx.data.examples import Pair, Symbols, read_pairs
 from attnx.errors import UserError
 from attnx.metrics.phone_error_rate import PhoneErrorRate
 from attnx.version import __version__

@@ -29,7 +29,7 @@ from torch.utils.data import DataLoader
 
 from attnx.data.batches import collate
 from attnx.data.buckets import BucketBatches
-from attnx.data.mapped import Entry, read_corpus, write_corpus
+from attnx.data.corpus_cache.memmap import Entry, read_corpus, write_corpus
 from attnx.data.vocabulary import Vocabulary
 
 SYMBOLS = [f"w{number}" for number in range(32_000)]

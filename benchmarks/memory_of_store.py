@@ -25,9 +25,9 @@ from rich.console import Console
 from rich.table import Table
 from torch.utils.data import DataLoader
 
-from attnx.data import streamed
 from attnx.data.batches import collate
 from attnx.data.buckets import BucketBatches
+from attnx.data.corpus_cache import build
 from attnx.tasks.translation import Translation
 
 WAYS = {"written": "into a store", "found": "from the store", "memory": "without one"}
@@ -61,7 +61,7 @@ def write_texts(folder: Path, pairs: int, seed: int = 0) -> list[str]:
 
 def load(told: Connection, files: list[str], store: str | None, options: argparse.Namespace) -> None:
     """Load, draw an epoch, and tell what happens when."""
-    streamed.SAMPLE = options.sample  # type: ignore[misc]
+    build.SAMPLE = options.sample  # type: ignore[misc]
     told.send("start")
     started, busy = time.perf_counter(), time.process_time()
     knobs = {"tokenizer": options.tokenizer, "pieces": options.pieces, "holdout": options.holdout}
@@ -148,7 +148,7 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--pairs", type=int, nargs="+", default=[50_000, 200_000], help="sizes of the corpora, such as 10000000")
-    add("--sample", type=int, default=streamed.SAMPLE, help="sentences that the tokenizers learn from")
+    add("--sample", type=int, default=build.SAMPLE, help="sentences that the tokenizers learn from")
     add("--tokenizer", default="bpe", help="as task.tokenizer")
     add("--pieces", type=int, default=8000, help="as task.pieces")
     add("--holdout", type=float, default=0.001, help="as task.holdout")

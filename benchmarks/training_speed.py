@@ -26,7 +26,7 @@ from peers.training import HIDDEN, SIZES, STEP_BY_STEP, draw, train_attnx, write
 from rich.console import Console
 
 from attnx.data.cmudict import read_cmudict
-from attnx.data.pairs import read_pairs
+from attnx.data.examples import read_pairs
 from attnx.errors import UserError
 
 WARMUP = 3

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attnx.attention.attention import Attention as Attention
-    from attnx.attention.from_names import build as build
+    from attnx.attention.build import build as build
     from attnx.attention.protocols import Field as Field
     from attnx.attention.protocols import Memory as Memory
     from attnx.attention.protocols import Past as Past

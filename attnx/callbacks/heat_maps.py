@@ -11,7 +11,7 @@ from lightning.fabric.utilities import move_data_to_device
 from lightning.pytorch.callbacks import Callback
 
 from attnx.data.batches import Row, collate
-from attnx.data.pairs import Pair
+from attnx.data.examples import Pair
 
 
 class HeatMaps(Callback):

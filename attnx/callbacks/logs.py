@@ -11,7 +11,7 @@ from lightning.pytorch.callbacks import Callback
 from torch import Tensor, nn
 
 from attnx.callbacks.throughput import Throughput
-from attnx.loggers.together import Loggers
+from attnx.loggers.collection import Loggers
 
 # The parts that gradient norms are told of; a child of the model that is not here goes by its own name.
 PARTS = {"source": "encoder", "query": "attention", "own": "attention", "bridge": "decoder", "readout": "output"}

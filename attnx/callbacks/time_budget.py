@@ -8,7 +8,7 @@ from typing import Any
 import lightning
 from lightning.pytorch.callbacks import Callback
 
-from attnx.callbacks.keep import any_process
+from attnx.callbacks.checkpoint import any_process
 from attnx.callbacks.step_plan import Revision, StepPlan
 from attnx.callbacks.throughput import Throughput
 

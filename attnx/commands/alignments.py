@@ -36,7 +36,12 @@ def alignments(words: Sequence[str]) -> int:
     (place,), gold = asked.named, asked.flags.get("--gold")
     from rich.console import Console
 
-    from attnx.reports.alignment_statistics import file_statistics, run_statistics, statistics_table, write_statistics
+    from attnx.reports.stats.alignment_statistics import (
+        file_statistics,
+        run_statistics,
+        statistics_table,
+        write_statistics,
+    )
 
     if Path(place).is_file():
         if gold is not None:

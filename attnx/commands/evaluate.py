@@ -14,8 +14,8 @@ from attnx.commands.words import CHECKPOINT, CHECKPOINTS, Words, split
 from attnx.data.task_files import refuse_missing_files
 from attnx.errors import UserError, near_misses
 from attnx.read_run import Run
-from attnx.reports.evaluation import error_tables, shown, write_page, write_tables
 from attnx.reports.folder import read_evaluation
+from attnx.reports.run.evaluation import error_tables, shown, write_page, write_tables
 from attnx.run_format import EVALUATION, EVALUATIONS, FORMAT
 from attnx.training.plugin_copies import code_now, other_code_name
 from attnx.training.searching import choose_search
@@ -200,7 +200,7 @@ def _draw(folder: Path, request: Request, measured: Measured) -> None:
     if not registry.part("task", task["name"]).declares.get("positions"):
         return
     from attnx.data.points_file import KEPT
-    from attnx.reports.points import draw_answers
+    from attnx.reports.figures.point_answers import draw_answers
 
     points = [one.pair.features for one in measured.predictions[:KEPT] if one.pair.features is not None]
     draw_answers(folder, points, task["problem"])

@@ -16,7 +16,7 @@ from attnx.run_format import EXPORT
 from attnx.training.whole_run import read_whole_run
 
 if TYPE_CHECKING:
-    from attnx.data.pairs import Pair
+    from attnx.data.examples import Pair
     from attnx.export.folder import Checked
 
 USAGE = """\
@@ -74,8 +74,8 @@ def export(words: Sequence[str]) -> int:
 
 def _compared(run: Run, count: int) -> list[Pair]:
     """Sources of the run's test part; random ones where they are matrices, which a run does not keep."""
+    from attnx.data.examples import Pair
     from attnx.data.features import Features
-    from attnx.data.pairs import Pair
     from attnx.run_format import SOURCE_FEATURES, VOCABULARY
 
     scales = run.path / VOCABULARY / SOURCE_FEATURES
@@ -91,7 +91,7 @@ def _compared(run: Run, count: int) -> list[Pair]:
 def _random(source: Any, count: int) -> list[Pair]:
     import numpy as np
 
-    from attnx.data.pairs import Pair
+    from attnx.data.examples import Pair
 
     drawn = np.random.default_rng(0)
     sizes = drawn.integers(1, 20, count)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnx import registry
+from attnx.data.examples import Pair
+from attnx.data.feature_files import READERS
+from attnx.data.feature_matrices import Recordings
 from attnx.data.features import Features
 from attnx.data.lines import bounded_lines, decode_line, raw_lines
-from attnx.data.matrices import Recordings
-from attnx.data.matrix_files import READERS
-from attnx.data.pairs import Pair
 from attnx.errors import UserError
 
 if TYPE_CHECKING:  # torch is not waited for until all that is asked was checked

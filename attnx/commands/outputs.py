@@ -15,7 +15,7 @@ from attnx.errors import UserError
 from attnx.reports.alignment import named_heads
 
 if TYPE_CHECKING:
-    from attnx.training.experiment import Prediction
+    from attnx.training.lightning_module import Prediction
 
 END = "</s>"
 PHARAOH = (".txt", ".pharaoh")

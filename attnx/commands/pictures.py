@@ -32,8 +32,8 @@ def pictures(words: Sequence[str]) -> int:
     if len(asked.named) != 1:
         raise UserError("say which run to draw: attnx pictures RUN")
     read_run(asked.named[0])
-    from attnx.reports.heatmaps import Format, draw_alignments
-    from attnx.reports.slots import draw_slots
+    from attnx.reports.figures.entity_slots import draw_slots
+    from attnx.reports.figures.heatmaps import Format, draw_alignments
 
     drawn: Format = "svg" if form == "svg" else "png"
     written = draw_slots(asked.named[0], drawn) or draw_alignments(asked.named[0], drawn)

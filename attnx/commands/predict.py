@@ -19,7 +19,7 @@ from attnx.models.composition import composition
 from attnx.printable import printable, text_for
 
 if TYPE_CHECKING:
-    from attnx.training.experiment import Prediction
+    from attnx.training.lightning_module import Prediction
     from attnx.training.opened_run import OpenRun
 
 USAGE = """\

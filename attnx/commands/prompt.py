@@ -14,7 +14,7 @@ from attnx.errors import UserError, near_misses
 from attnx.training.searching import choose_search
 
 if TYPE_CHECKING:
-    from attnx.training.experiment import Prediction
+    from attnx.training.lightning_module import Prediction
     from attnx.training.opened_run import OpenRun
 
 # Values at the prompt are checked as those of the flags of the same names.

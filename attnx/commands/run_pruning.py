@@ -18,7 +18,7 @@ from attnx.commands.run_standing import STOPPED
 from attnx.commands.run_table import Column, show, weighed
 from attnx.errors import UserError
 from attnx.read_sweep import at_work, is_sweep, read_sweep
-from attnx.reports.explain import write_explanation
+from attnx.reports.run.readme import write_explanation
 from attnx.run_format import CHECKPOINTS, EXPLANATION, LOCK, RUN, STUDY
 from attnx.sweeps.explain import write_explanation as write_explanation_of_sweep
 from attnx.sweeps.record import note_run, refresh, save

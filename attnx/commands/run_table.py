@@ -21,7 +21,7 @@ from attnx.commands.run_filters import written
 from attnx.commands.run_folders import Found
 from attnx.printable import printable, printable_json, text_for
 from attnx.reports.significant_digits import format_value
-from attnx.sweeps.screen import STYLES
+from attnx.sweeps.live_table import STYLES
 
 ABSENT = "-"
 GAP = 2

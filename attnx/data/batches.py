@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from attnx.data.examples import Pair
 from attnx.data.features import Features, Matrix
-from attnx.data.pairs import Pair
-from attnx.data.shuffle import Numbers
+from attnx.data.permutation import Numbers
 from attnx.data.vocabulary import Vocabulary
 from attnx.symbols import PAD
 

@@ -12,7 +12,7 @@ import numpy as np
 from torch.utils.data import Sampler
 
 from attnx.data.batches import PairDataset
-from attnx.data.shuffle import Numbers, Permutation, Tempered
+from attnx.data.permutation import Numbers, Permutation, Tempered
 from attnx.errors import UserError
 
 Order = Callable[[Numbers], Numbers]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from attnx.data.pairs import Pair
-from attnx.data.parallel import Sentence
+from attnx.data.examples import Pair
+from attnx.data.parallel_corpus import Sentence
 
 EMPTY = "with an empty side"
 

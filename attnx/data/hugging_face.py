@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from attnx.data.parallel import Sentence
+from attnx.data.parallel_corpus import Sentence
 from attnx.errors import UserError, near_misses
 from attnx.extras import need
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from glob import glob
 from pathlib import Path
 
-from attnx.data.recipes.recipe import FOLDER, read_recipe
+from attnx.data.downloads.recipe import FOLDER, read_recipe
 from attnx.errors import UserError
 
 VARIABLE = "ATTNX_DATA"

@@ -10,7 +10,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from attnx.data.parallel import Sentence
+from attnx.data.parallel_corpus import Sentence
 
 EVERY_SENTENCES: Final = 1000
 EVERY_SECONDS: Final = 60.0

@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
+from attnx.data.examples import Pair, digest
 from attnx.data.features import Matrix
-from attnx.data.pairs import Pair, digest
-from attnx.data.shuffle import Numbers
+from attnx.data.permutation import Numbers
 from attnx.data.split import fold_text, place
 from attnx.symbols import tag_symbol
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from attnx.data.pairs import Pair, read_pairs
+from attnx.data.examples import Pair, read_pairs
 from attnx.errors import UserError, near_misses
 
 # What may stand behind a language in a file's name, and is no part of its code.
@@ -32,7 +32,7 @@ def read_languages(path: Path, languages: Sequence[str] | None = None, compose: 
     Args:
         path: a folder of ``.tsv`` or ``.tsv.gz`` files, or a pattern of some of them: ``folder/*_train.tsv``.
         languages: which to take; None takes all.
-        compose: as in :func:`attnx.data.pairs.read_pairs`, which reads the files.
+        compose: as in :func:`attnx.data.examples.read_pairs`, which reads the files.
 
     Raises:
         UserError: there is no such file, two of one language, none of a language asked for, or one is malformed.

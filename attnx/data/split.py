@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Container, Iterable
 from typing import NamedTuple
 
-from attnx.data.pairs import Pair, Symbols
+from attnx.data.examples import Pair, Symbols
 from attnx.errors import UserError
 
 

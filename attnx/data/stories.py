@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from attnx.data.pairs import Symbols
+from attnx.data.examples import Symbols
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError, near_misses, refuse_twice
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnx.bounded_files import LARGEST_LIST, read_json
-from attnx.data.parallel import Sentence
+from attnx.data.parallel_corpus import Sentence
 from attnx.errors import UserError
 from attnx.printable import printable
 from attnx.whole import write_json

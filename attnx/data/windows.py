@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attnx.data.batches import PairDataset
+from attnx.data.examples import Pair
 from attnx.data.features import Features, Matrix
-from attnx.data.pairs import Pair
 from attnx.data.series import Series, when
 
 

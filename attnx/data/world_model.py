@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from attnx.data.pairs import Symbols
+from attnx.data.examples import Symbols
 from attnx.data.stories import Story
 from attnx.errors import UserError
 

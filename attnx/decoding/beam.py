@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from attnx.attention.memory import all_steps
+from attnx.decoding.constraints import Rules
+from attnx.decoding.contracts import Choices, Decoded, StepModel
+from attnx.decoding.hypotheses import NEVER, better, hypotheses, nothing, trimmed
 from attnx.decoding.penalties import Length, coverage_penalty, length_penalty
-from attnx.decoding.ranking import NEVER, better, hypotheses, nothing, trimmed
-from attnx.decoding.rules import Rules
-from attnx.decoding.step_model import Choices, Decoded, StepModel
 from attnx.errors import UserError
 from attnx.registry import Natural, NonNegative, Positive, Rate, register
 from attnx.symbols import EOS

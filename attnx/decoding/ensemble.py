@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention import Read
-from attnx.decoding.step_model import StepModel
+from attnx.decoding.contracts import StepModel
 from attnx.errors import UserError
 from attnx.nn.targets.symbols import Symbols
 
@@ -23,7 +23,7 @@ class Ensemble(nn.Module):
 
     Their weights are averaged where they read alike; else there are none. Heads have no order that two models share, so
     of several it is their mean that is averaged; the slots of an entity net only where words name them
-    (:attr:`attnx.decoding.step_model.StepModel.views`). That symbols mean the same to all of them is for whoever brings
+    (:attr:`attnx.decoding.contracts.StepModel.views`). That symbols mean the same to all of them is for whoever brings
     them together to check.
 
     Args:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnx.decoding.one_by_one import one_by_one
-from attnx.decoding.rules import Rules
-from attnx.decoding.step_model import Choices, Decoded, StepModel
+from attnx.decoding.constraints import Rules
+from attnx.decoding.contracts import Choices, Decoded, StepModel
+from attnx.decoding.stepwise import one_by_one
 from attnx.registry import Natural, Rate, register
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnx.decoding.chance import keys, uniform
-from attnx.decoding.one_by_one import one_by_one
-from attnx.decoding.ranking import best
-from attnx.decoding.rules import Rules
-from attnx.decoding.step_model import Choices, Decoded, StepModel
+from attnx.decoding.constraints import Rules
+from attnx.decoding.contracts import Choices, Decoded, StepModel
+from attnx.decoding.hypotheses import best
+from attnx.decoding.row_rng import keys, uniform
+from attnx.decoding.stepwise import one_by_one
 from attnx.errors import UserError
 from attnx.nn.targets.protocol import Picked
 from attnx.registry import Natural, Positive, Rate, register

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from attnx.data.pairs import Pair
+from attnx.data.examples import Pair
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.symbols import BOS, EOS

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from attnx import registry
+from attnx.data.examples import Pair
 from attnx.data.features import Features
-from attnx.data.pairs import Pair
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.export import onnx_file, torch_file

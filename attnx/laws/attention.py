@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnx.attention import Field, Past, Read
-from attnx.attention.from_names import assemble
+from attnx.attention.build import assemble
 from attnx.laws.gradients import require_finite_gradients, require_gradients
 from attnx.laws.violation import require, require_close, require_finite, require_tensor
 

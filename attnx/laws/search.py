@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnx.decoding.step_model import Decoded
+from attnx.decoding.contracts import Decoded
 from attnx.laws.candidate import Candidate
 from attnx.laws.small import small_config, small_model
 from attnx.laws.violation import described, require, require_close, require_tensor

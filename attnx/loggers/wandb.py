@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from attnx.loggers.bounded import Stuck, within
 from attnx.loggers.protocol import Beginning, End
+from attnx.loggers.timeout import Stuck, within
 from attnx.loggers.wandb_files import INCOMPLETE, command, medium, model, recordings, unsent
 from attnx.loggers.wandb_server import GRACE, silence, stop, why_unreachable
 from attnx.registry import Rate, register

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from attnx.loggers.bounded import Stuck, within
+from attnx.loggers.timeout import Stuck, within
 
 GRACE = 2.0  # seconds for what should take none
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnx.metrics.corpus import CorpusScore
+from attnx.metrics.sacrebleu_metric import CorpusScore
 from attnx.registry import register
 
 

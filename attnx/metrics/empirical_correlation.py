@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from attnx.metrics.differences import Rows
+from attnx.metrics.aligned_errors import Rows
 from attnx.metrics.spread import spread
 from attnx.registry import Positive, register
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnx.metrics.mean_cost import MeanCost
+from attnx.metrics.mean_error import MeanCost
 from attnx.registry import register
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from attnx.metrics.closest import closest
+from attnx.metrics.nearest_reference import closest
 from attnx.registry import register
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from attnx.metrics.answers import AnswerRate, Answers
 from attnx.metrics.polygons import Answer, Order, area, length, polygon, round_trip, simple, triangles, within
+from attnx.metrics.ratio_by_size import AnswerRate, Answers
 from attnx.registry import register
 
 Form = Literal["order", "polygon", "round_trip", "triangles"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from attnx.metrics.mean_cost import MeanCost
+from attnx.metrics.mean_error import MeanCost
 from attnx.registry import register
 
 

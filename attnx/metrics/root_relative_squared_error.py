@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from attnx.metrics.differences import Rows, differences
+from attnx.metrics.aligned_errors import Rows, differences
 from attnx.metrics.spread import spread
 from attnx.registry import register
 

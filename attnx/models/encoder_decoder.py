@@ -14,15 +14,15 @@ from attnx.attention.plan import Plan
 from attnx.models.compiled_step import Compiled
 from attnx.models.decoder_state import DecoderState, Output
 from attnx.models.folded import folded
-from attnx.models.rows import apart, picked, together
 from attnx.models.schedules import SCHEDULES, Masks, Taught
 from attnx.models.seq2seq_composition import Composition
+from attnx.models.state_ops import apart, picked, together
+from attnx.nn.decoder_memory import OwnStates
 from attnx.nn.dropout import dropout_mask
-from attnx.nn.outputs.seen import Seen
-from attnx.nn.own import OwnStates
+from attnx.nn.outputs.inputs import Seen
+from attnx.nn.pyramid_weights import shares, spread
 from attnx.nn.recurrent import State
-from attnx.nn.shares import shares, spread
-from attnx.nn.source import Source, Sourced
+from attnx.nn.source_encoder import Source, Sourced
 from attnx.nn.targets.protocol import TargetSide
 
 

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from attnx import registry
 from attnx.attention import Read
-from attnx.attention.from_names import assemble
+from attnx.attention.build import assemble
 from attnx.models.decoder_state import Output
 from attnx.models.entity_composition import compose
-from attnx.models.rows import picked
-from attnx.nn.sentences import DEVIATION, Sentences, Told
-from attnx.nn.slots import Bent, Slots
-from attnx.nn.targets.answer import Answer
+from attnx.models.state_ops import picked
+from attnx.nn.entity_memory import Bent, Slots
+from attnx.nn.story_encoder import DEVIATION, Sentences, Told
+from attnx.nn.targets.single_label import Answer
 from attnx.registry import Choice, Positive, Probability, Size, register
 from attnx.symbols import STOP
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from attnx.attention import Read, Step
 from attnx.attention.attention import Attention
-from attnx.attention.constant import Constant
+from attnx.attention.no_attention import Constant
 from attnx.nn.readouts.joint import Joint
 from attnx.ops import lstm
 from attnx.ops.product import product

@@ -11,17 +11,17 @@ from torch import Tensor, nn
 
 from attnx import registry
 from attnx.attention import Query, Read
-from attnx.attention.from_names import assemble
+from attnx.attention.build import assemble
 from attnx.errors import UserError
 from attnx.models.decoder_state import DecoderState, Output
 from attnx.models.encoder_decoder import Seq2seq
 from attnx.models.history_composition import compose_history
-from attnx.models.rows import picked
 from attnx.models.seq2seq_composition import Composition
+from attnx.models.state_ops import picked
 from attnx.nn.bridges import BRIDGES
-from attnx.nn.own import OwnStates
-from attnx.nn.targets.chosen import target_side
-from attnx.nn.targets.horizon import Horizon
+from attnx.nn.decoder_memory import OwnStates
+from attnx.nn.targets.build import target_side
+from attnx.nn.targets.forecast import Horizon
 from attnx.registry import Positive, Probability, Size, register
 
 

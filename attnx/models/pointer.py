@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attnx import registry
 from attnx.attention import Memory, Past, Query, Read, Step
-from attnx.attention.from_names import assemble
+from attnx.attention.build import assemble
 from attnx.attention.memory import after_reading, beside, unread
 from attnx.attention.plan import Plan
 from attnx.attention.protocols import Asked
@@ -18,11 +18,11 @@ from attnx.errors import UserError
 from attnx.models.decoder_state import Output
 from attnx.models.pointer_composition import compose_pointer
 from attnx.models.pointer_rules import FIRST, Only, Pointed, may_follow, pointed_after, pointed_before_each
-from attnx.models.rows import picked
+from attnx.models.state_ops import picked
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.recurrent import State
-from attnx.nn.source import Source
+from attnx.nn.source_encoder import Source
 from attnx.nn.targets.symbols import Symbols
 from attnx.registry import Positive, Size, register
 

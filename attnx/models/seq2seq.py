@@ -9,16 +9,16 @@ from torch import nn
 
 from attnx import registry
 from attnx.attention import Query
-from attnx.attention.from_names import assemble
+from attnx.attention.build import assemble
 from attnx.errors import UserError
 from attnx.models.composition import declared
 from attnx.models.encoder_decoder import Seq2seq
 from attnx.models.seq2seq_composition import Composition, compose
 from attnx.nn.bridges import BRIDGES
-from attnx.nn.own import OwnStates
+from attnx.nn.decoder_memory import OwnStates
 from attnx.nn.positions import POSITIONS
-from attnx.nn.source import Source
-from attnx.nn.targets.chosen import target_side
+from attnx.nn.source_encoder import Source
+from attnx.nn.targets.build import target_side
 from attnx.registry import Positive, Probability, Size, register
 from attnx.symbols import PAD
 

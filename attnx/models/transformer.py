@@ -13,12 +13,12 @@ from attnx.attention import Memory, Read
 from attnx.attention.memory import beside
 from attnx.errors import UserError
 from attnx.models.decoder_state import Output
-from attnx.models.rows import picked
+from attnx.models.state_ops import picked
 from attnx.models.transformer_composition import compose
 from attnx.models.transformer_layer import Passed, Stretch, Wanted, joined
 from attnx.models.transformer_parts import layers_of, places_of, vectors_of
 from attnx.nn.places import Places
-from attnx.nn.targets.chosen import target_side
+from attnx.nn.targets.build import target_side
 from attnx.nn.targets.symbols import Symbols
 from attnx.registry import Choice, Positive, Probability, Size, register
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnx.attention import Memory
 from attnx.attention.heads import Heads
 from attnx.attention.memory import grown, seen
-from attnx.models.rows import apart, together
+from attnx.models.state_ops import apart, together
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.residual import Norm, Residual
 

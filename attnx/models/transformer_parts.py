@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from torch import nn
 
-from attnx.attention.from_names import several
+from attnx.attention.build import several
 from attnx.models.transformer_composition import Site
 from attnx.models.transformer_layer import Layer, Layers
 from attnx.nn.feed_forward import FeedForward

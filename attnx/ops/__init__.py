@@ -2,8 +2,8 @@
 
 from attnx.ops.entmax import entmax as entmax
 from attnx.ops.hardmax import hardmax as hardmax
+from attnx.ops.masked_normalize import masked_normalize as masked_normalize
 from attnx.ops.masked_softmax import masked_softmax as masked_softmax
-from attnx.ops.over_allowed import over_allowed as over_allowed
 from attnx.ops.rotary import turned as turned
 from attnx.ops.rotary import turns as turns
 from attnx.ops.sparsemax import sparsemax as sparsemax

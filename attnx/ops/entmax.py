@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnx.ops.over_allowed import over_allowed
+from attnx.ops.masked_normalize import masked_normalize
 from attnx.ops.sparsemax import sparsemax
 
 
@@ -43,7 +43,7 @@ def entmax(scores: Tensor, allowed: Tensor, alpha: float | Tensor = 1.5) -> Tens
         weights: Tensor = _Entmax.apply(kept, each)  # type: ignore[no-untyped-call]
         return weights
 
-    return over_allowed(normalize, scores.to(wide), allowed).to(scores.dtype)
+    return masked_normalize(normalize, scores.to(wide), allowed).to(scores.dtype)
 
 
 class _Entmax(torch.autograd.Function):

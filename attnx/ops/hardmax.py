@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnx.ops.over_allowed import over_allowed
+from attnx.ops.masked_normalize import masked_normalize
 
 
 def hardmax(scores: Tensor, allowed: Tensor) -> Tensor:
@@ -21,7 +21,7 @@ def hardmax(scores: Tensor, allowed: Tensor) -> Tensor:
     >>> hardmax(torch.tensor([3.0, 5.0, 5.0, 9.0]), torch.tensor([True, True, True, False]))
     tensor([0., 1., 0., 0.])
     """
-    return over_allowed(_straight_through, scores, allowed)
+    return masked_normalize(_straight_through, scores, allowed)
 
 
 def _straight_through(scores: Tensor) -> Tensor:

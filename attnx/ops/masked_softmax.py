@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnx.ops import reads
-from attnx.ops.over_allowed import over_allowed
+from attnx.ops.masked_normalize import masked_normalize
 
 
 def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
@@ -28,4 +28,4 @@ def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
     """
     if reads.serves(scores) and reads.covers(allowed, scores):
         return reads.softmax(scores, allowed)
-    return over_allowed(lambda kept: torch.softmax(kept, dim=-1), scores, allowed)
+    return masked_normalize(lambda kept: torch.softmax(kept, dim=-1), scores, allowed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnx.ops.over_allowed import over_allowed
+from attnx.ops.masked_normalize import masked_normalize
 
 
 def sparsemax(scores: Tensor, allowed: Tensor) -> Tensor:
@@ -25,7 +25,7 @@ def sparsemax(scores: Tensor, allowed: Tensor) -> Tensor:
     tensor([0.7500, 0.2500, 0.0000, 0.0000])
     """
     wide = torch.promote_types(scores.dtype, torch.float32)
-    return over_allowed(_project, scores.to(wide), allowed).to(scores.dtype)
+    return masked_normalize(_project, scores.to(wide), allowed).to(scores.dtype)
 
 
 def _project(scores: Tensor) -> Tensor:

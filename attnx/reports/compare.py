@@ -12,13 +12,13 @@ from rich.text import Text
 from attnx.errors import UserError
 from attnx.printable import printable
 from attnx.read_run import Interval, Run, mapping
-from attnx.reports.draws import read_draws
 from attnx.reports.folder import read_outcome, run_folder
-from attnx.reports.lengths import BINS, bin_label, by_length
 from attnx.reports.measure_names import COUNTED, MACRO, TEST, label, measure_base, more_is_better
 from attnx.reports.run_differences import ABSENT, Compared, difference_by_draws, differences_by_examples
 from attnx.reports.shared_examples import Examples, error_rates, errors_of, read_examples, shared_part
 from attnx.reports.significant_digits import format_value, format_with_interval
+from attnx.reports.stats.bootstrap_file import read_draws
+from attnx.reports.stats.lengths import BINS, bin_label, by_length
 from attnx.run_format import CONFIG, EVALUATIONS, RUN
 
 EXAMPLES = "test_examples"

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Patch
 
-from attnx.reports.page import GRID, INK, PALE
+from attnx.reports.figures.grid_layout import GRID, INK, PALE
 from attnx.reports.parts import WIDTH, sheet
 
 HEIGHT = 2.5

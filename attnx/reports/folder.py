@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attnx.bounded_files import read_text
-from attnx.data.pairs import Symbols
+from attnx.data.examples import Symbols
 from attnx.errors import UserError
 from attnx.read_run import Run, mapping, read_measured, read_run
 from attnx.run_format import EVALUATION, FORMAT, PREDICTIONS, RUN, read_field, read_symbols

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from attnx.reports.heatmaps import FORBIDDEN
-from attnx.reports.page import GRID, INK
+from attnx.reports.figures.grid_layout import GRID, INK
+from attnx.reports.figures.heatmaps import FORBIDDEN
 from attnx.reports.parts import Numbers, label, panels
 
 BROWN, BLUE = "#ee9a52", "#1f68ad"

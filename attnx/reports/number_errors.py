@@ -13,8 +13,8 @@ import numpy as np
 from attnx.bounded_arrays import read_arrays
 from attnx.bounded_files import read_text
 from attnx.errors import UserError
-from attnx.metrics.differences import Rows, differences
-from attnx.reports.lengths import BINS, bin_label
+from attnx.metrics.aligned_errors import Rows, differences
+from attnx.reports.stats.lengths import BINS, bin_label
 from attnx.run_format import MATRICES, PREDICTIONS
 
 

@@ -12,8 +12,8 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from attnx.reports.heatmaps import APART, WHITE_TO_BLUE, forbid
-from attnx.reports.page import DPI, GRID, INK, PALE
+from attnx.reports.figures.grid_layout import DPI, GRID, INK, PALE
+from attnx.reports.figures.heatmaps import APART, WHITE_TO_BLUE, forbid
 
 Numbers = NDArray[np.float64]
 

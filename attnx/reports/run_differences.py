@@ -13,8 +13,8 @@ from attnx.errors import UserError
 from attnx.read_run import Run
 from attnx.reports.measure_names import MACRO
 from attnx.reports.shared_examples import Examples, errors_of, read_examples, shared_part
-from attnx.reports.significance import Difference, bootstrap_difference, difference_from_draws
 from attnx.reports.significant_digits import format_difference
+from attnx.reports.stats.bootstrap import Difference, bootstrap_difference, difference_from_draws
 
 ABSENT: Final = "-"
 

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from attnx.errors import UserError
 from attnx.read_run import Run, read_run
 from attnx.reports.alignment import Alignment, Weights, read_examples
-from attnx.reports.alignment_statistics import Statistics, run_statistics, statistics_rows, with_gold
-from attnx.reports.explain import SETTING, describe
-from attnx.reports.filled import filled
-from attnx.reports.outcome import result_rows
-from attnx.reports.windows import Window, window_of
+from attnx.reports.figures.local_windows import Window, window_of
+from attnx.reports.html_template import filled
+from attnx.reports.run.readme import SETTING, describe
+from attnx.reports.run.results_table import result_rows
+from attnx.reports.stats.alignment_statistics import Statistics, run_statistics, statistics_rows, with_gold
 
 PAGE = "page.html"
 THOUSAND = 1000  # weights are written in thousandths

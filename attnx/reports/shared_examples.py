@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnx.bounded_arrays import read_arrays
-from attnx.data.pairs import Symbols
+from attnx.data.examples import Symbols
 from attnx.errors import UserError
-from attnx.metrics.closest import closest
+from attnx.metrics.nearest_reference import closest
 from attnx.metrics.proportions import Proportion, interval_of_mean
 from attnx.read_run import Interval
 from attnx.reports.folder import Prediction, read_predictions, read_table, run_folder, wrote_symbols
 from attnx.reports.measure_names import COUNTED, MACRO, MICRO
-from attnx.reports.significance import bootstrap_rates
+from attnx.reports.stats.bootstrap import bootstrap_rates
 from attnx.run_format import MATRICES, PREDICTIONS, SOURCE_FEATURES, VOCABULARY, read_field
 
 Counts = NDArray[np.int64]

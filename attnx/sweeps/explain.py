@@ -8,7 +8,7 @@ from collections import Counter
 from attnx.read_sweep import Sweep, SweepJob
 from attnx.run_format import EXPLANATION
 from attnx.sweeps.length import measured
-from attnx.sweeps.screen import best, clock, winning
+from attnx.sweeps.live_table import best, clock, winning
 
 FILES = """\
 ## Files

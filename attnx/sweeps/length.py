@@ -8,7 +8,7 @@ from typing import Any
 from attnx.errors import UserError
 from attnx.read_step_time import read_step_time
 from attnx.read_sweep import Sweep
-from attnx.sweeps.running import cores
+from attnx.sweeps.session import cores
 
 MAX_TIME = "trainer.max_time"
 

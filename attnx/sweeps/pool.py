@@ -13,9 +13,9 @@ from typing import Protocol
 from attnx.read_sweep import Sweep, SweepJob
 from attnx.slurm import signals
 from attnx.sweeps.follow import Standing, standing
+from attnx.sweeps.job_process import INTERRUPTED, Task
 from attnx.sweeps.processes import LOST, Ended, Processes
 from attnx.sweeps.record import begin, note, note_end, note_run, now, refresh, save
-from attnx.sweeps.worker import INTERRUPTED, Task
 
 # Seconds between two looks at how far the jobs are.
 TICK = 0.25

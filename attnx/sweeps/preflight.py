@@ -16,9 +16,9 @@ from attnx.data.task_files import refuse_missing_files
 from attnx.errors import UserError
 from attnx.read_run import mapping
 from attnx.read_sweep import Sweep, SweepJob
+from attnx.sweeps.job_process import Task
 from attnx.sweeps.processes import Processes
-from attnx.sweeps.running import Configs, key
-from attnx.sweeps.worker import Task
+from attnx.sweeps.session import Configs, key
 from attnx.whole import write_json
 
 # The launchers whose jobs run on this machine. What a job would find on another one cannot be known here.

@@ -14,10 +14,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from attnx.sweeps.worker import Task
+from attnx.sweeps.job_process import Task
 
 # A job's process looks for modules where this one does.
-PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from attnx.sweeps.server import {0}; {0}({1})"
+PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from attnx.sweeps.fork_server import {0}; {0}({1})"
 SECONDS = 0.05
 # What the job of a server that died is said to have ended with: no process can.
 LOST = 256

@@ -13,10 +13,10 @@ from typing import Any
 from attnx.errors import UserError
 from attnx.read_sweep import SweepJob, read_sweep
 from attnx.slurm import queued
-from attnx.sweeps.elsewhere import carry_out, leave
+from attnx.sweeps.external_launchers import carry_out, leave
+from attnx.sweeps.live_table import best
 from attnx.sweeps.record import begin, note_end, now, refresh, save
-from attnx.sweeps.running import DONE, Running
-from attnx.sweeps.screen import best
+from attnx.sweeps.session import DONE, Running
 
 # What submitit calls alike on all clusters; other knobs are SLURM's own.
 SHARED = (

@@ -11,11 +11,11 @@ from torch import nn
 
 from attnx import registry
 from attnx.data.cmudict import read_cmudict
-from attnx.data.pairs import Pair, Symbols, read_pairs
+from attnx.data.examples import Pair, Symbols, read_pairs
+from attnx.data.graphemes import cut
 from attnx.data.paths import fill_in
 from attnx.data.sigmorphon import holds_languages, read_languages
 from attnx.data.split import Splits, hold_out, split_by_word
-from attnx.data.writing import cut
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, of_each, show
 from attnx.registry import Probability, register

@@ -10,12 +10,12 @@ from typing import Any, Literal
 from torch import nn
 
 from attnx import registry
+from attnx.data.examples import Pair, Symbols
 from attnx.data.lines import read_lines
-from attnx.data.pairs import Pair, Symbols
-from attnx.data.parallel import Sentence
+from attnx.data.parallel_corpus import Sentence
 from attnx.data.paths import fill_in
 from attnx.data.split import Splits, bounds, met_in_training, place
-from attnx.data.texts import Texts
+from attnx.data.text_pipeline import Texts
 from attnx.data.tokenizers.protocol import Tokenizer
 from attnx.data.vocabulary import SPECIALS, UNK, Vocabulary
 from attnx.errors import UserError

@@ -11,10 +11,10 @@ import numpy as np
 from torch import nn
 
 from attnx import registry
+from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
 from attnx.data.geometry import refuse_coinciding
-from attnx.data.pairs import Pair, Symbols
-from attnx.data.problems import COLUMNS, MOST_EXACT, Posed, Problem, pose, rows
+from attnx.data.pointing_problems import COLUMNS, MOST_EXACT, Posed, Problem, pose, rows
 from attnx.data.split import Splits
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
@@ -163,7 +163,9 @@ class Pointing:
         Raises:
             UserError: always.
         """
-        raise UserError("this task reads points, a row each; attnx.data.matrices.read_matrix reads a file of them")
+        raise UserError(
+            "this task reads points, a row each; attnx.data.feature_matrices.read_matrix reads a file of them"
+        )
 
     def text(self, symbols: Sequence[str]) -> str:
         """Positions, counted from 1, with spaces between."""

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from attnx.data.batches import Batch, PairDataset
+from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
-from attnx.data.pairs import Pair, Symbols
 from attnx.data.split import Splits
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.nn.targets.horizon import from_last
+from attnx.nn.targets.forecast import from_last
 
 
 class Loss(NamedTuple):

@@ -11,7 +11,7 @@ from torch import nn
 
 from attnx import registry
 from attnx.data.babi import Babi
-from attnx.data.pairs import Pair, Symbols
+from attnx.data.examples import Pair, Symbols
 from attnx.data.split import Splits, place
 from attnx.data.stories import Stories, Story, source_vocabulary, symbols_of
 from attnx.data.vocabulary import Vocabulary

@@ -10,11 +10,11 @@ from typing import Any, Literal
 from torch import nn
 
 from attnx import registry
+from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
-from attnx.data.pairs import Pair, Symbols
 from attnx.data.paths import fill_in
 from attnx.data.split import Splits, bounds, met_in_training, place
-from attnx.data.tables import Table, cut, join
+from attnx.data.tsv import Table, cut, join
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, of_each, show
@@ -180,7 +180,9 @@ class AnySequence:
             UserError: it holds nothing, an id is none, or this task reads features.
         """
         if self.source == "features":
-            raise UserError("this task reads matrices of features, not text; attnx.data.matrices.read_matrix reads one")
+            raise UserError(
+                "this task reads matrices of features, not text; attnx.data.feature_matrices.read_matrix reads one"
+            )
         if not text.strip():
             raise UserError(f"{text!r} holds nothing to read")
         return cut(text.strip(), self.source)

@@ -12,18 +12,18 @@ from typing import Any, Literal
 from torch import nn
 
 from attnx import registry
+from attnx.data.corpus_cache.build import HELD_OUT, survey, write
+from attnx.data.corpus_cache.folder import JUDGED, Store
+from attnx.data.corpus_cache.memmap import read_corpus
+from attnx.data.examples import Pair, Symbols
 from attnx.data.filters import fitting, told, unblank
 from attnx.data.held_out import HeldOut, complete, known_sources
 from attnx.data.hugging_face import read_dataset
-from attnx.data.mapped import read_corpus
-from attnx.data.pairs import Pair, Symbols
-from attnx.data.parallel import Sentence, read_parallel
+from attnx.data.parallel_corpus import Sentence, read_parallel
 from attnx.data.paths import expand, fill_in
 from attnx.data.reading_progress import size_of, watched
 from attnx.data.split import Splits
-from attnx.data.store import JUDGED, Store
-from attnx.data.streamed import HELD_OUT, survey, write
-from attnx.data.texts import Texts
+from attnx.data.text_pipeline import Texts
 from attnx.data.tokenizers.protocol import Tokenizer
 from attnx.data.unfinished_store import Survey, UnfinishedStore
 from attnx.data.vocabulary import SPECIALS, UNK

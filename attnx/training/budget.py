@@ -18,7 +18,7 @@ from attnx.data.batches import Batch
 from attnx.tasks.protocols import token_loss
 from attnx.training import ranks
 from attnx.training.devices import device_of
-from attnx.training.experiment import Experiment
+from attnx.training.lightning_module import Experiment
 from attnx.training.loaders import Loaders
 from attnx.training.precision import precision_of, round_factors
 

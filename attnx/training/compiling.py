@@ -17,7 +17,7 @@ from attnx.models.compiled_step import Compiled, keep_gradients
 from attnx.models.encoder_decoder import Seq2seq
 from attnx.tasks.protocols import token_loss
 from attnx.training.devices import device_of
-from attnx.training.experiment import Experiment
+from attnx.training.lightning_module import Experiment
 from attnx.training.loaders import Loaders
 from attnx.training.ranks import here
 

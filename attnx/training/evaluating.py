@@ -12,16 +12,16 @@ from torch import Tensor, nn
 
 from attnx import registry
 from attnx.data.batches import collate
+from attnx.data.examples import Pair, digest
 from attnx.data.features import Features
-from attnx.data.pairs import Pair, digest
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.read_run import BaselineDifference, Interval
 from attnx.run_format import VOCABULARY
 from attnx.tasks.protocols import signatures_of, token_loss
 from attnx.training.baseline_differences import baseline_differences
-from attnx.training.experiment import Prediction, computed, losses
 from attnx.training.intervals import measure_intervals
+from attnx.training.lightning_module import Prediction, computed, losses
 from attnx.training.opened_run import BATCH, OpenRun
 from attnx.training.resampling import Numbers, resampled
 

@@ -11,7 +11,7 @@ from torch import nn
 from attnx.metrics.proportions import CountsExamples, interval_of_mean
 from attnx.read_run import Interval
 from attnx.tasks.protocols import SequenceTask
-from attnx.training.experiment import Prediction
+from attnx.training.lightning_module import Prediction
 from attnx.training.resampling import Numbers
 
 PERCENT = 100

@@ -10,8 +10,8 @@ from attnx.data.points_file import write_points
 from attnx.evenly import evenly
 from attnx.run_format import VOCABULARY
 from attnx.training import run_folder
-from attnx.training.experiment import Experiment
-from attnx.training.of_itself import of_itself
+from attnx.training.lightning_module import Experiment
+from attnx.training.self_attention_maps import of_itself
 
 KEPT: Final = 100
 """So many test examples get their alignment kept; twelve are drawn."""

@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader
 
 from attnx.data.batches import PairDataset, Row, collate
 from attnx.data.buckets import BucketBatches
+from attnx.data.distributed_batches import SharedRows, Shares, collate_share
 from attnx.data.sample import sample_examples
-from attnx.data.shares import SharedRows, Shares, collate_share
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO
 from attnx.tasks.protocols import SequenceData

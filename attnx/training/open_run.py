@@ -24,7 +24,7 @@ from attnx.registry import Spec
 from attnx.run_format import SOURCE_FEATURES, TARGET_FEATURES, VOCABULARY
 from attnx.tasks.protocols import SequenceData
 from attnx.training.average import averaged
-from attnx.training.experiment import Experiment, Settings
+from attnx.training.lightning_module import Experiment, Settings
 from attnx.training.models import new_model
 from attnx.training.opened_run import OpenRun as OpenRun
 from attnx.training.plugin_copies import other_code

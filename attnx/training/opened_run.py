@@ -12,13 +12,13 @@ import numpy as np
 import torch
 
 from attnx import registry
+from attnx.data.examples import Pair
 from attnx.data.features import Features, Matrix
-from attnx.data.pairs import Pair
 from attnx.data.vocabulary import Vocabulary
-from attnx.decoding.step_model import StepModel
+from attnx.decoding.contracts import StepModel
 from attnx.errors import UserError
 from attnx.registry import Spec
-from attnx.training.experiment import Experiment, Prediction
+from attnx.training.lightning_module import Experiment, Prediction
 from attnx.training.searching import choose_search
 from attnx.training.unknown import unknown_in, with_copies
 

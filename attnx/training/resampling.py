@@ -14,7 +14,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_max, dim_zero_min, dim_zero_sum
 
 from attnx.tasks.protocols import SequenceTask
-from attnx.training.experiment import Prediction, computed
+from attnx.training.lightning_module import Prediction, computed
 
 SAMPLES, SEED = 2000, 0
 HELD = 2**20

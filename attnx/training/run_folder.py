@@ -22,8 +22,8 @@ from attnx.data.features import Matrix
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.folders import RUNS, chosen_folder
-from attnx.metrics.closest import closest
-from attnx.metrics.differences import differences
+from attnx.metrics.aligned_errors import differences
+from attnx.metrics.nearest_reference import closest
 from attnx.models.composition import composition
 from attnx.run_format import (
     ALIGNMENTS,
@@ -42,7 +42,7 @@ from attnx.run_format import (
     write_symbols,
 )
 from attnx.tasks.protocols import SequenceData, SequenceTask
-from attnx.training.experiment import Prediction
+from attnx.training.lightning_module import Prediction
 from attnx.training.plugin_copies import keep_copies
 from attnx.version import __version__
 from attnx.whole import write_json

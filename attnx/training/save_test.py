@@ -8,8 +8,8 @@ from pathlib import Path
 from attnx.tasks.protocols import signatures_of
 from attnx.training import run_folder
 from attnx.training.baseline_differences import baseline_differences
-from attnx.training.experiment import Experiment
 from attnx.training.intervals import measure_intervals
+from attnx.training.lightning_module import Experiment
 from attnx.training.resampling import resampled
 
 

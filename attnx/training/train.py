@@ -16,36 +16,36 @@ from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 
 from attnx import registry
-from attnx.callbacks.draws import Draws
+from attnx.callbacks.checkpoint import Interval, Keep
+from attnx.callbacks.early_stopping import Patience
 from attnx.callbacks.follow_plan import FollowPlan
-from attnx.callbacks.health import Health
-from attnx.callbacks.keep import Interval, Keep
 from attnx.callbacks.logs import Logs
 from attnx.callbacks.metrics_file import MetricsFile
-from attnx.callbacks.patience import Patience
+from attnx.callbacks.nan_guard import Health
+from attnx.callbacks.per_batch_seed import Draws
 from attnx.callbacks.profile import Profile
 from attnx.callbacks.progress import ShowProgress
 from attnx.callbacks.step_plan import Revision, StepPlan
-from attnx.callbacks.stopping import Stopping
+from attnx.callbacks.stop_signal import Stopping
 from attnx.callbacks.throughput import Throughput
 from attnx.callbacks.time_budget import TimeBudget
 from attnx.errors import Interrupted, UserError
 from attnx.laws.first_use import check_plug_ins, plug_ins_named
-from attnx.loggers.together import Loggers
+from attnx.loggers.collection import Loggers
 from attnx.numerals import count_of
 from attnx.run_format import CHECKPOINTS, METRICS, PROFILE
 from attnx.tasks.protocols import SequenceData
 from attnx.training import placement, ranks, run_folder
 from attnx.training.compiling import compile_steps
 from attnx.training.devices import device_of
-from attnx.training.experiment import Experiment, Settings
 from attnx.training.kept_examples import keep_examples
 from attnx.training.kernels import build_kernels
+from attnx.training.lightning_module import Experiment, Settings
 from attnx.training.loaders import Loaders, draw_examples
 from attnx.training.models import build_model
 from attnx.training.peak_memory import peak_memory
-from attnx.training.quiet import quieten
 from attnx.training.save_test import save_test
+from attnx.training.silence_warnings import quieten
 
 Config = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attnx.data.vocabulary import UNK, Vocabulary
-from attnx.training.experiment import Prediction
+from attnx.training.lightning_module import Prediction
 
 
 class Written(NamedTuple):

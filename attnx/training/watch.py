@@ -19,7 +19,7 @@ from attnx.errors import Interrupted, RunFailed, Stopped, UserError
 from attnx.run_format import ERROR
 from attnx.slurm import signals
 from attnx.training import run_folder
-from attnx.training.faults import is_deleted
+from attnx.training.failure_report import is_deleted
 from attnx.training.ranks import ENDING, RUN, Place
 
 SECONDS = 0.05

@@ -10,7 +10,7 @@ from typing import Any
 
 from peers.environments import ROOT, run
 
-from attnx.data.pairs import Pair, Symbols
+from attnx.data.examples import Pair, Symbols
 
 SIZES = {"batch": 128, "embedding": 128, "encoder": 256, "decoder": 256}
 """The same for everybody; the encoder's LSTM has this many units in each of its two directions."""

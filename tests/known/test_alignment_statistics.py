@@ -13,7 +13,7 @@ import pytest
 from attnx.cli import run as command
 from attnx.errors import UserError
 from attnx.reports.alignment import Alignment, read_lines
-from attnx.reports.alignment_statistics import (
+from attnx.reports.stats.alignment_statistics import (
     STATISTICS,
     coverage,
     diagonality,
@@ -21,7 +21,7 @@ from attnx.reports.alignment_statistics import (
     run_statistics,
     statistics,
 )
-from attnx.reports.gold import Agreement, Gold, agreement, links, read_gold
+from attnx.reports.stats.gold_alignments import Agreement, Gold, agreement, links, read_gold
 from attnx.run_format import ALIGNMENTS, FORMAT, PREDICTIONS, RUN
 
 END = "</s>"

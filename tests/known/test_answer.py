@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from attnx.nn.targets.answer import Answer
+from attnx.nn.targets.single_label import Answer
 from attnx.symbols import EOS, PAD, UNK
 from attnx.training.lr_schedules.halving import halving
 

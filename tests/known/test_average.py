@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.callbacks.keep import Keep
+from attnx.callbacks.checkpoint import Keep
 from attnx.errors import UserError
 from attnx.training.average import average, averaged
 from attnx.whole import whole_file

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from attnx.data.batches import Batch, PairDataset, Ragged, collate
 from attnx.data.buckets import BucketBatches
-from attnx.data.pairs import Pair
+from attnx.data.examples import Pair
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 

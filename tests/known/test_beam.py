@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from attnx.attention import Read
 from attnx.decoding.beam import Beam
-from attnx.decoding.chance import keys, uniform
+from attnx.decoding.constraints import Rules
 from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.penalties import coverage_penalty, length_penalty
-from attnx.decoding.rules import Rules
+from attnx.decoding.row_rng import keys, uniform
 from attnx.decoding.sampling import Sampling
 from attnx.errors import UserError
 from attnx.nn.targets.symbols import Symbols

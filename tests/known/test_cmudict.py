@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from attnx.data.cmudict import read, read_cmudict
-from attnx.data.pairs import Pair
+from attnx.data.examples import Pair
 from attnx.errors import UserError
 
 ENTRIES = b"""\

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnx.data.pairs import Pair
+from attnx.data.examples import Pair
 from attnx.data.vocabulary import Vocabulary
-from attnx.reports.confusions import Confusion, SymbolErrors, confusions, errors_by_symbol
 from attnx.reports.number_errors import ColumnRow, LengthRow, number_errors_by_column, number_errors_by_length
+from attnx.reports.stats.confusions import Confusion, SymbolErrors, confusions, errors_by_symbol
 from attnx.run_format import PREDICTIONS
-from attnx.training.experiment import Prediction
+from attnx.training.lightning_module import Prediction
 from attnx.training.run_folder import save_predictions
 from attnx.training.unknown import with_copies
 

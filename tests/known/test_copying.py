@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from attnx.config import compose
-from attnx.data.pairs import Pair
+from attnx.data.examples import Pair
 from attnx.data.split import Splits
 from attnx.errors import UserError
 from attnx.nn.outputs.copying import Copying
-from attnx.nn.outputs.seen import Seen
+from attnx.nn.outputs.inputs import Seen
 from attnx.tasks.protocols import SequenceData
 from attnx.training.models import new_model
 

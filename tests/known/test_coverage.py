@@ -18,7 +18,7 @@ from attnx.data.batches import Batch
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.greedy import Greedy
 from attnx.tasks.protocols import token_loss
-from attnx.training.experiment import Experiment, Settings
+from attnx.training.lightning_module import Experiment, Settings
 
 Built = Callable[..., Any]
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5

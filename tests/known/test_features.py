@@ -12,8 +12,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from attnx.data.batches import PairDataset, collate
+from attnx.data.examples import Pair
 from attnx.data.features import Features
-from attnx.data.pairs import Pair
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from attnx.data.examples import Pair
 from attnx.data.filters import EMPTY, fitting, told, unblank
-from attnx.data.pairs import Pair
-from attnx.data.parallel import Sentence
+from attnx.data.parallel_corpus import Sentence
 
 
 def pair(source: int, *references: int) -> Pair:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from attnx.attention.from_names import build
+from attnx.attention.build import build
 from attnx.attention.heads import Heads
 from attnx.attention.scorers.additive import Additive
 from attnx.errors import UserError

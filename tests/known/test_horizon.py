@@ -8,8 +8,8 @@ import torch
 
 from attnx.metrics.mean_squared_error import mean_squared_error
 from attnx.metrics.quantile_loss import QuantileLoss
-from attnx.nn.targets.chosen import target_side
-from attnx.nn.targets.horizon import Horizon, from_last, ordered
+from attnx.nn.targets.build import target_side
+from attnx.nn.targets.forecast import Horizon, from_last, ordered
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
 

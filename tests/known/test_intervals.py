@@ -13,12 +13,12 @@ from scipy.stats import beta, norm
 from torch import nn
 
 from attnx import registry
-from attnx.data.pairs import Pair
+from attnx.data.examples import Pair
 from attnx.metrics.per_tag import of_each, show
 from attnx.metrics.polygons import Answer
 from attnx.metrics.proportions import Proportion, interval_of_mean
-from attnx.training.experiment import Prediction
 from attnx.training.intervals import measure_intervals
+from attnx.training.lightning_module import Prediction
 from attnx.training.resampling import resampled
 
 

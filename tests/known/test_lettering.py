@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attnx.reports.lettering import lettering_for, right_to_left, shortened, wide, wrapped
+from attnx.reports.figures.fonts import lettering_for, right_to_left, shortened, wide, wrapped
 
 NO_FONT_HAS_IT = "\U000e0fff"
 

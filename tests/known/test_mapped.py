@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from torch.utils.data import DataLoader
 
-from attnx.data import mapped
 from attnx.data.batches import collate
 from attnx.data.buckets import BucketBatches
-from attnx.data.mapped import Entry, read_corpus, write_corpus
+from attnx.data.corpus_cache import memmap
+from attnx.data.corpus_cache.memmap import Entry, read_corpus, write_corpus
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 
@@ -52,8 +52,8 @@ def message(folder: Path, source: Vocabulary = LETTERS, target: Vocabulary = PHO
 @pytest.mark.parametrize(("encoded", "sorted_"), [(1, 1), (2, 3), (5, 5), (7, 7)])
 def test_what_was_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoded: int, sorted_: int) -> None:
     """However many rows are encoded or sorted at once."""
-    monkeypatch.setattr(mapped, "ENCODED", encoded)
-    monkeypatch.setattr(mapped, "SORTED", sorted_)
+    monkeypatch.setattr(memmap, "ENCODED", encoded)
+    monkeypatch.setattr(memmap, "SORTED", sorted_)
     write_corpus(tmp_path / "corpus", iter(ENTRIES), LETTERS, PHONES, TAGS)
     rows = read_corpus(tmp_path / "corpus", LETTERS, PHONES, TAGS)
     assert len(rows) == 5
@@ -130,9 +130,9 @@ def test_it_pickles_as_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_entries_are_not_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three at a time: when the seventh is asked for, six are in the files or on their way."""
-    monkeypatch.setattr(mapped, "ENCODED", 3)
+    monkeypatch.setattr(memmap, "ENCODED", 3)
     encoded: list[int] = []
-    gathered = mapped._append
+    gathered = memmap._append
 
     def counting(files: Any, side: str, sequences: list[list[int]]) -> None:
         encoded.append(len(sequences))
@@ -143,7 +143,7 @@ def test_entries_are_not_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert sum(encoded) == 2 * (number - number % 3)
             yield ENTRIES[0]
 
-    monkeypatch.setattr(mapped, "_append", counting)
+    monkeypatch.setattr(memmap, "_append", counting)
     write_corpus(tmp_path / "corpus", entries(), LETTERS, PHONES)
     assert encoded == [3, 3, 3, 3, 1, 1]
 
@@ -216,7 +216,7 @@ def test_the_fingerprint_is_that_of_the_rows(corpus: Path, tmp_path: Path, monke
         rows.sources = rows.targets = None  # type: ignore[assignment]
         return rows.fingerprint()
 
-    monkeypatch.setattr(mapped, "ENCODED", 2)
+    monkeypatch.setattr(memmap, "ENCODED", 2)
     others: dict[str, Entry] = {
         "same": ENTRIES[4],
         "symbol": (("c", "b"), ("X",), "fi"),

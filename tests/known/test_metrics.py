@@ -9,7 +9,7 @@ import pytest
 import torch
 from torchmetrics import Metric
 
-from attnx.metrics.closest import closest
+from attnx.metrics.nearest_reference import closest
 from attnx.metrics.phone_error_rate import PhoneErrorRate
 from attnx.metrics.word_error_rate import WordErrorRate
 from attnx.registry import build

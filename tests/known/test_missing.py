@@ -15,10 +15,10 @@ from attnx.data.series import Series, filled
 from attnx.data.series_split import SeriesSplit, cut_series
 from attnx.data.windows import Span, Windows, cut
 from attnx.errors import UserError
-from attnx.metrics.differences import differences
+from attnx.metrics.aligned_errors import differences
 from attnx.metrics.quantile_loss import QuantileLoss
 from attnx.models.decoder_state import Output
-from attnx.nn.targets.horizon import Horizon
+from attnx.nn.targets.forecast import Horizon
 from attnx.tasks.protocols import token_loss
 
 NAN = np.nan

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attnx.data.pairs import Pair, read_pairs
+from attnx.data.examples import Pair, read_pairs
 from attnx.errors import UserError
 
 

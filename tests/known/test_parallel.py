@@ -16,7 +16,7 @@ import pytest
 from attnx.data.held_out import HeldOut, Parts, complete, known_sources, where
 from attnx.data.hugging_face import read_dataset
 from attnx.data.lines import read_lines
-from attnx.data.parallel import Sentence, read_parallel
+from attnx.data.parallel_corpus import Sentence, read_parallel
 from attnx.errors import UserError
 
 

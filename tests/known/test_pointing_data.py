@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from attnx.data.geometry import convex_hull, triangulation
-from attnx.data.problems import CHUNK, answers, pose
-from attnx.data.tours import distances, good, lengths, shortest, turned
+from attnx.data.pointing_problems import CHUNK, answers, pose
+from attnx.data.tsp import distances, good, lengths, shortest, turned
 from attnx.errors import UserError
 from attnx.tasks.pointing import Pointing
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.nn.own import OwnStates
+from attnx.nn.decoder_memory import OwnStates
 from attnx.nn.positions import one_hot, sinusoidal
 
 Built = Callable[..., Any]

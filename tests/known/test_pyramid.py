@@ -13,7 +13,7 @@ from torch import Tensor
 from attnx.config import compose
 from attnx.errors import UserError
 from attnx.nn.encoders.pyramid import Pyramid
-from attnx.nn.shares import shares, spread
+from attnx.nn.pyramid_weights import shares, spread
 
 pytestmark = pytest.mark.usefixtures("float64")
 Built = Callable[..., Any]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnx import kernels
 from attnx.attention import read_by_kernel
-from attnx.attention.from_names import build
+from attnx.attention.build import build
 from attnx.attention.protocols import Asked, Read
 from attnx.kernels.additive_cuda import CudaAdditive
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.ops import masked_softmax, over_allowed, reads
+from attnx.ops import masked_normalize, masked_softmax, reads
 from attnx.ops.reads import weighted_sums
 
 NEEDS_C = pytest.mark.skipif(reads.library() is None, reason="no C compiler")
@@ -17,7 +17,7 @@ INF, NAN = float("inf"), float("nan")
 
 
 def by_torch(scores: Tensor, allowed: Tensor) -> Tensor:
-    return over_allowed(lambda kept: torch.softmax(kept, dim=-1), scores, allowed)
+    return masked_normalize(lambda kept: torch.softmax(kept, dim=-1), scores, allowed)
 
 
 @NEEDS_C

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attnx.data.recipes.recipe import FOLDER, Recipe, RecipeFile, read_recipe, read_recipes
+from attnx.data.downloads.recipe import FOLDER, Recipe, RecipeFile, read_recipe, read_recipes
 from attnx.errors import UserError
 
 SHIPPED = read_recipes()

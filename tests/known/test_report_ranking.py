@@ -22,9 +22,9 @@ from attnx.reports.stats.dunnett import exceedance
 from attnx.reports.stats.mean_difference import EXAMPLES, POOLED, UNEQUAL
 from attnx.reports.sweep.comparison import Comparison, comparisons
 from attnx.reports.sweep.effects import Effect
-from attnx.reports.sweep.gather import choices, gather
+from attnx.reports.sweep.evaluated_examples import rate, read_tested
+from attnx.reports.sweep.load_runs import choices, gather
 from attnx.reports.sweep.settings import ABSENT, varied
-from attnx.reports.sweep.tested import rate, read_tested
 from attnx.reports.sweep.write import write_report
 from attnx.sweeps.record import save
 

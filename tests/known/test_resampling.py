@@ -14,14 +14,14 @@ from torch import nn
 from torchmetrics import Metric
 
 from attnx import registry
-from attnx.data.pairs import Pair
+from attnx.data.examples import Pair
 from attnx.data.series import read_series
 from attnx.data.windows import Span, Windows, following
-from attnx.metrics.answers import Answers
 from attnx.metrics.per_tag import MACRO, MICRO, of_each, show
 from attnx.metrics.polygons import Answer
+from attnx.metrics.ratio_by_size import Answers
 from attnx.run_format import RESAMPLED
-from attnx.training.experiment import Prediction, computed
+from attnx.training.lightning_module import Prediction, computed
 from attnx.training.resampling import SAMPLES, SEED, resampled
 from attnx.training.run_folder import save_resampled
 

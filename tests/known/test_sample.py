@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnx.data.cmudict import read_cmudict
-from attnx.data.pairs import Pair
+from attnx.data.examples import Pair
 from attnx.data.sample import _quotas, sample_examples
 from attnx.data.split import split_by_word
 from attnx.tasks.forecasting import Forecasting

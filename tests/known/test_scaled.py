@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from attnx.attention.from_names import build
+from attnx.attention.build import build
 from attnx.attention.scorers.scaled import Scaled
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnx.data.shuffle import Permutation, Tempered, shares
+from attnx.data.permutation import Permutation, Tempered, shares
 
 
 @pytest.mark.parametrize("count", [*range(68), 1009, 4096, 4097, 100_003])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from attnx.data.pairs import Pair
+from attnx.data.examples import Pair
 from attnx.data.sigmorphon import holds_languages, read_languages
 from attnx.data.split import place
 from attnx.data.vocabulary import SPECIALS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attnx.data.pairs import Pair
+from attnx.data.examples import Pair
 from attnx.data.split import Splits, hold_out, place, split_by_word
 from attnx.errors import UserError
 

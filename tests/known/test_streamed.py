@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from attnx.data import streamed
+from attnx.data.corpus_cache import build
+from attnx.data.corpus_cache.build import drawn, survey
 from attnx.data.held_out import HeldOut, complete
-from attnx.data.parallel import Sentence
-from attnx.data.streamed import drawn, survey
+from attnx.data.parallel_corpus import Sentence
 from attnx.errors import UserError
 from attnx.whole import whole_folder
 
@@ -48,7 +48,7 @@ def test_a_survey_of_what_fits_is_the_training_part() -> None:
 
 def test_a_survey_keeps_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """And all tags, and every source that a given part has too."""
-    monkeypatch.setattr(streamed, "SAMPLE", 7)
+    monkeypatch.setattr(build, "SAMPLE", 7)
     given = [Sentence("sentence 3", ("?",), "de"), Sentence("another", ("?",), "de")]
     found = survey([*LINES, Sentence("one", ("eins",), "xx")], HeldOut(given, [], 0.1))
     assert len(found.sample) == 7

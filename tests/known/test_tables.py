@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from attnx import extras
-from attnx.data.matrices import Recording, read_matrix
-from attnx.data.pairs import Pair
-from attnx.data.tables import Table, cut, join
+from attnx.data.examples import Pair
+from attnx.data.feature_matrices import Recording, read_matrix
+from attnx.data.tsv import Table, cut, join
 from attnx.errors import UserError
 
 NUMBERS = [[1.5, -2.0], [0.0, 1e3], [7.0, 0.25]]  # three steps of two features, exact in 32 bits

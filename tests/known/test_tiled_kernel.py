@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.attention import Memory, Read
-from attnx.attention.from_names import assemble, build
+from attnx.attention.build import assemble, build
 from attnx.attention.memory import beside, seen
 from attnx.kernels import tiled
 from attnx.kernels.tiled import Tiled

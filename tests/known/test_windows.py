@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnx.attention.scopes.local import Local
-from attnx.reports.windows import Window, window_of
+from attnx.reports.figures.local_windows import Window, window_of
 
 
 def config(normalizer: str = "softmax", **scope: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attnx.data.pairs import Symbols
+from attnx.data.examples import Symbols
 from attnx.data.world_model import World
 from attnx.errors import UserError
 

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from attnx.data.writing import cut
+from attnx.data.graphemes import cut
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from attnx.data.batches import PairDataset, Ragged, collate
 from attnx.data.buckets import BucketBatches
-from attnx.data.pairs import Pair
-from attnx.data.shuffle import shares
+from attnx.data.examples import Pair
+from attnx.data.permutation import shares
 from attnx.data.vocabulary import BOS, Vocabulary
 
 patient = settings(deadline=None)  # a slow machine is no bug

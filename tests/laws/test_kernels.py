@@ -14,7 +14,7 @@ from torch import Tensor
 import attnx.kernels
 from attnx import compiled, registry
 from attnx.attention.attention import Attention
-from attnx.attention.from_names import assemble
+from attnx.attention.build import assemble
 from attnx.attention.memory import beside, seen
 from attnx.attention.protocols import Asked, Read
 from attnx.kernels import additive, additive_blocks, additive_tiled

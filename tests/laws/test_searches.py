@@ -12,10 +12,10 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.decoding.beam import Beam
+from attnx.decoding.contracts import Decoded
 from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
-from attnx.decoding.step_model import Decoded
 from attnx.symbols import BOS, EOS, PAD
 
 pytestmark = pytest.mark.usefixtures("float64")

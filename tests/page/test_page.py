@@ -15,9 +15,9 @@ import pytest
 
 from attnx.cli import run as command
 from attnx.errors import UserError
-from attnx.reports.alignment_statistics import STATISTICS
-from attnx.reports.filled import embedded
+from attnx.reports.html_template import embedded
 from attnx.reports.run_page import run_page, write_page
+from attnx.reports.stats.alignment_statistics import STATISTICS
 from attnx.run_format import RESULTS
 
 END = "</s>"

@@ -38,7 +38,7 @@ import importlib.abc, importlib.util, sys
 
 class Undrawn(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != "attnx.reports.drawn":
+        if name != "attnx.reports.run.build_all":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -114,7 +114,7 @@ def words(here: Path, write_words: Callable[[Path], Path]) -> Path:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pictures: they take longer than such small runs."""
-    drawn = importlib.import_module("attnx.reports.drawn")
+    drawn = importlib.import_module("attnx.reports.run.build_all")
     monkeypatch.setattr(drawn, "draw_alignments", lambda folder: [])
     for drawing in ("draw_curves", "draw_forecasts", "draw_points", "draw_slots", "draw_tracks"):
         monkeypatch.setattr(drawn, drawing, lambda folder: None)
@@ -172,7 +172,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Pat
     """A folder with the words, two runs over them that differ in their seeds, ``one`` and ``two``, and no pictures."""
     from attnx.fitting import fit
 
-    drawn, home = importlib.import_module("attnx.reports.drawn"), tmp_path_factory.mktemp("trained")
+    drawn, home = importlib.import_module("attnx.reports.run.build_all"), tmp_path_factory.mktemp("trained")
     write_words(home)
     asked = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=150", "optimizer.lr=0.03"]
     with pytest.MonkeyPatch.context() as patch:

@@ -398,7 +398,7 @@ class Mine:
     smoothing = 0.0
 
     def load(self):
-        from attnx.data.pairs import Pair
+        from attnx.data.examples import Pair
         from attnx.data.split import split_by_word
         from attnx.tasks.protocols import SequenceData
 

@@ -23,9 +23,9 @@ import yaml
 from attnx import cli, registry
 from attnx.choices import conf_folder
 from attnx.config import compose
+from attnx.data.downloads import download as downloading
+from attnx.data.downloads.recipe import RecipeFile
 from attnx.data.paths import expand, fill_in
-from attnx.data.recipes import download as downloading
-from attnx.data.recipes.recipe import RecipeFile
 from attnx.data_command import data
 from attnx.errors import UserError
 

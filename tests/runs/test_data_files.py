@@ -15,12 +15,12 @@ import pytest
 
 from attnx import registry
 from attnx.data import lines
+from attnx.data.examples import read_pairs
 from attnx.data.lines import LONGEST_LINE, read_lines
 from attnx.data.near_files import no_such_file
-from attnx.data.pairs import read_pairs
-from attnx.data.parallel import read_parallel
-from attnx.data.tables import Table
+from attnx.data.parallel_corpus import read_parallel
 from attnx.data.task_files import refuse_missing_files
+from attnx.data.tsv import Table
 from attnx.errors import UserError
 
 Command = Callable[..., Any]

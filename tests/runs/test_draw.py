@@ -36,7 +36,7 @@ from attnx.drawings.page import BEGINNING, page
 from attnx.drawings.pictures import picture, telling
 from attnx.errors import UserError
 from attnx.reports.decoder_step import VECTORS, step_picture
-from attnx.reports.page import DPI
+from attnx.reports.figures.grid_layout import DPI
 from attnx.reports.parts import Reading, reading_picture
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from attnx import registry
 from attnx.config import compose
-from attnx.data.writing import cut
+from attnx.data.graphemes import cut
 from attnx.export.runner import text as text_module
 from attnx.fitting import fit
 

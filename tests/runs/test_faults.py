@@ -19,8 +19,8 @@ from attnx.callbacks.progress import ShowProgress
 from attnx.data.batches import PairDataset
 from attnx.slurm import send_again
 from attnx.training import run_folder
-from attnx.training.experiment import Experiment
-from attnx.training.faults import in_one_line
+from attnx.training.failure_report import in_one_line
+from attnx.training.lightning_module import Experiment
 
 # Seven steps, of which the first two are in a checkpoint when the fourth goes wrong.
 KNOBS = ["trainer.max_steps=7", "trainer.validations=2", "trainer.checkpoint_every=2", "model.dropout=0.3"]

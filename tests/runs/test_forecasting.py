@@ -19,9 +19,9 @@ import attnx
 from attnx.data.series_file import read_kept_series
 from attnx.read_run import BaselineDifference, read_run
 from attnx.reports.baseline_verdicts import baseline_verdict, baseline_verdicts
+from attnx.reports.figures.forecasts import _forecasts, draw_forecasts, page
 from attnx.reports.folder import read_evaluation
-from attnx.reports.forecasts import _forecasts, draw_forecasts, page
-from attnx.reports.outcome import result_rows
+from attnx.reports.run.results_table import result_rows
 from attnx.training.open_run import OpenRun
 
 STEPS, LOOKBACK, HORIZON = 97, 7, 3

@@ -100,7 +100,7 @@ def test_a_run_that_is_stopped_while_testing_can_be_gone_on_from(
     monkeypatch: pytest.MonkeyPatch,
     same_weights: Callable[..., bool],
 ) -> None:
-    from attnx.training.experiment import Experiment
+    from attnx.training.lightning_module import Experiment
 
     def stop(self: Experiment, *others: Any) -> None:
         raise KeyboardInterrupt

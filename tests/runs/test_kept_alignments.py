@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnx.data.pairs import Pair
+from attnx.data.examples import Pair
 from attnx.read_run import read_run
 from attnx.reports.alignment import read_alignment, read_examples
-from attnx.reports.alignment_statistics import run_statistics
-from attnx.reports.windows import window_of
+from attnx.reports.figures.local_windows import window_of
+from attnx.reports.stats.alignment_statistics import run_statistics
 from attnx.run_format import ALIGNMENTS
-from attnx.training.experiment import Prediction
+from attnx.training.lightning_module import Prediction
 from attnx.training.run_folder import save_alignments
 
 

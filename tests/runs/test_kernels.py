@@ -15,7 +15,7 @@ from attnx import compiled
 from attnx.attention import read_by_kernel
 from attnx.kernels import additive
 from attnx.ops import lstm, reads
-from attnx.reports.composed import composed
+from attnx.reports.run.start_table import composed
 
 KERNEL = '''\
 """The kernel ``{name}``."""

@@ -18,11 +18,11 @@ import pytest
 import torch
 from rich.console import Console
 
-import attnx.callbacks.keep
+import attnx.callbacks.checkpoint
 import attnx.training.run_folder
-from attnx.callbacks.keep import Keep
+from attnx.callbacks.checkpoint import Keep
 from attnx.callbacks.metrics_file import MetricsFile
-from attnx.training.experiment import Experiment
+from attnx.training.lightning_module import Experiment
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 # Ten steps; the epochs have five batches, or three steps of two turns.
@@ -47,7 +47,7 @@ MOMENTS: dict[str, tuple[str, Any, str, int]] = {
     "with a checkpoint that has no name yet": ("turns", os, "replace", 13),
     "before the best is named": ("kept", Keep, "_arrange", 3),
     "while the best are moved": ("kept", Path, "replace", 2),
-    "before the new best has its name": ("kept", attnx.callbacks.keep, "whole_file", 2),
+    "before the new best has its name": ("kept", attnx.callbacks.checkpoint, "whole_file", 2),
     "as its patience is at its end": ("patience", Experiment, "on_test_start", 1),
     "in its test": ("chance", Experiment, "test_step", 1),
     "before its predictions are written": ("turns", attnx.training.run_folder, "save_predictions", 1),

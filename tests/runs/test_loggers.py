@@ -22,8 +22,8 @@ from attnx import registry
 from attnx.callbacks.logs import gradient_norms
 from attnx.callbacks.progress import ShowProgress
 from attnx.errors import Interrupted
+from attnx.loggers.collection import Loggers
 from attnx.loggers.protocol import Beginning
-from attnx.loggers.together import Loggers
 from attnx.read_sweep import Sweep, SweepJob
 from attnx.sweeps.record import save
 

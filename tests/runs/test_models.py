@@ -16,7 +16,7 @@ from rich.console import Console
 
 from attnx.config import compose
 from attnx.fitting import fit, resume
-from attnx.training.experiment import Experiment
+from attnx.training.lightning_module import Experiment
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc"),

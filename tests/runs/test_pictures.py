@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from attnx.errors import UserError
 from attnx.reports.alignment import Alignment
-from attnx.reports.curves import draw_curves
-from attnx.reports.heatmaps import (
+from attnx.reports.figures.curves import draw_curves
+from attnx.reports.figures.heatmaps import (
     DPI,
     draw_alignment,
     draw_alignments,
@@ -31,7 +31,7 @@ from attnx.reports.heatmaps import (
     read_alignment,
     whole_picture,
 )
-from attnx.reports.windows import Window
+from attnx.reports.figures.local_windows import Window
 from attnx.run_format import ALIGNMENTS, CONFIG, FORMAT, METRICS, RUN
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -540,7 +540,7 @@ def test_what_no_font_has_is_told_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With no font but the first one, whatever is installed."""
-    monkeypatch.setattr("attnx.reports.lettering._candidates", lambda text: iter(()))
+    monkeypatch.setattr("attnx.reports.figures.fonts._candidates", lambda text: iter(()))
     npz = save(tmp_path / ALIGNMENTS / "000.npz", ["日", "a"], list("本語文字"))
     draw_alignments(tmp_path)
     (line,) = capsys.readouterr().err.splitlines()

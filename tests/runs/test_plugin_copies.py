@@ -19,10 +19,10 @@ from attnx.config import compose
 from attnx.errors import UserError
 from attnx.fitting import fit, resume
 from attnx.plugin_code import code_of, plugin_parts
-from attnx.reports.sweep.gather import gather
+from attnx.reports.sweep.load_runs import gather
 from attnx.reports.sweep.settings import varied
+from attnx.sweeps.job_process import refuse_edited
 from attnx.sweeps.record import open_record, refuse_other_code, save
-from attnx.sweeps.worker import refuse_edited
 from attnx.training.open_run import open_run
 
 HELPER = "STEEP = 3.0\n"
@@ -71,7 +71,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path],
     for name, text in {"mine": SCORER, "_steep": HELPER, "unused": UNUSED}.items():
         (home / "plugins" / f"{name}.py").write_text(text, encoding="utf-8")
     asked = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=60", "optimizer.lr=0.03"]
-    drawn = importlib.import_module("attnx.reports.drawn")
+    drawn = importlib.import_module("attnx.reports.run.build_all")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         patch.setattr(drawn, "draw_alignments", lambda folder: [])

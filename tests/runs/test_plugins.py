@@ -19,7 +19,7 @@ from attnx.attention import build
 from attnx.config import compose
 from attnx.errors import UserError
 from attnx.fitting import fit
-from attnx.sweeps.running import Running
+from attnx.sweeps.session import Running
 from attnx.training.open_run import open_run
 
 SCORER = '''\
@@ -91,7 +91,7 @@ from pathlib import Path
 from torch import nn
 
 from attnx import registry
-from attnx.data.pairs import Pair
+from attnx.data.examples import Pair
 from attnx.data.split import split_by_word
 from attnx.registry import Positive, register
 from attnx.tasks.protocols import SequenceData
@@ -256,7 +256,7 @@ def test_what_it_makes_can_be_unpickled_by_a_process_that_did_not_load_it(
     plug: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, here: Path
 ) -> None:
     light = TASK.replace("from torch import nn\n\n", "").replace("-> dict[str, nn.Module]", "-> dict[str, object]")
-    light = light.replace("from attnx.data.pairs import Pair\nfrom attnx.data.split import split_by_word\n", "")
+    light = light.replace("from attnx.data.examples import Pair\nfrom attnx.data.split import split_by_word\n", "")
     light = light.replace("from attnx.tasks.protocols import SequenceData\n", "")
     plug("backwards", light, folder="parts")
     monkeypatch.setenv("ATTNX_PLUGINS", str(here / "parts"))

@@ -18,7 +18,7 @@ from attnx.config import compose
 from attnx.export.folder import export
 from attnx.fitting import fit, resume
 from attnx.registry import build
-from attnx.reports.points import Drawn, draw_points, lines, title
+from attnx.reports.figures.point_answers import Drawn, draw_points, lines, title
 
 SMALL = [
     "recipe=pointer",

@@ -12,7 +12,7 @@ import yaml
 from attnx import cli
 from attnx.config import compose
 from attnx.errors import UserError
-from attnx.sweeps.running import Running
+from attnx.sweeps.session import Running
 
 EXPERIMENT = """\
 # @package _global_

@@ -20,7 +20,7 @@ from attnx.config import compose
 from attnx.errors import Interrupted, UserError
 from attnx.fitting import fit, resume
 from attnx.reports.alignment import read_examples
-from attnx.reports.slots import draw_slots, story_of
+from attnx.reports.figures.entity_slots import draw_slots, story_of
 
 NAMES, PLACES = ("mary", "john"), ("garden", "kitchen", "hall")
 SMALL = ["task.folder=stories", "model.width=6", "trainer.batch_size=8", "trainer.max_steps=6", "trainer.validations=2"]
@@ -44,7 +44,7 @@ def write(folder: Path) -> None:
 
 
 def undraw(patch: pytest.MonkeyPatch) -> None:
-    drawn = importlib.import_module("attnx.reports.drawn")
+    drawn = importlib.import_module("attnx.reports.run.build_all")
     for drawing in ("draw_alignments", "draw_slots"):
         patch.setattr(drawn, drawing, lambda folder: [])
     patch.setattr(drawn, "draw_curves", lambda folder: None)

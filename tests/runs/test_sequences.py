@@ -17,7 +17,7 @@ from attnx.data.split import place
 from attnx.data.vocabulary import SPECIALS
 from attnx.fitting import resume
 from attnx.reports.alignment import read_alignment
-from attnx.reports.heatmaps import picture
+from attnx.reports.figures.heatmaps import picture
 from attnx.run_format import write_symbols
 from attnx.tasks.sequences import AnySequence
 

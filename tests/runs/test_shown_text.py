@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from attnx.printable import UNSAFE, printable, printable_json
 from attnx.reports.folder import read_predictions
-from attnx.reports.sweep.tested import read_tested
+from attnx.reports.sweep.evaluated_examples import read_tested
 from attnx.run_format import BAR, read_field, read_symbols, write_field, write_symbols
 
 Command = Callable[..., Any]

@@ -17,7 +17,7 @@ from attnx import cli
 from attnx.choices import conf_folder
 from attnx.config import compose
 from attnx.registry import names
-from attnx.sweeps.running import Running
+from attnx.sweeps.session import Running
 
 GROUPS = ("recipe", "experiment")
 PRESETS = [f"{group}={file.stem}" for group in GROUPS for file in sorted((conf_folder() / group).glob("*.yaml"))]

@@ -20,11 +20,12 @@ import pytest
 
 import attnx
 from attnx.callbacks.progress import ShowProgress
-from attnx.data import mapped, parallel, reading_progress, streamed
+from attnx.data import parallel_corpus, reading_progress
+from attnx.data.corpus_cache import build, memmap
+from attnx.data.corpus_cache.folder import Store
+from attnx.data.examples import Pair
 from attnx.data.lines import read_lines
-from attnx.data.pairs import Pair
-from attnx.data.parallel import Sentence
-from attnx.data.store import Store
+from attnx.data.parallel_corpus import Sentence
 from attnx.data.unfinished_store import begin_store
 from attnx.errors import Interrupted, UserError
 from attnx.fitting import resume
@@ -153,7 +154,7 @@ def test_a_corpus_that_is_there_is_not_read_again(knobs: dict[str, Any], monkeyp
         opened.append(path.name)
         return read_lines(path, *others)
 
-    monkeypatch.setattr(parallel, "read_lines", watched)
+    monkeypatch.setattr(parallel_corpus, "read_lines", watched)
     before = Path("corpus/made_of.json").stat().st_mtime_ns
     again = task(**knobs).load()
     assert sorted(set(opened)) == sorted(name for part in knobs.values() for name in part)
@@ -268,8 +269,8 @@ def test_a_language_of_which_nothing_is_left(here: Path) -> None:
 
 def stop_at(patch: pytest.MonkeyPatch, call: int, stop: Callable[[], Any], chunk: int = 7) -> list[int]:
     """Stop as the rows of some sentences are written, at this call of two for each of them; count the calls."""
-    append, calls = mapped._append, []
-    patch.setattr(mapped, "ENCODED", chunk)
+    append, calls = memmap._append, []
+    patch.setattr(memmap, "ENCODED", chunk)
 
     def stopping(written: Any, side: str, sequences: list[list[int]]) -> None:
         append(written, side, sequences)
@@ -278,7 +279,7 @@ def stop_at(patch: pytest.MonkeyPatch, call: int, stop: Callable[[], Any], chunk
         if len(calls) == call:
             stop()
 
-    patch.setattr(mapped, "_append", stopping)
+    patch.setattr(memmap, "_append", stopping)
     return calls
 
 
@@ -338,7 +339,7 @@ def test_a_killed_writing_is_gone_on_with(
         try:
             stop_at(monkeypatch, moment, die)
             if moment == 0:
-                monkeypatch.setattr(streamed, "drawn", die)
+                monkeypatch.setattr(build, "drawn", die)
             if moment == -1:
                 monkeypatch.setattr(Store, "finish", die)
             task().load()
@@ -346,7 +347,7 @@ def test_a_killed_writing_is_gone_on_with(
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     assert not Path("corpus").exists()
-    monkeypatch.setattr(mapped, "ENCODED", 11)  # how the rest is parted changes no byte
+    monkeypatch.setattr(memmap, "ENCODED", 11)  # how the rest is parted changes no byte
     task().load()
     assert contents("corpus") == whole
     assert [path.name for path in here.iterdir() if "corpus" in path.name] == ["corpus"]
@@ -434,8 +435,8 @@ def test_files_that_change_while_they_are_read(here: Path, monkeypatch: pytest.M
 def test_few_sentences_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 5,003 lines a sample of 13, what is encoded at once, and one or two on their way."""
     write("long.tsv", [f"der Hund {number}\tthe dog {number}" for number in range(5003)])
-    monkeypatch.setattr(streamed, "SAMPLE", 13)
-    monkeypatch.setattr(mapped, "ENCODED", 17)
+    monkeypatch.setattr(build, "SAMPLE", 13)
+    monkeypatch.setattr(memmap, "ENCODED", 17)
     most = {1: 0, 2: 0}
     readings: list[int] = []
 
@@ -450,7 +451,7 @@ def test_few_sentences_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) 
             yield number, line
 
     before = alive()
-    monkeypatch.setattr(parallel, "read_lines", watched)
+    monkeypatch.setattr(parallel_corpus, "read_lines", watched)
     data = task(train="long.tsv", **GIVEN).load()
     assert len(data.train_rows()) == 5003
     assert readings.count(1) == 2

@@ -17,8 +17,8 @@ from attnx import fitting
 from attnx.callbacks.step_plan import Revision, StepPlan, read_plan
 from attnx.errors import UserError
 from attnx.tasks.protocols import token_loss
-from attnx.training import budget, experiment, ranks
-from attnx.training.experiment import Experiment
+from attnx.training import budget, lightning_module, ranks
+from attnx.training.lightning_module import Experiment
 
 MINUTE = ["trainer.max_steps=null", "trainer.max_time=00:01:00"]
 Rate = Callable[[float], float]
@@ -59,7 +59,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
     monkeypatch.setattr(fitting, "prepare", prepared)
     monkeypatch.setattr(budget, "token_loss", clock.compute)
-    monkeypatch.setattr(experiment, "token_loss", clock.compute)
+    monkeypatch.setattr(lightning_module, "token_loss", clock.compute)
     monkeypatch.setattr(Experiment, "on_validation_epoch_start", validate)
     monkeypatch.setattr(Experiment, "on_train_start", start)
     return clock

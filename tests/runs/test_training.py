@@ -50,7 +50,7 @@ def test_scheduled_sampling_trains_step_by_step(run: Callable[..., Any], same_we
 def test_scheduled_sampling_begins_with_the_truth_and_rises(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from attnx.training import experiment
+    from attnx.training import lightning_module
 
     chances: list[float] = []
     original = token_loss
@@ -60,7 +60,7 @@ def test_scheduled_sampling_begins_with_the_truth_and_rises(
             chances.append(sampling)
         return original(model, batch, smoothing, sampling)
 
-    monkeypatch.setattr(experiment, "token_loss", noted)
+    monkeypatch.setattr(lightning_module, "token_loss", noted)
     run("model.sampling=0.5", folder="one")
     # A straight line from 0 to 0.5 over five steps.
     assert chances == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])

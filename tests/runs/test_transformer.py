@@ -14,10 +14,10 @@ import torch
 from attnx.config import compose
 from attnx.export.folder import export
 from attnx.fitting import fit
-from attnx.reports import heatmaps
 from attnx.reports.alignment import read_alignment, read_lines
+from attnx.reports.figures import heatmaps
+from attnx.reports.figures.local_windows import window_of
 from attnx.reports.run_page import run_page
-from attnx.reports.windows import window_of
 from attnx.symbols import BOS
 from attnx.training.open_run import open_run
 
@@ -148,7 +148,7 @@ def test_it_goes_on_as_if_it_had_not_stopped(
 ) -> None:
     from attnx.errors import Interrupted
     from attnx.fitting import resume
-    from attnx.training.experiment import Experiment
+    from attnx.training.lightning_module import Experiment
 
     tiny(folder="whole")
     step = Experiment.training_step

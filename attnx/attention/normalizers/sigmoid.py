@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnx.ops import over_allowed
+from attnx.ops import masked_normalize
 from attnx.registry import Rate, register
 
 
@@ -33,4 +33,4 @@ class Sigmoid(nn.Module):
 
     def forward(self, scores: Tensor, allowed: Tensor) -> Tensor:
         """(..., m) scores and what is allowed -> (..., m) weights."""
-        return over_allowed(torch.sigmoid, scores / self.temperature + self.bias, allowed)
+        return masked_normalize(torch.sigmoid, scores / self.temperature + self.bias, allowed)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from attnx.data.pairs import Pair, Symbols, merge
+from attnx.data.examples import Pair, Symbols, merge
 from attnx.errors import UserError
 
 FILE = Path(__file__).with_name("cmudict.dict.gz")

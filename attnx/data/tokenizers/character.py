@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from attnx.data.pairs import Symbols
+from attnx.data.examples import Symbols
 from attnx.data.tokenizers.counted import load_symbols, most_frequent, save_symbols
 from attnx.data.tokenizers.protocol import SPACE, joined
 from attnx.registry import register

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from attnx.bounded_files import LARGEST_LIST, read_json
-from attnx.data.pairs import Symbols
+from attnx.data.examples import Symbols
 from attnx.errors import UserError
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnx.data.pairs import Symbols
+from attnx.data.examples import Symbols
 from attnx.errors import UserError
 from attnx.extras import need
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from attnx.data.pairs import Symbols
+from attnx.data.examples import Symbols
 from attnx.errors import UserError
 
 # Stands for a space where a symbol begins a word, as in SentencePiece; in a text it counts as a space.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnx.data.pairs import Symbols
+from attnx.data.examples import Symbols
 from attnx.data.tokenizers.protocol import alphabet, joined, require_room
 from attnx.errors import UserError
 from attnx.extras import need

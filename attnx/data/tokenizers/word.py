@@ -10,7 +10,7 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 
-from attnx.data.pairs import Symbols
+from attnx.data.examples import Symbols
 from attnx.data.tokenizers.counted import load_symbols, most_frequent, save_symbols
 from attnx.registry import register
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from attnx.errors import UserError
+from attnx.nn.outputs.inputs import Seen
 from attnx.nn.outputs.linear import LinearOutput
-from attnx.nn.outputs.seen import Seen
 from attnx.registry import Size, register
 from attnx.symbols import PAD
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from attnx.nn.outputs.seen import Seen
+from attnx.nn.outputs.inputs import Seen
 from attnx.ops.product import product
 from attnx.registry import Size, register
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from attnx.numerals import count_of
 from attnx.reports.stats.multiple_comparisons import Spread
+from attnx.reports.sweep.conclusions import verdict
 from attnx.reports.sweep.conditions import unequal_conditions
 from attnx.reports.sweep.effects import Effect, Interaction, effects, factors
-from attnx.reports.sweep.gather import DATA, Found
+from attnx.reports.sweep.evaluated_examples import Tested, read_tested
+from attnx.reports.sweep.load_runs import DATA, Found
 from attnx.reports.sweep.measures import Measure, measures
 from attnx.reports.sweep.ranking import Ranked, ranked, supported_digits
 from attnx.reports.sweep.settings import Setting, said, settings, varied
-from attnx.reports.sweep.tested import Tested, read_tested
-from attnx.reports.sweep.verdict import verdict
 
 FINISHED = "finished"
 

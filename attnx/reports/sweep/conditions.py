@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnx.reports.sweep.gather import DATA, Found
+from attnx.reports.sweep.load_runs import DATA, Found
 from attnx.reports.sweep.measures import Measure, value_of
 
 STEPS = "steps"

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from attnx.printable import printable
 from attnx.reports.sweep.comparison import Comparison, Judged
+from attnx.reports.sweep.conclusions import is_won, p_value
 from attnx.reports.sweep.conditions import steps_of
 from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.ranking import Ranked
 from attnx.reports.sweep.settings import short
-from attnx.reports.sweep.verdict import is_won, p_value
 
 # What LaTeX reads as commands, and how it is written as text.
 ESCAPED = str.maketrans(

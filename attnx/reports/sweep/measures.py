@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from attnx.reports.measure_names import PERCENT, TEST, VALID, label, measure_base, more_is_better
-from attnx.reports.outcome import UNITS
-from attnx.reports.sweep.gather import Found
+from attnx.reports.run.results_table import UNITS
+from attnx.reports.sweep.load_runs import Found
 
 
 class Measure(NamedTuple):

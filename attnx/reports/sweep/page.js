@@ -1,6 +1,6 @@
 "use strict";
 
-// The report of many runs. Everything it shows lies in the element #data; attnx/reports/sweep/content.py writes it:
+// The report of many runs. Everything it shows lies in the element #data; attnx/reports/sweep/page_data.py writes it:
 //   comparisons  one for each test: settings (runs that differ by seed), and by each measure their rows, best first
 //   runs         folder, page, seed, values, costs and curves of each
 //   failures     what did not finish

@@ -15,10 +15,10 @@ from attnx.reports.significant_digits import digits_for
 from attnx.reports.stats.mean_difference import MeanDifference
 from attnx.reports.stats.multiple_comparisons import Spread, compare_draws_with_best, compare_with_best, pooled_spread
 from attnx.reports.stats.two_sources import difference_interval, resample_means
-from attnx.reports.sweep.gather import Found
+from attnx.reports.sweep.evaluated_examples import Numbers, Tested, rate, resampled
+from attnx.reports.sweep.load_runs import Found
 from attnx.reports.sweep.measures import Measure, value_of
 from attnx.reports.sweep.settings import Setting
-from attnx.reports.sweep.tested import Numbers, Tested, rate, resampled
 
 TINY = 1e-9  # an interval that is no wider is of one number
 AGREE = 0.01  # points by which a rate counted again may differ from the one that was written

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from attnx.reports.sweep.comparison import Comparison
-from attnx.reports.sweep.content import COSTS
+from attnx.reports.sweep.page_data import COSTS
 from attnx.reports.sweep.ranking import Ranked
 from attnx.reports.sweep.settings import Setting
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from attnx.errors import UserError
 from attnx.printable import printable
-from attnx.reports.filled import filled
+from attnx.reports.html_template import filled
 from attnx.reports.sweep.comparison import comparisons
-from attnx.reports.sweep.content import content
-from attnx.reports.sweep.gather import UNREADABLE, gather
 from attnx.reports.sweep.latex import latex
+from attnx.reports.sweep.load_runs import UNREADABLE, gather
+from attnx.reports.sweep.markdown import markdown
+from attnx.reports.sweep.page_data import content
 from attnx.reports.sweep.spreadsheet import spreadsheet
-from attnx.reports.sweep.text import markdown
 from attnx.whole import whole_file
 
 STEM = "report"

@@ -9,7 +9,7 @@ import lightning
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from attnx.callbacks.whole_checkpoints import WholeCheckpoints
+from attnx.callbacks.atomic_checkpoint_io import WholeCheckpoints
 from attnx.registry import Natural, Positive, Rate, Time, register
 from attnx.training.precision import round_factors
 from attnx.training.strategies import where

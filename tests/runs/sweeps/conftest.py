@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from attnx.sweeps import running
+from attnx.sweeps import session
+from attnx.sweeps.job_process import Task
 from attnx.sweeps.processes import Ended, Forked
-from attnx.sweeps.worker import Task
 
 # A scorer that does what the files beside it say: fall over, end by a signal, or wait to be interrupted.
 MOODY = '''\
@@ -103,7 +103,7 @@ def sweep(
     command: Callable[..., Any], words: Path, small: list[str], server: Forked, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Any]:
     """Sweep over small runs of five steps."""
-    monkeypatch.setattr(running, "processes", lambda *_: Kept(server))
+    monkeypatch.setattr(session, "processes", lambda *_: Kept(server))
 
     def ask(*asked: str) -> Any:
         named = {word.partition("=")[0].lstrip("+") for word in asked}

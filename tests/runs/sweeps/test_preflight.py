@@ -11,10 +11,10 @@ import pytest
 from attnx.errors import UserError
 from attnx.read_sweep import read_sweep
 from attnx.sweeps import preflight
+from attnx.sweeps.job_process import Task
 from attnx.sweeps.preflight import check_jobs, examine, is_local
 from attnx.sweeps.processes import Ended
-from attnx.sweeps.running import key
-from attnx.sweeps.worker import Task
+from attnx.sweeps.session import key
 
 
 @pytest.fixture

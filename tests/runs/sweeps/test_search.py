@@ -15,7 +15,7 @@ import pytest
 from attnx.config import compose
 from attnx.read_sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.record import save
-from attnx.sweeps.running import Running
+from attnx.sweeps.session import Running
 
 optuna = pytest.importorskip("optuna")
 pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
@@ -114,7 +114,7 @@ def test_what_is_worse_than_the_median_at_the_same_validation_is_hopeless(maximi
     from hydra.core.plugins import Plugins
 
     Plugins.instance()
-    from attnx.sweeps.search import OptunaSearch
+    from attnx.sweeps.optuna_sweeper import OptunaSearch
 
     sign = -1 if maximize else 1
     sweep = Sweep(here / "s", "attnx -m", [])

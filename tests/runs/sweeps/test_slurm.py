@@ -20,9 +20,9 @@ from rich.console import Console
 from attnx.errors import UserError
 from attnx.read_sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import submission
-from attnx.sweeps.elsewhere import held
+from attnx.sweeps.external_launchers import held
 from attnx.sweeps.record import save
-from attnx.sweeps.running import Running
+from attnx.sweeps.session import Running
 
 UncompletedJobError = pytest.importorskip("submitit.core.utils").UncompletedJobError
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

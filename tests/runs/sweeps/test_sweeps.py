@@ -24,13 +24,13 @@ from attnx import hydra_app
 from attnx.errors import UserError
 from attnx.read_sweep import Sweep, SweepJob, read_sweep
 from attnx.run_format import LOCK
-from attnx.sweeps import outcome, running
-from attnx.sweeps.folder import held
+from attnx.sweeps import session, summary
+from attnx.sweeps.folder_lock import held
 from attnx.sweeps.follow import Standing
+from attnx.sweeps.live_table import SweepScreen
 from attnx.sweeps.pool import TICK, Pool
 from attnx.sweeps.processes import Forked
 from attnx.sweeps.record import open_record, save
-from attnx.sweeps.screen import SweepScreen
 
 SECONDS = 0.01
 Calm = Callable[[], None]
@@ -316,13 +316,13 @@ def test_jobs_run_side_by_side(sweep: Callable[..., Any], moody: Path, reached: 
 
 @pytest.mark.parametrize(("cores", "jobs", "threads"), [(17, 3, "5"), (2, 5, "1")])
 def test_threads_are_divided(cores: int, jobs: int, threads: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "cores", lambda: cores)
+    monkeypatch.setattr(session, "cores", lambda: cores)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     sweep = Sweep(here, "attnx -m", [])
-    assert running.Running(sweep, {}, jobs, -1).environment()["OMP_NUM_THREADS"] == threads
-    assert "OMP_NUM_THREADS" not in running.Running(sweep, {}, 1, -1).environment()
+    assert session.Running(sweep, {}, jobs, -1).environment()["OMP_NUM_THREADS"] == threads
+    assert "OMP_NUM_THREADS" not in session.Running(sweep, {}, 1, -1).environment()
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    assert running.Running(sweep, {}, jobs, -1).environment()["OMP_NUM_THREADS"] == "7"
+    assert session.Running(sweep, {}, jobs, -1).environment()["OMP_NUM_THREADS"] == "7"
 
 
 @pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")])
@@ -388,7 +388,7 @@ def test_ctrl_c_while_the_end_is_written_does_not_leave_a_sweep_that_says_it_is_
             signal.raise_signal(signal.SIGINT)
         save(sweep)
 
-    monkeypatch.setattr(outcome, "save", slow)
+    monkeypatch.setattr(summary, "save", slow)
     assert sweep("scorer=dot", "name=one").code == 0
     assert read_sweep("multirun/one").status == "finished"
 

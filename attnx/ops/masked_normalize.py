@@ -1,0 +1,36 @@
+"""Any map from scores to weights, kept to the allowed positions of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from attnx.ops.followed import known_all
+
+
+def masked_normalize(normalize: Callable[[Tensor], Tensor], scores: Tensor, allowed: Tensor) -> Tensor:
+    """Normalize each row as if its forbidden positions were not there.
+
+    Args:
+        normalize: (..., m) scores -> (..., m) weights of the last axis. It meets -inf where a position is forbidden,
+            but never a row of nothing else, and never an empty row.
+        scores: (..., m).
+        allowed: (..., m) bool, broadcast against ``scores``.
+
+    Returns:
+        (..., m) weights, 0 where forbidden; a row in which nothing is allowed is all 0, as is its gradient.
+
+    >>> masked_normalize(torch.sigmoid, torch.zeros(2, 3), torch.tensor([[True, True, False], [False, False, False]]))
+    tensor([[0.5000, 0.5000, 0.0000],
+            [0.0000, 0.0000, 0.0000]])
+    """
+    if known_all(allowed):
+        kept = torch.broadcast_tensors(scores, allowed)[0]  # type: ignore[no-untyped-call]
+        return normalize(kept) if kept.shape[-1] else kept
+    # A forbidden score becomes -inf only in rows that keep an allowed one; an all-forbidden row is normalized over
+    # zeros instead, so that neither its weights nor its gradient can be NaN before it is set to zero.
+    fill = torch.where(allowed.any(-1, keepdim=True), -torch.inf, 0.0).to(scores.dtype)
+    kept = torch.where(allowed, scores, fill)
+    return (normalize(kept) if kept.shape[-1] else kept).masked_fill(~allowed, 0.0)

@@ -1,0 +1,1 @@
+"""Figures: what runs, their attention and their forecasts look like."""

@@ -1,0 +1,132 @@
+"""Explains an evaluation: its scores and where the run went wrong, as tables, files and a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from attnx.data.features import Features
+from attnx.printable import printable
+from attnx.reports.folder import read_evaluation, wrote_symbols
+from attnx.reports.markdown import titled_table
+from attnx.reports.measure_names import COUNTED, TEST, measure_base
+from attnx.reports.number_errors import number_errors_by_column, number_errors_by_length
+from attnx.reports.run.results_table import result_lines, results_table
+from attnx.reports.significant_digits import format_value
+from attnx.reports.stats.confusions import confusions, errors_by_symbol
+from attnx.reports.stats.lengths import error_by_length
+from attnx.run_format import (
+    EVALUATION,
+    MATRICES,
+    PREDICTIONS,
+    RESAMPLED,
+    RESULTS,
+    TARGET_FEATURES,
+    VOCABULARY,
+    write_symbols,
+)
+
+ERRORS = "errors.json"
+# A table's rows; each is a named tuple or a mapping of the same columns.
+Rows = Sequence[Mapping[str, Any]]
+# The measure of a task whose outputs may be too long or too short.
+LENGTH_ERROR = "length_error"
+SHOWN = 12  # rows of a table that a terminal is shown
+TITLES = {
+    "by_length": "errors by length",
+    "by_symbol": "errors by symbol",
+    "by_column": "errors by column",
+    "confusions": "most confused",
+}
+HOLDS = {
+    EVALUATION: "what was evaluated: the run, its weights, the search, the data",
+    RESULTS: "the measures with their 95 % intervals, and the differences from baselines",
+    PREDICTIONS: "a line for each source: source, prediction, references, errors, log probability",
+    RESAMPLED: "the measures of 2,000 other draws of the sources, to tell this run from others",
+    MATRICES: "the matrices that were predicted, and their references, by the names in predictions.tsv",
+    "points.png": "some of the answers drawn among their points",
+    "by_length.tsv": "errors by length: of the source in symbols, or of a matrix that is the reference in steps",
+    "by_symbol.tsv": "for each symbol how often references hold it, and how often it was substituted, missed, inserted",
+    "by_column.tsv": "the errors of each column, in its own units",
+    "confusions.tsv": "which symbol was written in the place of which, and how often",
+    ERRORS: "the last tables again, as JSON",
+}
+
+
+def error_tables(folder: Path) -> dict[str, Rows]:
+    """Where the predictions in a folder are wrong, by the names of the tables.
+
+    Of symbols that is told by edits, so there are tables if the task measures those: a translation is not wrong by the
+    pieces in which it differs from one reference, nor a text that was gone on with. Of numbers errors by length are
+    told if the task measures lengths.
+
+    Raises:
+        UserError: the predictions are missing or malformed.
+    """
+    measures = [key for key in read_evaluation(folder).results if key.startswith(TEST)]
+    tables: dict[str, Any] = {}
+    if not wrote_symbols(folder):
+        if any(measure_base(key, [LENGTH_ERROR]) for key in measures):
+            tables["by_length"] = number_errors_by_length(folder)
+        scales = folder.parents[1] / VOCABULARY / TARGET_FEATURES
+        tables["by_column"] = number_errors_by_column(folder, Features.load(scales).columns if scales.is_file() else ())
+    elif any(measure_base(key, COUNTED) for key in measures):
+        tables["by_length"] = error_by_length(folder)
+        tables["by_symbol"] = [row._asdict() | {"errors": row.errors} for row in errors_by_symbol(folder)]
+        tables["confusions"] = confusions(folder)
+    return {name: [row if isinstance(row, dict) else row._asdict() for row in rows] for name, rows in tables.items()}
+
+
+def write_tables(folder: Path, tables: Mapping[str, Rows]) -> None:
+    """Write the tables into the folder, each as TSV and all as ``errors.json``."""
+    for name, rows in tables.items():
+        lines = [list(rows[0]), *(map(_field, row.values()) for row in rows)] if rows else []
+        text = "".join("\t".join(line) + "\n" for line in lines)
+        (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
+    (folder / ERRORS).write_text(json.dumps(tables, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def write_page(folder: Path, name: str) -> None:
+    """Write the folder's README.md from its files; ``name`` is what the folder will be called."""
+    run = read_evaluation(folder)
+    lines = [f"# {run.info['run']}/{name}", "", f"An evaluation by attnx, {run.info['created']}.", ""]
+    head, *rows = result_lines(run)
+    held = ((f"`{name}`", holds) for name, holds in HOLDS.items() if (folder / name).is_file())
+    lines += ["```sh", run.info["command"], "```", "", titled_table("Results", head, rows), ""]
+    lines += [
+        titled_table("Files", ["file", "holds"], held),
+        "",
+        "`attnx compare` takes this folder beside others, and run folders.",
+        "",
+    ]
+    (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+def shown(folder: Path, tables: Mapping[str, Rows]) -> list[Table]:
+    """The results and the first rows of every table, for a terminal."""
+    results = results_table(read_evaluation(folder))
+    return [results, *(_table(TITLES[name], rows) for name, rows in tables.items() if rows)]
+
+
+def _table(title: str, rows: Rows) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for name, value in rows[0].items():
+        table.add_column(name.replace("_", " "), justify="left" if isinstance(value, str) else "right")
+    for row in rows[:SHOWN]:
+        cells = (value if isinstance(value, str) else format_value(value) for value in row.values())
+        table.add_row(*(Text(printable(cell)) for cell in cells))
+    if len(rows) > SHOWN:
+        table.caption = f"{len(rows) - SHOWN} more in the file"
+        table.caption_justify = "left"
+    return table
+
+
+def _field(value: Any) -> str:
+    if isinstance(value, str):
+        return write_symbols([value])
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
