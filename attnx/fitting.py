@@ -28,12 +28,12 @@ from attnx.tasks.protocols import signatures_of
 from attnx.training import run_folder
 from attnx.training.devices import device_of, places, to_be_started, with_devices
 from attnx.training.failure_report import told
-from attnx.training.launch import Work, can_copy, together
+from attnx.training.launch import ProcessTask, can_copy, together
 from attnx.training.open_run import OpenRun, open_run, reopened
 from attnx.training.plan_steps import measure, plan_steps
 from attnx.training.plugin_copies import code_now
 from attnx.training.ranks import here, orders
-from attnx.training.train import Job, check_fits, placement_of, prepare, train
+from attnx.training.train import PreparedRun, check_fits, placement_of, prepare, train
 from attnx.training.whole_run import FINISHED, TO_TRAIN, is_finished, read_resumable
 
 
@@ -54,7 +54,7 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
     code_now(config)  # a plug-in whose source cannot be kept is told before anything is written
     config = with_devices(config)
     if to_be_started(config):
-        return _in_processes(Work("attnx.fitting:fit", [config, list(overrides)]), config)
+        return _in_processes(ProcessTask("attnx.fitting:fit", [config, list(overrides)]), config)
     console = console or Console()
     job = prepare(config)
     folder = run_folder.create(config, overrides, _facts(job))
@@ -74,7 +74,7 @@ def _whole(config: object) -> Mapping[str, Any]:
     return registry.filled(config)
 
 
-def _begin(job: Job, folder: Path, console: Console) -> OpenRun:
+def _begin(job: PreparedRun, folder: Path, console: Console) -> OpenRun:
     run_folder.save_vocabularies(folder, job.data, job.experiment.task)
     console.print(composed(folder))
     plan = plan_steps(job, folder, console)
@@ -106,7 +106,7 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
             return _shown(path, console)
     config = with_devices(config)
     if to_be_started(config):
-        return _in_processes(Work("attnx.fitting:resume", [str(path)]), config)
+        return _in_processes(ProcessTask("attnx.fitting:resume", [str(path)]), config)
     job = prepare(config)
     fingerprint = job.loaders.train_rows.fingerprint()
     if info.get("fingerprint", fingerprint) != fingerprint:
@@ -152,9 +152,9 @@ def _explained(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
         raise
 
 
-def _in_processes(work: Work, config: Mapping[str, Any]) -> OpenRun:
+def _in_processes(work: ProcessTask, config: Mapping[str, Any]) -> OpenRun:
     """Have several processes train; the first one as if it were alone, the others with it."""
-    follow, ranks_here = Work("attnx.fitting:follow", [config]), places(config["trainer"])
+    follow, ranks_here = ProcessTask("attnx.fitting:follow", [config]), places(config["trainer"])
     if not can_copy(ranks_here[0].backend):
         refuse_by_hand(config, "the processes that train together")
     return reopened(together(work, follow, ranks_here))
@@ -170,7 +170,7 @@ def follow(config: Mapping[str, Any]) -> None:
             train(job, Path(order.folder), order.plan, Console(file=io.StringIO()), order.resume)
 
 
-def _facts(job: Job) -> dict[str, Any]:
+def _facts(job: PreparedRun) -> dict[str, Any]:
     """What followed from the configuration, for the start table and the run folder."""
     pairs, drawn = job.data.pairs, job.loaders.data.pairs
     return {
@@ -216,7 +216,7 @@ def _batch(trainer: Mapping[str, Any]) -> str:
     return f"{trainer['batch_size'] * trainer['accumulate'] * here().world} rows"
 
 
-def _told(job: Job) -> dict[str, Any]:
+def _told(job: PreparedRun) -> dict[str, Any]:
     """What the task says of its data and metrics, if anything."""
     task = job.experiment.task
     notes = list(getattr(task, "notes", []))
@@ -224,27 +224,27 @@ def _told(job: Job) -> dict[str, Any]:
     return {name: value for name, value in (("notes", notes), ("signatures", signatures)) if value}
 
 
-def _followed(job: Job) -> dict[str, str]:
+def _followed(job: PreparedRun) -> dict[str, str]:
     """What followed from the choices, as far as the model has a composition that says so."""
     chosen = composition(job.config)
     told: dict[str, str] = {} if chosen is None else chosen.told()
     return {**told, "follows": (told.get("follows", "") + _projection(job)).strip()}
 
 
-def _projection(job: Job) -> str:
+def _projection(job: PreparedRun) -> str:
     project: Any = getattr(getattr(job.experiment.model, "attention", None), "project", None)
     if not hasattr(project, "in_features"):
         return ""
     return f" projection={project.in_features}->{project.out_features} (the scorer needs equal widths)"
 
 
-def _compiler(job: Job) -> dict[str, str]:
+def _compiler(job: PreparedRun) -> dict[str, str]:
     """Why what the run could have in C it does not have, if so; a GPU computes nothing in C."""
     found = without_c(job.config) if device_of(job.config["trainer"]).type == "cpu" else None
     return {"compiler": found} if found else {}
 
 
-def _finish(job: Job, folder: Path, console: Console) -> OpenRun:
+def _finish(job: PreparedRun, folder: Path, console: Console) -> OpenRun:
     """Draw and explain what the folder holds, and show the results."""
     # Signatures are whole only now: how many references there were is known.
     run_folder.note(folder, status="finished", **_told(job))

@@ -22,7 +22,7 @@ from attnx.read_run import refuse_links
 from attnx.read_sweep import Sweep, is_sweep, read_sweep
 from attnx.run_format import RUN, SWEEP
 from attnx.sweeps import session
-from attnx.sweeps.expand_overrides import GRIDS, Asked, refuse_without, what_is_asked
+from attnx.sweeps.expand_overrides import GRIDS, SweepRequest, refuse_without, what_is_asked
 from attnx.sweeps.external_launchers import elsewhere
 from attnx.sweeps.folder_lock import held, put_aside, refuse_occupied
 from attnx.sweeps.length import planned, refuse_crowded
@@ -39,7 +39,7 @@ from attnx.sweeps.record import (
     take,
 )
 from attnx.sweeps.recorded import refuse_foreign
-from attnx.sweeps.session import DONE, Configs, Running, environment, key
+from attnx.sweeps.session import DONE, Configs, SweepSession, environment, key
 from attnx.sweeps.summary import FINISHED, conclude, failure, is_done, report, write_comparison
 
 # Has Hydra raise what went wrong, instead of printing its traceback and leaving.
@@ -99,12 +99,12 @@ def sweep(
                 print(line, flush=True)
             told = _to_hydra(asked, side_by_side, overrides)
             words = [*flags, f"hydra.sweep.dir={_quoted(folder)}", *told, *overrides]
-            return _run(Running(record, configs, side_by_side, lock, forked), words, config_dir)
+            return _run(SweepSession(record, configs, side_by_side, lock, forked), words, config_dir)
 
 
 @contextlib.contextmanager
 def _checked(
-    jobs: Sequence[Sequence[str]], asked: Asked, configs: Configs, side_by_side: int
+    jobs: Sequence[Sequence[str]], asked: SweepRequest, configs: Configs, side_by_side: int
 ) -> Iterator[Processes | None]:
     """Check jobs that will run on this machine; lend the process that did so if they are forked from it, too.
 
@@ -125,7 +125,7 @@ def _checked(
     yield None
 
 
-def _run(running: Running, words: Sequence[str], config_dir: str | None) -> int:
+def _run(running: SweepSession, words: Sequence[str], config_dir: str | None) -> int:
     """Hand a sweep to Hydra, and say at the end what became of it."""
     record = running.sweep
     try:
@@ -177,7 +177,9 @@ def _without_fresh(overrides: Sequence[str]) -> tuple[bool, list[str]]:
     return asked[-1:] == ["fresh=true"], kept
 
 
-def _refuse_changed(folder: Path, overrides: Sequence[str], asked: Asked, configs: Configs) -> Sequence[Sequence[str]]:
+def _refuse_changed(
+    folder: Path, overrides: Sequence[str], asked: SweepRequest, configs: Configs
+) -> Sequence[Sequence[str]]:
     """Refuse to take a folder of other jobs for these, and say what differs, before anything is written.
 
     Returns:
@@ -199,7 +201,7 @@ def _refuse_changed(folder: Path, overrides: Sequence[str], asked: Asked, config
     return pending
 
 
-def _to_hydra(asked: Asked, side_by_side: int, overrides: Sequence[str]) -> list[str]:
+def _to_hydra(asked: SweepRequest, side_by_side: int, overrides: Sequence[str]) -> list[str]:
     """What Hydra is told besides: which sweeper, unless that is said, and how many jobs run at a time under joblib."""
     named = any(override.startswith("hydra/sweeper=") for override in overrides)
     return [

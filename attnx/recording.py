@@ -16,7 +16,7 @@ from attnx.catalog import SETS
 from attnx.choices import CHOSEN
 from attnx.display_name import display_name
 from attnx.errors import Interrupted
-from attnx.loggers.protocol import Beginning, End
+from attnx.loggers.protocol import End, RunStart
 from attnx.printable import printable
 from attnx.read_run import Run, read_run
 from attnx.read_sweep import sweep_of
@@ -27,7 +27,7 @@ from attnx.reports.run.readme import write_explanation
 from attnx.reports.run_page import PAGE
 from attnx.run_format import ALIGNMENTS, METRICS, PREDICTIONS
 from attnx.training import ranks, run_folder
-from attnx.training.train import Job
+from attnx.training.train import PreparedRun
 
 # The parts that a run is tagged with, and what of run.json goes beside the configuration.
 TAGGED = ("task", "model", "attention", "scorer", "scope", "query", "normalizer")
@@ -35,7 +35,7 @@ FACTS = ("command", "schedule", "follows", "kernels", "compiler", "compiled", "p
 
 
 @contextmanager
-def recorded(job: Job, folder: Path, console: Console) -> Iterator[None]:
+def recorded(job: PreparedRun, folder: Path, console: Console) -> Iterator[None]:
     """Log what happens within to the loggers that were chosen, if any were."""
     if not job.loggers:
         yield
@@ -57,7 +57,7 @@ def recorded(job: Job, folder: Path, console: Console) -> Iterator[None]:
     _end(job, folder, "finished", tell)
 
 
-def _end(job: Job, folder: Path, end: End, tell: Any) -> None:
+def _end(job: PreparedRun, folder: Path, end: End, tell: Any) -> None:
     """Finish; what is left to the user is said, and kept in the folder's README."""
     ranks.note_end()
     before = read_run(folder)
@@ -70,11 +70,11 @@ def _end(job: Job, folder: Path, end: End, tell: Any) -> None:
         write_explanation(folder)
 
 
-def _beginning(run: Run, config: Mapping[str, Any]) -> Beginning:
+def _beginning(run: Run, config: Mapping[str, Any]) -> RunStart:
     chosen = {kind: config[kind] for kind in CHOSEN if kind in config}
     names = {kind: [*node] if kind in SETS else [node["name"]] for kind, node in chosen.items()}
     sweep = sweep_of(run.path)
-    return Beginning(
+    return RunStart(
         folder=run.path,
         name=display_name(run, config),
         group=sweep.name if sweep else run.info.get("name"),
@@ -89,7 +89,7 @@ def _beginning(run: Run, config: Mapping[str, Any]) -> Beginning:
     )
 
 
-def _heat_maps(job: Job) -> HeatMaps:
+def _heat_maps(job: PreparedRun) -> HeatMaps:
     """Show at each validation how a few of its examples are read, evenly from short to long."""
     rows = job.loaders.valid_rows
     pairs = job.loaders.data.pairs.valid

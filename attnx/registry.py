@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 T = TypeVar("T", bound=Callable[..., Any])
-Spec = str | tuple[str, Mapping[str, Any]] | Mapping[str, Any]
+PartSpec = str | tuple[str, Mapping[str, Any]] | Mapping[str, Any]
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}
 
@@ -175,7 +175,7 @@ def name_of(kind: str, item: object) -> str | None:
     return next((name for (of, name), known in _registered.items() if of == kind and known is type(item)), None)
 
 
-def spec(kind: str, choice: Spec) -> tuple[str, dict[str, Any]]:
+def spec(kind: str, choice: PartSpec) -> tuple[str, dict[str, Any]]:
     """Split a choice, ``"mlp"``, ``("mlp", {"depth": 2})`` or ``{"name": "mlp", "depth": 2}``, into name and knobs."""
     if isinstance(choice, str):
         return choice, {}
@@ -190,7 +190,7 @@ def spec(kind: str, choice: Spec) -> tuple[str, dict[str, Any]]:
     raise UserError(f'{kind}={choice!r}: expected a name, or a name with knobs, as in ("mlp", {{"depth": 2}})')
 
 
-def build(kind: str, choice: Spec, /, **supplied: Any) -> Any:
+def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
     """Build a part from its name and knobs; of what is supplied it gets what its constructor asks for.
 
     Raises:

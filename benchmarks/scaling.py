@@ -29,7 +29,7 @@ from torch.utils._pytree import tree_leaves
 
 from attnx import registry
 from attnx.attention import Memory
-from attnx.attention.build import assemble
+from attnx.attention.factory import assemble
 from attnx.attention.memory import beside, seen
 
 SIZES = {"q": "queries", "m": "positions of each source", "d": "width of everything", "window": "of local scopes"}

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attnx.attention.attention import Attention as Attention
-    from attnx.attention.build import build as build
-    from attnx.attention.protocols import Field as Field
+    from attnx.attention.factory import build as build
+    from attnx.attention.protocols import AttentionHistory as AttentionHistory
+    from attnx.attention.protocols import AttentionOutput as AttentionOutput
     from attnx.attention.protocols import Memory as Memory
-    from attnx.attention.protocols import Past as Past
-    from attnx.attention.protocols import Read as Read
-    from attnx.attention.protocols import Step as Step
+    from attnx.attention.protocols import QueryContext as QueryContext
+    from attnx.attention.protocols import ScopeMask as ScopeMask
     from attnx.attention.query import Query as Query
 
 _HOMES = {
     "Attention": "attention",
-    "build": "from_names",
-    "Field": "protocols",
+    "AttentionHistory": "protocols",
+    "AttentionOutput": "protocols",
     "Memory": "protocols",
-    "Past": "protocols",
-    "Read": "protocols",
-    "Step": "protocols",
     "Query": "query",
+    "QueryContext": "protocols",
+    "ScopeMask": "protocols",
+    "build": "factory",
 }
 
 

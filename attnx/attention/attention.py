@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attnx.attention.memory import unread, without_padding
 from attnx.attention.mistakes import check_query, check_states
-from attnx.attention.protocols import Asked, Field, Kernel, Memory, Past, Read
+from attnx.attention.protocols import AttentionHistory, AttentionInputs, AttentionOutput, Kernel, Memory, ScopeMask
 from attnx.attention.read_by_kernel import read_by_kernel
 from attnx.errors import UserError
 from attnx.ops.reads import weighted_sums
@@ -66,7 +66,7 @@ class Attention(nn.Module):
         self.project = nn.Linear(query_size, memory_size, bias=False) if unlike else nn.Identity()
         self.query_size, self.memory_size = query_size, memory_size
         self.dropout = dropout
-        self.heads = 1  # where there are more, `Heads` holds one of these for each
+        self.heads = 1  # where there are more, `MultiHeadAttention` holds one of these for each
         self.kernels: tuple[Kernel, ...] = ()  # what `from_names` found for these parts
         self.tile = tile
 
@@ -96,10 +96,10 @@ class Attention(nn.Module):
         memory: Memory,
         allowed: Tensor | None = None,
         at: Tensor | None = None,
-        past: Past | None = None,
+        past: AttentionHistory | None = None,
         need_weights: bool = False,
         keep: Tensor | None = None,
-    ) -> Read:
+    ) -> AttentionOutput:
         """Read the memory with each query.
 
         Args:
@@ -127,23 +127,23 @@ class Attention(nn.Module):
             keep = nn.functional.dropout(mask, self.dropout)
         past = (past or unread(memory)) if self.needs_past else None
         prepared = self.scorer.queries(self.project(queries))
-        asked = Asked(queries, prepared, memory, at, allowed, past, keep, need_weights)
+        asked = AttentionInputs(queries, prepared, memory, at, allowed, past, keep, need_weights)
         read = read_by_kernel(self.kernels, self, asked)
         return self.weigh(asked, self.score(asked)) if read is None else read
 
-    def score(self, asked: Asked) -> Tensor:
+    def score(self, asked: AttentionInputs) -> Tensor:
         """The scores (b, q, m) as the scorer defines them."""
         if asked.past is not None:
             return self._looking_back(asked.asked, asked.memory, asked.past)
         scores: Tensor = self.scorer.compare(asked.asked, asked.memory.keys)
         return scores
 
-    def field(self, asked: Asked) -> Field:
+    def field(self, asked: AttentionInputs) -> ScopeMask:
         """What may be read, and by what the weights are multiplied."""
         field = self._field(asked.queries, asked.at, asked.memory)
         return field if asked.allowed is None else field._replace(allowed=field.allowed & asked.allowed)
 
-    def weigh(self, asked: Asked, scores: Tensor, field: Field | None = None) -> Read:
+    def weigh(self, asked: AttentionInputs, scores: Tensor, field: ScopeMask | None = None) -> AttentionOutput:
         """Normalize the scores and sum the values by the weights; ``field`` is :meth:`field` where it is not given."""
         field = self.field(asked) if field is None else field
         weights = self.normalizer(scores, field.allowed)
@@ -151,9 +151,13 @@ class Attention(nn.Module):
             weights = weights * field.gain
         context = weighted_sums(weights if asked.keep is None else weights * asked.keep, asked.memory.values)
         penalty = self.scorer.penalty(weights, asked.past) if hasattr(self.scorer, "penalty") else None
-        return Read(context, weights, scores, penalty) if asked.need_weights else Read(context, penalty=penalty)
+        return (
+            AttentionOutput(context, weights, scores, penalty)
+            if asked.need_weights
+            else AttentionOutput(context, penalty=penalty)
+        )
 
-    def _looking_back(self, queries: Tensor, memory: Memory, past: Past) -> Tensor:
+    def _looking_back(self, queries: Tensor, memory: Memory, past: AttentionHistory) -> Tensor:
         """Ask the scorer about each source on its own: the end of one is not near the start of the next."""
         lengths = list(memory.lengths)
         sources = zip(
@@ -162,14 +166,16 @@ class Attention(nn.Module):
             torch.split(past.total, lengths, dim=-1),
             strict=True,
         )
-        return torch.cat([self.scorer.compare(queries, keys, Past(*read)) for keys, *read in sources], dim=-1)
+        return torch.cat(
+            [self.scorer.compare(queries, keys, AttentionHistory(*read)) for keys, *read in sources], dim=-1
+        )
 
-    def _field(self, queries: Tensor, at: Tensor, memory: Memory) -> Field:
+    def _field(self, queries: Tensor, at: Tensor, memory: Memory) -> ScopeMask:
         """Ask the scope about each source on its own; a window holds within each."""
         present = memory.present if memory.present.dim() == 3 else memory.present[:, None]
         sources = torch.split(present, list(memory.lengths), dim=-1)
         fields = [self.scope(queries, at, source) for source in sources]
         if len(fields) == 1:
-            return Field(*fields[0])
+            return ScopeMask(*fields[0])
         gains = [field.gain for field in fields if field.gain is not None]
-        return Field(torch.cat([field.allowed for field in fields], -1), torch.cat(gains, -1) if gains else None)
+        return ScopeMask(torch.cat([field.allowed for field in fields], -1), torch.cat(gains, -1) if gains else None)

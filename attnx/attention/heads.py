@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from attnx.attention.attention import Attention
 from attnx.attention.memory import without_padding
 from attnx.attention.mistakes import check_query, check_states
-from attnx.attention.protocols import Asked, Memory, Past, Read
+from attnx.attention.protocols import AttentionHistory, AttentionInputs, AttentionOutput, Memory
 from attnx.attention.read_by_kernel import read_by_kernel
 from attnx.errors import UserError
 from attnx.ops import turned
 
 
-class Heads(nn.Module):
+class MultiHeadAttention(nn.Module):
     """Split query and memory among heads, let each attend, and join their contexts.
 
     Formula: ``context = O [c_1; ...; c_h], c_i = attention_i(Q_i q, K_i m, V_i v)``
@@ -81,11 +81,11 @@ class Heads(nn.Module):
         memory: Memory,
         allowed: Tensor | None = None,
         at: Tensor | None = None,
-        past: Past | None = None,
+        past: AttentionHistory | None = None,
         need_weights: bool = False,
         keep: Tensor | None = None,
         turn: Tensor | None = None,
-    ) -> Read:
+    ) -> AttentionOutput:
         """As :meth:`Attention.forward`; weights, scores, ``keep`` (b, h, q, m) and the past (b, h, m) of every head.
 
         ``turn`` is that of the queries, as for :meth:`remember`.
@@ -107,7 +107,7 @@ class Heads(nn.Module):
         at: Tensor,
         need_weights: bool,
         keep: Tensor | None,
-    ) -> Read | None:
+    ) -> AttentionOutput | None:
         """One read for all, each row of the batch as many rows as there are heads; None where heads are too unlike."""
 
         def rows(part: Tensor) -> Tensor:
@@ -129,7 +129,7 @@ class Heads(nn.Module):
         if found is None:
             return None
         apart: list[Any] = [None if part is None else part.unflatten(0, (-1, self.heads)) for part in found]
-        return Read(*apart)
+        return AttentionOutput(*apart)
 
     def _by_kernel(
         self,
@@ -139,14 +139,14 @@ class Heads(nn.Module):
         at: Tensor,
         need_weights: bool,
         keep: Tensor | None,
-    ) -> Read | None:
+    ) -> AttentionOutput | None:
         """The rows' read by a kernel that asks no scorer; None if there is none for it."""
         first = self._heads[0]
         if keep is not None or (first.training and first.dropout > 0):
             return None
         mine = zip(self._heads, queries.unbind(1), strict=True)
         prepared = torch.stack([head.scorer.queries(part) for head, part in mine], dim=1).flatten(0, 1)
-        asked = Asked(queries.flatten(0, 1), prepared, memory, at, allowed, None, keep, need_weights)
+        asked = AttentionInputs(queries.flatten(0, 1), prepared, memory, at, allowed, None, keep, need_weights)
         able = [kernel for kernel in first.kernels if getattr(kernel, "together", False)]
         return read_by_kernel(able, first, asked)
 
@@ -156,10 +156,10 @@ class Heads(nn.Module):
         memory: Memory,
         allowed: Tensor | None,
         at: Tensor,
-        past: Past | None,
+        past: AttentionHistory | None,
         need_weights: bool,
         keep: Tensor | None,
-    ) -> Read:
+    ) -> AttentionOutput:
         """A read of each head's own."""
         reads = [
             head(
@@ -167,7 +167,7 @@ class Heads(nn.Module):
                 memory._replace(keys=memory.keys[:, i], values=memory.values[:, i]),
                 allowed,
                 at,
-                None if past is None else Past(past.last[:, i], past.total[:, i]),
+                None if past is None else AttentionHistory(past.last[:, i], past.total[:, i]),
                 need_weights,
                 None if keep is None else keep[:, i],
             )
@@ -177,9 +177,9 @@ class Heads(nn.Module):
         penalties = [read.penalty for read in reads if read.penalty is not None]
         penalty = torch.stack(penalties).mean(0) if penalties else None
         if not need_weights:
-            return Read(context, penalty=penalty)
+            return AttentionOutput(context, penalty=penalty)
         weights = torch.stack([read.weights for read in reads], dim=1)
-        return Read(context, weights, torch.stack([read.scores for read in reads], dim=1), penalty)
+        return AttentionOutput(context, weights, torch.stack([read.scores for read in reads], dim=1), penalty)
 
     def _split(self, states: Tensor, by: nn.Linear, turn: Tensor | None = None) -> Tensor:
         """(b, m, ...) -> (b, h, m, width / h), projected, and turned by its positions if it is to be."""

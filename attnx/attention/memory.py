@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnx.attention.protocols import Memory, Past
+from attnx.attention.protocols import AttentionHistory, Memory
 from attnx.ops.followed import known_all
 
 
@@ -69,22 +69,22 @@ def no_context(memory: Memory) -> Tensor:
     return memory.values.new_zeros(memory.values.shape[0], memory.values.shape[-1] * heads.numel())
 
 
-def unread(memory: Memory) -> Past:
+def unread(memory: Memory) -> AttentionHistory:
     """The past of a memory that was never read."""
     nothing = memory.values.new_zeros(memory.keys.shape[:-1])
-    return Past(nothing, nothing)
+    return AttentionHistory(nothing, nothing)
 
 
-def after_reading(past: Past, weights: Tensor) -> Past:
+def after_reading(past: AttentionHistory, weights: Tensor) -> AttentionHistory:
     """The past after a read with weights (b, 1, m), of a memory that may have grown since the read before."""
     now = weights[..., 0, :]
-    return Past(now, padded(past.total, now.shape[-1]) + now)
+    return AttentionHistory(now, padded(past.total, now.shape[-1]) + now)
 
 
-def in_step(past: Past, memory: Memory) -> Past:
+def in_step(past: AttentionHistory, memory: Memory) -> AttentionHistory:
     """The past of a memory that has grown: the new positions were never read."""
     positions = memory.keys.shape[-2]
-    return Past(padded(past.last, positions), padded(past.total, positions))
+    return AttentionHistory(padded(past.last, positions), padded(past.total, positions))
 
 
 def padded(weights: Tensor, positions: int) -> Tensor:

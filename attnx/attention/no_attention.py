@@ -5,12 +5,12 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from attnx.attention.memory import everywhere
-from attnx.attention.protocols import Memory, Past, Read
+from attnx.attention.protocols import AttentionHistory, AttentionOutput, Memory
 from attnx.registry import register
 
 
 @register("attention", "none")
-class Constant(nn.Module):
+class NoAttention(nn.Module):
     """Give the decoder the encoder's last state as a constant context at every step.
 
     Formula: ``c_t = h_S for every t``
@@ -39,9 +39,9 @@ class Constant(nn.Module):
         memory: Memory,
         allowed: Tensor | None = None,
         at: Tensor | None = None,
-        past: Past | None = None,
+        past: AttentionHistory | None = None,
         need_weights: bool = False,
         keep: Tensor | None = None,
-    ) -> Read:
+    ) -> AttentionOutput:
         """(b, q, anything) -> contexts (b, q, v), all the same."""
-        return Read(memory.values.expand(-1, queries.shape[1], -1))
+        return AttentionOutput(memory.values.expand(-1, queries.shape[1], -1))

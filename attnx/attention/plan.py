@@ -19,12 +19,12 @@ WORDS = {
     "attend_then_run": "attend, then run",
     "step_by_step": "step by step",
 }
-# Fields of `Step` that are known for every step before decoding starts, under teacher forcing.
+# Fields of `QueryContext` that are known for every step before decoding starts, under teacher forcing.
 KNOWN = frozenset({"token", "tag"})
 
 
 @dataclass(frozen=True)
-class Facts:
+class PlannerInputs:
     """What the planner needs to know, all of it plain.
 
     Attributes:
@@ -55,7 +55,7 @@ class Plan:
         return f"{WORDS[self.schedule]}: {self.reason}"
 
 
-def plan(facts: Facts, wanted: str = "auto") -> Plan:
+def plan(facts: PlannerInputs, wanted: str = "auto") -> Plan:
     """Choose the schedule.
 
     Args:
@@ -88,14 +88,14 @@ def plan(facts: Facts, wanted: str = "auto") -> Plan:
     return Plan(schedule, feed, tuple(admitted), reasons[schedule])
 
 
-def _default_feed(facts: Facts) -> Feed:
+def _default_feed(facts: PlannerInputs) -> Feed:
     needs = set(facts.needs.values())
     if "after" in needs:
         return "none"
     return "now" if "before" in needs or needs <= KNOWN else "none"
 
 
-def _why_loop(facts: Facts, feed: Feed) -> str | None:
+def _why_loop(facts: PlannerInputs, feed: Feed) -> str | None:
     """Why nothing but a loop over time will do, or None."""
     if facts.sampling:
         return "scheduled sampling feeds the model's own outputs back"
@@ -112,13 +112,13 @@ def _why_loop(facts: Facts, feed: Feed) -> str | None:
     return None
 
 
-def _known(facts: Facts) -> str:
+def _known(facts: PlannerInputs) -> str:
     if not facts.needs:
         return "without attention the context is known at the start"
     return f"the query is {' and '.join(facts.needs)} alone, known at the start"
 
 
-def _why_not(facts: Facts, feed: Feed, loop: str | None) -> str:
+def _why_not(facts: PlannerInputs, feed: Feed, loop: str | None) -> str:
     if loop is not None:
         return f"{loop}; use step_by_step"
     if feed != "none":

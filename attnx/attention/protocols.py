@@ -30,7 +30,7 @@ class Memory(NamedTuple):
     lengths: tuple[int, ...]
 
 
-class Field(NamedTuple):
+class ScopeMask(NamedTuple):
     """What a scope lets each query read.
 
     Attributes:
@@ -42,7 +42,7 @@ class Field(NamedTuple):
     gain: Tensor | None = None
 
 
-class Past(NamedTuple):
+class AttentionHistory(NamedTuple):
     """How the memory was read before.
 
     Attributes:
@@ -54,7 +54,7 @@ class Past(NamedTuple):
     total: Tensor
 
 
-class Read(NamedTuple):
+class AttentionOutput(NamedTuple):
     """The outcome of one read.
 
     Attributes:
@@ -70,7 +70,7 @@ class Read(NamedTuple):
     penalty: Tensor | None = None
 
 
-class Step(NamedTuple):
+class QueryContext(NamedTuple):
     """What a decoder knows at its query steps; query inputs choose from it.
 
     Attributes:
@@ -88,7 +88,7 @@ class Step(NamedTuple):
     tag: Tensor | None = None
 
 
-class Asked(NamedTuple):
+class AttentionInputs(NamedTuple):
     """One read as it is asked for.
 
     Attributes:
@@ -107,7 +107,7 @@ class Asked(NamedTuple):
     memory: Memory
     at: Tensor
     allowed: Tensor | None
-    past: Past | None
+    past: AttentionHistory | None
     keep: Tensor | None
     need_weights: bool
 
@@ -130,11 +130,11 @@ class Kernel(Protocol):
     normalizers: tuple[str, ...]
     rank: int
 
-    def admits(self, attention: Attention, asked: Asked) -> bool:
+    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
         """Say whether it can do this read: sizes, types, devices, masks. Asked before every read, so be quick."""
         ...
 
-    def __call__(self, attention: Attention, asked: Asked) -> Read:
+    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
         """Do it."""
         ...
 
@@ -162,7 +162,7 @@ class Scorer(Protocol):
         ...
 
 
-class PastScorer(Protocol):
+class HistoryScorer(Protocol):
     """A scorer that also knows how the memory was read before, and so makes the decoder step; ``needs_past`` is True.
 
     ``keys`` and ``queries`` are those of :class:`Scorer`. It may have a method ``penalty(weights, past)``,
@@ -172,7 +172,7 @@ class PastScorer(Protocol):
     equal_widths: bool
     needs_past: bool
 
-    def compare(self, queries: Tensor, keys: Tensor, past: Past) -> Tensor:
+    def compare(self, queries: Tensor, keys: Tensor, past: AttentionHistory) -> Tensor:
         """Score every pair: (b, q, k), (b, m, k) and the past -> (b, q, m)."""
         ...
 
@@ -187,7 +187,7 @@ class Scope(Protocol):
     sources: tuple[str, ...]
     include_self: bool
 
-    def __call__(self, queries: Tensor, at: Tensor, present: Tensor) -> Field:
+    def __call__(self, queries: Tensor, at: Tensor, present: Tensor) -> ScopeMask:
         """Say what each query may read.
 
         Args:
@@ -212,13 +212,13 @@ class Normalizer(Protocol):
 class QueryInput(Protocol):
     """One thing that is compared with the memory.
 
-    ``needs`` is the field of :class:`Step` it reads; the planner knows from it what must have run before.
+    ``needs`` is the field of :class:`QueryContext` it reads; the planner knows from it what must have run before.
     ``size`` is the width it contributes.
     """
 
     needs: str
     size: int
 
-    def __call__(self, step: Step) -> Tensor:
+    def __call__(self, step: QueryContext) -> Tensor:
         """Pick from the step: -> (b, q, size)."""
         ...

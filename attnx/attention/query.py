@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnx.attention.protocols import Step
+from attnx.attention.protocols import QueryContext
 
 
 class Query(nn.Module):
@@ -24,7 +24,7 @@ class Query(nn.Module):
         self.inputs = nn.ModuleList(parts)
         self.size: int = sum(part.size for part in parts)
 
-    def forward(self, step: Step) -> Tensor:
+    def forward(self, step: QueryContext) -> Tensor:
         """-> (b, q, size)."""
         # The empty slice makes the empty set, the baseline without attention, a query of width 0.
         return torch.cat([step.token[..., :0], *(part(step) for part in self.inputs)], dim=-1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from attnx import registry
-from attnx.attention.protocols import Asked, Kernel, Read
+from attnx.attention.protocols import AttentionInputs, AttentionOutput, Kernel
 from attnx.errors import in_a_line
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ COMPILERS = ("triton", "torch._inductor", "torch._dynamo", "subprocess")
 _failures: dict[tuple[type, torch.device], str | None] = {}
 
 
-def read_by_kernel(kernels: Iterable[Kernel], attention: Attention, asked: Asked) -> Read | None:
+def read_by_kernel(kernels: Iterable[Kernel], attention: Attention, asked: AttentionInputs) -> AttentionOutput | None:
     """The read by the first kernel in line that admits it and can be built; None if it is the definition's.
 
     Raises:

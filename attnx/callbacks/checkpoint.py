@@ -16,18 +16,18 @@ import lightning
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.trainer.states import TrainerFn
 
-from attnx.callbacks.stop_signal import Stopping
+from attnx.callbacks.stop_signal import StopSignal
 from attnx.whole import PARTIAL, whole_file
 
 
-class Interval(NamedTuple):
+class SaveInterval(NamedTuple):
     """How often to save between validations: optimizer steps, minutes, or whichever comes first; None for never."""
 
     steps: int | None = None
     minutes: float | None = None
 
 
-class Keep(Checkpoint):
+class CheckpointManager(Checkpoint):
     """Save ``last.ckpt`` at every validation, at intervals and when a run is stopped; the best are names of it.
 
     ``best.ckpt`` is best by a metric; of the ``count`` best the others are ``best-2.ckpt`` and so on, by rank. All that
@@ -53,15 +53,15 @@ class Keep(Checkpoint):
         monitor: str,
         maximize: bool = False,
         count: int = 1,
-        interval: Interval = Interval(),  # noqa: B008  # it cannot be changed
-        stopping: Stopping | None = None,
+        interval: SaveInterval = SaveInterval(),  # noqa: B008  # it cannot be changed
+        stopping: StopSignal | None = None,
     ) -> None:
         self.ranked = [folder / ("best.ckpt" if rank == 1 else f"best-{rank}.ckpt") for rank in range(1, count + 1)]
         self.best, self.last, self.monitor = self.ranked[0], folder / "last.ckpt", monitor
         self.sign = -1 if maximize else 1
         self.lowest = [math.inf] * count
         self.judged, self.rank = -1, count
-        self.interval, self.stopping = interval, stopping or Stopping()
+        self.interval, self.stopping = interval, stopping or StopSignal()
         self.saved, self._whole, self._next = -1, False, math.inf
 
     def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:

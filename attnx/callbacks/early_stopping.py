@@ -8,7 +8,7 @@ import lightning
 from lightning.pytorch.callbacks import EarlyStopping
 
 
-class Patience(EarlyStopping):
+class ResumableEarlyStopping(EarlyStopping):
     """Lightning's early stopping, which remembers that it has stopped a run.
 
     Else one that is killed while it is tested would train on when it is resumed.

@@ -23,7 +23,7 @@ ROWS, SYMBOLS = 8, 60
 AT = "at step"
 
 
-class Health(Callback):
+class NanGuard(Callback):
     """Raise as soon as a training loss is NaN or infinite, before the optimizer spreads it into the weights.
 
     Args:

@@ -10,7 +10,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 
-class Draws(Callback):
+class PerBatchSeed(Callback):
     """Start the random numbers of dropout and sampling anew at each batch, from the seed, the epoch and the batch.
 
     Where examples are judged they start anew too, from the seed and the step. Of several processes that train one model

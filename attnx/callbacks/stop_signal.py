@@ -10,7 +10,7 @@ from typing import Any
 from attnx.slurm import signals
 
 
-class Stopping:
+class StopSignal:
     """As a context, takes those signals over; only the main thread may.
 
     The first one is noted, if there is somebody who looks for it; without, and by a second Ctrl-C, they interrupt at
@@ -27,7 +27,7 @@ class Stopping:
         self._presses = 0
         self._before: dict[signal.Signals, Any] = {}
 
-    def __enter__(self) -> Stopping:
+    def __enter__(self) -> StopSignal:
         """Listen."""
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.getsignal(number) for number in signals()}

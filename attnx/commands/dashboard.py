@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.commands.words import split
-from attnx.commands.workspace import Asked, dumped, workspace
+from attnx.commands.workspace import WorkspaceRequest, dumped, workspace
 from attnx.errors import UserError
 from attnx.read_run import Run, read_run
 from attnx.read_sweep import sweep_of
@@ -61,7 +61,7 @@ def dashboard(words: Sequence[str]) -> int:
     return 0
 
 
-def asked_of(folder: Path) -> Asked:
+def asked_of(folder: Path) -> WorkspaceRequest:
     """What a workspace of a run folder or a sweep's folder is of.
 
     Raises:
@@ -75,7 +75,7 @@ def asked_of(folder: Path) -> Asked:
         raise UserError(f"{folder}: {what} logged to W&B; train with +logger=wandb")
     run = logged[0]
     knobs: dict[str, Any] = run.config["logger"]["wandb"]
-    return Asked(
+    return WorkspaceRequest(
         project=knobs["project"],
         entity=knobs["entity"] or "",
         group=knobs["group"] or _group(run, folder, alone),
@@ -92,11 +92,11 @@ def _group(run: Run, folder: Path, alone: bool) -> str | None:
     return sweep.name if sweep else run.info.get("name")
 
 
-def _of_project(name: str) -> Asked:
+def _of_project(name: str) -> WorkspaceRequest:
     entity, _, project = name.rpartition("/")
     if not re.fullmatch(r"[\w.-]+", project) or not re.fullmatch(r"[\w.-]*", entity):
         raise UserError(f"{name}: neither a folder that is there nor a project of W&B, [ENTITY/]PROJECT")
-    return Asked(project, entity)
+    return WorkspaceRequest(project, entity)
 
 
 def _saved(space: Any) -> str:

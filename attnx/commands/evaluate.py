@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnx import registry
-from attnx.commands.words import CHECKPOINT, CHECKPOINTS, Words, split
+from attnx.commands.words import CHECKPOINT, CHECKPOINTS, ParsedArgs, split
 from attnx.data.task_files import refuse_missing_files
 from attnx.errors import UserError, near_misses
 from attnx.read_run import Run
@@ -23,7 +23,7 @@ from attnx.training.whole_run import digest, read_whole_run, weights_of
 from attnx.whole import whole_folder, write_json
 
 if TYPE_CHECKING:
-    from attnx.training.evaluating import Measured
+    from attnx.training.evaluating import EvaluationResult
 
 USAGE = """\
 attnx evaluate RUN [task.test=FILE] [search=NAME] [search.KNOB=VALUE ...] [trainer.test_examples=N]
@@ -43,7 +43,7 @@ FLAGS = {"--batch": "a whole number from 1", **CHECKPOINT}
 KEYS = ("task.test", "search", "search.", "trainer.test_examples")
 
 
-class Request(NamedTuple):
+class EvaluateArgs(NamedTuple):
     """What is asked for, checked as far as that can be without torch."""
 
     run: Run
@@ -80,7 +80,7 @@ def evaluate(words: Sequence[str]) -> int:
         raise KeyboardInterrupt("nothing was written; the same command starts anew") from None
 
 
-def _evaluate(request: Request) -> int:
+def _evaluate(request: EvaluateArgs) -> int:
     from attnx.data.sample import sample_examples
     from attnx.training.evaluating import fingerprint_of, measure, pairs_to_judge
     from attnx.training.open_run import open_run
@@ -96,7 +96,7 @@ def _evaluate(request: Request) -> int:
     return _show(folder, f"{folder}: start with README.md")
 
 
-def read_request(found: Words, words: Sequence[str]) -> Request:
+def read_request(found: ParsedArgs, words: Sequence[str]) -> EvaluateArgs:
     """Check what is asked for.
 
     Raises:
@@ -118,7 +118,7 @@ def read_request(found: Words, words: Sequence[str]) -> Request:
     command = f"attnx evaluate {shlex.join(words)}"
     batch = found.number("--batch") or 128
     name = name_of(found.chosen, checkpoint, other_code_name(run))
-    return Request(run, test, search, count, checkpoint, batch, name, command)
+    return EvaluateArgs(run, test, search, count, checkpoint, batch, name, command)
 
 
 def name_of(chosen: Mapping[str, Any], checkpoint: str, code: str = "") -> str:
@@ -153,7 +153,7 @@ def _check_test(run: Run, test: Any) -> None:
     refuse_missing_files({"name": task, "test": test})
 
 
-def _place(request: Request, asked: Mapping[str, Any]) -> Path:
+def _place(request: EvaluateArgs, asked: Mapping[str, Any]) -> Path:
     """The folder of the same evaluation if there is one; else the first of NAME, NAME-2 ... that is free."""
     above, number = request.run.path / EVALUATIONS, 1
     while True:
@@ -165,7 +165,7 @@ def _place(request: Request, asked: Mapping[str, Any]) -> Path:
         number += 1
 
 
-def _write(folder: Path, request: Request, asked: Mapping[str, Any], measured: Measured) -> None:
+def _write(folder: Path, request: EvaluateArgs, asked: Mapping[str, Any], measured: EvaluationResult) -> None:
     """Write the evaluation, whole or not at all."""
     from attnx.training.run_folder import save_predictions, save_resampled, save_results
 
@@ -194,7 +194,7 @@ def _write(folder: Path, request: Request, asked: Mapping[str, Any], measured: M
         write_page(partial, folder.resolve().name)
 
 
-def _draw(folder: Path, request: Request, measured: Measured) -> None:
+def _draw(folder: Path, request: EvaluateArgs, measured: EvaluationResult) -> None:
     """Draw what a run's end draws of its test, where answers are positions."""
     task = request.run.config["task"]
     if not registry.part("task", task["name"]).declares.get("positions"):

@@ -16,7 +16,7 @@ SUFFIX = ".progress"
 CHUNK = 1 << 20
 
 
-class Growing:
+class AppendOnlyFile:
     """A file that grows; what was not marked when its writer stopped, half a line perhaps, is cut off.
 
     Args:
@@ -75,7 +75,7 @@ class Growing:
             raise UserError(f"{self.path}: does not begin with what was written there; move it away to start anew")
 
 
-class HalfWritten:
+class ResumableOutput:
     """An output with ``OUT.progress`` beside it, from which the same command goes on after an interruption.
 
     Args:
@@ -102,7 +102,7 @@ class HalfWritten:
         marks = held.get("files") or [(0, "")] * len(files)
         if len(marks) != len(files):
             raise UserError(f"{self.side}: is of {len(marks)} files; move it away to start anew")
-        self.files = [Growing(file, *mark) for file, mark in zip(files, marks, strict=True)]
+        self.files = [AppendOnlyFile(file, *mark) for file, mark in zip(files, marks, strict=True)]
         self.lines, self._input, self._known = held.get("lines", 0), hashlib.sha256(), held.get("input", "")
         self._read = 0
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # torch is not waited for until all that is asked was checked
     from attnx.training.opened_run import OpenRun, Unknown
 
 
-class Asked(NamedTuple):
+class InputOptions(NamedTuple):
     """How lines are read.
 
     Attributes:
@@ -68,7 +68,7 @@ def reads_files(config: Mapping[str, Any]) -> bool:
     return task.get("source") == "features" or bool(declared.get("reads_files"))
 
 
-def lines_of(asked: Asked, features: bool) -> Iterator[tuple[int, bytes]]:
+def lines_of(asked: InputOptions, features: bool) -> Iterator[tuple[int, bytes]]:
     """The lines as they stand, with their numbers; a file of features given by itself is one line, its name.
 
     Raises:
@@ -90,7 +90,7 @@ class Reader:
         asked: how they are read.
     """
 
-    def __init__(self, run: OpenRun, asked: Asked) -> None:
+    def __init__(self, run: OpenRun, asked: InputOptions) -> None:
         self.run, self.asked = run, asked
         self.folder = Path() if asked.file is None else asked.file.parent
         self.features = reads_files(run.config)

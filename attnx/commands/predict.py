@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from attnx.commands.half_written import HalfWritten
+from attnx.commands.half_written import ResumableOutput
 from attnx.commands.inputs import Line, Reader, lines_of
 from attnx.commands.outputs import JSON_LINES, aligned, written
-from attnx.commands.request import FLAGS, KEYS, Request, read_request
+from attnx.commands.request import FLAGS, KEYS, PredictArgs, read_request
 from attnx.commands.words import split
 from attnx.errors import UserError
 from attnx.models.composition import composition
@@ -51,7 +51,7 @@ def predict(words: Sequence[str]) -> int:
         UserError: a mistake in what is asked, or in a line if such are to stop it.
     """
     request = read_request(split(words, FLAGS, KEYS))
-    half = HalfWritten(request.out, [request.alignments] if request.alignments else [], request.decisive)
+    half = ResumableOutput(request.out, [request.alignments] if request.alignments else [], request.decisive)
     lines = half.rest(lines_of(request.asked, request.features))
     try:
         left_out = _stream(_reader(request), lines, request, half)
@@ -65,7 +65,7 @@ def predict(words: Sequence[str]) -> int:
     return 0
 
 
-def _reader(request: Request) -> Reader:
+def _reader(request: PredictArgs) -> Reader:
     """Open the runs, and see that they can do what is asked for."""
     from attnx.training.open_run import open_ensemble
 
@@ -84,7 +84,7 @@ def _reader(request: Request) -> Reader:
     return Reader(run, request.asked)
 
 
-def _stream(reader: Reader, lines: Iterator[tuple[int, bytes]], request: Request, half: HalfWritten) -> int:
+def _stream(reader: Reader, lines: Iterator[tuple[int, bytes]], request: PredictArgs, half: ResumableOutput) -> int:
     """Answer the lines, window by window; return how many could not be read."""
     half.open()
     write = _writer(request, half, reader.run)
@@ -109,7 +109,7 @@ def _stream(reader: Reader, lines: Iterator[tuple[int, bytes]], request: Request
 
 
 def _answer(
-    run: OpenRun, lines: Sequence[Line], request: Request, write: Callable[[Line, Prediction | None], None]
+    run: OpenRun, lines: Sequence[Line], request: PredictArgs, write: Callable[[Line, Prediction | None], None]
 ) -> None:
     """Decode lines, and write what was found in their order."""
     pairs = [line.pair for line in lines if line.pair is not None]
@@ -124,7 +124,7 @@ def _answer(
         sys.stdout.flush()
 
 
-def _writer(request: Request, half: HalfWritten, run: OpenRun) -> Callable[[Line, Prediction | None], None]:
+def _writer(request: PredictArgs, half: ResumableOutput, run: OpenRun) -> Callable[[Line, Prediction | None], None]:
     """What writes an answer to where it belongs."""
     files = list(half.files)
     out = files.pop(0) if request.out else None
@@ -153,7 +153,7 @@ def _tell(lines: Sequence[Line]) -> int:
 
 
 @contextmanager
-def _progress(request: Request) -> Iterator[Callable[[int, int], None]]:
+def _progress(request: PredictArgs) -> Iterator[Callable[[int, int], None]]:
     """Show progress on the terminal, where the output does not stand there itself."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

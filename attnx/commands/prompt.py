@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from attnx.commands.inputs import Asked, Reader
+from attnx.commands.inputs import InputOptions, Reader
 from attnx.commands.request import KEYS, UNKNOWN
 from attnx.commands.words import split
 from attnx.errors import UserError, near_misses
@@ -44,7 +44,7 @@ class Prompt:
 
     run: OpenRun
     search: dict[str, Any]
-    asked: Asked
+    asked: InputOptions
     nbest: int | None = None
     grid: bool = True
 

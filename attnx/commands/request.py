@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attnx.commands.inputs import Asked, reads_files
+from attnx.commands.inputs import InputOptions, reads_files
 from attnx.commands.outputs import Form, check_alignments
-from attnx.commands.words import CHECKPOINT, CHECKPOINTS, Words
+from attnx.commands.words import CHECKPOINT, CHECKPOINTS, ParsedArgs
 from attnx.errors import UserError
 from attnx.read_run import Run
 from attnx.training.plugin_copies import code_now
@@ -34,11 +34,11 @@ UNKNOWN, ON_ERROR = ("replace", "refuse", "keep"), ("stop", "skip", "keep")
 WINDOW = 16  # batches that are read, sorted by length and written together
 
 
-class Request(NamedTuple):
+class PredictArgs(NamedTuple):
     """What is asked for, checked as far as that can be without torch."""
 
     runs: list[Run]
-    asked: Asked
+    asked: InputOptions
     search: dict[str, Any]
     checkpoint: str
     form: Form
@@ -72,7 +72,7 @@ class Request(NamedTuple):
         return 1 if self.batch == 1 or (self.asked.file is None and sys.stdin.isatty()) else WINDOW * self.batch
 
 
-def read_request(words: Words) -> Request:
+def read_request(words: ParsedArgs) -> PredictArgs:
     """Check what is asked for.
 
     Raises:
@@ -82,7 +82,7 @@ def read_request(words: Words) -> Request:
     runs, file = runs_and_file(words.named, checkpoint, "attnx predict RUN [FILE]")
     search = choose_search(runs[0].config["search"], *words.search(), words.number("--nbest"))
     form = Form(several=search.get("nbest", 1) > 1 or "--nbest" in words.flags, scores="--scores" in words.flags)
-    asked = Asked(
+    asked = InputOptions(
         file=file,
         column=words.number("--column"),
         tag=words.flags.get("--tag", ""),
@@ -99,7 +99,9 @@ def read_request(words: Words) -> Request:
         if alignments == out:
             raise UserError(f"--out and --alignments both name {out}; name two files")
     batch = words.number("--batch") or 128
-    return Request(runs, asked, search, checkpoint, form, out, alignments, batch, words.one_of("--on-error", ON_ERROR))
+    return PredictArgs(
+        runs, asked, search, checkpoint, form, out, alignments, batch, words.one_of("--on-error", ON_ERROR)
+    )
 
 
 def runs_and_file(named: Sequence[str], checkpoint: str, usage: str) -> tuple[list[Run], Path | None]:

@@ -53,7 +53,7 @@ OPTIONS = {"list": ("sort", "limit"), "compare": ("sort", "limit"), "prune": ("s
 FLAGS = {"list": tuple(FORMS), "compare": (), "prune": ("--yes",)}
 
 
-class Asked(NamedTuple):
+class RunsQuery(NamedTuple):
     """What is asked: of which folders, under which conditions, how, and in what form."""
 
     roots: list[Path]
@@ -83,13 +83,13 @@ def runs(words: Sequence[str]) -> int:
     return 0
 
 
-def split(words: Sequence[str], action: str) -> Asked:
+def split(words: Sequence[str], action: str) -> RunsQuery:
     """Part words: folders, filters, options and flags, in any order.
 
     Raises:
         UserError: an unknown flag, an option set twice, or a word that is none of these.
     """
-    asked = Asked([], [], {}, [])
+    asked = RunsQuery([], [], {}, [])
     for word in words:
         found = WORD.fullmatch(word)
         if word.startswith("-"):
@@ -133,7 +133,7 @@ def _folder(word: str) -> Path:
     return HOME / path
 
 
-def chosen(asked: Asked) -> list[Found]:
+def chosen(asked: RunsQuery) -> list[Found]:
     """The runs that are asked for, in their order.
 
     Raises:
@@ -217,7 +217,7 @@ def _unlike(found: Sequence[Found]) -> list[str]:
     return [key for key in everything if key in varied or any(key not in run.choices for run in found)]
 
 
-def _prune(found: Sequence[Found], asked: Asked) -> int:
+def _prune(found: Sequence[Found], asked: RunsQuery) -> int:
     what = asked.options.get("what", "checkpoints")
     steps = plan(found, what, asked.options.get("keep", "best" if what == "checkpoints" else "none"))
     roots = asked.roots or [HOME]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from attnx.commands.grid import grid
-from attnx.commands.inputs import Asked
+from attnx.commands.inputs import InputOptions
 from attnx.commands.outputs import hypotheses, labels, mean_weights, text_of
 from attnx.commands.prompt import Prompt, carry_out
 from attnx.commands.request import KEYS, UNKNOWN, runs_and_file
@@ -51,7 +51,7 @@ def try_(words: Sequence[str]) -> int:
     own = runs[0].config["search"]
     choose_search(own, *asked.search(), nbest)  # at the prompt a width gives way to :nbest, here it is refused
     search = choose_search(own, *asked.search())
-    settings = Asked(tag=asked.flags.get("--tag", ""), unknown=asked.one_of("--unknown", UNKNOWN))  # type: ignore[arg-type]
+    settings = InputOptions(tag=asked.flags.get("--tag", ""), unknown=asked.one_of("--unknown", UNKNOWN))  # type: ignore[arg-type]
     try:
         from attnx.training.open_run import open_ensemble
 

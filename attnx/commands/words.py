@@ -13,7 +13,7 @@ CHECKPOINT = {"--checkpoint": "best, last or average"}
 CHECKPOINTS = ("best", "last", "average")
 
 
-class Words(NamedTuple):
+class ParsedArgs(NamedTuple):
     """What stands behind a command.
 
     Attributes:
@@ -61,7 +61,7 @@ class Words(NamedTuple):
         return name, knobs
 
 
-def split(words: Sequence[str], flags: Mapping[str, str], keys: Sequence[str]) -> Words:
+def split(words: Sequence[str], flags: Mapping[str, str], keys: Sequence[str]) -> ParsedArgs:
     """Part words, which may come in any order.
 
     Args:
@@ -72,7 +72,7 @@ def split(words: Sequence[str], flags: Mapping[str, str], keys: Sequence[str]) -
     Raises:
         UserError: an unknown flag or key, a missing value, or a key that is set twice.
     """
-    found = Words([], {}, {})
+    found = ParsedArgs([], {}, {})
     rest = iter(words)
     for word in rest:
         key, equals, value = word.partition("=")

@@ -12,7 +12,7 @@ CHOICES = ("scorer", "scope", "query", "normalizer")
 PARTS = ("encoder", "attention", "decoder", "output", "embedding", "all")
 
 
-class Asked(NamedTuple):
+class WorkspaceRequest(NamedTuple):
     """What a workspace is of.
 
     Attributes:
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
         return f"attnx: {self.group or self.project}"
 
 
-def workspace(asked: Asked) -> Any:
+def workspace(asked: WorkspaceRequest) -> Any:
     """The workspace; nothing is sent.
 
     Raises:
@@ -68,7 +68,7 @@ def dumped(space: Any) -> str:
     return str(space._to_model().model_dump_json(by_alias=True, exclude_none=True, indent=1))
 
 
-def _table(asked: Asked, spaces: Any) -> Any:
+def _table(asked: WorkspaceRequest, spaces: Any) -> Any:
     """The runs: grouped by scorer, then scope, the best on top."""
     expr = _need("expr")
     columns = [f"config:choices.value.{kind}" for kind in CHOICES]
@@ -83,7 +83,7 @@ def _table(asked: Asked, spaces: Any) -> Any:
     )
 
 
-def _sections(asked: Asked) -> dict[str, list[Any]]:
+def _sections(asked: WorkspaceRequest) -> dict[str, list[Any]]:
     v2 = _need("reports.v2")
 
     def curve(name: str, kind: str) -> Any:

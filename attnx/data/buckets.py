@@ -12,7 +12,7 @@ import numpy as np
 from torch.utils.data import Sampler
 
 from attnx.data.batches import PairDataset
-from attnx.data.permutation import Numbers, Permutation, Tempered
+from attnx.data.permutation import Numbers, Permutation, TemperatureSampler
 from attnx.errors import UserError
 
 Order = Callable[[Numbers], Numbers]
@@ -63,7 +63,7 @@ class BucketBatches(Sampler[list[int]]):
             raise UserError(f"temperature {temperature} must be 1 or more, and 1 where rows are not shuffled")
         self.rows, self.size, self.tokens = rows, size, tokens
         self.seed, self.shuffle = seed, shuffle
-        self.tempered = Tempered(*rows.rows_by_tag(), temperature, seed) if temperature > 1 else None
+        self.tempered = TemperatureSampler(*rows.rows_by_tag(), temperature, seed) if temperature > 1 else None
         self.same_pools = shuffle and tokens is not None and temperature == 1
         self.at_once = pool * (size or self._typical(limit))
         self.pools = -(-len(rows) // self.at_once)

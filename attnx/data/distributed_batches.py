@@ -13,7 +13,7 @@ from attnx.data.buckets import BucketBatches
 from attnx.symbols import PAD
 
 
-class Shares(Sampler[list[int]]):
+class ShardedBatchSampler(Sampler[list[int]]):
     """What one process gets of each batch, ``turns`` shares one after another; a loader's ``batch_sampler``.
 
     Every row of a batch is in exactly one share of one process, and all processes get as many shares. So two of them
@@ -63,7 +63,7 @@ class Shares(Sampler[list[int]]):
             yield batch[turn * self.world + self.rank :: self.turns * self.world] or [~batch[0]]
 
 
-class SharedRows(Dataset[Row]):
+class ShardedDataset(Dataset[Row]):
     """The rows of a dataset by their numbers, and by inverted ones those that count for nothing."""
 
     def __init__(self, rows: PairDataset) -> None:

@@ -23,7 +23,7 @@ from attnx.printable import quoted
 INDEX = "__index_level_"
 
 
-class Held(NamedTuple):
+class FeatureTable(NamedTuple):
     """What a file holds.
 
     Attributes:
@@ -39,7 +39,7 @@ class Held(NamedTuple):
     lines: Sequence[int] | None = None
 
 
-def _csv(path: Path, step_names: str | None) -> Held:
+def _csv(path: Path, step_names: str | None) -> FeatureTable:
     lines, rows = [], []
     for number, line in read_lines(path):
         if line.strip():
@@ -64,7 +64,9 @@ def _csv(path: Path, step_names: str | None) -> Held:
         steps = [row.pop(place) for row in rows]
         del columns[place]
     numbers = [_numbers(row, columns, f"{path}:{line}") for line, row in zip(lines, rows, strict=True)]
-    return Held(np.array(numbers, dtype=np.float64).reshape(len(rows), -1 if rows else 0), columns, steps, lines)
+    return FeatureTable(
+        np.array(numbers, dtype=np.float64).reshape(len(rows), -1 if rows else 0), columns, steps, lines
+    )
 
 
 def _fields(line: str, where: str) -> list[str]:
@@ -93,7 +95,7 @@ def _place(path: Path, name: str, known: Sequence[str]) -> int:
     return known.index(name)
 
 
-def _numpy(path: Path, step_names: str | None) -> Held:
+def _numpy(path: Path, step_names: str | None) -> FeatureTable:
     arrays = _arrays(path)
     steps = None
     if step_names is not None:
@@ -108,7 +110,7 @@ def _numpy(path: Path, step_names: str | None) -> Held:
         )
     if steps is not None and steps.shape != numbers.shape[:1]:
         raise UserError(f"{path}: {step_names!r} of shape {steps.shape} cannot name {len(numbers)} steps")
-    return Held(numbers, steps=None if steps is None else list(steps))
+    return FeatureTable(numbers, steps=None if steps is None else list(steps))
 
 
 def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
@@ -120,7 +122,7 @@ def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise UserError(f"{path}: is no NumPy file of plain numbers: {str(error).splitlines()[0]}") from error
 
 
-def _parquet(path: Path, step_names: str | None) -> Held:
+def _parquet(path: Path, step_names: str | None) -> FeatureTable:
     pyarrow, table = need("pyarrow", "parquet", str(path)), parquet_table(path)
 
     def cast(name: str, to: str) -> Any:
@@ -136,10 +138,10 @@ def _parquet(path: Path, step_names: str | None) -> Held:
         steps = ["" if name is None else name for name in cast(step_names, "string").to_pylist()]
     columns = [name for name in table.column_names if name != step_names and not name.startswith(INDEX)]
     numbers = np.array([cast(name, "float64").to_numpy() for name in columns], dtype=np.float64)
-    return Held(numbers.reshape(len(columns), table.num_rows).T, columns, steps)
+    return FeatureTable(numbers.reshape(len(columns), table.num_rows).T, columns, steps)
 
 
-READERS: dict[str, Callable[[Path, str | None], Held]] = {
+READERS: dict[str, Callable[[Path, str | None], FeatureTable]] = {
     ".csv": _csv,
     ".npy": _numpy,
     ".npz": _numpy,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attnx.data.examples import Symbols
-from attnx.data.feature_files import READERS, Held
+from attnx.data.feature_files import READERS, FeatureTable
 from attnx.data.features import Matrix
 from attnx.errors import UserError
 
@@ -103,7 +103,7 @@ class Recordings:
         return recording
 
 
-def _judged(path: Path, held: Held) -> Matrix:
+def _judged(path: Path, held: FeatureTable) -> Matrix:
     with np.errstate(over="ignore"):
         features: Matrix = held.numbers.astype(np.float32)
     if not features.size:

@@ -56,7 +56,7 @@ class Permutation:
         return (row << self.bits) | column
 
 
-class Tempered:
+class TemperatureSampler:
     """Epochs in which a tag (a language) of n rows is drawn in proportion to ``n ** (1 / temperature)``.
 
     An epoch has as many draws as there are rows. The draws of a tag go round and round its shuffled rows, each epoch

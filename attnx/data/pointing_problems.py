@@ -25,14 +25,16 @@ MOST_EXACT: Final = 16
 CHUNK = 1024  # examples that are drawn together: more of them leave the first ones as they are
 
 
-class Posed(NamedTuple):
+class PointingExample(NamedTuple):
     """One example: points (n, columns) in [0, 1), and the positions, from 0, that answer it."""
 
     points: Matrix
     answer: list[int]
 
 
-def pose(problem: Problem, sizes: Sequence[int], count: int, seed: Sequence[int], exact: int) -> Iterator[Posed]:
+def pose(
+    problem: Problem, sizes: Sequence[int], count: int, seed: Sequence[int], exact: int
+) -> Iterator[PointingExample]:
     """Draw examples; the first has the first of the sizes, the next the next one, round and round.
 
     Args:
@@ -52,7 +54,7 @@ def pose(problem: Problem, sizes: Sequence[int], count: int, seed: Sequence[int]
         lengths = [sizes[number % len(sizes)] for number in range(start, start + CHUNK)]
         flat = chance.random((sum(lengths), len(COLUMNS[problem])), dtype=np.float32)
         drawn = np.split(flat, np.cumsum(lengths)[:-1])[: count - start]
-        yield from map(Posed, drawn, answers(problem, drawn, exact))
+        yield from map(PointingExample, drawn, answers(problem, drawn, exact))
 
 
 def answers(problem: Problem, drawn: Sequence[Matrix], exact: int) -> list[list[int]]:
@@ -76,7 +78,7 @@ def answers(problem: Problem, drawn: Sequence[Matrix], exact: int) -> list[list[
     return [found[number] for number in range(len(drawn))]
 
 
-def rows(posed: Iterable[Posed], scales: Features) -> PairDataset:
+def rows(posed: Iterable[PointingExample], scales: Features) -> PairDataset:
     """Examples as rows to train on, in a handful of arrays: scaled points, and ids, each answer ended by EOS."""
     examples, sources, targets = iter(posed), [], []
     while some := list(islice(examples, CHUNK)):

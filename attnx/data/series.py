@@ -236,7 +236,7 @@ def irregular(series: Series) -> list[str]:
 def filled(series: Series) -> tuple[Series, list[str]]:
     """Fill what is missing with the last value before it, which is known by then; at the start with the first there is.
 
-    No window is forecast from before that first one (:meth:`attnx.data.windows.Windows.worth`).
+    No window is forecast from before that first one (:meth:`attnx.data.windows.WindowSpec.worth`).
 
     Returns:
         the series, and a line for people on each column that had gaps.

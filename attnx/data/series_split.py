@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from attnx.data.series import Series
-from attnx.data.windows import Span, Windows
+from attnx.data.windows import Span, WindowSpec
 from attnx.errors import UserError
 from attnx.numerals import is_number
 
@@ -96,7 +96,7 @@ class SeriesSplit(NamedTuple):
         return int(a_day)
 
 
-def cut_series(series: Series, windows: Windows, split: SeriesSplit) -> dict[str, Span]:
+def cut_series(series: Series, windows: WindowSpec, split: SeriesSplit) -> dict[str, Span]:
     """Cut a series into train, valid and test, in this order of time.
 
     Raises:

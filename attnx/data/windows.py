@@ -22,7 +22,7 @@ class Span(NamedTuple):
     end: int
 
 
-class Windows(NamedTuple):
+class WindowSpec(NamedTuple):
     """How windows are cut.
 
     Attributes:
@@ -102,7 +102,7 @@ def following(pairs: Sequence[Pair]) -> tuple[list[int], int]:
     return order, max(1, round(overlap / max(len(pairs), 1)))
 
 
-class Cut(NamedTuple):
+class WindowDataset(NamedTuple):
     """Windows of one length over series that lie end to end, cut when they are asked for: none takes memory before.
 
     Attributes:
@@ -134,7 +134,7 @@ class Cut(NamedTuple):
 
 
 def cut(
-    windows: Windows, read: Sequence[tuple[Series, Span]], scales: tuple[Features, Features], stride: int
+    windows: WindowSpec, read: Sequence[tuple[Series, Span]], scales: tuple[Features, Features], stride: int
 ) -> PairDataset:
     """Every ``stride``-th window of the spans, to train on: the series are held once, and no window is copied.
 
@@ -160,13 +160,13 @@ def cut(
     lookback, steps = windows.lookback, windows.lookback + (windows.horizon if windows.known else 0)
     ends = np.append(starts, before)  # a row more than there are windows
     return PairDataset(
-        Cut(sides[0], ends - lookback, steps, lookback, len(windows.targets)),
-        Cut(sides[1], ends, windows.horizon, windows.horizon),
+        WindowDataset(sides[0], ends - lookback, steps, lookback, len(windows.targets)),
+        WindowDataset(sides[1], ends, windows.horizon, windows.horizon),
         np.arange(len(starts)),
     )
 
 
-def scaled(windows: Windows, read: Sequence[tuple[Series, Span]]) -> tuple[Features, Features]:
+def scaled(windows: WindowSpec, read: Sequence[tuple[Series, Span]]) -> tuple[Features, Features]:
     """How sources and targets are scaled: by the steps of the training part alone."""
     source = Features.of([series.of(windows.columns, *span) for series, span in read], windows.columns)
     count = len(windows.targets)

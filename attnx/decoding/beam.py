@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from attnx.attention.memory import all_steps
-from attnx.decoding.constraints import Rules
-from attnx.decoding.contracts import Choices, Decoded, StepModel
+from attnx.decoding.constraints import DecodingConstraints
+from attnx.decoding.contracts import DecodeResult, NextTokenFilter, StepModel
 from attnx.decoding.hypotheses import NEVER, better, hypotheses, nothing, trimmed
 from attnx.decoding.penalties import Length, coverage_penalty, length_penalty
 from attnx.errors import UserError
@@ -20,7 +20,7 @@ WORTH = 0.9
 """The share of rows that at most go on when the others are left out."""
 
 
-class Running(NamedTuple):
+class ActiveBeams(NamedTuple):
     """What is still written: w hypotheses of each of a rows, those of a row together.
 
     Attributes:
@@ -69,7 +69,7 @@ class Beam:
         self.width, self.nbest = width, nbest
         self.length: Length = length
         self.alpha, self.coverage = alpha, coverage
-        self.rules = Rules(ratio, extra, min_length, block_ngrams)
+        self.rules = DecodingConstraints(ratio, extra, min_length, block_ngrams)
 
     def check(self, model: StepModel) -> None:
         """As :meth:`Search.check`: a beam is of symbols, and coverage is what weights that sum to 1 add up to."""
@@ -89,8 +89,8 @@ class Beam:
         tag: Tensor | None = None,
         need_weights: bool = False,
         prefix: Tensor | None = None,
-        choices: Choices | None = None,
-    ) -> Decoded:
+        choices: NextTokenFilter | None = None,
+    ) -> DecodeResult:
         """As :class:`Search`; ``nbest`` hypotheses a row, no two alike."""
         self.check(model)
         rules = self.rules.within(model, prefix, choices)
@@ -114,7 +114,9 @@ class Beam:
         assert found is not None, "a batch has rows, and a row at least one step"
         return trimmed(found if need_weights else found._replace(weights=None), "decoder" in model.sources)
 
-    def _extended(self, model: StepModel, running: Running, rules: Rules, reading: bool) -> Running:
+    def _extended(
+        self, model: StepModel, running: ActiveBeams, rules: DecodingConstraints, reading: bool
+    ) -> ActiveBeams:
         """The likeliest of all that the hypotheses can become in one step, ended ones among them."""
         rows, _, total, written, weights = running
         width = total.shape[1]
@@ -130,9 +132,9 @@ class Beam:
         if reading and read.weights is not None:
             weights = all_steps([read.weights] if weights is None else [weights, read.weights])[parents]
         written = torch.cat([written[parents], (place % symbols).view(-1, 1)], 1)
-        return Running(rows, model.reorder(state, parents), total, written, weights)
+        return ActiveBeams(rows, model.reorder(state, parents), total, written, weights)
 
-    def _judged(self, running: Running, ended: Tensor, present: Tensor) -> Decoded:
+    def _judged(self, running: ActiveBeams, ended: Tensor, present: Tensor) -> DecodeResult:
         """The running hypotheses by rows, scored where they have ended."""
         steps = torch.full_like(ended, running.written.shape[1], dtype=torch.int64)
         score = running.total / length_penalty(self.length, self.alpha, steps)
@@ -144,16 +146,16 @@ class Beam:
             score = score + self.coverage * coverage_penalty(covered, there)
         score = score.masked_fill(~ended, NEVER)
         flat = running.written, steps.flatten(), running.total.flatten(), score.flatten(), running.weights
-        return hypotheses(Decoded(*flat), ended.shape[1])
+        return hypotheses(DecodeResult(*flat), ended.shape[1])
 
 
-def _started(state: Any, rows: int, device: torch.device) -> Running:
+def _started(state: Any, rows: int, device: torch.device) -> ActiveBeams:
     """One hypothesis for each row, with nothing written."""
     every = torch.arange(rows, device=device)
-    return Running(every, state, torch.zeros(rows, 1, device=device), every.new_zeros(rows, 0), None)
+    return ActiveBeams(every, state, torch.zeros(rows, 1, device=device), every.new_zeros(rows, 0), None)
 
 
-def _going_on(model: StepModel, running: Running, which: Tensor) -> Running:
+def _going_on(model: StepModel, running: ActiveBeams, which: Tensor) -> ActiveBeams:
     """Without the rows that are done (a,), as soon as they are so many that to leave them out is less work than they.
 
     Until then they go on in vain: nothing that they find is better than what they have found.
@@ -165,4 +167,4 @@ def _going_on(model: StepModel, running: Running, which: Tensor) -> Running:
     kept = (left[:, None] * width + torch.arange(width, device=left.device)).flatten()
     weights = None if running.weights is None else running.weights[kept]
     state = model.take(running.state, kept)
-    return Running(running.rows[left], state, running.total[left], running.written[kept], weights)
+    return ActiveBeams(running.rows[left], state, running.total[left], running.written[kept], weights)

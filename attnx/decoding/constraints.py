@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from attnx.decoding.contracts import Choices, StepModel
+from attnx.decoding.contracts import NextTokenFilter, StepModel
 from attnx.decoding.hypotheses import NEVER
 from attnx.errors import UserError
 from attnx.nn.targets.symbols import Symbols
@@ -15,7 +15,7 @@ from attnx.symbols import BOS, EOS, PAD
 
 
 @dataclass(frozen=True)
-class Rules:
+class DecodingConstraints:
     """The rules of one search.
 
     Args:
@@ -33,7 +33,7 @@ class Rules:
     min_length: int = 0
     block_ngrams: int = 0
     prefix: Tensor | None = None
-    choices: Choices | None = None
+    choices: NextTokenFilter | None = None
     steps: int | None = None
 
     def check(self, model: StepModel, search: str | None = None) -> None:
@@ -53,7 +53,7 @@ class Rules:
         if asked:
             raise UserError(f"{asked[0]} is a rule about symbols, but the target is made of numbers; leave it out")
 
-    def within(self, model: StepModel, prefix: Tensor | None, choices: Choices | None) -> Rules:
+    def within(self, model: StepModel, prefix: Tensor | None, choices: NextTokenFilter | None) -> DecodingConstraints:
         """These rules for one batch.
 
         Raises:

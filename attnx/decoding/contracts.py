@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
-from attnx.attention import Read
-from attnx.nn.targets.protocol import TargetSide
+from attnx.attention import AttentionOutput
+from attnx.nn.targets.protocol import TargetSpec
 
-Choices = Callable[[Tensor, Tensor], Tensor]
+NextTokenFilter = Callable[[Tensor, Tensor], Tensor]
 """What has been written (r, t) and the batch's row of each (r,) -> (r, symbols) bool, what may come next."""
 
 
@@ -26,7 +26,7 @@ class StepModel(Protocol):
     """
 
     sources: tuple[str, ...]
-    target: TargetSide
+    target: TargetSpec
 
     @property
     def sums_to_one(self) -> bool: ...  # noqa: D102 - above
@@ -35,7 +35,7 @@ class StepModel(Protocol):
         """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
         ...
 
-    def step(self, inputs: Tensor, state: Any, need_weights: bool = False) -> tuple[Tensor, Any, Read]:
+    def step(self, inputs: Tensor, state: Any, need_weights: bool = False) -> tuple[Tensor, Any, AttentionOutput]:
         """(b, ...) the last step -> the next one as predicted (b, width), the state after, and what was read (q = 1).
 
         Of symbols: ids (b,) -> log-probabilities (b, symbols), in a tensor that its caller may write into. Of what was
@@ -60,7 +60,7 @@ class StepModel(Protocol):
         ...
 
 
-class Decoded(NamedTuple):
+class DecodeResult(NamedTuple):
     """What a search found: n hypotheses for each row of the batch, best first.
 
     Where a row has fewer than n the length is 0, and score and log-probability are -inf.
@@ -103,8 +103,8 @@ class Search(Protocol):
         tag: Tensor | None = None,
         need_weights: bool = False,
         prefix: Tensor | None = None,
-        choices: Choices | None = None,
-    ) -> Decoded:
+        choices: NextTokenFilter | None = None,
+    ) -> DecodeResult:
         """Search a batch.
 
         Args:

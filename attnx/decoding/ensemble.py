@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnx.attention import Read
+from attnx.attention import AttentionOutput
 from attnx.decoding.contracts import StepModel
 from attnx.errors import UserError
 from attnx.nn.targets.symbols import Symbols
@@ -53,15 +53,15 @@ class Ensemble(nn.Module):
 
     def step(
         self, inputs: Tensor, state: tuple[Any, ...], need_weights: bool = False
-    ) -> tuple[Tensor, tuple[Any, ...], Read]:
+    ) -> tuple[Tensor, tuple[Any, ...], AttentionOutput]:
         """As :meth:`StepModel.step`, the mean of all; the context is the first one's."""
         asked = zip(self._members, state, strict=True)
         predicted, states, reads = zip(*(model.step(inputs, own, need_weights) for model, own in asked), strict=True)
         told = torch.stack(predicted)
         mean = told.logsumexp(0) - math.log(len(told)) if isinstance(self.target, Symbols) else told.mean(0)
-        return mean, states, Read(reads[0].context, self._mean_weights(reads))
+        return mean, states, AttentionOutput(reads[0].context, self._mean_weights(reads))
 
-    def _mean_weights(self, reads: Sequence[Read]) -> Tensor | None:
+    def _mean_weights(self, reads: Sequence[AttentionOutput]) -> Tensor | None:
         """None where not all have read the same positions, in the same order."""
         weights = [read.weights for read in reads if read.weights is not None]
         alike = len({tuple(one.shape) for one in weights}) == len({model.sources for model in self._members}) == 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnx.decoding.constraints import Rules
-from attnx.decoding.contracts import Choices, Decoded, StepModel
+from attnx.decoding.constraints import DecodingConstraints
+from attnx.decoding.contracts import DecodeResult, NextTokenFilter, StepModel
 from attnx.decoding.stepwise import one_by_one
 from attnx.registry import Natural, Rate, register
 
@@ -27,7 +27,7 @@ class Greedy:
     def __init__(
         self, ratio: Rate = 2.0, extra: Natural = 5, min_length: Natural = 0, block_ngrams: Natural = 0
     ) -> None:
-        self.rules = Rules(ratio, extra, min_length, block_ngrams)
+        self.rules = DecodingConstraints(ratio, extra, min_length, block_ngrams)
 
     def check(self, model: StepModel) -> None:
         """As :meth:`Search.check`: rules about symbols need symbols."""
@@ -42,8 +42,8 @@ class Greedy:
         tag: Tensor | None = None,
         need_weights: bool = False,
         prefix: Tensor | None = None,
-        choices: Choices | None = None,
-    ) -> Decoded:
+        choices: NextTokenFilter | None = None,
+    ) -> DecodeResult:
         """As :class:`Search`; one hypothesis a row."""
         rules = self.rules.within(model, prefix, choices)
         start = model.begin(source, present, tag)

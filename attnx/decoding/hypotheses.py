@@ -8,38 +8,38 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnx.decoding.contracts import Decoded
+from attnx.decoding.contracts import DecodeResult
 
 NEVER = float("-inf")
 
 
-def each(found: Decoded, change: Callable[[Tensor], Tensor]) -> Decoded:
+def each(found: DecodeResult, change: Callable[[Tensor], Tensor]) -> DecodeResult:
     """Change every part of it, one after the other."""
     *parts, weights = found
     written, lengths, log_probability, score = map(change, parts)
-    return Decoded(written, lengths, log_probability, score, None if weights is None else change(weights))
+    return DecodeResult(written, lengths, log_probability, score, None if weights is None else change(weights))
 
 
-def hypotheses(found: Decoded, count: int) -> Decoded:
+def hypotheses(found: DecodeResult, count: int) -> DecodeResult:
     """(b * n, ...), those of a row together -> (b, n, ...)."""
     return each(found, lambda part: part.view(len(part) // count, count, *part.shape[1:]))
 
 
-def nothing(rows: int, count: int, like: Decoded) -> Decoded:
+def nothing(rows: int, count: int, like: DecodeResult) -> DecodeResult:
     """(rows, count, ...): nothing is found yet of what will be ``like`` this."""
     none = each(like, lambda part: part.new_zeros(rows, count, *part.shape[2:]))
     never = like.score.new_full((rows, count), NEVER)
     return none._replace(log_probability=never, score=never.clone())
 
 
-def best(found: Decoded, count: int) -> Decoded:
+def best(found: DecodeResult, count: int) -> DecodeResult:
     """The so many that have the highest scores, in order; of equals the first."""
     order = found.score.sort(dim=1, descending=True, stable=True).indices[:, :count]
     rows = torch.arange(len(order), device=order.device)[:, None]
     return each(found, lambda part: part[rows, order])
 
 
-def better(found: Decoded, more: Decoded, rows: Tensor) -> Decoded:
+def better(found: DecodeResult, more: DecodeResult, rows: Tensor) -> DecodeResult:
     """What was found (b, n, ...) with more (r, k, ...) of these rows (r,), where that is better.
 
     What comes later is no shorter, nor is what it read narrower.
@@ -52,7 +52,7 @@ def better(found: Decoded, more: Decoded, rows: Tensor) -> Decoded:
     return _paired(found, kept, lambda one, other: one.index_copy(0, rows, other))
 
 
-def trimmed(found: Decoded, growing: bool) -> Decoded:
+def trimmed(found: DecodeResult, growing: bool) -> DecodeResult:
     """Without steps that no hypothesis has, and without the states they would have made if the memory is growing."""
     steps, longest = found.written.shape[2], int(found.lengths.max())
     found = found._replace(written=found.written[:, :, :longest])
@@ -68,7 +68,7 @@ def _as_long(part: Tensor, other: Tensor, axes: int) -> Tensor:
     return F.pad(part, [number for lack in reversed(lacking) for number in (0, lack)])
 
 
-def _paired(found: Decoded, more: Decoded, join: Callable[[Tensor, Tensor], Tensor]) -> Decoded:
+def _paired(found: DecodeResult, more: DecodeResult, join: Callable[[Tensor, Tensor], Tensor]) -> DecodeResult:
     """Join each part with the other's."""
     others = iter(part for part in more if part is not None)
     return each(found, lambda part: join(part, next(others)))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnx.decoding.constraints import Rules
-from attnx.decoding.contracts import Choices, Decoded, StepModel
+from attnx.decoding.constraints import DecodingConstraints
+from attnx.decoding.contracts import DecodeResult, NextTokenFilter, StepModel
 from attnx.decoding.hypotheses import best
 from attnx.decoding.row_rng import keys, uniform
 from attnx.decoding.stepwise import one_by_one
 from attnx.errors import UserError
-from attnx.nn.targets.protocol import Picked
+from attnx.nn.targets.protocol import GreedyStep
 from attnx.registry import Natural, Positive, Rate, register
 from attnx.symbols import EOS
 
@@ -43,7 +43,7 @@ class Sampling:
             raise UserError(f"search.top_p={top_p} is a share of the probability; choose a number up to 1")
         self.temperature, self.top_k, self.top_p = temperature, top_k, top_p
         self.seed, self.nbest = seed, nbest
-        self.rules = Rules(ratio, extra, min_length, block_ngrams)
+        self.rules = DecodingConstraints(ratio, extra, min_length, block_ngrams)
 
     def check(self, model: StepModel) -> None:
         """As :meth:`Search.check`: only symbols can be drawn."""
@@ -58,17 +58,17 @@ class Sampling:
         tag: Tensor | None = None,
         need_weights: bool = False,
         prefix: Tensor | None = None,
-        choices: Choices | None = None,
-    ) -> Decoded:
+        choices: NextTokenFilter | None = None,
+    ) -> DecodeResult:
         """As :class:`Search`; ``nbest`` hypotheses a row."""
         self.check(model)
         rules = self.rules.within(model, prefix, choices)
         key = keys(source, present, self.seed)
 
-        def pick(predicted: Tensor, going: Tensor, step: int) -> Picked:
+        def pick(predicted: Tensor, going: Tensor, step: int) -> GreedyStep:
             chance = uniform(key[going // self.nbest], going % self.nbest, step)
             symbol = self.drawn(predicted, chance)
-            return Picked(symbol, predicted.gather(1, symbol[:, None])[:, 0], symbol == EOS)
+            return GreedyStep(symbol, predicted.gather(1, symbol[:, None])[:, 0], symbol == EOS)
 
         start = model.begin(source, present, tag)
         found = one_by_one(model, start, rules.limit(present), self.nbest, need_weights, rules, pick)

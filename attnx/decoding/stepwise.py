@@ -9,19 +9,19 @@ import torch
 from torch import Tensor
 
 from attnx.attention.memory import all_steps
-from attnx.decoding.constraints import Rules
-from attnx.decoding.contracts import Decoded, StepModel
+from attnx.decoding.constraints import DecodingConstraints
+from attnx.decoding.contracts import DecodeResult, StepModel
 from attnx.decoding.hypotheses import hypotheses
-from attnx.nn.targets.protocol import Picked
+from attnx.nn.targets.protocol import GreedyStep
 from attnx.nn.targets.symbols import Symbols
 
-Pick = Callable[[Tensor, Tensor, int], Picked]
+Pick = Callable[[Tensor, Tensor, int], GreedyStep]
 """What is predicted (r, width), which of all rows these are (r,), and the number of the step -> what is written."""
 
 
 def one_by_one(
-    model: StepModel, start: Any, limit: Tensor, copies: int, need_weights: bool, rules: Rules, pick: Pick
-) -> Decoded:
+    model: StepModel, start: Any, limit: Tensor, copies: int, need_weights: bool, rules: DecodingConstraints, pick: Pick
+) -> DecodeResult:
     """Write every row to its end or its limit; one that has ended costs nothing from then on.
 
     Args:
@@ -60,5 +60,5 @@ def one_by_one(
         if 0 < len(left) < len(going):
             state, inputs = model.take(state, left), inputs[left]
         going = going[left]
-    found = Decoded(written[:, :step], lengths, total, total, all_steps(reads) if reads else None)
+    found = DecodeResult(written[:, :step], lengths, total, total, all_steps(reads) if reads else None)
     return hypotheses(found, copies)

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnx import registry
-from attnx.attention import Attention, Field, Memory, build
+from attnx.attention import Attention, Memory, ScopeMask, build
 from attnx.attention.memory import after_reading, beside, seen, unread
-from attnx.registry import Spec
+from attnx.registry import PartSpec
 from attnx.reports.normalizing import Normalizing
 from attnx.reports.parts import Numbers, Reading
 
@@ -53,7 +53,7 @@ def _vectors(places: Tensor) -> Tensor:
     return 2.4 * F.normalize(torch.exp(-((places[:, None] - centers) ** 2)), dim=-1)
 
 
-def read(scorer: Spec = "dot", scope: Spec = "global", normalizer: Spec = "softmax") -> Shown:
+def read(scorer: PartSpec = "dot", scope: PartSpec = "global", normalizer: PartSpec = "softmax") -> Shown:
     """Let a composition read the example, after its parameters, if it has any, were fitted to it for a moment."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -65,7 +65,7 @@ def read(scorer: Spec = "dot", scope: Spec = "global", normalizer: Spec = "softm
         return Shown(_reading(attention), fitted)
 
 
-def normalize(normalizer: Spec) -> Normalizing:
+def normalize(normalizer: PartSpec) -> Normalizing:
     """Let a normalizer make weights of the one row of scores, and of a score that rises."""
     rising = torch.linspace(OTHER - 4, OTHER + 4, 161)
     row, two = torch.tensor(ROW), torch.stack([rising, torch.full_like(rising, OTHER)], dim=-1)
@@ -120,14 +120,16 @@ def _weigh(attention: Attention) -> tuple[Tensor, Tensor]:
     return torch.cat([read.scores[0] for read in reads]), torch.cat([read.weights[0] for read in reads])
 
 
-def _field(attention: Attention, memory: Memory) -> Field:
+def _field(attention: Attention, memory: Memory) -> ScopeMask:
     """What the scope lets each query read, each source on its own, as attention asks it."""
     queries, _ = states()
     present = memory.present if memory.present.dim() == 3 else memory.present[:, None]
     parts = torch.split(present, list(memory.lengths), dim=-1)
     fields = [attention.scope(queries, torch.arange(STEPS), part) for part in parts]
     gains = [field.gain for field in fields if field.gain is not None]
-    return Field(torch.cat([field.allowed for field in fields], dim=-1), torch.cat(gains, dim=-1) if gains else None)
+    return ScopeMask(
+        torch.cat([field.allowed for field in fields], dim=-1), torch.cat(gains, dim=-1) if gains else None
+    )
 
 
 def _fit(attention: Attention) -> bool:

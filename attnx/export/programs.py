@@ -12,10 +12,10 @@ from attnx.attention.attention import Attention
 from attnx.export.flat import flat, nested
 from attnx.models.decoder_state import DecoderState
 from attnx.models.encoder_decoder import Seq2seq
-from attnx.models.transformer import StreamState, Transformer
+from attnx.models.transformer import Transformer, TransformerState
 
 Exported = Seq2seq | Transformer
-State = DecoderState | StreamState
+State = DecoderState | TransformerState
 
 
 class Reading(nn.Module):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnx import compiled
 from attnx.attention.attention import Attention
-from attnx.attention.protocols import Asked, Read
+from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.kernels import additive_blocks
 from attnx.registry import register
 
@@ -45,7 +45,7 @@ class CompiledAdditive:
     device = "cpu"
     source = "additive.c"
 
-    def admits(self, attention: Attention, asked: Asked) -> bool:
+    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
         """In single precision or less, but for the smallest reads."""
         if asked.asked.numel() * asked.memory.keys.shape[-2] < LEAST:
             return False
@@ -61,7 +61,7 @@ class CompiledAdditive:
         if _library() is None:
             raise RuntimeError(compiled.failure(SOURCE))
 
-    def __call__(self, attention: Attention, asked: Asked) -> Read:
+    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
         """Read, a block of queries at a time where there are many."""
         return additive_blocks.read(attention, asked, WAYS)
 
@@ -117,4 +117,4 @@ def _shape(*numbers: int) -> tuple[Shape, int]:
     return shape, _library().additive_scratch(shape)
 
 
-WAYS = additive_blocks.Ways(scores, gradients)
+WAYS = additive_blocks.AdditiveBackend(scores, gradients)

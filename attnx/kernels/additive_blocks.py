@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnx.attention.attention import Attention
-from attnx.attention.protocols import Asked, Read
+from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.attention.scorers.additive import Additive
 from attnx.kernels.tiles import by_tiles
 from attnx.ops.followed import followed
@@ -25,7 +25,7 @@ FEWEST = 8
 """Queries in a block: what is prepared for the keys should serve several."""
 
 
-class Ways(NamedTuple):
+class AdditiveBackend(NamedTuple):
     """How a kernel computes what autograd is told of.
 
     Attributes:
@@ -37,7 +37,7 @@ class Ways(NamedTuple):
     gradients: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
-def served(attention: Attention, asked: Asked) -> bool:
+def served(attention: Attention, asked: AttentionInputs) -> bool:
     """Whether this is a read of additive attention that a kernel can see as it is.
 
     What traces, compiles or vectorizes a model follows torch's operations and nothing else, and is left to the
@@ -52,7 +52,7 @@ def served(attention: Attention, asked: Asked) -> bool:
     return bool(alike) and types and queries.device == keys.device == v.device and not followed()
 
 
-def read(attention: Attention, asked: Asked, ways: Ways) -> Read:
+def read(attention: Attention, asked: AttentionInputs, ways: AdditiveBackend) -> AttentionOutput:
     """Read with the scores of a kernel; if they are many and not wanted, a block of queries at a time.
 
     Of a block nothing is kept but its contexts, and it is read once more for the gradients: memory grows with the
@@ -65,7 +65,7 @@ def read(attention: Attention, asked: Asked, ways: Ways) -> Read:
     return by_tiles(weighed, asked, max(FEWEST, BLOCK // positions))
 
 
-def score(ways: Ways, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+def score(ways: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """(b, q, d), (b, m, d) and (d) -> (b, q, m), of the type the definition would give them."""
     found = torch.get_autocast_dtype(queries.device.type) if _autocast(queries) else queries.dtype
     if not queries.dtype == v.dtype == torch.float32:
@@ -80,7 +80,7 @@ def score(ways: Ways, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
 
 class _Scores(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, ways: Ways, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+    def forward(ctx: Any, ways: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
         ctx.ways = ways
         ctx.save_for_backward(queries, keys, v)
         return ways.scores(queries, keys, v)
@@ -101,5 +101,5 @@ def _autocast(tensor: Tensor) -> bool:
     return torch.is_autocast_enabled(tensor.device.type) and tensor.dtype != torch.float64
 
 
-def _weighed(attention: Attention, ways: Ways, asked: Asked) -> Read:
+def _weighed(attention: Attention, ways: AdditiveBackend, asked: AttentionInputs) -> AttentionOutput:
     return attention.weigh(asked, score(ways, asked.asked, asked.memory.keys, attention.scorer.v))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from attnx.attention.attention import Attention
-from attnx.attention.protocols import Asked, Read
+from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.kernels import additive_blocks
 from attnx.registry import register
 
@@ -28,7 +28,7 @@ class CudaAdditive:
     rank = 20
     device = "cuda"
 
-    def admits(self, attention: Attention, asked: Asked) -> bool:
+    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
         """In single precision or less."""
         return asked.asked.dtype in additive_blocks.SINGLE and additive_blocks.served(attention, asked)
 
@@ -42,7 +42,7 @@ class CudaAdditive:
 
         additive_triton.build(device)
 
-    def __call__(self, attention: Attention, asked: Asked) -> Read:
+    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
         """Read, a block of queries at a time where there are many."""
         from attnx.kernels.additive_triton import WAYS
 

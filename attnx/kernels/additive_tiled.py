@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnx.attention.attention import Attention
-from attnx.attention.protocols import Asked, Read
+from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.kernels import additive_blocks
 from attnx.registry import register
 
@@ -43,12 +43,12 @@ class TiledAdditive:
     normalizers = ()
     rank = 40
 
-    def admits(self, attention: Attention, asked: Asked) -> bool:
+    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
         """More than one tile: what fits into one is the definition's."""
         rows, queries, width = asked.asked.shape
         return rows * queries * width * asked.memory.keys.shape[-2] > TILE and additive_blocks.served(attention, asked)
 
-    def __call__(self, attention: Attention, asked: Asked) -> Read:
+    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
         """Read, a block of queries at a time where there are many."""
         return additive_blocks.read(attention, asked, WAYS)
 
@@ -94,4 +94,4 @@ def _tiles(queries: Tensor, keys: Tensor) -> Iterator[Tile]:
     yield from product(*([slice(at, at + size) for at in range(0, end, size)] for end, size in each))
 
 
-WAYS = additive_blocks.Ways(scores, gradients)
+WAYS = additive_blocks.AdditiveBackend(scores, gradients)

@@ -153,4 +153,4 @@ def _gradients(
     tl.store(of_v + block * width + unit, tl.sum(sums_v, 0), unit < width)
 
 
-WAYS = additive_blocks.Ways(scores, gradients)
+WAYS = additive_blocks.AdditiveBackend(scores, gradients)

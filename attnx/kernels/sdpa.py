@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnx.attention.attention import Attention
-from attnx.attention.protocols import Asked, Read
+from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.ops.followed import followed
 from attnx.registry import register
 
@@ -37,14 +37,14 @@ class Sdpa:
     rank = 20
     together = True  # what is a head's own in these scorers has been done to queries and keys
 
-    def admits(self, attention: Attention, asked: Asked) -> bool:
+    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
         """Values as wide as the keys, nothing wanted of the weights, and sizes at which it is the faster way."""
         keys, values = asked.memory.keys, asked.memory.values
         plain = not (asked.need_weights or asked.keep is not None or followed())
         # With values of another width torch does what the definition does, and on a CPU more slowly.
         return plain and keys.shape == values.shape and keys.numel() > 0 and _pays(asked.asked)
 
-    def __call__(self, attention: Attention, asked: Asked) -> Read:
+    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
         """Read in one operation; what a scope's gain multiplies is read by the definition."""
         field = attention.field(asked)
         if field.gain is not None:
@@ -59,9 +59,9 @@ class Sdpa:
 
         if allowed.device.type == "cpu":
             # To look at the mask is cheap here; a row in which nothing is allowed gives zeros, as it should.
-            return Read(read(None if bool(allowed.all()) else allowed[:, None]))
+            return AttentionOutput(read(None if bool(allowed.all()) else allowed[:, None]))
         some = allowed.any(-1, keepdim=True)
-        return Read(read((allowed | ~some)[:, None]).masked_fill(~some, 0.0))
+        return AttentionOutput(read((allowed | ~some)[:, None]).masked_fill(~some, 0.0))
 
 
 def _pays(queries: Tensor) -> bool:

@@ -7,7 +7,7 @@ import functools
 import torch
 
 from attnx.attention.attention import Attention
-from attnx.attention.protocols import Asked, Read
+from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.kernels.tiles import again, by_tiles
 from attnx.registry import register
 
@@ -34,24 +34,24 @@ class Tiled:
     normalizers = ()
     rank = 30
 
-    def admits(self, attention: Attention, asked: Asked) -> bool:
+    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
         """More pairs than a tile holds: a read that fits into one is the definition's."""
         return asked.asked.shape[:2].numel() * asked.memory.keys.shape[-2] > at_once(attention, asked)
 
-    def __call__(self, attention: Attention, asked: Asked) -> Read:
+    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
         """Read tile by tile, and join what was read."""
         pairs, positions = at_once(attention, asked), asked.memory.keys.shape[-2]
         return by_tiles(functools.partial(_read, attention, pairs), asked, pairs // positions)
 
 
-def at_once(attention: Attention, asked: Asked) -> int:
+def at_once(attention: Attention, asked: AttentionInputs) -> int:
     """How many pairs of a query and a position a tile holds, at least 1."""
     # At most, each layer's sums, outputs and one gradient are there at once; and so many things as wide as the scores.
     numbers = 3 * getattr(attention.scorer, "hidden", 0) + 8
     return max(attention.tile * 2**20 // (numbers * asked.asked.element_size()), 1)
 
 
-def _read(attention: Attention, pairs: int, tile: Asked) -> Read:
+def _read(attention: Attention, pairs: int, tile: AttentionInputs) -> AttentionOutput:
     """The definition of one tile; of one query that does not fit, with its memory compared in parts."""
     parts = torch.split(tile.memory.keys, pairs, dim=-2)
     if len(parts) == 1:

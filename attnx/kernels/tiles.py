@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from attnx.attention.protocols import Asked, Memory, Read
+from attnx.attention.protocols import AttentionInputs, AttentionOutput, Memory
 
 
-def by_tiles(read: Callable[[Asked], Read], asked: Asked, fitting: int) -> Read:
+def by_tiles(
+    read: Callable[[AttentionInputs], AttentionOutput], asked: AttentionInputs, fitting: int
+) -> AttentionOutput:
     """Read so many queries at a time, of one row or of several whole ones, and join what was read."""
     memory = asked.memory
     rows, queries, positions = (*asked.asked.shape[:2], memory.keys.shape[-2])
@@ -54,7 +56,7 @@ def _split(parts: Sequence[Tensor | None], size: int, axis: int) -> Iterator[tup
     )
 
 
-def _joined(reads: list[Read], axis: int) -> Read:
+def _joined(reads: list[AttentionOutput], axis: int) -> AttentionOutput:
     """What is None in one read is so in all."""
     parts: list[Any] = [None if one[0] is None else torch.cat(one, axis) for one in zip(*reads, strict=True)]
-    return Read(*parts)
+    return AttentionOutput(*parts)

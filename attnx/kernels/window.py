@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnx.attention.attention import Attention
-from attnx.attention.protocols import Asked, Field, Memory, Read
+from attnx.attention.protocols import AttentionInputs, AttentionOutput, Memory, ScopeMask
 from attnx.attention.scopes.local import Local
 from attnx.kernels.tiled import at_once
 from attnx.kernels.tiles import by_tiles
@@ -44,7 +44,7 @@ class Window:
     normalizers = ()
     rank = 10
 
-    def admits(self, attention: Attention, asked: Asked) -> bool:
+    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
         """A memory that is long beside the windows in it, and no more wanted than the context."""
         if asked.past is not None or asked.need_weights:
             return False
@@ -53,7 +53,7 @@ class Window:
         long = positions >= times * _size(attention, asked)
         return long and asked.asked.shape[:2].numel() * positions * width >= LEAST
 
-    def __call__(self, attention: Attention, asked: Asked) -> Read:
+    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
         """Read what is gathered; where hidden layers are too large for one tile, in tiles."""
         read = functools.partial(_read, attention)
         fitting = at_once(attention, asked) // _size(attention, asked)
@@ -61,15 +61,15 @@ class Window:
         return by_tiles(read, asked, fitting) if hidden and asked.asked.shape[:2].numel() > fitting else read(asked)
 
 
-def _size(attention: Attention, asked: Asked) -> int:
+def _size(attention: Attention, asked: AttentionInputs) -> int:
     """How many positions a query's windows have together."""
     return (2 * int(attention.scope.window) + 1) * len(asked.memory.lengths)
 
 
-def _read(attention: Attention, asked: Asked) -> Read:
+def _read(attention: Attention, asked: AttentionInputs) -> AttentionOutput:
     index, windows = _windows(attention.scope, asked)
     keys, values = (_gathered(part, index) for part in (asked.memory.keys, asked.memory.values))
-    field = Field(_row_each(windows.allowed), None if windows.gain is None else _row_each(windows.gain))
+    field = ScopeMask(_row_each(windows.allowed), None if windows.gain is None else _row_each(windows.gain))
     rows = asked._replace(
         queries=_row_each(asked.queries),
         asked=_row_each(asked.asked),
@@ -77,10 +77,10 @@ def _read(attention: Attention, asked: Asked) -> Read:
         keep=None if asked.keep is None else _row_each(asked.keep.gather(-1, index)),
     )
     read = attention.weigh(rows, attention.score(rows), field)
-    return Read(read.context.view(*index.shape[:2], -1))
+    return AttentionOutput(read.context.view(*index.shape[:2], -1))
 
 
-def _windows(scope: Local, asked: Asked) -> tuple[Tensor, Field]:
+def _windows(scope: Local, asked: AttentionInputs) -> tuple[Tensor, ScopeMask]:
     """The positions (b, q, n) in each query's windows, one in each source, and their field."""
     memory = asked.memory
     present = memory.present if memory.present.dim() == 3 else memory.present[:, None]
@@ -99,7 +99,7 @@ def _windows(scope: Local, asked: Asked) -> tuple[Tensor, Field]:
     if asked.allowed is not None:
         allowed = allowed & asked.allowed.expand(*index.shape[:2], start).gather(-1, index)
     gains = [field.gain for _, field in found if field.gain is not None]
-    return index, Field(allowed, torch.cat(gains, -1) if gains else None)
+    return index, ScopeMask(allowed, torch.cat(gains, -1) if gains else None)
 
 
 def _gathered(part: Tensor, index: Tensor) -> Tensor:

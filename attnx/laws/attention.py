@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attnx.attention import Field, Past, Read
-from attnx.attention.build import assemble
+from attnx.attention import AttentionHistory, AttentionOutput, ScopeMask
+from attnx.attention.factory import assemble
 from attnx.laws.gradients import require_finite_gradients, require_gradients
 from attnx.laws.violation import require, require_close, require_finite, require_tensor
 
@@ -40,24 +40,24 @@ def composed(parts: Parts, keys: int = KEYS, values: int = VALUES, heads: int = 
     return assemble(parts["scorer"], parts["scope"], parts["normalizer"], sizes, {"heads": heads}).eval()
 
 
-def read_before(states: Tensor, present: Tensor) -> Past:
+def read_before(states: Tensor, present: Tensor) -> AttentionHistory:
     """How often each position was read, for scorers that look back; what is absent was not."""
     last = (3 * torch.arange(states.shape[1]) % 11 + 1).to(states.dtype) / 13 * present
-    return Past(last, 2 * last + present)
+    return AttentionHistory(last, 2 * last + present)
 
 
 def read(
     attention: Any, queries: Tensor, states: Tensor, values: Tensor | None, present: Tensor = PRESENT, **more: Any
-) -> Read:
+) -> AttentionOutput:
     """Read what was remembered, with weights and scores."""
     memory, past = attention.remember(states, present, values), read_before(states, present)
-    found: Read = attention(queries, memory, need_weights=True, **{"past": past, **more})
+    found: AttentionOutput = attention(queries, memory, need_weights=True, **{"past": past, **more})
     return found
 
 
-def field_of(attention: Any, queries: Tensor, present: Tensor = PRESENT) -> Field:
+def field_of(attention: Any, queries: Tensor, present: Tensor = PRESENT) -> ScopeMask:
     """What the scope says, its gain 1 where it has none."""
-    field: Field = attention.scope(queries, torch.arange(Q), present[:, None])
+    field: ScopeMask = attention.scope(queries, torch.arange(Q), present[:, None])
     return field._replace(gain=torch.ones(()) if field.gain is None else field.gain)
 
 
@@ -126,15 +126,15 @@ def padding_may_hold_anything(parts: Parts) -> None:
 def rows_are_independent(parts: Parts) -> None:
     """A row of a batch reads what it reads alone."""
     attention, (queries, states, values) = composed(parts), drawn()
-    past = Past(*(torch.rand(2, B, M) * PRESENT))
+    past = AttentionHistory(*(torch.rand(2, B, M) * PRESENT))
     together = read(attention, queries, states, values, past=past)
     for pick in (slice(row, row + 1) for row in range(B)):
-        known = Past(past.last[pick], past.total[pick])
+        known = AttentionHistory(past.last[pick], past.total[pick])
         alone = read(attention, queries[pick], states[pick], values[pick], PRESENT[pick], past=known)
         require_same_read(alone, together._replace(context=together.context[pick]), pick, "beside other rows")
 
 
-def require_same_read(found: Read, expected: Read, pick: Any, difference: str) -> None:
+def require_same_read(found: AttentionOutput, expected: AttentionOutput, pick: Any, difference: str) -> None:
     """Raise a violation unless contexts are one, and weights those that ``pick`` picks of the expected."""
     require_close(found.context, expected.context, "", f"{difference} it reads another context")
     assert found.weights is not None and expected.weights is not None  # noqa: PT018 - both were asked for
@@ -240,11 +240,11 @@ def heads_are_attention_side_by_side(parts: Parts) -> None:
     both, queries = composed(parts, 2 * KEYS, 2 * VALUES, heads=2), torch.randn(B, Q, WIDTH)
     states, values = torch.randn(B, M, 2 * KEYS), torch.randn(B, M, 2 * VALUES)
     last, total = torch.rand(2, B, 2, M) * PRESENT[:, None]
-    found = read(both, queries, states, values, past=Past(last, total))
+    found = read(both, queries, states, values, past=AttentionHistory(last, total))
     projected = (both.query(queries), both.keys(without_padding(states)), both.values(without_padding(values)))
     halves = zip(*(tensor.chunk(2, -1) for tensor in projected), strict=True)
     reads = [
-        read(head, *half, past=Past(last[:, i], total[:, i]))
+        read(head, *half, past=AttentionHistory(last[:, i], total[:, i]))
         for i, (head, half) in enumerate(zip(both.each, halves, strict=True))
     ]
     joined = both.out(torch.cat([one.context for one in reads], -1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from attnx.attention import Past
+from attnx.attention import AttentionHistory
 from attnx.attention.memory import beside, seen
 from attnx.laws.attention import PRESENT, M, Parts, composed, drawn, field_of, read_before, require_same_read
 from attnx.laws.violation import require, require_close
@@ -16,7 +16,7 @@ def several_sources_share_a_row_of_weights(parts: Parts) -> None:
     past = read_before(states, PRESENT)
     cuts = (slice(0, 3), slice(3, M))
     memories = [attention.remember(states[:, cut], PRESENT[:, cut], values[:, cut]) for cut in cuts]
-    pasts = [Past(past.last[:, cut], past.total[:, cut]) for cut in cuts]
+    pasts = [AttentionHistory(past.last[:, cut], past.total[:, cut]) for cut in cuts]
     both = beside(*memories)
     require(both.lengths == (3, 4), "", f"the sources' lengths are {both.lengths}")
     found = attention(queries, both, past=past, need_weights=True)
@@ -41,7 +41,7 @@ def a_memory_that_grows(parts: Parts) -> None:
     found = attention(queries, memory, past=past, need_weights=True)
     for step, count in enumerate(first.tolist()):
         short = attention.remember(states[:, :count], PRESENT[:, :count], values[:, :count])
-        known = Past(past.last[:, :count], past.total[:, :count])
+        known = AttentionHistory(past.last[:, :count], past.total[:, :count])
         pick = slice(step, step + 1)
         one = attention(queries[:, pick], short, at=torch.tensor([step]), past=known, need_weights=True)
         expected = found._replace(context=found.context[:, pick])

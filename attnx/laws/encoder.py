@@ -11,18 +11,18 @@ from attnx.laws.candidate import Candidate
 from attnx.laws.declarations import require_methods
 from attnx.laws.gradients import require_finite_gradients, require_used
 from attnx.laws.violation import described, require, require_close, require_finite, require_tensor
-from attnx.nn.encoded import Encoded
+from attnx.nn.encoded import EncoderOutput
 
 INPUT = 5
 LENGTHS = torch.tensor([7, 4, 1])
 PRESENT = torch.arange(7) < LENGTHS[:, None]
 
 
-def encode(part: Any, inputs: Tensor, present: Tensor) -> Encoded:
+def encode(part: Any, inputs: Tensor, present: Tensor) -> EncoderOutput:
     """The states, of the right types and shapes."""
     encoded = part(inputs, present)
     right = isinstance(encoded, tuple) and len(encoded) == 2
-    require(right, "forward", f"it returned {described(encoded)} instead of an attnx.nn.encoded.Encoded")
+    require(right, "forward", f"it returned {described(encoded)} instead of an attnx.nn.encoded.EncoderOutput")
     layers, final = encoded
     require(isinstance(layers, list) and layers, "forward", "its layers are no list of tensors, lowest first")
     pace = getattr(part, "pace", 1)
@@ -31,7 +31,7 @@ def encode(part: Any, inputs: Tensor, present: Tensor) -> Encoded:
     for state in final:
         require(isinstance(state, tuple) and state, "forward", "the final state of a layer is no tuple of tensors")
         require_tensor(state[0], "forward", (len(inputs), part.size))
-    return Encoded(*encoded)
+    return EncoderOutput(*encoded)
 
 
 def declarations(encoder: Candidate) -> None:

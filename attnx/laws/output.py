@@ -11,7 +11,7 @@ from attnx.laws.candidate import Candidate
 from attnx.laws.declarations import require_declarations, require_methods
 from attnx.laws.gradients import require_finite_gradients, require_used
 from attnx.laws.violation import require_close, require_finite, require_tensor
-from attnx.nn.outputs.inputs import Seen
+from attnx.nn.outputs.inputs import OutputInputs
 
 SIZE, WIDTH, ROWS, STEPS = 19, 17, 2, 3
 SIZES = {"state_size": 13, "context_size": 11, "token_size": 7}
@@ -26,15 +26,15 @@ def built(output: Candidate) -> Any:
     return part
 
 
-def drawn(part: Any) -> tuple[Tensor, Seen]:
+def drawn(part: Any) -> tuple[Tensor, OutputInputs]:
     """Random readouts (b, t, size), and what else was seen."""
     states, contexts, tokens = (torch.randn(ROWS, STEPS, size) for size in SIZES.values())
     weights = torch.softmax(torch.randn(ROWS, STEPS, SOURCE.shape[1]), -1)
-    seen = Seen(states, contexts, tokens, weights, part.symbols(SOURCE, SOURCE != 0))
+    seen = OutputInputs(states, contexts, tokens, weights, part.symbols(SOURCE, SOURCE != 0))
     return torch.randn(ROWS, STEPS, SIZE), seen
 
 
-def write(part: Any, vectors: Tensor, seen: Seen) -> Tensor:
+def write(part: Any, vectors: Tensor, seen: OutputInputs) -> Tensor:
     """The outputs, of the right type and shape."""
     return require_tensor(part(vectors, seen), "forward", (*vectors.shape[:-1], WIDTH))
 
@@ -55,7 +55,7 @@ def a_step_is_all_at_once(output: Candidate) -> None:
         for step in range(STEPS):
             states, contexts, tokens, weights = (None if one is None else one[row, step] for one in seen[:4])
             assert states is not None and contexts is not None and tokens is not None  # noqa: PT018 - all were drawn
-            alone = Seen(states, contexts, tokens, weights, None if seen.symbols is None else seen.symbols[row])
+            alone = OutputInputs(states, contexts, tokens, weights, None if seen.symbols is None else seen.symbols[row])
             found = write(part, vectors[row, step], alone)
             require_close(found, together[row, step], "forward", f"row {row.start} is written otherwise beside others")
 

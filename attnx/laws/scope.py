@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnx.attention import Field
+from attnx.attention import ScopeMask
 from attnx.laws.candidate import Candidate
 from attnx.laws.declarations import require_methods
 from attnx.laws.gradients import require_gradients
@@ -35,11 +35,11 @@ def growing(size: int = 7) -> Tensor:
 PRESENT = (present, growing)
 
 
-def asked(part: Any, queries: Tensor, at: Tensor, there: Tensor) -> Field:
+def asked(part: Any, queries: Tensor, at: Tensor, there: Tensor) -> ScopeMask:
     """What the scope says, of the right types and shapes."""
     field = part(queries, at, there)
     right = isinstance(field, tuple) and len(field) == 2
-    require(right, "forward", f"it returned {described(field)} instead of an attnx.attention.Field")
+    require(right, "forward", f"it returned {described(field)} instead of an attnx.attention.ScopeMask")
     shape = (*queries.shape[:2], there.shape[-1])
     allowed = require_tensor(field[0], "forward", shape)
     require(allowed.dtype == torch.bool, "forward", f"allowed is {allowed.dtype} instead of torch.bool")
@@ -47,10 +47,10 @@ def asked(part: Any, queries: Tensor, at: Tensor, there: Tensor) -> Field:
         gain = require_tensor(field[1], "forward")
         fits = gain.dim() == 3 and all(size in (1, full) for size, full in zip(gain.shape, shape, strict=True))
         require(fits, "forward", f"the gain has the shape {tuple(gain.shape)} instead of {shape}")
-    return Field(*field)
+    return ScopeMask(*field)
 
 
-def require_same(found: Field, expected: Field, difference: str) -> None:
+def require_same(found: ScopeMask, expected: ScopeMask, difference: str) -> None:
     """Raise a violation unless two answers of a scope are one."""
     require(torch.equal(found.allowed, expected.allowed), "forward", f"{difference}: other positions are allowed")
     require((found.gain is None) == (expected.gain is None), "forward", f"{difference}: a gain came or went")
@@ -58,9 +58,9 @@ def require_same(found: Field, expected: Field, difference: str) -> None:
         require_close(found.gain, expected.gain, "forward", f"{difference}: the gain differs")
 
 
-def picked(field: Field, pick: Any) -> Field:
+def picked(field: ScopeMask, pick: Any) -> ScopeMask:
     """Some rows or steps of an answer."""
-    return Field(field.allowed[pick], None if field.gain is None else field.gain[pick])
+    return ScopeMask(field.allowed[pick], None if field.gain is None else field.gain[pick])
 
 
 def declarations(scope: Candidate) -> None:
@@ -78,7 +78,7 @@ def declarations(scope: Candidate) -> None:
 
 
 def nothing_absent_is_allowed(scope: Candidate) -> None:
-    """A scope answers with a Field whose ``allowed`` is (b, q, m) bool, and never allows what is not present."""
+    """A scope answers with a ScopeMask whose ``allowed`` is (b, q, m) bool, and never allows what is not present."""
     part = built(scope)
     for there in (make() for make in PRESENT):
         field = asked(part, torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), there)

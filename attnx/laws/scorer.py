@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnx.attention import Past
+from attnx.attention import AttentionHistory
 from attnx.laws.candidate import Candidate
 from attnx.laws.declarations import require_declarations, require_methods
 from attnx.laws.gradients import require_gradients, require_used
@@ -29,17 +29,17 @@ def drawn(scorer: Candidate, leading: tuple[int, ...] = (2,), positions: int = 7
     return part, torch.randn(*leading, 3, query_size), torch.randn(*leading, positions, MEMORY)
 
 
-def read_before(memory: Tensor) -> Past:
+def read_before(memory: Tensor) -> AttentionHistory:
     """A random past: each row and position has its own."""
-    return Past(*torch.rand(2, *memory.shape[:-1]))
+    return AttentionHistory(*torch.rand(2, *memory.shape[:-1]))
 
 
-def score(part: Any, queries: Tensor, memory: Tensor, past: Past | None = None) -> Tensor:
+def score(part: Any, queries: Tensor, memory: Tensor, past: AttentionHistory | None = None) -> Tensor:
     """The scores (..., q, m); without a past a scorer that looks back sees a memory that was never read."""
     keys = require_tensor(part.keys(memory), "keys", (*memory.shape[:-1], None))
     asked = require_tensor(part.queries(queries), "queries", (*queries.shape[:-1], None))
     nothing = keys.new_zeros(keys.shape[:-1])
-    known = (past or Past(nothing, nothing),) if getattr(part, "needs_past", False) else ()
+    known = (past or AttentionHistory(nothing, nothing),) if getattr(part, "needs_past", False) else ()
     shape = (*queries.shape[:-1], memory.shape[-2])
     return require_tensor(part.compare(asked, keys, *known), "compare", shape)
 
@@ -80,7 +80,7 @@ def _alone(scorer: Candidate, leading: tuple[int, ...]) -> None:
     together = score(part, queries, memory, past)
     for place in itertools.product(*map(range, leading)):
         pick: Any = (*place[:-1], slice(place[-1], place[-1] + 1))
-        alone = score(part, queries[pick], memory[pick], Past(past.last[pick], past.total[pick]))
+        alone = score(part, queries[pick], memory[pick], AttentionHistory(past.last[pick], past.total[pick]))
         require_close(together[pick], alone, "compare", f"row {place[-1]} scores otherwise beside other rows")
 
 
@@ -113,7 +113,7 @@ def gradients(scorer: Candidate) -> None:
     """Gradients of queries, memory, past and every parameter agree with finite differences."""
     part, queries, memory = drawn(scorer, positions=5)
     require_gradients(
-        lambda queries, memory, last, total: score(part, queries, memory, Past(last, total)),
+        lambda queries, memory, last, total: score(part, queries, memory, AttentionHistory(last, total)),
         (queries, memory, *read_before(memory)),
         part,
         "compare",
@@ -147,8 +147,10 @@ def positions_without_a_past_change_nothing(scorer: Candidate) -> None:
     part, queries, memory = drawn(scorer)
     last, total = read_before(memory[:, :5])
     nothing = torch.zeros(2, 2)
-    longer = score(part, queries, memory, Past(torch.cat([last, nothing], 1), torch.cat([total, nothing], 1)))
-    shorter = score(part, queries, memory[:, :5], Past(last, total))
+    longer = score(
+        part, queries, memory, AttentionHistory(torch.cat([last, nothing], 1), torch.cat([total, nothing], 1))
+    )
+    shorter = score(part, queries, memory[:, :5], AttentionHistory(last, total))
     require_close(longer[..., :5], shorter, "compare", "further positions change the scores of the first")
 
 
@@ -162,10 +164,10 @@ def a_penalty_is_a_share_of_the_loss(scorer: Candidate) -> None:
     part, _ = built(scorer)
     if not hasattr(part, "penalty"):
         return
-    weights, past = torch.rand(2, 3, 7), Past(*torch.rand(2, 2, 7))
+    weights, past = torch.rand(2, 3, 7), AttentionHistory(*torch.rand(2, 2, 7))
     penalty = require_tensor(part.penalty(weights, past), "penalty", (2, 3))
     require((penalty >= 0).all(), "penalty", f"it returned {penalty.min().item():.3g}")
-    first = part.penalty(weights, Past(*torch.zeros(2, 2, 7)))
+    first = part.penalty(weights, AttentionHistory(*torch.zeros(2, 2, 7)))
     require((first == 0).all(), "penalty", f"it returned {first.max().item():.3g} where nothing was read before")
 
 

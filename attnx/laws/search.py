@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnx.decoding.contracts import Decoded
+from attnx.decoding.contracts import DecodeResult
 from attnx.laws.candidate import Candidate
 from attnx.laws.small import small_config, small_model
 from attnx.laws.violation import described, require, require_close, require_tensor
@@ -26,16 +26,16 @@ def decided_model(**choices: Any) -> Any:
     return model
 
 
-def searched(part: Any, model: Any, source: Tensor, present: Tensor, **more: Any) -> Decoded:
+def searched(part: Any, model: Any, source: Tensor, present: Tensor, **more: Any) -> DecodeResult:
     """What is found, of the right types and shapes."""
     with torch.no_grad():
         found = part(model, source, present, **more)
-    require(isinstance(found, Decoded), "__call__", f"it returned {described(found)} instead of a Decoded")
+    require(isinstance(found, DecodeResult), "__call__", f"it returned {described(found)} instead of a DecodeResult")
     written = require_tensor(found.written, "__call__", (len(source), None, None))
     for value in (found.lengths, found.log_probability, found.score):
         require_tensor(value, "__call__", written.shape[:2])
     require((found.lengths <= written.shape[2]).all(), "__call__", "lengths are beyond what is written")
-    result: Decoded = found
+    result: DecodeResult = found
     return result
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.loggers.protocol import Beginning, End, Logger
+from attnx.loggers.protocol import End, Logger, RunStart
 
 STAGES = ("train", "valid", "test")
 
@@ -34,7 +34,7 @@ class Loggers:
     def __bool__(self) -> bool:
         return bool(self._each)
 
-    def start(self, run: Beginning) -> dict[str, Any]:
+    def start(self, run: RunStart) -> dict[str, Any]:
         """Begin; return what each wants to be told when the run goes on."""
         self._tell = run.tell
         kept = dict(run.kept)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 End = Literal["finished", "failed", "interrupted"]
 
 
-class Beginning(NamedTuple):
+class RunStart(NamedTuple):
     """What a logger is told of a run that begins or goes on.
 
     Attributes:
@@ -38,7 +38,7 @@ class Logger(Protocol):
     Names have a slash behind their stage: ``train/loss``, ``valid/per``, ``test/predictions``.
     """
 
-    def start(self, run: Beginning) -> Mapping[str, Any]:
+    def start(self, run: RunStart) -> Mapping[str, Any]:
         """Begin, or go on with what was kept; return what a resumed run must know, plain values and no secret."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.extras import need
-from attnx.loggers.protocol import Beginning, End
+from attnx.loggers.protocol import End, RunStart
 from attnx.registry import register
 
 MOST = 100  # rows of a table: it is shown as text
@@ -27,7 +27,7 @@ class TensorBoard:
     def __init__(self) -> None:
         need("tensorboard", "tensorboard", "logger=tensorboard")
 
-    def start(self, run: Beginning) -> Mapping[str, Any]:
+    def start(self, run: RunStart) -> Mapping[str, Any]:
         """Begin a file; a resumed run begins another beside it."""
         from torch.utils.tensorboard import SummaryWriter
 

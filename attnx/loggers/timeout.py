@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Stuck(TimeoutError):
+class CallTimeout(TimeoutError):
     """Something was not done in its time; it is left behind, in a thread that ends with the process."""
 
 
@@ -33,7 +33,7 @@ def within(seconds: float, act: Callable[[], Any]) -> Any:
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        raise Stuck(f"not done within {seconds:g} s")
+        raise CallTimeout(f"not done within {seconds:g} s")
     if raised:
         raise raised[0]
     return returned[0]

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from attnx.loggers.protocol import Beginning, End
-from attnx.loggers.timeout import Stuck, within
+from attnx.loggers.protocol import End, RunStart
+from attnx.loggers.timeout import CallTimeout, within
 from attnx.loggers.wandb_files import INCOMPLETE, command, medium, model, recordings, unsent
 from attnx.loggers.wandb_server import GRACE, silence, stop, why_unreachable
 from attnx.registry import Rate, register
@@ -50,7 +50,7 @@ class Wandb:
         self.project, self.entity, self.group, self.tags = project, entity, group, tags or []
         self.offline, self.artifact, self.patience = offline, artifact, patience
 
-    def start(self, run: Beginning) -> Mapping[str, Any]:
+    def start(self, run: RunStart) -> Mapping[str, Any]:
         """Begin a run, or go on with it under its old id."""
         # Reports of W&B's own errors go to the same server and are waited for, long, when the process ends.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
@@ -141,7 +141,7 @@ class Wandb:
         with _quiet() as said:
             try:
                 within(self.patience + GRACE, lambda: self._run.finish(exit_code=code))
-            except Stuck:  # it has a timeout of its own, and does not always keep it
+            except CallTimeout:  # it has a timeout of its own, and does not always keep it
                 whole = False
                 stop(self._wandb)
             except TimeoutError:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from attnx.loggers.timeout import Stuck, within
+from attnx.loggers.timeout import CallTimeout, within
 
 GRACE = 2.0  # seconds for what should take none
 
@@ -69,7 +69,7 @@ def stop(wandb: Any) -> None:
     with contextlib.suppress(Exception, SystemExit):  # its exit code is none of ours
         try:
             within(GRACE, lambda: wandb.teardown(0))
-        except Stuck:
+        except CallTimeout:
             if process is not None:
                 process.kill()
                 within(GRACE, process.wait)

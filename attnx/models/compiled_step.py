@@ -11,19 +11,19 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from attnx.attention import Read
+    from attnx.attention import AttentionOutput
     from attnx.models.decoder_state import DecoderState
     from attnx.models.encoder_decoder import Seq2seq
     from attnx.models.schedules import Masks
 
-Advance = Callable[[Tensor, "DecoderState", "Masks | None", bool], "tuple[DecoderState, Read]"]
+Advance = Callable[[Tensor, "DecoderState", "Masks | None", bool], "tuple[DecoderState, AttentionOutput]"]
 
 BACKEND = "inductor"
 # Shapes are symbols, but a length of 1, or one on another side of a kernel's bound, is compiled apart.
 RECOMPILES = 64
 
 
-class Compiled(NamedTuple):
+class CompileOptions(NamedTuple):
     """How a model's steps are compiled; plain, so that a model with it is copied and saved as ever.
 
     Attributes:
@@ -63,7 +63,7 @@ def stepping(model: Seq2seq) -> Iterator[Advance]:
 
 def _advance(
     model: Seq2seq, token: Tensor, state: DecoderState, masks: Masks | None, need_weights: bool
-) -> tuple[DecoderState, Read]:
+) -> tuple[DecoderState, AttentionOutput]:
     return model.advance(token, state, masks, need_weights)
 
 

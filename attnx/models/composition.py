@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from attnx import registry
 
 
-class Follows(Protocol):
+class ResolvedConfig(Protocol):
     """What a part of kind ``composition`` returns; it bears its model's name and is called with the configuration."""
 
     def told(self) -> dict[str, str]:
@@ -16,7 +16,7 @@ class Follows(Protocol):
         ...
 
 
-def composition(config: Mapping[str, Any]) -> Follows | None:
+def composition(config: Mapping[str, Any]) -> ResolvedConfig | None:
     """Work out what follows from a checked configuration, as its model's composition does; None if it has none.
 
     Raises:
@@ -25,7 +25,7 @@ def composition(config: Mapping[str, Any]) -> Follows | None:
     name = config["model"]["name"]
     if name not in registry.names("composition"):
         return None
-    found: Follows = registry.build("composition", name, config=config)
+    found: ResolvedConfig = registry.build("composition", name, config=config)
     return found
 
 

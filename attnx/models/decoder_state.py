@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from attnx.attention import Memory, Past
+from attnx.attention import AttentionHistory, Memory
 from attnx.models.folded import Folded
 from attnx.nn.recurrent import State
 
@@ -38,7 +38,7 @@ class DecoderState(NamedTuple):
     told: Tensor
     tag: Tensor
     at: Tensor
-    past: Past | None
+    past: AttentionHistory | None
     shared: int = 1
     folded: Folded | None = None
     shares: Tensor | None = None

@@ -8,22 +8,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnx.attention import Memory, Query, Read, Step
+from attnx.attention import AttentionOutput, Memory, Query, QueryContext
 from attnx.attention.memory import after_reading, beside, grown, in_step, no_context, seen, unread
 from attnx.attention.plan import Plan
-from attnx.models.compiled_step import Compiled
+from attnx.models.compiled_step import CompileOptions
 from attnx.models.decoder_state import DecoderState, Output
 from attnx.models.folded import folded
-from attnx.models.schedules import SCHEDULES, Masks, Taught
-from attnx.models.seq2seq_composition import Composition
+from attnx.models.schedules import SCHEDULES, Masks, TeacherForcedInputs
+from attnx.models.seq2seq_composition import ResolvedSeq2seqConfig
 from attnx.models.state_ops import apart, picked, together
-from attnx.nn.decoder_memory import OwnStates
+from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.dropout import dropout_mask
-from attnx.nn.outputs.inputs import Seen
+from attnx.nn.outputs.inputs import OutputInputs
 from attnx.nn.pyramid_weights import shares, spread
 from attnx.nn.recurrent import State
-from attnx.nn.source_encoder import Source, Sourced
-from attnx.nn.targets.protocol import TargetSide
+from attnx.nn.source_encoder import EncodedSource, Source
+from attnx.nn.targets.protocol import TargetSpec
 
 
 class Seq2seq(nn.Module):
@@ -49,16 +49,16 @@ class Seq2seq(nn.Module):
     def __init__(
         self,
         source: Source | None,
-        target: TargetSide,
+        target: TargetSpec,
         embedding: Any,
         tags: tuple[nn.Embedding | None, Sequence[str]],
         bridge: nn.Module,
         attention: tuple[Query, Any],
-        own: OwnStates | None,
+        own: DecoderStateProjection | None,
         decoder: Any,
         readout: Any,
         output: Any,
-        chosen: Composition,
+        chosen: ResolvedSeq2seqConfig,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Seq2seq(nn.Module):
         self.plan: Plan = chosen.plan
         self.sources, self.newest = chosen.sources, chosen.newest
         self.dropout = dropout
-        self.compiled: Compiled | None = None  # whether training compiles the steps of its loop
+        self.compiled: CompileOptions | None = None  # whether training compiles the steps of its loop
         self.output: Any = output
         self.pace = source.pace if source is not None and "encoder" in chosen.sources else 1
 
@@ -109,10 +109,12 @@ class Seq2seq(nn.Module):
         masks = self._draw_masks(tokens, start.memory)
         tokens = tokens if masks.tokens is None else tokens * masks.tokens
         run = SCHEDULES[schedule or self.plan.schedule]
-        told = run(self, Taught(inputs, tokens, start, masks, sampling, need_weights or self.output.copies))
+        told = run(
+            self, TeacherForcedInputs(inputs, tokens, start, masks, sampling, need_weights or self.output.copies)
+        )
         vectors = self.readout(told.states, told.contexts, told.tokens) if told.vectors is None else told.vectors
         weights = self._over_steps(told.weights, start)
-        given = Seen(told.states, told.contexts, told.tokens, self._of_heads(weights), start.symbols)
+        given = OutputInputs(told.states, told.contexts, told.tokens, self._of_heads(weights), start.symbols)
         logits = self.output(vectors if masks.vectors is None else vectors * masks.vectors, given)
         return Output(logits, weights if need_weights else None, told.penalty)
 
@@ -138,7 +140,7 @@ class Seq2seq(nn.Module):
             symbols=self.output.symbols(source, present),
         )
 
-    def _first_memory(self, read: Sourced | None, rows: int) -> Memory:
+    def _first_memory(self, read: EncodedSource | None, rows: int) -> Memory:
         """What may be read at the first step: none of the decoder's states yet."""
         memory: Memory | None = None
         if read is not None and "encoder" in self.sources:
@@ -167,7 +169,7 @@ class Seq2seq(nn.Module):
 
     def step(
         self, inputs: Tensor, state: DecoderState, need_weights: bool = False
-    ) -> tuple[Tensor, DecoderState, Read]:
+    ) -> tuple[Tensor, DecoderState, AttentionOutput]:
         """Take one step: (b, ...) the last one -> the next one as predicted, the state after, and what was read.
 
         Of symbols: ids (b,) -> log-probabilities (b, symbols).
@@ -196,10 +198,10 @@ class Seq2seq(nn.Module):
 
     def advance(
         self, token: Tensor, state: DecoderState, masks: Masks | None = None, need_weights: bool = False
-    ) -> tuple[DecoderState, Read]:
+    ) -> tuple[DecoderState, AttentionOutput]:
         """One step of the recurrence and one read (q = 1), from an embedded token (b, e); ``masks`` are this step's."""
         layers = () if masks is None else masks.layers
-        known = Step(
+        known = QueryContext(
             token[:, None],
             before=state.cell[-1][0][:, None],
             context=state.context[:, None],
@@ -227,12 +229,14 @@ class Seq2seq(nn.Module):
             state = state._replace(memory=memory)
         return state._replace(cell=cell, parents=None)
 
-    def outputs(self, token: Tensor, after: DecoderState, read: Read) -> Tensor:
+    def outputs(self, token: Tensor, after: DecoderState, read: AttentionOutput) -> Tensor:
         """What the output layer gives (b, width) after a step that read ``token``."""
         state = after.cell[-1][0]
         vector = after.fed if self.plan.feed == "next" else self.readout(state, after.context, token)
         weights = self._of_heads(self._over_steps(read.weights, after))
-        given = Seen(state, after.context, token, None if weights is None else weights[..., 0, :], after.symbols)
+        given = OutputInputs(
+            state, after.context, token, None if weights is None else weights[..., 0, :], after.symbols
+        )
         outputs: Tensor = self.output(vector, given)
         return outputs
 
@@ -244,14 +248,16 @@ class Seq2seq(nn.Module):
         """(b, t, m) weights; of several heads their mean."""
         return weights.mean(1) if weights is not None and self.attention.heads > 1 else weights
 
-    def read(self, step: Step, state: DecoderState, masks: Masks | None = None, need_weights: bool = False) -> Read:
+    def read(
+        self, step: QueryContext, state: DecoderState, masks: Masks | None = None, need_weights: bool = False
+    ) -> AttentionOutput:
         """Read the memory at one step (q = 1)."""
         # Rows that share a memory are queries of one row.
         query, at = together(self.query(step), state.shared), state.at.view(-1, state.shared)
         memory = state.memory if self.own is None else self.there(state.memory, at)
         keep = None if masks is None or masks.weights is None else masks.weights[..., : memory.keys.shape[-2]]
         past = None if state.past is None else in_step(state.past, memory)
-        read: Read = self.attention(
+        read: AttentionOutput = self.attention(
             query, memory, at=at, past=past, keep=keep, need_weights=need_weights or past is not None
         )
         return read if state.shared == 1 else apart(read)

@@ -9,19 +9,19 @@ import torch
 from torch import Tensor, nn
 
 from attnx import registry
-from attnx.attention import Read
-from attnx.attention.build import assemble
+from attnx.attention import AttentionOutput
+from attnx.attention.factory import assemble
 from attnx.models.decoder_state import Output
 from attnx.models.entity_composition import compose
 from attnx.models.state_ops import picked
-from attnx.nn.entity_memory import Bent, Slots
-from attnx.nn.story_encoder import DEVIATION, Sentences, Told
-from attnx.nn.targets.single_label import Answer
+from attnx.nn.entity_memory import ChannelPReLU, EntityMemory
+from attnx.nn.story_encoder import DEVIATION, EncodedStory, StoryEncoder
+from attnx.nn.targets.single_label import SingleLabelTarget
 from attnx.registry import Choice, Positive, Probability, Size, register
 from attnx.symbols import STOP
 
 
-class Answered(NamedTuple):
+class AnswerState(NamedTuple):
     """A question that was answered; every tensor has the batch as its first axis.
 
     Attributes:
@@ -42,7 +42,7 @@ class Answered(NamedTuple):
 class Entity(nn.Module):
     """Track what a story tells in slots that are written side by side, and answer a question by reading them.
 
-    Formula: ``p_j = normalize(score(q, h_j)), u = sum_j p_j h_j, y = R phi(q + H u)``; the slots h_j as in ``Slots``
+    Formula: ``p_j = normalize(score(q, h_j)), u = sum_j p_j h_j, y = R phi(q + H u)``; slots h_j of ``EntityMemory``
     Source: Henaff et al. 2017, section 2, https://arxiv.org/abs/1612.03969
 
     Scorer, normalizer and attention say how the slots are read, ``gate_scorer`` and ``gate_normalizer`` how each slot
@@ -77,11 +77,13 @@ class Entity(nn.Module):
     ) -> None:
         super().__init__()
         count = compose(config).slots
-        self.sentences = Sentences(source_symbols, width, words, dropout)
-        self.activation: nn.Module = Bent(width) if activation == "prelu" else nn.Identity()
+        self.sentences = StoryEncoder(source_symbols, width, words, dropout)
+        self.activation: nn.Module = ChannelPReLU(width) if activation == "prelu" else nn.Identity()
         sizes = {"query_size": width, "memory_size": width}
         scorer = registry.build("scorer", gate_scorer, **sizes)
-        self.slots = Slots(width, scorer, registry.build("normalizer", gate_normalizer), self.activation, normalize)
+        self.slots = EntityMemory(
+            width, scorer, registry.build("normalizer", gate_normalizer), self.activation, normalize
+        )
         self.keys = nn.Parameter(DEVIATION * torch.randn(count, width)) if keys == "free" else None
         self.start = nn.Parameter(DEVIATION * torch.randn(count, width)) if start == "learned" else None
         self.tied = slice(STOP + 1, STOP + 1 + count)
@@ -91,7 +93,7 @@ class Entity(nn.Module):
         self.output = nn.Linear(width, target_symbols, bias=False)
         for layer in (self.context, self.output):
             nn.init.normal_(layer.weight, std=DEVIATION)
-        self.target = Answer(target_symbols)
+        self.target = SingleLabelTarget(target_symbols)
         self.views = "named" if keys == "tied" else "nameless"
 
     def forward(
@@ -108,28 +110,30 @@ class Entity(nn.Module):
         weights = _spread(told, gates, read, present) if need_weights else None
         return Output(self._logits(told.question, read.context[:, 0])[:, None], weights, None)
 
-    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> Answered:
+    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> AnswerState:
         """(b, s) stories and (b, s) bool -> their answers, which :meth:`step` gives out."""
         told, gates, read = self._read(source, present)
         context = read.context[:, 0]
         predicted = self.target.predicted(self._logits(told.question, context))
         at = torch.zeros(len(source), dtype=torch.int64, device=source.device)
-        return Answered(predicted, context, _spread(told, gates, read, present), at)
+        return AnswerState(predicted, context, _spread(told, gates, read, present), at)
 
-    def step(self, inputs: Tensor, state: Answered, need_weights: bool = False) -> tuple[Tensor, Answered, Read]:
+    def step(
+        self, inputs: Tensor, state: AnswerState, need_weights: bool = False
+    ) -> tuple[Tensor, AnswerState, AttentionOutput]:
         """The answer, and then the end."""
         over = (state.at > 0)[:, None]
         predicted = torch.where(over, self.target.after(state.predicted), state.predicted)
         weights = state.weights.masked_fill(over[..., None, None], 0.0) if need_weights else None
-        return predicted, state._replace(at=state.at + 1), Read(state.context[:, None], weights)
+        return predicted, state._replace(at=state.at + 1), AttentionOutput(state.context[:, None], weights)
 
-    def take(self, state: Answered, rows: Tensor) -> Answered:
+    def take(self, state: AnswerState, rows: Tensor) -> AnswerState:
         """The state of these rows, int64, which may repeat."""
         return picked(state, rows)
 
     reorder = take
 
-    def _read(self, source: Tensor, present: Tensor) -> tuple[Told, Tensor, Read]:
+    def _read(self, source: Tensor, present: Tensor) -> tuple[EncodedStory, Tensor, AttentionOutput]:
         """Read the stories, then the slots: the gates (b, n, j), and what the questions read."""
         told = self.sentences(source, present)
         keys = self.sentences.embedding.weight[self.tied] if self.keys is None else self.keys
@@ -142,8 +146,8 @@ class Entity(nn.Module):
         return logits
 
 
-def _spread(told: Told, gates: Tensor, read: Read, present: Tensor) -> Tensor:
-    """Gates and reading over the symbols, (b, j, 1, s): see :class:`Answered`."""
+def _spread(told: EncodedStory, gates: Tensor, read: AttentionOutput, present: Tensor) -> Tensor:
+    """Gates and reading over the symbols, (b, j, 1, s): see :class:`AnswerState`."""
     assert read.weights is not None
     asked = read.weights.mean(1) if read.weights.dim() == 4 else read.weights
     steps = gates.shape[1]

@@ -16,7 +16,7 @@ SLOTS = 20
 
 
 @dataclass(frozen=True)
-class Composition:
+class ResolvedEntityConfig:
     """What follows from the choices.
 
     Attributes:
@@ -41,7 +41,7 @@ class Composition:
 
 
 @register("composition", "entity")
-def compose(config: Config) -> Composition:
+def compose(config: Config) -> ResolvedEntityConfig:
     """Work out what follows from the choices of a model ``entity``, and check that all of them mean something.
 
     Formula: none
@@ -70,7 +70,7 @@ def compose(config: Config) -> Composition:
         if search.get(rule, 0) > most:
             raise UserError(f"search.{rule}={search[rule]} has no meaning where one symbol is written; leave it out")
     entities = task.get("entities") or []
-    return Composition(_slots(model, entities), model["keys"], tuple(word.lower() for word in entities))
+    return ResolvedEntityConfig(_slots(model, entities), model["keys"], tuple(word.lower() for word in entities))
 
 
 def _check_scope(scope: Mapping[str, Any]) -> None:

@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.attention import Read, Step
+from attnx.attention import AttentionOutput, QueryContext
 from attnx.attention.attention import Attention
-from attnx.attention.no_attention import Constant
+from attnx.attention.no_attention import NoAttention
 from attnx.nn.readouts.joint import Joint
 from attnx.ops import lstm
 from attnx.ops.product import product
@@ -53,20 +53,20 @@ class Folded:
 
     token: tuple[Tensor, Tensor]
     table: Tensor | None
-    cell: lstm.Weights
+    cell: lstm.PackedWeights
     joined: Tensor | None
     context: Tensor | None
     carried: bool
 
     def step(
         self, model: Seq2seq, inputs: Tensor, state: DecoderState, need_weights: bool
-    ) -> tuple[Tensor, DecoderState, Read]:
+    ) -> tuple[Tensor, DecoderState, AttentionOutput]:
         """As :meth:`Seq2seq.step`, but for the readout (b, r) in the place of what is predicted."""
         token, (before, cells) = model.embedding(inputs), state.cell[0]
         looked_up = None if self.table is None else (self.table, inputs)
         added = [state.told] if state.told.shape[1] else []
         added += [F.linear(token, *self.token)] if looked_up is None else []
-        known, parts = Step(token[:, None], before=before[:, None], tag=state.tag[:, None]), [before]
+        known, parts = QueryContext(token[:, None], before=before[:, None], tag=state.tag[:, None]), [before]
         if model.plan.feed == "now":
             read = model.read(known, state, need_weights=need_weights)
             behind, of_gates = self._behind(read, len(self.cell.plain))
@@ -88,7 +88,7 @@ class Folded:
             vector = mapped.tanh_()
         return vector, state._replace(cell=(cell,), at=state.at + 1, parents=None), read
 
-    def _behind(self, read: Read, gates: int) -> tuple[Tensor | None, Tensor]:
+    def _behind(self, read: AttentionOutput, gates: int) -> tuple[Tensor | None, Tensor]:
         """Of a context what is added in the readout, if anything is, and what is added in so many gates, or to them."""
         context = read.context[:, 0]
         if self.carried:
@@ -161,7 +161,7 @@ def _serves(model: Seq2seq, state: DecoderState) -> bool:
     mapped = type(readout) is Joint and isinstance(readout.join, nn.Sequential) and readout.inputs != ("context",)
     state_alone = type(readout) is Joint and isinstance(readout.join, nn.Identity) and readout.inputs == ("state",)
     cell = isinstance(recurrent.layers[0], nn.LSTM) and len(recurrent.layers) == 1 and model.plan.feed != "next"
-    read = type(model.attention) in (Attention, Constant) and model.own is None and state.past is None
+    read = type(model.attention) in (Attention, NoAttention) and model.own is None and state.past is None
     asked = all(part.needs != "context" for part in model.query.inputs)
     plain = not (torch.is_grad_enabled() or model.training or torch.is_autocast_enabled(state.at.device.type))
     return (mapped or state_alone) and cell and read and asked and plain and not model.output.copies

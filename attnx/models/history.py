@@ -10,16 +10,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx import registry
-from attnx.attention import Query, Read
-from attnx.attention.build import assemble
+from attnx.attention import AttentionOutput, Query
+from attnx.attention.factory import assemble
 from attnx.errors import UserError
 from attnx.models.decoder_state import DecoderState, Output
 from attnx.models.encoder_decoder import Seq2seq
 from attnx.models.history_composition import compose_history
-from attnx.models.seq2seq_composition import Composition
+from attnx.models.seq2seq_composition import ResolvedSeq2seqConfig
 from attnx.models.state_ops import picked
 from attnx.nn.bridges import BRIDGES
-from attnx.nn.decoder_memory import OwnStates
+from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.targets.build import target_side
 from attnx.nn.targets.forecast import Horizon
 from attnx.registry import Positive, Probability, Size, register
@@ -148,7 +148,7 @@ class History(nn.Module):
 
     def step(
         self, inputs: Tensor, state: HistoryState, need_weights: bool = False
-    ) -> tuple[Tensor, HistoryState, Read]:
+    ) -> tuple[Tensor, HistoryState, AttentionOutput]:
         """Take one step: (b, ...) the last one -> the next one as forecast, the state after, and what was read."""
         there = (state.taken == 0)[:, None]
         before = torch.where(there, state.last, inputs[:, : self.target.features] * self.target.recursive)
@@ -213,7 +213,12 @@ def _at_least(weights: Tensor, columns: int) -> Tensor:
 
 
 def _net(
-    config: Mapping[str, Any], chosen: Composition, target: Horizon, rows: nn.Linear, bridge: str, dropout: float
+    config: Mapping[str, Any],
+    chosen: ResolvedSeq2seqConfig,
+    target: Horizon,
+    rows: nn.Linear,
+    bridge: str,
+    dropout: float,
 ) -> Seq2seq:
     """A decoder without a source, which reads rows and its own states."""
     state, embedding = config["decoder"]["hidden"], rows.out_features
@@ -231,7 +236,7 @@ def _net(
         tags=(None, ()),
         bridge=BRIDGES[bridge](decoder.recurrent, 0),
         attention=(query, assemble(config["scorer"], scope, config["normalizer"], sizes, config["attention"])),
-        own=OwnStates(state, state, state, chosen.memory),
+        own=DecoderStateProjection(state, state, state, chosen.memory),
         decoder=decoder,
         readout=readout,
         output=registry.build("output", "linear", size=readout.size, width=target.width, tied=None),

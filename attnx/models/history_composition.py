@@ -7,7 +7,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.seq2seq_composition import Composition, compose
+from attnx.models.seq2seq_composition import ResolvedSeq2seqConfig, compose
 from attnx.registry import register
 
 Config = Mapping[str, Any]
@@ -17,7 +17,7 @@ ABSENT = {"memory": "states", "values": None, "positions": 0, "tag": None, "tied
 
 
 @register("composition", "history")
-def compose_history(config: Config) -> Composition:
+def compose_history(config: Config) -> ResolvedSeq2seqConfig:
     """Work out what follows from the choices of a model ``history``, and check that they can go together.
 
     Formula: none

@@ -9,15 +9,22 @@ import torch
 from torch import Tensor, nn
 
 from attnx import registry
-from attnx.attention import Memory, Past, Query, Read, Step
-from attnx.attention.build import assemble
+from attnx.attention import AttentionHistory, AttentionOutput, Memory, Query, QueryContext
+from attnx.attention.factory import assemble
 from attnx.attention.memory import after_reading, beside, unread
 from attnx.attention.plan import Plan
-from attnx.attention.protocols import Asked
+from attnx.attention.protocols import AttentionInputs
 from attnx.errors import UserError
 from attnx.models.decoder_state import Output
 from attnx.models.pointer_composition import compose_pointer
-from attnx.models.pointer_rules import FIRST, Only, Pointed, may_follow, pointed_after, pointed_before_each
+from attnx.models.pointer_rules import (
+    FIRST,
+    PointerConstraint,
+    PointerHistory,
+    may_follow,
+    pointed_after,
+    pointed_before_each,
+)
 from attnx.models.state_ops import picked
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.dropout import dropout_mask
@@ -45,10 +52,10 @@ class PointerState(NamedTuple):
     elements: Tensor
     present: Tensor
     cell: State
-    pointed: Pointed
+    pointed: PointerHistory
     tag: Tensor
     at: Tensor
-    past: Past | None
+    past: AttentionHistory | None
 
 
 @register("model", "pointer")
@@ -86,7 +93,7 @@ class Pointer(nn.Module):
         if chosen.tagged and not tags:
             raise UserError("query=language_tag needs data with tags, and these have none")
         self.plan: Plan = chosen.plan
-        self.only: Only = only
+        self.only: PointerConstraint = only
         self.target = Symbols(target_symbols)
         read = (
             nn.Linear(source_features, embedding) if source_features else Symbols(source_symbols).embedding(embedding)
@@ -148,7 +155,7 @@ class Pointer(nn.Module):
         steps = tokens.shape[1]
         states = self.decoder.recurrent.run(tokens, state=start.cell, keep=keep).outputs[-1]
         before = torch.cat([start.cell[-1][0][:, None], states[:, :-1]], dim=1)
-        step = Step(tokens, before=before, after=states, tag=start.tag[:, None].expand(-1, steps))
+        step = QueryContext(tokens, before=before, after=states, tag=start.tag[:, None].expand(-1, steps))
         at = torch.arange(steps, device=tokens.device)
         logits, _ = self._scored(step, start, pointed_before_each(inputs, start.present.shape[1]), at)
         return logits, None
@@ -188,7 +195,7 @@ class Pointer(nn.Module):
             elements=torch.cat([self.start.expand(rows, FIRST, -1).to(read.values.dtype), read.values], 1),
             present=present,
             cell=self.bridge(read.final, rows),
-            pointed=Pointed(none.long(), none),
+            pointed=PointerHistory(none.long(), none),
             tag=torch.zeros(rows, dtype=torch.int64, device=present.device) if tag is None else tag,
             at=torch.zeros(rows, dtype=torch.int64, device=present.device),
             past=unread(memory) if self.attention.needs_past else None,
@@ -196,31 +203,33 @@ class Pointer(nn.Module):
 
     def step(
         self, inputs: Tensor, state: PointerState, need_weights: bool = False
-    ) -> tuple[Tensor, PointerState, Read]:
+    ) -> tuple[Tensor, PointerState, AttentionOutput]:
         """Take one step: ids (b,) -> log-probabilities (b, 4 + s), the state after, and how the positions were read."""
         logits, after, read = self._advance(inputs, _rows(state.elements, inputs[:, None])[:, 0], state)
         told = self.target.predicted(logits[:, 0])
-        return told, after, Read(read.context, told[:, None, FIRST:].exp() if need_weights else None)
+        return told, after, AttentionOutput(read.context, told[:, None, FIRST:].exp() if need_weights else None)
 
     def _advance(
         self, inputs: Tensor, token: Tensor, state: PointerState, keep: tuple[Tensor | None, ...] = ()
-    ) -> tuple[Tensor, PointerState, Read]:
+    ) -> tuple[Tensor, PointerState, AttentionOutput]:
         """One step of the recurrence from the last ids (b,) and their vectors (b, e), and one read -> (b, 1, 4 + s)."""
         cell = self.decoder.recurrent.step(token, state.cell, keep)
         pointed = pointed_after(state.pointed, inputs)
-        step = Step(
+        step = QueryContext(
             token[:, None], before=state.cell[-1][0][:, None], after=cell[-1][0][:, None], tag=state.tag[:, None]
         )
-        asked = Pointed(pointed.counts[:, None], pointed.first[:, None])
+        asked = PointerHistory(pointed.counts[:, None], pointed.first[:, None])
         logits, read = self._scored(step, state, asked, state.at[:, None])
         past = None if state.past is None or read.weights is None else after_reading(state.past, read.weights)
         return logits, state._replace(cell=cell, pointed=pointed, at=state.at + 1, past=past), read
 
-    def _scored(self, step: Step, state: PointerState, pointed: Pointed, at: Tensor) -> tuple[Tensor, Read]:
+    def _scored(
+        self, step: QueryContext, state: PointerState, pointed: PointerHistory, at: Tensor
+    ) -> tuple[Tensor, AttentionOutput]:
         """The logits (b, t, 4 + s) of every id at these steps, and the read that they are of."""
         query, memory = self.query(step), state.memory
         allowed = may_follow(self.only, pointed.counts, pointed.first, state.present[:, None])
-        field = self.attention.field(Asked(query, query, memory, at, allowed, state.past, None, True))
+        field = self.attention.field(AttentionInputs(query, query, memory, at, allowed, state.past, None, True))
         read = self.attention(query, memory, allowed=allowed, at=at, past=state.past, need_weights=True)
         scores = read.scores / self.attention.normalizer.temperature
         if field.gain is not None:  # it multiplies probabilities, which are then made to sum to 1 again

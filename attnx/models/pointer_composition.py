@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnx import registry
-from attnx.attention.plan import Facts, Plan, plan
+from attnx.attention.plan import Plan, PlannerInputs, plan
 from attnx.errors import UserError
 from attnx.models.composition import declared, sources_of
 from attnx.registry import register
@@ -72,7 +72,7 @@ def compose_pointer(config: Config) -> PointerComposition:
             "add current_state or previous_state"
         )
     past = bool(declared(config, "scorer").get("needs_past", False))
-    chosen = plan(Facts(needs, feed="none", needs_past=past), config["attention"].get("schedule", "auto"))
+    chosen = plan(PlannerInputs(needs, feed="none", needs_past=past), config["attention"].get("schedule", "auto"))
     return PointerComposition(chosen, "tag" in needs.values())
 
 

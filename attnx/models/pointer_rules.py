@@ -9,13 +9,13 @@ from torch import Tensor
 
 from attnx.symbols import UNK
 
-Only = Literal["any", "distinct", "permutation", "ring"]
+PointerConstraint = Literal["any", "distinct", "permutation", "ring"]
 
 FIRST = UNK + 1
 """The id of the first position: those of the specials come before."""
 
 
-class Pointed(NamedTuple):
+class PointerHistory(NamedTuple):
     """What was pointed to so far; every tensor has the batch as its first axis.
 
     Attributes:
@@ -27,7 +27,7 @@ class Pointed(NamedTuple):
     first: Tensor
 
 
-def may_follow(only: Only, counts: Tensor, first: Tensor, present: Tensor) -> Tensor:
+def may_follow(only: PointerConstraint, counts: Tensor, first: Tensor, present: Tensor) -> Tensor:
     """Say what may come next; where nothing else may, the end.
 
     ``any`` position; ``distinct`` ones; all of them, each once, a ``permutation``; or three and more of them and then
@@ -64,16 +64,16 @@ def named(ids: Tensor, positions: int) -> Tensor:
     return (ids[..., None] == FIRST + torch.arange(positions, device=ids.device)).long()
 
 
-def pointed_after(pointed: Pointed, ids: Tensor) -> Pointed:
+def pointed_after(pointed: PointerHistory, ids: Tensor) -> PointerHistory:
     """What was pointed to after ids (b,), too."""
     now = named(ids, pointed.counts.shape[-1])
     none = ~pointed.first.any(-1, keepdim=True)
-    return Pointed(pointed.counts + now, pointed.first | (none & (now > 0)))
+    return PointerHistory(pointed.counts + now, pointed.first | (none & (now > 0)))
 
 
-def pointed_before_each(ids: Tensor, positions: int) -> Pointed:
+def pointed_before_each(ids: Tensor, positions: int) -> PointerHistory:
     """What was pointed to before each of the steps that read ids (b, t)."""
     counts = named(ids, positions).cumsum(1)
     # The first is the one that alone is counted.
     alone = (counts.sum(-1, keepdim=True) == 1) & (counts > 0)
-    return Pointed(counts, alone.cummax(1).values)
+    return PointerHistory(counts, alone.cummax(1).values)

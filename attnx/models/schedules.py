@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from attnx.attention import Step
+from attnx.attention import QueryContext
 from attnx.attention.memory import all_steps
 from attnx.models.compiled_step import stepping
 from attnx.nn.embedded import embedded
 
 if TYPE_CHECKING:
-    from attnx.attention import Read
+    from attnx.attention import AttentionOutput
     from attnx.models.decoder_state import DecoderState
     from attnx.models.encoder_decoder import Seq2seq
     from attnx.ops.lookup import Lookup
@@ -44,7 +44,7 @@ class Masks(NamedTuple):
         )
 
 
-class Taught(NamedTuple):
+class TeacherForcedInputs(NamedTuple):
     """What a schedule is given: a target that is known.
 
     Attributes:
@@ -64,7 +64,7 @@ class Taught(NamedTuple):
     need_weights: bool
 
 
-class Told(NamedTuple):
+class DecoderOutputs(NamedTuple):
     """What a schedule computed for all steps.
 
     Attributes:
@@ -84,33 +84,33 @@ class Told(NamedTuple):
     penalty: Tensor | None = None
 
 
-def run_then_attend(model: Seq2seq, taught: Taught) -> Told:
+def run_then_attend(model: Seq2seq, taught: TeacherForcedInputs) -> DecoderOutputs:
     """One fused pass of the recurrence, then one read for all steps: no context enters the recurrence."""
     tokens, start, masks = taught.tokens, taught.start, taught.masks
     inputs = _inputs(model, taught)
     states = model.decoder.recurrent.run(inputs, state=start.cell, keep=masks.layers).outputs[-1]
     before = torch.cat([start.cell[-1][0][:, None], states[:, :-1]], dim=1)
-    query = model.query(Step(tokens, before=before, after=states, tag=_tags(tokens, start)))
+    query = model.query(QueryContext(tokens, before=before, after=states, tag=_tags(tokens, start)))
     at = torch.arange(tokens.shape[1], device=tokens.device)
     memory = start.memory
     if model.own is not None:
         memory = model.there(model.with_own(memory, states, at), at)
     read = model.attention(query, memory, keep=masks.weights, need_weights=taught.need_weights)
-    return Told(states, read.context, tokens, None, read.weights)
+    return DecoderOutputs(states, read.context, tokens, None, read.weights)
 
 
-def attend_then_run(model: Seq2seq, taught: Taught) -> Told:
+def attend_then_run(model: Seq2seq, taught: TeacherForcedInputs) -> DecoderOutputs:
     """One read for all steps, then one fused pass: the query is known before the recurrence runs."""
     tokens, start, masks = taught.tokens, taught.start, taught.masks
-    query = model.query(Step(tokens, tag=_tags(tokens, start)))
+    query = model.query(QueryContext(tokens, tag=_tags(tokens, start)))
     read = model.attention(query, start.memory, keep=masks.weights, need_weights=taught.need_weights)
     fed = [read.context] if model.plan.feed == "now" else []
     inputs = _inputs(model, taught, *fed)
     states = model.decoder.recurrent.run(inputs, state=start.cell, keep=masks.layers).outputs[-1]
-    return Told(states, read.context, tokens, None, read.weights)
+    return DecoderOutputs(states, read.context, tokens, None, read.weights)
 
 
-def _inputs(model: Seq2seq, taught: Taught, *fed: Tensor) -> Tensor | Lookup:
+def _inputs(model: Seq2seq, taught: TeacherForcedInputs, *fed: Tensor) -> Tensor | Lookup:
     """The tokens, and beside each what the decoder is told at every step, and what is fed."""
     told = taught.start.told[:, None].expand(-1, taught.tokens.shape[1], -1)
     beside = [*([told] if told.shape[2] else []), *fed]
@@ -122,12 +122,12 @@ def _tags(tokens: Tensor, start: DecoderState) -> Tensor:
     return start.tag[:, None].expand(-1, tokens.shape[1])
 
 
-def step_by_step(model: Seq2seq, taught: Taught) -> Told:
+def step_by_step(model: Seq2seq, taught: TeacherForcedInputs) -> DecoderOutputs:
     """Step after step: what is read depends on the state, and the state on what was read."""
     tokens, state, masks, sampling = taught.tokens, taught.start, taught.masks, taught.sampling
     used: list[Tensor] = []
     states: list[DecoderState] = []
-    reads: list[Read] = []
+    reads: list[AttentionOutput] = []
     with stepping(model) as advance:
         for step in range(tokens.shape[1]):
             token, now = tokens[:, step], masks.at(step)
@@ -140,7 +140,7 @@ def step_by_step(model: Seq2seq, taught: Taught) -> Told:
             reads.append(read)
     weights = [read.weights for read in reads if read.weights is not None]
     penalties = [read.penalty for read in reads if read.penalty is not None]
-    return Told(
+    return DecoderOutputs(
         states=torch.stack([state.cell[-1][0] for state in states], dim=1),
         contexts=torch.stack([state.context for state in states], dim=1),
         tokens=torch.stack(used, dim=1),
@@ -151,7 +151,7 @@ def step_by_step(model: Seq2seq, taught: Taught) -> Told:
 
 
 def _mixed(
-    model: Seq2seq, token: Tensor, last: tuple[Tensor, DecoderState, Read], masks: Masks, sampling: float
+    model: Seq2seq, token: Tensor, last: tuple[Tensor, DecoderState, AttentionOutput], masks: Masks, sampling: float
 ) -> Tensor:
     """Replace some tokens by ones drawn from the model's last output (Bengio et al. 2015, arXiv 1506.03099)."""
     with torch.no_grad():

@@ -9,13 +9,13 @@ from torch import nn
 
 from attnx import registry
 from attnx.attention import Query
-from attnx.attention.build import assemble
+from attnx.attention.factory import assemble
 from attnx.errors import UserError
 from attnx.models.composition import declared
 from attnx.models.encoder_decoder import Seq2seq
-from attnx.models.seq2seq_composition import Composition, compose
+from attnx.models.seq2seq_composition import ResolvedSeq2seqConfig, compose
 from attnx.nn.bridges import BRIDGES
-from attnx.nn.decoder_memory import OwnStates
+from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.positions import POSITIONS
 from attnx.nn.source_encoder import Source
 from attnx.nn.targets.build import target_side
@@ -99,7 +99,9 @@ def seq2seq(
         tags=(nn.Embedding(tags, tag_size) if told else None, told),
         bridge=BRIDGES[chosen.bridge](decoder.recurrent, 0 if source is None else source.final_size),
         attention=_attention(config, (keys_size, values_size), {**widths, "tags": tags}),
-        own=OwnStates(state, keys_size, values_size, chosen.memory) if "decoder" in chosen.sources else None,
+        own=DecoderStateProjection(state, keys_size, values_size, chosen.memory)
+        if "decoder" in chosen.sources
+        else None,
         decoder=decoder,
         readout=readout,
         output=registry.build(
@@ -115,7 +117,7 @@ def seq2seq(
     )
 
 
-def _source(config: Mapping[str, Any], chosen: Composition, inputs: nn.Module, told: int) -> Source | None:
+def _source(config: Mapping[str, Any], chosen: ResolvedSeq2seqConfig, inputs: nn.Module, told: int) -> Source | None:
     """Build what reads the source, as far as anything reads it."""
     model = config["model"]
     if not chosen.encoder and "encoder" not in chosen.sources:

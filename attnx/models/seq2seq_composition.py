@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnx import registry
-from attnx.attention.plan import Facts, Plan, plan
+from attnx.attention.plan import Plan, PlannerInputs, plan
 from attnx.errors import UserError, refuse_twice
 from attnx.models.composition import declared, sources_of
 from attnx.registry import register
@@ -18,7 +18,7 @@ POSITIONS = ("one_hot", "sinusoidal")
 
 
 @dataclass(frozen=True)
-class Composition:
+class ResolvedSeq2seqConfig:
     """The choices that follow from other choices.
 
     Attributes:
@@ -49,7 +49,7 @@ class Composition:
 
 
 @register("composition", "seq2seq")
-def compose(config: Config) -> Composition:
+def compose(config: Config) -> ResolvedSeq2seqConfig:
     """Work out what follows from the choices of a model ``seq2seq``, and check that they do not contradict each other.
 
     Formula: none
@@ -94,7 +94,7 @@ def compose(config: Config) -> Composition:
     _check_read(config, chosen, sources)
     if attends:
         _check_widths(config, memory, values, sources)
-    return Composition(
+    return ResolvedSeq2seqConfig(
         plan=chosen,
         sources=sources,
         newest=_newest(config) if "decoder" in sources else 0,
@@ -147,13 +147,13 @@ def _needed(config: Config) -> list[str]:
     return [_needs(name) for name in config.get("query", {})]
 
 
-def _facts(config: Config, attends: bool, sources: tuple[str, ...]) -> Facts:
+def _facts(config: Config, attends: bool, sources: tuple[str, ...]) -> PlannerInputs:
     needs = {name: _needs(name) for name in config["query"]} if attends else {}
     if attends and not needs:
         raise UserError(
             f"the query is empty: choose one or more of {', '.join(registry.names('query'))}, as in +query=[token]"
         )
-    return Facts(
+    return PlannerInputs(
         needs=needs,
         feed=config["model"]["feed"],
         growing="decoder" in sources,

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 
 from torch import Tensor
 
-from attnx.attention import Read
+from attnx.attention import AttentionOutput
 
 Tree = TypeVar("Tree")
 
@@ -35,10 +35,10 @@ def together(queries: Tensor, shared: int) -> Tensor:
     return queries if shared == 1 else queries.view(len(queries) // shared, shared, queries.shape[-1])
 
 
-def apart(read: Read) -> Read:
+def apart(read: AttentionOutput) -> AttentionOutput:
     """What so many queries of a row read, as reads of rows with one query each: (b, q, ...) -> (b * q, 1, ...)."""
     weights, scores = (None if part is None else _apart(part) for part in (read.weights, read.scores))
-    return Read(_apart(read.context), weights, scores)
+    return AttentionOutput(_apart(read.context), weights, scores)
 
 
 def _apart(part: Tensor) -> Tensor:

@@ -9,21 +9,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.attention import Memory, Read
+from attnx.attention import AttentionOutput, Memory
 from attnx.attention.memory import beside
 from attnx.errors import UserError
 from attnx.models.decoder_state import Output
 from attnx.models.state_ops import picked
 from attnx.models.transformer_composition import compose
-from attnx.models.transformer_layer import Passed, Stretch, Wanted, joined
+from attnx.models.transformer_layer import SequenceChunk, StackOutput, WeightsRequest, joined
 from attnx.models.transformer_parts import layers_of, places_of, vectors_of
-from attnx.nn.places import Places
+from attnx.nn.places import PositionEncoding
 from attnx.nn.targets.build import target_side
 from attnx.nn.targets.symbols import Symbols
 from attnx.registry import Choice, Positive, Probability, Size, register
 
 
-class StreamState(NamedTuple):
+class TransformerState(NamedTuple):
     """Where a transformer stands; every tensor has the batch as its first axis, so that rows can be reordered.
 
     Attributes:
@@ -145,10 +145,10 @@ class Transformer(nn.Module):
         """
         state = self.begin(source, present, tag)
         at = torch.arange(inputs.shape[1], device=inputs.device)
-        passed = self._written(inputs, at[None], state, Wanted(need_weights))
+        passed = self._written(inputs, at[None], state, WeightsRequest(need_weights))
         return Output(self.output(passed.states), joined(passed.weights), None)
 
-    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> StreamState:
+    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> TransformerState:
         """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
         rows, told = source.shape[0], self._told(source, tag)
         none = self.output.weight.new_zeros(rows, 0)
@@ -161,7 +161,7 @@ class Transformer(nn.Module):
                 own, first = tuple(map(beside, stream, own)), present.sum(-1)
             else:
                 read = self._across(self.encoder(states, stretch).states, present)
-        return StreamState(
+        return TransformerState(
             own=own,
             source=read,
             told=none if told is None or "decoder" not in self.told else told,
@@ -169,15 +169,17 @@ class Transformer(nn.Module):
             at=torch.zeros_like(first),
         )
 
-    def step(self, inputs: Tensor, state: StreamState, need_weights: bool = False) -> tuple[Tensor, StreamState, Read]:
+    def step(
+        self, inputs: Tensor, state: TransformerState, need_weights: bool = False
+    ) -> tuple[Tensor, TransformerState, AttentionOutput]:
         """Take one step: (b, ...) the last one -> the next one as predicted, the state after, and what was read.
 
         Of symbols: ids (b,) -> log-probabilities (b, symbols).
         """
-        passed = self._written(inputs[:, None], state.at[:, None], state, Wanted(need_weights))
+        passed = self._written(inputs[:, None], state.at[:, None], state, WeightsRequest(need_weights))
         after = state._replace(own=passed.memories, at=state.at + 1)
         predicted = self.target.predicted(self.output(passed.states[:, 0]))
-        return predicted, after, Read(passed.states, joined(passed.weights))
+        return predicted, after, AttentionOutput(passed.states, joined(passed.weights))
 
     def of_itself(
         self, source: Tensor, present: Tensor, inputs: Tensor, tag: Tensor | None = None
@@ -190,16 +192,16 @@ class Transformer(nn.Module):
             return {}
         stretch, states = self._read(source, present, self._told(source, tag))
         at = torch.arange(inputs.shape[1], device=inputs.device)
-        written = self._written(inputs, at[None], self.begin(source, present, tag), Wanted(own=True))
-        read = {"encoder": self.encoder(states, stretch, wanted=Wanted(own=True)).own, "decoder": written.own}
+        written = self._written(inputs, at[None], self.begin(source, present, tag), WeightsRequest(own=True))
+        read = {"encoder": self.encoder(states, stretch, wanted=WeightsRequest(own=True)).own, "decoder": written.own}
         return {stream: torch.cat(weights, dim=1) for stream, weights in read.items()}
 
-    def take(self, state: StreamState, rows: Tensor) -> StreamState:
+    def take(self, state: TransformerState, rows: Tensor) -> TransformerState:
         """The state of these rows, int64, which may repeat; of rows that share a source all or none."""
         source = picked(state.source, rows if state.shared == 1 else rows[:: state.shared] // state.shared)
         return picked(state._replace(source=()), rows)._replace(source=source)
 
-    def reorder(self, state: StreamState, rows: Tensor) -> StreamState:
+    def reorder(self, state: TransformerState, rows: Tensor) -> TransformerState:
         """The state of these rows, as many of each source and those of one together: they share what was encoded."""
         shared = len(rows) * state.shared // len(state.at)
         return picked(state._replace(source=()), rows)._replace(source=state.source, shared=shared)
@@ -211,30 +213,32 @@ class Transformer(nn.Module):
         told: Tensor = self.tags(source.new_zeros(len(source), dtype=torch.int64) if tag is None else tag)
         return told
 
-    def _read(self, source: Tensor, present: Tensor, told: Tensor | None) -> tuple[Stretch, Tensor]:
+    def _read(self, source: Tensor, present: Tensor, told: Tensor | None) -> tuple[SequenceChunk, Tensor]:
         """The source (b, s, ...) as a stretch, and its vectors (b, s, width)."""
         assert self.source is not None
         places, at = self._places[0], torch.arange(source.shape[1], device=source.device)
         if source.is_floating_point():  # what stands in padding may be no number
             source = source.masked_fill(~present[..., None], 0.0)
         states = self._vectors(self.source, source, places, at[None], told if "encoder" in self.told else None)
-        return Stretch(at, places.turn(at[None]), present, self.chosen.ahead), states
+        return SequenceChunk(at, places.turn(at[None]), present, self.chosen.ahead), states
 
     def _across(self, states: Tensor, present: Tensor) -> tuple[Memory, ...]:
         """What each of the target's layers remembers of the encoded source."""
         crossing = (layer.cross for layer in self.decoder.layers)
         return tuple(cross.remember(states, present) for cross in crossing if cross is not None)
 
-    def _written(self, inputs: Tensor, at: Tensor, state: StreamState, wanted: Wanted) -> Passed:
+    def _written(self, inputs: Tensor, at: Tensor, state: TransformerState, wanted: WeightsRequest) -> StackOutput:
         """Send steps (b, t, ...) at (b or 1, t) through the target's layers."""
         places, stands = self._places[-1], at + state.first[:, None]
         told = state.told if state.told.shape[1] else None
         states = self._vectors(self.embedding, inputs, places, stands, told)
-        stretch = Stretch(at if len(at) > 1 else at[0], places.turn(stands), shared=state.shared)
-        passed: Passed = self.decoder(states, stretch, state.own, state.source, wanted)
+        stretch = SequenceChunk(at if len(at) > 1 else at[0], places.turn(stands), shared=state.shared)
+        passed: StackOutput = self.decoder(states, stretch, state.own, state.source, wanted)
         return passed
 
-    def _vectors(self, embedding: nn.Module, steps: Tensor, places: Places, at: Tensor, told: Tensor | None) -> Tensor:
+    def _vectors(
+        self, embedding: nn.Module, steps: Tensor, places: PositionEncoding, at: Tensor, told: Tensor | None
+    ) -> Tensor:
         """Embed (b, t, ...) and tell each step where it stands, and what it is told besides (b, width)."""
         vectors = embedding(steps)
         if isinstance(embedding, nn.Embedding):
@@ -244,5 +248,5 @@ class Transformer(nn.Module):
         return F.dropout(vectors, self.dropout, self.training)
 
     @property
-    def _places(self) -> list[Places]:
+    def _places(self) -> list[PositionEncoding]:
         return list(self.places)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ WHY_NOT = {
 
 
 @dataclass(frozen=True)
-class Site:
+class AttentionSite:
     """One place where a layer attends: its choices, each with its knobs."""
 
     scorer: Mapping[str, Any]
@@ -35,7 +35,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Composition:
+class ResolvedTransformerConfig:
     """The choices that follow from other choices.
 
     Attributes:
@@ -48,8 +48,8 @@ class Composition:
         heads: of every site.
     """
 
-    own: Site
-    cross: Site | None
+    own: AttentionSite
+    cross: AttentionSite | None
     encoder: int
     decoder: int
     sources: tuple[str, ...]
@@ -81,7 +81,7 @@ class Composition:
 
 
 @register("composition", "transformer")
-def compose(config: Config) -> Composition:
+def compose(config: Config) -> ResolvedTransformerConfig:
     """Work out what follows from the choices of a model ``transformer``, and check that they can go together.
 
     Formula: none
@@ -100,7 +100,7 @@ def compose(config: Config) -> Composition:
     cross = None if alone else _site(config, "cross")
     continues = _continues(config, alone)
     _check_positions(model, own, config["attention"]["heads"])
-    return Composition(
+    return ResolvedTransformerConfig(
         own=own,
         cross=cross,
         encoder=0 if alone else model["encoder_layers"] or model["layers"],
@@ -140,7 +140,7 @@ def _continues(config: Config, alone: bool) -> bool:
     return True
 
 
-def _site(config: Config, place: str) -> Site:
+def _site(config: Config, place: str) -> AttentionSite:
     """The choices of one place: its own where it has any, else those of all."""
     chosen = {}
     for kind in KINDS:
@@ -156,7 +156,7 @@ def _site(config: Config, place: str) -> Site:
             )
         if kind == "scope":
             _check_scope(chosen[kind], said, place, config["model"]["form"] == "decoder_only")
-    return Site(**chosen)
+    return AttentionSite(**chosen)
 
 
 def _check_scope(scope: Mapping[str, Any], said: str, place: str, alone: bool) -> None:
@@ -182,7 +182,7 @@ def _check_scope(scope: Mapping[str, Any], said: str, place: str, alone: bool) -
         )
 
 
-def _check_positions(model: Mapping[str, Any], own: Site, heads: int) -> None:
+def _check_positions(model: Mapping[str, Any], own: AttentionSite, heads: int) -> None:
     if model["longest"] is not None and model["positions"] != "learned":
         raise UserError(
             f"model.longest says how many positions are learned, and model.positions={model['positions']} learns "

@@ -9,19 +9,19 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention import Memory
-from attnx.attention.heads import Heads
+from attnx.attention.heads import MultiHeadAttention
 from attnx.attention.memory import grown, seen
 from attnx.models.state_ops import apart, together
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.residual import Norm, Residual
 
 
-class Stretch(NamedTuple):
+class SequenceChunk(NamedTuple):
     """A piece of a stream that goes through the layers together.
 
     Attributes:
         at: (t,) or (b, t) int64, the steps of its positions, as scopes count them.
-        turn: how queries and keys are turned, from :meth:`attnx.nn.places.Places.turn`; or None.
+        turn: how queries and keys are turned, from :meth:`attnx.nn.places.PositionEncoding.turn`; or None.
         present: (b, t) bool, which of them are real; None if all are.
         ahead: whether a position may read those behind it.
         shared: how many rows, which lie together, share a row of the source.
@@ -34,7 +34,7 @@ class Stretch(NamedTuple):
     shared: int = 1
 
 
-class Passed(NamedTuple):
+class StackOutput(NamedTuple):
     """What came of a stretch.
 
     Attributes:
@@ -50,7 +50,7 @@ class Passed(NamedTuple):
     own: list[Tensor]
 
 
-class Wanted(NamedTuple):
+class WeightsRequest(NamedTuple):
     """Which weights are wanted of a layer.
 
     Attributes:
@@ -62,10 +62,10 @@ class Wanted(NamedTuple):
     own: bool = False
 
 
-NOTHING = Wanted()
+NOTHING = WeightsRequest()
 
 
-class Layer(nn.Module):
+class TransformerLayer(nn.Module):
     """Attention to the own stream, perhaps attention to a source, and a feed-forward map.
 
     Formula: ``y = around(x, attend(x, x)), z = around(y, attend(y, source)), out = around(z, f(z))``
@@ -81,20 +81,31 @@ class Layer(nn.Module):
     """
 
     def __init__(
-        self, own: Heads, cross: Heads | None, feed_forward: FeedForward, width: int, norm: Norm, dropout: float
+        self,
+        own: MultiHeadAttention,
+        cross: MultiHeadAttention | None,
+        feed_forward: FeedForward,
+        width: int,
+        norm: Norm,
+        dropout: float,
     ) -> None:
         super().__init__()
         self.own, self.cross, self.feed_forward = own, cross, feed_forward
         parts = 2 if cross is None else 3
         self.around = nn.ModuleList(Residual(width, norm, dropout) for _ in range(parts))
 
-    def remember(self, states: Tensor, past: Memory | None, stretch: Stretch) -> Memory:
+    def remember(self, states: Tensor, past: Memory | None, stretch: SequenceChunk) -> Memory:
         """The past with these positions appended."""
         new = self.own.remember(self._around[0].before(states), stretch.present, turn=stretch.turn)
         return new if past is None else grown(past, new)
 
     def forward(
-        self, states: Tensor, memory: Memory, source: Memory | None, stretch: Stretch, wanted: Wanted = NOTHING
+        self,
+        states: Tensor,
+        memory: Memory,
+        source: Memory | None,
+        stretch: SequenceChunk,
+        wanted: WeightsRequest = NOTHING,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """States (b, t, width) and a memory that holds them -> the states after, and both weights if wanted."""
         first, *between, last = self._around
@@ -123,7 +134,7 @@ class Layer(nn.Module):
         return list(self.around)  # type: ignore[arg-type]
 
 
-class Layers(nn.Module):
+class TransformerStack(nn.Module):
     """Layers on top of each other; with ``norm=pre`` the last one's states are normalized, too.
 
     Args:
@@ -132,24 +143,24 @@ class Layers(nn.Module):
         norm: as of the layers.
     """
 
-    def __init__(self, layers: Iterable[Layer], width: int, norm: Norm) -> None:
+    def __init__(self, layers: Iterable[TransformerLayer], width: int, norm: Norm) -> None:
         super().__init__()
         self.each = nn.ModuleList(layers)
         self.norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
 
     @property
-    def layers(self) -> list[Layer]:
+    def layers(self) -> list[TransformerLayer]:
         """The layers, lowest first."""
         return list(self.each)  # type: ignore[arg-type]
 
     def forward(
         self,
         states: Tensor,
-        stretch: Stretch,
+        stretch: SequenceChunk,
         pasts: Sequence[Memory | None] | None = None,
         sources: Sequence[Memory] | None = None,
-        wanted: Wanted = NOTHING,
-    ) -> Passed:
+        wanted: WeightsRequest = NOTHING,
+    ) -> StackOutput:
         """Send a stretch (b, t, width) through: each layer appends it to its past, and reads that and its source."""
         memories, weights, owns = [], [], []
         for number, layer in enumerate(self.layers):
@@ -158,9 +169,9 @@ class Layers(nn.Module):
             memories.append(memory)
             weights += [] if read is None else [read]
             owns += [] if own is None else [own]
-        return Passed(self.norm(states), tuple(memories), weights, owns)
+        return StackOutput(self.norm(states), tuple(memories), weights, owns)
 
-    def remember(self, states: Tensor, stretch: Stretch) -> tuple[Memory, ...]:
+    def remember(self, states: Tensor, stretch: SequenceChunk) -> tuple[Memory, ...]:
         """What each layer remembers of a stretch (b, t, width) that nothing comes before, and nothing more."""
         memories = []
         for layer in self.layers:

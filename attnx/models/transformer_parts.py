@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 from torch import nn
 
-from attnx.attention.build import several
-from attnx.models.transformer_composition import Site
-from attnx.models.transformer_layer import Layer, Layers
+from attnx.attention.factory import several
+from attnx.models.transformer_composition import AttentionSite
+from attnx.models.transformer_layer import TransformerLayer, TransformerStack
 from attnx.nn.feed_forward import FeedForward
-from attnx.nn.places import Places
+from attnx.nn.places import PositionEncoding
 from attnx.symbols import PAD
 
 Config = Mapping[str, Any]
@@ -19,16 +19,16 @@ LONGEST = 512
 Vectors = TypeVar("Vectors", nn.Embedding, nn.Linear, nn.Embedding | nn.Linear)
 
 
-def layers_of(config: Config, own: Site, cross: Site | None, count: int) -> Layers:
+def layers_of(config: Config, own: AttentionSite, cross: AttentionSite | None, count: int) -> TransformerStack:
     """So many layers that attend to their stream, and to a source if there is a ``cross``."""
     model, knobs = config["model"], config["attention"]
     width, norm = model["width"], model["norm"]
 
-    def heads(site: Site) -> Any:
+    def heads(site: AttentionSite) -> Any:
         return several(site.scorer, site.scope, site.normalizer, (width, width, width), knobs)
 
     layers = [
-        Layer(
+        TransformerLayer(
             own=heads(own),
             cross=None if cross is None else heads(cross),
             feed_forward=FeedForward(width, model["feedforward"] or 4 * width, model["activation"]),
@@ -38,14 +38,14 @@ def layers_of(config: Config, own: Site, cross: Site | None, count: int) -> Laye
         )
         for _ in range(count)
     ]
-    return Layers(layers, width, norm)
+    return TransformerStack(layers, width, norm)
 
 
-def places_of(config: Config) -> Places:
+def places_of(config: Config) -> PositionEncoding:
     """A stream's positions."""
     model = config["model"]
     head = model["width"] // config["attention"]["heads"]
-    return Places(model["width"], model["positions"], model["longest"] or LONGEST, head)
+    return PositionEncoding(model["width"], model["positions"], model["longest"] or LONGEST, head)
 
 
 def vectors_of(embedding: Vectors) -> Vectors:

@@ -8,7 +8,7 @@ from torch import nn
 from attnx.nn.recurrent import LayerState, Recurrent, State
 
 
-class Last(nn.Module):
+class EncoderStateBridge(nn.Module):
     """Start from the encoder's final state, mapped to the decoder's width: c by a linear map, h by one and a tanh.
 
     Bahdanau et al. 2015, appendix A.2.2. Decoder layer l starts from encoder layer l, or from the top one if there are
@@ -30,7 +30,7 @@ class Last(nn.Module):
         return (torch.tanh(to_h(final[0])), *(to(final[-1]) for to in to_c))
 
 
-class Zeros(nn.Module):
+class ZeroBridge(nn.Module):
     """Start from zeros."""
 
     def __init__(self, decoder: Recurrent, encoder_size: int) -> None:
@@ -44,7 +44,7 @@ class Zeros(nn.Module):
         return ((zero,) * self.tensors,) * self.layers
 
 
-class Learned(nn.Module):
+class LearnedBridge(nn.Module):
     """Start from a state that is learned, the same for every row."""
 
     def __init__(self, decoder: Recurrent, encoder_size: int) -> None:
@@ -56,4 +56,4 @@ class Learned(nn.Module):
         return tuple(tuple(tensor.expand(batch, -1) for tensor in layer) for layer in self.start)
 
 
-BRIDGES: dict[str, type[nn.Module]] = {"last": Last, "zeros": Zeros, "learned": Learned}
+BRIDGES: dict[str, type[nn.Module]] = {"last": EncoderStateBridge, "zeros": ZeroBridge, "learned": LearnedBridge}

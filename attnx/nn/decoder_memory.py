@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from attnx.nn.positions import POSITIONS
 
 
-class OwnStates(nn.Module):
+class DecoderStateProjection(nn.Module):
     """Give the decoder's states the widths that the memory has.
 
     Args:

@@ -9,7 +9,7 @@ from torch import Tensor
 from attnx.nn.recurrent import State
 
 
-class Encoded(NamedTuple):
+class EncoderOutput(NamedTuple):
     """An encoded source.
 
     Attributes:

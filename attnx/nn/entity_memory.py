@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnx.nn.story_encoder import DEVIATION
 
 
-class Slots(nn.Module):
+class EntityMemory(nn.Module):
     """A memory that is written while a story is read.
 
     Formula: ``g_j = normalize(score(s, h_j + w_j)), h_j <- norm(h_j + g_j phi(U h_j + V w_j + W s))``
@@ -64,7 +64,7 @@ class Slots(nn.Module):
         return held, torch.cat(gates, 1)
 
 
-class Bent(nn.PReLU):
+class ChannelPReLU(nn.PReLU):
     """A slope for each unit of the last axis below zero, 1 at first: the identity.
 
     Formula: ``phi(x) = x if x > 0 else a x``

@@ -13,7 +13,7 @@ from attnx.ops import turns
 Positions = Literal["sinusoidal", "learned", "rotary"]
 
 
-class Places(nn.Module):
+class PositionEncoding(nn.Module):
     """Vectors of positions, and turns.
 
     ``sinusoidal`` (Vaswani et al. 2017, section 3.5) and ``learned`` (Gehring et al. 2017, section 3.1,

@@ -22,7 +22,7 @@ STEPS: dict[str, Any] = {"lstm": torch.lstm_cell, "gru": torch.gru_cell, "rnn": 
 TENSORS = {"lstm": 2, "gru": 1, "rnn": 1}
 
 
-class Ran(NamedTuple):
+class RnnOutput(NamedTuple):
     """A whole pass: the outputs of every layer, lowest first, each (b, t, hidden), and the state after it."""
 
     outputs: list[Tensor]
@@ -62,7 +62,7 @@ class Recurrent(nn.Module):
         lengths: Tensor | None = None,
         state: State | None = None,
         keep: Sequence[Tensor | None] = (),
-    ) -> Ran:
+    ) -> RnnOutput:
         """Run over whole sequences.
 
         Args:
@@ -80,7 +80,7 @@ class Recurrent(nn.Module):
             output, after = self._run_layer(layer, inputs, lengths, state[number] if state else None)
             outputs.append(output)
             final.append(after)
-        return Ran(outputs, tuple(final))
+        return RnnOutput(outputs, tuple(final))
 
     @staticmethod
     def _drop(inputs: Tensor, layer: int, keep: Sequence[Tensor | None]) -> Tensor:

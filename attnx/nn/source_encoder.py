@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.embedded import embedded
-from attnx.nn.encoded import Encoded
+from attnx.nn.encoded import EncoderOutput
 from attnx.nn.positions import POSITIONS
 from attnx.nn.recurrent import State
 
 
-class Sourced(NamedTuple):
+class EncodedSource(NamedTuple):
     """A batch of sources, encoded.
 
     Attributes:
@@ -65,12 +65,12 @@ class Source(nn.Module):
         sizes = {"inputs": embedding_size, "one_hot": positions, "sinusoidal": positions}
         self.keys_size, self.values_size = (sizes.get(pick, self.final_size) for pick in (memory, values))
 
-    def forward(self, source: Tensor, present: Tensor, told: Tensor | None = None) -> Sourced:
+    def forward(self, source: Tensor, present: Tensor, told: Tensor | None = None) -> EncodedSource:
         """(b, s) symbols or (b, s, features), (b, s) bool, and what the encoder is told besides (b, g)."""
         inputs = self.embedding(source)
         mask = dropout_mask(inputs, self.dropout, self.training, *inputs.shape)
         inputs = inputs if mask is None else inputs * mask
-        encoded = Encoded([], ())
+        encoded = EncoderOutput([], ())
         if self.encoder is not None:
             beside = [] if told is None else [told[:, None].expand(-1, inputs.shape[1], -1)]
             asked = getattr(self.encoder, "looks_up", None) if mask is None else None
@@ -82,9 +82,9 @@ class Source(nn.Module):
             present = torch.ones_like(present[:, :1])
         present = present[:, :: self.pace]
         values = keys if self.values == self.memory else self._pick(self.values, inputs, encoded)
-        return Sourced(keys, values, present, encoded.final)
+        return EncodedSource(keys, values, present, encoded.final)
 
-    def _pick(self, what: str, inputs: Tensor, encoded: Encoded) -> Tensor:
+    def _pick(self, what: str, inputs: Tensor, encoded: EncoderOutput) -> Tensor:
         if what in POSITIONS:
             at = torch.arange(inputs.shape[1], device=inputs.device)
             return POSITIONS[what](at, self.keys_size).expand(inputs.shape[0], -1, -1)

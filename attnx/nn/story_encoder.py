@@ -13,7 +13,7 @@ from attnx.symbols import PAD, STOP
 DEVIATION = 0.1  # of what is drawn at first: Henaff et al. 2017, section 5
 
 
-class Told(NamedTuple):
+class EncodedStory(NamedTuple):
     """A batch of stories, sentence by sentence.
 
     Attributes:
@@ -31,7 +31,7 @@ class Told(NamedTuple):
     ends: Tensor
 
 
-class Sentences(nn.Module):
+class StoryEncoder(nn.Module):
     """Encode the sentences of a story, and its question.
 
     Formula: ``s = sum_i f_i * e_i``, e_i the embedding of word i and f_i the mask of its place
@@ -56,7 +56,7 @@ class Sentences(nn.Module):
         self.masks = nn.Parameter(torch.ones(2, words, width))
         self.dropout = dropout
 
-    def forward(self, source: Tensor, present: Tensor) -> Told:
+    def forward(self, source: Tensor, present: Tensor) -> EncodedStory:
         """(b, s) symbols and (b, s) bool -> the sentences and the question."""
         ends = (source == STOP) & present
         count = ends.sum(1, keepdim=True)
@@ -73,7 +73,7 @@ class Sentences(nn.Module):
         sums = vectors.new_zeros(rows * (most + 1), width).index_add(0, into.flatten(), vectors.flatten(0, 1))
         told = sums.view(rows, most + 1, width)
         there = torch.arange(most, device=source.device) < count
-        return Told(told[:, :most], there, told[:, most], number, ends)
+        return EncodedStory(told[:, :most], there, told[:, most], number, ends)
 
     def _places(self, ends: Tensor) -> Tensor:
         """(b, s) int64, each symbol's place in its sentence."""

@@ -15,8 +15,8 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from attnx.ops import lstm_steps
 from attnx.ops.followed import open_to_c
 from attnx.ops.lookup import Lookup
-from attnx.ops.lstm_steps import Direction, Inputs, library, sums
-from attnx.ops.lstm_steps import Weights as Weights
+from attnx.ops.lstm_steps import Direction, GateInputs, library, sums
+from attnx.ops.lstm_steps import PackedWeights as PackedWeights
 
 OFTEN = 2
 """How many times a table's rows must be looked up on average for it to pay that each is mapped once."""
@@ -88,16 +88,16 @@ def _taken_apart(inputs: Tensor | Lookup) -> tuple[Tensor | None, Tensor | None,
     return table, ids, torch.cat(beside, dim=-1) if beside else None
 
 
-def prepared(weights: Tensor, rows: int) -> Weights:
+def prepared(weights: Tensor, rows: int) -> PackedWeights:
     """Weights (4d, k) that :func:`step` is to multiply, in steps that have so many rows in all."""
-    return lstm_steps.prepared(weights, rows) if serves(weights) else Weights(weights, None)
+    return lstm_steps.prepared(weights, rows) if serves(weights) else PackedWeights(weights, None)
 
 
 def step(
     cells: Tensor,
     added: Tensor | None,
     looked_up: tuple[Tensor, Tensor] | None = None,
-    weights: Weights | None = None,
+    weights: PackedWeights | None = None,
     parts: Sequence[Tensor] = (),
     parents: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
@@ -205,7 +205,7 @@ class _Run(torch.autograd.Function):
             found, given = _parts(into, table)
             mapped = None if table is None else F.linear(table, found, bias)
             gates = None if inputs is None else F.linear(inputs, given, bias if table is None else None)
-            made = Inputs(gates, mapped, shape.ids, shape.alike)
+            made = GateInputs(gates, mapped, shape.ids, shape.alike)
             kept += through.run(made, inputs if wanted else None, start, of_state, last[:, number], wanted)
         if wanted:
             packed = [part for shape in shapes for part in (shape.ids, shape.order)]

@@ -39,7 +39,7 @@ library = compiled.functions(
 """Finds what is in C; None without a compiler."""
 
 
-class Inputs(NamedTuple):
+class GateInputs(NamedTuple):
     """What inputs make of the gates of all n packed steps: a matrix (n, 4d), or rows ``ids`` of a table, or both.
 
     If it is known, ``alike`` (t, b) numbers the rows of each step: those side by side with one number have one state.
@@ -51,7 +51,7 @@ class Inputs(NamedTuple):
     alike: Tensor | None = None
 
 
-class Weights(NamedTuple):
+class PackedWeights(NamedTuple):
     """Weights (u, k) that every step multiplies with its parts side by side; laid out for C where products are C's."""
 
     plain: Tensor
@@ -68,7 +68,7 @@ class Direction(NamedTuple):
 
     def run(
         self,
-        inputs: Inputs,
+        inputs: GateInputs,
         beside: Tensor | None,
         start: tuple[Tensor, Tensor] | None,
         of_state: Tensor,
@@ -176,22 +176,22 @@ def multiplies() -> bool:
     return bool(library().lstm_multiplies())
 
 
-def prepared(weights: Tensor, rows: int) -> Weights:
+def prepared(weights: Tensor, rows: int) -> PackedWeights:
     """Weights (u, k), of a step (4d, k), for so many rows in all."""
     if rows < ENOUGH or not multiplies():
-        return Weights(weights, None)
+        return PackedWeights(weights, None)
     weights = weights if weights.stride(1) == 1 else weights.contiguous()
     count, width = weights.shape
     laid_out = weights.new_empty(-(-count // (4 * LANES)) * LANES * 4 * width)
     library().lstm_lay_out(count, width, weights.data_ptr(), weights.stride(0), laid_out.data_ptr())
-    return Weights(weights, laid_out)
+    return PackedWeights(weights, laid_out)
 
 
 def step(
     cells: Tensor,
     added: Tensor | None,
     looked_up: tuple[Tensor, Tensor] | None,
-    weights: Weights | None,
+    weights: PackedWeights | None,
     parts: Sequence[Tensor],
     parents: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
@@ -225,7 +225,7 @@ def step(
     return states, after
 
 
-def product(part: Tensor, weights: Weights, added: Tensor | None, out: Tensor) -> None:
+def product(part: Tensor, weights: PackedWeights, added: Tensor | None, out: Tensor) -> None:
     """Write (n, k) times the weights (u, k), and what is added (u), to (n, u); its rows may lie in something wider."""
     assert weights.laid_out is not None, "products are C's where weights are laid out"
     part = part if part.stride(1) == 1 else part.contiguous()

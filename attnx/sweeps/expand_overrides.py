@@ -20,7 +20,7 @@ NEEDED = {"joblib": "joblib", "submitit": "slurm", "ray": "ray", "optuna": "optu
 SUBMITTED = "hydra_plugins.attnx.Submitted"
 
 
-class Asked(NamedTuple):
+class SweepRequest(NamedTuple):
     """What a command line stands for.
 
     Attributes:
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
     cluster: str = ""
 
 
-def what_is_asked(overrides: Sequence[str], config_dir: str | None = None) -> Asked:
+def what_is_asked(overrides: Sequence[str], config_dir: str | None = None) -> SweepRequest:
     """Read a command line as Hydra's sweepers will.
 
     Raises:
@@ -63,7 +63,7 @@ def what_is_asked(overrides: Sequence[str], config_dir: str | None = None) -> As
     return found
 
 
-def _asked(overrides: Sequence[str]) -> Asked:
+def _asked(overrides: Sequence[str]) -> SweepRequest:
     from hydra import compose
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.core.global_hydra import GlobalHydra
@@ -73,7 +73,7 @@ def _asked(overrides: Sequence[str]) -> Asked:
     parser = OverridesParser.create(GlobalHydra.instance().config_loader())
     one = _one(parser.parse_overrides(list(overrides)))
     if one is None:
-        return Asked([], False, GRIDS[0], "")
+        return SweepRequest([], False, GRIDS[0], "")
     refuse_unclear(normalize(ours(one)))
     node = compose("config", one, return_hydra_config=True).hydra
     params = [f"{name}={value}" for name, value in (node.sweeper.get("params") or {}).items()]
@@ -82,12 +82,12 @@ def _asked(overrides: Sequence[str]) -> Asked:
     cluster = str(node.launcher.get("cluster", ""))
     environment = {str(name): str(value) for name, value in node.job.env_set.items()}
     if sweeper not in GRIDS:
-        return Asked([ours(_one(words) or [])], True, sweeper, launcher, environment, cluster)
+        return SweepRequest([ours(_one(words) or [])], True, sweeper, launcher, environment, cluster)
     if endless := [word.input_line for word in words if word.is_sweep_override() and word.is_interval_sweep()]:
         raise UserError(f"{endless[0]}: a grid cannot try all of that; add hydra/sweeper=search, or name values")
     batches = BasicSweeper.split_arguments(words, None)
     jobs = [ours(job) for batch in batches for job in batch]
-    return Asked(jobs, False, sweeper, launcher, environment, cluster)
+    return SweepRequest(jobs, False, sweeper, launcher, environment, cluster)
 
 
 def _one(words: list[Any]) -> list[str] | None:
@@ -111,7 +111,7 @@ def ours(job: Sequence[str]) -> list[str]:
     return [word for word in job if not word.lstrip("+~").startswith(("hydra.", "hydra/"))]
 
 
-def refuse_without(asked: Asked) -> None:
+def refuse_without(asked: SweepRequest) -> None:
     """See that what chooses and starts the jobs is installed.
 
     Raises:

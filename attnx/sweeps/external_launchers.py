@@ -18,9 +18,9 @@ from attnx.read_sweep import Sweep, SweepJob, read_sweep
 from attnx.run_format import LOG, PROGRESS
 from attnx.slurm import send_again
 from attnx.sweeps.expand_overrides import ours
-from attnx.sweeps.job_process import INTERRUPTED, Task
+from attnx.sweeps.job_process import INTERRUPTED, JobSpec
 from attnx.sweeps.pool import reason
-from attnx.sweeps.processes import Fresh
+from attnx.sweeps.processes import SubprocessProcesses
 from attnx.sweeps.record import note_end, refresh, take
 from attnx.sweeps.session import DONE, to_minimize
 
@@ -65,7 +65,7 @@ def carry_out(sweep: Sweep, job: SweepJob, config: Mapping[str, Any], environmen
     with held(sweep.folder(job)) as lock:
         refresh(sweep, job)
         if job.status not in DONE:
-            _do(sweep, job, Task(config, job.overrides, environment, str(Path.cwd())), lock)
+            _do(sweep, job, JobSpec(config, job.overrides, environment, str(Path.cwd())), lock)
 
 
 @contextlib.contextmanager
@@ -80,9 +80,9 @@ def held(folder: Path) -> Iterator[int]:
         os.close(file)
 
 
-def _do(sweep: Sweep, job: SweepJob, task: Task, lock: int) -> None:
+def _do(sweep: Sweep, job: SweepJob, task: JobSpec, lock: int) -> None:
     folder = sweep.folder(job)
-    processes = Fresh(lock)
+    processes = SubprocessProcesses(lock)
     processes.start(0, task._replace(config={**task.config, "folder": str(folder)}))
     try:
         while not (ended := processes.wait(SECONDS)):

@@ -13,7 +13,7 @@ from attnx.run_format import METRICS, PROGRESS, RUN
 
 
 @dataclass
-class Standing:
+class JobProgress:
     """How a job stands.
 
     Attributes:
@@ -39,7 +39,7 @@ class Standing:
         return (max if self.maximize else min)(known) if known else None
 
 
-def standing(folder: Path) -> Standing:
+def standing(folder: Path) -> JobProgress:
     """Read how a job stands; what is not there yet is left out, and what is half written too."""
     try:
         info = mapping(folder / RUN)
@@ -48,12 +48,12 @@ def standing(folder: Path) -> Standing:
         curve = [float(row[str(monitor)]) for row in rows if row.get(str(monitor))]
         last = max((int(row["step"]) for row in rows if (row.get("step") or "").isdecimal()), default=0)
     except (UserError, ValueError):
-        return Standing()
+        return JobProgress()
     told = _told(folder / PROGRESS)
     step, steps, error = told.get("step"), info.get("steps"), told.get("error")
     step = max(step if isinstance(step, int) else 0, last)
     steps = steps if isinstance(steps, int) else 0
-    return Standing(monitor, bool(info.get("maximize")), curve, step, steps, str(error) if error else None)
+    return JobProgress(monitor, bool(info.get("maximize")), curve, step, steps, str(error) if error else None)
 
 
 def _told(file: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 from attnx.parent_death import end_with
-from attnx.sweeps.job_process import Task, answer, deaf
+from attnx.sweeps.job_process import JobSpec, answer, deaf
 
 # What a run imports at one time or another. Nothing of it starts a thread, which a fork would not survive.
 IMPORTED = ("attnx.fitting", "attnx.config", "torch._dynamo", "torch.utils.data", "torch.optim.lr_scheduler")
@@ -46,7 +46,7 @@ def alone(lock: int) -> None:
         os.set_inheritable(lock, False)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     end_with(os.getppid())
-    sys.exit(answer(Task(*json.loads(sys.stdin.read()))))
+    sys.exit(answer(JobSpec(*json.loads(sys.stdin.read()))))
 
 
 def _leave(code: int) -> None:
@@ -75,7 +75,7 @@ class _Server:
         self.heard = b""
         self.process = os.getpid()
 
-    def serve(self) -> Task | None:
+    def serve(self) -> JobSpec | None:
         """Return a job's task in the process of that job, and None in the server once the sweep is gone."""
         self.woken, wakes = os.pipe()
         for end in (self.woken, wakes):
@@ -115,7 +115,7 @@ class _Server:
         *lines, self.heard = self.heard.split(b"\n")
         return [json.loads(line) for line in lines if line]
 
-    def _obey(self, asked: dict[str, Any]) -> Task | None:
+    def _obey(self, asked: dict[str, Any]) -> JobSpec | None:
         if "signal" in asked:
             for process in [process for process, job in self.jobs.items() if job == asked["job"]]:
                 os.kill(process, asked["signal"])  # not reaped yet, so it is ours
@@ -125,9 +125,9 @@ class _Server:
             self.jobs[process] = asked["job"]
             self._tell({"job": asked["job"], "process": process})
             return None
-        return self._become(Task(*asked["task"]))
+        return self._become(JobSpec(*asked["task"]))
 
-    def _become(self, task: Task) -> Task:
+    def _become(self, task: JobSpec) -> JobSpec:
         """In a job's process: forget the server."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -21,16 +21,16 @@ from attnx.config import check
 from attnx.errors import UserError
 from attnx.read_sweep import SweepJob
 from attnx.sweeps.expand_overrides import ours
-from attnx.sweeps.job_process import Task
+from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.record import refuse_unlike
-from attnx.sweeps.session import DONE, Running, current, to_minimize
+from attnx.sweeps.session import DONE, SweepSession, current, to_minimize
 
 # Hydra takes plug-ins from this package only; so this module goes by such a name too, and needs no folder there.
 PACKAGE = "hydra_plugins"
 NAMED = f"{PACKAGE}.attnx"
 
 
-class Processes(Launcher):
+class ProcessLauncher(Launcher):
     """Runs jobs in processes of their own.
 
     Args:
@@ -83,7 +83,7 @@ class Submitted(Launcher):
         return [_returned(job) for job in jobs]
 
 
-class Grid(Sweeper):
+class GridSweeper(Sweeper):
     """Hydra's own sweeper, without its composing every job once more: they have been checked.
 
     Holds that sweeper and does not inherit from it: Hydra runs the files of its plug-ins anew when it looks for them,
@@ -107,7 +107,7 @@ class Grid(Sweeper):
         self.sweeper.sweep(arguments)
 
 
-class Search(Sweeper):
+class OptunaSweeper(Sweeper):
     """Lets Optuna choose what to try next; see :mod:`attnx.sweeps.optuna_sweeper`."""
 
     __module__ = NAMED
@@ -138,11 +138,11 @@ def offer() -> None:
         sys.modules[PACKAGE] = ModuleType(PACKAGE)
         sys.modules[PACKAGE].__path__ = []
     sys.modules[NAMED] = sys.modules[__name__]
-    for plugin in (Processes, Submitted, Grid, Search):
+    for plugin in (ProcessLauncher, Submitted, GridSweeper, OptunaSweeper):
         Plugins.instance().register(plugin)
 
 
-def launch(launcher: Processes, job_overrides: Sequence[Sequence[str]]) -> list[JobReturn]:
+def launch(launcher: ProcessLauncher, job_overrides: Sequence[Sequence[str]]) -> list[JobReturn]:
     """Run a batch of jobs."""
     running = current()
     running.fork = launcher.fork
@@ -151,7 +151,7 @@ def launch(launcher: Processes, job_overrides: Sequence[Sequence[str]]) -> list[
     return [_returned(job) for job in jobs]
 
 
-def tasks(launcher: Any, running: Running, jobs: Any) -> Iterator[tuple[SweepJob, Task]]:
+def tasks(launcher: Any, running: SweepSession, jobs: Any) -> Iterator[tuple[SweepJob, JobSpec]]:
     """What those jobs are to do that are not done; one that cannot be composed has failed."""
     for job in jobs:
         if job.status in DONE:

@@ -26,7 +26,7 @@ from attnx.training.plugin_copies import code_now
 FINISHED, FAILED, MISTAKEN, INTERRUPTED = 0, 1, 2, 130
 
 
-class Task(NamedTuple):
+class JobSpec(NamedTuple):
     """All that a job's process is told; plain, so that it can be written as JSON.
 
     Attributes:
@@ -44,7 +44,7 @@ class Task(NamedTuple):
     call: str = "attnx.sweeps.job_process:work"
 
 
-def answer(task: Task) -> int:
+def answer(task: JobSpec) -> int:
     """Do the job and say how it ended, as an exit code; what went wrong is left in the job's folder in one line.
 
     Being interrupted is put off until there is someone to notice, and once the job has ended, nobody need notice.
@@ -84,7 +84,7 @@ def deaf() -> None:
             signal.signal(number, signal.SIG_IGN)
 
 
-def enter(task: Task, progress: Path) -> None:
+def enter(task: JobSpec, progress: Path) -> None:
     """Take a job's environment, working folder and log; from here on, whatever is printed goes there."""
     os.environ.clear()
     os.environ.update(task.environment)

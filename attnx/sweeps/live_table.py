@@ -15,7 +15,7 @@ from rich.text import Text
 from attnx.printable import printable
 from attnx.read_sweep import Sweep, SweepJob
 from attnx.reports.significant_digits import format_value
-from attnx.sweeps.follow import Standing
+from attnx.sweeps.follow import JobProgress
 
 STYLES = {
     "waiting": "dim",
@@ -57,7 +57,7 @@ class SweepScreen:
         if self.live:
             self.live.stop()
 
-    def show(self, sweep: Sweep, stands: Mapping[int, Standing]) -> None:
+    def show(self, sweep: Sweep, stands: Mapping[int, JobProgress]) -> None:
         """Draw the table."""
         for number, stand in stands.items():
             if stand.step and number not in self.since:
@@ -86,7 +86,7 @@ class SweepScreen:
         if not self.live:
             self.console.print(STOPPING, highlight=False)
 
-    def table(self, sweep: Sweep, stands: Mapping[int, Standing]) -> Table:
+    def table(self, sweep: Sweep, stands: Mapping[int, JobProgress]) -> Table:
         """All jobs, or as many as there is room for."""
         table = Table(title=Text(printable(str(sweep.path))), title_justify="left", caption_justify="left")
         varied = sweep.varied
@@ -106,7 +106,7 @@ class SweepScreen:
         ranked = sorted(jobs, key=lambda job: (FIRST.index(job.status), job.ended is None, -job.number))[:room]
         return sorted(ranked, key=lambda job: job.number)
 
-    def _told(self, job: SweepJob, stand: Standing | None) -> list[Text]:
+    def _told(self, job: SweepJob, stand: JobProgress | None) -> list[Text]:
         status = Text(job.status, STYLES[job.status])
         if job.status == "running" and stand:
             left = self._left(job.number, stand)
@@ -116,13 +116,13 @@ class SweepScreen:
             return [status, Text(), Text(), Text(printable(job.error or ""), "red")]
         return [status, Text(), Text(clock(job.seconds) if job.attempts else "", "dim"), Text(best(job))]
 
-    def _left(self, number: int, stand: Standing) -> float | None:
+    def _left(self, number: int, stand: JobProgress) -> float | None:
         """Seconds until a job has taken all steps, by how long those took that were watched."""
         began, first = self.since.get(number, (0.0, stand.step))
         taken = stand.step - first
         return (time.monotonic() - began) / taken * (stand.steps - stand.step) if taken > 0 else None
 
-    def _summary(self, sweep: Sweep, hidden: int, stands: Mapping[int, Standing]) -> str:
+    def _summary(self, sweep: Sweep, hidden: int, stands: Mapping[int, JobProgress]) -> str:
         count: Counter[str] = Counter(job.status for job in sweep.jobs)
         said = [f"{count[status]} {status}" for status in STYLES if count[status]]
         took = [job.seconds for job in sweep.jobs if job.status == "finished" and job.attempts == 1]

@@ -12,10 +12,10 @@ from attnx.read_sweep import SweepJob
 from attnx.run_format import STUDY
 from attnx.sweeps.expand_overrides import ours
 from attnx.sweeps.follow import standing
-from attnx.sweeps.hydra_plugins import Processes, tasks
-from attnx.sweeps.job_process import Task
+from attnx.sweeps.hydra_plugins import ProcessLauncher, tasks
+from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.record import refresh, save
-from attnx.sweeps.session import DONE, Running, current, to_minimize
+from attnx.sweeps.session import DONE, SweepSession, current, to_minimize
 
 
 def _sweeper() -> Any:
@@ -60,7 +60,7 @@ class OptunaSearch:
         self.space, self.fixed = _sweeper().create_params_from_overrides(ours(words))
         self.study = self._open(running.sweep.path, optuna)
         self.trials: dict[int, Any] = {}  # job -> its trial
-        if isinstance(self.launcher, Processes):
+        if isinstance(self.launcher, ProcessLauncher):
             running.fork = self.launcher.fork
             running.run(self._asked(running), self._tell, self._hopeless)
         else:
@@ -80,7 +80,7 @@ class OptunaSearch:
         ]
         return study
 
-    def _next(self, running: Running) -> SweepJob | None:
+    def _next(self, running: SweepSession) -> SweepJob | None:
         """The job of the next trial: first of those that were cut off, then of new ones."""
         if self.unfinished:
             trial = self.unfinished.pop(0)
@@ -94,7 +94,7 @@ class OptunaSearch:
         save(running.sweep)
         return job
 
-    def _asked(self, running: Running) -> Iterator[tuple[SweepJob, Task]]:
+    def _asked(self, running: SweepSession) -> Iterator[tuple[SweepJob, JobSpec]]:
         while (job := self._next(running)) is not None:
             doing = next(tasks(self.launcher, running, [job]), None)
             if doing is None:  # there was such a job, or it cannot be composed
@@ -125,7 +125,7 @@ class OptunaSearch:
             trial.report(-value if stands.maximize else value, number)
         return len(stands.curve) > reported and bool(trial.should_prune())
 
-    def _in_batches(self, running: Running) -> None:
+    def _in_batches(self, running: SweepSession) -> None:
         """Under another launcher, so many at a time; there nobody is stopped."""
         while jobs := [job for job in (self._next(running) for _ in range(running.side_by_side)) if job]:
             new = [job for job in jobs if job.status not in DONE]

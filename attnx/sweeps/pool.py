@@ -12,8 +12,8 @@ from typing import Protocol
 
 from attnx.read_sweep import Sweep, SweepJob
 from attnx.slurm import signals
-from attnx.sweeps.follow import Standing, standing
-from attnx.sweeps.job_process import INTERRUPTED, Task
+from attnx.sweeps.follow import JobProgress, standing
+from attnx.sweeps.job_process import INTERRUPTED, JobSpec
 from attnx.sweeps.processes import LOST, Ended, Processes
 from attnx.sweeps.record import begin, note, note_end, note_run, now, refresh, save
 
@@ -27,7 +27,7 @@ PRESSED = (signal.SIGINT, signal.SIGINT, signal.SIGKILL)
 class Screen(Protocol):
     """Where a sweep shows how it stands."""
 
-    def show(self, sweep: Sweep, stands: Mapping[int, Standing]) -> None:
+    def show(self, sweep: Sweep, stands: Mapping[int, JobProgress]) -> None:
         """Show all jobs, and how far those that run are."""
 
     def tell(self, sweep: Sweep, job: SweepJob) -> None:
@@ -59,11 +59,13 @@ class Pool:
         self.sweep, self.processes, self.side_by_side, self.screen = sweep, processes, side_by_side, screen
         self.hopeless = hopeless
         self.running: dict[int, float] = {}  # job -> when it was started
-        self.stands: dict[int, Standing] = {}
+        self.stands: dict[int, JobProgress] = {}
         self.pruned: set[int] = set()
         self.pressed = self.asked = 0
 
-    def run(self, asked: Iterator[tuple[SweepJob, Task]], ended: Callable[[SweepJob], None] = lambda job: None) -> bool:
+    def run(
+        self, asked: Iterator[tuple[SweepJob, JobSpec]], ended: Callable[[SweepJob], None] = lambda job: None
+    ) -> bool:
         """Run jobs until there are no more.
 
         Args:
@@ -85,7 +87,7 @@ class Pool:
                 self.screen.show(self.sweep, self.stands)
         return not self.pressed
 
-    def _start(self, asked: tuple[SweepJob, Task] | None) -> bool:
+    def _start(self, asked: tuple[SweepJob, JobSpec] | None) -> bool:
         if asked is None:
             return False
         job, task = asked

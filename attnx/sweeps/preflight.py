@@ -16,7 +16,7 @@ from attnx.data.task_files import refuse_missing_files
 from attnx.errors import UserError
 from attnx.read_run import mapping
 from attnx.read_sweep import Sweep, SweepJob
-from attnx.sweeps.job_process import Task
+from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.processes import Processes
 from attnx.sweeps.session import Configs, key
 from attnx.whole import write_json
@@ -51,7 +51,7 @@ def check_jobs(
     settings = _settings(jobs, configs)
     with TemporaryDirectory(prefix="attnx-") as folder, Console().status("checking what the jobs will read ..."):
         chosen = [configs[key(asked[0])] for asked in settings]
-        task = Task({"folder": folder, "settings": chosen}, [], environment, str(Path.cwd()), CALL)
+        task = JobSpec({"folder": folder, "settings": chosen}, [], environment, str(Path.cwd()), CALL)
         processes.start(NUMBER, task)
         while not processes.wait(SECONDS):
             pass

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from attnx.sweeps.job_process import Task
+from attnx.sweeps.job_process import JobSpec
 
 # A job's process looks for modules where this one does.
 PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from attnx.sweeps.fork_server import {0}; {0}({1})"
@@ -40,7 +40,7 @@ class Processes(Protocol):
     def hold(self, lock: int) -> None:
         """Have all processes from now on hold a file open."""
 
-    def start(self, job: int, task: Task) -> None:
+    def start(self, job: int, task: JobSpec) -> None:
         """Start a job."""
 
     def signal(self, job: int, number: int) -> None:
@@ -53,7 +53,7 @@ class Processes(Protocol):
         """Start no more."""
 
 
-class Forked:
+class ForkServerProcesses:
     """Forks jobs from a process that has imported everything; a new one takes the place of one that was killed.
 
     Args:
@@ -84,7 +84,7 @@ class Forked:
         with contextlib.suppress(OSError):  # as below
             socket.send_fds(self.connection, [b"\n"], [lock])
 
-    def start(self, job: int, task: Task) -> None:
+    def start(self, job: int, task: JobSpec) -> None:
         """Start a job."""
         self.running[job] = None
         self._say({"job": job, "task": task})
@@ -147,7 +147,7 @@ class Forked:
         self.server.wait()
 
 
-class Fresh:
+class SubprocessProcesses:
     """Starts a new process a job, which imports everything itself.
 
     Args:
@@ -162,7 +162,7 @@ class Fresh:
         """Have all processes from now on hold a file open."""
         self.lock = lock
 
-    def start(self, job: int, task: Task) -> None:
+    def start(self, job: int, task: JobSpec) -> None:
         """Start a job."""
         kept = [self.lock] if self.lock >= 0 else []
         process = _python(f"alone({self.lock})", dict(task.environment), kept, stdin=subprocess.PIPE)

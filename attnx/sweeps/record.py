@@ -16,7 +16,7 @@ from attnx.read_run import mapping, read_run
 from attnx.read_sweep import FORMAT, Sweep, SweepJob, is_sweep, parted, read_sweep
 from attnx.run_format import CHECKPOINTS, CONFIG, EXPLANATION, RUN, SWEEP
 from attnx.sweeps.changes import ABSENT, differences, told
-from attnx.sweeps.follow import Standing, standing
+from attnx.sweeps.follow import JobProgress, standing
 from attnx.training.plugin_copies import other_code
 from attnx.whole import write_json
 
@@ -60,7 +60,7 @@ def refresh(sweep: Sweep, job: SweepJob) -> None:
         job.status, job.error = "failed", stands.error
 
 
-def note(job: SweepJob, stands: Standing) -> None:
+def note(job: SweepJob, stands: JobProgress) -> None:
     """Note how well a job does."""
     job.monitor, job.maximize, job.best = stands.monitor, stands.maximize, stands.best
 

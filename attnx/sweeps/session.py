@@ -16,17 +16,17 @@ from rich.console import Console
 from attnx.errors import Stopped
 from attnx.plugin_files import folders
 from attnx.read_sweep import Sweep, SweepJob, parted
-from attnx.sweeps.job_process import Task
+from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.live_table import SweepScreen
 from attnx.sweeps.pool import Pool
-from attnx.sweeps.processes import Forked, Fresh, Processes
+from attnx.sweeps.processes import ForkServerProcesses, Processes, SubprocessProcesses
 from attnx.sweeps.record import take
 
 DONE = ("finished", "pruned")
 Configs = Mapping[tuple[str, ...], Mapping[str, Any]]
 
 
-class Running:
+class SweepSession:
     """Holds what it takes to run a sweep's jobs; as a context, it ends the processes and gives the terminal back.
 
     Args:
@@ -50,7 +50,7 @@ class Running:
         self.fork, self.forked = True, forked
         self._processes: Processes | None = None
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> SweepSession:
         """Become the one that is at work."""
         global _current
         _current = self
@@ -67,7 +67,7 @@ class Running:
 
     def run(
         self,
-        asked: Iterator[tuple[SweepJob, Task]],
+        asked: Iterator[tuple[SweepJob, JobSpec]],
         ended: Callable[[SweepJob], None] = lambda job: None,
         hopeless: Callable[[SweepJob], bool] = lambda job: False,
     ) -> None:
@@ -95,10 +95,10 @@ class Running:
     def _stopped(self, number: int) -> Stopped:
         return Stopped(f"go on with: attnx resume {shlex.quote(str(self.sweep.path))}", number)
 
-    def task(self, job: SweepJob, config: Mapping[str, Any], **environment: str) -> Task:
+    def task(self, job: SweepJob, config: Mapping[str, Any], **environment: str) -> JobSpec:
         """What a job's process is to do."""
         named = {**config, "folder": str(self.sweep.folder(job))}
-        return Task(named, job.overrides, {**self.environment(), **environment}, str(Path.cwd()))
+        return JobSpec(named, job.overrides, {**self.environment(), **environment}, str(Path.cwd()))
 
     def job(self, asked: Sequence[str]) -> SweepJob:
         """The job that was asked this."""
@@ -124,7 +124,9 @@ def environment(side_by_side: int) -> dict[str, str]:
 def processes(fork: bool, environment: dict[str, str], lock: int) -> Processes:
     """What starts the jobs' processes."""
     # Threads of numpy's own would be there before the first fork; training does not use them.
-    return Forked({"OPENBLAS_NUM_THREADS": "1", **environment}, lock) if fork else Fresh(lock)
+    return (
+        ForkServerProcesses({"OPENBLAS_NUM_THREADS": "1", **environment}, lock) if fork else SubprocessProcesses(lock)
+    )
 
 
 def key(asked: Sequence[str]) -> tuple[str, ...]:
@@ -144,7 +146,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def current() -> Running:
+def current() -> SweepSession:
     """The sweep at work.
 
     Raises:
@@ -155,4 +157,4 @@ def current() -> Running:
     return _current
 
 
-_current: Running | None = None
+_current: SweepSession | None = None

@@ -16,7 +16,7 @@ from attnx.slurm import queued
 from attnx.sweeps.external_launchers import carry_out, leave
 from attnx.sweeps.live_table import best
 from attnx.sweeps.record import begin, note_end, now, refresh, save
-from attnx.sweeps.session import DONE, Running
+from attnx.sweeps.session import DONE, SweepSession
 
 # What submitit calls alike on all clusters; other knobs are SLURM's own.
 SHARED = (
@@ -103,7 +103,9 @@ class Queue:
         return {number for number, count in self._missed.items() if count >= MISSES}
 
 
-def submit(running: Running, cluster: str, knobs: Mapping[str, Any], asked: Sequence[tuple[SweepJob, Remote]]) -> None:
+def submit(
+    running: SweepSession, cluster: str, knobs: Mapping[str, Any], asked: Sequence[tuple[SweepJob, Remote]]
+) -> None:
     """Send jobs and wait for them.
 
     Args:
@@ -142,7 +144,7 @@ def _executor(path: Path, cluster: str, knobs: Mapping[str, Any]) -> Any:
     return executor
 
 
-def wait(running: Running, waiting: dict[str, tuple[SweepJob, Any]], queue: Queue | None) -> None:
+def wait(running: SweepSession, waiting: dict[str, tuple[SweepJob, Any]], queue: Queue | None) -> None:
     """Wait until each job has ended for good, and note how.
 
     Args:
@@ -160,14 +162,14 @@ def wait(running: Running, waiting: dict[str, tuple[SweepJob, Any]], queue: Queu
             time.sleep(SECONDS)
 
 
-def _has_ended(running: Running, job: SweepJob) -> bool:
+def _has_ended(running: SweepSession, job: SweepJob) -> bool:
     """Whether a job's files say that it will not go on; one that was interrupted may be sent again."""
     found = replace(job)
     refresh(running.sweep, found)
     return found.status in (*DONE, "failed")
 
 
-def _conclude(running: Running, job: SweepJob) -> None:
+def _conclude(running: SweepSession, job: SweepJob) -> None:
     folder = running.sweep.folder(job)
     note_end(folder, "interrupted")  # it was ended too suddenly to say so
     refresh(running.sweep, job)

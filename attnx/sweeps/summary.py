@@ -9,7 +9,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import Literal
 
-from attnx.callbacks.stop_signal import Stopping
+from attnx.callbacks.stop_signal import StopSignal
 from attnx.printable import printable
 from attnx.read_sweep import Sweep
 from attnx.run_format import ERROR
@@ -31,7 +31,7 @@ def conclude(sweep: Sweep, otherwise: Literal["interrupted", "failed"]) -> None:
     """
     if not sweep.path.is_dir():
         return
-    with Stopping() as stopping:
+    with StopSignal() as stopping:
         stopping.ignore()  # whoever presses Ctrl-C once more is not to leave a sweep that says it is running
         for job in sweep.jobs:
             if job.status in ("waiting", "running"):

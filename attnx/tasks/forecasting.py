@@ -18,7 +18,7 @@ from attnx.data.series import Series, constant, filled, irregular, read_series
 from attnx.data.series_file import write_series
 from attnx.data.series_split import SeriesSplit, cut_series, describe_rows
 from attnx.data.split import Splits
-from attnx.data.windows import Span, Windows, cut, following, scaled
+from attnx.data.windows import Span, WindowSpec, cut, following, scaled
 from attnx.errors import UserError, refuse_twice
 from attnx.evenly import evenly
 from attnx.nn.targets.forecast import ordered
@@ -139,7 +139,7 @@ class Forecasting:
         windows = self._windows(found[0][0])
         return [pair for series, span in found for pair in windows.pairs(series, span)]
 
-    def _other(self, windows: Windows | None = None) -> list[tuple[Series, Span]]:
+    def _other(self, windows: WindowSpec | None = None) -> list[tuple[Series, Span]]:
         """All of ``test``, whose columns must be those of the windows if there are any."""
         named = f"task.test={self.files['test']}"
         read = self._series(fill_in("task.test", str(self.files["test"])))
@@ -196,13 +196,13 @@ class Forecasting:
         """The targets, if they are named or the run was trained on them; else a file's header says them."""
         return tuple(self.targets) or (() if self.scales is None else self.scales.columns)
 
-    def _windows(self, series: Series) -> Windows:
+    def _windows(self, series: Series) -> WindowSpec:
         if unknown := [name for name in self.known if name not in series.columns]:
             raise UserError(f"task.known: the file has no column {unknown[0]!r}")
         targets = self._own() or tuple(name for name in series.columns if name not in self.known)
         if not targets:
             raise UserError("no column is left to forecast; name task.targets, or fewer of task.known")
-        return Windows(self.lookback, self.horizon, targets, tuple(self.known))
+        return WindowSpec(self.lookback, self.horizon, targets, tuple(self.known))
 
     def _examples(self, rows: PairDataset) -> Iterator[tuple[Any, Any]]:
         """Of each window, or of so many evenly among them, the past and the future of the targets, scaled."""

@@ -14,7 +14,7 @@ from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
 from attnx.data.geometry import refuse_coinciding
-from attnx.data.pointing_problems import COLUMNS, MOST_EXACT, Posed, Problem, pose, rows
+from attnx.data.pointing_problems import COLUMNS, MOST_EXACT, PointingExample, Problem, pose, rows
 from attnx.data.split import Splits
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
@@ -119,7 +119,7 @@ class Pointing:
         """The test part alone."""
         return self._pairs("test", self.test_sizes)
 
-    def _posed(self, part: str, sizes: Sequence[int], count: int) -> Iterable[Posed]:
+    def _posed(self, part: str, sizes: Sequence[int], count: int) -> Iterable[PointingExample]:
         return pose(self.problem, sizes, count, (self.seed, PARTS.index(part)), self.exact)
 
     def _pairs(self, part: str, sizes: Sequence[int]) -> list[Pair]:

@@ -18,7 +18,7 @@ from attnx.data.batches import Batch
 from attnx.tasks.protocols import token_loss
 from attnx.training import ranks
 from attnx.training.devices import device_of
-from attnx.training.lightning_module import Experiment
+from attnx.training.lightning_module import TrainingModule
 from attnx.training.loaders import Loaders
 from attnx.training.precision import precision_of, round_factors
 
@@ -28,7 +28,7 @@ WARM, SECONDS, SHARE = 3, 4.0, 0.05
 
 def seconds_per_step(
     seconds: float,
-    experiment: Experiment,
+    experiment: TrainingModule,
     loaders: Loaders,
     trainer: Mapping[str, Any],
     placed: torch.device | None = None,
@@ -76,7 +76,7 @@ def steps_within(seconds: float, per_step: float) -> int:
 
 
 def _stepping(
-    model: nn.Module, experiment: Experiment, trainer: Mapping[str, Any], device: torch.device
+    model: nn.Module, experiment: TrainingModule, trainer: Mapping[str, Any], device: torch.device
 ) -> Callable[[Batch], None]:
     """What takes one step of training."""
     settings, clip = experiment.settings, trainer["gradient_clip"]

@@ -13,11 +13,11 @@ from lightning.fabric.utilities import move_data_to_device
 from attnx.attention.plan import WORDS
 from attnx.data.batches import Batch, collate
 from attnx.errors import UserError, in_a_line
-from attnx.models.compiled_step import Compiled, keep_gradients
+from attnx.models.compiled_step import CompileOptions, keep_gradients
 from attnx.models.encoder_decoder import Seq2seq
 from attnx.tasks.protocols import token_loss
 from attnx.training.devices import device_of
-from attnx.training.lightning_module import Experiment
+from attnx.training.lightning_module import TrainingModule
 from attnx.training.loaders import Loaders
 from attnx.training.ranks import here
 
@@ -25,7 +25,7 @@ from attnx.training.ranks import here
 TRIED = 3
 
 
-def compile_steps(experiment: Experiment, loaders: Loaders, trainer: Mapping[str, Any]) -> str | None:
+def compile_steps(experiment: TrainingModule, loaders: Loaders, trainer: Mapping[str, Any]) -> str | None:
     """Compile as ``trainer.compile`` says, and learn from a few batches whether that can be done.
 
     Neither the weights nor what is drawn later change. What cannot be compiled runs as it is.
@@ -45,7 +45,7 @@ def compile_steps(experiment: Experiment, loaders: Loaders, trainer: Mapping[str
         return f"nothing: {reason}"
     assert isinstance(model, Seq2seq)
     graphs = how == "graphs"
-    model.compiled = Compiled(graphs, strict=True)
+    model.compiled = CompileOptions(graphs, strict=True)
     try:
         breaks = _try(experiment, loaders, device)
     except Exception as error:
@@ -54,7 +54,7 @@ def compile_steps(experiment: Experiment, loaders: Loaders, trainer: Mapping[str
         if _no_compiler(error):
             raise UserError(f"trainer.compile={how}: torch has no compiler that works ({told})") from error
         return f"nothing: torch cannot compile a step ({told})"
-    model.compiled = Compiled(graphs)
+    model.compiled = CompileOptions(graphs)
     if graphs:
         keep_gradients(model)
     told = f"each step of the loop but the first{', as a CUDA graph' if graphs else ''}"
@@ -76,7 +76,7 @@ def _nothing(model: torch.nn.Module, how: str, trainer: Mapping[str, Any]) -> st
     return None
 
 
-def _try(experiment: Experiment, loaders: Loaders, device: torch.device) -> list[str]:
+def _try(experiment: TrainingModule, loaders: Loaders, device: torch.device) -> list[str]:
     """Train on a few batches but for the optimizer; return where torch broke steps up.
 
     Raises:

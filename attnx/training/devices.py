@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from attnx.errors import UserError
-from attnx.training.ranks import Place, here
+from attnx.training.ranks import RankInfo, here
 
 # Ports that jobs of a cluster may take; which one follows from the job's number.
 PORTS = range(20000, 30000)
@@ -68,7 +68,7 @@ def device_of(trainer: Mapping[str, Any]) -> torch.device:
     return torch.device("cuda", here().local) if gpu else torch.device("cpu")
 
 
-def places(trainer: Mapping[str, Any]) -> list[Place]:
+def places(trainer: Mapping[str, Any]) -> list[RankInfo]:
     """Of each process on this machine.
 
     Args:
@@ -81,7 +81,7 @@ def places(trainer: Mapping[str, Any]) -> list[Place]:
     gpus = trainer["accelerator"] != "cpu" and torch.cuda.device_count() > 0
     node, meeting = _of_several(nodes) if nodes > 1 else (0, "")
     return [
-        Place(
+        RankInfo(
             rank=node * beside + local,
             world=nodes * beside,
             local=local,

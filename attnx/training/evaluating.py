@@ -26,7 +26,7 @@ from attnx.training.opened_run import BATCH, OpenRun
 from attnx.training.resampling import Numbers, resampled
 
 
-class Measured(NamedTuple):
+class EvaluationResult(NamedTuple):
     """What an evaluation found.
 
     Attributes:
@@ -76,7 +76,7 @@ def pairs_to_judge(run: OpenRun, test: Any = None, fingerprint: str = "") -> lis
     return pairs
 
 
-def measure(run: OpenRun, pairs: Sequence[Pair], batch: int = BATCH) -> Measured:
+def measure(run: OpenRun, pairs: Sequence[Pair], batch: int = BATCH) -> EvaluationResult:
     """Decode pairs, and measure what was written as the run's task does."""
     task = run.experiment.task
     metrics = nn.ModuleDict(task.metrics(run.experiment.data.tags))
@@ -92,7 +92,7 @@ def measure(run: OpenRun, pairs: Sequence[Pair], batch: int = BATCH) -> Measured
     drawn = resampled(task, run.experiment.data.tags, predictions)
     intervals = measure_intervals(task, run.experiment.data.tags, predictions, drawn)
     baselines = baseline_differences(task, results, drawn)
-    return Measured(results, intervals, baselines, predictions, signatures_of(task, metrics), drawn)
+    return EvaluationResult(results, intervals, baselines, predictions, signatures_of(task, metrics), drawn)
 
 
 def _loss(run: OpenRun, pairs: Sequence[Pair], batch: int) -> Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 from lightning.pytorch.utilities import rank_zero_only
 
 from attnx.callbacks.nan_guard import AT
-from attnx.callbacks.stop_signal import Stopping
+from attnx.callbacks.stop_signal import StopSignal
 from attnx.causes import behind, cannot_write, out_of_memory
 from attnx.errors import Interrupted, RunFailed, Stopped, UserError
 from attnx.laws.first_use import plug_in_of
@@ -39,7 +39,7 @@ def told(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
         Stopped: by a signal, and the folder was deleted meanwhile.
         RunFailed: the disk is full or cannot be written, memory ran out, a data worker died, or the folder was deleted.
     """
-    with Stopping() as stopping:
+    with StopSignal() as stopping:
         try:
             yield
         except (KeyboardInterrupt, Interrupted) as stopped:

@@ -10,14 +10,14 @@ from attnx.data.points_file import write_points
 from attnx.evenly import evenly
 from attnx.run_format import VOCABULARY
 from attnx.training import run_folder
-from attnx.training.lightning_module import Experiment
+from attnx.training.lightning_module import TrainingModule
 from attnx.training.self_attention_maps import of_itself
 
 KEPT: Final = 100
 """So many test examples get their alignment kept; twelve are drawn."""
 
 
-def keep_examples(experiment: Experiment, rows: PairDataset, folder: Path) -> None:
+def keep_examples(experiment: TrainingModule, rows: PairDataset, folder: Path) -> None:
     """Decode some test examples again with their weights, evenly from short to long, and write these.
 
     Where answers are positions, write the points of the first ones, too.

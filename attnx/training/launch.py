@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnx.errors import Interrupted, RunFailed, UserError
-from attnx.training.ranks import FOLDER, Place, joined
-from attnx.training.watch import FAILED, FINISHED, INTERRUPTED, MISTAKEN, Child, Said, Watch
+from attnx.training.ranks import FOLDER, RankInfo, joined
+from attnx.training.watch import FAILED, FINISHED, INTERRUPTED, MISTAKEN, ExitReport, ProcessSupervisor, RankProcess
 
 # So long a process whose starter is gone has to save and end, in seconds.
 ORPHANED = 30.0
@@ -30,7 +30,7 @@ PROGRAM = (
 )
 
 
-class Work(NamedTuple):
+class ProcessTask(NamedTuple):
     """What each process does: it calls a function; all plain, so that it can be written as JSON.
 
     Attributes:
@@ -47,7 +47,7 @@ class Work(NamedTuple):
         getattr(importlib.import_module(module), name)(*self.given)
 
 
-def together(lead: Work, follow: Work, places: Sequence[Place]) -> Path:
+def together(lead: ProcessTask, follow: ProcessTask, places: Sequence[RankInfo]) -> Path:
     """Have processes train a model together, each in its place; return the run folder.
 
     They are copies of this process where that is safe, else new ones, which import everything themselves.
@@ -67,7 +67,7 @@ def together(lead: Work, follow: Work, places: Sequence[Place]) -> Path:
         places = [place._replace(meeting=place.meeting or f"file://{folder}/meeting") for place in places]
         begin = _copy if can_copy(places[0].backend) else _new
         children = [begin(follow if place.rank else lead, place, Path(folder), ours, theirs) for place in places]
-        watch = Watch(children, Path(folder))
+        watch = ProcessSupervisor(children, Path(folder))
         try:
             with watch:
                 watch.wait()
@@ -96,12 +96,12 @@ def _lifeline() -> Iterator[tuple[int, int]]:
         os.close(theirs)
 
 
-def _copy(work: Work, place: Place, folder: Path, ours: int, theirs: int) -> Child:
+def _copy(work: ProcessTask, place: RankInfo, folder: Path, ours: int, theirs: int) -> RankProcess:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     process = os.fork()
     if process:
-        return Child(process, place)
+        return RankProcess(process, place)
     code = FAILED
     try:
         os.close(ours)
@@ -113,22 +113,22 @@ def _copy(work: Work, place: Place, folder: Path, ours: int, theirs: int) -> Chi
         os._exit(code)
 
 
-def _new(work: Work, place: Place, folder: Path, ours: int, theirs: int) -> Child:
+def _new(work: ProcessTask, place: RankInfo, folder: Path, ours: int, theirs: int) -> RankProcess:
     command = [sys.executable, "-c", PROGRAM, json.dumps([os.path.abspath(path) for path in sys.path])]
     process = subprocess.Popen(command, pass_fds=[theirs], process_group=0, stdin=subprocess.PIPE)
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError), process.stdin as told:
         told.write(json.dumps([work, place, str(folder), theirs]).encode())
-    return Child(process, place)
+    return RankProcess(process, place)
 
 
 def started() -> None:
     """Do the work that a new process reads from its input."""
     work, place, folder, theirs = json.loads(sys.stdin.read())
-    sys.exit(_act(Work(*work), Place(*place), Path(folder), theirs))
+    sys.exit(_act(ProcessTask(*work), RankInfo(*place), Path(folder), theirs))
 
 
-def _act(work: Work, place: Place, folder: Path, theirs: int) -> int:
+def _act(work: ProcessTask, place: RankInfo, folder: Path, theirs: int) -> int:
     """In a process of its own: work, and say how it ended."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -140,18 +140,18 @@ def _act(work: Work, place: Place, folder: Path, theirs: int) -> int:
         with joined(place):
             work.do()
     except Interrupted as stopped:
-        said = Said(time.time(), INTERRUPTED, folder=str(stopped.folder), number=stopped.number)
+        said = ExitReport(time.time(), INTERRUPTED, folder=str(stopped.folder), number=stopped.number)
     except KeyboardInterrupt as stopped:
-        said = Said(time.time(), INTERRUPTED, str(stopped), number=getattr(stopped, "number", signal.SIGINT))
+        said = ExitReport(time.time(), INTERRUPTED, str(stopped), number=getattr(stopped, "number", signal.SIGINT))
     except RunFailed as error:
-        said = Said(time.time(), FAILED, str(error))
+        said = ExitReport(time.time(), FAILED, str(error))
     except UserError as error:
-        said = Said(time.time(), MISTAKEN, str(error))
+        said = ExitReport(time.time(), MISTAKEN, str(error))
     except Exception as error:
         line = f"rank {place.rank} of {place.world} failed: {type(error).__name__}: {' '.join(str(error).split())}"
-        said = Said(time.time(), FAILED, line, traceback=traceback.format_exc())
+        said = ExitReport(time.time(), FAILED, line, traceback=traceback.format_exc())
     else:
-        said = Said(time.time(), FINISHED)
+        said = ExitReport(time.time(), FINISHED)
     (folder / f"said-{place.rank}").write_text(json.dumps(said), encoding="utf-8")
     return said.code
 

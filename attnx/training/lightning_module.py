@@ -62,7 +62,7 @@ class Prediction(NamedTuple):
     others: tuple[Prediction, ...] = ()
 
 
-class Experiment(lightning.LightningModule):
+class TrainingModule(lightning.LightningModule):
     """Train by the task's loss; validate and test by decoding and the task's metrics.
 
     Args:

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from attnx.data.batches import PairDataset, Row, collate
 from attnx.data.buckets import BucketBatches
-from attnx.data.distributed_batches import SharedRows, Shares, collate_share
+from attnx.data.distributed_batches import ShardedBatchSampler, ShardedDataset, collate_share
 from attnx.data.sample import sample_examples
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO
@@ -56,7 +56,7 @@ class Loaders(lightning.LightningDataModule):
         tokens = tokens and tokens * turns * world
         pool = trainer.get("pool", 50)
         self.batches = BucketBatches(self.train_rows, size, tokens, seed=seed, pool=pool, temperature=temperature)
-        self.shares = Shares(self.batches, here().rank, world, turns)
+        self.shares = ShardedBatchSampler(self.batches, here().rank, world, turns)
         self.valid_rows = data.judged_rows(data.pairs.valid)
         self.test_rows = data.judged_rows(data.pairs.test)
         self.judged_at_once = 4 * trainer["batch_size"]
@@ -75,7 +75,7 @@ class Loaders(lightning.LightningDataModule):
 
     def _judged(self, rows: PairDataset) -> Loader:
         batches = BucketBatches(rows, self.judged_at_once * here().world, shuffle=False)
-        return _loader(rows, Shares(batches, here().rank, here().world))
+        return _loader(rows, ShardedBatchSampler(batches, here().rank, here().world))
 
     def state_dict(self) -> dict[str, Any]:
         """Where in the data the run stands."""
@@ -114,9 +114,9 @@ def _refuse_missing_tags(data: SequenceData, count: int | None, drawn: int, moni
         raise UserError(f"trainer.valid_examples={count}: {mean}; set {len(data.tags)} or more, or null for all")
 
 
-def _loader(rows: PairDataset, shares: Shares, workers: int = 0) -> Loader:
+def _loader(rows: PairDataset, shares: ShardedBatchSampler, workers: int = 0) -> Loader:
     is_whole = shares.world * shares.turns == 1  # no row is there that counts for nothing
-    dataset, make = (rows, collate) if is_whole else (SharedRows(rows), collate_share)
+    dataset, make = (rows, collate) if is_whole else (ShardedDataset(rows), collate_share)
     if not workers:
         return DataLoader(dataset, batch_sampler=shares, collate_fn=make)
     knobs: dict[str, Any] = {"num_workers": workers, "persistent_workers": True, "worker_init_fn": begin_worker}

@@ -20,11 +20,11 @@ from attnx.data.tokenizers.counted import load_symbols
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.printable import printable
-from attnx.registry import Spec
+from attnx.registry import PartSpec
 from attnx.run_format import SOURCE_FEATURES, TARGET_FEATURES, VOCABULARY
 from attnx.tasks.protocols import SequenceData
 from attnx.training.average import averaged
-from attnx.training.lightning_module import Experiment, Settings
+from attnx.training.lightning_module import Settings, TrainingModule
 from attnx.training.models import new_model
 from attnx.training.opened_run import OpenRun as OpenRun
 from attnx.training.plugin_copies import other_code
@@ -32,7 +32,7 @@ from attnx.training.searching import choose_search
 from attnx.training.whole_run import read_whole_run, refuse_unlike, weights_of
 
 
-def open_run(folder: str | Path, checkpoint: str = "best", search: Spec | None = None) -> OpenRun:
+def open_run(folder: str | Path, checkpoint: str = "best", search: PartSpec | None = None) -> OpenRun:
     """Reopen a run; if the code of its plug-ins is another by now, that is told in a line.
 
     Args:
@@ -50,7 +50,7 @@ def open_run(folder: str | Path, checkpoint: str = "best", search: Spec | None =
     return reopened(folder, checkpoint, search)
 
 
-def reopened(folder: str | Path, checkpoint: str = "best", search: Spec | None = None) -> OpenRun:
+def reopened(folder: str | Path, checkpoint: str = "best", search: PartSpec | None = None) -> OpenRun:
     """A run with the parts that are imported already, whatever their files hold by now; else as :func:`open_run`."""
     path = Path(folder)
     config = {**read_whole_run(path, checkpoint).config, "folder": str(path)}
@@ -66,7 +66,7 @@ def reopened(folder: str | Path, checkpoint: str = "best", search: Spec | None =
     return OpenRun(path, config, _experiment(model, task, data, config["search"]))
 
 
-def open_ensemble(folders: Sequence[str | Path], checkpoint: str = "best", search: Spec | None = None) -> OpenRun:
+def open_ensemble(folders: Sequence[str | Path], checkpoint: str = "best", search: PartSpec | None = None) -> OpenRun:
     """Reopen several runs that answer together, by the mean of their probabilities (or numbers).
 
     Args:
@@ -93,9 +93,9 @@ def open_ensemble(folders: Sequence[str | Path], checkpoint: str = "best", searc
     return replace(first, experiment=_experiment(model, old.task, old.data, first.config["search"]))
 
 
-def _experiment(model: torch.nn.Module, task: Any, data: SequenceData, search: Spec) -> Experiment:
+def _experiment(model: torch.nn.Module, task: Any, data: SequenceData, search: PartSpec) -> TrainingModule:
     settings = Settings(torch.optim.SGD, torch.optim.lr_scheduler.ConstantLR, StepPlan([Revision(0, 0, 1)]), sampling=0)
-    return Experiment(model, task, data, registry.build("search", search), settings).eval()
+    return TrainingModule(model, task, data, registry.build("search", search), settings).eval()
 
 
 def _load(model: torch.nn.Module, files: Sequence[Path]) -> None:

@@ -17,8 +17,8 @@ from attnx.data.features import Features, Matrix
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.contracts import StepModel
 from attnx.errors import UserError
-from attnx.registry import Spec
-from attnx.training.lightning_module import Experiment, Prediction
+from attnx.registry import PartSpec
+from attnx.training.lightning_module import Prediction, TrainingModule
 from attnx.training.searching import choose_search
 from attnx.training.unknown import unknown_in, with_copies
 
@@ -39,7 +39,7 @@ class OpenRun:
 
     folder: Path
     config: dict[str, Any]
-    experiment: Experiment
+    experiment: TrainingModule
 
     @property
     def model(self) -> torch.nn.Module:
@@ -61,7 +61,7 @@ class OpenRun:
         sources: Sequence[str | Matrix],
         tag: str = "",
         need_weights: bool = False,
-        search: Spec | None = None,
+        search: PartSpec | None = None,
         nbest: int | None = None,
         unknown: Unknown = "replace",
     ) -> list[Prediction]:
@@ -91,7 +91,7 @@ class OpenRun:
         pairs = [self.pair(source, tag, unknown) for source in sources]
         return run.decode(pairs, need_weights, copies=unknown == "keep")
 
-    def searching(self, search: Spec | None = None, nbest: int | None = None) -> OpenRun:
+    def searching(self, search: PartSpec | None = None, nbest: int | None = None) -> OpenRun:
         """The same run with another search, as :func:`attnx.training.searching.choose_search` says.
 
         Raises:

@@ -130,7 +130,7 @@ def _model_class(of: Any) -> type[nn.Module]:
     return type(of.__name__, (of,), {"begin": begin, "there": there, "__module__": of.__module__})
 
 
-class Placed(SingleDeviceStrategy):
+class ModelParallelStrategy(SingleDeviceStrategy):
     """Trains a model that is placed: Lightning would move it to one device.
 
     Args:

@@ -15,13 +15,13 @@ from attnx.read_step_time import StepTime, read_step_time
 from attnx.read_sweep import sweep_of
 from attnx.run_format import MEASURING, STEP_TIME
 from attnx.training import budget, ranks
-from attnx.training.train import Job, placement_of
+from attnx.training.train import PreparedRun, placement_of
 from attnx.whole import write_json
 
 WAITING = "waiting for the job of this sweep that measures how many steps fit into the time ..."
 
 
-def plan_steps(job: Job, folder: Path, console: Console) -> StepPlan:
+def plan_steps(job: PreparedRun, folder: Path, console: Console) -> StepPlan:
     """Plan the optimizer steps of a run.
 
     ``trainer.max_steps`` and ``trainer.max_epochs`` are a number of steps. A time is one in a sweep, too, the same for
@@ -47,21 +47,21 @@ def plan_steps(job: Job, folder: Path, console: Console) -> StepPlan:
     return StepPlan([Revision(0, steps, trainer["validations"])], time_allowed)
 
 
-def seconds_allowed(job: Job) -> float:
+def seconds_allowed(job: PreparedRun) -> float:
     """How many seconds ``trainer.max_time`` is."""
     allowed = seconds(job.config["trainer"]["max_time"])
     assert allowed is not None, "checked with the configuration"
     return allowed
 
 
-def measure(job: Job) -> float:
+def measure(job: PreparedRun) -> float:
     """How many seconds a step takes; several processes measure together."""
-    ranks.lead(ranks.Order())
+    ranks.lead(ranks.RankCommand())
     device, trainer = placement_of(job.config).get("decoder"), job.config["trainer"]
     return budget.seconds_per_step(seconds_allowed(job), job.experiment, job.loaders, trainer, device, job.clock)
 
 
-def _measured_once(sweep: Path, job: Job, folder: Path, console: Console) -> float:
+def _measured_once(sweep: Path, job: PreparedRun, folder: Path, console: Console) -> float:
     """The time of a step for all jobs of a sweep: the first job that asks measures, the others wait for it."""
     with _alone(sweep / MEASURING, lambda: console.print(WAITING)):
         found = read_step_time(sweep)

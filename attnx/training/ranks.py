@@ -25,7 +25,7 @@ PATIENCE = timedelta(minutes=30)
 FOLDER, RUN, ENDING = "ATTNX_RANKS", "run", "ending"
 
 
-class Place(NamedTuple):
+class RankInfo(NamedTuple):
     """The place of a process among those that train one model.
 
     Attributes:
@@ -47,10 +47,10 @@ class Place(NamedTuple):
     meeting: str = ""
 
 
-_here = Place()
+_here = RankInfo()
 
 
-def here() -> Place:
+def here() -> RankInfo:
     """The place of this process; that of one alone, if it is."""
     return _here
 
@@ -61,7 +61,7 @@ def first() -> bool:
 
 
 @contextlib.contextmanager
-def joined(place: Place) -> Iterator[None]:
+def joined(place: RankInfo) -> Iterator[None]:
     """Meet the others, and part from them."""
     global _here
     _here = place
@@ -83,7 +83,7 @@ def joined(place: Place) -> Iterator[None]:
     dist.destroy_process_group()
 
 
-def _variables(place: Place) -> dict[str, Any]:
+def _variables(place: RankInfo) -> dict[str, Any]:
     """What Lightning asks the environment, as torchrun would have set it."""
     named: dict[str, Any] = {
         "RANK": place.rank,
@@ -109,7 +109,7 @@ def told(make: Callable[[], T]) -> T:
     return held[0]  # type: ignore[return-value]
 
 
-class Order(NamedTuple):
+class RankCommand(NamedTuple):
     """What the first process has the others do with it.
 
     Attributes:
@@ -123,13 +123,13 @@ class Order(NamedTuple):
     resume: bool = False
 
 
-def lead(order: Order) -> None:
+def lead(order: RankCommand) -> None:
     """Have the others follow; and who started the processes is told where the run lies."""
     if _here.world > 1 and first():
         _note(told(lambda: order))
 
 
-def orders() -> Iterator[Order]:
+def orders() -> Iterator[RankCommand]:
     """What a process is to do that is not the first one, until it has trained."""
     while True:
         order = told(_nothing)
@@ -139,7 +139,7 @@ def orders() -> Iterator[Order]:
             return
 
 
-def _note(order: Order) -> None:
+def _note(order: RankCommand) -> None:
     if order.folder and not _here.local:
         Path(os.environ[FOLDER], RUN).write_text(order.folder, encoding="utf-8")
 
@@ -150,7 +150,7 @@ def note_end() -> None:
         Path(os.environ[FOLDER], ENDING).touch()
 
 
-def _nothing() -> Order:
+def _nothing() -> RankCommand:
     raise RuntimeError("the first process gives the orders")
 
 

@@ -9,11 +9,11 @@ from attnx.tasks.protocols import signatures_of
 from attnx.training import run_folder
 from attnx.training.baseline_differences import baseline_differences
 from attnx.training.intervals import measure_intervals
-from attnx.training.lightning_module import Experiment
+from attnx.training.lightning_module import TrainingModule
 from attnx.training.resampling import resampled
 
 
-def save_test(experiment: Experiment, folder: Path, results: Mapping[str, float]) -> None:
+def save_test(experiment: TrainingModule, folder: Path, results: Mapping[str, float]) -> None:
     """Write results.json, predictions.tsv (and .npz) and resampled.npz into a run folder."""
     tested = experiment.task, experiment.data.tags, experiment.predictions
     drawn = resampled(*tested)

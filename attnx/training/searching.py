@@ -7,7 +7,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.registry import Spec
+from attnx.registry import PartSpec
 
 # What outputs may be: a run's own rules hold for whichever search takes the place of its own.
 RULES = ("ratio", "extra", "min_length", "block_ngrams")
@@ -15,7 +15,10 @@ WIDE = "beam"
 
 
 def choose_search(
-    own: Mapping[str, Any], asked: Spec | None = None, knobs: Mapping[str, Any] | None = None, nbest: int | None = None
+    own: Mapping[str, Any],
+    asked: PartSpec | None = None,
+    knobs: Mapping[str, Any] | None = None,
+    nbest: int | None = None,
 ) -> dict[str, Any]:
     """The search to use, every knob filled in.
 

@@ -12,14 +12,14 @@ import torch
 from attnx.data.features import Features
 from attnx.evenly import evenly
 from attnx.nn.targets.forecast import from_last
-from attnx.training.lightning_module import Experiment, Prediction
+from attnx.training.lightning_module import Prediction, TrainingModule
 
 # So many examples of a run, from short to long: each has as many maps as the model has heads.
 SHOWN = 3
 Maps = Mapping[str, npt.NDArray[np.float32]]
 
 
-def of_itself(experiment: Experiment, predictions: Sequence[Prediction]) -> dict[int, Maps]:
+def of_itself(experiment: TrainingModule, predictions: Sequence[Prediction]) -> dict[int, Maps]:
     """By the numbers of some predictions, what each stream of the model read of itself: (layers h, t, t) by its name.
 
     Whoever writes step by step reads what one pass over all that was written reads, so it is read again at once.
@@ -36,7 +36,7 @@ def of_itself(experiment: Experiment, predictions: Sequence[Prediction]) -> dict
 
 
 @torch.inference_mode()
-def _maps(experiment: Experiment, one: Prediction) -> Maps:
+def _maps(experiment: TrainingModule, one: Prediction) -> Maps:
     assert one.weights is not None
     model: Any = experiment.model
     target = experiment.data.target

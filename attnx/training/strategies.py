@@ -9,7 +9,7 @@ import torch
 from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 from lightning.pytorch.strategies import DDPStrategy, FSDPStrategy, Strategy
 
-from attnx.training.placement import Placed
+from attnx.training.placement import ModelParallelStrategy
 from attnx.training.ranks import here
 
 
@@ -25,7 +25,7 @@ def where(
     if placed:
         kind = "gpu" if placed["decoder"].type == "cuda" else "cpu"
         index = [placed["decoder"].index] if kind == "gpu" else 1
-        return {"accelerator": kind, "devices": index, "strategy": Placed(placed)}
+        return {"accelerator": kind, "devices": index, "strategy": ModelParallelStrategy(placed)}
     if place.world == 1:
         if devices not in (1, None) or nodes != 1:
             raise RuntimeError(f"devices={devices}, nodes={nodes}: a trainer of several is built in their processes")

@@ -16,17 +16,17 @@ from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 
 from attnx import registry
-from attnx.callbacks.checkpoint import Interval, Keep
-from attnx.callbacks.early_stopping import Patience
+from attnx.callbacks.checkpoint import CheckpointManager, SaveInterval
+from attnx.callbacks.early_stopping import ResumableEarlyStopping
 from attnx.callbacks.follow_plan import FollowPlan
 from attnx.callbacks.logs import Logs
 from attnx.callbacks.metrics_file import MetricsFile
-from attnx.callbacks.nan_guard import Health
-from attnx.callbacks.per_batch_seed import Draws
+from attnx.callbacks.nan_guard import NanGuard
+from attnx.callbacks.per_batch_seed import PerBatchSeed
 from attnx.callbacks.profile import Profile
 from attnx.callbacks.progress import ShowProgress
 from attnx.callbacks.step_plan import Revision, StepPlan
-from attnx.callbacks.stop_signal import Stopping
+from attnx.callbacks.stop_signal import StopSignal
 from attnx.callbacks.throughput import Throughput
 from attnx.callbacks.time_budget import TimeBudget
 from attnx.errors import Interrupted, UserError
@@ -40,7 +40,7 @@ from attnx.training.compiling import compile_steps
 from attnx.training.devices import device_of
 from attnx.training.kept_examples import keep_examples
 from attnx.training.kernels import build_kernels
-from attnx.training.lightning_module import Experiment, Settings
+from attnx.training.lightning_module import Settings, TrainingModule
 from attnx.training.loaders import Loaders, draw_examples
 from attnx.training.models import build_model
 from attnx.training.peak_memory import peak_memory
@@ -51,7 +51,7 @@ Config = Mapping[str, Any]
 
 
 @dataclass
-class Job:
+class PreparedRun:
     """A run made ready: everything is built and checked, and nothing is written yet.
 
     ``data`` is all there is; ``experiment`` and ``loaders`` have what of it is drawn to validate and test on.
@@ -59,7 +59,7 @@ class Job:
 
     config: Config
     data: SequenceData
-    experiment: Experiment
+    experiment: TrainingModule
     loaders: Loaders
     loggers: Loggers
     callbacks: list[Callback] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Job:
 
 
 @plug_ins_named()
-def prepare(config: Config) -> Job:
+def prepare(config: Config) -> PreparedRun:
     """Try the plug-in parts, read the data and build the model.
 
     Raises:
@@ -95,7 +95,7 @@ def load(config: Config) -> tuple[Any, SequenceData]:
     return task, task.load()
 
 
-def assemble(config: Config, task: Any, data: SequenceData) -> Job:
+def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
     """Build the model for a task's data, and all that trains it; nothing is compiled.
 
     Raises:
@@ -109,7 +109,7 @@ def assemble(config: Config, task: Any, data: SequenceData) -> Job:
     if devices:
         placement.place(model, devices)
     drawn = draw_examples(data, trainer, task.monitor)
-    experiment = Experiment(
+    experiment = TrainingModule(
         model=model,
         task=task,
         data=drawn,
@@ -122,7 +122,7 @@ def assemble(config: Config, task: Any, data: SequenceData) -> Job:
         ),
     )
     loaders = Loaders(drawn, trainer, config["seed"])
-    return Job(config, data, experiment, loaders, _loggers(config))
+    return PreparedRun(config, data, experiment, loaders, _loggers(config))
 
 
 def placement_of(config: Config) -> dict[str, torch.device]:
@@ -142,19 +142,21 @@ def _loggers(config: Config) -> Loggers:
     return Loggers(config.get("logger", {}) if ranks.first() else {})
 
 
-def train(job: Job, folder: Path, plan: StepPlan, console: Console, resume: bool = False) -> dict[str, float]:
+def train(job: PreparedRun, folder: Path, plan: StepPlan, console: Console, resume: bool = False) -> dict[str, float]:
     """Train as planned, test the best checkpoint, and write results, predictions and alignments.
 
     Raises:
         Interrupted: by Ctrl-C or another signal; ``last`` was saved.
     """
-    ranks.lead(ranks.Order(plan, str(folder.absolute()), resume))
+    ranks.lead(ranks.RankCommand(plan, str(folder.absolute()), resume))
     job.experiment.settings = job.experiment.settings._replace(plan=plan)
     task = job.experiment.task
     choice = job.config["trainer"]
-    interval = Interval(choice.get("checkpoint_every"), choice.get("checkpoint_minutes"))
-    with Stopping() as stopping:
-        keep = Keep(folder / CHECKPOINTS, task.monitor, task.maximize, choice.get("keep", 1), interval, stopping)
+    interval = SaveInterval(choice.get("checkpoint_every"), choice.get("checkpoint_minutes"))
+    with StopSignal() as stopping:
+        keep = CheckpointManager(
+            folder / CHECKPOINTS, task.monitor, task.maximize, choice.get("keep", 1), interval, stopping
+        )
         throughput = Throughput(job.clock)
         trainer = _trainer(job, folder, plan, console, throughput, keep)
         try:
@@ -164,12 +166,12 @@ def train(job: Job, folder: Path, plan: StepPlan, console: Console, resume: bool
 
 
 def _train_and_test(
-    job: Job,
+    job: PreparedRun,
     folder: Path,
     console: Console,
     trainer: lightning.Trainer,
     throughput: Throughput,
-    keep: Keep,
+    keep: CheckpointManager,
     resume: bool,
 ) -> dict[str, float]:
     last = str(keep.last) if resume else None
@@ -216,13 +218,13 @@ def _later(kind: str, config: Config, *names: str) -> Any:
 
 
 def _trainer(
-    job: Job, folder: Path, plan: StepPlan, console: Console, throughput: Throughput, keep: Keep
+    job: PreparedRun, folder: Path, plan: StepPlan, console: Console, throughput: Throughput, keep: CheckpointManager
 ) -> lightning.Trainer:
     choice = job.config["trainer"]
     task = job.experiment.task
     callbacks: list[Callback] = [
-        Draws(job.config["seed"]),
-        Health(folder, job.data),
+        PerBatchSeed(job.config["seed"]),
+        NanGuard(folder, job.data),
         throughput,
         MetricsFile(folder / METRICS, throughput),
         *([TimeBudget(plan, throughput, lambda plan: run_folder.note(folder, **plan.facts()))] if plan.seconds else []),
@@ -236,7 +238,7 @@ def _trainer(
         callbacks.append(Profile(folder / PROFILE, console))
     if choice["patience"] is not None:
         mode = "max" if task.maximize else "min"
-        callbacks.append(Patience(task.monitor, patience=choice["patience"], min_delta=0.0, mode=mode))
+        callbacks.append(ResumableEarlyStopping(task.monitor, patience=choice["patience"], min_delta=0.0, mode=mode))
     trainer: lightning.Trainer = registry.build(
         "trainer",
         choice,
@@ -247,7 +249,7 @@ def _trainer(
     return trainer
 
 
-def check_fits(experiment: Experiment, folder: Path) -> None:
+def check_fits(experiment: TrainingModule, folder: Path) -> None:
     """Check that a run can go on from the last checkpoint in its folder.
 
     Raises:

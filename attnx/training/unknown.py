@@ -11,7 +11,7 @@ from attnx.data.vocabulary import UNK, Vocabulary
 from attnx.training.lightning_module import Prediction
 
 
-class Written(NamedTuple):
+class OutputSymbol(NamedTuple):
     """A symbol of the output, the source position it was read from (-1: none), and its step (None: it was put in)."""
 
     symbol: str
@@ -42,16 +42,16 @@ def with_copies(prediction: Prediction, vocabulary: Vocabulary) -> Prediction:
         return prediction
     mean = weights.mean(0) if weights.ndim == 3 else weights
     read = [int(row.argmax()) for row in mean]
-    known = [Written(symbol, read[step], step) for step, symbol in enumerate(prediction.output)]
+    known = [OutputSymbol(symbol, read[step], step) for step, symbol in enumerate(prediction.output)]
     found = list(_replaced(known, source, set(unknown)))
     for position in sorted(set(unknown) - {one.position for one in found}):
         later = (place for place, one in enumerate(found) if position < one.position < len(source))
-        found.insert(next(later, len(found)), Written(source[position], position, None))
+        found.insert(next(later, len(found)), OutputSymbol(source[position], position, None))
     rows = [_row(weights, one) for one in found] + [weights[..., step, :] for step in range(len(known), len(read))]
     return prediction._replace(output=[one.symbol for one in found], weights=np.stack(rows, axis=-2))
 
 
-def _replaced(written: list[Written], source: tuple[str, ...], unknown: set[int]) -> Iterator[Written]:
+def _replaced(written: list[OutputSymbol], source: tuple[str, ...], unknown: set[int]) -> Iterator[OutputSymbol]:
     """What was written, the first symbol of each unknown position as the copy, and its others left out."""
     done: set[int] = set()
     for one in written:
@@ -62,7 +62,7 @@ def _replaced(written: list[Written], source: tuple[str, ...], unknown: set[int]
             yield one._replace(symbol=source[one.position])
 
 
-def _row(weights: np.ndarray[Any, Any], one: Written) -> Any:
+def _row(weights: np.ndarray[Any, Any], one: OutputSymbol) -> Any:
     """A symbol's weights (m,) or (h, m)."""
     if one.step is not None:
         return weights[..., one.step, :]

@@ -20,7 +20,7 @@ from attnx.run_format import ERROR
 from attnx.slurm import signals
 from attnx.training import run_folder
 from attnx.training.failure_report import is_deleted
-from attnx.training.ranks import ENDING, RUN, Place
+from attnx.training.ranks import ENDING, RUN, RankInfo
 
 SECONDS = 0.05
 # So long the first process may take to end by itself once another has ended, in seconds; and longer, if by then it
@@ -31,7 +31,7 @@ FINISHED, FAILED, MISTAKEN, INTERRUPTED = 0, 1, 2, 130
 LAST = 3
 
 
-class Said(NamedTuple):
+class ExitReport(NamedTuple):
     """What a process says of its end.
 
     Attributes:
@@ -51,10 +51,10 @@ class Said(NamedTuple):
     traceback: str = ""
 
 
-class Child:
+class RankProcess:
     """A process that was started; its number, and how it ended once it has."""
 
-    def __init__(self, process: int | subprocess.Popen[bytes], place: Place) -> None:
+    def __init__(self, process: int | subprocess.Popen[bytes], place: RankInfo) -> None:
         self._process, self.place = process, place
         self.number = process if isinstance(process, int) else process.pid
         self.code: int | None = None
@@ -75,7 +75,7 @@ class Child:
             os.kill(self.number, number)
 
 
-class Watch:
+class ProcessSupervisor:
     """The processes on this machine; as a context it hears what asks this one to stop.
 
     A signal goes to the first of them, and all stop together; a third Ctrl-C ends them.
@@ -85,14 +85,14 @@ class Watch:
         folder: where they say how they ended.
     """
 
-    def __init__(self, children: Sequence[Child], folder: Path) -> None:
+    def __init__(self, children: Sequence[RankProcess], folder: Path) -> None:
         self.children, self.folder = children, folder
         self._seen: dict[int, float] = {}  # rank -> when it was seen that it had ended badly, unless it was by us
         self._killed: set[int] = set()
         self._presses = 0
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> ProcessSupervisor:
         """Listen; only the main thread may."""
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._hear) for number in signals()}
@@ -126,12 +126,12 @@ class Watch:
         ended = [self._look(child) for child in self.children]
         return not all(ended)
 
-    def _look(self, child: Child) -> bool:
+    def _look(self, child: RankProcess) -> bool:
         if child.ended() and child.code and child.place.rank not in self._killed:
             self._seen.setdefault(child.place.rank, time.time())
         return child.code is not None
 
-    def _kill(self, child: Child) -> None:
+    def _kill(self, child: RankProcess) -> None:
         if not self._look(child):
             self._killed.add(child.place.rank)
             child.send(signal.SIGKILL)
@@ -161,7 +161,7 @@ class Watch:
             raise self._stopped(mine if mine is not None and mine.code == INTERRUPTED else said)
         raise MISTAKES.get(said.code, RunFailed)(self._blamed(said))
 
-    def _stopped(self, said: Said | None) -> BaseException:
+    def _stopped(self, said: ExitReport | None) -> BaseException:
         """What is raised where they were asked to stop; one that a third Ctrl-C ended could not note that it was."""
         if said is not None and said.folder:
             return Interrupted(Path(said.folder), said.number)
@@ -173,26 +173,26 @@ class Watch:
             run_folder.note(self.run, status="interrupted")
         return Interrupted(self.run)
 
-    def _said(self, child: Child) -> Said | None:
+    def _said(self, child: RankProcess) -> ExitReport | None:
         rank, world = child.place.rank, child.place.world
         with contextlib.suppress(OSError, ValueError):
-            return Said(*json.loads((self.folder / f"said-{rank}").read_text(encoding="utf-8")))
+            return ExitReport(*json.loads((self.folder / f"said-{rank}").read_text(encoding="utf-8")))
         if rank not in self._seen or child.code is None:
             return None
         # It could not say when, but it was before those that missed it.
         at, who = self._seen[rank] - 2 * SECONDS, f"rank {rank} of {world}"
         if child.code >= 0:
-            return Said(at, FAILED, f"{who} ended with exit code {child.code}")
+            return ExitReport(at, FAILED, f"{who} ended with exit code {child.code}")
         known = {int(number): number.name for number in signal.Signals}
         by_whom = " (by hand, or by a system that ran out of memory)" if child.code == -signal.SIGKILL else ""
-        return Said(at, FAILED, f"{who} was killed by {known.get(-child.code, -child.code)}{by_whom}")
+        return ExitReport(at, FAILED, f"{who} was killed by {known.get(-child.code, -child.code)}{by_whom}")
 
     @property
     def run(self) -> Path:
         """The run folder."""
         return Path(os.path.relpath((self.folder / RUN).read_text(encoding="utf-8")))
 
-    def _blamed(self, said: Said) -> str:
+    def _blamed(self, said: ExitReport) -> str:
         """What went wrong, kept in the run folder too if there is one by now, and how to go on."""
         if said.code == MISTAKEN or not (self.folder / RUN).is_file() or is_deleted(self.run):
             return said.line

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from attnx.attention.build import build
+from attnx.attention.factory import build
 from attnx.attention.scorers.additive import Additive
 
 # tanh of these is plain: tanh(x) = (e^2x - 1) / (e^2x + 1).

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.attention.build import build
+from attnx.attention.factory import build
 from attnx.kernels.additive_blocks import score
 from attnx.kernels.additive_cuda import CudaAdditive
 

@@ -22,7 +22,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from attnx import compiled
 from attnx.attention import read_by_kernel
-from attnx.attention.build import build
+from attnx.attention.factory import build
 from attnx.attention.memory import seen
 from attnx.kernels import additive, additive_blocks, additive_tiled
 from attnx.kernels.ahead import compile_ahead

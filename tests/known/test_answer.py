@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from attnx.nn.targets.single_label import Answer
+from attnx.nn.targets.single_label import SingleLabelTarget
 from attnx.symbols import EOS, PAD, UNK
 from attnx.training.lr_schedules.halving import halving
 
@@ -18,26 +18,26 @@ SCORES = torch.tensor([[9.0, 9.0, 9.0, 9.0, 0.0, math.log(2), math.log(5)]])
 def test_the_loss_counts_the_answer_alone() -> None:
     """-log 5/8, whatever comes after it; smoothed by 0.3 the three answers share that much: log 8 - 0.7 log 5 - ..."""
     target = torch.tensor([[6, EOS, PAD]])
-    loss = Answer(7).loss(SCORES[:, None], target, target != PAD)
+    loss = SingleLabelTarget(7).loss(SCORES[:, None], target, target != PAD)
     torch.testing.assert_close(loss, torch.tensor(math.log(8 / 5)))
-    smooth = Answer(7).loss(SCORES[:, None], target, target != PAD, smoothing=0.3)
+    smooth = SingleLabelTarget(7).loss(SCORES[:, None], target, target != PAD, smoothing=0.3)
     torch.testing.assert_close(smooth, torch.tensor(math.log(8) - 0.7 * math.log(5) - 0.1 * math.log(10)))
 
 
 def test_an_unknown_answer_adds_nothing() -> None:
     target = torch.tensor([[6, EOS], [UNK, EOS]])
-    loss = Answer(7).loss(SCORES.expand(2, -1)[:, None], target, target != PAD)
+    loss = SingleLabelTarget(7).loss(SCORES.expand(2, -1)[:, None], target, target != PAD)
     torch.testing.assert_close(loss, torch.tensor(math.log(8 / 5)))
 
 
 def test_what_a_search_reads() -> None:
-    predicted = Answer(7).predicted(SCORES)
+    predicted = SingleLabelTarget(7).predicted(SCORES)
     torch.testing.assert_close(predicted.exp(), torch.tensor([[0.0, 0.0, 0.0, 0.0, 1 / 8, 2 / 8, 5 / 8]]))
-    assert Answer(7).after(predicted).tolist() == [[-INF, -INF, 0.0, -INF, -INF, -INF, -INF]]
+    assert SingleLabelTarget(7).after(predicted).tolist() == [[-INF, -INF, 0.0, -INF, -INF, -INF, -INF]]
 
 
 def test_one_symbol_is_all() -> None:
-    picked = Answer(7).pick(Answer(7).predicted(SCORES))
+    picked = SingleLabelTarget(7).pick(SingleLabelTarget(7).predicted(SCORES))
     assert picked.written.tolist() == [6]
     assert picked.ended.tolist() == [True]
     torch.testing.assert_close(picked.score, torch.tensor([math.log(5 / 8)]))

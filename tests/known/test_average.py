@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.callbacks.checkpoint import Keep
+from attnx.callbacks.checkpoint import CheckpointManager
 from attnx.errors import UserError
 from attnx.training.average import average, averaged
 from attnx.whole import whole_file
@@ -59,7 +59,7 @@ def saved(step: int, path: Path) -> None:
         beside.write_text(str(step), encoding="utf-8")
 
 
-def validated(keep: Keep, found: list[float]) -> None:
+def validated(keep: CheckpointManager, found: list[float]) -> None:
     """Validate with these results; what is saved is the number of the validation."""
     for step, value in enumerate(found):
         trainer: Any = SimpleNamespace(
@@ -81,24 +81,24 @@ RESULTS = [5.0, 3.0, 7.0, 3.0, math.nan, 2.0, 11.0]
 
 def test_the_best_stay_by_rank(tmp_path: Path) -> None:
     """2 was the sixth, the first 3 the second, the other the fourth; nothing but these and the last is there."""
-    validated(Keep(tmp_path, "valid_per", count=3), RESULTS)
+    validated(CheckpointManager(tmp_path, "valid_per", count=3), RESULTS)
     assert lying(tmp_path) == {"best": 5, "best-2": 1, "best-3": 3, "last": 6}
 
 
 def test_one_stays_if_nothing_else_is_said(tmp_path: Path) -> None:
-    validated(Keep(tmp_path, "valid_per"), RESULTS[:5])
+    validated(CheckpointManager(tmp_path, "valid_per"), RESULTS[:5])
     assert lying(tmp_path) == {"best": 1, "last": 4}
 
 
 def test_the_highest_stay_where_high_is_good(tmp_path: Path) -> None:
-    validated(Keep(tmp_path, "valid_per", maximize=True, count=2), RESULTS)
+    validated(CheckpointManager(tmp_path, "valid_per", maximize=True, count=2), RESULTS)
     assert lying(tmp_path) == {"best": 6, "best-2": 2, "last": 6}
 
 
 @pytest.mark.parametrize("known", [[3.0, 5.0], 3.0])
 def test_a_resumed_run_knows_what_was_best(tmp_path: Path, known: Any) -> None:
     """As it is saved now, and as it was when only one stayed."""
-    keep = Keep(tmp_path, "valid_per", count=2)
+    keep = CheckpointManager(tmp_path, "valid_per", count=2)
     keep.load_state_dict({"lowest": known, "judged": 5})
     validated(keep, [4.0])
     assert lying(tmp_path) == {"best-2": 0, "last": 0}

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnx.attention import Read
+from attnx.attention import AttentionOutput
 from attnx.decoding.beam import Beam
-from attnx.decoding.constraints import Rules
+from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.penalties import coverage_penalty, length_penalty
@@ -39,12 +39,12 @@ class Tree(nn.Module):
     def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> Tensor:
         return torch.arange(len(source))[:, None]  # the row, and then what it wrote
 
-    def step(self, inputs: Tensor, state: Tensor, need_weights: bool = False) -> tuple[Tensor, Tensor, Read]:
+    def step(self, inputs: Tensor, state: Tensor, need_weights: bool = False) -> tuple[Tensor, Tensor, AttentionOutput]:
         self.asked.append(len(inputs))
         state = torch.cat([state, inputs[:, None]], 1)
         told = [(0.0, 0.0, *self.rows[row].get(tuple(written), (1, 0, 0))) for row, _, *written in state.tolist()]
         weights = torch.tensor(self.read).expand(len(state), 1, -1) if need_weights else None
-        return torch.tensor(told).log(), state, Read(torch.zeros(len(state), 1, 1), weights)
+        return torch.tensor(told).log(), state, AttentionOutput(torch.zeros(len(state), 1, 1), weights)
 
     def take(self, state: Tensor, rows: Tensor) -> Tensor:
         return state[rows]
@@ -123,7 +123,7 @@ def test_a_row_stops_when_nothing_can_outdo_what_it_has(length: Any, best: list[
 class Noting(Tree):
     """Notes what was written where it was asked."""
 
-    def step(self, inputs: Tensor, state: Tensor, need_weights: bool = False) -> tuple[Tensor, Tensor, Read]:
+    def step(self, inputs: Tensor, state: Tensor, need_weights: bool = False) -> tuple[Tensor, Tensor, AttentionOutput]:
         found = super().step(inputs, state, need_weights)
         self.noted = [*getattr(self, "noted", []), {tuple(written) for _, _, *written in found[1].tolist()}]
         return found
@@ -163,10 +163,10 @@ def test_each_row_has_its_own_limit() -> None:
 def test_a_limit_by_hand() -> None:
     """2 * 3 + 5 steps; 7 symbols and EOS if there are to be 7; 5 of a prefix and one more; and never none."""
     present = torch.ones(1, 3, dtype=torch.bool)
-    assert Rules(2.0, 5).limit(present).tolist() == [11]
-    assert Rules(0.5, 1, min_length=7).limit(present).tolist() == [8]
-    assert Rules(0.5, 1, prefix=torch.tensor([[3, 4, 3, 4, 3, PAD]])).limit(present).tolist() == [6]
-    assert Rules(0.1, 0).limit(present).tolist() == [1]
+    assert DecodingConstraints(2.0, 5).limit(present).tolist() == [11]
+    assert DecodingConstraints(0.5, 1, min_length=7).limit(present).tolist() == [8]
+    assert DecodingConstraints(0.5, 1, prefix=torch.tensor([[3, 4, 3, 4, 3, PAD]])).limit(present).tolist() == [6]
+    assert DecodingConstraints(0.1, 0).limit(present).tolist() == [1]
 
 
 def test_an_ensemble_by_hand() -> None:

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.nn.bridges import BRIDGES, Last, Learned, Zeros
+from attnx.nn.bridges import BRIDGES, EncoderStateBridge, LearnedBridge, ZeroBridge
 from attnx.nn.recurrent import Recurrent, State
 
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 
 
-def last(cell: Any, layers: int, weight: float = 1.0) -> Last:
+def last(cell: Any, layers: int, weight: float = 1.0) -> EncoderStateBridge:
     """A bridge from one unit to one unit whose maps multiply by ``weight``, those of a c by twice that."""
-    bridge = Last(Recurrent(cell, 1, 1, layers), encoder_size=1)
+    bridge = EncoderStateBridge(Recurrent(cell, 1, 1, layers), encoder_size=1)
     for maps in bridge.maps:
         for factor, linear in enumerate(maps, start=1):
             torch.nn.init.constant_(linear.weight, factor * weight)
@@ -57,7 +57,7 @@ def test_a_taller_decoder_starts_from_the_top() -> None:
 
 
 def test_widths_may_differ() -> None:
-    bridge = Last(Recurrent("lstm", 3, 13, 2), encoder_size=5)
+    bridge = EncoderStateBridge(Recurrent("lstm", 3, 13, 2), encoder_size=5)
     found = bridge(tuple((torch.randn(2, 5), torch.randn(2, 5)) for _ in range(2)), 2)
     assert [[tuple(tensor.shape) for tensor in layer] for layer in found] == [[(2, 13)] * 2] * 2
 
@@ -65,7 +65,7 @@ def test_widths_may_differ() -> None:
 @pytest.mark.parametrize(("cell", "tensors"), [("lstm", 2), ("gru", 1), ("rnn", 1)])
 def test_zeros(cell: Any, tensors: int) -> None:
     """Zeros for every row, whatever the encoder did, and nothing to train or to save."""
-    bridge = Zeros(Recurrent(cell, 3, 13, 2), encoder_size=5)
+    bridge = ZeroBridge(Recurrent(cell, 3, 13, 2), encoder_size=5)
     found = bridge((), 7)
     assert [len(layer) for layer in found] == [tensors] * 2
     assert all(tensor.shape == (7, 13) and (tensor == 0).all() for layer in found for tensor in layer)
@@ -75,7 +75,7 @@ def test_zeros(cell: Any, tensors: int) -> None:
 @pytest.mark.parametrize(("cell", "tensors"), [("lstm", 2), ("gru", 1), ("rnn", 1)])
 def test_learned(cell: Any, tensors: int) -> None:
     """One state for every row, each of its tensors trained by all of them: the gradient of a sum counts the rows."""
-    bridge = Learned(Recurrent(cell, 3, 13, 2), encoder_size=5)
+    bridge = LearnedBridge(Recurrent(cell, 3, 13, 2), encoder_size=5)
     found = bridge((), 7)
     assert [len(layer) for layer in found] == [tensors] * 2
     for number, layer in enumerate(found):
@@ -86,4 +86,4 @@ def test_learned(cell: Any, tensors: int) -> None:
 
 
 def test_the_names() -> None:
-    assert {"last": Last, "zeros": Zeros, "learned": Learned} == BRIDGES
+    assert {"last": EncoderStateBridge, "zeros": ZeroBridge, "learned": LearnedBridge} == BRIDGES

@@ -15,7 +15,7 @@ from attnx.data.examples import Pair
 from attnx.data.split import Splits
 from attnx.errors import UserError
 from attnx.nn.outputs.copying import Copying
-from attnx.nn.outputs.inputs import Seen
+from attnx.nn.outputs.inputs import OutputInputs
 from attnx.tasks.protocols import SequenceData
 from attnx.training.models import new_model
 
@@ -37,12 +37,12 @@ def copying(context: float = 0.0, state: float = 0.0, token: float = 0.0, bias: 
     return output
 
 
-def seen(symbols: list[int], weights: list[float] = WEIGHTS) -> Seen:
+def seen(symbols: list[int], weights: list[float] = WEIGHTS) -> OutputInputs:
     state, context, token = (torch.tensor([[number]]) for number in (2.0, 3.0, 5.0))
-    return Seen(state, context, token, torch.tensor([weights]), torch.tensor([symbols]))
+    return OutputInputs(state, context, token, torch.tensor([weights]), torch.tensor([symbols]))
 
 
-def probabilities(output: Copying, given: Seen) -> Tensor:
+def probabilities(output: Copying, given: OutputInputs) -> Tensor:
     found = output(torch.ones(1, 1), given).exp()
     torch.testing.assert_close(found.sum(), torch.tensor(1.0))
     return found[0]
@@ -79,7 +79,7 @@ def test_a_gate_that_is_shut_loses_no_logarithm(gate: float, dtype: torch.dtype)
     """Every symbol has a finite log-probability, and every parameter a finite gradient."""
     output = copying(bias=gate).to(dtype)
     *floats, symbols = seen([5, 7, 5])
-    told = output(torch.ones(1, 1, dtype=dtype), Seen(*(part.to(dtype) for part in floats), symbols))
+    told = output(torch.ones(1, 1, dtype=dtype), OutputInputs(*(part.to(dtype) for part in floats), symbols))
     told.sum().backward()
     assert told.isfinite().all()
     assert told[0, 5].exp().item() == pytest.approx(2 / 3 if gate < 0 else 1 / 11, rel=1e-5)
@@ -91,7 +91,7 @@ def test_gradients_are_the_derivative() -> None:
     symbols = torch.tensor([[5, 0, 5, 6], [4, 3, 0, 0]])
 
     def told(vectors: Tensor, states: Tensor, contexts: Tensor, tokens: Tensor, scores: Tensor) -> Tensor:
-        result: Tensor = output(vectors, Seen(states, contexts, tokens, scores.softmax(-1), symbols))
+        result: Tensor = output(vectors, OutputInputs(states, contexts, tokens, scores.softmax(-1), symbols))
         return result
 
     given = [torch.randn(2, 3, size, requires_grad=True) for size in (3, 2, 5, 1, 4)]

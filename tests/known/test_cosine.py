@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.attention.build import build
+from attnx.attention.factory import build
 from attnx.attention.scorers.cosine import Cosine
 
 

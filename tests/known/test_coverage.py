@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.attention import Past
+from attnx.attention import AttentionHistory
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.scorers.coverage import Coverage
 from attnx.callbacks.step_plan import Revision, StepPlan
@@ -18,7 +18,7 @@ from attnx.data.batches import Batch
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.greedy import Greedy
 from attnx.tasks.protocols import token_loss
-from attnx.training.lightning_module import Experiment, Settings
+from attnx.training.lightning_module import Settings, TrainingModule
 
 Built = Callable[..., Any]
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
@@ -30,8 +30,8 @@ BATCH = Batch(SOURCE, SOURCE > 0, TARGET, TARGET > 0, torch.arange(2), torch.zer
 TOKENS = 5
 
 
-def past(total: list[float]) -> Past:
-    return Past(torch.full((1, len(total)), 97.0), torch.tensor([total]))
+def past(total: list[float]) -> AttentionHistory:
+    return AttentionHistory(torch.full((1, len(total)), 97.0), torch.tensor([total]))
 
 
 def test_equation_11() -> None:
@@ -51,7 +51,7 @@ def test_before_the_first_step_it_is_additive() -> None:
     scorer, plain = Coverage(5, 11, hidden=7), Additive(5, 11, hidden=7)
     plain.load_state_dict(scorer.additive.state_dict())
     queries, memory = torch.randn(2, 3, 5), torch.randn(2, 13, 11)
-    found = scorer.compare(scorer.queries(queries), scorer.keys(memory), Past(*torch.zeros(2, 2, 13)))
+    found = scorer.compare(scorer.queries(queries), scorer.keys(memory), AttentionHistory(*torch.zeros(2, 2, 13)))
     torch.testing.assert_close(found, plain.compare(plain.queries(queries), plain.keys(memory)))
 
 
@@ -120,7 +120,7 @@ def test_validation_does_not_mind(built: Built, monkeypatch: pytest.MonkeyPatch)
     """The loss that is trained holds the penalty; the loss and the perplexity that validation logs do not."""
     data = SimpleNamespace(tags=(), target=Vocabulary.of([]), pairs=SimpleNamespace(valid=[]))
     settings = Settings(None, None, StepPlan([Revision(0, 1, 1)]), 0.0)
-    experiment = Experiment(covering(built, 3.0), Unmeasured(), data, Greedy(), settings)
+    experiment = TrainingModule(covering(built, 3.0), Unmeasured(), data, Greedy(), settings)
     experiment._trainer = SimpleNamespace(accumulate_grad_batches=1, world_size=1, global_step=0)
     logged: dict[str, Any] = {}
     for name, stand_in in (("log_dict", logged.update), ("all_gather", torch.clone), ("_judge", lambda *_: [])):

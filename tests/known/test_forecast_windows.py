@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnx.data.series import Series
-from attnx.data.windows import Span, Windows, cut, scaled
+from attnx.data.windows import Span, WindowSpec, cut, scaled
 
 
 def counted(steps: int, columns: tuple[str, ...] = ("a", "b"), name: str = "") -> Series:
@@ -18,7 +18,7 @@ def counted(steps: int, columns: tuple[str, ...] = ("a", "b"), name: str = "") -
 def test_scaling_knows_the_training_part_alone() -> None:
     """0 to 4 have mean 2 and deviation sqrt 2, whatever comes later."""
     series = counted(23)
-    windows = Windows(3, 2, ("a",), ("b",))
+    windows = WindowSpec(3, 2, ("a",), ("b",))
     source, target = scaled(windows, [(series, Span(0, 5))])
     assert source.columns == ("a", "b")
     assert target.columns == ("a",)
@@ -30,13 +30,13 @@ def test_scaling_knows_the_training_part_alone() -> None:
 def test_a_window_reads_no_target_that_it_forecasts() -> None:
     """Known columns go on; in place of the targets there is nothing."""
     series = counted(23)
-    (pair, *_) = Windows(3, 2, ("a",), ("b",)).pairs(series, Span(5, 11))
+    (pair, *_) = WindowSpec(3, 2, ("a",), ("b",)).pairs(series, Span(5, 11))
     assert pair.features is not None
     assert pair.target is not None
     np.testing.assert_array_equal(pair.features, [[2, 1002], [3, 1003], [4, 1004], [np.nan, 1005], [np.nan, 1006]])
     assert pair.target.tolist() == [[5], [6]]
     assert (pair.source, pair.references, pair.name) == (("2", "3", "4", "5", "6"), (("5", "6"),), "5")
-    plain = next(iter(Windows(3, 2, ("a",)).pairs(series, Span(5, 11))))
+    plain = next(iter(WindowSpec(3, 2, ("a",)).pairs(series, Span(5, 11))))
     assert plain.features is not None
     assert plain.features.tolist() == [[2], [3], [4]]
 
@@ -46,7 +46,7 @@ def test_a_window_reads_no_target_that_it_forecasts() -> None:
 def test_what_is_trained_on_is_cut_when_it_is_asked_for(known: tuple[str, ...], stride: int) -> None:
     """The same windows as pairs, scaled, of two series one after the other; none reaches over to the other."""
     read = [(counted(17, name="x"), Span(0, 11)), (counted(13, name="y"), Span(0, 7))]
-    windows = Windows(3, 2, ("a",), known)
+    windows = WindowSpec(3, 2, ("a",), known)
     scales = scaled(windows, read)
     rows = cut(windows, read, scales, stride)
     pairs = [pair for series, span in read for pair in windows.pairs(series, span)][::stride]
@@ -65,8 +65,8 @@ def test_no_window_looks_ahead_to_fill_in_what_nobody_measured() -> None:
     """Of what is measured from step 5 on, no window is forecast from before step 6."""
     series = counted(23)
     series.numbers[:5, 1] = np.nan
-    windows = Windows(3, 2, ("a", "b"))
+    windows = WindowSpec(3, 2, ("a", "b"))
     assert windows.worth(series, Span(0, 11)).tolist() == [6, 7, 8, 9]
-    assert Windows(3, 2, ("a",)).worth(series, Span(0, 11)).tolist() == [3, 4, 5, 6, 7, 8, 9]
+    assert WindowSpec(3, 2, ("a",)).worth(series, Span(0, 11)).tolist() == [3, 4, 5, 6, 7, 8, 9]
     series.numbers[:, 1] = np.nan
     assert windows.worth(series, Span(0, 11)).tolist() == []

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from attnx.attention.build import build
-from attnx.attention.heads import Heads
+from attnx.attention.factory import build
+from attnx.attention.heads import MultiHeadAttention
 from attnx.attention.scorers.additive import Additive
 from attnx.errors import UserError
 
@@ -21,7 +21,7 @@ SOURCE = torch.tensor([[3, 5, 7], [11, 13, 0]])
 INPUTS = torch.tensor([[1, 5, 3, 8], [1, 7, 2, 2]])
 
 
-def plain(heads: Heads) -> Heads:
+def plain(heads: MultiHeadAttention) -> MultiHeadAttention:
     """Make every projection the identity."""
     for linear in (heads.query, heads.keys, heads.values, heads.out):
         nn.init.eye_(linear.weight)
@@ -118,4 +118,4 @@ def test_weights_of_every_head(built: Built, scope: str, scorer: str) -> None:
 
 def test_one_head_is_no_heads() -> None:
     """No projections around a single one."""
-    assert not isinstance(build(query_size=5, memory_size=7), Heads)
+    assert not isinstance(build(query_size=5, memory_size=7), MultiHeadAttention)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.attention import Past
+from attnx.attention import AttentionHistory
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.scorers.location import Location
 
@@ -20,7 +20,9 @@ LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 
 def scored(scorer: Location, query: float, memory: list[float], last: list[float]) -> list[float]:
     queries, keys = scorer.queries(torch.tensor([[[query]]])), scorer.keys(torch.tensor(memory)[None, :, None])
-    found: Tensor = scorer.compare(queries, keys, Past(torch.tensor([last]), torch.full((1, len(last)), 97.0)))
+    found: Tensor = scorer.compare(
+        queries, keys, AttentionHistory(torch.tensor([last]), torch.full((1, len(last)), 97.0))
+    )
     return found.flatten().tolist()
 
 
@@ -66,7 +68,7 @@ def test_before_the_first_step_it_is_additive() -> None:
     scorer, plain = Location(5, 11, hidden=7), Additive(5, 11, hidden=7)
     plain.load_state_dict(scorer.additive.state_dict())
     queries, memory, nothing = torch.randn(2, 3, 5), torch.randn(2, 13, 11), torch.zeros(2, 13)
-    found = scorer.compare(scorer.queries(queries), scorer.keys(memory), Past(nothing, nothing))
+    found = scorer.compare(scorer.queries(queries), scorer.keys(memory), AttentionHistory(nothing, nothing))
     torch.testing.assert_close(found, plain.compare(plain.queries(queries), plain.keys(memory)))
 
 
@@ -75,7 +77,7 @@ def test_only_as_far_as_it_reaches() -> None:
     scorer = Location(5, 11, hidden=7, filters=2, reach=2)
     assert scorer.near.weight.shape == (2, 1, 5)
     keys, last = scorer.keys(torch.zeros(1, 11, 11)), torch.eye(11)[6:7]
-    found = scorer.compare(scorer.queries(torch.zeros(1, 1, 5)), keys, Past(last, last))
+    found = scorer.compare(scorer.queries(torch.zeros(1, 1, 5)), keys, AttentionHistory(last, last))
     assert found.nonzero()[:, -1].tolist() == [4, 5, 6, 7, 8]
 
 

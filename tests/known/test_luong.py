@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from attnx.attention.build import build
+from attnx.attention.factory import build
 from attnx.attention.scopes.local import Local
 from attnx.attention.scorers.dot import Dot
 from attnx.attention.scorers.mlp import Mlp

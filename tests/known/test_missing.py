@@ -13,7 +13,7 @@ from attnx.data.batches import Row, collate
 from attnx.data.features import Features
 from attnx.data.series import Series, filled
 from attnx.data.series_split import SeriesSplit, cut_series
-from attnx.data.windows import Span, Windows, cut
+from attnx.data.windows import Span, WindowSpec, cut
 from attnx.errors import UserError
 from attnx.metrics.aligned_errors import differences
 from attnx.metrics.quantile_loss import QuantileLoss
@@ -22,7 +22,7 @@ from attnx.nn.targets.forecast import Horizon
 from attnx.tasks.protocols import token_loss
 
 NAN = np.nan
-WINDOWS = Windows(2, 2, ("a", "b"))
+WINDOWS = WindowSpec(2, 2, ("a", "b"))
 PLAIN = Features((0.0, 0.0), (1.0, 1.0), ("a", "b"))
 
 
@@ -46,12 +46,12 @@ def test_windows_read_what_was_filled_in_and_are_judged_by_what_was_measured() -
 
 def test_a_window_of_which_nothing_was_measured_is_none() -> None:
     """Of column a alone there is nothing behind the fourth step; a part of such windows is refused."""
-    alone = Windows(2, 2, ("a",))
+    alone = WindowSpec(2, 2, ("a",))
     assert alone.worth(series(), Span(0, 7)).tolist() == [2, 3]
     assert [pair.name for pair in alone.pairs(series(), Span(0, 7))] == ["2", "3"]
     assert len(cut(alone, [(series(), Span(0, 7))], (PLAIN, Features((0.0,), (1.0,), ("a",))), 1)) == 2
     with pytest.raises(UserError, match="the test part holds no value of a"):
-        cut_series(series(), Windows(1, 1, ("a",)), SeriesSplit.read([2, 2, 3]))
+        cut_series(series(), WindowSpec(1, 1, ("a",)), SeriesSplit.read([2, 2, 3]))
 
 
 def test_a_batch_says_what_counts() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.nn.decoder_memory import OwnStates
+from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.positions import one_hot, sinusoidal
 
 Built = Callable[..., Any]
@@ -62,7 +62,10 @@ def test_what_is_there_does_not_matter(built: Built, memory: str, scope: str) ->
 
 def test_own_states_by_position() -> None:
     """Keys are the steps' positions whatever the states are, and values the states, in the memory's widths."""
-    own, states = OwnStates(state_size=13, keys_size=5, values_size=11, keys="one_hot"), torch.randn(2, 3, 13)
+    own, states = (
+        DecoderStateProjection(state_size=13, keys_size=5, values_size=11, keys="one_hot"),
+        torch.randn(2, 3, 13),
+    )
     keys, values = own(states, torch.tensor([[2], [0]]).expand(2, 3))
     assert torch.equal(keys, torch.eye(5)[torch.tensor([2, 0])][:, None].expand(2, 3, 5))
     torch.testing.assert_close(values, own.values(states))
@@ -79,7 +82,7 @@ def test_own_states_by_position() -> None:
     ],
 )
 def test_own_states_fit_into_the_memory(sizes: tuple[int, int, int], parameters: list[str]) -> None:
-    own = OwnStates(*sizes, keys="states")
+    own = DecoderStateProjection(*sizes, keys="states")
     keys, values = own(torch.randn(2, 3, sizes[0]), torch.arange(3))
     assert (keys.shape[-1], values.shape[-1]) == sizes[1:]
     assert torch.equal(keys, values) is (sizes[1] == sizes[2])

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from attnx import kernels
 from attnx.attention import read_by_kernel
-from attnx.attention.build import build
-from attnx.attention.protocols import Asked, Read
+from attnx.attention.factory import build
+from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.kernels.additive_cuda import CudaAdditive
 
 CPU = torch.device("cpu")
@@ -28,13 +28,13 @@ class Plain:
     def __init__(self) -> None:
         self.reads = self.builds = 0
 
-    def admits(self, attention: Any, asked: Asked) -> bool:
+    def admits(self, attention: Any, asked: AttentionInputs) -> bool:
         return True
 
     def build(self, device: torch.device) -> None:
         self.builds += 1
 
-    def __call__(self, attention: Any, asked: Asked) -> Read:
+    def __call__(self, attention: Any, asked: AttentionInputs) -> AttentionOutput:
         self.reads += 1
         return attention.weigh(asked, attention.score(asked))
 
@@ -55,7 +55,7 @@ class Raises(Plain):
         super().__init__()
         self.error = error
 
-    def __call__(self, attention: Any, asked: Asked) -> Read:
+    def __call__(self, attention: Any, asked: AttentionInputs) -> AttentionOutput:
         self.reads += 1
         raise self.error
 

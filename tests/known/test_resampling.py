@@ -16,7 +16,7 @@ from torchmetrics import Metric
 from attnx import registry
 from attnx.data.examples import Pair
 from attnx.data.series import read_series
-from attnx.data.windows import Span, Windows, following
+from attnx.data.windows import Span, WindowSpec, following
 from attnx.metrics.per_tag import MACRO, MICRO, of_each, show
 from attnx.metrics.polygons import Answer
 from attnx.metrics.ratio_by_size import Answers
@@ -164,7 +164,7 @@ def test_windows_follow_each_other_in_time_and_overlap(tmp_path: Path) -> None:
     file = tmp_path / "series.csv"
     rows = [f"{name},2024-01-{1 + day:02d},{day}" for name in ("b", "a") for day in range(12)]
     file.write_text("\n".join(["of,day,y", *rows]) + "\n")
-    windows = Windows(2, 3, ("y",))
+    windows = WindowSpec(2, 3, ("y",))
     pairs = [
         pair for one in read_series(file, "day", ["y"], "of") for pair in windows.pairs(one, Span(0, 12))
     ]  # from the third day on, up to the tenth

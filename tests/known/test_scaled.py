@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from attnx.attention.build import build
+from attnx.attention.factory import build
 from attnx.attention.scorers.scaled import Scaled
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnx import registry
-from attnx.attention.build import assemble, build
+from attnx.attention.factory import assemble, build
 from attnx.attention.memory import beside, seen
 from attnx.kernels.sdpa import Sdpa
 

@@ -10,7 +10,7 @@ import pytest
 
 from attnx.data.series import Series, read_series
 from attnx.data.series_split import SeriesSplit, cut_series, describe_rows
-from attnx.data.windows import Span, Windows
+from attnx.data.windows import Span, WindowSpec
 from attnx.errors import UserError
 
 HOUR = 3600.0
@@ -35,7 +35,7 @@ def test_the_borders_of_the_ett_papers(lookback: int, horizon: int, step: float,
     month, rows = 30 * a_day, np.arange(20 * 30 * a_day + 3020)
     begin = [0, 12 * month - lookback, 16 * month - lookback]
     end = [12 * month, 16 * month, 20 * month]
-    series, windows = clocked(len(rows), step), Windows(lookback, horizon, ("a",))
+    series, windows = clocked(len(rows), step), WindowSpec(lookback, horizon, ("a",))
     found = cut_series(series, windows, SeriesSplit.read("ett"))
     assert list(found) == ["train", "valid", "test"]
     for span, first, last in zip(found.values(), begin, end, strict=True):
@@ -89,7 +89,7 @@ def test_another_way_to_say_it_is_refused(asked: str | list[int]) -> None:
 )
 def test_a_series_that_cannot_be_cut_so(series: Series, split: str | list[int], said: str) -> None:
     with pytest.raises(UserError) as told:
-        cut_series(series, Windows(3, 2, ("a",)), SeriesSplit.read(split))
+        cut_series(series, WindowSpec(3, 2, ("a",)), SeriesSplit.read(split))
     assert str(told.value).startswith(said)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnx.data.permutation import Permutation, Tempered, shares
+from attnx.data.permutation import Permutation, TemperatureSampler, shares
 
 
 @pytest.mark.parametrize("count", [*range(68), 1009, 4096, 4097, 100_003])
@@ -87,7 +87,7 @@ def test_what_rounding_leaves_over_is_shared_out() -> None:
 def test_the_draws_of_a_tag_go_round_its_rows() -> None:
     """Of 16, 4 and 1 rows each epoch draws 12, 6 and 3: after four epochs every row of the first had its three."""
     rows, starts = np.arange(100, 121), np.array([0, 16, 20, 21])
-    tempered = Tempered(rows, starts, temperature=2.0, seed=3)
+    tempered = TemperatureSampler(rows, starts, temperature=2.0, seed=3)
     epochs = [tempered.draw(epoch, np.arange(21)) for epoch in range(4)]
     first = [drawn[drawn < 116].tolist() for drawn in epochs]
     assert [len(set(drawn)) for drawn in first] == [12] * 4

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.attention import Read
+from attnx.attention import AttentionOutput
 from attnx.data.batches import Batch
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
 from attnx.nn.targets.numbers import Numbers
-from attnx.nn.targets.protocol import TargetSide
+from attnx.nn.targets.protocol import TargetSpec
 from attnx.nn.targets.symbols import Symbols
 from attnx.symbols import BOS, EOS, PAD
 from attnx.tasks.protocols import token_loss
@@ -36,7 +36,7 @@ class Scripted:
 
     sources = ("encoder",)
 
-    def __init__(self, target: TargetSide, script: list[Tensor]) -> None:
+    def __init__(self, target: TargetSpec, script: list[Tensor]) -> None:
         self.target, self.script = target, script
         self.inputs: list[Any] = []
 
@@ -45,10 +45,10 @@ class Scripted:
 
     def step(
         self, inputs: Tensor, state: tuple[int, Tensor], need_weights: bool = False
-    ) -> tuple[Tensor, tuple[int, Tensor], Read]:
+    ) -> tuple[Tensor, tuple[int, Tensor], AttentionOutput]:
         self.inputs.append(inputs.tolist())
         number, rows = state
-        return self.script[number][rows], (number + 1, rows), Read(torch.zeros(len(inputs), 1, 1))
+        return self.script[number][rows], (number + 1, rows), AttentionOutput(torch.zeros(len(inputs), 1, 1))
 
     def take(self, state: tuple[int, Tensor], rows: Tensor) -> tuple[int, Tensor]:
         return state[0], state[1][rows]

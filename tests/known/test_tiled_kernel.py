@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from attnx import registry
-from attnx.attention import Memory, Read
-from attnx.attention.build import assemble, build
+from attnx.attention import AttentionOutput, Memory
+from attnx.attention.factory import assemble, build
 from attnx.attention.memory import beside, seen
 from attnx.kernels import tiled
 from attnx.kernels.tiled import Tiled
@@ -56,7 +56,7 @@ def the_same(fast: Any, plain: Any, remember: Any = padded, **asked: Any) -> Non
     """All that is read and all gradients agree, of whatever ``remember`` makes of attention, states and values."""
     tensors, found = given(), []
     for attention in (fast, plain):
-        read: Read = attention(tensors[0], remember(attention, *tensors[1:]), **asked)
+        read: AttentionOutput = attention(tensors[0], remember(attention, *tensors[1:]), **asked)
         parts = [part for part in read if part is not None]
         loss = sum((torch.linspace(-1, 1, part.numel()).view_as(part) * part).sum() for part in parts)
         learned = [*tensors, *(parameter for parameter in attention.parameters() if parameter.requires_grad)]

@@ -13,7 +13,7 @@ from attnx import registry
 from attnx.config import compose
 from attnx.errors import UserError
 from attnx.nn.feed_forward import FeedForward
-from attnx.nn.places import Places
+from attnx.nn.places import PositionEncoding
 from attnx.nn.residual import Residual
 from attnx.ops import turned, turns
 from attnx.symbols import BOS
@@ -169,7 +169,7 @@ def test_products_of_turned_vectors_know_how_far_apart_they_are() -> None:
 
 def test_learned_positions_end() -> None:
     """Of three, those behind are as the last."""
-    places = Places(5, "learned", 3, 5)
+    places = PositionEncoding(5, "learned", 3, 5)
     assert places.learned is not None
     torch.testing.assert_close(places.added(torch.tensor([[0, 2, 97]])), places.learned[[0, 2, 2]][None])
     assert places.turn(torch.tensor([[0]])) is None

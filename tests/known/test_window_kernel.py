@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.attention import Memory
-from attnx.attention.build import assemble
+from attnx.attention.factory import assemble
 from attnx.attention.memory import beside, seen
 from attnx.kernels.window import Window
 

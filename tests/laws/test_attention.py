@@ -10,7 +10,7 @@ from torch import nn
 
 from attnx import registry
 from attnx.attention import Memory
-from attnx.attention.build import assemble, build
+from attnx.attention.factory import assemble, build
 from attnx.errors import UserError
 from attnx.laws import attention, attention_sources
 from attnx.laws.attention import KEYS, PRESENT, VALUES, WIDTH, B, M, Q, composed, drawn, read, read_before

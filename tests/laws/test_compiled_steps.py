@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnx.models import compiled_step
-from attnx.models.compiled_step import Compiled, keep_gradients
+from attnx.models.compiled_step import CompileOptions, keep_gradients
 
 # torch's compilers look at what they warn others of.
 pytestmark = [pytest.mark.usefixtures("float64", "fresh"), pytest.mark.filterwarnings("ignore")]
@@ -64,7 +64,7 @@ BATCHES = ((7, 5), (5, 3))  # positions and steps; the second one is shorter
 
 
 def learn(
-    model: Any, compiled: Compiled | None, sampling: float = 0.0, batches: Sequence[tuple[int, int]] = BATCHES
+    model: Any, compiled: CompileOptions | None, sampling: float = 0.0, batches: Sequence[tuple[int, int]] = BATCHES
 ) -> dict[str, Tensor]:
     """Outputs and gradients of some batches, with units dropped and symbols drawn alike."""
     torch.manual_seed(47)
@@ -93,14 +93,14 @@ def test_compiled_steps_are_the_steps(built: Built, backend: Backend, case: str)
     assert model.plan.schedule == "step_by_step"
     expected = learn(model, None)
     assert not backend
-    assert_same(learn(model, Compiled(strict=True)), expected)
+    assert_same(learn(model, CompileOptions(strict=True)), expected)
     assert backend
 
 
 def test_sampled_symbols_are_the_same(built: Built, backend: Backend) -> None:
     model = built(model={"sampling": 0.5, "feed": "next"}).train()
     expected = learn(model, None, sampling=0.5)
-    assert_same(learn(model, Compiled(strict=True), sampling=0.5), expected)
+    assert_same(learn(model, CompileOptions(strict=True), sampling=0.5), expected)
     assert backend
 
 
@@ -108,7 +108,7 @@ def test_another_program_does_the_same(built: Built, monkeypatch: pytest.MonkeyP
     """What torch makes of a step and of its gradients, in simpler operations, before they become C++ or Triton."""
     monkeypatch.setattr(compiled_step, "BACKEND", "aot_eager")
     model = built(query=["previous_state"], model={**DROP, "feed": "now"}).train()
-    assert_same(learn(model, Compiled(strict=True)), learn(model, None), rtol=1e-9, atol=1e-12)
+    assert_same(learn(model, CompileOptions(strict=True)), learn(model, None), rtol=1e-9, atol=1e-12)
 
 
 def test_a_step_that_torch_breaks_up(built: Built, backend: Backend) -> None:
@@ -120,14 +120,14 @@ def test_a_step_that_torch_breaks_up(built: Built, backend: Backend) -> None:
     model = built(query=["previous_state"], model={"feed": "now"}).train()
     model.attention.normalizer = Unseen(-1)
     expected = learn(model, None, batches=BATCHES[:1])
-    assert_same(learn(model, Compiled(strict=True), batches=BATCHES[:1]), expected)
+    assert_same(learn(model, CompileOptions(strict=True), batches=BATCHES[:1]), expected)
     assert len(backend) > 1
 
 
 def test_only_training_waits_for_it(built: Built, backend: Backend) -> None:
     """Judging and generating are not worth a compiler's time: their batches are few, or of one step."""
     model = built(query=["previous_state"], model={"feed": "now"})
-    model.compiled = Compiled(strict=True)
+    model.compiled = CompileOptions(strict=True)
     with torch.no_grad():
         model(SOURCE, SOURCE != 0, TARGET, TAG)
         model.step(TARGET[:, 0], model.begin(SOURCE, SOURCE != 0, TAG))
@@ -137,7 +137,7 @@ def test_only_training_waits_for_it(built: Built, backend: Backend) -> None:
 def test_nothing_of_it_stays_on_the_model(built: Built, backend: Backend) -> None:
     model = built(query=["previous_state"], model={"feed": "now"}).train()
     names = list(model.state_dict())
-    expected = learn(model, Compiled(strict=True))
+    expected = learn(model, CompileOptions(strict=True))
     assert list(model.state_dict()) == names
     graphs = len(backend)
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
@@ -154,8 +154,8 @@ def test_what_cannot_be_compiled_runs_as_it_is(
     monkeypatch.setattr(compiled_step, "BACKEND", fail)
     model = built(query=["previous_state"], model={"feed": "now"}).train()
     with pytest.raises(Exception, match="no such graph"):
-        learn(model, Compiled(strict=True))
-    assert_same(learn(model, Compiled()), learn(model, None))
+        learn(model, CompileOptions(strict=True))
+    assert_same(learn(model, CompileOptions()), learn(model, None))
     assert "no such graph" in caplog.text
 
 

@@ -14,9 +14,9 @@ from torch import Tensor
 import attnx.kernels
 from attnx import compiled, registry
 from attnx.attention.attention import Attention
-from attnx.attention.build import assemble
+from attnx.attention.factory import assemble
 from attnx.attention.memory import beside, seen
-from attnx.attention.protocols import Asked, Read
+from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.kernels import additive, additive_blocks, additive_tiled
 from attnx.laws.first_use import sound_names
 
@@ -95,9 +95,9 @@ class Counted:
         self.kernel, self.reads = kernel, 0
         self.admits = kernel.admits
 
-    def __call__(self, attention: Attention, asked: Asked) -> Read:
+    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
         self.reads += 1
-        read: Read = self.kernel(attention, asked)
+        read: AttentionOutput = self.kernel(attention, asked)
         return read
 
 
@@ -150,7 +150,7 @@ def pair_of(chosen: dict[str, Any], device: str) -> tuple[Any, Any, list[Counted
     return with_it, without, counted
 
 
-def read(attention: Any, chosen: dict[str, Any], what: Given) -> Read:
+def read(attention: Any, chosen: dict[str, Any], what: Given) -> AttentionOutput:
     queries, states, values, present, asked = what
     values = states if chosen["values"] == "states" else values
     kind = chosen["kernel"][1]
@@ -161,7 +161,7 @@ def read(attention: Any, chosen: dict[str, Any], what: Given) -> Read:
         memory = attention.remember(states, present, values)
     if kind == "growing":
         memory = seen(memory, 2 * torch.arange(queries.shape[1], device=queries.device))
-    result: Read = attention(queries, memory, **asked)
+    result: AttentionOutput = attention(queries, memory, **asked)
     return result
 
 

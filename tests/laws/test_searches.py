@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.decoding.beam import Beam
-from attnx.decoding.contracts import Decoded
+from attnx.decoding.contracts import DecodeResult
 from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
@@ -64,7 +64,7 @@ def decided(built: Built) -> Built:
     return build
 
 
-def forced(model: Any, found: Decoded, source: Tensor = SOURCE, tag: Tensor = TAG) -> tuple[Tensor, Any]:
+def forced(model: Any, found: DecodeResult, source: Tensor = SOURCE, tag: Tensor = TAG) -> tuple[Tensor, Any]:
     """What a pass over each hypothesis gives: log-probabilities (b, n), of none -inf, and weights of its steps."""
     rows = torch.arange(len(source)).repeat_interleave(found.written.shape[1])
     written = found.written.flatten(0, 1)
@@ -133,7 +133,7 @@ def test_a_beam_of_one_is_greedy(decided: Built, composition: Any, penalty: Any)
     same(Beam(1, **penalty)(model, SOURCE, PRESENT, TAG, True), Greedy()(model, SOURCE, PRESENT, TAG, True))
 
 
-def same(one: Decoded, other: Decoded) -> None:
+def same(one: DecodeResult, other: DecodeResult) -> None:
     """Find two searches alike, in all but their scores."""
     assert one.written.tolist() == other.written.tolist()
     assert one.lengths.tolist() == other.lengths.tolist()
@@ -242,7 +242,9 @@ def listed(model: Any, row: int, allowed: Callable[[tuple[int, ...]], bool], **p
     written = torch.tensor([(*one, *[PAD] * (5 - len(one))) for one in sequences])[:, None]
     score = torch.zeros(len(sequences), 1)
     source = TWO[row : row + 1].expand(len(sequences), -1)
-    told, weights = forced(model, Decoded(written, length, score, score, None), source, torch.zeros(len(source)).long())
+    told, weights = forced(
+        model, DecodeResult(written, length, score, score, None), source, torch.zeros(len(source)).long()
+    )
     by = {"none": 1, "gnmt": ((5 + length) / 6) ** penalty.get("alpha", 0.6), "average": length}
     score = told / by[penalty.get("length", "none")]
     if "coverage" in penalty:

@@ -22,8 +22,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnx.attention import Field
-from attnx.nn.encoded import Encoded
+from attnx.attention import ScopeMask
+from attnx.nn.encoded import EncoderOutput
 from attnx.registry import Natural, Positive, Size, register
 
 
@@ -47,8 +47,8 @@ SCOPE = """\
 class Mine(nn.Module):
     sources = ("encoder",)
 
-    def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> Field:
-        return Field(present.expand(-1, queries.shape[1], -1))
+    def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> ScopeMask:
+        return ScopeMask(present.expand(-1, queries.shape[1], -1))
 """
 NORMALIZER = """\
 @register("normalizer", "mine")
@@ -78,9 +78,9 @@ class Mine(nn.Module):
         self.size = width
         self.map = nn.Linear(input_size, width)
 
-    def forward(self, inputs: Tensor, present: Tensor) -> Encoded:
+    def forward(self, inputs: Tensor, present: Tensor) -> EncoderOutput:
         states = torch.tanh(self.map(inputs)) * present[..., None]
-        return Encoded([states], ((states.sum(1),),))
+        return EncoderOutput([states], ((states.sum(1),),))
 """
 READOUT = """\
 @register("readout", "mine")
@@ -194,25 +194,25 @@ BROKEN = {
     ),
     "a scope that ignores what is present": Broken(
         "scope",
-        "Field(present.",
-        "Field(torch.ones_like(present).",
+        "ScopeMask(present.",
+        "ScopeMask(torch.ones_like(present).",
         "def forward",
         "allows positions that are not present",
     ),
     "a scope that returns a tensor": Broken(
         "scope",
-        "Field(present.expand(-1, queries.shape[1], -1))",
+        "ScopeMask(present.expand(-1, queries.shape[1], -1))",
         "present",
         "def forward",
         "a Tensor instead of an attnx",
     ),
     "a scope of another type": Broken(
-        "scope", "Field(present", "Field(present.float()", "def forward", "torch.float32"
+        "scope", "ScopeMask(present", "ScopeMask(present.float()", "def forward", "torch.float32"
     ),
     "a scope that allows nothing": Broken(
         "scope",
-        "Field(present",
-        "Field(False & present",
+        "ScopeMask(present",
+        "ScopeMask(False & present",
         "def forward",
         "may read nothing, though something is present",
     ),
@@ -241,7 +241,11 @@ BROKEN = {
         "query", "return step.after", "return step.after[..., 1:]", "def forward", "(2, 3, 12) instead of (2, 3, 13)"
     ),
     "an encoder that returns a tensor": Broken(
-        "encoder", "Encoded([states], ((states.sum(1),),))", "states", "def forward", "a Tensor instead of an attnx.nn"
+        "encoder",
+        "EncoderOutput([states], ((states.sum(1),),))",
+        "states",
+        "def forward",
+        "a Tensor instead of an attnx.nn",
     ),
     "an encoder that reads padding": Broken(
         "encoder", "self.map(inputs))", "self.map(inputs - inputs.mean(1, True)))", "def forward", "rows and padding"
@@ -267,7 +271,7 @@ BROKEN = {
     "a rate below 0": Broken("lr_schedule", "step: 1.0", "step: -1.0", "def mine", "a rate is [-1.0]"),
     "a search without a check": Broken("search", "def check", "def look", "class Mine", "has no method check"),
     "a search that finds nothing": Broken(
-        "search", "return Greedy", "Greedy", "def __call__", "None instead of a Decoded"
+        "search", "return Greedy", "Greedy", "def __call__", "None instead of a DecodeResult"
     ),
 }
 

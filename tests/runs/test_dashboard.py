@@ -13,7 +13,7 @@ import yaml
 import attnx
 from attnx import registry
 from attnx.commands.dashboard import asked_of, dashboard
-from attnx.commands.workspace import Asked, dumped, workspace
+from attnx.commands.workspace import WorkspaceRequest, dumped, workspace
 from attnx.read_sweep import Sweep
 from attnx.recording import _drawn
 from attnx.sweeps.record import save
@@ -62,11 +62,11 @@ def test_a_sweep_says_which_runs_are_meant(made: Callable[..., Path]) -> None:
     made("multirun/scorers/0", wandb_with(project="mine", entity="us"), monitor="valid_bleu", maximize=True)
     made("multirun/scorers/1", wandb_with(project="mine", entity="us"))
     save(Sweep(Path("multirun/scorers"), "attnx -m", []))
-    expected = Asked("mine", "us", group="scorers", measure="bleu", maximize=True)
+    expected = WorkspaceRequest("mine", "us", group="scorers", measure="bleu", maximize=True)
     assert asked_of(Path("multirun/scorers")) == expected
     assert asked_of(Path("multirun/scorers/0")) == expected
     made("multirun/runs/one", wandb_with())
-    assert asked_of(Path("multirun/runs/one")) == Asked("attnx")
+    assert asked_of(Path("multirun/runs/one")) == WorkspaceRequest("attnx")
     made("multirun/runs/7", wandb_with(), name="7")
     assert asked_of(Path("multirun/runs/7")).group == "7"
     made("multirun/runs/two", wandb_with(group="some"))
@@ -84,7 +84,7 @@ def test_runs_that_were_not_logged_are_told(made: Callable[..., Path]) -> None:
 
 
 def test_the_table_is_scorer_by_scope_and_the_best_is_on_top() -> None:
-    asked = Asked("mine", "us", group="scorers", measure="per")
+    asked = WorkspaceRequest("mine", "us", group="scorers", measure="per")
     (runs,) = json.loads(dumped(workspace(asked)))["spec"]["section"]["runSets"]
     assert [key["name"] for key in runs["grouping"]] == ["choices.value.scorer", "choices.value.scope"]
     (order,) = runs["sort"]["keys"]
@@ -99,7 +99,7 @@ def test_the_table_is_scorer_by_scope_and_the_best_is_on_top() -> None:
 
 
 def test_there_are_curves_heat_maps_and_coordinates() -> None:
-    found = panels(workspace(Asked("mine", "us", measure="wer")))
+    found = panels(workspace(WorkspaceRequest("mine", "us", measure="wer")))
     everything = [panel for section in found.values() for panel in section]
     curves = [panel["config"] for panel in everything if panel["viewType"] == "Run History Line Plot"]
     by = {(curve["metrics"][0], curve.get("groupBy")) for curve in curves}
@@ -138,7 +138,7 @@ def test_what_it_shows_is_what_is_logged(run: Callable[..., Any], monkeypatch: p
     monkeypatch.setitem(registry._registered, ("logger", "tensorboard"), Collects)
     run("+logger=tensorboard", "trainer.log_every=1", folder="one")
     logged |= set(_drawn(Path("one")))
-    text = json.loads(dumped(workspace(Asked("mine"))))["spec"]["section"]
+    text = json.loads(dumped(workspace(WorkspaceRequest("mine"))))["spec"]["section"]
     everything = [panel["config"] for section in text["panelBankConfig"]["sections"] for panel in section["panels"]]
     names = {name for panel in everything for name in [*panel.get("metrics", []), *panel.get("mediaKeys", [])]}
     names |= {f"{column['accessor']}" for panel in everything for column in panel.get("columns", [])}

@@ -20,7 +20,7 @@ from attnx.data.batches import PairDataset
 from attnx.slurm import send_again
 from attnx.training import run_folder
 from attnx.training.failure_report import in_one_line
-from attnx.training.lightning_module import Experiment
+from attnx.training.lightning_module import TrainingModule
 
 # Seven steps, of which the first two are in a checkpoint when the fourth goes wrong.
 KNOBS = ["trainer.max_steps=7", "trainer.validations=2", "trainer.checkpoint_every=2", "model.dropout=0.3"]
@@ -122,14 +122,14 @@ def test_a_folder_that_cannot_be_written_any_more(failed: Callable[..., str], at
 
 def test_memory_that_runs_out(failed: Callable[..., str], spoil: pytest.MonkeyPatch) -> None:
     """On the CPU: no machine has a pebibyte. The second validation decodes four batches at a time, of twelve words."""
-    judged, calls = Experiment.validation_step, iter(range(2))
+    judged, calls = TrainingModule.validation_step, iter(range(2))
 
-    def greedy(self: Experiment, *given: Any) -> None:
+    def greedy(self: TrainingModule, *given: Any) -> None:
         judged(self, *given)
         if next(calls):
             torch.empty(1 << 48)
 
-    spoil.setattr(Experiment, "validation_step", greedy)
+    spoil.setattr(TrainingModule, "validation_step", greedy)
     line = failed()
     assert "out of memory at step 7, in validation, with a batch of 12 rows of up to 5 source and 6 target" in line
     assert "a smaller trainer.batch_size (it was 8)" in line
@@ -175,13 +175,13 @@ def test_what_nobody_foresaw(failed: Callable[..., str], at_step: Callable[..., 
 def test_a_loss_that_is_no_number_leaves_its_batch(
     command: Callable[..., Any], asked: list[str], words: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = Experiment.training_step
+    step = TrainingModule.training_step
 
-    def spoilt(self: Experiment, batch: Any, number: int) -> Any:
+    def spoilt(self: TrainingModule, batch: Any, number: int) -> Any:
         loss = step(self, batch, number)
         return loss * float("nan") if self.global_step == 4 else loss
 
-    monkeypatch.setattr(Experiment, "training_step", spoilt)
+    monkeypatch.setattr(TrainingModule, "training_step", spoilt)
     answer = command(*asked, "folder=cut")
     assert answer.code == 1
     held = torch.load("cut/bad_batch.pt", weights_only=True)

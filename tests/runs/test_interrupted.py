@@ -100,14 +100,14 @@ def test_a_run_that_is_stopped_while_testing_can_be_gone_on_from(
     monkeypatch: pytest.MonkeyPatch,
     same_weights: Callable[..., bool],
 ) -> None:
-    from attnx.training.lightning_module import Experiment
+    from attnx.training.lightning_module import TrainingModule
 
-    def stop(self: Experiment, *others: Any) -> None:
+    def stop(self: TrainingModule, *others: Any) -> None:
         raise KeyboardInterrupt
 
     run(folder="whole")
     with monkeypatch.context() as patch:
-        patch.setattr(Experiment, "test_step", stop)
+        patch.setattr(TrainingModule, "test_step", stop)
         with pytest.raises(Interrupted):
             run(folder="cut")
     assert same_weights(["whole", "cut"])

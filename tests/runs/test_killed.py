@@ -20,9 +20,9 @@ from rich.console import Console
 
 import attnx.callbacks.checkpoint
 import attnx.training.run_folder
-from attnx.callbacks.checkpoint import Keep
+from attnx.callbacks.checkpoint import CheckpointManager
 from attnx.callbacks.metrics_file import MetricsFile
-from attnx.training.lightning_module import Experiment
+from attnx.training.lightning_module import TrainingModule
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 # Ten steps; the epochs have five batches, or three steps of two turns.
@@ -36,20 +36,20 @@ COMPOSED = {
 BOTH = ["trainer.max_steps=10", "trainer.checkpoint_every=2"]
 # What is killed, and where: as it is called for the time that is given.
 MOMENTS: dict[str, tuple[str, Any, str, int]] = {
-    "before its first checkpoint": ("chance", Experiment, "training_step", 2),
-    "in a step": ("chance", Experiment, "training_step", 6),
-    "in a turn of a step": ("turns", Experiment, "training_step", 12),
-    "where batches are loaded elsewhere": ("workers", Experiment, "training_step", 8),
-    "in a validation": ("kept", Experiment, "validation_step", 3),
+    "before its first checkpoint": ("chance", TrainingModule, "training_step", 2),
+    "in a step": ("chance", TrainingModule, "training_step", 6),
+    "in a turn of a step": ("turns", TrainingModule, "training_step", 12),
+    "where batches are loaded elsewhere": ("workers", TrainingModule, "training_step", 8),
+    "in a validation": ("kept", TrainingModule, "validation_step", 3),
     "before a row is written": ("workers", MetricsFile, "on_validation_end", 2),
-    "behind a row that no checkpoint knows": ("kept", Keep, "_save", 5),
+    "behind a row that no checkpoint knows": ("kept", CheckpointManager, "_save", 5),
     "as it begins a checkpoint": ("patience", torch, "save", 5),
     "with a checkpoint that has no name yet": ("turns", os, "replace", 13),
-    "before the best is named": ("kept", Keep, "_arrange", 3),
+    "before the best is named": ("kept", CheckpointManager, "_arrange", 3),
     "while the best are moved": ("kept", Path, "replace", 2),
     "before the new best has its name": ("kept", attnx.callbacks.checkpoint, "whole_file", 2),
-    "as its patience is at its end": ("patience", Experiment, "on_test_start", 1),
-    "in its test": ("chance", Experiment, "test_step", 1),
+    "as its patience is at its end": ("patience", TrainingModule, "on_test_start", 1),
+    "in its test": ("chance", TrainingModule, "test_step", 1),
     "before its predictions are written": ("turns", attnx.training.run_folder, "save_predictions", 1),
 }
 
@@ -206,13 +206,13 @@ def test_one_that_was_killed_while_it_drew_is_drawn(
 def test_the_last_checkpoint_is_as_old_as_was_asked(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Every three steps, and where it is validated, after four and eight of eleven; then at its end."""
     steps: list[int] = []
-    save = Keep._save
+    save = CheckpointManager._save
 
-    def noted(self: Keep, trainer: Any) -> None:
+    def noted(self: CheckpointManager, trainer: Any) -> None:
         steps.append(trainer.global_step)
         save(self, trainer)
 
-    monkeypatch.setattr(Keep, "_save", noted)
+    monkeypatch.setattr(CheckpointManager, "_save", noted)
     run("trainer.max_steps=11", "trainer.validations=3", "trainer.checkpoint_every=3", folder="steps")
     assert steps == [3, 4, 6, 8, 9, 11]
     steps.clear()

@@ -23,7 +23,7 @@ from attnx.callbacks.logs import gradient_norms
 from attnx.callbacks.progress import ShowProgress
 from attnx.errors import Interrupted
 from attnx.loggers.collection import Loggers
-from attnx.loggers.protocol import Beginning
+from attnx.loggers.protocol import RunStart
 from attnx.read_sweep import Sweep, SweepJob
 from attnx.sweeps.record import save
 
@@ -176,7 +176,7 @@ def test_a_logger_that_raises_is_left_out(method: str, tmp_path: Path) -> None:
     picture.touch()
     loggers = Loggers({})
     loggers._each = {"bad": Fails()}
-    beginning = Beginning(tmp_path, "one", None, [], {}, {}, told.append)
+    beginning = RunStart(tmp_path, "one", None, [], {}, {}, told.append)
     loggers.start(beginning)
     loggers.log(1, {"valid_per": 7.0})
     loggers.show(1, {"picture": picture})
@@ -192,9 +192,9 @@ def test_the_first_process_alone_logs(
 ) -> None:
     from attnx.training import ranks, train
 
-    monkeypatch.setattr(ranks, "_here", ranks.Place(rank=1, world=2))
+    monkeypatch.setattr(ranks, "_here", ranks.RankInfo(rank=1, world=2))
     assert not train._loggers({"logger": {"journal": {}}})
-    monkeypatch.setattr(ranks, "_here", ranks.Place(rank=0, world=2))
+    monkeypatch.setattr(ranks, "_here", ranks.RankInfo(rank=0, world=2))
     assert train._loggers({"logger": {"journal": {}}})
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from attnx.config import compose
 from attnx.fitting import fit, resume
-from attnx.training.lightning_module import Experiment
+from attnx.training.lightning_module import TrainingModule
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc"),
@@ -91,14 +91,14 @@ def test_a_run_that_is_killed_ends_as_one_that_was_left_alone(
     make(model, *knobs, folder="whole")
     if not (process := os.fork()):
         try:
-            step, steps = Experiment.training_step, iter(range(6))
+            step, steps = TrainingModule.training_step, iter(range(6))
 
-            def deadly(self: Experiment, *given: Any) -> Any:
+            def deadly(self: TrainingModule, *given: Any) -> Any:
                 if next(steps, None) is None:
                     os.kill(os.getpid(), signal.SIGKILL)
                 return step(self, *given)
 
-            Experiment.training_step = deadly  # type: ignore[method-assign]
+            TrainingModule.training_step = deadly  # type: ignore[method-assign]
             make(model, *knobs, folder="cut")
         finally:
             os._exit(1)

@@ -19,7 +19,7 @@ from attnx.attention import build
 from attnx.config import compose
 from attnx.errors import UserError
 from attnx.fitting import fit
-from attnx.sweeps.session import Running
+from attnx.sweeps.session import SweepSession
 from attnx.training.open_run import open_run
 
 SCORER = '''\
@@ -206,7 +206,7 @@ def test_a_glob_includes_it(
 ) -> None:
     held: list[str] = []
     monkeypatch.setattr(
-        Running, "run", lambda running, asked: held.extend(task.config["scorer"]["name"] for _, task in asked)
+        SweepSession, "run", lambda running, asked: held.extend(task.config["scorer"]["name"] for _, task in asked)
     )
     plug("mine", SCORER.format(name="mine"))
     command("-m", "+scorer=glob(mi*)")

@@ -12,7 +12,7 @@ import yaml
 from attnx import cli
 from attnx.config import compose
 from attnx.errors import UserError
-from attnx.sweeps.session import Running
+from attnx.sweeps.session import SweepSession
 
 EXPERIMENT = """\
 # @package _global_
@@ -137,7 +137,7 @@ def test_the_flag_works_when_the_configuration_is_shown(mine: str, command: Call
 def test_the_flag_works_for_a_sweep(mine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[str] = []
     monkeypatch.setattr(
-        Running, "run", lambda running, asked: held.extend(task.config["scorer"]["name"] for _, task in asked)
+        SweepSession, "run", lambda running, asked: held.extend(task.config["scorer"]["name"] for _, task in asked)
     )
     cli.run(["-m", "recipe=mine,bahdanau", "--config-dir", "conf"])
     assert held == ["mlp", "cosine"]

@@ -17,7 +17,7 @@ from attnx import cli
 from attnx.choices import conf_folder
 from attnx.config import compose
 from attnx.registry import names
-from attnx.sweeps.session import Running
+from attnx.sweeps.session import SweepSession
 
 GROUPS = ("recipe", "experiment")
 PRESETS = [f"{group}={file.stem}" for group in GROUPS for file in sorted((conf_folder() / group).glob("*.yaml"))]
@@ -39,12 +39,12 @@ def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
     """The scorer and scope of each job that a sweep would have trained."""
     held: list[tuple[str, str]] = []
 
-    def keep(running: Running, asked: Iterator[Any]) -> None:
+    def keep(running: SweepSession, asked: Iterator[Any]) -> None:
         for job, task in asked:
             held.append((task.config["scorer"]["name"], task.config["scope"]["name"]))
             job.status = "pruned"
 
-    monkeypatch.setattr(Running, "run", keep)
+    monkeypatch.setattr(SweepSession, "run", keep)
     return held
 
 

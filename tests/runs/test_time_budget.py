@@ -18,7 +18,7 @@ from attnx.callbacks.step_plan import Revision, StepPlan, read_plan
 from attnx.errors import UserError
 from attnx.tasks.protocols import token_loss
 from attnx.training import budget, lightning_module, ranks
-from attnx.training.lightning_module import Experiment
+from attnx.training.lightning_module import TrainingModule
 
 MINUTE = ["trainer.max_steps=null", "trainer.max_time=00:01:00"]
 Rate = Callable[[float], float]
@@ -43,38 +43,38 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all runs."""
-    clock, prepare, begin = Clock(), fitting.prepare, Experiment.on_validation_epoch_start
+    clock, prepare, begin = Clock(), fitting.prepare, TrainingModule.on_validation_epoch_start
 
     def prepared(config: Any) -> Any:
         job = prepare(config)
         job.clock = clock
         return job
 
-    def validate(self: Experiment) -> None:
+    def validate(self: TrainingModule) -> None:
         clock.now += clock.validation
         begin(self)
 
-    def start(self: Experiment) -> None:
+    def start(self: TrainingModule) -> None:
         clock.zero = clock.now  # rates change so long after training began
 
     monkeypatch.setattr(fitting, "prepare", prepared)
     monkeypatch.setattr(budget, "token_loss", clock.compute)
     monkeypatch.setattr(lightning_module, "token_loss", clock.compute)
-    monkeypatch.setattr(Experiment, "on_validation_epoch_start", validate)
-    monkeypatch.setattr(Experiment, "on_train_start", start)
+    monkeypatch.setattr(TrainingModule, "on_validation_epoch_start", validate)
+    monkeypatch.setattr(TrainingModule, "on_train_start", start)
     return clock
 
 
 @pytest.fixture
 def rates(monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
     """The learning rate of each step that was taken, and whatever was taken again has the last one."""
-    step, found = Experiment.training_step, dict[int, float]()
+    step, found = TrainingModule.training_step, dict[int, float]()
 
-    def noted(self: Experiment, *given: Any) -> Any:
+    def noted(self: TrainingModule, *given: Any) -> Any:
         found[self.global_step] = self.trainer.optimizers[0].param_groups[0]["lr"]
         return step(self, *given)
 
-    monkeypatch.setattr(Experiment, "training_step", noted)
+    monkeypatch.setattr(TrainingModule, "training_step", noted)
     return found
 
 
@@ -155,7 +155,7 @@ def test_a_run_whose_plan_held_is_repeated_by_its_number_of_steps(
 ) -> None:
     monkeypatch.setattr(budget, "SPARE", 0.0)
     monkeypatch.setattr("attnx.callbacks.time_budget.SPARE", 0.0)
-    monkeypatch.setattr(Experiment, "_add_loss", lambda self, batch: self._tokens.add_(1))  # takes no time
+    monkeypatch.setattr(TrainingModule, "_add_loss", lambda self, batch: self._tokens.add_(1))  # takes no time
     run(*MINUTE, "model.dropout=0.2", folder="timed")
     steps = 60 / 0.4
     assert info("timed")["plan"] == [{"step": 0, "steps": steps, "validations": 2}]
@@ -172,14 +172,14 @@ def test_a_run_that_was_killed_does_again_what_is_recorded_and_keeps_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A folder is copied as a killed run leaves it: after a revision that came after the last checkpoint."""
-    step = Experiment.training_step
+    step = TrainingModule.training_step
 
-    def copied(self: Experiment, *given: Any) -> Any:
+    def copied(self: TrainingModule, *given: Any) -> Any:
         if self.global_step == 75 and not Path("cut").exists():
             shutil.copytree("whole", "cut")
         return step(self, *given)
 
-    monkeypatch.setattr(Experiment, "training_step", copied)
+    monkeypatch.setattr(TrainingModule, "training_step", copied)
     clock.loss = lambda seconds: 0.4 if seconds < 20 else 0.6
     run(*MINUTE, "trainer.checkpoint_every=60", "trainer.validations=1", folder="whole")
     plan, whole = info("cut")["plan"], dict(rates)

@@ -17,20 +17,20 @@ from attnx.config import compose
 from attnx.data.batches import collate
 from attnx.tasks.protocols import token_loss
 from attnx.training import budget
-from attnx.training.train import Job, prepare
+from attnx.training.train import PreparedRun, prepare
 
 
 @pytest.fixture
-def prepared(words: Path, small: list[str]) -> Callable[..., Job]:
+def prepared(words: Path, small: list[str]) -> Callable[..., PreparedRun]:
     """Everything of a small run built and nothing trained."""
 
-    def make(*overrides: str) -> Job:
+    def make(*overrides: str) -> PreparedRun:
         return prepare(compose([*small, *overrides]))
 
     return make
 
 
-def loss_of(job: Job, smoothing: float = 0.0) -> float:
+def loss_of(job: PreparedRun, smoothing: float = 0.0) -> float:
     rows = job.loaders.train_rows
     batch = collate([rows[number] for number in range(7)])
     return float(token_loss(job.experiment.model.eval(), batch, smoothing).mean.detach())
@@ -66,7 +66,7 @@ def test_scheduled_sampling_begins_with_the_truth_and_rises(
     assert chances == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
 
 
-def test_label_smoothing_is_part_of_the_loss(prepared: Callable[..., Job]) -> None:
+def test_label_smoothing_is_part_of_the_loss(prepared: Callable[..., PreparedRun]) -> None:
     job = prepared("task.smoothing=0.1")
     assert job.experiment.task.smoothing == 0.1
     rows = job.loaders.train_rows
@@ -95,7 +95,7 @@ def test_label_smoothing_changes_what_is_learned_but_not_how_it_is_judged(
     assert first[0][valid] == first[1][valid]
 
 
-def test_pretrained_vectors_are_where_training_begins(prepared: Callable[..., Job], here: Path) -> None:
+def test_pretrained_vectors_are_where_training_begins(prepared: Callable[..., PreparedRun], here: Path) -> None:
     (here / "source.txt").write_text("2 5\na 1 2 3 4 5\nk -1 0 0.5 2 9\nunheard 0 0 0 0 0\n", encoding="utf-8")
     # A symbol may hold spaces, and one of them need not be plain.
     (here / "target.txt").write_text("\nat a place 0 1 2 3 4\nno\u00a0body 7 7 7 7 7\nAA 5 4 3 2 1\n", encoding="utf-8")
@@ -121,7 +121,7 @@ def test_pretrained_vectors_are_where_training_begins(prepared: Callable[..., Jo
     ],
 )
 def test_the_time_of_a_step_is_that_of_the_run_s_precision(
-    precision: str, seen: Any, prepared: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+    precision: str, seen: Any, prepared: Callable[..., PreparedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kept are the weights as they were, and how the model itself is."""
     kinds = set()
@@ -141,7 +141,7 @@ def test_the_time_of_a_step_is_that_of_the_run_s_precision(
 
 
 def test_a_tied_output_is_the_embedding_before_and_after_training(
-    run: Callable[..., Any], prepared: Callable[..., Job]
+    run: Callable[..., Any], prepared: Callable[..., PreparedRun]
 ) -> None:
     tied = run("model.tied=true", folder="one").model
     assert tied.output.weight is tied.embedding.weight
@@ -190,13 +190,13 @@ def test_unlike_compositions_train_and_are_tested(composition: list[str], run: C
     assert len(trained.predict(["dab", "ke"])) == 2
 
 
-def lengths_in_batches(job: Job) -> list[set[int]]:
+def lengths_in_batches(job: PreparedRun) -> list[set[int]]:
     """Of each batch, the lengths of its rows by their longer side."""
     rows = job.loaders.train_rows
     return [set(rows.lengths(np.array(batch)).max(1).tolist()) for batch in job.loaders.batches]
 
 
-def test_rows_of_a_pool_meet_rows_of_their_length(prepared: Callable[..., Job]) -> None:
+def test_rows_of_a_pool_meet_rows_of_their_length(prepared: Callable[..., PreparedRun]) -> None:
     mixed, sorted_ = (lengths_in_batches(prepared(f"trainer.pool={pool}")) for pool in (1, 50))
     assert len(mixed) == len(sorted_)
     # Sorted, lengths change within a batch once less often than there are lengths, at most.

@@ -148,18 +148,18 @@ def test_it_goes_on_as_if_it_had_not_stopped(
 ) -> None:
     from attnx.errors import Interrupted
     from attnx.fitting import resume
-    from attnx.training.lightning_module import Experiment
+    from attnx.training.lightning_module import TrainingModule
 
     tiny(folder="whole")
-    step = Experiment.training_step
+    step = TrainingModule.training_step
 
-    def stopping(self: Experiment, batch: Any, index: int) -> Any:
+    def stopping(self: TrainingModule, batch: Any, index: int) -> Any:
         if self.global_step == 3:
             raise KeyboardInterrupt
         return step(self, batch, index)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Experiment, "training_step", stopping)
+        patch.setattr(TrainingModule, "training_step", stopping)
         with pytest.raises(Interrupted):
             tiny(folder="stopped")
     resume("stopped")

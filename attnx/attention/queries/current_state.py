@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from attnx.attention.protocols import Step
+from attnx.attention.protocols import QueryContext
 from attnx.registry import Size, register
 
 
@@ -28,7 +28,7 @@ class CurrentState(nn.Module):
         super().__init__()
         self.size = state_size
 
-    def forward(self, step: Step) -> Tensor:
+    def forward(self, step: QueryContext) -> Tensor:
         """Pick it from the step: -> (b, q, state_size)."""
         assert step.after is not None, "the plan ran attention before what its query needs"
         return step.after

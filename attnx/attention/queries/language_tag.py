@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from attnx.attention.protocols import Step
+from attnx.attention.protocols import QueryContext
 from attnx.registry import Positive, Size, register
 
 
@@ -30,7 +30,7 @@ class LanguageTag(nn.Module):
         self.size = width
         self.embedding = nn.Embedding(tags, width)
 
-    def forward(self, step: Step) -> Tensor:
+    def forward(self, step: QueryContext) -> Tensor:
         """Pick it from the step: -> (b, q, width)."""
         assert step.tag is not None, "the model was given no tags"
         embedded: Tensor = self.embedding(step.tag)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from attnx.attention.protocols import Step
+from attnx.attention.protocols import QueryContext
 from attnx.registry import Size, register
 
 
@@ -28,6 +28,6 @@ class Token(nn.Module):
         super().__init__()
         self.size = token_size
 
-    def forward(self, step: Step) -> Tensor:
+    def forward(self, step: QueryContext) -> Tensor:
         """Pick it from the step: -> (b, q, token_size)."""
         return step.token

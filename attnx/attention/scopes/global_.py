@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from attnx.attention.protocols import Field
+from attnx.attention.protocols import ScopeMask
 from attnx.registry import register
 
 
@@ -35,6 +35,6 @@ class Global(nn.Module):
         super().__init__()
         self.sources, self.include_self = tuple(sources), include_self
 
-    def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> Field:
+    def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> ScopeMask:
         """(b, q, query_size), steps, (b, 1 or q, m) -> the field, its ``allowed`` (b, q, m)."""
-        return Field(present.expand(-1, queries.shape[1], -1))
+        return ScopeMask(present.expand(-1, queries.shape[1], -1))

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from attnx.attention.protocols import Field
+from attnx.attention.protocols import ScopeMask
 from attnx.registry import Natural, Size, register
 
 
@@ -52,7 +52,7 @@ class Local(nn.Module):
             else None
         )
 
-    def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> Field:
+    def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> ScopeMask:
         """(b, q, query_size), steps, (b, 1 or q, m) -> the field, its ``allowed`` and ``gain`` (b, q, m)."""
         position = torch.arange(present.shape[-1], device=present.device)
         return self.around(*self.centers(queries, at, present.sum(-1)), position, present)
@@ -71,11 +71,11 @@ class Local(nn.Module):
         predicted = length * torch.sigmoid(self.center_predictor(queries)[..., 0])
         return torch.minimum(predicted.detach().round().long(), last), predicted
 
-    def around(self, nearest: Tensor, predicted: Tensor | None, position: Tensor, present: Tensor) -> Field:
+    def around(self, nearest: Tensor, predicted: Tensor | None, position: Tensor, present: Tensor) -> ScopeMask:
         """The field of the positions (m,), or of others for each query (b, q, n), told which of them are there."""
         near = (position - nearest[..., None]).abs() <= self.window
         gain = None
         if predicted is not None:
             sigma = max(self.window, 1) / 2
             gain = torch.exp(-((position - predicted[..., None]) ** 2) / (2 * sigma**2))
-        return Field(near & present, gain)
+        return ScopeMask(near & present, gain)

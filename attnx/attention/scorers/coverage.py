@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnx.attention.protocols import Past
+from attnx.attention.protocols import AttentionHistory
 from attnx.attention.scorers.additive import Additive
 from attnx.registry import NonNegative, Positive, Size, register
 
@@ -43,10 +43,10 @@ class Coverage(nn.Module):
         """(..., q, query_size) -> (..., q, hidden)."""
         return self.additive.queries(queries)
 
-    def compare(self, queries: Tensor, keys: Tensor, past: Past) -> Tensor:
+    def compare(self, queries: Tensor, keys: Tensor, past: AttentionHistory) -> Tensor:
         """(b, q, hidden), (b, m, hidden) and the past -> (b, q, m)."""
         return self.additive.compare(queries, keys + past.total[..., None] * self.covered)
 
-    def penalty(self, weights: Tensor, past: Past) -> Tensor:
+    def penalty(self, weights: Tensor, past: AttentionHistory) -> Tensor:
         """(b, q, m) weights and the past -> (b, q), the overlap of what is read with what was read before."""
         return self.factor * torch.minimum(weights, past.total[..., None, :]).sum(-1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.attention.protocols import Past
+from attnx.attention.protocols import AttentionHistory
 from attnx.attention.scorers.additive import Additive
 from attnx.registry import Natural, Positive, Size, register
 
@@ -51,7 +51,7 @@ class Location(nn.Module):
         """(..., q, query_size) -> (..., q, hidden)."""
         return self.additive.queries(queries)
 
-    def compare(self, queries: Tensor, keys: Tensor, past: Past) -> Tensor:
+    def compare(self, queries: Tensor, keys: Tensor, past: AttentionHistory) -> Tensor:
         """(b, q, hidden), (b, m, hidden) and the past -> (b, q, m)."""
         # One zero more at the end, and its output less: a convolution refuses a memory that is still empty.
         near = self.near(F.pad(past.last[:, None], (0, 1)))[..., :-1]

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from attnx.data.corpus_cache import memmap
-from attnx.data.corpus_cache.folder import JUDGED, ROWS, Store, Stored
+from attnx.data.corpus_cache.folder import JUDGED, ROWS, CorpusMetadata, Store
 from attnx.data.corpus_cache.memmap import Entry
 from attnx.data.examples import Pair
 from attnx.data.filters import told
@@ -111,7 +111,7 @@ def write(
     left_out = told(dropped, dropped.total() + kept.total())
     own = {part: listed for part, listed in found.parts.items() if held.given[part] is None}
     met = known_sources(found.known, *(found.parts[part] for part in JUDGED))
-    store.finish(unfinished, Stored(found.tags, [*filter(None, [left_out])], met, own))
+    store.finish(unfinished, CorpusMetadata(found.tags, [*filter(None, [left_out])], met, own))
 
 
 class _Counted:

@@ -20,7 +20,7 @@ JUDGED: Final = ("valid", "test")
 ANEW: Final = "delete the folder or name another"
 
 
-class Stored(NamedTuple):
+class CorpusMetadata(NamedTuple):
     """What is kept beside the rows.
 
     Attributes:
@@ -61,7 +61,7 @@ class Store:
         """Where the encoded rows are."""
         return self.folder / ROWS
 
-    def find(self) -> Stored | None:
+    def find(self) -> CorpusMetadata | None:
         """Read what was stored before; None if nothing was.
 
         Raises:
@@ -80,7 +80,7 @@ class Store:
             met = [f"{self.folder} was written beside other valid or test files; what these share with it is not known"]
         parts = self._read(HELD_OUT)
         held = {part: sentences_of(listed) for part, listed in parts.items()}
-        return Stored(record["tags"], record["notes"], met, held)
+        return CorpusMetadata(record["tags"], record["notes"], met, held)
 
     def _read(self, name: str) -> dict[str, Any]:
         try:
@@ -100,7 +100,7 @@ class Store:
         """Lend the folder to write the store in; see :func:`attnx.data.unfinished_store.begin_store`."""
         return begin_store(self.folder, {**self.made_of, "judged": self.judged})
 
-    def finish(self, unfinished: UnfinishedStore, stored: Stored) -> None:
+    def finish(self, unfinished: UnfinishedStore, stored: CorpusMetadata) -> None:
         """Write what is to be kept beside the rows, and give the folder its name.
 
         Raises:

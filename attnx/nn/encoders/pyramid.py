@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.nn.dropout import dropout_mask
-from attnx.nn.encoded import Encoded
+from attnx.nn.encoded import EncoderOutput
 from attnx.nn.recurrent import Recurrent, State
 from attnx.registry import Positive, Probability, Size, register
 
@@ -48,7 +48,7 @@ class Pyramid(nn.Module):
         self.pace = 2 ** (layers - 1)  # how many of the source's steps a state at the top stands for
         self.dropout = dropout
 
-    def forward(self, inputs: Tensor, present: Tensor) -> Encoded:
+    def forward(self, inputs: Tensor, present: Tensor) -> EncoderOutput:
         """(b, s, input_size) and (b, s) bool -> the states; a row without any symbol gives the states of one zero."""
         lengths = present.sum(-1).clamp(min=1).cpu()
         states = inputs.masked_fill(~present[..., None], 0.0)
@@ -62,7 +62,7 @@ class Pyramid(nn.Module):
             states = ran.outputs[-1]
             outputs.append(states)
             final += ran.state
-        return Encoded(outputs, final)
+        return EncoderOutput(outputs, final)
 
 
 def _paired(states: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from attnx.nn.dropout import dropout_mask
-from attnx.nn.encoded import Encoded
+from attnx.nn.encoded import EncoderOutput
 from attnx.nn.recurrent import Recurrent
 from attnx.ops.lookup import Lookup
 from attnx.registry import Positive, Probability, Size, register
@@ -46,7 +46,7 @@ class RecurrentEncoder(nn.Module):
         """Whether it had better be given a lookup than the rows of the table (n, e) that ids (b, s) find."""
         return self.recurrent.looks_up(table, ids) and bool(present[:, 0].all())  # no row is one zero
 
-    def forward(self, inputs: Tensor | Lookup, present: Tensor) -> Encoded:
+    def forward(self, inputs: Tensor | Lookup, present: Tensor) -> EncoderOutput:
         """(b, s, input_size) and (b, s) bool -> the states; a row without any symbol gives the states of one zero."""
         lengths = present.sum(-1).clamp(min=1).cpu()
         if isinstance(inputs, Lookup):
@@ -58,4 +58,4 @@ class RecurrentEncoder(nn.Module):
             for _ in self.recurrent.layers[1:]
         ]
         ran = self.recurrent.run(inputs, lengths, keep=masks)
-        return Encoded(ran.outputs, ran.state)
+        return EncoderOutput(ran.outputs, ran.state)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.errors import UserError
-from attnx.nn.outputs.inputs import Seen
+from attnx.nn.outputs.inputs import OutputInputs
 from attnx.nn.outputs.linear import LinearOutput
 from attnx.registry import Size, register
 from attnx.symbols import PAD
@@ -72,7 +72,7 @@ class Copying(nn.Module):
         assert self.same is not None, "match says first which symbols are the same"
         return self.same[source].masked_fill(~present, PAD)
 
-    def forward(self, vectors: Tensor, seen: Seen) -> Tensor:
+    def forward(self, vectors: Tensor, seen: OutputInputs) -> Tensor:
         """Readouts (..., size) and what was seen -> log-probabilities (..., width)."""
         assert seen.weights is not None
         assert seen.symbols is not None

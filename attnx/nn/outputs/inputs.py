@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 
-class Seen(NamedTuple):
+class OutputInputs(NamedTuple):
     """What a decoder knows when it writes; the leading axes are those of the readouts, (b,) or (b, t).
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from attnx.nn.outputs.inputs import Seen
+from attnx.nn.outputs.inputs import OutputInputs
 from attnx.ops.product import product
 from attnx.registry import Size, register
 
@@ -30,7 +30,7 @@ class LinearOutput(nn.Linear):
         if tied is not None:
             self.weight = tied
 
-    def forward(self, vectors: Tensor, seen: Seen | None = None) -> Tensor:
+    def forward(self, vectors: Tensor, seen: OutputInputs | None = None) -> Tensor:
         """Readouts (..., size) -> (..., width)."""
         return product(vectors, self.weight, self.bias)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from attnx.nn.targets.forecast import Horizon, ordered
 from attnx.nn.targets.numbers import Numbers
-from attnx.nn.targets.protocol import TargetSide
+from attnx.nn.targets.protocol import TargetSpec
 from attnx.nn.targets.symbols import Symbols
 
 
-def target_side(task: Mapping[str, Any], symbols: int, features: int) -> TargetSide:
+def target_side(task: Mapping[str, Any], symbols: int, features: int) -> TargetSpec:
     """What a step of the target is.
 
     Args:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attnx.nn.targets.protocol import Picked, TargetSide
+from attnx.nn.targets.protocol import GreedyStep, TargetSpec
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Horizon:
 
     def embedding(self, size: int) -> nn.Module:
         """A linear map of the row before; of a direct forecast, a vector that is the same at every step."""
-        return RowBefore(self.features, size) if self.recursive else NothingBefore(size)
+        return PreviousRowEmbedding(self.features, size) if self.recursive else LearnedInput(size)
 
     def first(self, rows: int, device: torch.device) -> Tensor:
         """(rows, f) zeros: the mean of the training part."""
@@ -59,17 +59,17 @@ class Horizon:
         """As they are."""
         return outputs
 
-    def pick(self, predicted: Tensor) -> Picked:
+    def pick(self, predicted: Tensor) -> GreedyStep:
         """The row; it is for the search to count, and no chance is in it."""
         nothing = predicted.new_zeros(len(predicted))
-        return Picked(predicted, nothing, torch.zeros_like(nothing, dtype=torch.bool))
+        return GreedyStep(predicted, nothing, torch.zeros_like(nothing, dtype=torch.bool))
 
     def draw(self, outputs: Tensor) -> Tensor:
         """The row."""
         return outputs
 
 
-def from_last(side: TargetSide, source: Tensor) -> tuple[Tensor, Tensor | None]:
+def from_last(side: TargetSpec, source: Tensor) -> tuple[Tensor, Tensor | None]:
     """What a model is told of a window: how far its targets are from their last row, which is added to what it writes.
 
     So a series that has left the level it was trained at is forecast as well as before.
@@ -93,7 +93,7 @@ def from_last(side: TargetSide, source: Tensor) -> tuple[Tensor, Tensor | None]:
     return moved, last.repeat(1, 1, side.width // side.features)
 
 
-class RowBefore(nn.Module):
+class PreviousRowEmbedding(nn.Module):
     """A linear map of the first so many numbers of each vector: those of the first quantile, if there are several.
 
     >>> RowBefore(2, 3)(torch.ones(5, 6)).shape
@@ -116,7 +116,7 @@ class RowBefore(nn.Module):
         return mapped
 
 
-class NothingBefore(nn.Module):
+class LearnedInput(nn.Module):
     """A learned vector in the place of what was written before, whatever that is.
 
     >>> NothingBefore(3)(torch.ones(5, 7, 2)).shape

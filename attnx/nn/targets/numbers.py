@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.nn.targets.protocol import Picked
+from attnx.nn.targets.protocol import GreedyStep
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Numbers:
         """As they are."""
         return outputs
 
-    def pick(self, predicted: Tensor) -> Picked:
+    def pick(self, predicted: Tensor) -> GreedyStep:
         """The row, the last one if that is likelier than not; the score is that of ending or of going on."""
         end = predicted[:, -1]
-        return Picked(predicted[:, :-1], F.logsigmoid(end.abs()), end > 0)
+        return GreedyStep(predicted[:, :-1], F.logsigmoid(end.abs()), end > 0)
 
     def draw(self, outputs: Tensor) -> Tensor:
         """The row: no chance is in it."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 
-class Picked(NamedTuple):
+class GreedyStep(NamedTuple):
     """What one step of a greedy search takes.
 
     Attributes:
@@ -22,7 +22,7 @@ class Picked(NamedTuple):
     ended: Tensor
 
 
-class TargetSide(Protocol):
+class TargetSpec(Protocol):
     """What a step of the target is. It holds no weights: those are the model's, in layers of the shapes it says."""
 
     @property
@@ -46,7 +46,7 @@ class TargetSide(Protocol):
         """Outputs (..., width) as a search reads them, of the same shape."""
         ...
 
-    def pick(self, predicted: Tensor) -> Picked:
+    def pick(self, predicted: Tensor) -> GreedyStep:
         """The likeliest step, from what a search reads (b, width)."""
         ...
 

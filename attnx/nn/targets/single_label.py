@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnx.nn.targets.protocol import Picked
+from attnx.nn.targets.protocol import GreedyStep
 from attnx.nn.targets.symbols import Symbols
 from attnx.symbols import EOS, UNK
 
@@ -16,7 +16,7 @@ FIRST = UNK + 1
 
 
 @dataclass(frozen=True)
-class Answer(Symbols):
+class SingleLabelTarget(Symbols):
     """One of a vocabulary's symbols, its specials excepted; that EOS comes next is certain.
 
     Formula: ``p(y) = softmax(o), loss = -log p(y)``
@@ -38,7 +38,7 @@ class Answer(Symbols):
         """What a search reads once there is an answer: EOS, of the same shape."""
         return torch.full_like(predicted, -torch.inf).index_fill_(-1, torch.tensor([EOS], device=predicted.device), 0.0)
 
-    def pick(self, predicted: Tensor) -> Picked:
+    def pick(self, predicted: Tensor) -> GreedyStep:
         """The likeliest symbol, the last step at once."""
         picked = super().pick(predicted)
         return picked._replace(ended=torch.ones_like(picked.ended))

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.nn.targets.protocol import Picked
+from attnx.nn.targets.protocol import GreedyStep
 from attnx.symbols import BOS, EOS, PAD
 
 
@@ -42,11 +42,11 @@ class Symbols:
         """Logits to log-probabilities."""
         return torch.log_softmax(outputs, dim=-1)
 
-    def pick(self, predicted: Tensor) -> Picked:
+    def pick(self, predicted: Tensor) -> GreedyStep:
         """The likeliest symbol that can be written: neither PAD nor BOS, whose ids come first."""
         score, place = predicted[:, EOS:].max(-1)
         symbol = place + EOS
-        return Picked(symbol, score, symbol == EOS)
+        return GreedyStep(symbol, score, symbol == EOS)
 
     def draw(self, outputs: Tensor) -> Tensor:
         """A symbol by its probability."""

@@ -11,16 +11,16 @@ from attnx.reports.stats.multiple_comparisons import Spread
 from attnx.reports.sweep.conclusions import verdict
 from attnx.reports.sweep.conditions import unequal_conditions
 from attnx.reports.sweep.effects import Effect, Interaction, effects, factors
-from attnx.reports.sweep.evaluated_examples import Tested, read_tested
+from attnx.reports.sweep.evaluated_examples import TestedExamples, read_tested
 from attnx.reports.sweep.load_runs import DATA, Found
 from attnx.reports.sweep.measures import Measure, measures
-from attnx.reports.sweep.ranking import Ranked, ranked, supported_digits
+from attnx.reports.sweep.ranking import RankedSetting, ranked, supported_digits
 from attnx.reports.sweep.settings import Setting, said, settings, varied
 
 FINISHED = "finished"
 
 
-class Judged(NamedTuple):
+class MetricComparison(NamedTuple):
     """Settings by one measure.
 
     Attributes:
@@ -33,7 +33,7 @@ class Judged(NamedTuple):
     """
 
     measure: Measure
-    rows: list[Ranked]
+    rows: list[RankedSetting]
     spread: Spread
     verdict: list[str]
     effects: list[Effect]
@@ -56,7 +56,7 @@ class Comparison(NamedTuple):
     keys: list[str]
     constant: dict[str, str]
     settings: list[Setting]
-    judged: list[Judged]
+    judged: list[MetricComparison]
     again: int
 
 
@@ -70,7 +70,7 @@ def comparisons(found: Sequence[Found]) -> list[Comparison]:
     return [_comparison(held, tests) for held in sorted(apart.values(), key=len, reverse=True)]
 
 
-def _data(run: Found, tests: dict[Path, Tested]) -> Any:
+def _data(run: Found, tests: dict[Path, TestedExamples]) -> Any:
     """What a run was tested on: its examples, or, where they were not kept, what it was asked."""
     if run.path in tests:
         return tests[run.path].key
@@ -78,7 +78,7 @@ def _data(run: Found, tests: dict[Path, Tested]) -> Any:
     return (repr(task), run.results.get("test_examples"))
 
 
-def _comparison(runs: Sequence[Found], tests: dict[Path, Tested]) -> Comparison:
+def _comparison(runs: Sequence[Found], tests: dict[Path, TestedExamples]) -> Comparison:
     chosen = [run.choices for run in runs]
     keys = varied(chosen)
     compared = settings(runs, keys)
@@ -94,7 +94,7 @@ def _comparison(runs: Sequence[Found], tests: dict[Path, Tested]) -> Comparison:
         measure = one._replace(digits=supported_digits(rows, one.digits))
         main, pairs = effects(split, rows, spread, measure.more) if rows else ([], [])
         words = [*unequal, *verdict(compared, rows, spread, measure)]
-        judged.append(Judged(measure, rows, spread, words, main, pairs))
+        judged.append(MetricComparison(measure, rows, spread, words, main, pairs))
     return Comparison(_title(runs[0], tests), keys, constant, compared, judged, len(runs) - len(kept))
 
 
@@ -102,7 +102,7 @@ def _same(choices: dict[str, Any], key: str, value: Any) -> bool:
     return key in choices and said(choices[key]) == said(value)
 
 
-def _title(run: Found, tests: dict[Path, Tested]) -> str:
+def _title(run: Found, tests: dict[Path, TestedExamples]) -> str:
     count = len(tests[run.path].tags) if run.path in tests else int(run.results.get("test_examples", 0))
     file = run.choices.get("task.test")
     task = " ".join(filter(None, [str(run.choices.get("task", "")), said(file) if file else ""]))

@@ -8,7 +8,7 @@ from attnx.reports.stats.mean_difference import EXAMPLES, LEVEL
 from attnx.reports.stats.multiple_comparisons import Spread
 from attnx.reports.stats.seed_count import MOST, SeedCount, seeds_needed
 from attnx.reports.sweep.measures import Measure
-from attnx.reports.sweep.ranking import Ranked
+from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import Setting
 
 NAMED = 3  # settings that are named where several cannot be told from the best
@@ -19,12 +19,12 @@ ONE_SEED = (
 BY_EXAMPLES = "The test: paired bootstrap over the test examples, the largest of all differences allowed for."
 
 
-def is_won(rows: Sequence[Ranked], spread: Spread) -> bool:
+def is_won(rows: Sequence[RankedSetting], spread: Spread) -> bool:
     """Whether the first setting won: several seeds were trained, and all others are surely behind."""
     return bool(spread.degrees) and len(rows) > 1 and not _candidates(rows)
 
 
-def verdict(settings: Sequence[Setting], rows: Sequence[Ranked], spread: Spread, measure: Measure) -> list[str]:
+def verdict(settings: Sequence[Setting], rows: Sequence[RankedSetting], spread: Spread, measure: Measure) -> list[str]:
     """The sentences, with names between double asterisks; the first says which won, or that it cannot be told."""
     if not rows:
         return [f"No finished run was measured by {measure.label}, so nothing can be said."]
@@ -45,13 +45,13 @@ def verdict(settings: Sequence[Setting], rows: Sequence[Ranked], spread: Spread,
     return [first, *_how(settings, rows, spread, measure)]
 
 
-def _candidates(rows: Sequence[Ranked]) -> list[Ranked]:
+def _candidates(rows: Sequence[RankedSetting]) -> list[RankedSetting]:
     """Settings behind the first that may be as good."""
     return [row for row in rows[1:] if row.behind is None or row.behind.p >= LEVEL]
 
 
 def _decided(
-    settings: Sequence[Setting], rows: Sequence[Ranked], spread: Spread, measure: Measure, name: str, value: str
+    settings: Sequence[Setting], rows: Sequence[RankedSetting], spread: Spread, measure: Measure, name: str, value: str
 ) -> str:
     gap = rows[1].behind
     assert gap is not None, "else it would not be decided"
@@ -63,18 +63,20 @@ def _decided(
     return f"{name} won{where}: {value}, {lead} {interval}."
 
 
-def _undecided(settings: Sequence[Setting], equals: Sequence[Ranked], measure: Measure, name: str, value: str) -> str:
+def _undecided(
+    settings: Sequence[Setting], equals: Sequence[RankedSetting], measure: Measure, name: str, value: str
+) -> str:
     told = [f"**{settings[row.place].name}**{_short_gap(row, measure)}" for row in equals[:NAMED]]
     more = len(equals) - NAMED
     several = "; ".join(told) + (f"; and {more} more" if more > 0 else "")
     return f"No winner can be named: {name} is first with {value}, but it cannot be told from {several}."
 
 
-def _short_gap(row: Ranked, measure: Measure) -> str:
+def _short_gap(row: RankedSetting, measure: Measure) -> str:
     return f" ({measure.said(row.behind.difference)} behind, {said_p(row.behind.p)})" if row.behind else ""
 
 
-def _how(settings: Sequence[Setting], rows: Sequence[Ranked], spread: Spread, measure: Measure) -> list[str]:
+def _how(settings: Sequence[Setting], rows: Sequence[RankedSetting], spread: Spread, measure: Measure) -> list[str]:
     others, candidates = rows[1:], _candidates(rows)
     clear = len(others) - len(candidates)
     better = "clearly better" if clear else "not clearly better"
@@ -91,7 +93,7 @@ def _how(settings: Sequence[Setting], rows: Sequence[Ranked], spread: Spread, me
     return found
 
 
-def _test(rows: Sequence[Ranked], spread: Spread) -> str:
+def _test(rows: Sequence[RankedSetting], spread: Spread) -> str:
     if not spread.is_equal:
         assert spread.levene_p is not None, "else nothing says that spreads differ"
         return (
@@ -107,7 +109,7 @@ def _test(rows: Sequence[Ranked], spread: Spread) -> str:
     )
 
 
-def _both_sources(settings: Sequence[Setting], rows: Sequence[Ranked], measure: Measure) -> list[str]:
+def _both_sources(settings: Sequence[Setting], rows: Sequence[RankedSetting], measure: Measure) -> list[str]:
     """How far the next is behind on other test examples, too; of a winner all whose lead is then open."""
     doubtful = [] if _candidates(rows) else [row for row in rows[1:] if _is_open(row.both_sources)]
     parts = [
@@ -142,7 +144,7 @@ def _of(clear: int, others: int) -> str:
     return f"each of the {others} others" if clear == others else f"{clear} of the {others} others"
 
 
-def _value(row: Ranked, measure: Measure) -> str:
+def _value(row: RankedSetting, measure: Measure) -> str:
     unit = " %" if measure.unit.startswith("%") else ""
     if row.sd is None:
         return f"{measure.label} {measure.said(row.mean)}{unit} with one seed"

@@ -11,7 +11,7 @@ import numpy as np
 from attnx.reports.stats.anova import FTest, LevelMean, analyze
 from attnx.reports.stats.mean_difference import MeanDifference
 from attnx.reports.stats.multiple_comparisons import Spread
-from attnx.reports.sweep.ranking import Ranked
+from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import ABSENT, Setting, part_of, short
 
 FEW, QUARTERS = 8, 4  # a number with more values than that is looked at in groups
@@ -129,7 +129,7 @@ def _one(same: Sequence[Factor]) -> Factor:
 
 
 def effects(
-    found: Sequence[Factor], rows: Sequence[Ranked], spread: Spread, more: bool
+    found: Sequence[Factor], rows: Sequence[RankedSetting], spread: Spread, more: bool
 ) -> tuple[list[Effect], list[Interaction]]:
     """What each choice does, the one that matters most first; and each pair, the surest first.
 

@@ -23,7 +23,7 @@ Numbers = NDArray[np.float64]
 ASKED = ("source", "references", "reference_steps", "tag", "name")
 
 
-class Tested(NamedTuple):
+class TestedExamples(NamedTuple):
     """A run's test, its examples in an order that depends on them alone.
 
     Attributes:
@@ -43,7 +43,7 @@ class Tested(NamedTuple):
     drawn: Mapping[str, Numbers]
 
 
-def read_tested(folder: Path) -> Tested | None:
+def read_tested(folder: Path) -> TestedExamples | None:
     """Read predictions.tsv; None if there is none, or it cannot be read."""
     try:
         head, *lines = read_text(folder / PREDICTIONS).rstrip("\n").split("\n")
@@ -53,7 +53,7 @@ def read_tested(folder: Path) -> Tested | None:
         keys = ["\t".join([row[place] for place in asked]) for row in rows]
         order = sorted(range(len(rows)), key=keys.__getitem__)
         edits, symbols, tags = _wrong([rows[place] for place in order], columns)
-        return Tested(_key(sorted(keys)), edits, symbols, tags, order=_key(keys), drawn=read_draws(folder))
+        return TestedExamples(_key(sorted(keys)), edits, symbols, tags, order=_key(keys), drawn=read_draws(folder))
     except (OSError, UserError, ValueError, IndexError):
         return None
 
@@ -81,7 +81,7 @@ def _symbols(output: str, references: str) -> int:
     return len(closest(read_symbols(output), tuple(map(read_symbols, several)))[1])
 
 
-def rate(tested: Tested, measure: str) -> float | None:
+def rate(tested: TestedExamples, measure: str) -> float | None:
     """An error rate of a test in percent, by its name: ``per``, ``wer_macro``, ``per_fra``; None if it is none."""
     base, group = _split(measure)
     rows = _rows(tested.tags, group)
@@ -91,7 +91,7 @@ def rate(tested: Tested, measure: str) -> float | None:
     return float(rates[0])
 
 
-def resampled(tests: Sequence[Tested], measure: str) -> Numbers:
+def resampled(tests: Sequence[TestedExamples], measure: str) -> Numbers:
     """(samples, runs) the rate of each run, on test examples drawn again with replacement, the same for all runs."""
     base, group = _split(measure)
     tags = tests[0].tags
@@ -106,7 +106,7 @@ def _split(measure: str) -> tuple[str, str]:
     return base, measure.removeprefix(base).removeprefix("_")
 
 
-def _errors(tested: Tested, base: str) -> Numbers:
+def _errors(tested: TestedExamples, base: str) -> Numbers:
     """(n, 2) the errors of each example, and what they are out of."""
     assert tested.edits is not None, "asked of symbols alone"
     if COUNTED[base] == "symbols":

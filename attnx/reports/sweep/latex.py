@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from attnx.printable import printable
-from attnx.reports.sweep.comparison import Comparison, Judged
+from attnx.reports.sweep.comparison import Comparison, MetricComparison
 from attnx.reports.sweep.conclusions import is_won, p_value
 from attnx.reports.sweep.conditions import steps_of
 from attnx.reports.sweep.measures import Measure
-from attnx.reports.sweep.ranking import Ranked
+from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import short
 
 # What LaTeX reads as commands, and how it is written as text.
@@ -32,7 +32,7 @@ def latex(compared: Sequence[Comparison]) -> str:
     return "\n\n".join("\n".join(_table(one, one.judged[0])) for one in compared if one.judged) + "\n"
 
 
-def _table(one: Comparison, main: Judged) -> Iterator[str]:
+def _table(one: Comparison, main: MetricComparison) -> Iterator[str]:
     keys = short(one.keys)
     for sentence in [one.title, *main.verdict]:
         yield f"% {printable(sentence)}"
@@ -49,7 +49,7 @@ def _table(one: Comparison, main: Judged) -> Iterator[str]:
     yield r"\end{tabular}"
 
 
-def _cells(one: Comparison, measure: Measure, row: Ranked) -> list[str]:
+def _cells(one: Comparison, measure: Measure, row: RankedSetting) -> list[str]:
     setting, gap = one.settings[row.place], row.behind
     measured = [
         measure.said(row.mean),

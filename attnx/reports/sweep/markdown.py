@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from attnx.numerals import count_of
 from attnx.printable import printable
 from attnx.reports.stats.mean_difference import MeanDifference
-from attnx.reports.sweep.comparison import FINISHED, Comparison, Judged
+from attnx.reports.sweep.comparison import FINISHED, Comparison, MetricComparison
 from attnx.reports.sweep.conclusions import p_value
 from attnx.reports.sweep.conditions import steps_of
 from attnx.reports.sweep.load_runs import Found
 from attnx.reports.sweep.measures import Measure
-from attnx.reports.sweep.ranking import Ranked
+from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import short
 
 NOTHING = "No run is finished, so there is nothing to compare."
@@ -77,7 +77,7 @@ def _compared(one: Comparison) -> Iterator[str]:
         yield _table(["choice", "F", "degrees of freedom", "p"], tests)
 
 
-def _ranked(one: Comparison, main: Judged, rank: int, row: Ranked) -> list[str]:
+def _ranked(one: Comparison, main: MetricComparison, rank: int, row: RankedSetting) -> list[str]:
     said, setting = main.measure.said, one.settings[row.place]
     measured = [said(row.mean), "" if row.sd is None else said(row.sd), str(len(row.values)), steps_of(setting.runs)]
     return [str(rank), *setting.values, *measured, *_behind(row.behind, main.measure)]
@@ -91,7 +91,7 @@ def _behind(gap: MeanDifference | None, measure: Measure) -> list[str]:
     return [measure.said(gap.difference), interval, p_value(gap.p)]
 
 
-def _levels(main: Judged) -> Iterator[list[str]]:
+def _levels(main: MetricComparison) -> Iterator[list[str]]:
     said = main.measure.said
     for effect in main.effects:
         for value, mean, low, high, number, behind in effect.levels:
@@ -100,7 +100,7 @@ def _levels(main: Judged) -> Iterator[list[str]]:
             yield [*cells, *_behind(behind, main.measure), str(number)]
 
 
-def _tests(main: Judged) -> Iterator[list[str]]:
+def _tests(main: MetricComparison) -> Iterator[list[str]]:
     named = [(effect.name, effect.test) for effect in main.effects]
     for name, test in [*named, *((" by ".join(pair.names), pair.test) for pair in main.interactions)]:
         if test is not None:

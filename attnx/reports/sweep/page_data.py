@@ -14,11 +14,11 @@ from attnx.reports.measure_names import PERCENT, label, measure_base
 from attnx.reports.run_page import PAGE
 from attnx.reports.stats.mean_difference import MeanDifference
 from attnx.reports.sweep.attention_maps import maps
-from attnx.reports.sweep.comparison import FINISHED, Comparison, Judged
+from attnx.reports.sweep.comparison import FINISHED, Comparison, MetricComparison
 from attnx.reports.sweep.effects import Effect
 from attnx.reports.sweep.load_runs import Found
 from attnx.reports.sweep.measures import value_of
-from attnx.reports.sweep.ranking import Ranked
+from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import short
 
 COSTS = {
@@ -74,7 +74,7 @@ def _comparison(one: Comparison, numbers: dict[Path, int]) -> dict[str, Any]:
     }
 
 
-def _judged(judged: Judged) -> dict[str, Any]:
+def _judged(judged: MetricComparison) -> dict[str, Any]:
     return {
         **judged.measure._asdict(),
         "verdict": judged.verdict,
@@ -84,7 +84,7 @@ def _judged(judged: Judged) -> dict[str, Any]:
     }
 
 
-def _row(row: Ranked) -> dict[str, Any]:
+def _row(row: RankedSetting) -> dict[str, Any]:
     measured = {"mean": row.mean, "sd": row.sd, "n": len(row.values), "interval": row.interval}
     return {"place": row.place, **measured, "gap": _gap(row.behind), "both": row.both_sources}
 

@@ -15,7 +15,7 @@ from attnx.reports.significant_digits import digits_for
 from attnx.reports.stats.mean_difference import MeanDifference
 from attnx.reports.stats.multiple_comparisons import Spread, compare_draws_with_best, compare_with_best, pooled_spread
 from attnx.reports.stats.two_sources import difference_interval, resample_means
-from attnx.reports.sweep.evaluated_examples import Numbers, Tested, rate, resampled
+from attnx.reports.sweep.evaluated_examples import Numbers, TestedExamples, rate, resampled
 from attnx.reports.sweep.load_runs import Found
 from attnx.reports.sweep.measures import Measure, value_of
 from attnx.reports.sweep.settings import Setting
@@ -24,7 +24,7 @@ TINY = 1e-9  # an interval that is no wider is of one number
 AGREE = 0.01  # points by which a rate counted again may differ from the one that was written
 
 
-class Ranked(NamedTuple):
+class RankedSetting(NamedTuple):
     """A setting by one measure.
 
     Attributes:
@@ -53,7 +53,9 @@ class Ranked(NamedTuple):
         return stdev(self.values.values()) if len(self.values) > 1 else None
 
 
-def ranked(settings: Sequence[Setting], measure: Measure, tests: Mapping[Path, Tested]) -> tuple[list[Ranked], Spread]:
+def ranked(
+    settings: Sequence[Setting], measure: Measure, tests: Mapping[Path, TestedExamples]
+) -> tuple[list[RankedSetting], Spread]:
     """Settings by a measure, best first, and how they spread over seeds; those that lack the measure are left out.
 
     Args:
@@ -62,7 +64,7 @@ def ranked(settings: Sequence[Setting], measure: Measure, tests: Mapping[Path, T
         tests: of runs by their folders: what their examples say.
     """
     sign = -1 if measure.more else 1
-    rows = [Ranked(place, _values(setting.runs, measure)) for place, setting in enumerate(settings)]
+    rows = [RankedSetting(place, _values(setting.runs, measure)) for place, setting in enumerate(settings)]
     rows = sorted((row for row in rows if row.values), key=lambda row: sign * row.mean)
     groups = [[sign * value for value in row.values.values()] for row in rows]
     spread = pooled_spread(groups) if rows else Spread(0.0, 0, None)
@@ -88,7 +90,7 @@ def ranked(settings: Sequence[Setting], measure: Measure, tests: Mapping[Path, T
     return rows, spread
 
 
-def supported_digits(rows: Sequence[Ranked], default: int) -> int:
+def supported_digits(rows: Sequence[RankedSetting], default: int) -> int:
     """How many digits behind the point the narrowest interval of a mean supports, or of a distance to the best."""
     means = [row.interval for row in rows if row.interval]
     intervals = means or [(row.behind.low, row.behind.high) for row in rows if row.behind]
@@ -100,7 +102,7 @@ def _values(runs: Sequence[Found], measure: Measure) -> dict[Any, float]:
     return {seed: value for seed, value in found.items() if value is not None and math.isfinite(value)}
 
 
-def _interval(row: Ranked, spread: Spread) -> tuple[float, float] | None:
+def _interval(row: RankedSetting, spread: Spread) -> tuple[float, float] | None:
     """Student's, by the spread of all settings; by the setting's own if settings differ in it."""
     from scipy import stats
 
@@ -112,14 +114,14 @@ def _interval(row: Ranked, spread: Spread) -> tuple[float, float] | None:
     return row.mean - half, row.mean + half
 
 
-def _runs(setting: Setting, row: Ranked) -> list[Found]:
+def _runs(setting: Setting, row: RankedSetting) -> list[Found]:
     """The runs that were measured, one of each seed."""
     by_seed = {run.seed: run for run in setting.runs}
     return [by_seed[seed] for seed in row.values]
 
 
 def _drawn(
-    settings: Mapping[int, Sequence[Found]], measure: Measure, tests: Mapping[Path, Tested]
+    settings: Mapping[int, Sequence[Found]], measure: Measure, tests: Mapping[Path, TestedExamples]
 ) -> dict[int, Numbers]:
     """Of each setting (samples, seeds) the measure on other draws of the test's examples, the same draws for all runs.
 
@@ -142,7 +144,7 @@ def _drawn(
     }
 
 
-def _is_recounted(run: Found, name: str, measure: Measure, tests: Mapping[Path, Tested]) -> bool:
+def _is_recounted(run: Found, name: str, measure: Measure, tests: Mapping[Path, TestedExamples]) -> bool:
     """Whether the predictions are there and give the value that was written; if not, they are not what it was of."""
     if not measure.key.startswith(TEST):
         return False

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.page_data import COSTS
-from attnx.reports.sweep.ranking import Ranked
+from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import Setting
 
 SUFFIXES = ("", "_sd", "_low", "_high", "_behind", "_behind_low", "_behind_high", "_p")
@@ -42,7 +42,7 @@ def _fields(one: Comparison, place: int) -> dict[str, str]:
     return fields | _costs(setting)
 
 
-def _figures(key: str, row: Ranked) -> dict[str, str]:
+def _figures(key: str, row: RankedSetting) -> dict[str, str]:
     low, high = row.interval or (None, None)
     behind = row.behind[:-1] if row.behind else [None] * 4
     told = dict(zip(SUFFIXES, [row.mean, row.sd, low, high, *behind], strict=True))

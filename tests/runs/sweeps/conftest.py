@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from attnx.sweeps import session
-from attnx.sweeps.job_process import Task
-from attnx.sweeps.processes import Ended, Forked
+from attnx.sweeps.job_process import JobSpec
+from attnx.sweeps.processes import Ended, ForkServerProcesses
 
 # A scorer that does what the files beside it say: fall over, end by a signal, or wait to be interrupted.
 MOODY = '''\
@@ -65,9 +65,9 @@ SECONDS = 0.01
 
 
 @pytest.fixture(scope="session")
-def server(undrawing: str) -> Iterator[Forked]:
+def server(undrawing: str) -> Iterator[ForkServerProcesses]:
     """One server for all sweeps: what it imports takes seconds."""
-    server = Forked({**os.environ, "PYTHONPATH": undrawing})
+    server = ForkServerProcesses({**os.environ, "PYTHONPATH": undrawing})
     yield server
     server.close()
 
@@ -75,14 +75,14 @@ def server(undrawing: str) -> Iterator[Forked]:
 class Kept:
     """A server that a sweep does not end."""
 
-    def __init__(self, server: Forked) -> None:
+    def __init__(self, server: ForkServerProcesses) -> None:
         self.server = server
 
     @property
     def ready(self) -> bool:
         return self.server.ready
 
-    def start(self, job: int, task: Task) -> None:
+    def start(self, job: int, task: JobSpec) -> None:
         self.server.start(job, task)
 
     def signal(self, job: int, number: int) -> None:
@@ -100,7 +100,11 @@ class Kept:
 
 @pytest.fixture
 def sweep(
-    command: Callable[..., Any], words: Path, small: list[str], server: Forked, monkeypatch: pytest.MonkeyPatch
+    command: Callable[..., Any],
+    words: Path,
+    small: list[str],
+    server: ForkServerProcesses,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Any]:
     """Sweep over small runs of five steps."""
     monkeypatch.setattr(session, "processes", lambda *_: Kept(server))

@@ -19,7 +19,7 @@ from attnx.read_step_time import read_step_time
 from attnx.run_format import MEASURING, STEP_TIME
 from attnx.sweeps import length
 from attnx.training import plan_steps
-from attnx.training.train import Job, prepare
+from attnx.training.train import PreparedRun, prepare
 
 SECOND = ["trainer.max_steps=null", "trainer.max_time=00:00:01"]
 # Of a step of half a second 112 fit into a minute, of which 6 % are left for validations: 56.4 / 0.5.
@@ -71,7 +71,7 @@ def test_each_job_has_its_own_time_where_time_is_compared(sweep: Callable[..., A
 
 
 @pytest.fixture
-def job(words: Path, small: list[str], monkeypatch: pytest.MonkeyPatch) -> Job:
+def job(words: Path, small: list[str], monkeypatch: pytest.MonkeyPatch) -> PreparedRun:
     """One that is to train for a minute, and whose steps take a quarter of a second."""
     monkeypatch.setattr(plan_steps, "measure", lambda job: 0.25)
     time = ["trainer.max_steps=null", "trainer.max_time=00:01:00"]
@@ -87,7 +87,7 @@ def folder(here: Path) -> Path:
 
 
 @pytest.mark.parametrize("measures", [True, False], ids=["until the other has measured", "or has died"])
-def test_a_job_waits_for_the_one_that_measures(measures: bool, job: Job, folder: Path) -> None:
+def test_a_job_waits_for_the_one_that_measures(measures: bool, job: PreparedRun, folder: Path) -> None:
     waits, planned = threading.Event(), []
     console: Any = SimpleNamespace(print=lambda line: waits.set() if "waiting" in line else None)
     with (folder.parent / MEASURING).open("w") as other:
@@ -104,13 +104,13 @@ def test_a_job_waits_for_the_one_that_measures(measures: bool, job: Job, folder:
     assert found == (0.5, 0, "00:01:00", 112) if measures else (0.25, 3, "00:01:00", 225)
 
 
-def test_another_time_is_other_steps_at_the_same_rate(job: Job, folder: Path) -> None:
+def test_another_time_is_other_steps_at_the_same_rate(job: PreparedRun, folder: Path) -> None:
     (folder.parent / STEP_TIME).write_text(json.dumps({**MEASURED, "max_time": "00:00:30", "steps": 56}), "utf-8")
     console: Any = SimpleNamespace(print=pytest.fail)
     assert plan_steps.plan_steps(job, folder, console).end == 112
 
 
-def test_a_run_alone_goes_by_its_clock(job: Job, here: Path) -> None:
+def test_a_run_alone_goes_by_its_clock(job: PreparedRun, here: Path) -> None:
     console: Any = SimpleNamespace(print=pytest.fail)
     plan = plan_steps.plan_steps(job, here / "multirun/runs/1", console)
     assert (plan.end, plan.seconds) == (225, 60)

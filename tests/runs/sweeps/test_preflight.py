@@ -11,7 +11,7 @@ import pytest
 from attnx.errors import UserError
 from attnx.read_sweep import read_sweep
 from attnx.sweeps import preflight
-from attnx.sweeps.job_process import Task
+from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.preflight import check_jobs, examine, is_local
 from attnx.sweeps.processes import Ended
 from attnx.sweeps.session import key
@@ -74,11 +74,11 @@ class Here:
     ready = True
 
     def __init__(self) -> None:
-        self.told: list[Task] = []
+        self.told: list[JobSpec] = []
 
     def hold(self, lock: int) -> None: ...
 
-    def start(self, job: int, task: Task) -> None:
+    def start(self, job: int, task: JobSpec) -> None:
         self.told.append(task)
         examine(task.config, task.overrides)
 

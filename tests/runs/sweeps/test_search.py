@@ -15,7 +15,7 @@ import pytest
 from attnx.config import compose
 from attnx.read_sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.record import save
-from attnx.sweeps.session import Running
+from attnx.sweeps.session import SweepSession
 
 optuna = pytest.importorskip("optuna")
 pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
@@ -122,7 +122,7 @@ def test_what_is_worse_than_the_median_at_the_same_validation_is_hopeless(maximi
     found = OptunaSearch(
         9, lambda seed: optuna.samplers.RandomSampler(seed), optuna.pruners.MedianPruner(1, 0), 1, None
     )
-    with Running(sweep, {}, 1, -1) as running:
+    with SweepSession(sweep, {}, 1, -1) as running:
         found.space = {"optimizer.lr": optuna.distributions.UniformDistribution(0.1, 0.9)}
         found.fixed, found.trials, found.study = {}, {}, found._open(sweep.path, optuna)
         done = found._next(running)

@@ -22,7 +22,7 @@ from attnx.read_sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import submission
 from attnx.sweeps.external_launchers import held
 from attnx.sweeps.record import save
-from attnx.sweeps.session import Running
+from attnx.sweeps.session import SweepSession
 
 UncompletedJobError = pytest.importorskip("submitit.core.utils").UncompletedJobError
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -130,17 +130,17 @@ class Handle:
 
 
 @pytest.fixture
-def sent(here: Path) -> tuple[Running, dict[str, tuple[SweepJob, Any]]]:
+def sent(here: Path) -> tuple[SweepSession, dict[str, tuple[SweepJob, Any]]]:
     """A sweep of a job that was sent, is at work, and has a run folder."""
     job = SweepJob(0, ["scorer=dot"], "running", attempts=1)
     sweep = Sweep(here / "multirun" / "one", "attnx -m", ["scorer=dot"], jobs=[job])
     sweep.folder(job).mkdir(parents=True)
-    running = Running(sweep, {}, 1, -1)
+    running = SweepSession(sweep, {}, 1, -1)
     running.screen.console = Console(file=io.StringIO())
     return running, {"4711_0": (job, Handle(here / "result.pkl"))}
 
 
-def says(running: Running, status: str) -> None:
+def says(running: SweepSession, status: str) -> None:
     """Have the job's run folder say how it stands."""
     folder = running.sweep.path / "0"
     (folder / "run.json").write_text(json.dumps({"format": 1, "status": status}), encoding="utf-8")
@@ -167,7 +167,7 @@ def asks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
 
 
 def test_a_job_that_is_sent_again_is_waited_for(
-    sent: tuple[Running, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]], here: Path
+    sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]], here: Path
 ) -> None:
     """It ended once, interrupted, and left a result; SLURM has it again by the second question."""
     running, waiting = sent
@@ -192,7 +192,7 @@ def test_a_job_that_is_sent_again_is_waited_for(
 
 @pytest.mark.parametrize("status", ["running", "interrupted"])
 def test_a_job_that_slurm_has_no_more_was_interrupted(
-    status: str, sent: tuple[Running, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]]
+    status: str, sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]]
 ) -> None:
     running, waiting = sent
     says(running, status)
@@ -204,7 +204,7 @@ def test_a_job_that_slurm_has_no_more_was_interrupted(
 
 
 def test_where_slurm_cannot_be_asked_the_jobs_files_do_and_one_line_says_so(
-    sent: tuple[Running, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]], here: Path
+    sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]], here: Path
 ) -> None:
     running, waiting = sent
     said: list[str] = []
@@ -224,7 +224,7 @@ def test_where_slurm_cannot_be_asked_the_jobs_files_do_and_one_line_says_so(
 
 
 def test_a_job_that_is_not_sent_again_any_more_says_so_in_a_line(
-    sent: tuple[Running, dict[str, tuple[SweepJob, Any]]],
+    sent: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]],
     asks: Callable[..., list[int]],
     monkeypatch: pytest.MonkeyPatch,
     here: Path,

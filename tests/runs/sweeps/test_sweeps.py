@@ -26,10 +26,10 @@ from attnx.read_sweep import Sweep, SweepJob, read_sweep
 from attnx.run_format import LOCK
 from attnx.sweeps import session, summary
 from attnx.sweeps.folder_lock import held
-from attnx.sweeps.follow import Standing
+from attnx.sweeps.follow import JobProgress
 from attnx.sweeps.live_table import SweepScreen
 from attnx.sweeps.pool import TICK, Pool
-from attnx.sweeps.processes import Forked
+from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.record import open_record, save
 
 SECONDS = 0.01
@@ -133,7 +133,9 @@ def test_a_job_ends_with_the_weights_that_the_run_alone_has(
     assert not same_weights(["alone", "multirun/two/0"])
 
 
-def test_every_job_has_a_process_and_a_log_of_its_own(sweep: Callable[..., Any], moody: Path, server: Forked) -> None:
+def test_every_job_has_a_process_and_a_log_of_its_own(
+    sweep: Callable[..., Any], moody: Path, server: ForkServerProcesses
+) -> None:
     answer = sweep("scorer=moody", "seed=1,2", "name=two")
     assert (answer.code, answer.err) == (0, "")
     said = [Path(f"multirun/two/{number}/log.txt").read_text(encoding="utf-8").splitlines() for number in range(2)]
@@ -319,10 +321,10 @@ def test_threads_are_divided(cores: int, jobs: int, threads: str, here: Path, mo
     monkeypatch.setattr(session, "cores", lambda: cores)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     sweep = Sweep(here, "attnx -m", [])
-    assert session.Running(sweep, {}, jobs, -1).environment()["OMP_NUM_THREADS"] == threads
-    assert "OMP_NUM_THREADS" not in session.Running(sweep, {}, 1, -1).environment()
+    assert session.SweepSession(sweep, {}, jobs, -1).environment()["OMP_NUM_THREADS"] == threads
+    assert "OMP_NUM_THREADS" not in session.SweepSession(sweep, {}, 1, -1).environment()
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    assert session.Running(sweep, {}, jobs, -1).environment()["OMP_NUM_THREADS"] == "7"
+    assert session.SweepSession(sweep, {}, jobs, -1).environment()["OMP_NUM_THREADS"] == "7"
 
 
 @pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")])
@@ -458,7 +460,7 @@ def test_a_killed_sweep_leaves_no_process_and_goes_on(
 
 
 def test_a_server_that_is_killed_takes_no_later_job_with_it(
-    sweep: Callable[..., Any], moody: Path, server: Forked, reached: Reached
+    sweep: Callable[..., Any], moody: Path, server: ForkServerProcesses, reached: Reached
 ) -> None:
     Path("wait").touch()
 
@@ -531,7 +533,7 @@ def mixed(here: Path) -> Sweep:
 def test_the_table_shows_every_job(mixed: Sweep) -> None:
     console = Console(width=120, force_terminal=True, record=True, file=io.StringIO())
     screen = SweepScreen(console, side_by_side=1)
-    running = Standing(monitor="valid_per", curve=[9.0, 8.5], step=20, steps=50)
+    running = JobProgress(monitor="valid_per", curve=[9.0, 8.5], step=20, steps=50)
     screen.since[1] = (time.monotonic() - 10, 10)
     console.print(screen.table(mixed, {1: running}))
     lines = console.export_text().splitlines()

@@ -10,13 +10,13 @@ from torch import nn
 
 from attnx import registry
 from attnx.attention.attention import Attention
-from attnx.attention.heads import Heads, head_width
+from attnx.attention.heads import MultiHeadAttention, head_width
 from attnx.attention.protocols import Kernel
 from attnx.attention.read_by_kernel import say_once
 from attnx.errors import UserError
-from attnx.registry import Spec
+from attnx.registry import PartSpec
 
-Choice = Spec | nn.Module
+Choice = PartSpec | nn.Module
 
 
 def build(
@@ -31,7 +31,7 @@ def build(
     values_size: int | None = None,
     kernels: Literal["auto", "off"] = "auto",
     tile: int = 64,
-) -> Attention | Heads:
+) -> Attention | MultiHeadAttention:
     """Compose an attention module.
 
     A part is given by name, by name and knobs, ``("mlp", {"depth": 2})``, or as an instance.
@@ -62,7 +62,7 @@ def build(
 
 def assemble(
     scorer: Choice, scope: Choice, normalizer: Choice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
-) -> Attention | Heads:
+) -> Attention | MultiHeadAttention:
     """Build the parts and what composes them.
 
     Args:
@@ -79,7 +79,7 @@ def assemble(
 
 def several(
     scorer: Choice, scope: Choice, normalizer: Choice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
-) -> Heads:
+) -> MultiHeadAttention:
     """As :func:`assemble`, with projections around the heads even if there is but one."""
     query_size, memory_size, values_size = sizes
     heads = knobs.get("heads", 1)
@@ -87,7 +87,7 @@ def several(
     width = head_width(heads, memory_size, "the width of the memory")
     # Copied, so that heads which are given an instance do not share its parameters.
     each = (_one(*copy.deepcopy((scorer, scope, normalizer)), width, width, knobs) for _ in range(heads))
-    return Heads(each, query_size, memory_size, values_size)
+    return MultiHeadAttention(each, query_size, memory_size, values_size)
 
 
 def _one(
@@ -133,7 +133,7 @@ def _name(kind: str, choice: Choice) -> str | None:
     return registry.name_of(kind, choice) if isinstance(choice, nn.Module) else registry.spec(kind, choice)[0]
 
 
-def _equal_widths(scorer: Spec) -> bool:
+def _equal_widths(scorer: PartSpec) -> bool:
     name, _ = registry.spec("scorer", scorer)
     return bool(registry.declarations("scorer", name)["equal_widths"])
 
