@@ -19,7 +19,7 @@ class NoAttention(nn.Module):
     It has no scorer, scope, query or normalizer, and no weights to draw.
 
     >>> import torch
-    >>> attention = Constant()
+    >>> attention = NoAttention()
     >>> attention(torch.ones(2, 3, 0), attention.remember(torch.ones(2, 1, 26))).context.shape
     torch.Size([2, 3, 26])
     """

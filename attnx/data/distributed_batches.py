@@ -30,7 +30,7 @@ class ShardedBatchSampler(Sampler[list[int]]):
     >>> from attnx.data.batches import Ragged
     >>> side = Ragged.of([[4]] * 7)
     >>> batches = BucketBatches(PairDataset(side, side), size=5, shuffle=False)
-    >>> [list(Shares(batches, rank, world=2, turns=2)) for rank in (0, 1)]
+    >>> [list(ShardedBatchSampler(batches, rank, world=2, turns=2)) for rank in (0, 1)]
     [[[0, 4], [2], [5], [-6]], [[1], [3], [6], [-6]]]
     """
 

@@ -18,7 +18,8 @@ class CurrentState(nn.Module):
     It is not known before the cell runs, so its context cannot enter the same step's cell (``model.feed=now``).
 
     >>> import torch
-    >>> CurrentState(state_size=13)(Step(**{"token": torch.zeros(2, 3, 5), "after": torch.ones(2, 3, 13)})).shape
+    >>> step = QueryContext(**{"token": torch.zeros(2, 3, 5), "after": torch.ones(2, 3, 13)})
+    >>> CurrentState(state_size=13)(step).shape
     torch.Size([2, 3, 13])
     """
 

@@ -19,7 +19,7 @@ class LanguageTag(nn.Module):
 
     >>> import torch
     >>> tag = LanguageTag(tags=3, width=5)
-    >>> tag(Step(token=torch.zeros(2, 7, 11), tag=torch.tensor([[2], [0]]).expand(2, 7))).shape
+    >>> tag(QueryContext(token=torch.zeros(2, 7, 11), tag=torch.tensor([[2], [0]]).expand(2, 7))).shape
     torch.Size([2, 7, 5])
     """
 

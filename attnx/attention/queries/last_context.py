@@ -18,7 +18,8 @@ class LastContext(nn.Module):
     It is zeros at the first step, and makes the decoder run step by step.
 
     >>> import torch
-    >>> LastContext(context_size=13)(Step(**{"token": torch.zeros(2, 3, 5), "context": torch.ones(2, 3, 13)})).shape
+    >>> step = QueryContext(**{"token": torch.zeros(2, 3, 5), "context": torch.ones(2, 3, 13)})
+    >>> LastContext(context_size=13)(step).shape
     torch.Size([2, 3, 13])
     """
 

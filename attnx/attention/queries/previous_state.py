@@ -18,7 +18,8 @@ class PreviousState(nn.Module):
     At the first step it is the state that the bridge made.
 
     >>> import torch
-    >>> PreviousState(state_size=13)(Step(**{"token": torch.zeros(2, 3, 5), "before": torch.ones(2, 3, 13)})).shape
+    >>> step = QueryContext(**{"token": torch.zeros(2, 3, 5), "before": torch.ones(2, 3, 13)})
+    >>> PreviousState(state_size=13)(step).shape
     torch.Size([2, 3, 13])
     """
 

@@ -18,7 +18,7 @@ class Token(nn.Module):
     Under teacher forcing it is known for all steps at once, so attention can run before the decoder does.
 
     >>> import torch
-    >>> Token(token_size=13)(Step(token=torch.ones(2, 3, 13))).shape
+    >>> Token(token_size=13)(QueryContext(token=torch.ones(2, 3, 13))).shape
     torch.Size([2, 3, 13])
     """
 

@@ -22,7 +22,7 @@ class Coverage(nn.Module):
 
     >>> scorer = Coverage(query_size=13, memory_size=26, hidden=7)
     >>> queries, keys = scorer.queries(torch.ones(2, 1, 13)), scorer.keys(torch.ones(2, 5, 26))
-    >>> scorer.compare(queries, keys, Past(torch.zeros(2, 5), torch.ones(2, 5))).shape
+    >>> scorer.compare(queries, keys, AttentionHistory(torch.zeros(2, 5), torch.ones(2, 5))).shape
     torch.Size([2, 1, 5])
     """
 

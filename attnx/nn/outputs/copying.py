@@ -31,7 +31,7 @@ class Copying(nn.Module):
     >>> symbols = output.symbols(torch.tensor([[4, 5, 3]]), torch.tensor([[True, True, True]]))
     >>> symbols
     tensor([[5, 7, 0]])
-    >>> seen = Seen(torch.ones(1, 13), torch.ones(1, 26), torch.ones(1, 11), torch.ones(1, 3) / 3, symbols)
+    >>> seen = OutputInputs(torch.ones(1, 13), torch.ones(1, 26), torch.ones(1, 11), torch.ones(1, 3) / 3, symbols)
     >>> output(torch.ones(1, 13), seen).shape
     torch.Size([1, 17])
     """

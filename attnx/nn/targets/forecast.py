@@ -96,7 +96,7 @@ def from_last(side: TargetSpec, source: Tensor) -> tuple[Tensor, Tensor | None]:
 class PreviousRowEmbedding(nn.Module):
     """A linear map of the first so many numbers of each vector: those of the first quantile, if there are several.
 
-    >>> RowBefore(2, 3)(torch.ones(5, 6)).shape
+    >>> PreviousRowEmbedding(2, 3)(torch.ones(5, 6)).shape
     torch.Size([5, 3])
     """
 
@@ -119,7 +119,7 @@ class PreviousRowEmbedding(nn.Module):
 class LearnedInput(nn.Module):
     """A learned vector in the place of what was written before, whatever that is.
 
-    >>> NothingBefore(3)(torch.ones(5, 7, 2)).shape
+    >>> LearnedInput(3)(torch.ones(5, 7, 2)).shape
     torch.Size([5, 7, 3])
     """
 
