@@ -13,8 +13,8 @@ from attnx.mistakes import in_our_words
 from attnx.options import store_options
 
 # The second is Hydra's own, in whose place attnx puts the first.
-GRIDS = ("hydra_plugins.attnx.Grid", "hydra._internal.core_plugins.basic_sweeper.BasicSweeper")
-SEARCH = "hydra_plugins.attnx.Search"
+GRIDS = ("hydra_plugins.attnx.GridSweeper", "hydra._internal.core_plugins.basic_sweeper.BasicSweeper")
+SEARCH = "hydra_plugins.attnx.OptunaSweeper"
 # Packages that others' plug-ins of Hydra's stand on, and the extras of attnx that install both.
 NEEDED = {"joblib": "joblib", "submitit": "slurm", "ray": "ray", "optuna": "optuna"}
 SUBMITTED = "hydra_plugins.attnx.Submitted"

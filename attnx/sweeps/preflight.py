@@ -22,7 +22,7 @@ from attnx.sweeps.session import Configs, key
 from attnx.whole import write_json
 
 # The launchers whose jobs run on this machine. What a job would find on another one cannot be known here.
-FORKING = "hydra_plugins.attnx.Processes"
+FORKING = "hydra_plugins.attnx.ProcessLauncher"
 LOCAL = (FORKING, ".JoblibLauncher")
 CALL, REFUSED, NUMBER, SECONDS = "attnx.sweeps.preflight:examine", "refused.json", -1, 60.0
 # What changes nothing in what a run refuses.

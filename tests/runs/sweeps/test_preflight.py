@@ -130,7 +130,7 @@ def test_what_falls_over_is_left_to_the_job(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_only_what_runs_on_this_machine_is_checked_on_it() -> None:
-    assert is_local("hydra_plugins.attnx.Processes", "")
+    assert is_local("hydra_plugins.attnx.ProcessLauncher", "")
     assert is_local("hydra_plugins.attnx.Submitted", "local")
     assert is_local("hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher", "")
     assert not is_local("hydra_plugins.attnx.Submitted", "slurm")
