@@ -67,7 +67,7 @@ class Attention(nn.Module):
         self.query_size, self.memory_size = query_size, memory_size
         self.dropout = dropout
         self.heads = 1  # where there are more, `MultiHeadAttention` holds one of these for each
-        self.kernels: tuple[Kernel, ...] = ()  # what `from_names` found for these parts
+        self.kernels: tuple[Kernel, ...] = ()  # what the factory found for these parts
         self.tile = tile
 
     @property
