@@ -32,9 +32,15 @@ def test_a_full_grid_by_hand() -> None:
     assert columns is not None
     assert (rows.f, rows.degrees, rows.error_degrees) == (pytest.approx(72 / 2), 1, 4)
     assert columns.f == pytest.approx(32 / 2)
-    assert found.interactions[0, 1].f == pytest.approx(8 / 2)
+    interaction, largest = found.interactions[0, 1]
+    assert interaction.f == pytest.approx(8 / 2)
     # Its root is Student's t of 4 degrees: 2 or more with the chance 1 - sin a (1 + cos^2 a / 2), tan a = 1.
-    assert found.interactions[0, 1].p == pytest.approx(1 - math.sqrt(1 / 2) * 5 / 4)
+    assert interaction.p == pytest.approx(1 - math.sqrt(1 / 2) * 5 / 4)
+    # Each cell is 1 more or less than its row and column add. Of eight values it is known to sqrt(2 / 8), times the t
+    # of 4 degrees that is exceeded by 5 / 4 %, one of four cells' share: 4.3147 from tables.
+    assert largest is not None
+    assert abs(largest.mean) == pytest.approx(1)
+    assert largest.high - largest.mean == pytest.approx(4.3147 * math.sqrt(2 / 8), rel=1e-4)
     best, worst = found.levels[0]
     assert best.behind is None
     assert worst.behind is not None
@@ -99,6 +105,6 @@ def test_five_percent_of_factors_that_do_nothing_are_called_sure() -> None:
     cells = [cell for cell in product(range(2), range(3)) if cell != (1, 2)]
     for _ in range(200):
         found = grid({cell: random.normal(size=2).tolist() for cell in cells}, 2, 3)
-        tests = [*found.main, found.interactions[0, 1]]
+        tests = [*found.main, found.interactions[0, 1].test]
         sure += [test is not None and test.p < 0.05 for test in tests]
     assert (abs(sure / 200 - 0.05) < 3.5 * math.sqrt(0.05 * 0.95 / 200)).all()

@@ -432,6 +432,14 @@ def test_the_effect_of_a_choice_is_its_mean_over_the_rest(write: Write) -> None:
         "scorer": {"dot": pytest.approx(12), "mlp": pytest.approx(18)},
         "scope": {"global": pytest.approx(13), "local": pytest.approx(17)},
     }
+    (pair,) = only(folders).judged[0].interactions
+    assert (pair.names, pair.test.f) == (("scorer", "scope"), pytest.approx(8 / 2))
+    assert pair.values is not None
+    assert pair.deviation is not None
+    # Where dot meets global, or mlp local, it is 1 more than each adds by itself; where not, 1 less.
+    assert pair.deviation[0] == pytest.approx(1 if pair.values in {("dot", "global"), ("mlp", "local")} else -1)
+    text = write_report(folders)[1].read_text(encoding="utf-8")
+    assert f"| {', '.join(pair.values)}: {pair.deviation[0]:.1f} (" in text
     dot = effects[0].levels[0]
     assert dot.low is not None
     assert dot.mean is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +44,29 @@ class LevelMean(NamedTuple):
     behind: MeanDifference | None
 
 
+class Deviation(NamedTuple):
+    """How far the mean of two levels together is from what each of them adds by itself.
+
+    Attributes:
+        levels: of the two factors.
+        mean: above zero is more than they add.
+        low: of its 95 % interval, all pairs of levels of these factors allowed for (Bonferroni).
+        high: of the same interval.
+    """
+
+    levels: tuple[int, int]
+    mean: float
+    low: float
+    high: float
+
+
+class InteractionTest(NamedTuple):
+    """The test that what one factor does depends on another, and where it does so most; None if that is unknown."""
+
+    test: FTest
+    largest: Deviation | None
+
+
 class Analysis(NamedTuple):
     """What factors and their interactions do.
 
@@ -54,7 +77,7 @@ class Analysis(NamedTuple):
     """
 
     main: list[FTest | None]
-    interactions: dict[tuple[int, int], FTest]
+    interactions: dict[tuple[int, int], InteractionTest]
     levels: list[list[LevelMean]]
 
 
@@ -102,8 +125,14 @@ def analyze(columns: Sequence[NDArray[np.int_]], sizes: Sequence[int], values: N
     levels = _levels(codes, columns, sizes, values, error)
     if error.holds_interactions:
         return Analysis(main, {}, levels)
-    tests = {pair: _test(everything, len(codes) + place, values, error) for place, pair in enumerate(pairs)}
-    return Analysis(main, {pair: test for pair, test in tests.items() if test}, levels)
+    interactions = {}
+    for place, pair in enumerate(pairs):
+        if test := _test(everything, len(codes) + place, values, error):
+            largest = _largest_deviation(
+                everything, len(codes) + place, (sizes[pair[0]], sizes[pair[1]]), values, error
+            )
+            interactions[pair] = InteractionTest(test, largest)
+    return Analysis(main, interactions, levels)
 
 
 def _code(level: int, size: int) -> Numbers:
@@ -149,6 +178,25 @@ def _test(terms: Sequence[Numbers], place: int, values: Numbers, error: _Error) 
         return None
     f = max(0.0, without.squares - full.squares) / degrees / error.variance
     return FTest(f, degrees, error.degrees, float(stats.f.sf(f, degrees, error.degrees)))
+
+
+def _largest_deviation(
+    terms: Sequence[Numbers], place: int, sizes: tuple[int, int], values: Numbers, error: _Error
+) -> Deviation | None:
+    """Of the pairs of levels whose deviation can be told, the one that deviates most."""
+    design = _design(terms, len(values))
+    solve = np.linalg.pinv(design)
+    start = 1 + sum(term.shape[1] for term in terms[:place])
+    reach = float(stats.t.ppf(1 - LEVEL / 2 / math.prod(sizes), error.degrees))
+    found = []
+    for one, other in product(range(sizes[0]), range(sizes[1])):
+        contrast = np.zeros(design.shape[1])
+        contrast[start : start + terms[place].shape[1]] = np.outer(_code(one, sizes[0]), _code(other, sizes[1])).ravel()
+        shares = contrast @ solve
+        if np.abs(shares @ design - contrast).max() < TINY:
+            mean, half = float(shares @ values), reach * _error_of(shares, error)
+            found.append(Deviation((one, other), mean, mean - half, mean + half))
+    return max(found, key=lambda deviation: abs(deviation.mean), default=None)
 
 
 def _levels(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnx.reports.stats.anova import FTest, LevelMean, analyze
+from attnx.reports.stats.anova import FTest, InteractionTest, LevelMean, analyze
 from attnx.reports.stats.mean_difference import MeanDifference
 from attnx.reports.stats.multiple_comparisons import Spread
 from attnx.reports.sweep.ranking import RankedSetting
@@ -52,10 +52,19 @@ class Effect(NamedTuple):
 
 
 class Interaction(NamedTuple):
-    """Two choices, and the test that what one does depends on the other."""
+    """Two choices that may depend on each other.
+
+    Attributes:
+        names: of the choices.
+        test: that what one does depends on the other.
+        values: of each choice, those that deviate most from what they add by themselves; None if that is unknown.
+        deviation: of these: its mean and 95 % interval, as the measure goes.
+    """
 
     names: tuple[str, str]
     test: FTest
+    values: tuple[str, str] | None
+    deviation: tuple[float, float, float] | None
 
 
 class Factor(NamedTuple):
@@ -149,8 +158,17 @@ def effects(
         counts = [sum(factor.held[row.place] == number for row in rows) for number in range(len(factor.values))]
         levels = [_level(*one, sign) for one in zip(factor.values, counts, means, strict=True)]
         main.append(Effect(factor.name, levels, test))
-    pairs = [Interaction((found[a].name, found[b].name), test) for (a, b), test in analysis.interactions.items()]
+    pairs = [_interaction(found[a], found[b], one, sign) for (a, b), one in analysis.interactions.items()]
     return sorted(main, key=lambda effect: -effect.spread), sorted(pairs, key=lambda pair: pair.test.p)
+
+
+def _interaction(one: Factor, other: Factor, found: InteractionTest, sign: int) -> Interaction:
+    names = (one.name, other.name)
+    if found.largest is None:
+        return Interaction(names, found.test, None, None)
+    (a, b), mean, low, high = found.largest
+    low, high = sorted((sign * low, sign * high))
+    return Interaction(names, found.test, (one.values[a], other.values[b]), (sign * mean, low, high))
 
 
 def _level(value: str, settings: int, found: LevelMean, sign: int) -> Level:

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attnx.numerals import count_of
 from attnx.printable import printable
+from attnx.reports.stats.anova import FTest
 from attnx.reports.stats.mean_difference import MeanDifference
 from attnx.reports.sweep.comparison import FINISHED, Comparison, MetricComparison
 from attnx.reports.sweep.conclusions import p_value
 from attnx.reports.sweep.conditions import steps_of
+from attnx.reports.sweep.effects import Interaction
 from attnx.reports.sweep.load_runs import Found
 from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.ranking import RankedSetting
@@ -74,7 +76,7 @@ def _compared(one: Comparison) -> Iterator[str]:
     if tests := list(_tests(main)):
         error = "the spread over seeds" if main.spread.degrees else "what the fit leaves over, since there is one seed"
         yield f"F-tests: whether a choice's values differ, and whether what it does depends on another; by {error}."
-        yield _table(["choice", "F", "degrees of freedom", "p"], tests)
+        yield _table(["choice", "F", "degrees of freedom", "p", "together more than by themselves, at most"], tests)
 
 
 def _ranked(one: Comparison, main: MetricComparison, rank: int, row: RankedSetting) -> list[str]:
@@ -101,10 +103,22 @@ def _levels(main: MetricComparison) -> Iterator[list[str]]:
 
 
 def _tests(main: MetricComparison) -> Iterator[list[str]]:
-    named = [(effect.name, effect.test) for effect in main.effects]
-    for name, test in [*named, *((" by ".join(pair.names), pair.test) for pair in main.interactions)]:
-        if test is not None:
-            yield [name, f"{test.f:.2f}", f"{test.degrees} and {test.error_degrees}", p_value(test.p)]
+    for effect in main.effects:
+        if effect.test is not None:
+            yield [effect.name, *_cells(effect.test), ""]
+    for pair in main.interactions:
+        yield [" by ".join(pair.names), *_cells(pair.test), _deviation(pair, main.measure)]
+
+
+def _cells(test: FTest) -> list[str]:
+    return [f"{test.f:.2f}", f"{test.degrees} and {test.error_degrees}", p_value(test.p)]
+
+
+def _deviation(pair: Interaction, measure: Measure) -> str:
+    if pair.values is None or pair.deviation is None:
+        return ""
+    mean, low, high = map(measure.said, pair.deviation)
+    return f"{', '.join(pair.values)}: {mean} ({low} to {high})"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -325,7 +325,8 @@ function showEffects() {
   const ends = told.flatMap((effect) => effect.levels.flatMap(([, value, low, high]) => [value, low, high])).filter((value) => value !== null);
   const reach = padded(holding(domain(ends), ends), 0.04);
   find("cards").replaceChildren(...told.map((effect) => card(effect, reach, more)));
-  const tests = judged().interactions.map(({ names, test }) => `${names.join(" and ")}: ${testTold(test)}`);
+  const tests = judged().interactions.map(({ names, test, values, deviation }) => `${names.join(" and ")}: ${testTold(test)}`
+    + (values ? `, most ${values.join(" with ")} by ${said(deviation[0])} (${between([deviation[1], deviation[2]])})` : ""));
   find("interactions").textContent = tests.length ? `Whether what one choice does depends on another (F-tests): ${tests.join("; ")}.` : "";
   showPairs();
 }

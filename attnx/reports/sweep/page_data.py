@@ -80,7 +80,7 @@ def _judged(judged: MetricComparison) -> dict[str, Any]:
         "verdict": judged.verdict,
         "rows": [_row(row) for row in judged.rows],
         "effects": [_effect(effect) for effect in judged.effects],
-        "interactions": [{"names": pair.names, "test": list(pair.test)} for pair in judged.interactions],
+        "interactions": [{**pair._asdict(), "test": list(pair.test)} for pair in judged.interactions],
     }
 
 
