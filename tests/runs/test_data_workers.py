@@ -15,17 +15,7 @@ from attnx.training.data_workers import out_of_shared_memory
 
 # A page each: seventeen semaphores are taken at once by two workers, a tensor takes one more.
 FULL, NEARLY = 4, 20
-SMALL = [
-    "task.train=words.tsv",
-    "task.holdout=0.15",
-    "model.embedding=5",
-    "encoder.hidden=7",
-    "decoder.hidden=11",
-    "trainer.max_steps=5",
-    "trainer.validations=2",
-    "trainer.workers=2",
-    "folder=run",
-]
+WORKERS = ["trainer.workers=2", "folder=run"]
 
 
 def with_shared_memory(pages: int, *words: str) -> subprocess.CompletedProcess[str]:
@@ -37,17 +27,17 @@ def with_shared_memory(pages: int, *words: str) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, start_new_session=True)
 
 
-def test_without_shared_memory_nothing_is_begun(words: Path) -> None:
-    answer = with_shared_memory(FULL, *SMALL)
+def test_without_shared_memory_nothing_is_begun(words: Path, small: list[str]) -> None:
+    answer = with_shared_memory(FULL, *small, *WORKERS)
     assert (answer.returncode, Path("run").exists()) == (2, False)
     (line,) = answer.stderr.splitlines()
     assert line.startswith("attnx: trainer.workers=2: shared memory cannot be used (/dev/shm: No space left on device)")
     assert line.endswith("or set trainer.workers=0")
 
 
-def test_shared_memory_that_is_full_ends_a_run_in_a_line(words: Path) -> None:
+def test_shared_memory_that_is_full_ends_a_run_in_a_line(words: Path, small: list[str]) -> None:
     """It waited for ever: what the queue's own thread could not share was lost."""
-    answer = with_shared_memory(NEARLY, *SMALL)
+    answer = with_shared_memory(NEARLY, *small, *WORKERS)
     assert answer.returncode == 1
     assert answer.stderr.count("\n") == 1
     assert answer.stderr.startswith("attnx: the data workers ran out of shared memory (/dev/shm is full): free some")

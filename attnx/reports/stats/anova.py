@@ -88,6 +88,15 @@ class _Fit(NamedTuple):
     rank: int
 
 
+class _Model(NamedTuple):
+    """Terms fitted together: their design (runs, parameters), its inverse (parameters, runs), and what they leave."""
+
+    terms: Sequence[Numbers]
+    design: Numbers
+    inverse: Numbers
+    fit: _Fit
+
+
 class _Error(NamedTuple):
     """The variance of one value.
 
@@ -119,19 +128,17 @@ def analyze(columns: Sequence[NDArray[np.int_]], sizes: Sequence[int], values: N
     """
     codes = [_coded(column, size) for column, size in zip(columns, sizes, strict=True)]
     pairs = {(a, b): _products(codes[a], codes[b]) for a, b in combinations(range(len(codes)), 2)}
-    everything = [*codes, *pairs.values()]
-    error = _error(codes, everything, values, spread)
-    main = [_test(codes, place, values, error) for place in range(len(codes))]
-    levels = _levels(codes, columns, sizes, values, error)
+    additive, full = _model(codes, values), _model([*codes, *pairs.values()], values)
+    error = _error(additive, full, values, spread)
+    main = [_test(additive, place, values, error) for place in range(len(codes))]
+    levels = _levels(additive, columns, sizes, values, error)
     if error.holds_interactions:
         return Analysis(main, {}, levels)
     interactions = {}
-    for place, pair in enumerate(pairs):
-        if test := _test(everything, len(codes) + place, values, error):
-            largest = _largest_deviation(
-                everything, len(codes) + place, (sizes[pair[0]], sizes[pair[1]]), values, error
-            )
-            interactions[pair] = InteractionTest(test, largest)
+    for place, (a, b) in enumerate(pairs, start=len(codes)):
+        if test := _test(full, place, values, error):
+            largest = _largest_deviation(full, place, (sizes[a], sizes[b]), values, error)
+            interactions[a, b] = InteractionTest(test, largest)
     return Analysis(main, interactions, levels)
 
 
@@ -160,61 +167,62 @@ def _fit(terms: Sequence[Numbers], values: Numbers) -> _Fit:
     return _Fit(float(left @ left), int(rank))
 
 
-def _error(codes: Sequence[Numbers], everything: Sequence[Numbers], values: Numbers, spread: Spread) -> _Error:
+def _model(terms: Sequence[Numbers], values: Numbers) -> _Model:
+    design = _design(terms, len(values))
+    return _Model(terms, design, np.asarray(np.linalg.pinv(design), dtype=np.float64), _fit(terms, values))
+
+
+def _error(additive: _Model, full: _Model, values: Numbers, spread: Spread) -> _Error:
     if spread.degrees:
         return _Error(spread.variance, spread.degrees)
-    for terms, holds_interactions in ((everything, False), (codes, True)):
-        fit = _fit(terms, values)
-        if degrees := len(values) - fit.rank:
-            return _Error(fit.squares / degrees, degrees, holds_interactions)
+    for model, holds_interactions in ((full, False), (additive, True)):
+        if degrees := len(values) - model.fit.rank:
+            return _Error(model.fit.squares / degrees, degrees, holds_interactions)
     return _Error(0.0, 0)
 
 
-def _test(terms: Sequence[Numbers], place: int, values: Numbers, error: _Error) -> FTest | None:
+def _test(model: _Model, place: int, values: Numbers, error: _Error) -> FTest | None:
     """What a term adds to the others; None if it adds nothing that could be told, or no error is known."""
-    without, full = _fit([*terms[:place], *terms[place + 1 :]], values), _fit(terms, values)
-    degrees = full.rank - without.rank
+    without = _fit([*model.terms[:place], *model.terms[place + 1 :]], values)
+    degrees = model.fit.rank - without.rank
     if not degrees or not error.degrees or error.variance <= 0:
         return None
-    f = max(0.0, without.squares - full.squares) / degrees / error.variance
+    f = max(0.0, without.squares - model.fit.squares) / degrees / error.variance
     return FTest(f, degrees, error.degrees, float(stats.f.sf(f, degrees, error.degrees)))
 
 
 def _largest_deviation(
-    terms: Sequence[Numbers], place: int, sizes: tuple[int, int], values: Numbers, error: _Error
+    model: _Model, place: int, sizes: tuple[int, int], values: Numbers, error: _Error
 ) -> Deviation | None:
     """Of the pairs of levels whose deviation can be told, the one that deviates most."""
-    design = _design(terms, len(values))
-    solve = np.linalg.pinv(design)
-    start = 1 + sum(term.shape[1] for term in terms[:place])
+    start = 1 + sum(term.shape[1] for term in model.terms[:place])
+    end = start + model.terms[place].shape[1]
     reach = float(stats.t.ppf(1 - LEVEL / 2 / math.prod(sizes), error.degrees))
     found = []
     for one, other in product(range(sizes[0]), range(sizes[1])):
-        contrast = np.zeros(design.shape[1])
-        contrast[start : start + terms[place].shape[1]] = np.outer(_code(one, sizes[0]), _code(other, sizes[1])).ravel()
-        shares = contrast @ solve
-        if np.abs(shares @ design - contrast).max() < TINY:
+        contrast = np.zeros(model.design.shape[1])
+        contrast[start:end] = np.outer(_code(one, sizes[0]), _code(other, sizes[1])).ravel()
+        shares = contrast @ model.inverse
+        if np.abs(shares @ model.design - contrast).max() < TINY:
             mean, half = float(shares @ values), reach * _error_of(shares, error)
             found.append(Deviation((one, other), mean, mean - half, mean + half))
     return max(found, key=lambda deviation: abs(deviation.mean), default=None)
 
 
 def _levels(
-    codes: Sequence[Numbers],
+    model: _Model,
     columns: Sequence[NDArray[np.int_]],
     sizes: Sequence[int],
     values: Numbers,
     error: _Error,
 ) -> list[list[LevelMean]]:
-    design = _design(codes, len(values))
-    solve = np.linalg.pinv(design)
     found, start = [], 1
     for column, size in zip(columns, sizes, strict=True):
-        contrasts = np.zeros((size, design.shape[1]))
+        contrasts = np.zeros((size, model.design.shape[1]))
         contrasts[:, 0] = 1
         contrasts[:, start : start + size - 1] = [_code(level, size) for level in range(size)]
-        shares = contrasts @ solve
-        told = np.abs(shares @ design - contrasts).max(axis=1) < TINY
+        shares = contrasts @ model.inverse
+        told = np.abs(shares @ model.design - contrasts).max(axis=1) < TINY
         known = [bool(told[level] and (column == level).any()) for level in range(size)]
         found.append(_of_factor(shares, known, values, error))
         start += size - 1

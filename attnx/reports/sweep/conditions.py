@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scipy import stats
+
+from attnx.reports.stats.mean_difference import LEVEL
 from attnx.reports.sweep.load_runs import DATA, Found
 from attnx.reports.sweep.measures import Measure, value_of
 
 STEPS = "steps"
-SURE = 0.05
 
 
 def unequal_conditions(runs: Sequence[Found], measure: Measure | None) -> list[str]:
@@ -42,16 +44,16 @@ def _steps(runs: Sequence[Found], measure: Measure | None) -> list[str]:
 
 def _order(runs: Sequence[Found], measure: Measure | None) -> str:
     """How far steps order the runs as the measure does, if that is no chance."""
-    from scipy import stats
-
-    both = [(run.results[STEPS], value_of(run, measure.key)) for run in runs if measure and STEPS in run.results]
+    if measure is None:
+        return ""
+    both = [(run.results[STEPS], value_of(run, measure.key)) for run in runs if STEPS in run.results]
     known = [(steps, value) for steps, value in both if value is not None]
     if len(known) < 4 or len({value for _, value in known}) < 2:
         return ""
     found = stats.spearmanr(*zip(*known, strict=True))
-    if not found.pvalue < SURE:
+    if not found.pvalue < LEVEL:
         return ""
-    return f" (steps and {measure.label if measure else ''}: rank correlation {found.statistic:+.2f})"
+    return f" (steps and {measure.label}: rank correlation {found.statistic:+.2f})"
 
 
 def _data(runs: Sequence[Found]) -> list[str]:

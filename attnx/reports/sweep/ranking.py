@@ -9,10 +9,11 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from attnx.reports.measure_names import TEST
 from attnx.reports.significant_digits import digits_for
-from attnx.reports.stats.mean_difference import MeanDifference
+from attnx.reports.stats.mean_difference import LEVEL, MeanDifference
 from attnx.reports.stats.multiple_comparisons import Spread, compare_draws_with_best, compare_with_best, pooled_spread
 from attnx.reports.stats.two_sources import difference_interval, resample_means
 from attnx.reports.sweep.evaluated_examples import Numbers, TestedExamples, rate, resampled
@@ -104,13 +105,11 @@ def _values(runs: Sequence[Found], measure: Measure) -> dict[Any, float]:
 
 def _interval(row: RankedSetting, spread: Spread) -> tuple[float, float] | None:
     """Student's, by the spread of all settings; by the setting's own if settings differ in it."""
-    from scipy import stats
-
     count = len(row.values)
     variance, degrees = (spread.variance, spread.degrees) if spread.is_equal else ((row.sd or 0) ** 2, count - 1)
     if not degrees:
         return None
-    half = float(stats.t.ppf(0.975, degrees)) * math.sqrt(variance / count)
+    half = float(stats.t.ppf(1 - LEVEL / 2, degrees)) * math.sqrt(variance / count)
     return row.mean - half, row.mean + half
 
 
