@@ -11,20 +11,20 @@ from attnx.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from attnx import attention as attention
-    from attnx.config import compose as compose
+    from attnx.config.compose import compose as compose
     from attnx.errors import UserError as UserError
-    from attnx.fitting import fit as fit
+    from attnx.inference.load import open_ensemble as open_ensemble
+    from attnx.inference.load import open_run as open_run
     from attnx.registry import register as register
-    from attnx.training.open_run import open_ensemble as open_ensemble
-    from attnx.training.open_run import open_run as open_run
+    from attnx.training.fit import fit as fit
 
 _HOMES = {
-    "compose": "attnx.config",
+    "compose": "attnx.config.compose",
     "UserError": "attnx.errors",
     "register": "attnx.registry",
-    "fit": "attnx.fitting",
-    "open_run": "attnx.training.open_run",
-    "open_ensemble": "attnx.training.open_run",
+    "fit": "attnx.training.fit",
+    "open_run": "attnx.inference.load",
+    "open_ensemble": "attnx.inference.load",
 }
 
 

@@ -1,5 +1,5 @@
 """``python -m attnx``."""
 
-from attnx.cli import main
+from attnx.cli.main import main
 
 main()

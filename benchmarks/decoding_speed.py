@@ -26,8 +26,8 @@ from peers.training import LIKE, SIZES, draw, train_attnx, write_pairs
 from rich.console import Console
 from rich.table import Table
 
-from attnx.data.cmudict import read_cmudict
 from attnx.data.examples import Pair, Symbols, read_pairs
+from attnx.data.readers.cmudict import read_cmudict
 from attnx.errors import UserError
 from attnx.metrics.phone_error_rate import PhoneErrorRate
 from attnx.version import __version__

@@ -26,9 +26,9 @@ from peers.record import record
 from rich.console import Console
 from torch import Tensor
 
+from attnx.accel.embedding_lookup import Lookup
+from attnx.accel.lstm import autograd
 from attnx.nn.recurrent import Recurrent
-from attnx.ops import lstm
-from attnx.ops.lookup import Lookup
 
 OURS, PEERS = "attnx", ("attnx, rows given", "torch packed", "torch padded")
 SYMBOLS = 40
@@ -138,7 +138,7 @@ def main() -> None:
     options, console = read_options(), Console()
     torch.set_num_threads(options.threads)
     ready = [Measured(shape) for shape in SHAPES]
-    if not lstm.serves(ready[0].table):
+    if not autograd.serves(ready[0].table):
         raise SystemExit("error: there is no C compiler here that works, or ATTNX_COMPILE=off; attnx would be torch")
     others = watch_neighbors()
     with console.status("measuring"):

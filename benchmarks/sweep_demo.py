@@ -29,7 +29,7 @@ from peers.words import WORDS, write_words
 from rich.console import Console
 from rich.table import Table
 
-from attnx.read_sweep import read_sweep
+from attnx.runs.sweep import read_sweep
 
 # A scorer with which one job of the sweep falls over after so many batches as a file says, as long as it is there.
 FALLING = '''\

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import attnx
-from attnx.read_sweep import read_sweep
+from attnx.runs.sweep import read_sweep
 
 JOB = [*TINY, "trainer.max_steps=5", "trainer.validations=1"]
 

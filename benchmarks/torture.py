@@ -27,8 +27,8 @@ from peers.words import TINY, write_words
 from rich.console import Console
 from rich.table import Table
 
-from attnx.read_run import mapping
-from attnx.read_sweep import read_sweep
+from attnx.runs.run import mapping
+from attnx.runs.sweep import read_sweep
 
 # Everything that draws by chance or remembers: dropout, sampling, patience, several kept, workers, gathered gradients.
 SMALL = [

@@ -25,8 +25,8 @@ from peers.record import record
 from peers.training import HIDDEN, SIZES, STEP_BY_STEP, draw, train_attnx, write_pairs
 from rich.console import Console
 
-from attnx.data.cmudict import read_cmudict
 from attnx.data.examples import read_pairs
+from attnx.data.readers.cmudict import read_cmudict
 from attnx.errors import UserError
 
 WARMUP = 3

@@ -15,11 +15,11 @@ import pytest
 import torch
 
 from attnx import registry
-from attnx.catalog import catalog
 from attnx.laws.candidate import Candidate
 from attnx.laws.first_use import broken_plug_ins, sound_names
 from attnx.laws.small import SMALL, small_config, small_model
 from attnx.laws.variants import variants as of_candidate
+from attnx.registry.source_scan import catalog
 
 Choice = tuple[str, dict[str, Any]]
 Place = tuple[str, int]  # a factor and the number of a choice

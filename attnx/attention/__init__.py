@@ -1,6 +1,19 @@
 """Attention in plain PyTorch: scorers, scopes, query inputs and normalizers, and what composes them.
 
 Names are imported when first used, so that reading a plan or a signature does not wait for torch.
+
+The letters of tensor axes, here and everywhere in attnx:
+
+====== =============================================================================
+``b``  rows of a batch
+``q``  query steps: 1 in one step of an RNN, the target's length when done all at once
+``m``  memory positions
+``s``  source positions, ``t`` target positions
+``d``  a width; ``k`` that of a key, ``v`` that of a value, ``e`` that of an embedding
+``...`` any leading axes; every contract broadcasts over them
+====== =============================================================================
+
+Booleans have one polarity: True means may be read (``allowed``) or is real and not padding (``present``).
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from attnx.accel.attention.softmax_cpu import weighted_sums
+from attnx.attention.input_errors import check_query, check_states
+from attnx.attention.kernel_call import read_by_kernel
 from attnx.attention.memory import unread, without_padding
-from attnx.attention.mistakes import check_query, check_states
 from attnx.attention.protocols import AttentionHistory, AttentionInputs, AttentionOutput, Kernel, Memory, ScopeMask
-from attnx.attention.read_by_kernel import read_by_kernel
 from attnx.errors import UserError
-from attnx.ops.reads import weighted_sums
 from attnx.registry import Positive, Probability, Size, register
 
 
@@ -29,7 +29,7 @@ class Attention(nn.Module):
     (:mod:`attnx.attention.heads`). ``schedule`` is read by the model's planner: ``auto``, or one to insist on.
     ``kernels=off`` computes every read as the parts define it, ``auto`` by a faster way to the same where there is one.
     ``tile`` is how many MiB hidden layers of scores may take at a time; what is larger is computed in tiles, and again
-    for the gradients (:mod:`attnx.kernels.tiled`).
+    for the gradients (:mod:`attnx.accel.attention.checkpointed`).
 
     >>> from attnx.attention import build
     >>> attention = build(scorer="additive", scope="local", query_size=13, memory_size=26)

@@ -11,8 +11,8 @@ from torch import nn
 from attnx import registry
 from attnx.attention.attention import Attention
 from attnx.attention.heads import MultiHeadAttention, head_width
+from attnx.attention.kernel_call import say_once
 from attnx.attention.protocols import Kernel
-from attnx.attention.read_by_kernel import say_once
 from attnx.errors import UserError
 from attnx.registry import PartSpec
 

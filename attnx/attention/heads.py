@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.attention import Attention
+from attnx.attention.input_errors import check_query, check_states
+from attnx.attention.kernel_call import read_by_kernel
 from attnx.attention.memory import without_padding
-from attnx.attention.mistakes import check_query, check_states
 from attnx.attention.protocols import AttentionHistory, AttentionInputs, AttentionOutput, Memory
-from attnx.attention.read_by_kernel import read_by_kernel
 from attnx.errors import UserError
 from attnx.ops import turned
 

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnx.accel.dispatch import known_all
 from attnx.attention.protocols import AttentionHistory, Memory
-from attnx.ops.followed import known_all
 
 
 def everywhere(states: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """The values that travel between the parts of attention, and what each kind of part promises.
 
-Values are passed and never kept on a module. Axes: see :mod:`attnx.shapes`. With several heads, keys, values, weights
-and the past have an axis ``h`` after the batch's; a part sees one head at a time and never that axis.
+Values are passed and never kept on a module. Axes: see :mod:`attnx.attention`. With several heads, keys, values,
+weights and the past have an axis ``h`` after the batch's; a part sees one head at a time and never that axis.
 """
 
 from __future__ import annotations

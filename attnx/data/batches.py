@@ -19,8 +19,8 @@ from torch.utils.data import Dataset
 from attnx.data.examples import Pair
 from attnx.data.features import Features, Matrix
 from attnx.data.permutation import Numbers
+from attnx.data.special_tokens import PAD
 from attnx.data.vocabulary import Vocabulary
-from attnx.symbols import PAD
 
 Ids = npt.NDArray[np.integer[Any]]
 

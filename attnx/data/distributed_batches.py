@@ -10,7 +10,7 @@ from torch.utils.data import Dataset, Sampler
 
 from attnx.data.batches import Batch, PairDataset, Row, collate
 from attnx.data.buckets import BucketBatches
-from attnx.symbols import PAD
+from attnx.data.special_tokens import PAD
 
 
 class ShardedBatchSampler(Sampler[list[int]]):

@@ -11,9 +11,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from attnx.data.lines import read_lines, refuse_header
+from attnx.data.readers.lines import read_lines, refuse_header
 from attnx.errors import UserError
-from attnx.printable import quoted
+from attnx.files.printable import quoted
 
 Symbols: TypeAlias = tuple[str, ...]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from attnx.bounded_files import read_json
 from attnx.errors import UserError
+from attnx.files.bounded_files import read_json
 
 Matrix = npt.NDArray[np.float32]
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from attnx.data.examples import Pair
-from attnx.data.parallel_corpus import Sentence
+from attnx.data.readers.parallel_corpus import Sentence
 
 EMPTY = "with an empty side"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from attnx.data.parallel_corpus import Sentence
+from attnx.data.readers.parallel_corpus import Sentence
 from attnx.data.split import bounds, fold_text, met_in_training, place
 from attnx.errors import UserError
 

@@ -12,8 +12,8 @@ import numpy as np
 from attnx.data.examples import Pair, digest
 from attnx.data.features import Matrix
 from attnx.data.permutation import Numbers
+from attnx.data.special_tokens import tag_symbol
 from attnx.data.split import fold_text, place
-from attnx.symbols import tag_symbol
 
 SEED: Final = "sample"
 """Decides what is drawn; it is no run's, so that all runs draw alike."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attnx.data.series import Series
+from attnx.data.readers.series import Series
 
 FILE = "test_series.npz"
 

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from attnx.data.series import Series
+from attnx.data.readers.series import Series
 from attnx.data.windows import Span, WindowSpec
 from attnx.errors import UserError
-from attnx.numerals import is_number
+from attnx.files.parse_number import is_number
 
 PARTS: Final = ("train", "valid", "test")
 ETT: Final = "ett"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from attnx.data.examples import Pair
-from attnx.data.parallel_corpus import Sentence
+from attnx.data.readers.parallel_corpus import Sentence
 from attnx.data.tokenizers.protocol import Tokenizer
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from attnx.bounded_files import LARGEST_LIST, read_json
+from attnx.data.special_tokens import BOS, EOS, PAD, UNK
 from attnx.errors import UserError
-from attnx.symbols import BOS, EOS, PAD, UNK
+from attnx.files.bounded_files import LARGEST_LIST, read_json
 
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Vocabulary"]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from attnx.data.batches import PairDataset
 from attnx.data.examples import Pair
 from attnx.data.features import Features, Matrix
-from attnx.data.series import Series, when
+from attnx.data.readers.series import Series, when
 
 
 class Span(NamedTuple):

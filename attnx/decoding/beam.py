@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from attnx.attention.memory import all_steps
+from attnx.data.special_tokens import EOS
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.contracts import DecodeResult, NextTokenFilter, StepModel
 from attnx.decoding.hypotheses import NEVER, better, hypotheses, nothing, trimmed
 from attnx.decoding.penalties import Length, coverage_penalty, length_penalty
 from attnx.errors import UserError
 from attnx.registry import Natural, NonNegative, Positive, Rate, register
-from attnx.symbols import EOS
 
 WORTH = 0.9
 """The share of rows that at most go on when the others are left out."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from attnx.data.special_tokens import BOS, EOS, PAD
 from attnx.decoding.contracts import NextTokenFilter, StepModel
 from attnx.decoding.hypotheses import NEVER
 from attnx.errors import UserError
 from attnx.nn.targets.symbols import Symbols
-from attnx.symbols import BOS, EOS, PAD
 
 
 @dataclass(frozen=True)

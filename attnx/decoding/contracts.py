@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from torch import Tensor
 
 from attnx.attention import AttentionOutput
-from attnx.nn.targets.protocol import TargetSpec
+from attnx.nn.targets.contract import TargetSpec
 
 NextTokenFilter = Callable[[Tensor, Tensor], Tensor]
 """What has been written (r, t) and the batch's row of each (r,) -> (r, symbols) bool, what may come next."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attnx.data.special_tokens import EOS
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.contracts import DecodeResult, NextTokenFilter, StepModel
 from attnx.decoding.hypotheses import best
 from attnx.decoding.row_rng import keys, uniform
 from attnx.decoding.stepwise import one_by_one
 from attnx.errors import UserError
-from attnx.nn.targets.protocol import GreedyStep
+from attnx.nn.targets.contract import GreedyStep
 from attnx.registry import Natural, Positive, Rate, register
-from attnx.symbols import EOS
 
 
 @register("search", "sampling")

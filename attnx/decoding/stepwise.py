@@ -12,7 +12,7 @@ from attnx.attention.memory import all_steps
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.contracts import DecodeResult, StepModel
 from attnx.decoding.hypotheses import hypotheses
-from attnx.nn.targets.protocol import GreedyStep
+from attnx.nn.targets.contract import GreedyStep
 from attnx.nn.targets.symbols import Symbols
 
 Pick = Callable[[Tensor, Tensor, int], GreedyStep]

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import torch
 
 from attnx.data.examples import Pair
+from attnx.data.special_tokens import BOS, EOS
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.symbols import BOS, EOS
-from attnx.training.opened_run import OpenRun
+from attnx.inference.trained_run import OpenRun
 
 # How far a log-probability may lie from the run's own: float32 sums over some ten steps differ in their last digits.
 TOLERANCE = 1e-4

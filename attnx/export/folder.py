@@ -25,12 +25,12 @@ from attnx.export.agreement import Checked as Checked
 from attnx.export.agreement import compared
 from attnx.export.programs import Program, programs
 from attnx.export.text_rules import search_rules, text_rules
-from attnx.extras import need
-from attnx.models.encoder_decoder import Seq2seq
-from attnx.run_format import VOCABULARY
-from attnx.training.open_run import open_run
-from attnx.training.opened_run import OpenRun
-from attnx.whole import whole_folder
+from attnx.files.atomic_files import whole_folder
+from attnx.inference.load import open_run
+from attnx.inference.trained_run import OpenRun
+from attnx.models.seq2seq.model import Seq2seq
+from attnx.registry.optional_deps import need
+from attnx.runs.layout import VOCABULARY
 
 WRITERS: dict[str, tuple[str, Callable[[Program, Path], None]]] = {
     "onnx": ("onnx", onnx_file.write),

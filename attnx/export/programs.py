@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from attnx.attention.attention import Attention
 from attnx.export.flat import flat, nested
-from attnx.models.decoder_state import DecoderState
-from attnx.models.encoder_decoder import Seq2seq
-from attnx.models.transformer import Transformer, TransformerState
+from attnx.models.seq2seq.model import Seq2seq
+from attnx.models.seq2seq.state import DecoderState
+from attnx.models.transformer.model import Transformer, TransformerState
 
 Exported = Seq2seq | Transformer
 State = DecoderState | TransformerState

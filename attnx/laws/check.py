@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from attnx.catalog import KINDS
-from attnx.declarations import undeclared
 from attnx.errors import UserError
 from attnx.laws.candidate import Candidate, NotTried
 from attnx.laws.variants import variants
 from attnx.laws.violation import Violation
+from attnx.registry.declarations import undeclared
+from attnx.registry.source_scan import KINDS
 
 Law = Callable[[Candidate], None]
 # The modules that hold the laws of each kind, in the order in which they are tried.

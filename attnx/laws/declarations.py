@@ -7,13 +7,13 @@ from typing import Any
 
 from torch import nn
 
-from attnx.declarations import REQUIRED
 from attnx.laws.candidate import Candidate
 from attnx.laws.violation import described, require
+from attnx.registry.declarations import REQUIRED
 
 
 def require_declarations(candidate: Candidate, part: Any) -> None:
-    """Raise a violation unless the object that was built says what its source declares (:mod:`attnx.declarations`)."""
+    """Raise a violation unless the built part says what its source declares (:mod:`attnx.registry.declarations`)."""
     for fact in REQUIRED.get(candidate.kind, {}):
         declared, found = candidate.declares(fact), getattr(part, fact, None)
         require(found == declared, fact, f"the class declares {fact} = {declared!r}, and the object has {found!r}")

@@ -11,7 +11,7 @@ from attnx.laws.candidate import Candidate
 from attnx.laws.declarations import require_methods
 from attnx.laws.gradients import require_finite_gradients, require_used
 from attnx.laws.violation import described, require, require_close, require_finite, require_tensor
-from attnx.nn.encoded import EncoderOutput
+from attnx.nn.encoders.contract import EncoderOutput
 
 INPUT = 5
 LENGTHS = torch.tensor([7, 4, 1])
@@ -22,7 +22,9 @@ def encode(part: Any, inputs: Tensor, present: Tensor) -> EncoderOutput:
     """The states, of the right types and shapes."""
     encoded = part(inputs, present)
     right = isinstance(encoded, tuple) and len(encoded) == 2
-    require(right, "forward", f"it returned {described(encoded)} instead of an attnx.nn.encoded.EncoderOutput")
+    require(
+        right, "forward", f"it returned {described(encoded)} instead of an EncoderOutput (attnx.nn.encoders.contract)"
+    )
     layers, final = encoded
     require(isinstance(layers, list) and layers, "forward", "its layers are no list of tensors, lowest first")
     pace = getattr(part, "pace", 1)

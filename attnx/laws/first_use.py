@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from attnx import registry
-from attnx.catalog import KINDS, SETS, catalog
-from attnx.declarations import advice
 from attnx.errors import UserError
 from attnx.laws.check import first_failure
+from attnx.registry.declarations import advice
+from attnx.registry.source_scan import KINDS, SETS, catalog
 
 Chosen = tuple[str, str, Mapping[str, Any]]
 

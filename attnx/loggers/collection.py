@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.loggers.protocol import End, Logger, RunStart
+from attnx.loggers.contract import End, Logger, RunStart
 
 STAGES = ("train", "valid", "test")
 

@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attnx.extras import need
-from attnx.loggers.protocol import End, RunStart
+from attnx.loggers.contract import End, RunStart
 from attnx.registry import register
+from attnx.registry.optional_deps import need
 
 MOST = 100  # rows of a table: it is shown as text
 

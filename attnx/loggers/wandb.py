@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from attnx.loggers.protocol import End, RunStart
+from attnx.loggers.contract import End, RunStart
 from attnx.loggers.timeout import CallTimeout, within
 from attnx.loggers.wandb_files import INCOMPLETE, command, medium, model, recordings, unsent
 from attnx.loggers.wandb_server import GRACE, silence, stop, why_unreachable

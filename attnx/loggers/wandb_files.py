@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attnx.run_format import CHECKPOINTS, CONFIG, RUN, VOCABULARY
+from attnx.runs.layout import CHECKPOINTS, CONFIG, RUN, VOCABULARY
 
 MOST = 10_000  # rows of a table, beyond which W&B shows no more
 NUMBER = re.compile(r"-?\d+(\.\d+)?")

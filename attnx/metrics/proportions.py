@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from attnx.read_run import Interval
+from attnx.runs.run import Interval
 
 
 class Proportion(NamedTuple):

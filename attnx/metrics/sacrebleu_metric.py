@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from attnx.extras import need
+from attnx.registry.optional_deps import need
 
 MOST = 2**31 - 1
 

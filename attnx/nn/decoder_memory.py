@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from attnx.nn.positions import POSITIONS
+from attnx.nn.position_encoding import POSITIONS
 
 
 class DecoderStateProjection(nn.Module):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from attnx.errors import UserError
-from attnx.numerals import is_number
+from attnx.files.parse_number import is_number
 
 
 @torch.no_grad()

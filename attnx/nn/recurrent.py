@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from attnx.ops import lstm
-from attnx.ops.lookup import Lookup
+from attnx.accel.embedding_lookup import Lookup
+from attnx.accel.lstm import autograd
 
 Cell = Literal["lstm", "gru", "rnn"]
 # The state of one layer: (h,), or (h, c) for an LSTM; each (b, hidden). A stack's state has one of these per layer.
@@ -54,7 +54,7 @@ class Recurrent(nn.Module):
 
     def looks_up(self, table: Tensor, ids: Tensor) -> bool:
         """Whether :meth:`run` had better be given a lookup than the rows of the table (n, e) that ids (b, t) find."""
-        return isinstance(self.layers[0], nn.LSTM) and lstm.looks_up(table, ids)
+        return isinstance(self.layers[0], nn.LSTM) and autograd.looks_up(table, ids)
 
     def run(
         self,
@@ -91,8 +91,8 @@ class Recurrent(nn.Module):
         self, layer: nn.Module, inputs: Tensor | Lookup, lengths: Tensor | None, state: LayerState | None
     ) -> tuple[Tensor, LayerState]:
         finals: LayerState
-        if isinstance(layer, nn.LSTM) and (isinstance(inputs, Lookup) or lstm.serves(inputs)):
-            outputs, finals = lstm.run(inputs, lengths, (state[0], state[1]) if state else None, _directions(layer))
+        if isinstance(layer, nn.LSTM) and (isinstance(inputs, Lookup) or autograd.serves(inputs)):
+            outputs, finals = autograd.run(inputs, lengths, (state[0], state[1]) if state else None, _directions(layer))
         else:
             assert isinstance(inputs, Tensor), "a lookup is for an LSTM"
             outputs, finals = self._run_torchs(layer, inputs, lengths, state)
@@ -124,14 +124,14 @@ class Recurrent(nn.Module):
         return tuple(after)
 
     def _step_layer(self, layer: Any, inputs: Tensor, before: LayerState) -> LayerState:
-        if isinstance(layer, nn.LSTM) and not torch.is_grad_enabled() and lstm.serves(inputs):
+        if isinstance(layer, nn.LSTM) and not torch.is_grad_enabled() and autograd.serves(inputs):
             ((into, of_state, bias),) = _directions(layer)
-            return lstm.step(before[1], torch.addmm(bias, inputs, into.t()).addmm_(before[0], of_state.t()))
+            return autograd.step(before[1], torch.addmm(bias, inputs, into.t()).addmm_(before[0], of_state.t()))
         weights = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
         result = self._step(inputs, before if self.tensors == 2 else before[0], *weights)
         return tuple(result) if self.tensors == 2 else (result,)
 
 
-def _directions(layer: nn.LSTM) -> list[lstm.OfDirection]:
-    """What :mod:`attnx.ops.lstm` needs of each direction."""
+def _directions(layer: nn.LSTM) -> list[autograd.OfDirection]:
+    """What :mod:`attnx.accel.lstm.autograd` needs of each direction."""
     return [(into, of_state, one + other) for into, of_state, one, other in layer.all_weights]

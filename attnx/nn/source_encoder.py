@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attnx.accel.rnn_inputs import embedded
 from attnx.nn.dropout import dropout_mask
-from attnx.nn.embedded import embedded
-from attnx.nn.encoded import EncoderOutput
-from attnx.nn.positions import POSITIONS
+from attnx.nn.encoders.contract import EncoderOutput
+from attnx.nn.position_encoding import POSITIONS
 from attnx.nn.recurrent import State
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnx.ops.followed import known_all
+from attnx.accel.dispatch import known_all
 
 
 def masked_normalize(normalize: Callable[[Tensor], Tensor], scores: Tensor, allowed: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnx.ops import reads
+from attnx.accel.attention import softmax_cpu
 from attnx.ops.masked_normalize import masked_normalize
 
 
@@ -26,6 +26,6 @@ def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
     tensor([[0.5000, 0.5000, 0.0000],
             [0.0000, 0.0000, 0.0000]])
     """
-    if reads.serves(scores) and reads.covers(allowed, scores):
-        return reads.softmax(scores, allowed)
+    if softmax_cpu.serves(scores) and softmax_cpu.covers(allowed, scores):
+        return softmax_cpu.softmax(scores, allowed)
     return masked_normalize(lambda kept: torch.softmax(kept, dim=-1), scores, allowed)

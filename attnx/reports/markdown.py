@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from attnx.printable import printable
+from attnx.files.printable import printable
 
 
 def titled_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

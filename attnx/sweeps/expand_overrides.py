@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attnx.choices import conf_folder
-from attnx.config import normalize, refuse_unclear
+from attnx.config.compose import normalize, refuse_unclear
+from attnx.config.groups import conf_folder
+from attnx.config.hydra_errors import in_our_words
+from attnx.config.hydra_store import store_options
 from attnx.errors import UserError
-from attnx.extras import need
-from attnx.mistakes import in_our_words
-from attnx.options import store_options
+from attnx.registry.optional_deps import need
 
 # The second is Hydra's own, in whose place attnx puts the first.
 GRIDS = ("hydra_plugins.attnx.GridSweeper", "hydra._internal.core_plugins.basic_sweeper.BasicSweeper")

@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attnx.config import check
+from attnx.config.compose import check
 from attnx.errors import UserError
-from attnx.read_sweep import Sweep, SweepJob, read_sweep
-from attnx.run_format import LOG, PROGRESS
-from attnx.slurm import send_again
+from attnx.runs.layout import LOG, PROGRESS
+from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.expand_overrides import ours
 from attnx.sweeps.job_process import INTERRUPTED, JobSpec
 from attnx.sweeps.pool import reason
 from attnx.sweeps.processes import SubprocessProcesses
 from attnx.sweeps.record import note_end, refresh, take
 from attnx.sweeps.session import DONE, to_minimize
+from attnx.training.distributed.slurm import send_again
 
 SECONDS = 60.0
 

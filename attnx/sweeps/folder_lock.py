@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attnx.errors import UserError
-from attnx.folders import refuse_link
-from attnx.read_sweep import is_sweep
-from attnx.run_format import LOCK, SWEEP
-from attnx.whole import PARTIAL
+from attnx.files.atomic_files import PARTIAL
+from attnx.runs.layout import LOCK, SWEEP
+from attnx.runs.naming import refuse_link
+from attnx.runs.sweep import is_sweep
 
 # Seconds that jobs of a sweep which was killed have to end; they save a checkpoint first.
 PATIENCE = 90.0

@@ -16,11 +16,17 @@ import threading
 import time
 from typing import Any
 
-from attnx.parent_death import end_with
 from attnx.sweeps.job_process import JobSpec, answer, deaf
+from attnx.training.distributed.parent_death import end_with
 
 # What a run imports at one time or another. Nothing of it starts a thread, which a fork would not survive.
-IMPORTED = ("attnx.fitting", "attnx.config", "torch._dynamo", "torch.utils.data", "torch.optim.lr_scheduler")
+IMPORTED = (
+    "attnx.training.fit",
+    "attnx.config.compose",
+    "torch._dynamo",
+    "torch.utils.data",
+    "torch.optim.lr_scheduler",
+)
 # Seconds that jobs have to save a checkpoint once nobody waits for them any more.
 PATIENCE = 60.0
 
@@ -166,8 +172,8 @@ class _Server:
 def _import() -> None:
     for module in IMPORTED:
         importlib.import_module(module)
-    from attnx.allocator import keep_freed_memory
-    from attnx.catalog import catalog
+    from attnx.accel.malloc import keep_freed_memory
+    from attnx.registry.source_scan import catalog
 
     keep_freed_memory()
     for part in catalog().parts.values():

@@ -17,9 +17,9 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attnx.config import check
+from attnx.config.compose import check
 from attnx.errors import UserError
-from attnx.read_sweep import SweepJob
+from attnx.runs.sweep import SweepJob
 from attnx.sweeps.expand_overrides import ours
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.record import refuse_unlike

@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attnx.callbacks.heartbeat import LISTENS
 from attnx.errors import Interrupted, RunFailed, UserError
-from attnx.printable import printable
-from attnx.read_run import mapping
-from attnx.read_sweep import is_sweep, read_sweep
-from attnx.run_format import CHECKPOINTS, LOG, PROGRESS, RUN
-from attnx.slurm import signals, slurm_job
-from attnx.training.plugin_copies import code_now
+from attnx.files.printable import printable
+from attnx.runs.layout import CHECKPOINTS, LOG, PROGRESS, RUN
+from attnx.runs.plugin_copies import code_now
+from attnx.runs.run import mapping
+from attnx.runs.sweep import is_sweep, read_sweep
+from attnx.training.callbacks.heartbeat import LISTENS
+from attnx.training.distributed.slurm import signals, slurm_job
 
 FINISHED, FAILED, MISTAKEN, INTERRUPTED = 0, 1, 2, 130
 
@@ -110,9 +110,9 @@ def work(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
         UserError: a mistake in the configuration or the data.
         Interrupted: the job was asked to stop; it can be gone on from.
     """
-    from attnx.fitting import fit, resume
-    from attnx.kernels.ahead import compile_ahead
+    from attnx.accel.prebuild import compile_ahead
     from attnx.reports.run.build_all import draw_and_explain
+    from attnx.training.fit import fit, resume
 
     folder = Path(config["folder"])
     status = mapping(folder / RUN).get("status")

@@ -12,10 +12,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from attnx.printable import printable
-from attnx.read_sweep import Sweep, SweepJob
+from attnx.files.printable import printable
 from attnx.reports.significant_digits import format_value
-from attnx.sweeps.follow import JobProgress
+from attnx.runs.progress import JobProgress
+from attnx.runs.sweep import Sweep, SweepJob
 
 STYLES = {
     "waiting": "dim",

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from attnx.read_sweep import SweepJob
-from attnx.run_format import STUDY
+from attnx.runs.layout import STUDY
+from attnx.runs.progress import standing
+from attnx.runs.sweep import SweepJob
 from attnx.sweeps.expand_overrides import ours
-from attnx.sweeps.follow import standing
 from attnx.sweeps.hydra_plugins import ProcessLauncher, tasks
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.record import refresh, save

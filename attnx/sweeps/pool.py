@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Protocol
 
-from attnx.read_sweep import Sweep, SweepJob
-from attnx.slurm import signals
-from attnx.sweeps.follow import JobProgress, standing
+from attnx.runs.progress import JobProgress, standing
+from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.job_process import INTERRUPTED, JobSpec
 from attnx.sweeps.processes import LOST, Ended, Processes
 from attnx.sweeps.record import begin, note, note_end, note_run, now, refresh, save
+from attnx.training.distributed.slurm import signals
 
 # Seconds between two looks at how far the jobs are.
 TICK = 0.25

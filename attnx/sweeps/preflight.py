@@ -14,12 +14,12 @@ from rich.console import Console
 
 from attnx.data.task_files import refuse_missing_files
 from attnx.errors import UserError
-from attnx.read_run import mapping
-from attnx.read_sweep import Sweep, SweepJob
+from attnx.files.atomic_files import write_json
+from attnx.runs.run import mapping
+from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.processes import Processes
 from attnx.sweeps.session import Configs, key
-from attnx.whole import write_json
 
 # The launchers whose jobs run on this machine. What a job would find on another one cannot be known here.
 FORKING = "hydra_plugins.attnx.ProcessLauncher"
@@ -143,7 +143,7 @@ def _refusals(settings: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _prepare(config: Mapping[str, Any], data: Any) -> None:
     from attnx.laws.first_use import check_plug_ins
-    from attnx.training.devices import several, with_devices
+    from attnx.training.distributed.devices import several, with_devices
     from attnx.training.train import assemble
 
     check_plug_ins(config)

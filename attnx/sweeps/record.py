@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.catalog import BY_HAND, catalog
+from attnx.config.diff import ABSENT, differences, told
 from attnx.errors import RunFailed, UserError
-from attnx.plugin_code import code_of, digests
-from attnx.read_run import mapping, read_run
-from attnx.read_sweep import FORMAT, Sweep, SweepJob, is_sweep, parted, read_sweep
-from attnx.run_format import CHECKPOINTS, CONFIG, EXPLANATION, RUN, SWEEP
-from attnx.sweeps.changes import ABSENT, differences, told
-from attnx.sweeps.follow import JobProgress, standing
-from attnx.training.plugin_copies import other_code
-from attnx.whole import write_json
+from attnx.files.atomic_files import write_json
+from attnx.registry.plugin_code import code_of, digests
+from attnx.registry.source_scan import BY_HAND, catalog
+from attnx.runs.layout import CHECKPOINTS, CONFIG, EXPLANATION, RUN, SWEEP
+from attnx.runs.plugin_copies import other_code
+from attnx.runs.progress import JobProgress, standing
+from attnx.runs.run import mapping, read_run
+from attnx.runs.sweep import FORMAT, Sweep, SweepJob, is_sweep, parted, read_sweep
 
 # A search may be given more of.
 TRIALS = "hydra.sweeper.n_trials"

@@ -6,10 +6,10 @@ import re
 import shlex
 from typing import Any
 
-from attnx.choices import CHOSEN, GROUPS, SCALARS
+from attnx.config.groups import CHOSEN, GROUPS, SCALARS
 from attnx.errors import UserError
-from attnx.read_sweep import Sweep
-from attnx.run_format import SWEEP
+from attnx.runs.layout import SWEEP
+from attnx.runs.sweep import Sweep
 
 # Knobs of Hydra's launchers and sweepers that hold a number or a word. The others hold commands, classes or variables.
 LAUNCHER = (

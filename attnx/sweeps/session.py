@@ -14,8 +14,8 @@ from typing import Any
 from rich.console import Console
 
 from attnx.errors import Stopped
-from attnx.plugin_files import folders
-from attnx.read_sweep import Sweep, SweepJob, parted
+from attnx.registry.plugin_files import folders
+from attnx.runs.sweep import Sweep, SweepJob, parted
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.live_table import SweepScreen
 from attnx.sweeps.pool import Pool

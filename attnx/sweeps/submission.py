@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from attnx.errors import UserError
-from attnx.read_sweep import SweepJob, read_sweep
-from attnx.slurm import queued
+from attnx.runs.sweep import SweepJob, read_sweep
 from attnx.sweeps.external_launchers import carry_out, leave
 from attnx.sweeps.live_table import best
 from attnx.sweeps.record import begin, note_end, now, refresh, save
 from attnx.sweeps.session import DONE, SweepSession
+from attnx.training.distributed.slurm import queued
 
 # What submitit calls alike on all clusters; other knobs are SLURM's own.
 SHARED = (

@@ -9,15 +9,15 @@ from collections import Counter
 from contextlib import suppress
 from typing import Literal
 
-from attnx.callbacks.stop_signal import StopSignal
-from attnx.printable import printable
-from attnx.read_sweep import Sweep
-from attnx.run_format import ERROR
-from attnx.sweeps.explain import write_explanation
-from attnx.sweeps.length import measured
+from attnx.files.printable import printable
+from attnx.runs.layout import ERROR
+from attnx.runs.sweep import Sweep
 from attnx.sweeps.live_table import best, winning
+from attnx.sweeps.readme import write_explanation
 from attnx.sweeps.record import now, refresh, save
 from attnx.sweeps.session import DONE
+from attnx.sweeps.training_length import measured
+from attnx.training.callbacks.stop_signal import StopSignal
 
 FINISHED = "{}: finished; there is nothing left to do"
 

@@ -11,19 +11,19 @@ from torch import nn
 
 from attnx.data.baselines import Baseline, Linear, Naive, Seasonal
 from attnx.data.batches import PairDataset
+from attnx.data.evenly_spaced import evenly
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
 from attnx.data.paths import fill_in
-from attnx.data.series import Series, constant, filled, irregular, read_series
+from attnx.data.readers.series import Series, constant, filled, irregular, read_series
 from attnx.data.series_file import write_series
 from attnx.data.series_split import SeriesSplit, cut_series, describe_rows
 from attnx.data.split import Splits
 from attnx.data.windows import Span, WindowSpec, cut, following, scaled
 from attnx.errors import UserError, refuse_twice
-from attnx.evenly import evenly
 from attnx.nn.targets.forecast import ordered
 from attnx.registry import Natural, Positive, Probability, register
-from attnx.run_format import TARGET_FEATURES
+from attnx.runs.layout import TARGET_FEATURES
 from attnx.tasks.forecast_measures import forecast_metrics, update_forecast_metrics
 from attnx.tasks.protocols import SequenceData
 

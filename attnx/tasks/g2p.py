@@ -10,16 +10,16 @@ from typing import Literal
 from torch import nn
 
 from attnx import registry
-from attnx.data.cmudict import read_cmudict
 from attnx.data.examples import Pair, Symbols, read_pairs
 from attnx.data.graphemes import cut
 from attnx.data.paths import fill_in
-from attnx.data.sigmorphon import holds_languages, read_languages
+from attnx.data.readers.cmudict import read_cmudict
+from attnx.data.readers.sigmorphon import holds_languages, read_languages
+from attnx.data.special_tokens import tag_symbol
 from attnx.data.split import Splits, hold_out, split_by_word
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, of_each, show
 from attnx.registry import Probability, register
-from attnx.symbols import tag_symbol
 from attnx.tasks.protocols import SequenceData
 
 RATES = {"per": "phone_error_rate", "wer": "word_error_rate"}

@@ -11,9 +11,9 @@ from torch import nn
 
 from attnx import registry
 from attnx.data.examples import Pair, Symbols
-from attnx.data.lines import read_lines
-from attnx.data.parallel_corpus import Sentence
 from attnx.data.paths import fill_in
+from attnx.data.readers.lines import read_lines
+from attnx.data.readers.parallel_corpus import Sentence
 from attnx.data.split import Splits, bounds, met_in_training, place
 from attnx.data.text_pipeline import Texts
 from attnx.data.tokenizers.protocol import Tokenizer

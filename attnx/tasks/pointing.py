@@ -13,9 +13,9 @@ from torch import nn
 from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
-from attnx.data.geometry import refuse_coinciding
-from attnx.data.pointing_problems import COLUMNS, MOST_EXACT, PointingExample, Problem, pose, rows
 from attnx.data.split import Splits
+from attnx.data.synthetic.geometry import refuse_coinciding
+from attnx.data.synthetic.pointing_problems import COLUMNS, MOST_EXACT, PointingExample, Problem, pose, rows
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import show
@@ -164,7 +164,7 @@ class Pointing:
             UserError: always.
         """
         raise UserError(
-            "this task reads points, a row each; attnx.data.feature_matrices.read_matrix reads a file of them"
+            "this task reads points, a row each; attnx.data.readers.feature_matrices.read_matrix reads a file of them"
         )
 
     def text(self, symbols: Sequence[str]) -> str:

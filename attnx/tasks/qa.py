@@ -10,12 +10,12 @@ from typing import Any, Literal
 from torch import nn
 
 from attnx import registry
-from attnx.data.babi import Babi
 from attnx.data.examples import Pair, Symbols
+from attnx.data.readers.babi import Babi
 from attnx.data.split import Splits, place
-from attnx.data.stories import Stories, Story, source_vocabulary, symbols_of
+from attnx.data.synthetic.stories import Stories, Story, source_vocabulary, symbols_of
+from attnx.data.synthetic.world_model import World
 from attnx.data.vocabulary import Vocabulary
-from attnx.data.world_model import World
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, of_each, show
 from attnx.registry import Positive, Probability, register

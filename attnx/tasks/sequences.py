@@ -13,13 +13,13 @@ from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
 from attnx.data.paths import fill_in
+from attnx.data.readers.tsv import Table, cut, join
 from attnx.data.split import Splits, bounds, met_in_training, place
-from attnx.data.tsv import Table, cut, join
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, of_each, show
 from attnx.registry import Probability, register
-from attnx.run_format import SOURCE_FEATURES, TARGET_FEATURES
+from attnx.runs.layout import SOURCE_FEATURES, TARGET_FEATURES
 from attnx.tasks.protocols import SequenceData, tags_of
 
 RATES = ("symbol_error_rate", "sequence_error_rate")
@@ -181,7 +181,8 @@ class AnySequence:
         """
         if self.source == "features":
             raise UserError(
-                "this task reads matrices of features, not text; attnx.data.feature_matrices.read_matrix reads one"
+                "this task reads matrices of features, not text; read one with "
+                "attnx.data.readers.feature_matrices.read_matrix"
             )
         if not text.strip():
             raise UserError(f"{text!r} holds nothing to read")

@@ -15,22 +15,22 @@ from attnx import registry
 from attnx.data.corpus_cache.build import HELD_OUT, survey, write
 from attnx.data.corpus_cache.folder import JUDGED, Store
 from attnx.data.corpus_cache.memmap import read_corpus
+from attnx.data.corpus_cache.reading_progress import size_of, watched
+from attnx.data.corpus_cache.unfinished_folder import Survey, UnfinishedStore
 from attnx.data.examples import Pair, Symbols
 from attnx.data.filters import fitting, told, unblank
 from attnx.data.held_out import HeldOut, complete, known_sources
-from attnx.data.hugging_face import read_dataset
-from attnx.data.parallel_corpus import Sentence, read_parallel
 from attnx.data.paths import expand, fill_in
-from attnx.data.reading_progress import size_of, watched
+from attnx.data.readers.hugging_face import read_dataset
+from attnx.data.readers.parallel_corpus import Sentence, read_parallel
 from attnx.data.split import Splits
 from attnx.data.text_pipeline import Texts
 from attnx.data.tokenizers.protocol import Tokenizer
-from attnx.data.unfinished_store import Survey, UnfinishedStore
 from attnx.data.vocabulary import SPECIALS, UNK
 from attnx.errors import UserError, near_misses
-from attnx.extras import need
 from attnx.metrics.per_tag import MACRO, PerTag, of_each, show
 from attnx.registry import Positive, Probability, Rate, register
+from attnx.registry.optional_deps import need
 from attnx.tasks.protocols import SequenceData, tags_of
 
 SCORES = ("bleu", "chrf", "ter")

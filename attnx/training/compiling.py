@@ -10,16 +10,16 @@ from typing import Any
 import torch
 from lightning.fabric.utilities import move_data_to_device
 
-from attnx.attention.plan import WORDS
+from attnx.attention.planner import WORDS
 from attnx.data.batches import Batch, collate
 from attnx.errors import UserError, in_a_line
-from attnx.models.compiled_step import CompileOptions, keep_gradients
-from attnx.models.encoder_decoder import Seq2seq
+from attnx.models.seq2seq.compiled_step import CompileOptions, keep_gradients
+from attnx.models.seq2seq.model import Seq2seq
 from attnx.tasks.protocols import token_loss
-from attnx.training.devices import device_of
+from attnx.training.distributed.devices import device_of
+from attnx.training.distributed.process_group import here
 from attnx.training.lightning_module import TrainingModule
 from attnx.training.loaders import Loaders
-from attnx.training.ranks import here
 
 # Batches to try it on: what differs between the first ones becomes a symbol, and is not compiled for again.
 TRIED = 3

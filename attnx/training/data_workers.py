@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnx.data.batches import Batch, Row
 from attnx.errors import UserError
-from attnx.parent_death import end_with
+from attnx.training.distributed.parent_death import end_with
 
 SHARED_MEMORY = Path("/dev/shm")
 # The semaphores of an event.

@@ -14,13 +14,12 @@ from typing import Any
 
 from lightning.pytorch.utilities import rank_zero_only
 
-from attnx.callbacks.nan_guard import AT
-from attnx.callbacks.stop_signal import StopSignal
-from attnx.causes import behind, cannot_write, out_of_memory
-from attnx.errors import Interrupted, RunFailed, Stopped, UserError
+from attnx.errors import Interrupted, RunFailed, Stopped, UserError, behind, cannot_write, out_of_memory
 from attnx.laws.first_use import plug_in_of
-from attnx.run_format import ERROR, RUN
+from attnx.runs.layout import ERROR, RUN
 from attnx.training import run_folder
+from attnx.training.callbacks.nan_guard import AT
+from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.data_workers import out_of_shared_memory
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from attnx.data.batches import PairDataset, collate
+from attnx.data.evenly_spaced import evenly
 from attnx.data.points_file import write_points
-from attnx.evenly import evenly
-from attnx.run_format import VOCABULARY
+from attnx.runs.layout import VOCABULARY
 from attnx.training import run_folder
 from attnx.training.lightning_module import TrainingModule
 from attnx.training.self_attention_maps import of_itself

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from attnx.callbacks.step_plan import StepPlan
 from attnx.data.batches import Batch
 from attnx.data.examples import Pair
 from attnx.data.features import Features
@@ -21,7 +20,8 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.contracts import Search, StepModel
 from attnx.nn.targets.forecast import from_last
 from attnx.tasks.protocols import Loss, SequenceData, SequenceTask, token_loss
-from attnx.training import ranks
+from attnx.training.callbacks.step_plan import StepPlan
+from attnx.training.distributed import process_group
 
 
 class Settings(NamedTuple):
@@ -106,7 +106,7 @@ class TrainingModule(lightning.LightningModule):
         put right when the last one's are there.
         """
         mine = loss.total + loss.penalty
-        total, tokens = ranks.summed(torch.stack([mine.detach().double(), loss.tokens.double()]))
+        total, tokens = process_group.summed(torch.stack([mine.detach().double(), loss.tokens.double()]))
         self._gathered.append(tokens)
         # Gradients are averaged over the processes, and what is returned is divided by the turns.
         share = mine * (self.trainer.world_size * turns / self._gathered[0]).to(mine.dtype)
@@ -154,7 +154,7 @@ class TrainingModule(lightning.LightningModule):
 
     def _log_loss(self, stage: str) -> None:
         """The loss per step over all targets, whatever the batches were; of symbols also what it means."""
-        total, tokens = ranks.summed(torch.stack([self._total, self._tokens]))
+        total, tokens = process_group.summed(torch.stack([self._total, self._tokens]))
         self.log_dict(losses(stage, total / tokens, self.data.target))
 
     def test_step(self, batch: Batch, batch_index: int) -> None:
@@ -169,8 +169,8 @@ class TrainingModule(lightning.LightningModule):
         if not self.test_metrics:
             self._log_loss("test")
         self._log_metrics("test", self.test_metrics)
-        if ranks.here().world > 1:
-            parts = ranks.gathered({row: _paired(one, None) for row, one in self._predicted.items()})
+        if process_group.here().world > 1:
+            parts = process_group.gathered({row: _paired(one, None) for row, one in self._predicted.items()})
             pairs = self.data.pairs.test
             self._predicted = {row: _paired(one, pairs[row]) for part in parts for row, one in part.items()}
 

@@ -17,7 +17,7 @@ from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO
 from attnx.tasks.protocols import SequenceData
 from attnx.training.data_workers import SharedBatches, begin_worker, refuse_full_memory
-from attnx.training.ranks import here
+from attnx.training.distributed.process_group import here
 
 Loader = DataLoader[Row]
 

@@ -9,14 +9,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from attnx.callbacks.step_plan import Revision, StepPlan
-from attnx.knobs import seconds
-from attnx.read_step_time import StepTime, read_step_time
-from attnx.read_sweep import sweep_of
-from attnx.run_format import MEASURING, STEP_TIME
-from attnx.training import budget, ranks
+from attnx.files.atomic_files import write_json
+from attnx.registry.param_types import seconds
+from attnx.runs.layout import MEASURING, STEP_TIME
+from attnx.runs.step_time import StepTime, read_step_time
+from attnx.runs.sweep import sweep_of
+from attnx.training import step_time
+from attnx.training.callbacks.step_plan import Revision, StepPlan
+from attnx.training.distributed import process_group
 from attnx.training.train import PreparedRun, placement_of
-from attnx.whole import write_json
 
 WAITING = "waiting for the job of this sweep that measures how many steps fit into the time ..."
 
@@ -42,7 +43,7 @@ def plan_steps(job: PreparedRun, folder: Path, console: Console) -> StepPlan:
         time_allowed = seconds_allowed(job)
         sweep = sweep_of(folder) if job.config.get("budget", "steps") == "steps" else None
         per_step = _measured_once(sweep, job, folder, console) if sweep else measure(job)
-        steps = budget.steps_within(time_allowed, per_step)
+        steps = step_time.steps_within(time_allowed, per_step)
         time_allowed = None if sweep else time_allowed
     return StepPlan([Revision(0, steps, trainer["validations"])], time_allowed)
 
@@ -56,9 +57,9 @@ def seconds_allowed(job: PreparedRun) -> float:
 
 def measure(job: PreparedRun) -> float:
     """How many seconds a step takes; several processes measure together."""
-    ranks.lead(ranks.RankCommand())
+    process_group.lead(process_group.RankCommand())
     device, trainer = placement_of(job.config).get("decoder"), job.config["trainer"]
-    return budget.seconds_per_step(seconds_allowed(job), job.experiment, job.loaders, trainer, device, job.clock)
+    return step_time.seconds_per_step(seconds_allowed(job), job.experiment, job.loaders, trainer, device, job.clock)
 
 
 def _measured_once(sweep: Path, job: PreparedRun, folder: Path, console: Console) -> float:
@@ -68,7 +69,7 @@ def _measured_once(sweep: Path, job: PreparedRun, folder: Path, console: Console
         if found is None:
             per_step = measure(job)
             max_time = job.config["trainer"]["max_time"]
-            steps = budget.steps_within(seconds_allowed(job), per_step)
+            steps = step_time.steps_within(seconds_allowed(job), per_step)
             found = StepTime(per_step, int(folder.resolve().name), max_time, steps)
             write_json(sweep / STEP_TIME, found._asdict())
     return found.seconds_per_step

@@ -1,4 +1,4 @@
-"""Creates and fills a run folder; :mod:`attnx.run_format` names what lies in it."""
+"""Creates and fills a run folder; :mod:`attnx.runs.layout` names what lies in it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ import numpy as np
 import yaml
 
 from attnx import registry
-from attnx.bounded_files import read_json, read_yaml
 from attnx.data.features import Matrix
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.folders import RUNS, chosen_folder
+from attnx.files.atomic_files import write_json
+from attnx.files.bounded_files import read_json, read_yaml
 from attnx.metrics.aligned_errors import differences
 from attnx.metrics.nearest_reference import closest
-from attnx.models.composition import composition
-from attnx.run_format import (
+from attnx.models.resolve import composition
+from attnx.runs.layout import (
     ALIGNMENTS,
     CHECKPOINTS,
     CONFIG,
@@ -41,11 +41,11 @@ from attnx.run_format import (
     write_field,
     write_symbols,
 )
+from attnx.runs.naming import RUNS, chosen_folder
+from attnx.runs.plugin_copies import keep_copies
 from attnx.tasks.protocols import SequenceData, SequenceTask
 from attnx.training.lightning_module import Prediction
-from attnx.training.plugin_copies import keep_copies
 from attnx.version import __version__
-from attnx.whole import write_json
 
 PACKAGES = ("torch", "lightning", "hydra-core", "omegaconf", "torchmetrics", "numpy")
 END = "</s>"
@@ -259,7 +259,7 @@ def _versions() -> dict[str, str]:
 
 def _git() -> dict[str, Any]:
     """The state of the repository that the code runs from; empty outside one."""
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[1]
     if not (root / ".git").exists():
         return {}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from attnx.inference.baseline_differences import baseline_differences
+from attnx.inference.metric_bootstrap import resampled
+from attnx.inference.metric_intervals import measure_intervals
 from attnx.tasks.protocols import signatures_of
 from attnx.training import run_folder
-from attnx.training.baseline_differences import baseline_differences
-from attnx.training.intervals import measure_intervals
 from attnx.training.lightning_module import TrainingModule
-from attnx.training.resampling import resampled
 
 
 def save_test(experiment: TrainingModule, folder: Path, results: Mapping[str, float]) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from attnx.data.evenly_spaced import evenly
 from attnx.data.features import Features
-from attnx.evenly import evenly
 from attnx.nn.targets.forecast import from_last
 from attnx.training.lightning_module import Prediction, TrainingModule
 

@@ -16,33 +16,34 @@ from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 
 from attnx import registry
-from attnx.callbacks.checkpoint import CheckpointManager, SaveInterval
-from attnx.callbacks.early_stopping import ResumableEarlyStopping
-from attnx.callbacks.follow_plan import FollowPlan
-from attnx.callbacks.logs import Logs
-from attnx.callbacks.metrics_file import MetricsFile
-from attnx.callbacks.nan_guard import NanGuard
-from attnx.callbacks.per_batch_seed import PerBatchSeed
-from attnx.callbacks.profile import Profile
-from attnx.callbacks.progress import ShowProgress
-from attnx.callbacks.step_plan import Revision, StepPlan
-from attnx.callbacks.stop_signal import StopSignal
-from attnx.callbacks.throughput import Throughput
-from attnx.callbacks.time_budget import TimeBudget
 from attnx.errors import Interrupted, UserError
+from attnx.files.parse_number import count_of
+from attnx.inference.build_model import build_model
 from attnx.laws.first_use import check_plug_ins, plug_ins_named
 from attnx.loggers.collection import Loggers
-from attnx.numerals import count_of
-from attnx.run_format import CHECKPOINTS, METRICS, PROFILE
+from attnx.runs.layout import CHECKPOINTS, METRICS, PROFILE
 from attnx.tasks.protocols import SequenceData
-from attnx.training import placement, ranks, run_folder
+from attnx.training import run_folder
+from attnx.training.build_kernels import build_kernels
+from attnx.training.callbacks.checkpoint import CheckpointManager, SaveInterval
+from attnx.training.callbacks.early_stopping import ResumableEarlyStopping
+from attnx.training.callbacks.follow_plan import FollowPlan
+from attnx.training.callbacks.logs import Logs
+from attnx.training.callbacks.metrics_csv import MetricsFile
+from attnx.training.callbacks.nan_guard import NanGuard
+from attnx.training.callbacks.per_batch_seed import PerBatchSeed
+from attnx.training.callbacks.profile import Profile
+from attnx.training.callbacks.progress import ShowProgress
+from attnx.training.callbacks.step_plan import Revision, StepPlan
+from attnx.training.callbacks.stop_signal import StopSignal
+from attnx.training.callbacks.throughput import Throughput
+from attnx.training.callbacks.time_budget import TimeBudget
 from attnx.training.compiling import compile_steps
-from attnx.training.devices import device_of
+from attnx.training.distributed import model_parallel, process_group
+from attnx.training.distributed.devices import device_of
 from attnx.training.kept_examples import keep_examples
-from attnx.training.kernels import build_kernels
 from attnx.training.lightning_module import Settings, TrainingModule
 from attnx.training.loaders import Loaders, draw_examples
-from attnx.training.models import build_model
 from attnx.training.peak_memory import peak_memory
 from attnx.training.save_test import save_test
 from attnx.training.silence_warnings import quieten
@@ -107,7 +108,7 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
     lightning.seed_everything(config["seed"], workers=True, verbose=False)
     model = build_model(config, data)
     if devices:
-        placement.place(model, devices)
+        model_parallel.place(model, devices)
     drawn = draw_examples(data, trainer, task.monitor)
     experiment = TrainingModule(
         model=model,
@@ -131,7 +132,7 @@ def placement_of(config: Config) -> dict[str, torch.device]:
     Raises:
         UserError: there is no such device, or steps are to be compiled.
     """
-    devices = placement.devices_of(config.get("placement"), config["trainer"].get("accelerator", "auto"))
+    devices = model_parallel.devices_of(config.get("placement"), config["trainer"].get("accelerator", "auto"))
     if devices and config["trainer"].get("compile", "off") != "off":
         raise UserError("trainer.compile compiles steps for one device, and placement names several; leave one out")
     return devices
@@ -139,7 +140,7 @@ def placement_of(config: Config) -> dict[str, torch.device]:
 
 def _loggers(config: Config) -> Loggers:
     """Those that were chosen, in the first of several processes alone."""
-    return Loggers(config.get("logger", {}) if ranks.first() else {})
+    return Loggers(config.get("logger", {}) if process_group.first() else {})
 
 
 def train(job: PreparedRun, folder: Path, plan: StepPlan, console: Console, resume: bool = False) -> dict[str, float]:
@@ -148,7 +149,7 @@ def train(job: PreparedRun, folder: Path, plan: StepPlan, console: Console, resu
     Raises:
         Interrupted: by Ctrl-C or another signal; ``last`` was saved.
     """
-    ranks.lead(ranks.RankCommand(plan, str(folder.absolute()), resume))
+    process_group.lead(process_group.RankCommand(plan, str(folder.absolute()), resume))
     job.experiment.settings = job.experiment.settings._replace(plan=plan)
     task = job.experiment.task
     choice = job.config["trainer"]
@@ -180,7 +181,7 @@ def _train_and_test(
         trainer.validate(job.experiment, datamodule=job.loaders, verbose=False)
     trained = throughput.spent
     # Until the first process has arranged them, the others wait.
-    load_weights(job.experiment.model, ranks.told(lambda: keep.best if keep.best.is_file() else keep.last))
+    load_weights(job.experiment.model, process_group.told(lambda: keep.best if keep.best.is_file() else keep.last))
     console.print(f"testing on {count_of(len(job.loaders.test_rows), 'example')} ...")
     tested = trainer.test(job.experiment, datamodule=job.loaders, verbose=False)[0]
     results = {
@@ -193,7 +194,7 @@ def _train_and_test(
         "parameters": sum(weight.numel() for weight in job.experiment.model.parameters()),
         **peak_memory(),
     }
-    if ranks.first():
+    if process_group.first():
         save_test(job.experiment, folder, results)
         keep_examples(job.experiment, job.loaders.test_rows, folder)
     return results
@@ -234,7 +235,7 @@ def _trainer(
     ]
     if job.loggers:
         callbacks[-1:-1] = [Logs(job.loggers, throughput, choice["log_every"]), *job.callbacks]
-    if job.config.get("profile") and ranks.first():
+    if job.config.get("profile") and process_group.first():
         callbacks.append(Profile(folder / PROFILE, console))
     if choice["patience"] is not None:
         mode = "max" if task.maximize else "min"

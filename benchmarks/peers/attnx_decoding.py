@@ -8,7 +8,7 @@ from decoding import Decoding, measure
 from request import read_request
 
 import attnx
-from attnx.allocator import keep_freed_memory
+from attnx.accel.malloc import keep_freed_memory
 
 RUN = "run"
 

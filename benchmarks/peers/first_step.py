@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from attnx import cli
+from attnx.cli import main
 
-train = cli.run
+train = main.run
 
 
 def run(argv: Sequence[str]) -> int:
@@ -24,5 +24,5 @@ def run(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    cli.run = run
-    cli.main()
+    main.run = run
+    main.main()

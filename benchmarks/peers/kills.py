@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import torch
 
-from attnx.read_run import mapping
+from attnx.runs.run import mapping
 
 
 def attnx(*words: str) -> list[str]:

@@ -19,12 +19,12 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from attnx.catalog import catalog
-from attnx.choices import conf_folder
-from attnx.cli import COMMANDS
-from attnx.config import compose, normalize
-from attnx.flags import split_flags
-from attnx.hydra_app import _jobs
+from attnx.cli.flags import split_flags
+from attnx.cli.hydra import _jobs
+from attnx.cli.main import COMMANDS
+from attnx.config.compose import compose, normalize
+from attnx.config.groups import conf_folder
+from attnx.registry.source_scan import catalog
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -34,7 +34,7 @@ FOUR = ("scorer", "scope", "query", "normalizer")
 TRY = """
 import doctest, importlib, sys
 import pytest
-from attnx.catalog import catalog
+from attnx.registry.source_scan import catalog
 
 catalog()  # puts the plug-in folders in force
 names = sys.argv[1 : sys.argv.index("--")]

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attnx import kernels
+from attnx.accel.attention import additive
 
 
 class _Made(TorchDispatchMode):
@@ -51,7 +51,7 @@ def made() -> Callable[[Callable[[], Any]], list[int]]:
 
 def _is_of_triton(name: str) -> bool:
     """Whether a module has to be imported again for Triton to do something else: all but Triton's own C++."""
-    ours = name == "attnx.kernels.additive_triton"
+    ours = name == "attnx.accel.attention.additive.triton_kernels"
     return ours or name == "triton" or (name.startswith("triton.") and not name.startswith("triton._C"))
 
 
@@ -60,7 +60,7 @@ def _triton(interprets: bool) -> Iterator[ModuleType]:
     kept = {name: module for name, module in sys.modules.items() if _is_of_triton(name)}
 
     def forget() -> None:
-        vars(kernels).pop("additive_triton", None)
+        vars(additive).pop("triton_kernels", None)
         for name in filter(_is_of_triton, list(sys.modules)):
             del sys.modules[name]
 
@@ -68,7 +68,7 @@ def _triton(interprets: bool) -> Iterator[ModuleType]:
         patch.setenv("TRITON_INTERPRET", str(int(interprets)))
         forget()
         try:
-            yield importlib.import_module("attnx.kernels.additive_triton")
+            yield importlib.import_module("attnx.accel.attention.additive.triton_kernels")
         finally:
             forget()
             sys.modules.update(kept)

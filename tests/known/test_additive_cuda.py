@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from attnx.accel.attention.additive.blocks import score
+from attnx.accel.attention.additive.cuda import CudaAdditive
 from attnx.attention.factory import build
-from attnx.kernels.additive_blocks import score
-from attnx.kernels.additive_cuda import CudaAdditive
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # The interpreter computes with numpy, which warns of an overflow where a GPU just has inf.

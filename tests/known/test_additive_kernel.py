@@ -20,20 +20,20 @@ import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
-from attnx import compiled
-from attnx.attention import read_by_kernel
+from attnx.accel import c_build
+from attnx.accel.attention.additive import blocks, cpu, tiled
+from attnx.accel.prebuild import compile_ahead
+from attnx.attention import kernel_call
 from attnx.attention.factory import build
 from attnx.attention.memory import seen
-from attnx.kernels import additive, additive_blocks, additive_tiled
-from attnx.kernels.ahead import compile_ahead
 
-pytestmark = pytest.mark.skipif(additive._library() is None, reason="no C compiler")
+pytestmark = pytest.mark.skipif(cpu._library() is None, reason="no C compiler")
 # Of a block that takes exponentials, and of so few queries that tanh of each sum is taken.
 COUNTS = (1, 3, 4, 37)
 
 
 def by_kernel(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-    return additive_blocks.score(additive.WAYS, queries, keys, v)
+    return blocks.score(cpu.WAYS, queries, keys, v)
 
 
 def by_definition(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ def test_what_is_not_finite_stays_where_the_definition_has_it(count: int, bad: f
 
 
 def test_the_same_bits_at_every_run_and_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(additive, "ALONE", 0)
+    monkeypatch.setattr(cpu, "ALONE", 0)
     of_scores, *operands = drawn(3, 67, 131, 83)
     first = outcome(by_kernel, of_scores, *operands)
     try:
@@ -231,8 +231,8 @@ def test_a_block_is_asked_what_its_queries_are(scope: Any, narrowed: str, monkey
     }
     memory = seen(attention.remember(states), torch.arange(queries) % positions)
     whole = attention(asked, memory, **given).context
-    monkeypatch.setattr(additive_blocks, "MANY", 0)
-    monkeypatch.setattr(additive_blocks, "BLOCK", 1)
+    monkeypatch.setattr(blocks, "MANY", 0)
+    monkeypatch.setattr(blocks, "BLOCK", 1)
     torch.testing.assert_close(attention(asked, memory, **given).context, whole)
 
 
@@ -242,8 +242,8 @@ def test_a_block_is_asked_what_its_queries_are(scope: Any, narrowed: str, monkey
 @pytest.mark.parametrize("tile", [1, 13, 61])
 def test_gradients_of_tiles(tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of parts of rows, queries and positions, against finite differences; and what they sum up to."""
-    monkeypatch.setattr(additive_tiled, "TILE", tile)
-    score = functools.partial(additive_blocks.score, additive_tiled.WAYS)
+    monkeypatch.setattr(tiled, "TILE", tile)
+    score = functools.partial(blocks.score, tiled.WAYS)
     _, *operands = (operand.double() for operand in drawn(2, 3, 5, 3))
     torch.testing.assert_close(score(*operands), by_definition(*operands))
     leaves = [operand.requires_grad_() for operand in operands]
@@ -291,8 +291,8 @@ def test_memory_grows_with_the_scores() -> None:
 
 def test_memory_of_many_scores_grows_with_queries_and_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice as many of both are four times the scores, and twice the memory."""
-    monkeypatch.setattr(additive_blocks, "MANY", 2**12)
-    monkeypatch.setattr(additive_blocks, "BLOCK", 2**12)
+    monkeypatch.setattr(blocks, "MANY", 2**12)
+    monkeypatch.setattr(blocks, "BLOCK", 2**12)
     attention = build(query_size=11, memory_size=11, scorer=("additive", {"hidden": 16}))
     small, large = memory_of(attention, 251, 257), memory_of(attention, 502, 514)
     assert large < 2.2 * small
@@ -321,7 +321,7 @@ def source(tmp_path: Path) -> Path:
 
 def loaded(source: Path) -> Any:
     """Compile and load as if for the first time in a process."""
-    return compiled.attempt.__wrapped__(source).library
+    return c_build.attempt.__wrapped__(source).library
 
 
 def broken(name: str, folder: Path) -> None:
@@ -351,10 +351,10 @@ def test_compiled_anew_for_another_compiler_processor_or_flags(
     cache: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded(source)
-    monkeypatch.setattr(compiled, "_processor", lambda: "another")
+    monkeypatch.setattr(c_build, "_processor", lambda: "another")
     loaded(source)
     assert len(list(cache.iterdir())) == 2
-    monkeypatch.setattr(compiled, "VARIANTS", (("-O1", "-fPIC"),))
+    monkeypatch.setattr(c_build, "VARIANTS", (("-O1", "-fPIC"),))
     loaded(source)
     assert len(list(cache.iterdir())) == 3
 
@@ -364,7 +364,7 @@ def test_no_compiler(missing: str, cache: Path, source: Path, tmp_path: Path, mo
     """None on the path, or none that compiles."""
     folder = tmp_path / "bin"
     if missing == "compilers":
-        for name in compiled.COMPILERS:
+        for name in c_build.COMPILERS:
             broken(name, folder)
     monkeypatch.setenv("PATH", str(folder))
     assert loaded(source) is None
@@ -373,7 +373,7 @@ def test_no_compiler(missing: str, cache: Path, source: Path, tmp_path: Path, mo
 
 def test_one_broken_compiler(cache: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another serves."""
-    broken(compiled.COMPILERS[0], tmp_path / "bin")
+    broken(c_build.COMPILERS[0], tmp_path / "bin")
     if shutil.which("gcc") is None and shutil.which("clang") is None:
         pytest.skip("no compiler but cc")
     monkeypatch.setenv("PATH", str(tmp_path / "bin") + os.pathsep + os.environ["PATH"])
@@ -388,8 +388,8 @@ def test_source_that_is_wrong(cache: Path, source: Path) -> None:
 
 @pytest.mark.parametrize("system", [("posix", "arm64"), ("nt", "AMD64")], ids=" ".join)
 def test_other_machines(system: tuple[str, str], source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled.os, "name", system[0])
-    monkeypatch.setattr(compiled.platform, "machine", lambda: system[1])
+    monkeypatch.setattr(c_build.os, "name", system[0])
+    monkeypatch.setattr(c_build.platform, "machine", lambda: system[1])
     found = loaded(source)
     monkeypatch.undo()
     assert found is None
@@ -418,7 +418,7 @@ def test_a_folder_in_one_that_others_can_write_is_not_used(
 
 def test_what_another_user_put_there_is_not_loaded(cache: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of another user's is not looked into."""
-    monkeypatch.setattr(compiled.os, "getuid", lambda: 4_000_000_019)
+    monkeypatch.setattr(c_build.os, "getuid", lambda: 4_000_000_019)
     loaded(source)
     owner = cache.stat().st_uid
     assert bool(list(cache.iterdir())) == (owner == 0)  # root could do anything anyway
@@ -434,11 +434,11 @@ def test_no_folder(place: str, source: Path, tmp_path: Path, monkeypatch: pytest
 @pytest.fixture
 def without_compiler(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(read_by_kernel, "_failures", {})
-    for found in (compiled.attempt, additive._library):
+    monkeypatch.setattr(kernel_call, "_failures", {})
+    for found in (c_build.attempt, cpu._library):
         found.cache_clear()
     yield
-    for found in (compiled.attempt, additive._library):
+    for found in (c_build.attempt, cpu._library):
         found.cache_clear()
 
 
@@ -448,7 +448,7 @@ def test_attention_without_a_compiler(both: tuple[Any, Any], caplog: pytest.LogC
     queries, states = torch.randn(2, 7, 5), torch.randn(2, 13, 11)
     for _ in range(2):
         torch.testing.assert_close(read(both[0], queries, states), read(both[1], queries, states))
-    assert additive._library() is None
+    assert cpu._library() is None
     (record,) = caplog.records
     assert record.getMessage() == (
         "the kernel additive cannot be built for cpu and is left out, the next in line reads: "
@@ -459,7 +459,7 @@ def test_attention_without_a_compiler(both: tuple[Any, Any], caplog: pytest.LogC
 @pytest.mark.skipif(sys.platform != "linux", reason="about Linux's libraries")
 def test_threads_are_torchs(cache: Path) -> None:
     """It is parallel, and brings no second OpenMP runtime: it names none, and finds the functions of torch's."""
-    library = loaded(Path(additive.__file__).with_name("additive.c"))
+    library = loaded(Path(cpu.__file__).with_name("additive.c"))
     (file,) = cache.iterdir()
     assert b"GOMP_parallel" in file.read_bytes()
     assert b"libgomp" not in file.read_bytes()
@@ -482,15 +482,15 @@ def test_compiled_ahead(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not found()
     start(scorer={"name": "dot"})
     start(attention={"kernels": "off"})
-    assert found() == ["reads"]
+    assert found() == ["softmax_cpu"]
     start()
     assert found() == ["additive", "reads"]
-    monkeypatch.setattr(compiled, "_compiled", None)  # calling it would fail
-    assert loaded(Path(additive.__file__).with_name(additive.CompiledAdditive.source)).additive_scores
+    monkeypatch.setattr(c_build, "_compiled", None)  # calling it would fail
+    assert loaded(Path(cpu.__file__).with_name(cpu.CompiledAdditive.source)).additive_scores
     assert found() == ["additive", "reads"]
 
 
 @pytest.mark.usefixtures("without_compiler")
 def test_nothing_is_compiled_ahead_without_a_compiler(cache: Path, source: Path) -> None:
-    compiled.compile_ahead(source)
+    c_build.compile_ahead(source)
     assert not list(cache.iterdir())

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnx.cli import run as command
+from attnx.cli.main import run as command
 from attnx.errors import UserError
-from attnx.reports.alignment import Alignment, read_lines
 from attnx.reports.stats.alignment_statistics import (
     STATISTICS,
     coverage,
@@ -22,7 +21,8 @@ from attnx.reports.stats.alignment_statistics import (
     statistics,
 )
 from attnx.reports.stats.gold_alignments import Agreement, Gold, agreement, links, read_gold
-from attnx.run_format import ALIGNMENTS, FORMAT, PREDICTIONS, RUN
+from attnx.runs.alignments import Alignment, read_lines
+from attnx.runs.layout import ALIGNMENTS, FORMAT, PREDICTIONS, RUN
 
 END = "</s>"
 

@@ -11,7 +11,7 @@ import pytest
 
 FAULTS = """
 import resource
-from attnx.allocator import keep_freed_memory
+from attnx.accel.malloc import keep_freed_memory
 kept = keep_freed_memory()
 for _ in range(2):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

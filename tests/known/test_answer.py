@@ -6,8 +6,8 @@ import math
 
 import torch
 
+from attnx.data.special_tokens import EOS, PAD, UNK
 from attnx.nn.targets.single_label import SingleLabelTarget
-from attnx.symbols import EOS, PAD, UNK
 from attnx.training.lr_schedules.halving import halving
 
 INF = math.inf

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.callbacks.checkpoint import CheckpointManager
 from attnx.errors import UserError
-from attnx.training.average import average, averaged
-from attnx.whole import whole_file
+from attnx.files.atomic_files import whole_file
+from attnx.inference.checkpoint_average import average, averaged
+from attnx.training.callbacks.checkpoint import CheckpointManager
 
 
 def test_means_of_weights_and_the_last_count(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from attnx.data.babi import Babi, read_babi
-from attnx.data.stories import Story, source_vocabulary, symbols_of
+from attnx.data.readers.babi import Babi, read_babi
+from attnx.data.synthetic.stories import Story, source_vocabulary, symbols_of
 from attnx.errors import UserError
 from attnx.tasks.qa import Qa
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention import AttentionOutput
+from attnx.data.special_tokens import EOS, PAD
 from attnx.decoding.beam import Beam
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.ensemble import Ensemble
@@ -20,7 +21,6 @@ from attnx.decoding.row_rng import keys, uniform
 from attnx.decoding.sampling import Sampling
 from attnx.errors import UserError
 from attnx.nn.targets.symbols import Symbols
-from attnx.symbols import EOS, PAD
 
 A, B = 3, 4
 Shares = dict[tuple[int, ...], tuple[float, float, float]]  # what was written -> the chances of EOS, A and B

@@ -19,10 +19,11 @@ from typing import Any
 
 import pytest
 
-from attnx import plugin_files, registry
-from attnx.catalog import KINDS, Catalog, Part, _scan, catalog
+from attnx import registry
 from attnx.errors import UserError
-from attnx.interactive import describe
+from attnx.registry import plugin_files
+from attnx.registry.inspect_class import describe
+from attnx.registry.source_scan import KINDS, Catalog, Part, _scan, catalog
 
 OWNED = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
 Write = Callable[..., Path]

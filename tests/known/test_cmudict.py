@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from attnx.data.cmudict import read, read_cmudict
 from attnx.data.examples import Pair
+from attnx.data.readers.cmudict import read, read_cmudict
 from attnx.errors import UserError
 
 ENTRIES = b"""\

@@ -10,12 +10,12 @@ import pytest
 
 from attnx.data.examples import Pair
 from attnx.data.vocabulary import Vocabulary
-from attnx.reports.number_errors import ColumnRow, LengthRow, number_errors_by_column, number_errors_by_length
+from attnx.inference.unk_replacement import with_copies
 from attnx.reports.stats.confusions import Confusion, SymbolErrors, confusions, errors_by_symbol
-from attnx.run_format import PREDICTIONS
+from attnx.reports.stats.number_errors import ColumnRow, LengthRow, number_errors_by_column, number_errors_by_length
+from attnx.runs.layout import PREDICTIONS
 from attnx.training.lightning_module import Prediction
 from attnx.training.run_folder import save_predictions
-from attnx.training.unknown import with_copies
 
 HEADER = "source\tprediction\treferences\tedits\tlog_probability"
 LINES = (

@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.config import compose
+from attnx.config.compose import compose
 from attnx.data.examples import Pair
 from attnx.data.split import Splits
 from attnx.errors import UserError
+from attnx.inference.build_model import new_model
 from attnx.nn.outputs.copying import Copying
 from attnx.nn.outputs.inputs import OutputInputs
 from attnx.tasks.protocols import SequenceData
-from attnx.training.models import new_model
 
 pytestmark = pytest.mark.usefixtures("float64")
 Built = Callable[..., Any]

@@ -13,11 +13,11 @@ import torch
 from attnx.attention import AttentionHistory
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.scorers.coverage import Coverage
-from attnx.callbacks.step_plan import Revision, StepPlan
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.greedy import Greedy
 from attnx.tasks.protocols import token_loss
+from attnx.training.callbacks.step_plan import Revision, StepPlan
 from attnx.training.lightning_module import Settings, TrainingModule
 
 Built = Callable[..., Any]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import attnx
-from attnx.display_name import display_name
-from attnx.read_run import Run
-from attnx.read_sweep import Sweep, SweepJob
+from attnx.reports.display_name import display_name
+from attnx.runs.run import Run
+from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save
 
 

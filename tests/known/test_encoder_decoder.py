@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from attnx.data.special_tokens import BOS
 from attnx.decoding.greedy import Greedy
-from attnx.symbols import BOS
 
 pytestmark = pytest.mark.usefixtures("float64")
 Built = Callable[..., Any]

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from attnx import registry
-from attnx.config import compose
+from attnx.config.compose import compose
+from attnx.data.special_tokens import PAD, STOP
 from attnx.errors import UserError
-from attnx.symbols import PAD, STOP
 
 LN3 = math.log(3)
 A, B, Q, Z, C, YES, NO = 5, 6, 7, 8, 9, 4, 5

@@ -8,7 +8,7 @@ import pytest
 
 from attnx.data.examples import Pair
 from attnx.data.filters import EMPTY, fitting, told, unblank
-from attnx.data.parallel_corpus import Sentence
+from attnx.data.readers.parallel_corpus import Sentence
 
 
 def pair(source: int, *references: int) -> Pair:

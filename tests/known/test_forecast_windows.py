@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnx.data.series import Series
+from attnx.data.readers.series import Series
 from attnx.data.windows import Span, WindowSpec, cut, scaled
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.history_composition import compose_history
+from attnx.models.history.config import compose_history
 
 pytestmark = pytest.mark.usefixtures("float64")
 PAST, AHEAD = 3, 2

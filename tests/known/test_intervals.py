@@ -14,12 +14,12 @@ from torch import nn
 
 from attnx import registry
 from attnx.data.examples import Pair
+from attnx.inference.metric_bootstrap import resampled
+from attnx.inference.metric_intervals import measure_intervals
 from attnx.metrics.per_tag import of_each, show
 from attnx.metrics.polygons import Answer
 from attnx.metrics.proportions import Proportion, interval_of_mean
-from attnx.training.intervals import measure_intervals
 from attnx.training.lightning_module import Prediction
-from attnx.training.resampling import resampled
 
 
 class Rates:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from attnx.knobs import KnobType, parse_type, seconds
+from attnx.registry.param_types import KnobType, parse_type, seconds
 
 
 def read(annotation: str) -> KnobType:

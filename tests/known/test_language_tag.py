@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.models.seq2seq_composition import compose
+from attnx.models.seq2seq.config import compose
 
 pytestmark = pytest.mark.usefixtures("float64")
 Built = Callable[..., Any]

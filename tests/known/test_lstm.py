@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx import compiled
-from attnx.kernels import ahead
+from attnx.accel import c_build, prebuild
+from attnx.accel.attention import softmax_cpu
+from attnx.accel.embedding_lookup import Lookup
+from attnx.accel.lstm import autograd, bindings
 from attnx.nn.encoders.recurrent import RecurrentEncoder
 from attnx.nn.recurrent import Recurrent
-from attnx.ops import lstm, lstm_steps, reads
-from attnx.ops.lookup import Lookup
 
-NEEDS_C = pytest.mark.skipif(lstm_steps.library() is None, reason="no C compiler")
+NEEDS_C = pytest.mark.skipif(bindings.library() is None, reason="no C compiler")
 # Of one unit, of whole vectors of every processor, and of some that are left over; of one thread and, by far, of more.
 UNITS = (1, 16, 37)
 LENGTHS = {"full": None, "padded": [6, 3, 1, 8, 6], "shorter than the batch": [6, 3, 1, 5, 6], "alike": [8] * 5}
@@ -26,7 +26,7 @@ LENGTHS = {"full": None, "padded": [6, 3, 1, 8, 6], "shorter than the batch": [6
 @pytest.fixture(params=[1, 10**9], ids=["products in C", "products by torch"])
 def products(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of however few rows."""
-    monkeypatch.setattr(lstm_steps, "ENOUGH", request.param)
+    monkeypatch.setattr(bindings, "ENOUGH", request.param)
 
 
 def outcome(
@@ -68,7 +68,7 @@ def test_it_is_torchs(units: int, way: str, lengths: str) -> None:
     inputs, start = drawn(recurrent)
     known = LENGTHS[lengths]
     given = inputs, None if known is None else torch.tensor(known), start if way == "from a state" else None
-    assert lstm.serves(inputs)
+    assert autograd.serves(inputs)
     torch.testing.assert_close(outcome(recurrent, *given), as_double(recurrent, *given), rtol=1e-4, atol=1e-5)
 
 
@@ -79,7 +79,7 @@ def test_as_exact_as_torch(scale: float, monkeypatch: pytest.MonkeyPatch) -> Non
     recurrent = Recurrent("lstm", 11, 37, 1, True)
     given = drawn(recurrent, rows=13, steps=17, scale=scale)[0], torch.randint(1, 18, (13,)), None
     exact, found = as_double(recurrent, *given), outcome(recurrent, *given)
-    monkeypatch.setattr(lstm, "serves", lambda inputs: False)
+    monkeypatch.setattr(autograd, "serves", lambda inputs: False)
     torchs = outcome(recurrent, *given)
     for truth, ours, theirs in zip(exact, found, torchs, strict=True):
         least = 4 * torch.finfo(torch.float32).eps * truth.abs().max()
@@ -142,7 +142,7 @@ def test_what_is_alike_by_hand() -> None:
     """
     ids = torch.tensor([[3, 1, 2], [2, 1, 2], [2, 1, 4], [1, 2, 0]])
     lengths = torch.tensor([3, 3, 3, 2])
-    forwards, backwards = (lstm._packed_alike(ids, lengths, way) for way in (False, True))
+    forwards, backwards = (autograd._packed_alike(ids, lengths, way) for way in (False, True))
     assert forwards.order.tolist() == [1, 2, 0, 3]
     assert forwards.alike.tolist() == [[0, 0, 0, 1], [0, 0, 1, 2], [0, 0, 1, 2]]
     assert forwards.sizes == (4, 4, 3)
@@ -159,7 +159,7 @@ def test_sums_of_rows_are_the_same_with_any_number_of_threads() -> None:
     try:
         for number in (1, 3):
             torch.set_num_threads(number)
-            found.append(lstm_steps.sums(rows, ids, 11))
+            found.append(bindings.sums(rows, ids, 11))
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(*found)
@@ -199,7 +199,7 @@ def test_a_model_learns_the_same_from_rows_that_are_looked_up(
     source = torch.tensor([[3, 5, 7, 5, 3, 9, 3], [5, 3, 5, 5, 0, 0, 0], [9, 9, 3, 0, 0, 0, 0]]).repeat(9, 1)
     inputs = torch.tensor([[1, 5, 7, 5], [1, 7, 0, 0], [1, 5, 5, 0]]).repeat(9, 1)
     asked_of: list[bool] = []
-    looks_up = lstm.looks_up
+    looks_up = autograd.looks_up
 
     def spied(table: Tensor, ids: Tensor) -> bool:
         asked_of.append(looks_up(table, ids))
@@ -211,10 +211,10 @@ def test_a_model_learns_the_same_from_rows_that_are_looked_up(
         told.logsumexp(-1).sum().backward()
         return [told, *(weight.grad for weight in model.parameters() if weight.grad is not None)]
 
-    monkeypatch.setattr(lstm, "looks_up", spied)
+    monkeypatch.setattr(autograd, "looks_up", spied)
     looked_up = learned()
     assert asked_of == [True, True]
-    monkeypatch.setattr(lstm, "looks_up", lambda *_: False)
+    monkeypatch.setattr(autograd, "looks_up", lambda *_: False)
     for one, other in zip(looked_up, learned(), strict=True):
         torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-4)
     for embedding in (model.source.embedding, model.embedding):
@@ -245,7 +245,7 @@ def test_numbers_without_bounds() -> None:
     gates[2], cells[3, 2] = -float("inf"), float("nan")
     expected = torch.stack([torch.tensor([1.0, 1, 1, 1]), torch.tensor([0.0, 1, 1, 1]), torch.tensor([0.0, 0, -1, 0])])
     into, forget, new, out = expected.unbind(1)
-    h, c = lstm.step(cells, gates)
+    h, c = autograd.step(cells, gates)
     wanted = forget * 3 + into * new
     torch.testing.assert_close(c[:3], wanted[:, None].expand(3, 5))
     torch.testing.assert_close(h[:3], (out * wanted.tanh())[:, None].expand(3, 5))
@@ -258,13 +258,13 @@ def test_numbers_without_bounds() -> None:
 def test_the_same_bits_with_any_number_of_threads() -> None:
     """Of the cell; what products of matrices do is torch's affair."""
     gates, cells = torch.randn(67, 4 * 251), torch.randn(67, 251)
-    assert cells.numel() > lstm_steps.ALONE
+    assert cells.numel() > bindings.ALONE
     before = torch.get_num_threads()
     try:
         found = []
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            found.append(lstm.step(cells, gates))
+            found.append(autograd.step(cells, gates))
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(one, other) for later in found[1:] for one, other in zip(found[0], later, strict=True))
@@ -274,7 +274,7 @@ def test_the_same_bits_with_any_number_of_threads() -> None:
 def test_a_step(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gates and cells that are views of something larger, too."""
     if way == "by torch":
-        monkeypatch.setattr(lstm, "serves", lambda inputs: False)
+        monkeypatch.setattr(autograd, "serves", lambda inputs: False)
     gates, cells = torch.randn(5, 4 * 37 + 3)[:, 3:], torch.randn(37, 5).t()
     nothing, like = torch.zeros(5, 0), torch.zeros(4 * 37, 0)
     open_, none = torch.zeros(4 * 37, 37), torch.zeros(5, 37)
@@ -284,7 +284,7 @@ def test_a_step(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
         )
         for row in range(5)
     ]
-    h, c = lstm.step(cells, gates)
+    h, c = autograd.step(cells, gates)
     torch.testing.assert_close(h, torch.cat([state for state, _ in expected]))
     torch.testing.assert_close(c, torch.cat([cell for _, cell in expected]))
 
@@ -299,7 +299,7 @@ def test_what_makes_the_gates_of_a_step(
 ) -> None:
     """Whatever of it there is, and wherever it lies: rows of a table, what is added, parts times the weights."""
     if way == "by torch":
-        monkeypatch.setattr(lstm, "serves", lambda inputs: False)
+        monkeypatch.setattr(autograd, "serves", lambda inputs: False)
     table, ids = torch.randn(7, 4 * units), torch.randint(0, 7, (rows, 3))[:, 1]
     added = torch.randn(rows, 4 * units + 3)[:, 3:]
     parts = [torch.randn(rows, 11)[:, 2:], torch.randn(5, rows).t()][: 1 if given == "one part" else 2]
@@ -314,11 +314,11 @@ def test_what_makes_the_gates_of_a_step(
     gates += torch.cat(parts, 1).double() @ weights.double().t() if has[2] else 0
     into, forget, new, out = gates.chunk(4, 1)
     c = forget.sigmoid() * cells + into.sigmoid() * new.tanh()
-    found = lstm.step(
+    found = autograd.step(
         cells,
         added if has[1] else None,
         (table, ids) if has[0] else None,
-        lstm.prepared(weights, rows),
+        autograd.prepared(weights, rows),
         parts if has[2] else (),
     )
     expected = (out.sigmoid() * c.tanh()).float(), c.float()
@@ -334,35 +334,35 @@ def test_rows_of_one_parent_have_one_product(units: int) -> None:
     parents = torch.arange(len(sizes)).repeat_interleave(sizes)
     state, weights = torch.randn(len(sizes), 19)[parents], torch.randn(4 * units, 19)
     cells, added = torch.randn(len(parents), units), torch.randn(len(parents), 4 * units)
-    prepared = lstm.prepared(weights, len(parents))
-    alone = lstm.step(cells, added, None, prepared, [state])
-    assert all(map(torch.equal, lstm.step(cells, added, None, prepared, [state], parents), alone))
+    prepared = autograd.prepared(weights, len(parents))
+    alone = autograd.step(cells, added, None, prepared, [state])
+    assert all(map(torch.equal, autograd.step(cells, added, None, prepared, [state], parents), alone))
 
 
 @NEEDS_C
 def test_of_a_family_the_first_is_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
     """That the others are like it is taken on trust."""
-    monkeypatch.setattr(lstm_steps, "ENOUGH", 1)
+    monkeypatch.setattr(bindings, "ENOUGH", 1)
     parents = torch.tensor([4, 4, 4, 2, 7, 7, 4])
-    state, cells, prepared = torch.randn(7, 19), torch.zeros(7, 16), lstm.prepared(torch.randn(64, 19), 7)
+    state, cells, prepared = torch.randn(7, 19), torch.zeros(7, 16), autograd.prepared(torch.randn(64, 19), 7)
     if prepared.laid_out is None:
         pytest.skip("products are torch's on this processor")
-    h, _ = lstm.step(cells, None, None, prepared, [state], parents)
-    alone, _ = lstm.step(cells, None, None, prepared, [state])
+    h, _ = autograd.step(cells, None, None, prepared, [state], parents)
+    alone, _ = autograd.step(cells, None, None, prepared, [state])
     assert torch.equal(h, alone[[0, 0, 0, 3, 4, 4, 6]])
 
 
 @NEEDS_C
 def test_a_product_has_the_same_bits_whatever_the_threads_and_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """How it is summed depends on nothing: a row alone, one among many, on one thread or on several."""
-    if not lstm_steps.multiplies():
+    if not bindings.multiplies():
         pytest.skip("products are torch's on this processor")
-    monkeypatch.setattr(lstm_steps, "ENOUGH", 1)
+    monkeypatch.setattr(bindings, "ENOUGH", 1)
     state, cells, weights = torch.randn(103, 200), torch.randn(103, 200), torch.randn(800, 200)
-    assert cells.numel() > lstm_steps.ALONE
+    assert cells.numel() > bindings.ALONE
 
     def found(rows: slice) -> Tensor:
-        return torch.stack(lstm.step(cells[rows], None, None, lstm.prepared(weights, 103), [state[rows]]))
+        return torch.stack(autograd.step(cells[rows], None, None, autograd.prepared(weights, 103), [state[rows]]))
 
     before = torch.get_num_threads()
     try:
@@ -449,7 +449,7 @@ def test_whom_it_leaves_to_torch() -> None:
     seen: list[bool] = []
 
     def asked(given: Tensor) -> Tensor:
-        seen.append(lstm.serves(given))
+        seen.append(autograd.serves(given))
         return given + 1
 
     asked(inputs)
@@ -468,7 +468,7 @@ def test_whom_it_leaves_to_torch() -> None:
 
 
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lstm, "library", lambda: None)
+    monkeypatch.setattr(autograd, "library", lambda: None)
     recurrent = Recurrent("lstm", 7, 16, 1, True)
     given = drawn(recurrent)[0], torch.tensor([6, 3, 1, 8, 6]), None
     torch.testing.assert_close(outcome(recurrent, *given), as_double(recurrent, *given), rtol=1e-4, atol=1e-5)
@@ -484,19 +484,19 @@ def test_it_is_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
 
         def start(self) -> None: ...
 
-    monkeypatch.setattr(ahead, "Thread", Now)
+    monkeypatch.setattr(prebuild, "Thread", Now)
     attention = {"attention": {"kernels": "off"}}
-    ahead.compile_ahead({**attention, "encoder": {"cell": "gru"}, "recipe": None})
-    assert asked == [reads.SOURCE]
-    ahead.compile_ahead({"attention": {"name": "none"}, "decoder": {"cell": "gru"}})
-    assert asked == [reads.SOURCE]
-    ahead.compile_ahead({**attention, "encoder": {"cell": "gru"}, "decoder": {"cell": "lstm"}})
-    assert asked[1:] == [lstm_steps.SOURCE, reads.SOURCE]
+    prebuild.compile_ahead({**attention, "encoder": {"cell": "gru"}, "recipe": None})
+    assert asked == [softmax_cpu.SOURCE]
+    prebuild.compile_ahead({"attention": {"name": "none"}, "decoder": {"cell": "gru"}})
+    assert asked == [softmax_cpu.SOURCE]
+    prebuild.compile_ahead({**attention, "encoder": {"cell": "gru"}, "decoder": {"cell": "lstm"}})
+    assert asked[1:] == [bindings.SOURCE, softmax_cpu.SOURCE]
 
 
 def test_nothing_is_compiled_if_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTNX_CACHE", str(tmp_path))
     monkeypatch.setenv("ATTNX_COMPILE", "off")
-    assert compiled.attempt.__wrapped__(lstm_steps.SOURCE).library is None
-    compiled.compile_ahead(lstm_steps.SOURCE)
+    assert c_build.attempt.__wrapped__(bindings.SOURCE).library is None
+    c_build.compile_ahead(bindings.SOURCE)
     assert not list(tmp_path.iterdir())

@@ -11,13 +11,13 @@ import torch
 from attnx.data.baselines import Linear
 from attnx.data.batches import Row, collate
 from attnx.data.features import Features
-from attnx.data.series import Series, filled
+from attnx.data.readers.series import Series, filled
 from attnx.data.series_split import SeriesSplit, cut_series
 from attnx.data.windows import Span, WindowSpec, cut
 from attnx.errors import UserError
 from attnx.metrics.aligned_errors import differences
 from attnx.metrics.quantile_loss import QuantileLoss
-from attnx.models.decoder_state import Output
+from attnx.models.seq2seq.state import Output
 from attnx.nn.targets.forecast import Horizon
 from attnx.tasks.protocols import token_loss
 

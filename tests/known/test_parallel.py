@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from attnx.data.held_out import HeldOut, Parts, complete, known_sources, where
-from attnx.data.hugging_face import read_dataset
-from attnx.data.lines import read_lines
-from attnx.data.parallel_corpus import Sentence, read_parallel
+from attnx.data.readers.hugging_face import read_dataset
+from attnx.data.readers.lines import read_lines
+from attnx.data.readers.parallel_corpus import Sentence, read_parallel
 from attnx.errors import UserError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attnx.attention.plan import PlannerInputs, plan
+from attnx.attention.planner import PlannerInputs, plan
 from attnx.errors import UserError
 
 CURRENT, PREVIOUS = {"current_state": "after"}, {"previous_state": "before"}

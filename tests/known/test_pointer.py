@@ -11,8 +11,8 @@ import torch
 
 import attnx
 from attnx import registry
-from attnx.config import compose
-from attnx.models.pointer_rules import may_follow
+from attnx.config.compose import compose
+from attnx.models.pointer.constraints import may_follow
 
 SMALL = ["recipe=pointer", "task=pointing", "model.embedding=1", "encoder.hidden=1", "decoder.hidden=1"]
 

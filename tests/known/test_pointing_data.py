@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnx.data.geometry import convex_hull, triangulation
-from attnx.data.pointing_problems import CHUNK, answers, pose
-from attnx.data.tsp import distances, good, lengths, shortest, turned
+from attnx.data.synthetic.geometry import convex_hull, triangulation
+from attnx.data.synthetic.pointing_problems import CHUNK, answers, pose
+from attnx.data.synthetic.tsp import distances, good, lengths, shortest, turned
 from attnx.errors import UserError
 from attnx.tasks.pointing import Pointing
 

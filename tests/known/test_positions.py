@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnx.nn.decoder_memory import DecoderStateProjection
-from attnx.nn.positions import one_hot, sinusoidal
+from attnx.nn.position_encoding import one_hot, sinusoidal
 
 Built = Callable[..., Any]
 SOURCE, PRESENT = torch.tensor([[5, 7, 11]]), torch.ones(1, 3, dtype=torch.bool)

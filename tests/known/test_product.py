@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import nn
 
+from attnx.accel.linear_cpu import MANY, product
+from attnx.accel.lstm import bindings
 from attnx.attention.scorers.additive import Additive
-from attnx.ops import lstm_steps
-from attnx.ops.product import MANY, product
 
 
 @pytest.fixture(params=[1, 10**9], ids=["in C", "by torch"])
 def _ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lstm_steps, "ENOUGH", request.param)
-    monkeypatch.setattr("attnx.ops.product.MANY", request.param)
+    monkeypatch.setattr(bindings, "ENOUGH", request.param)
+    monkeypatch.setattr("attnx.accel.linear_cpu.MANY", request.param)
 
 
 @pytest.mark.usefixtures("_ways")

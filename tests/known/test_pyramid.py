@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.config import compose
+from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.nn.encoders.pyramid import Pyramid
 from attnx.nn.pyramid_weights import shares, spread

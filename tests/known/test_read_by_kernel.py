@@ -13,11 +13,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx import kernels
-from attnx.attention import read_by_kernel
+from attnx.accel.attention import additive
+from attnx.accel.attention.additive.cuda import CudaAdditive
+from attnx.attention import kernel_call
 from attnx.attention.factory import build
 from attnx.attention.protocols import AttentionInputs, AttentionOutput
-from attnx.kernels.additive_cuda import CudaAdditive
 
 CPU = torch.device("cpu")
 
@@ -69,8 +69,8 @@ def of(module: str, text: str) -> Exception:
 @pytest.fixture(autouse=True)
 def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was built yet in this process."""
-    monkeypatch.setattr(read_by_kernel, "_failures", {})
-    read_by_kernel.say_once.cache_clear()
+    monkeypatch.setattr(kernel_call, "_failures", {})
+    kernel_call.say_once.cache_clear()
 
 
 @pytest.fixture
@@ -186,17 +186,17 @@ def test_heads_as_rows_of_one_read(said: Callable[[], list[str]], monkeypatch: p
 @pytest.fixture
 def no_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of Triton was imported yet."""
-    monkeypatch.setattr(kernels, "additive_triton", None, raising=False)
-    monkeypatch.delattr(kernels, "additive_triton")
+    monkeypatch.setattr(additive, "triton_kernels", None, raising=False)
+    monkeypatch.delattr(additive, "triton_kernels")
     for name in [name for name in sys.modules if name.partition(".")[0] == "triton"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "attnx.kernels.additive_triton", raising=False)
+    monkeypatch.delitem(sys.modules, "attnx.accel.attention.additive.triton_kernels", raising=False)
 
 
 @pytest.mark.usefixtures("no_triton")
 def test_triton_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [place for place in sys.path if not (Path(place) / "triton").is_dir()])
-    reason = read_by_kernel.build_failure(CudaAdditive(), torch.device("cuda", 0))
+    reason = kernel_call.build_failure(CudaAdditive(), torch.device("cuda", 0))
     assert reason == "No module named 'triton'"
 
 
@@ -205,14 +205,14 @@ def test_triton_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (tmp_path / "triton").mkdir()
     (tmp_path / "triton" / "__init__.py").write_text("raise OSError('libtriton.so: wrong ELF class')\n", "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    reason = read_by_kernel.build_failure(CudaAdditive(), torch.device("cuda", 0))
+    reason = kernel_call.build_failure(CudaAdditive(), torch.device("cuda", 0))
     assert reason == "libtriton.so: wrong ELF class"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_no_gpu(said: Callable[[], list[str]]) -> None:
     """Whatever CUDA says, it is one line."""
-    assert read_by_kernel.build_failure(CudaAdditive(), torch.device("cuda", 0))
+    assert kernel_call.build_failure(CudaAdditive(), torch.device("cuda", 0))
     (line,) = said()
     assert line.startswith("the kernel additive_cuda cannot be built for cuda:0")
     assert "\n" not in line
@@ -221,7 +221,7 @@ def test_no_gpu(said: Callable[[], list[str]]) -> None:
 @pytest.mark.parametrize("heads", [1, 2])
 def test_reads_without_triton_on_a_cpu(heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of it is imported for a read on a CPU."""
-    monkeypatch.setitem(sys.modules, "attnx.kernels.additive_triton", None)
+    monkeypatch.setitem(sys.modules, "attnx.accel.attention.additive.triton_kernels", None)
     attention = build(query_size=6, memory_size=6, heads=heads)
     assert any(
         isinstance(kernel, CudaAdditive) for part in attention.modules() for kernel in getattr(part, "kernels", ())

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.ops import masked_normalize, masked_softmax, reads
-from attnx.ops.reads import weighted_sums
+from attnx.accel.attention import softmax_cpu
+from attnx.accel.attention.softmax_cpu import weighted_sums
+from attnx.ops import masked_normalize, masked_softmax
 
-NEEDS_C = pytest.mark.skipif(reads.library() is None, reason="no C compiler")
+NEEDS_C = pytest.mark.skipif(softmax_cpu.library() is None, reason="no C compiler")
 INF, NAN = float("inf"), float("nan")
 
 
@@ -33,7 +34,7 @@ def test_weights(mask: str, queries: int, positions: int) -> None:
         "everything": torch.ones(9, 1, 1, dtype=torch.bool),
         "the same of all rows": torch.rand(1, 1, positions) < 0.6,
     }[mask]
-    assert reads.serves(scores)
+    assert softmax_cpu.serves(scores)
     found = masked_softmax(scores, allowed)
     torch.testing.assert_close(found, by_torch(scores, allowed), rtol=1e-5, atol=1e-7)
     assert not found[~allowed.expand_as(found)].any()
@@ -74,7 +75,7 @@ def test_numbers_that_are_none(row: list[float], allowed: list[bool]) -> None:
 @torch.no_grad()
 def test_sums(queries: int, positions: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of values that lie in something wider, or the other way about."""
-    monkeypatch.setattr(reads, "LEAST", 0)
+    monkeypatch.setattr(softmax_cpu, "LEAST", 0)
     weights = torch.randn(4, queries, positions + 1)[..., 1:]
     expected: Callable[[Tensor], Tensor] = lambda values: (weights.double() @ values.double()).float()  # noqa: E731
     wider = torch.randn(4, positions + 1, width + 3)[:, 1:, 2:-1]
@@ -88,7 +89,7 @@ def test_sums(queries: int, positions: int, width: int, monkeypatch: pytest.Monk
 def test_the_same_bits_with_any_number_of_threads() -> None:
     """Of reads that are large enough for several."""
     scores, allowed, values = torch.randn(700, 4, 100), torch.rand(700, 1, 100) < 0.9, torch.randn(700, 100, 40)
-    assert scores.numel() > reads.ALONE
+    assert scores.numel() > softmax_cpu.ALONE
     threads, found = torch.get_num_threads(), []
     try:
         for number in (1, 3):
@@ -113,7 +114,7 @@ CASES: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {
 @torch.no_grad()
 def test_other_shapes_and_types(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What C is not for is torch's."""
-    monkeypatch.setattr(reads, "LEAST", 0)
+    monkeypatch.setattr(softmax_cpu, "LEAST", 0)
     weights, values = CASES[case]()
     torch.testing.assert_close(weighted_sums(weights, values), weights @ values)
     allowed = torch.rand(weights.shape) < 0.6
@@ -121,7 +122,7 @@ def test_other_shapes_and_types(case: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_where_gradients_are_wanted_there_are_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reads, "LEAST", 0)
+    monkeypatch.setattr(softmax_cpu, "LEAST", 0)
     scores, values = torch.randn(2, 3, 5, requires_grad=True), torch.randn(2, 5, 7, requires_grad=True)
     weighted_sums(masked_softmax(scores, torch.ones(2, 1, 5, dtype=torch.bool)), values).sum().backward()
     assert scores.grad is not None
@@ -131,7 +132,7 @@ def test_where_gradients_are_wanted_there_are_some(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("way", ["in C", "by torch"])
 @torch.no_grad()
 def test_types_that_do_not_go_together_are_refused_as_by_torch(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reads, "LEAST", 0 if way == "in C" else 10**9)
+    monkeypatch.setattr(softmax_cpu, "LEAST", 0 if way == "in C" else 10**9)
     wrong: tuple[Any, ...] = (torch.randn(2, 3, 5), torch.randn(2, 5, 7).double())
     with pytest.raises(RuntimeError):
         weighted_sums(*wrong)
@@ -141,7 +142,7 @@ def test_types_that_do_not_go_together_are_refused_as_by_torch(way: str, monkeyp
 
 def test_what_follows_torch_sees_torchs_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many reads vectorized are each read."""
-    monkeypatch.setattr(reads, "LEAST", 0)
+    monkeypatch.setattr(softmax_cpu, "LEAST", 0)
 
     def read(scores: Tensor, values: Tensor) -> Tensor:
         return weighted_sums(masked_softmax(scores, scores > -1), values)

@@ -14,8 +14,8 @@ import torch
 
 from attnx import registry
 from attnx.attention.scorers.mlp import Mlp
-from attnx.catalog import by_hand
 from attnx.errors import UserError, near_misses
+from attnx.registry.source_scan import by_hand
 
 Write = Callable[..., Path]
 Cell = Callable[[str], dict[str, Any]]

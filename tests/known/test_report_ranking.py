@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 import yaml
 
-from attnx.cli import run as command
+from attnx.cli.main import run as command
 from attnx.errors import UserError
-from attnx.read_sweep import Sweep, SweepJob
 from attnx.reports.stats.dunnett import exceedance
 from attnx.reports.stats.mean_difference import EXAMPLES, POOLED, UNEQUAL
 from attnx.reports.sweep.comparison import Comparison, comparisons
@@ -26,6 +25,7 @@ from attnx.reports.sweep.evaluated_examples import rate, read_tested
 from attnx.reports.sweep.load_runs import choices, gather
 from attnx.reports.sweep.settings import ABSENT, varied
 from attnx.reports.sweep.write import write_report
+from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save
 
 Write = Callable[..., Path]

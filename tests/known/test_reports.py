@@ -15,16 +15,16 @@ from rich.text import Text
 
 from attnx.data.examples import Pair
 from attnx.errors import UserError
-from attnx.read_run import read_run
-from attnx.reports.alignment import read_alignment
-from attnx.reports.compare import compare
+from attnx.reports.comparison.compare import compare
+from attnx.reports.comparison.run_differences import paired_bootstrap
 from attnx.reports.figures.curves import draw_curves, read_curves
-from attnx.reports.folder import read_predictions, wrote_symbols
 from attnx.reports.run.readme import describe, write_explanation
 from attnx.reports.run.results_table import outcome
-from attnx.reports.run_differences import paired_bootstrap
 from attnx.reports.stats.lengths import Row, bin_label, error_by_length
-from attnx.run_format import CONFIG, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN
+from attnx.runs.alignments import read_alignment
+from attnx.runs.layout import CONFIG, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN
+from attnx.runs.predictions import read_predictions, wrote_symbols
+from attnx.runs.run import read_run
 from attnx.training.lightning_module import Prediction
 from attnx.training.run_folder import save_predictions, save_results
 

@@ -15,14 +15,14 @@ from torchmetrics import Metric
 
 from attnx import registry
 from attnx.data.examples import Pair
-from attnx.data.series import read_series
+from attnx.data.readers.series import read_series
 from attnx.data.windows import Span, WindowSpec, following
+from attnx.inference.metric_bootstrap import SAMPLES, SEED, resampled
 from attnx.metrics.per_tag import MACRO, MICRO, of_each, show
 from attnx.metrics.polygons import Answer
 from attnx.metrics.ratio_by_size import Answers
-from attnx.run_format import RESAMPLED
+from attnx.runs.layout import RESAMPLED
 from attnx.training.lightning_module import Prediction, computed
-from attnx.training.resampling import SAMPLES, SEED, resampled
 from attnx.training.run_folder import save_resampled
 
 
@@ -107,7 +107,7 @@ def test_a_draw_is_what_the_metrics_say_of_the_examples_drawn(
 def test_many_examples_are_drawn_a_few_draws_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """What fits into memory changes no draw."""
     whole = drawn(Shown(SYMBOLS), (), LETTERS)
-    monkeypatch.setattr("attnx.training.resampling.HELD", 7)
+    monkeypatch.setattr("attnx.inference.metric_bootstrap.HELD", 7)
     apart = drawn(Shown(SYMBOLS), (), LETTERS)
     assert all((whole[name] == apart[name]).all() for name in ("test_per", "test_wer"))
 

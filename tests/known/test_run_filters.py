@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from attnx.commands.run_filters import check_keys, order, read_filter, same, values
-from attnx.commands.run_folders import flat
-from attnx.commands.run_table import Column, differing, fitting, plain, span, weighed
+from attnx.cli.commands.run_filters import check_keys, order, read_filter, same, values
+from attnx.cli.commands.run_table import Column, differing, fitting, plain, span, weighed
 from attnx.errors import UserError
+from attnx.runs.find import flat
 
 NOON = datetime(2026, 3, 17, 12, tzinfo=UTC)
 

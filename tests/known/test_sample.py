@@ -12,8 +12,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnx.data.cmudict import read_cmudict
 from attnx.data.examples import Pair
+from attnx.data.readers.cmudict import read_cmudict
 from attnx.data.sample import _quotas, sample_examples
 from attnx.data.split import split_by_word
 from attnx.tasks.forecasting import Forecasting

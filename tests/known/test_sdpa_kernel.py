@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from attnx import registry
+from attnx.accel.attention.sdpa import Sdpa
 from attnx.attention.factory import assemble, build
 from attnx.attention.memory import beside, seen
-from attnx.kernels.sdpa import Sdpa
 
 B, Q, M, WIDTH = 4, 3, 7, 5
 PRESENT = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]

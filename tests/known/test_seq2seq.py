@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnx.errors import UserError
-from attnx.models.seq2seq_composition import compose
+from attnx.models.seq2seq.config import compose
 
 pytestmark = pytest.mark.usefixtures("float64")
 Built = Callable[..., Any]

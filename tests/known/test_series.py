@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnx.data.series import constant, filled, irregular, read_series
+from attnx.data.readers.series import constant, filled, irregular, read_series
 from attnx.errors import UserError
 
 HEAD = "time,a,b"

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnx.data.series import Series, read_series
+from attnx.data.readers.series import Series, read_series
 from attnx.data.series_split import SeriesSplit, cut_series, describe_rows
 from attnx.data.windows import Span, WindowSpec
 from attnx.errors import UserError

@@ -13,13 +13,13 @@ from rich.console import Console
 from scipy.stats import binomtest
 
 from attnx.data.examples import Pair
-from attnx.read_run import Interval
-from attnx.reports.compare import compare
-from attnx.reports.shared_examples import Examples, Rate, error_rates, read_examples, shared_part
+from attnx.data.special_tokens import tag_symbol
+from attnx.reports.comparison.compare import compare
+from attnx.reports.comparison.shared_examples import Examples, Rate, error_rates, read_examples, shared_part
 from attnx.reports.stats.bootstrap import bootstrap_difference
 from attnx.reports.stats.lengths import by_length
-from attnx.run_format import FORMAT, RESAMPLED, RESULTS, RUN, SOURCE_FEATURES, VOCABULARY
-from attnx.symbols import tag_symbol
+from attnx.runs.layout import FORMAT, RESAMPLED, RESULTS, RUN, SOURCE_FEATURES, VOCABULARY
+from attnx.runs.run import Interval
 from attnx.training.lightning_module import Prediction
 from attnx.training.run_folder import save_predictions
 

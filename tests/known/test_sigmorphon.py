@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from attnx.data.examples import Pair
-from attnx.data.sigmorphon import holds_languages, read_languages
+from attnx.data.readers.sigmorphon import holds_languages, read_languages
 from attnx.data.split import place
 from attnx.data.vocabulary import SPECIALS
 from attnx.errors import UserError

@@ -12,9 +12,9 @@ import pytest
 from attnx.data.corpus_cache import build
 from attnx.data.corpus_cache.build import drawn, survey
 from attnx.data.held_out import HeldOut, complete
-from attnx.data.parallel_corpus import Sentence
+from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import UserError
-from attnx.whole import whole_folder
+from attnx.files.atomic_files import whole_folder
 
 LINES = [Sentence(f"sentence {number}", (f"Satz {number}",), tag) for number in range(211) for tag in ("de", "fr")]
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnx import extras
 from attnx.data.examples import Pair
-from attnx.data.feature_matrices import Recording, read_matrix
-from attnx.data.tsv import Table, cut, join
+from attnx.data.readers.feature_matrices import Recording, read_matrix
+from attnx.data.readers.tsv import Table, cut, join
 from attnx.errors import UserError
+from attnx.registry import optional_deps
 
 NUMBERS = [[1.5, -2.0], [0.0, 1e3], [7.0, 0.25]]  # three steps of two features, exact in 32 bits
 CSV = "x,y\n1.5,-2\n0,1e3\n7,.25\n"
@@ -249,7 +249,7 @@ def test_parquet_needs_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def missing(module: str) -> None:
         raise ModuleNotFoundError(name=module.partition(".")[0])
 
-    monkeypatch.setattr(extras.importlib, "import_module", missing)
+    monkeypatch.setattr(optional_deps.importlib, "import_module", missing)
     assert "pip install 'attnx[parquet]'" in refused_by_need(write(tmp_path / "a.parquet", ""))
 
 

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from attnx.attention import AttentionOutput
 from attnx.data.batches import Batch
+from attnx.data.special_tokens import BOS, EOS, PAD
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
+from attnx.nn.targets.contract import TargetSpec
 from attnx.nn.targets.numbers import Numbers
-from attnx.nn.targets.protocol import TargetSpec
 from attnx.nn.targets.symbols import Symbols
-from attnx.symbols import BOS, EOS, PAD
 from attnx.tasks.protocols import token_loss
 
 CPU = torch.device("cpu")

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from attnx import registry
+from attnx.accel.attention import checkpointed
+from attnx.accel.attention.checkpointed import Tiled
+from attnx.accel.attention.window import Window
 from attnx.attention import AttentionOutput, Memory
 from attnx.attention.factory import assemble, build
 from attnx.attention.memory import beside, seen
-from attnx.kernels import tiled
-from attnx.kernels.tiled import Tiled
-from attnx.kernels.window import Window
 
 B, Q, M, WIDTH, KEYS, VALUES = 4, 5, 7, 3, 11, 2
 PRESENT = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
@@ -30,7 +30,7 @@ FITTING = [3 * Q * M, 3 * M + 2, M, 3]
 
 @pytest.fixture(params=FITTING)
 def _fitting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiled, "at_once", lambda *_: request.param)
+    monkeypatch.setattr(checkpointed, "at_once", lambda *_: request.param)
 
 
 def both(scorer: Any, scope: Any = "global", normalizer: Any = "softmax") -> tuple[Any, Any]:
@@ -70,7 +70,7 @@ def the_same(fast: Any, plain: Any, remember: Any = padded, **asked: Any) -> Non
 
 def test_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores q + ln 1, q + ln 2 and q + ln 5 weigh 1/8, 2/8 and 5/8, each query's in a tile of its own."""
-    monkeypatch.setattr(tiled, "at_once", lambda *_: 3)
+    monkeypatch.setattr(checkpointed, "at_once", lambda *_: 3)
     attention = build(scorer="concat", query_size=1, memory_size=1)
     with torch.no_grad():
         for layer in (attention.scorer.query, attention.scorer.memory):
@@ -120,7 +120,7 @@ def test_all_that_may_be_asked() -> None:
 @pytest.mark.parametrize("fitting", [3 * M + 2, 3])
 def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
     """Of the first order and the second, of the scorer's parameters as of what is read."""
-    monkeypatch.setattr(tiled, "at_once", lambda *_: fitting)
+    monkeypatch.setattr(checkpointed, "at_once", lambda *_: fitting)
     attention, _ = both(("mlp", {"widths": [5, 3]}), SCOPES[2])
     queries, states, values = given()
     given_to_it = (queries[1:3], states[1:3], values[1:3], *attention.parameters())
@@ -136,7 +136,7 @@ def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
 @pytest.mark.usefixtures("float64")
 def test_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two reads of one memory, and two backward passes through one of them, add up."""
-    monkeypatch.setattr(tiled, "at_once", lambda *_: M)
+    monkeypatch.setattr(checkpointed, "at_once", lambda *_: M)
     fast, plain = both(MLP)
     queries, *parts = given()
     gradients = []
@@ -151,7 +151,7 @@ def test_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last digit; dropout, drawn before, is drawn once."""
-    monkeypatch.setattr(tiled, "at_once", lambda *_: M)
+    monkeypatch.setattr(checkpointed, "at_once", lambda *_: M)
     attention = assemble(MLP, "global", "softmax", (WIDTH, KEYS, VALUES), {"dropout": 0.5})
     queries, *parts = given()
     runs = []

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from attnx import registry
-from attnx.config import compose
+from attnx.config.compose import compose
+from attnx.data.special_tokens import BOS
 from attnx.errors import UserError
 from attnx.nn.feed_forward import FeedForward
-from attnx.nn.places import PositionEncoding
+from attnx.nn.position_encoding import PositionEncoding
 from attnx.nn.residual import Residual
 from attnx.ops import turned, turns
-from attnx.symbols import BOS
 
 RECIPE = ["recipe=transformer", "attention.heads=2", "model.width=4", "model.feedforward=4", "model.layers=1"]
 SOURCE = torch.tensor([[5, 7, 5], [7, 0, 0]])

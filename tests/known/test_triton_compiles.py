@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.kernels.additive_blocks import SINGLE, score
+from attnx.accel.attention.additive.blocks import SINGLE, score
 
 GENERATIONS = {"A100": 80, "H100": 90, "B200": 100}
 Signature = dict[str, str]

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from attnx import registry
+from attnx.accel.attention.window import Window
 from attnx.attention import Memory
 from attnx.attention.factory import assemble
 from attnx.attention.memory import beside, seen
-from attnx.kernels.window import Window
 
 B, Q, M, WIDTH, KEYS, VALUES = 5, 11, 13, 5, 3, 2
 PRESENT = torch.arange(M) < torch.tensor([13, 7, 2, 1, 0])[:, None]

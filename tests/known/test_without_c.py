@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from attnx import compiled
-from attnx.kernels.ahead import without_c
+from attnx.accel import c_build
+from attnx.accel.prebuild import without_c
 
 ADDITIVE = {"attention": {"name": "on", "kernels": "auto"}, "scorer": {"name": "additive"}, "decoder": {"cell": "lstm"}}
 NOTHING = {"attention": {"name": "none"}, "decoder": {"cell": "gru"}}
@@ -23,9 +23,9 @@ def _anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     cache.mkdir(mode=0o700)
     monkeypatch.setenv("ATTNX_CACHE", str(cache))
     monkeypatch.delenv("ATTNX_COMPILE", raising=False)
-    compiled.attempt.cache_clear()
+    c_build.attempt.cache_clear()
     yield
-    compiled.attempt.cache_clear()
+    c_build.attempt.cache_clear()
 
 
 def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +41,7 @@ def test_a_compiler_that_fails(printed: str, tmp_path: Path, monkeypatch: pytest
     script.write_text(failing, encoding="utf-8")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(compiled, "COMPILERS", ("gcc",))
+    monkeypatch.setattr(c_build, "COMPILERS", ("gcc",))
     found = without_c(ADDITIVE)
     assert found is not None
     assert found.startswith(f"{script} does not compile lstm.c: {printed or 'In a file:'}")
@@ -56,7 +56,7 @@ def test_it_is_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """What C would be worth there was not measured."""
-    monkeypatch.setattr(compiled.platform, "machine", lambda: "arm64")
+    monkeypatch.setattr(c_build.platform, "machine", lambda: "arm64")
     assert without_c(ADDITIVE) == (
         "none is used (C is compiled on x86-64 with Linux or macOS alone): what would be in C is computed by torch"
     )
@@ -71,5 +71,5 @@ def test_a_run_that_has_nothing_in_c(off: bool, tmp_path: Path, monkeypatch: pyt
 
 
 def test_what_is_compiled_is_not_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "failure", lambda source: "")
+    monkeypatch.setattr(c_build, "failure", lambda source: "")
     assert without_c(ADDITIVE) is None

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.models import compiled_step
-from attnx.models.compiled_step import CompileOptions, keep_gradients
+from attnx.models.seq2seq import compiled_step
+from attnx.models.seq2seq.compiled_step import CompileOptions, keep_gradients
 
 # torch's compilers look at what they warn others of.
 pytestmark = [pytest.mark.usefixtures("float64", "fresh"), pytest.mark.filterwarnings("ignore")]

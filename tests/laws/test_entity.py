@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from attnx import registry
+from attnx.data.special_tokens import BOS, EOS, PAD, STOP
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
-from attnx.symbols import BOS, EOS, PAD, STOP
 
 SYMBOLS, ANSWERS = 23, 11
 # Sentences of unlike numbers of words, stories of unlike numbers of sentences, one of none.

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attnx import registry
-from attnx.config import compose
+from attnx.config.compose import compose
 from attnx.export import onnx_file, torch_file
 from attnx.export.flat import flat
 from attnx.export.programs import Exported, Program, programs

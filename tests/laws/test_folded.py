@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from attnx.accel.lstm import bindings
 from attnx.decoding.beam import Beam
 from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
-from attnx.models import encoder_decoder
-from attnx.models.folded import FEW, TABLE, WIDE
-from attnx.ops import lstm_steps
+from attnx.models.seq2seq import model
+from attnx.models.seq2seq.folded import FEW, TABLE, WIDE
 
 SOURCE = torch.tensor([[3, 19, 7, 2, 11], [5, 13, 22, 0, 0], [2, 0, 0, 0, 0]])
 PRESENT = SOURCE != 0
@@ -69,19 +69,19 @@ def decided(built: Build) -> Build:
 def folds(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether it was folded, each time that it could have been."""
     seen: list[bool] = []
-    fold = encoder_decoder.folded
+    fold = model.folded
 
     def watched(model: Any, state: Any) -> Any:
         seen.append(fold(model, state).folded is not None)
         return fold(model, state)
 
-    monkeypatch.setattr(encoder_decoder, "folded", watched)
+    monkeypatch.setattr(model, "folded", watched)
     return seen
 
 
 def unfolded(monkeypatch: pytest.MonkeyPatch, search: Callable[[], Any]) -> Any:
     with monkeypatch.context() as patch:
-        patch.setattr(encoder_decoder, "folded", lambda model, state: state)
+        patch.setattr(model, "folded", lambda model, state: state)
         return search()
 
 
@@ -99,9 +99,9 @@ def test_folded_is_unfolded(
     enough: int,
 ) -> None:
     """The same outputs, log-probabilities and weights, whether the memory or each context is carried through."""
-    monkeypatch.setattr("attnx.models.folded.WIDE", wide)
-    monkeypatch.setattr(lstm_steps, "ENOUGH", enough)
-    monkeypatch.setattr("attnx.ops.product.MANY", enough)
+    monkeypatch.setattr("attnx.models.seq2seq.folded.WIDE", wide)
+    monkeypatch.setattr(bindings, "ENOUGH", enough)
+    monkeypatch.setattr("attnx.accel.linear_cpu.MANY", enough)
     model = decided(**composition)
 
     def found() -> Any:
@@ -184,7 +184,7 @@ def test_without_a_table(
     built: Build, folds: list[bool], monkeypatch: pytest.MonkeyPatch, target_features: int
 ) -> None:
     """Of many symbols, or of numbers, which have none: each step's token is carried through the map by itself."""
-    monkeypatch.setattr("attnx.models.folded.TABLE", 13)
+    monkeypatch.setattr("attnx.models.seq2seq.folded.TABLE", 13)
     assert TABLE > 17
     model = built(target_features=target_features, encoder={"hidden": 43}, **BEFORE).eval()
     with torch.no_grad():

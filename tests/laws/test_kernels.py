@@ -11,18 +11,19 @@ import pytest
 import torch
 from torch import Tensor
 
-import attnx.kernels
-from attnx import compiled, registry
+import attnx.accel
+from attnx import registry
+from attnx.accel import c_build
+from attnx.accel.attention.additive import blocks, cpu, tiled
 from attnx.attention.attention import Attention
 from attnx.attention.factory import assemble
 from attnx.attention.memory import beside, seen
 from attnx.attention.protocols import AttentionInputs, AttentionOutput
-from attnx.kernels import additive, additive_blocks, additive_tiled
 from attnx.laws.first_use import sound_names
 
 Choice = tuple[str, dict[str, Any]]
 KERNELS = {name: registry.part("kernel", name).declares for name in registry.names("kernel")}
-FOLDER = Path(attnx.kernels.__file__).parent
+FOLDER = Path(attnx.accel.__file__).parent
 
 # Rows, queries and positions: few, and more than a block, a window or a tile holds. The last row has no position.
 SIZES = {"few": (4, 3, 7), "many": (4, 41, 149)}
@@ -50,7 +51,7 @@ FACTORS: dict[str, Any] = {
 }
 # What a kernel may lack where the tests run.
 MISSING = {
-    "additive": lambda: None if compiled.load(FOLDER / "additive.c") else "no C compiler",
+    "additive": lambda: None if c_build.load(FOLDER / "additive.c") else "no C compiler",
     "additive_cuda": lambda: None if torch.cuda.is_available() else "no GPU",
 }
 
@@ -80,8 +81,8 @@ def possible(chosen: dict[str, Any]) -> bool:
 @pytest.fixture(autouse=True)
 def _drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every test draws the same, and blocks and tiles are so small that there are several."""
-    small = {(additive_blocks, "MANY"): 997, (additive_blocks, "BLOCK"): 4001, (additive_tiled, "TILE"): 1999}
-    for (module, name), value in (small | {(additive, "LEAST"): 0}).items():
+    small = {(blocks, "MANY"): 997, (blocks, "BLOCK"): 4001, (tiled, "TILE"): 1999}
+    for (module, name), value in (small | {(cpu, "LEAST"): 0}).items():
         monkeypatch.setattr(module, name, value)
     torch.manual_seed(0)
     yield

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from attnx import registry
+from attnx.data.special_tokens import BOS, EOS, PAD
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
-from attnx.symbols import BOS, EOS, PAD
 
 Choice = tuple[str, dict[str, Any]]
 # Rows of 5, 3 and 7 points of two numbers each; what was pointed to is a permutation, and then the end.

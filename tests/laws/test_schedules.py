@@ -16,8 +16,8 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.laws.first_use import sound_names
 from attnx.laws.model import INPUTS, OF_A_CASE, PRESENT, SOURCE, TAG, Case, learned
-from attnx.models.schedules import SCHEDULES
-from attnx.models.seq2seq_composition import compose
+from attnx.models.seq2seq.config import compose
+from attnx.models.seq2seq.schedules import SCHEDULES
 from attnx.nn.targets.numbers import Numbers
 
 pytestmark = pytest.mark.usefixtures("float64")

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from attnx import registry
+from attnx.data.special_tokens import BOS, EOS, PAD
 from attnx.decoding.beam import Beam
 from attnx.decoding.contracts import DecodeResult
 from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
-from attnx.symbols import BOS, EOS, PAD
 
 pytestmark = pytest.mark.usefixtures("float64")
 Built = Callable[..., Any]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attnx import registry
+from attnx.data.special_tokens import EOS
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
@@ -27,9 +28,8 @@ from attnx.laws.model import (
     require_same,
     steps_are_the_pass,
 )
-from attnx.models.transformer_composition import WHY_NOT, compose
+from attnx.models.transformer.config import WHY_NOT, compose
 from attnx.nn.targets.numbers import Numbers
-from attnx.symbols import EOS
 
 pytestmark = pytest.mark.usefixtures("float64")
 Config = dict[str, Any]

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.data.batches import Batch
+from attnx.data.special_tokens import EOS, PAD
 from attnx.decoding.greedy import Greedy
-from attnx.symbols import EOS, PAD
 from attnx.tasks.protocols import token_loss
 
 SYMBOLS, SHORTEST, LONGEST, STEPS = 11, 3, 7, 250

@@ -9,8 +9,8 @@ import torch
 
 from attnx import registry
 from attnx.data.batches import Batch
+from attnx.data.special_tokens import EOS
 from attnx.decoding.greedy import Greedy
-from attnx.symbols import EOS
 from attnx.tasks.protocols import token_loss
 
 # Ids below 4 are the special symbols'. Half of the names stand behind a mark in training, all of them elsewhere.

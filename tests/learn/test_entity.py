@@ -10,8 +10,8 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.data.batches import Batch
+from attnx.data.special_tokens import EOS, PAD, STOP
 from attnx.decoding.greedy import Greedy
-from attnx.symbols import EOS, PAD, STOP
 from attnx.tasks.protocols import token_loss
 
 NAMES, PLACES = range(5, 8), range(8, 13)

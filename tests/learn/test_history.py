@@ -10,8 +10,8 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.data.batches import Batch
+from attnx.data.special_tokens import BOS, EOS
 from attnx.decoding.greedy import Greedy
-from attnx.symbols import BOS, EOS
 from attnx.tasks.protocols import token_loss
 
 PERIOD, PAST, AHEAD = 8, 12, 6

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from attnx import registry
-from attnx.config import compose
+from attnx.config.compose import compose
 from attnx.data.batches import Batch
+from attnx.data.special_tokens import EOS, PAD
 from attnx.decoding.greedy import Greedy
-from attnx.symbols import EOS, PAD
 from attnx.tasks.protocols import token_loss
 
 SHORTEST, LONGEST, STEPS = 4, 6, 200

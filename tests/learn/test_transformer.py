@@ -9,8 +9,8 @@ import torch
 
 from attnx import registry
 from attnx.data.batches import Batch
+from attnx.data.special_tokens import EOS, PAD
 from attnx.decoding.greedy import Greedy
-from attnx.symbols import EOS, PAD
 from attnx.tasks.protocols import token_loss
 
 SYMBOLS, SHORTEST, LONGEST, STEPS = 11, 2, 5, 300

@@ -21,7 +21,7 @@ import yaml
 from matplotlib.image import imread
 from numpy.typing import NDArray
 
-from attnx.run_format import ALIGNMENTS, CONFIG, FORMAT, RUN
+from attnx.runs.layout import ALIGNMENTS, CONFIG, FORMAT, RUN
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--force-device-scale-factor=1"]

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnx.cli import run as command
+from attnx.cli.main import run as command
 from attnx.errors import UserError
-from attnx.reports.html_template import embedded
-from attnx.reports.run_page import run_page, write_page
+from attnx.reports.pages.html_template import embedded
+from attnx.reports.pages.run_page import run_page, write_page
 from attnx.reports.stats.alignment_statistics import STATISTICS
-from attnx.run_format import RESULTS
+from attnx.runs.layout import RESULTS
 
 END = "</s>"
 LETTERS = "supercalifragilisticexpialidociousantidises"

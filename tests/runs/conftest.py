@@ -15,9 +15,11 @@ import pytest
 import torch
 from rich.console import Console
 
-from attnx import catalog, cli, registry
-from attnx.config import compose
-from attnx.training.open_run import OpenRun
+from attnx import registry
+from attnx.cli import main
+from attnx.config.compose import compose
+from attnx.inference.load import OpenRun
+from attnx.registry import source_scan
 
 # Each letter has one sound, so a pronunciation is a rule of its letters.
 SOUNDS = {"a": "AA", "b": "B", "d": "D", "e": "EH", "k": "K", "s": "S"}
@@ -88,8 +90,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         if part not in known and (not item.__module__.startswith("attnx.") or "attnx.plugins." in item.__module__):
             del registry._registered[part]
             sys.modules.pop(item.__module__, None)
-    catalog.by_hand.clear()
-    catalog._scan.cache_clear()
+    source_scan.by_hand.clear()
+    source_scan._scan.cache_clear()
 
 
 @pytest.fixture(scope="session")
@@ -132,7 +134,9 @@ def undrawing(tmp_path_factory: pytest.TempPathFactory) -> str:
 def forked_ranks(undrawing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes that train together are forks of this one, in spite of pytest-xdist's threads; new ones import for
     seconds, and draw nothing."""
-    monkeypatch.setattr(importlib.import_module("attnx.training.launch"), "can_copy", lambda backend: True)
+    monkeypatch.setattr(
+        importlib.import_module("attnx.training.distributed.launcher"), "can_copy", lambda backend: True
+    )
     monkeypatch.setenv("PYTHONPATH", undrawing)
 
 
@@ -143,7 +147,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
     def give(*words: str) -> Answer:
         monkeypatch.setattr(sys, "argv", ["attnx", *words])
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            main.main()
         out, err = capfd.readouterr()
         assert isinstance(ended.value.code, int)
         return Answer(ended.value.code, out, err)
@@ -157,7 +161,7 @@ composed = cache(compose)  # of the many small runs most are of a few compositio
 @pytest.fixture
 def run(words: Path, undrawn: None) -> Callable[..., OpenRun]:
     """Make a small run from Python: ``run("scorer=dot", folder="a")``; later words win over the small sizes."""
-    from attnx.fitting import fit
+    from attnx.training.fit import fit
 
     def make(*overrides: str, folder: str) -> OpenRun:
         named = {override.partition("=")[0] for override in overrides}
@@ -170,7 +174,7 @@ def run(words: Path, undrawn: None) -> Callable[..., OpenRun]:
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path], Path]) -> Path:
     """A folder with the words, two runs over them that differ in their seeds, ``one`` and ``two``, and no pictures."""
-    from attnx.fitting import fit
+    from attnx.training.fit import fit
 
     drawn, home = importlib.import_module("attnx.reports.run.build_all"), tmp_path_factory.mktemp("trained")
     write_words(home)

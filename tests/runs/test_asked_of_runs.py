@@ -80,14 +80,14 @@ ASKED = {
 # Asks everything in one process, which must not have loaded torch by the end of any answer.
 ASKING = """
 import contextlib, io, json, os, shlex, sys
-from attnx import cli
+from attnx.cli import main
 
 for line in json.load(sys.stdin):
     before, err, out = sorted(os.walk(".")), io.StringIO(), io.StringIO()
     sys.argv = ["attnx", *shlex.split(line)]
     with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out):
         try:
-            cli.main()
+            main.main()
         except SystemExit as ended:
             code = ended.code
         except BaseException as escaped:

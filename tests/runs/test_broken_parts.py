@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention import ScopeMask
-from attnx.nn.encoded import EncoderOutput
+from attnx.nn.encoders.contract import EncoderOutput
 from attnx.registry import Natural, Positive, Size, register
 
 
@@ -245,7 +245,7 @@ BROKEN = {
         "EncoderOutput([states], ((states.sum(1),),))",
         "states",
         "def forward",
-        "a Tensor instead of an attnx.nn",
+        "a Tensor instead of an EncoderOutput",
     ),
     "an encoder that reads padding": Broken(
         "encoder", "self.map(inputs))", "self.map(inputs - inputs.mean(1, True)))", "def forward", "rows and padding"

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 import attnx
-from attnx import cli
-from attnx.flags import CHOICES, FLAGS, SHORT, VALUED, split_flags
+from attnx.cli import main
+from attnx.cli.flags import CHOICES, FLAGS, SHORT, VALUED, split_flags
 
 SCOPES = ("encoder_decoder", "global", "history", "local")
-PAGES = {"attnx": ["--help"], **{name: [name, "--help"] for name in cli.NAMES}}
+PAGES = {"attnx": ["--help"], **{name: [name, "--help"] for name in main.NAMES}}
 
 
 @pytest.mark.parametrize("asked", PAGES.values(), ids=PAGES)
@@ -47,7 +47,7 @@ def test_the_page_names_every_command_and_flag_and_fits_a_terminal(
     monkeypatch.setenv("COLUMNS", "80")
     page = command("--help").out
     assert max(map(len, page.splitlines())) <= 80
-    for name in cli.NAMES:
+    for name in main.NAMES:
         assert re.search(rf"^  {name} ", page, re.MULTILINE)
     for flag in (*FLAGS, *SHORT, "--version", "-V", "--help", "-h"):
         assert re.search(rf"(?<![\w-]){flag}\b", page)
@@ -62,7 +62,7 @@ def test_hydras_page_lists_no_flag_that_is_refused(command: Callable[..., Any]) 
         name = SHORT.get(flag, flag)
         value = CHOICES.get(name, ["x"])[0] if name in VALUED else ""
         beside = ["--cfg", "job"] if name in ("--package", "--resolve") else []
-        flags, _ = split_flags([*beside, *filter(None, (flag, value))], cli.NAMES)
+        flags, _ = split_flags([*beside, *filter(None, (flag, value))], main.NAMES)
         assert flags[name] == value
 
 
@@ -72,7 +72,7 @@ def test_the_version_is_told(flag: str, command: Callable[..., Any]) -> None:
 
 
 def test_alone_it_says_first_what_it_trains(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "train_one", lambda config, overrides: print("training") or 0)
+    monkeypatch.setattr(main, "train_one", lambda config, overrides: print("training") or 0)
     first, *others = command().out.splitlines()
     assert "the default composition, task=g2p scorer=additive scope=global normalizer=softmax" in first
     assert "attnx --help shows the choices" in first

@@ -12,7 +12,7 @@ import torch
 
 import attnx
 from attnx.errors import UserError
-from attnx.models import compiled_step
+from attnx.models.seq2seq import compiled_step
 
 # torch's compilers look at what they warn others of.
 pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.filterwarnings("ignore")]

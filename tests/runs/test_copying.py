@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import attnx
-from attnx.callbacks.progress import ShowProgress
 from attnx.errors import Interrupted
+from attnx.training.callbacks.progress import ShowProgress
 
 COPYING = ["task=sequences", "task.train=calls.tsv", "output=copying", "trainer.max_steps=9"]
 

@@ -12,11 +12,11 @@ import yaml
 
 import attnx
 from attnx import registry
-from attnx.commands.dashboard import asked_of, dashboard
-from attnx.commands.workspace import WorkspaceRequest, dumped, workspace
-from attnx.read_sweep import Sweep
-from attnx.recording import _drawn
+from attnx.cli.commands.dashboard import asked_of, dashboard
+from attnx.cli.commands.workspace import WorkspaceRequest, dumped, workspace
+from attnx.runs.sweep import Sweep
 from attnx.sweeps.record import save
+from attnx.training.logger_session import _drawn
 
 pytest.importorskip("wandb_workspaces")
 KINDS = ("scorer", "scope", "query", "normalizer")

@@ -20,13 +20,14 @@ from typing import Any
 import pytest
 import yaml
 
-from attnx import cli, registry
-from attnx.choices import conf_folder
-from attnx.config import compose
+from attnx import registry
+from attnx.cli import main
+from attnx.cli.commands.data import data
+from attnx.config.compose import compose
+from attnx.config.groups import conf_folder
 from attnx.data.downloads import download as downloading
 from attnx.data.downloads.recipe import RecipeFile
 from attnx.data.paths import expand, fill_in
-from attnx.data_command import data
 from attnx.errors import UserError
 
 ONE = bytes(number * 37 % 251 for number in range(200_003))
@@ -124,7 +125,7 @@ def ask(command: Callable[..., Any], here: Path, monkeypatch: pytest.MonkeyPatch
     """Give ``attnx data`` some words; the recipes are those of the test."""
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("ATTNX_DATA", raising=False)
-    monkeypatch.setitem(cli.COMMANDS, "data", lambda words: data(words, here / "recipes"))
+    monkeypatch.setitem(main.COMMANDS, "data", lambda words: data(words, here / "recipes"))
     return lambda *words: command("data", *words)
 
 
@@ -591,7 +592,7 @@ def test_mistakes(words: str, said: str, ask: Callable[..., Any], site: Site, he
 
 
 def test_the_shipped_recipes_are_listed_without_torch(here: Path) -> None:
-    code = "import sys; from attnx.data_command import data; data(['list']); assert 'torch' not in sys.modules"
+    code = "import sys; from attnx.cli.commands.data import data; data(['list']); assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for name in ("babi", "cmudict_g014b2b", "etth1", "multi30k", "sigmorphon2020", "tatoeba"):

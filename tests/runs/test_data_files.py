@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from attnx import registry
-from attnx.data import lines
 from attnx.data.examples import read_pairs
-from attnx.data.lines import LONGEST_LINE, read_lines
 from attnx.data.near_files import no_such_file
-from attnx.data.parallel_corpus import read_parallel
+from attnx.data.readers import lines
+from attnx.data.readers.lines import LONGEST_LINE, read_lines
+from attnx.data.readers.parallel_corpus import read_parallel
+from attnx.data.readers.tsv import Table
 from attnx.data.task_files import refuse_missing_files
-from attnx.data.tsv import Table
 from attnx.errors import UserError
 
 Command = Callable[..., Any]
@@ -58,7 +58,7 @@ def test_a_missing_file_is_told_with_its_near_miss(words: str, files: Path, comm
 
 def test_neither_torch_nor_lightning_is_waited_for(files: Path) -> None:
     program = (
-        "import sys; from attnx.cli import run\n"
+        "import sys; from attnx.cli.main import run\n"
         "try: run(['task.train=god.tsv'])\n"
         "except Exception as error: print(error, 'torch' in sys.modules, 'lightning' in sys.modules)"
     )

@@ -19,9 +19,9 @@ import pytest
 import torch
 
 from attnx.errors import UserError
-from attnx.read_sweep import read_sweep
-from attnx.training import launch
-from attnx.training.devices import counted, places
+from attnx.runs.sweep import read_sweep
+from attnx.training.distributed import launcher
+from attnx.training.distributed.devices import counted, places
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
@@ -132,7 +132,7 @@ def test_processes_that_are_no_copies_learn_what_copies_learn(
     run: Callable[..., Any], same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(*TWO, folder="copied")
-    monkeypatch.setattr(launch, "can_copy", lambda backend: False)
+    monkeypatch.setattr(launcher, "can_copy", lambda backend: False)
     run(*TWO, folder="new")
     assert same_weights(["copied", "new"])
 
@@ -182,7 +182,7 @@ def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(
     assert gone(ranks)
     config = Path("cut/config.yaml").read_text(encoding="utf-8")
     Path("cut/config.yaml").write_text(config.replace("devices: 2", "devices: 1"), encoding="utf-8")
-    from attnx.fitting import resume
+    from attnx.training.fit import resume
 
     with pytest.raises(UserError, match=r"began with 2 processes .* cannot go on with 1"):
         resume("cut")

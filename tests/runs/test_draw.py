@@ -14,10 +14,10 @@ from matplotlib.image import imread
 from numpy.typing import NDArray
 
 from attnx import registry
-from attnx.commands.list_ import list_
-from attnx.drawings.choice import Choice
-from attnx.drawings.command import draw, everything
-from attnx.drawings.example import (
+from attnx.cli.commands.list_ import list_
+from attnx.errors import UserError
+from attnx.gallery.decoder_step import VECTORS, step_picture
+from attnx.gallery.example import (
     AGAIN,
     ALLOWED,
     ASKED,
@@ -32,12 +32,12 @@ from attnx.drawings.example import (
     read,
     target,
 )
-from attnx.drawings.page import BEGINNING, page
-from attnx.drawings.pictures import picture, telling
-from attnx.errors import UserError
-from attnx.reports.decoder_step import VECTORS, step_picture
+from attnx.gallery.page import BEGINNING, page
+from attnx.gallery.part_choice import Choice
+from attnx.gallery.pictures import picture, telling
+from attnx.gallery.readings import Reading, reading_picture
+from attnx.gallery.write import draw, everything
 from attnx.reports.figures.grid_layout import DPI
-from attnx.reports.parts import Reading, reading_picture
 
 ROOT = Path(__file__).parents[2]
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -97,7 +97,7 @@ def test_a_part_is_drawn_where_it_was_asked_for(here: Path) -> None:
 
 def test_without_a_name_everything_is_drawn_with_its_page(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [registry.part("query", "token"), registry.part("scope", "history")]
-    monkeypatch.setattr("attnx.drawings.command.everything", lambda: parts)
+    monkeypatch.setattr("attnx.gallery.write.everything", lambda: parts)
     written = draw([])
     assert [file.name for file in written] == [
         "query-token.png",

@@ -17,12 +17,12 @@ from scipy.stats import binomtest
 
 import attnx
 from attnx import registry
-from attnx.reports.compare import compare
-from attnx.reports.folder import read_outcome
-from attnx.reports.run_differences import paired_bootstrap
+from attnx.inference.load import OpenRun
+from attnx.inference.trained_run import OpenRun as Opened
+from attnx.reports.comparison.compare import compare
+from attnx.reports.comparison.run_differences import paired_bootstrap
 from attnx.reports.significant_digits import format_difference, format_interval, format_with_interval
-from attnx.training.open_run import OpenRun
-from attnx.training.opened_run import OpenRun as Opened
+from attnx.runs.predictions import read_outcome
 
 
 def table(file: str | Path) -> list[dict[str, str]]:

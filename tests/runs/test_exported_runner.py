@@ -17,10 +17,10 @@ import pytest
 from rich.console import Console
 
 from attnx import registry
-from attnx.config import compose
+from attnx.config.compose import compose
 from attnx.data.graphemes import cut
 from attnx.export.runner import text as text_module
-from attnx.fitting import fit
+from attnx.training.fit import fit
 
 SIZES = [
     "trainer.batch_size=8",

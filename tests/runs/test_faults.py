@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.callbacks.progress import ShowProgress
 from attnx.data.batches import PairDataset
-from attnx.slurm import send_again
 from attnx.training import run_folder
+from attnx.training.callbacks.progress import ShowProgress
+from attnx.training.distributed.slurm import send_again
 from attnx.training.failure_report import in_one_line
 from attnx.training.lightning_module import TrainingModule
 

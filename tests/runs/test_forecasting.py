@@ -17,12 +17,12 @@ from rich.console import Console
 
 import attnx
 from attnx.data.series_file import read_kept_series
-from attnx.read_run import BaselineDifference, read_run
-from attnx.reports.baseline_verdicts import baseline_verdict, baseline_verdicts
+from attnx.inference.load import OpenRun
 from attnx.reports.figures.forecasts import _forecasts, draw_forecasts, page
-from attnx.reports.folder import read_evaluation
+from attnx.reports.run.baseline_verdicts import baseline_verdict, baseline_verdicts
 from attnx.reports.run.results_table import result_rows
-from attnx.training.open_run import OpenRun
+from attnx.runs.predictions import read_evaluation
+from attnx.runs.run import BaselineDifference, read_run
 
 STEPS, LOOKBACK, HORIZON = 97, 7, 3
 SMALL = [

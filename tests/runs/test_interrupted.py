@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import attnx
-from attnx.callbacks.progress import ShowProgress
 from attnx.errors import Interrupted
+from attnx.training.callbacks.progress import ShowProgress
 
 # What is run, and the optimizer step at which Ctrl-C is pressed; five batches make an epoch.
 CASES = {

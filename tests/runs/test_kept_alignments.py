@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from attnx.data.examples import Pair
-from attnx.read_run import read_run
-from attnx.reports.alignment import read_alignment, read_examples
 from attnx.reports.figures.local_windows import window_of
 from attnx.reports.stats.alignment_statistics import run_statistics
-from attnx.run_format import ALIGNMENTS
+from attnx.runs.alignments import read_alignment, read_examples
+from attnx.runs.layout import ALIGNMENTS
+from attnx.runs.run import read_run
 from attnx.training.lightning_module import Prediction
 from attnx.training.run_folder import save_alignments
 

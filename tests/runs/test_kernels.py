@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from attnx import compiled
-from attnx.attention import read_by_kernel
-from attnx.kernels import additive
-from attnx.ops import lstm, reads
+from attnx.accel import c_build
+from attnx.accel.attention import softmax_cpu
+from attnx.accel.attention.additive import cpu
+from attnx.accel.lstm import autograd
+from attnx.attention import kernel_call
 from attnx.reports.run.start_table import composed
 
 KERNEL = '''\
@@ -50,11 +51,11 @@ class Mine:
 @pytest.fixture
 def without_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No C compiler, as if nothing had been compiled in this process."""
-    found = (compiled.attempt, additive._library, lstm.library, reads.library)
+    found = (c_build.attempt, cpu._library, autograd.library, softmax_cpu.library)
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setattr(read_by_kernel, "_failures", {})
-    read_by_kernel.say_once.cache_clear()
+    monkeypatch.setattr(kernel_call, "_failures", {})
+    kernel_call.say_once.cache_clear()
     for one in found:
         one.cache_clear()
     yield

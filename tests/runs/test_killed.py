@@ -18,10 +18,10 @@ import pytest
 import torch
 from rich.console import Console
 
-import attnx.callbacks.checkpoint
+import attnx.training.callbacks.checkpoint
 import attnx.training.run_folder
-from attnx.callbacks.checkpoint import CheckpointManager
-from attnx.callbacks.metrics_file import MetricsFile
+from attnx.training.callbacks.checkpoint import CheckpointManager
+from attnx.training.callbacks.metrics_csv import MetricsFile
 from attnx.training.lightning_module import TrainingModule
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
@@ -47,7 +47,7 @@ MOMENTS: dict[str, tuple[str, Any, str, int]] = {
     "with a checkpoint that has no name yet": ("turns", os, "replace", 13),
     "before the best is named": ("kept", CheckpointManager, "_arrange", 3),
     "while the best are moved": ("kept", Path, "replace", 2),
-    "before the new best has its name": ("kept", attnx.callbacks.checkpoint, "whole_file", 2),
+    "before the new best has its name": ("kept", attnx.training.callbacks.checkpoint, "whole_file", 2),
     "as its patience is at its end": ("patience", TrainingModule, "on_test_start", 1),
     "in its test": ("chance", TrainingModule, "test_step", 1),
     "before its predictions are written": ("turns", attnx.training.run_folder, "save_predictions", 1),
@@ -162,7 +162,7 @@ def test_a_run_that_is_killed_ends_as_one_that_was_left_alone(
 def test_one_that_is_killed_again_and_again_at_random_ends_so_too(
     composed: str, run: Callable[..., Any], whole: Callable[[str], str], alike: Callable[[str, str], None]
 ) -> None:
-    from attnx.fitting import resume
+    from attnx.training.fit import resume
 
     def go_on() -> None:
         if Path("cut/run.json").is_file():

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from attnx import catalog
-from attnx.choices import CHOSEN, GROUPS, options
-from attnx.commands.list_ import UNPICKED
+from attnx.cli.commands.list_ import UNPICKED
+from attnx.config.groups import CHOSEN, GROUPS, options
+from attnx.registry import source_scan
 
 WIDTHS = (60, 80, 120)
 
@@ -61,7 +61,7 @@ def test_a_line_is_whole_in_a_pipe_and_cut_between_words_where_it_does_not_fit(
     listed: Callable[..., list[str]],
 ) -> None:
     whole = groups(listed())
-    parts = catalog.catalog().parts
+    parts = source_scan.catalog().parts
     for kind in CHOSEN:
         for name in (name for name in options(kind) if (kind, name) in parts):
             assert whole[kind][name].endswith(re.sub("``", "", parts[kind, name].doc_line("Formula")))

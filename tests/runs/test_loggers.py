@@ -19,13 +19,13 @@ from torch import nn
 
 import attnx
 from attnx import registry
-from attnx.callbacks.logs import gradient_norms
-from attnx.callbacks.progress import ShowProgress
 from attnx.errors import Interrupted
 from attnx.loggers.collection import Loggers
-from attnx.loggers.protocol import RunStart
-from attnx.read_sweep import Sweep, SweepJob
+from attnx.loggers.contract import RunStart
+from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save
+from attnx.training.callbacks.logs import gradient_norms
+from attnx.training.callbacks.progress import ShowProgress
 
 PAGE = Path(__file__).parents[2] / "docs" / "logging.md"
 Lines = list[dict[str, Any]]
@@ -190,11 +190,12 @@ def test_a_logger_that_raises_is_left_out(method: str, tmp_path: Path) -> None:
 def test_the_first_process_alone_logs(
     run: Callable[..., Any], journal: Callable[[str], Lines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from attnx.training import ranks, train
+    from attnx.training import train
+    from attnx.training.distributed import process_group
 
-    monkeypatch.setattr(ranks, "_here", ranks.RankInfo(rank=1, world=2))
+    monkeypatch.setattr(process_group, "_here", process_group.RankInfo(rank=1, world=2))
     assert not train._loggers({"logger": {"journal": {}}})
-    monkeypatch.setattr(ranks, "_here", ranks.RankInfo(rank=0, world=2))
+    monkeypatch.setattr(process_group, "_here", process_group.RankInfo(rank=0, world=2))
     assert train._loggers({"logger": {"journal": {}}})
 
 

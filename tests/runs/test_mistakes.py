@@ -178,7 +178,7 @@ CONFIGURATIONS = {
 # Asks everything in one process, which must not have loaded torch by the end of any answer.
 ASKING = """
 import contextlib, io, json, os, shlex, sys
-from attnx import cli
+from attnx.cli import main
 
 for line in json.load(sys.stdin):
     before, err, out = sorted(os.listdir()), io.StringIO(), io.StringIO()
@@ -188,7 +188,7 @@ for line in json.load(sys.stdin):
         sys.argv = ["attnx", line]
     with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out):
         try:
-            cli.main()
+            main.main()
         except SystemExit as ended:
             code = ended.code
         except BaseException as escaped:

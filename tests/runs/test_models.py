@@ -14,8 +14,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from attnx.config import compose
-from attnx.fitting import fit, resume
+from attnx.config.compose import compose
+from attnx.training.fit import fit, resume
 from attnx.training.lightning_module import TrainingModule
 
 pytestmark = [

@@ -15,9 +15,9 @@ import pytest
 import torch
 
 import attnx
-from attnx.callbacks.progress import ShowProgress
 from attnx.errors import Interrupted
-from attnx.fitting import resume
+from attnx.training.callbacks.progress import ShowProgress
+from attnx.training.fit import resume
 
 LANGUAGES = ("fre", "ita", "por_latn_bz")
 LETTERS = "abdeks"

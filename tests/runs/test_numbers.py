@@ -15,11 +15,11 @@ from rich.console import Console
 
 import attnx
 from attnx.data.features import Features
-from attnx.fitting import resume
-from attnx.reports.alignment import read_alignment
-from attnx.reports.compare import compare
+from attnx.reports.comparison.compare import compare
 from attnx.reports.figures.heatmaps import picture
 from attnx.reports.figures.numeric_predictions import draw_tracks
+from attnx.runs.alignments import read_alignment
+from attnx.training.fit import resume
 
 Matrix = np.ndarray[Any, np.dtype[np.float32]]
 PARTS = {"train": range(31), "valid": range(31, 36), "test": range(36, 43)}

@@ -20,7 +20,6 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from attnx.errors import UserError
-from attnx.reports.alignment import Alignment
 from attnx.reports.figures.curves import draw_curves
 from attnx.reports.figures.heatmaps import (
     DPI,
@@ -32,7 +31,8 @@ from attnx.reports.figures.heatmaps import (
     whole_picture,
 )
 from attnx.reports.figures.local_windows import Window
-from attnx.run_format import ALIGNMENTS, CONFIG, FORMAT, METRICS, RUN
+from attnx.runs.alignments import Alignment
+from attnx.runs.layout import ALIGNMENTS, CONFIG, FORMAT, METRICS, RUN
 
 PNG = b"\x89PNG\r\n\x1a\n"
 NO_FONT_HAS_IT = "\U000e0fff"

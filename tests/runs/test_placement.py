@@ -14,13 +14,13 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from attnx.config import compose
+from attnx.config.compose import compose
 from attnx.data.batches import Batch
 from attnx.errors import UserError
 from attnx.nn.recurrent import Recurrent
 from attnx.tasks.protocols import token_loss
-from attnx.training import placement
-from attnx.training.placement import devices_of, place
+from attnx.training.distributed import model_parallel
+from attnx.training.distributed.model_parallel import devices_of, place
 
 # Fake tensors keep them apart, as they would those of CUDA, which PyTorch cannot imagine where it is built without.
 APART = {part: torch.device("cpu", number) for number, part in enumerate(("encoder", "attention", "decoder"), start=1)}
@@ -135,13 +135,13 @@ def _columns(path: Path) -> dict[str, list[str]]:
     ],
 )
 def test_a_device_that_is_not_there(asked: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement.torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(model_parallel.torch.cuda, "device_count", lambda: 1)
     with pytest.raises(UserError, match=said):
         devices_of(asked, "auto")
 
 
 def test_parts_that_have_no_device_of_their_own_are_where_the_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement.torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(model_parallel.torch.cuda, "device_count", lambda: 2)
     assert devices_of({}, "auto") == {}
     found = devices_of({"attention": "cuda:1"}, "auto")
     assert {part: str(device) for part, device in found.items()} == {

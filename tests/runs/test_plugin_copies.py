@@ -15,15 +15,15 @@ import pytest
 from rich.console import Console
 
 from attnx import registry
-from attnx.config import compose
+from attnx.config.compose import compose
 from attnx.errors import UserError
-from attnx.fitting import fit, resume
-from attnx.plugin_code import code_of, plugin_parts
+from attnx.inference.load import open_run
+from attnx.registry.plugin_code import code_of, plugin_parts
 from attnx.reports.sweep.load_runs import gather
 from attnx.reports.sweep.settings import varied
 from attnx.sweeps.job_process import refuse_edited
 from attnx.sweeps.record import open_record, refuse_other_code, save
-from attnx.training.open_run import open_run
+from attnx.training.fit import fit, resume
 
 HELPER = "STEEP = 3.0\n"
 SCORER = '''\
@@ -254,15 +254,15 @@ def test_training_ends_with_the_code_with_which_it_began(
     monkeypatch: pytest.MonkeyPatch, small: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An edit while it trains changes neither its copy nor the run that is returned."""
-    import attnx.fitting
+    import attnx.training.fit
 
-    train = attnx.fitting.train
+    train = attnx.training.fit.train
 
     def edited(*given: Any, **named: Any) -> Any:
         write("raise RuntimeError")
         return train(*given, **named)
 
-    monkeypatch.setattr(attnx.fitting, "train", edited)
+    monkeypatch.setattr(attnx.training.fit, "train", edited)
     run = fit(compose(["scorer=mine", *small, "folder=two"]), console=Console(file=io.StringIO()))
     assert len(run.predict(["dab"])) == 1
     assert Path("two/plugins/mine.py").read_text(encoding="utf-8") == SCORER

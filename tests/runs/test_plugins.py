@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 import torch
 
-from attnx import catalog, hydra_app, registry
+from attnx import registry
 from attnx.attention import build
-from attnx.config import compose
+from attnx.cli import hydra
+from attnx.config.compose import compose
 from attnx.errors import UserError
-from attnx.fitting import fit
+from attnx.inference.load import open_run
+from attnx.registry import source_scan
 from attnx.sweeps.session import SweepSession
-from attnx.training.open_run import open_run
+from attnx.training.fit import fit
 
 SCORER = '''\
 """The scorer ``{name}``."""
@@ -211,7 +213,7 @@ def test_a_glob_includes_it(
     plug("mine", SCORER.format(name="mine"))
     command("-m", "+scorer=glob(mi*)")
     assert held == ["mine"]
-    assert "mine" in {job[0].partition("=")[2] for job in hydra_app._jobs(["scorer=glob(*)"], None)}
+    assert "mine" in {job[0].partition("=")[2] for job in hydra._jobs(["scorer=glob(*)"], None)}
 
 
 def test_it_is_listed_and_offered(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
@@ -282,7 +284,7 @@ def installed(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (site / name).write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(str(site))
     importlib.invalidate_caches()
-    catalog._scan.cache_clear()
+    source_scan._scan.cache_clear()
     return site
 
 
@@ -320,7 +322,7 @@ def test_a_run_keeps_what_it_used_of_a_package(
 def test_an_entry_point_to_nothing_is_told_and_the_rest_works(installed: Path, command: Callable[..., Any]) -> None:
     points = installed / "far_parts-1.0.dist-info" / "entry_points.txt"
     points.write_text("[attnx.plugins]\nlost = far_parts.nothing\nfar = far_parts.scorers\n", encoding="utf-8")
-    catalog._scan.cache_clear()
+    source_scan._scan.cache_clear()
     answer = command("list", "scorer")
     assert answer.code == 0
     assert "far_parts.nothing" in answer.err

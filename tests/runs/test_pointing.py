@@ -14,11 +14,11 @@ import pytest
 from rich.console import Console
 
 import attnx
-from attnx.config import compose
+from attnx.config.compose import compose
 from attnx.export.folder import export
-from attnx.fitting import fit, resume
 from attnx.registry import build
 from attnx.reports.figures.point_answers import Drawn, draw_points, lines, title
+from attnx.training.fit import fit, resume
 
 SMALL = [
     "recipe=pointer",

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from attnx import cli
-from attnx.config import compose
+from attnx.cli import main
+from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.sweeps.session import SweepSession
 
@@ -124,8 +124,8 @@ def test_a_users_file_wins_over_a_shipped_one_of_its_name(mine: str) -> None:
 @pytest.mark.parametrize("flag", [["--config-dir", "conf"], ["--config-dir=conf"], ["-cd", "conf"]])
 def test_the_flag_works_for_a_run(flag: list[str], mine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[dict[str, Any]] = []
-    monkeypatch.setattr(cli, "train_one", lambda config, overrides: held.append(config) or 0)
-    assert cli.run(["recipe=bahdanau", *flag, "scope=local"]) == 0
+    monkeypatch.setattr(main, "train_one", lambda config, overrides: held.append(config) or 0)
+    assert main.run(["recipe=bahdanau", *flag, "scope=local"]) == 0
     assert (held[0]["scorer"]["name"], held[0]["scope"]["name"]) == ("cosine", "local")
 
 
@@ -139,5 +139,5 @@ def test_the_flag_works_for_a_sweep(mine: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(
         SweepSession, "run", lambda running, asked: held.extend(task.config["scorer"]["name"] for _, task in asked)
     )
-    cli.run(["-m", "recipe=mine,bahdanau", "--config-dir", "conf"])
+    main.run(["-m", "recipe=mine,bahdanau", "--config-dir", "conf"])
     assert held == ["mlp", "cosine"]

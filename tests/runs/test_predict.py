@@ -16,10 +16,10 @@ import pytest
 import torch
 
 import attnx
-from attnx import cli
-from attnx.commands import predict as predicting
-from attnx.commands.half_written import SUFFIX
-from attnx.training.opened_run import OpenRun
+from attnx.cli import main
+from attnx.cli.commands import predict as predicting
+from attnx.cli.commands.half_written import SUFFIX
+from attnx.inference.trained_run import OpenRun
 
 WORDS = ["dab", "kes", "", "sabeb", "be", "kadek", " ", "a"]
 
@@ -367,7 +367,7 @@ def test_a_reader_that_has_enough_is_no_mistake(
         monkeypatch.setattr(sys, "stdout", out)
         monkeypatch.setattr(sys, "argv", ["attnx", "predict", "one", "words.txt"])
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            main.main()
     assert ended.value.code == 1
     assert capfd.readouterr() == ("", "")
 

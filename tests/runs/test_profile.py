@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from attnx import cli
-from attnx.callbacks.profile import BETWEEN, FIRST
+from attnx.cli import main
+from attnx.training.callbacks.profile import BETWEEN, FIRST
 
 PARTS = {"source", "attention", "decoder", "output", "data", "optimizer", BETWEEN}
 
@@ -21,7 +21,7 @@ def test_every_part_is_measured(
 ) -> None:
     steps = FIRST + 3
     asked = [*small, f"trainer.max_steps={steps}", "trainer.validations=1", f"attention.schedule={schedule}"]
-    assert cli.run([*asked, "profile=true", "folder=one"]) == 0
+    assert main.run([*asked, "profile=true", "folder=one"]) == 0
     told = json.loads(Path("one/profile.json").read_text(encoding="utf-8"))
     parts = {part["part"]: part for part in told["parts"]}
     assert told["steps"] == 3
@@ -35,14 +35,14 @@ def test_every_part_is_measured(
 
 
 def test_a_run_that_is_too_short_says_so(words: Path, small: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run([*small, f"trainer.max_steps={FIRST - 1}", "profile=true", "folder=one"]) == 0
+    assert main.run([*small, f"trainer.max_steps={FIRST - 1}", "profile=true", "folder=one"]) == 0
     assert f"the first {FIRST} are not looked at" in " ".join(capsys.readouterr().out.split())
     assert not Path("one/profile.json").exists()
 
 
 def test_weights_are_those_of_a_run_without(words: Path, small: list[str]) -> None:
     for folder, profile in (("with", "true"), ("without", "false")):
-        assert cli.run([*small, f"trainer.max_steps={FIRST + 2}", f"profile={profile}", f"folder={folder}"]) == 0
+        assert main.run([*small, f"trainer.max_steps={FIRST + 2}", f"profile={profile}", f"folder={folder}"]) == 0
     one, other = (json.loads(Path(name, "results.json").read_text(encoding="utf-8")) for name in ("with", "without"))
     spent = {"train_seconds", "train_examples_per_second", "train_tokens_per_second", "peak_memory_mb"}
     assert {name: one[name] for name in one.keys() - spent} == {name: other[name] for name in other.keys() - spent}

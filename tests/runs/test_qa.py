@@ -16,11 +16,11 @@ import pytest
 from rich.console import Console
 
 import attnx
-from attnx.config import compose
+from attnx.config.compose import compose
 from attnx.errors import Interrupted, UserError
-from attnx.fitting import fit, resume
-from attnx.reports.alignment import read_examples
 from attnx.reports.figures.entity_slots import draw_slots, story_of
+from attnx.runs.alignments import read_examples
+from attnx.training.fit import fit, resume
 
 NAMES, PLACES = ("mary", "john"), ("garden", "kitchen", "hall")
 SMALL = ["task.folder=stories", "model.width=6", "trainer.batch_size=8", "trainer.max_steps=6", "trainer.validations=2"]
@@ -138,7 +138,7 @@ def test_what_slots_did_is_kept_and_drawn(one: Path) -> None:
 def test_a_stopped_run_goes_on_as_if_it_had_not(
     made: Path, here: Path, monkeypatch: pytest.MonkeyPatch, same_weights: Callable[..., bool]
 ) -> None:
-    from attnx.callbacks.progress import ShowProgress
+    from attnx.training.callbacks.progress import ShowProgress
 
     shutil.copytree(made / "stories", "stories")
     undraw(monkeypatch)

@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from attnx import catalog, registry
+from attnx import registry
 from attnx.attention import build
-from attnx.catalog import read_parts
-from attnx.config import compose
+from attnx.config.compose import compose
 from attnx.errors import UserError
-from attnx.fitting import fit
-from attnx.part_source import part_source
-from attnx.training.open_run import open_run
+from attnx.inference.load import open_run
+from attnx.registry import source_scan
+from attnx.registry.part_source import part_source
+from attnx.registry.source_scan import read_parts
+from attnx.training.fit import fit
 
 IMPORTS = """
 import attnx
@@ -88,7 +89,7 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
 
 def forget() -> None:
     """What a new process knows of parts that were registered in Python: nothing."""
-    catalog.by_hand.clear()
+    source_scan.by_hand.clear()
     del registry._registered["scorer", "mine"]
 
 

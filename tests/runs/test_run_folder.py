@@ -19,9 +19,9 @@ from rich.console import Console
 from scipy.stats import binomtest
 
 import attnx
-from attnx import cli
-from attnx.catalog import SETS
+from attnx.cli import main
 from attnx.data.split import place
+from attnx.registry.source_scan import SETS
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SECRET = "sentinel-of-a-secret"
@@ -35,7 +35,7 @@ def one(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path], 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         patch.setenv("WANDB_API_KEY", SECRET)
-        assert cli.run(["+scorer=additive", "+scope=local", *small, "trainer.test_examples=5", "folder=one"]) == 0
+        assert main.run(["+scorer=additive", "+scope=local", *small, "trainer.test_examples=5", "folder=one"]) == 0
     return home / "one"
 
 

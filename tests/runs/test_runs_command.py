@@ -21,12 +21,12 @@ import pytest
 import yaml
 from rich.console import Console
 
-from attnx.commands import run_pruning, run_table, runs
-from attnx.commands.run_folders import configuration
-from attnx.commands.runs import USAGE
-from attnx.read_run import mapping
-from attnx.read_sweep import Sweep, SweepJob, read_sweep
-from attnx.run_format import EXPLANATION, LOCK
+from attnx.cli.commands import run_pruning, run_table, runs
+from attnx.cli.commands.runs import USAGE
+from attnx.runs.find import configuration
+from attnx.runs.layout import EXPLANATION, LOCK
+from attnx.runs.run import mapping
+from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.record import open_record, save
 
 Make = Callable[..., Path]
@@ -583,7 +583,7 @@ def test_neither_torch_nor_hydra_is_waited_for(made: Make) -> None:
     made("multirun/two", "dot")
     check = """
 import sys
-from attnx.cli import run
+from attnx.cli.main import run
 asked = ["", "--json", "scorer=dot sort=test_per", "diff one two", "prune what=folders --yes"]
 for words in asked:
     run(["runs", *words.split()])

@@ -15,11 +15,11 @@ import pytest
 import attnx
 from attnx.data.split import place
 from attnx.data.vocabulary import SPECIALS
-from attnx.fitting import resume
-from attnx.reports.alignment import read_alignment
 from attnx.reports.figures.heatmaps import picture
-from attnx.run_format import write_symbols
+from attnx.runs.alignments import read_alignment
+from attnx.runs.layout import write_symbols
 from attnx.tasks.sequences import AnySequence
+from attnx.training.fit import resume
 
 PAGE = Path(__file__).parents[2] / "docs" / "sequences.md"
 SECTIONS = PAGE.read_text(encoding="utf-8").split("\n## ")

@@ -13,10 +13,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnx.printable import UNSAFE, printable, printable_json
-from attnx.reports.folder import read_predictions
+from attnx.files.printable import UNSAFE, printable, printable_json
 from attnx.reports.sweep.evaluated_examples import read_tested
-from attnx.run_format import BAR, read_field, read_symbols, write_field, write_symbols
+from attnx.runs.layout import BAR, read_field, read_symbols, write_field, write_symbols
+from attnx.runs.predictions import read_predictions
 
 Command = Callable[..., Any]
 # Turns all that follows red; names the window; the same as the first in one character of C1; turns the direction.
@@ -101,7 +101,7 @@ def test_a_prediction_is_written_as_it_is_and_shown_in_letters(
 
 def test_what_is_tried_is_shown_in_letters(runs: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = iter([f"da{RIGHT_TO_LEFT}b", f":unknown {RED}", ":quit"])
-    monkeypatch.setattr("attnx.commands.try_._piped", lambda: next(lines))
+    monkeypatch.setattr("attnx.cli.commands.try_._piped", lambda: next(lines))
     answer = command("try", "one", "--unknown", "keep")
     assert (answer.code, unsafe(answer.out + answer.err)) == (0, [])
     assert r"\u202e" in answer.out

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 import attnx
-from attnx import cli
-from attnx.choices import conf_folder
-from attnx.config import compose
+from attnx.cli import main
+from attnx.config.compose import compose
+from attnx.config.groups import conf_folder
 from attnx.registry import names
 from attnx.sweeps.session import SweepSession
 
@@ -30,7 +30,7 @@ BESIDE = {"recipe=pointer": ["task=pointing"]}
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The configurations that would have been trained."""
     held: list[dict[str, Any]] = []
-    monkeypatch.setattr(cli, "train_one", lambda config, overrides: held.append(config) or 0)
+    monkeypatch.setattr(main, "train_one", lambda config, overrides: held.append(config) or 0)
     return held
 
 
@@ -59,7 +59,7 @@ def attnx_in_a_process(*words: str, **environment: str) -> subprocess.CompletedP
 
 
 def test_alone_it_runs_the_default_experiment(trained: list[dict[str, Any]]) -> None:
-    assert cli.run([]) == 0
+    assert main.run([]) == 0
     (config,) = trained
     assert config["task"]["name"] == "g2p"
     assert config["task"]["train"] is None
@@ -71,7 +71,7 @@ def test_alone_it_runs_the_default_experiment(trained: list[dict[str, Any]]) -> 
 
 @pytest.mark.parametrize("spelling", ["{}", "+{}", "++{}"])
 def test_a_choice_may_have_a_plus_or_two_or_none(spelling: str, trained: list[dict[str, Any]]) -> None:
-    assert cli.run([spelling.format(choice) for choice in ("scorer=mlp", "scope=local", "scorer.depth=3")]) == 0
+    assert main.run([spelling.format(choice) for choice in ("scorer=mlp", "scope=local", "scorer.depth=3")]) == 0
     assert (trained[0]["scorer"]["name"], trained[0]["scope"]["name"]) == ("mlp", "local")
     assert trained[0]["scorer"]["depth"] == 3
     assert trained[0]["scope"]["window"] == 3
@@ -85,12 +85,12 @@ def test_a_choice_may_have_a_plus_or_two_or_none(spelling: str, trained: list[di
     ],
 )
 def test_a_sweep_takes_every_spelling_and_order(line: str, swept: list[tuple[str, str]]) -> None:
-    assert cli.run(line.split()) == 0
+    assert main.run(line.split()) == 0
     assert swept == [("dot", "local"), ("scaled", "local")]
 
 
 def test_a_glob_stands_for_every_part_of_a_kind(swept: list[tuple[str, str]]) -> None:
-    assert cli.run(["-m", "+scope=glob(*)"]) == 0
+    assert main.run(["-m", "+scope=glob(*)"]) == 0
     assert [scope for _, scope in swept] == sorted(names("scope"))
 
 
@@ -143,13 +143,14 @@ def test_there_are_presets_to_compose() -> None:
 
 
 def test_python_composes_what_the_command_does(trained: list[dict[str, Any]]) -> None:
-    cli.run(["+scorer=mlp", "scorer.depth=3", "seed=11"])
+    main.run(["+scorer=mlp", "scorer.depth=3", "seed=11"])
     assert attnx.compose(["scorer=mlp", "+scorer.depth=3", "seed=11"]) == trained[0]
 
 
 def test_help_answers_without_torch_in_a_process_of_its_own() -> None:
     loaded = (
-        "import sys, attnx.cli; attnx.cli.run(['--help']); sys.exit(bool({'torch', 'lightning'} & set(sys.modules)))"
+        "import sys, attnx.cli.main; attnx.cli.main.run(['--help']); "
+        "sys.exit(bool({'torch', 'lightning'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

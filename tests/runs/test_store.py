@@ -19,19 +19,19 @@ from typing import Any
 import pytest
 
 import attnx
-from attnx.callbacks.progress import ShowProgress
-from attnx.data import parallel_corpus, reading_progress
-from attnx.data.corpus_cache import build, memmap
+from attnx.data.corpus_cache import build, memmap, reading_progress
 from attnx.data.corpus_cache.folder import Store
+from attnx.data.corpus_cache.unfinished_folder import begin_store
 from attnx.data.examples import Pair
-from attnx.data.lines import read_lines
-from attnx.data.parallel_corpus import Sentence
-from attnx.data.unfinished_store import begin_store
+from attnx.data.readers import parallel_corpus
+from attnx.data.readers.lines import read_lines
+from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import Interrupted, UserError
-from attnx.fitting import resume
 from attnx.tasks import translation
 from attnx.tasks.protocols import SequenceData
 from attnx.tasks.translation import Translation
+from attnx.training.callbacks.progress import ShowProgress
+from attnx.training.fit import resume
 
 WORDS = {"der": "the", "Hund": "dog", "Äpfel": "apples", "läuft": "runs", "rot": "red"}
 GIVEN = {"valid": ["va.de", "vb.en"], "test": ["ta.de", "tb.en"]}

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from attnx import fitting
-from attnx.callbacks.step_plan import Revision, StepPlan, read_plan
 from attnx.errors import UserError
 from attnx.tasks.protocols import token_loss
-from attnx.training import budget, lightning_module, ranks
+from attnx.training import fit, lightning_module, step_time
+from attnx.training.callbacks.step_plan import Revision, StepPlan, read_plan
+from attnx.training.distributed import process_group
 from attnx.training.lightning_module import TrainingModule
 
 MINUTE = ["trainer.max_steps=null", "trainer.max_time=00:01:00"]
@@ -43,7 +43,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all runs."""
-    clock, prepare, begin = Clock(), fitting.prepare, TrainingModule.on_validation_epoch_start
+    clock, prepare, begin = Clock(), fit.prepare, TrainingModule.on_validation_epoch_start
 
     def prepared(config: Any) -> Any:
         job = prepare(config)
@@ -57,8 +57,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     def start(self: TrainingModule) -> None:
         clock.zero = clock.now  # rates change so long after training began
 
-    monkeypatch.setattr(fitting, "prepare", prepared)
-    monkeypatch.setattr(budget, "token_loss", clock.compute)
+    monkeypatch.setattr(fit, "prepare", prepared)
+    monkeypatch.setattr(step_time, "token_loss", clock.compute)
     monkeypatch.setattr(lightning_module, "token_loss", clock.compute)
     monkeypatch.setattr(TrainingModule, "on_validation_epoch_start", validate)
     monkeypatch.setattr(TrainingModule, "on_train_start", start)
@@ -128,7 +128,7 @@ def test_the_clock_of_the_first_of_several_processes_decides(run: Callable[..., 
     """The other one's says that a step takes ten times as long; both must revise the same plan, or none would end."""
 
     def rate(seconds: float) -> float:
-        return (0.6 if seconds < 30 else 1.2) * (1 if ranks.first() else 10)
+        return (0.6 if seconds < 30 else 1.2) * (1 if process_group.first() else 10)
 
     clock.loss = rate
     run(*MINUTE, "trainer=ddp", "trainer.devices=2", folder="one")
@@ -153,8 +153,8 @@ def test_the_same_clock_gives_the_same_run(
 def test_a_run_whose_plan_held_is_repeated_by_its_number_of_steps(
     run: Callable[..., Any], clock: Clock, same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "SPARE", 0.0)
-    monkeypatch.setattr("attnx.callbacks.time_budget.SPARE", 0.0)
+    monkeypatch.setattr(step_time, "SPARE", 0.0)
+    monkeypatch.setattr("attnx.training.callbacks.time_budget.SPARE", 0.0)
     monkeypatch.setattr(TrainingModule, "_add_loss", lambda self, batch: self._tokens.add_(1))  # takes no time
     run(*MINUTE, "model.dropout=0.2", folder="timed")
     steps = 60 / 0.4

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from attnx.config import compose
+from attnx.config.compose import compose
 from attnx.data.batches import collate
 from attnx.tasks.protocols import token_loss
-from attnx.training import budget
+from attnx.training import step_time
 from attnx.training.train import PreparedRun, prepare
 
 
@@ -131,10 +131,10 @@ def test_the_time_of_a_step_is_that_of_the_run_s_precision(
         kinds.add((weight.dtype, (weight @ weight.mT).dtype))
         return token_loss(model, *given)
 
-    monkeypatch.setattr(budget, "token_loss", spied)
+    monkeypatch.setattr(step_time, "token_loss", spied)
     job = prepared(f"trainer.precision={precision}")
     before = copy.deepcopy(job.experiment.model.state_dict())
-    assert budget.seconds_per_step(0.05, job.experiment, job.loaders, job.config["trainer"]) > 0
+    assert step_time.seconds_per_step(0.05, job.experiment, job.loaders, job.config["trainer"]) > 0
     assert kinds == {seen}
     after = job.experiment.model.state_dict()
     assert all(torch.equal(weight, after[name]) for name, weight in before.items())

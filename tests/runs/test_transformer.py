@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from attnx.config import compose
+from attnx.config.compose import compose
+from attnx.data.special_tokens import BOS
 from attnx.export.folder import export
-from attnx.fitting import fit
-from attnx.reports.alignment import read_alignment, read_lines
+from attnx.inference.load import open_run
 from attnx.reports.figures import heatmaps
 from attnx.reports.figures.local_windows import window_of
-from attnx.reports.run_page import run_page
-from attnx.symbols import BOS
-from attnx.training.open_run import open_run
+from attnx.reports.pages.run_page import run_page
+from attnx.runs.alignments import read_alignment, read_lines
+from attnx.training.fit import fit
 
 TINY = [
     "recipe=transformer",
@@ -147,7 +147,7 @@ def test_it_goes_on_as_if_it_had_not_stopped(
     tiny: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from attnx.errors import Interrupted
-    from attnx.fitting import resume
+    from attnx.training.fit import resume
     from attnx.training.lightning_module import TrainingModule
 
     tiny(folder="whole")

@@ -18,7 +18,7 @@ from rich.console import Console
 
 import attnx
 from attnx import registry
-from attnx.reports.compare import compare
+from attnx.reports.comparison.compare import compare
 from attnx.tasks.translation import Translation
 
 # Each word has one translation, and the second word of a sentence comes last; in the other language words are longer.

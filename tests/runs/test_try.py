@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import attnx
-from attnx.commands import try_ as trying
-from attnx.commands.grid import grid
+from attnx.cli.ascii_heatmap import grid
+from attnx.cli.commands import try_ as trying
 
 
 @pytest.fixture

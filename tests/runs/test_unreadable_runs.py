@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import yaml
 
-from attnx import bounded_arrays
-from attnx.bounded_arrays import read_arrays
-from attnx.bounded_files import DEEPEST, LARGEST, MOST_VALUES, parse_json, parse_yaml, read_json, read_yaml
 from attnx.errors import UserError
+from attnx.files import bounded_arrays
+from attnx.files.bounded_arrays import read_arrays
+from attnx.files.bounded_files import DEEPEST, LARGEST, MOST_VALUES, parse_json, parse_yaml, read_json, read_yaml
 
 Command = Callable[..., Any]
 

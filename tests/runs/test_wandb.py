@@ -23,13 +23,13 @@ import pytest
 import yaml
 from rich.console import Console
 
-from attnx.callbacks.progress import ShowProgress
-from attnx.config import compose
+from attnx.config.compose import compose
 from attnx.errors import Interrupted
 from attnx.loggers.wandb_files import unsent
 from attnx.loggers.wandb_server import has_key, silence, stop
-from attnx.read_sweep import Sweep, SweepJob
+from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save
+from attnx.training.callbacks.progress import ShowProgress
 
 wandb = pytest.importorskip("wandb")
 SECRET = "5ec4e7" * 7  # as long as a key is
@@ -90,7 +90,7 @@ def recordings(folder: Path | str) -> list[Path]:
 @pytest.fixture
 def ended(words: Path, undrawn: None) -> Ended:
     """Make a small run, or resume one; what it said, and where it lies."""
-    from attnx.fitting import fit, resume
+    from attnx.training.fit import fit, resume
 
     sizes = ["task.train=words.tsv", "task.holdout=0.15", "model.embedding=5", "encoder.hidden=7", "decoder.hidden=11"]
     sizes += ["trainer.batch_size=8", "trainer.max_steps=5", "trainer.validations=2"]
@@ -442,7 +442,7 @@ from torch import Tensor, distributed
 
 from attnx.attention.scorers.dot import Dot
 from attnx.registry import register
-from attnx.training.watch import GRACE
+from attnx.training.distributed.supervisor import GRACE
 
 
 @register("scorer", "moody")

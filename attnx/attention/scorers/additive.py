@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnx.ops.product import product
+from attnx.accel.linear_cpu import product
 from attnx.registry import Positive, Size, register
 
 

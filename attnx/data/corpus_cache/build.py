@@ -11,13 +11,13 @@ from typing import Final, TypeVar
 from attnx.data.corpus_cache import memmap
 from attnx.data.corpus_cache.folder import JUDGED, ROWS, CorpusMetadata, Store
 from attnx.data.corpus_cache.memmap import Entry
+from attnx.data.corpus_cache.reading_progress import watched
+from attnx.data.corpus_cache.unfinished_folder import Encoded, Survey, UnfinishedStore
 from attnx.data.examples import Pair
 from attnx.data.filters import told
 from attnx.data.held_out import HeldOut, known_sources
-from attnx.data.parallel_corpus import Sentence
-from attnx.data.reading_progress import watched
+from attnx.data.readers.parallel_corpus import Sentence
 from attnx.data.text_pipeline import Texts
-from attnx.data.unfinished_store import Encoded, Survey, UnfinishedStore
 from attnx.errors import UserError
 
 # Sentences in memory: those that tokenizers learn from, and those that may be held out.

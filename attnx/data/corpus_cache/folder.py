@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from attnx.bounded_files import LARGEST_LIST, read_json
-from attnx.data.parallel_corpus import Sentence
-from attnx.data.unfinished_store import UnfinishedStore, begin_store, sentences_of
+from attnx.data.corpus_cache.unfinished_folder import UnfinishedStore, begin_store, sentences_of
+from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import UserError
+from attnx.files.bounded_files import LARGEST_LIST, read_json
 
 FORMAT: Final = 1
 RECORD, HELD_OUT, ROWS = "made_of.json", "held_out.json", "rows"
@@ -97,7 +97,7 @@ class Store:
         return [f"task.{name} was {_shown(there.get(name))} and is {_shown(self.made_of[name])}" for name in unlike]
 
     def begin(self) -> AbstractContextManager[UnfinishedStore | None]:
-        """Lend the folder to write the store in; see :func:`attnx.data.unfinished_store.begin_store`."""
+        """Lend the folder to write the store in; see :func:`attnx.data.corpus_cache.unfinished_folder.begin_store`."""
         return begin_store(self.folder, {**self.made_of, "judged": self.judged})
 
     def finish(self, unfinished: UnfinishedStore, stored: CorpusMetadata) -> None:

@@ -15,12 +15,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from attnx.bounded_files import read_json
 from attnx.data.batches import PairDataset, Ragged, number_tags
 from attnx.data.examples import Symbols
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.whole import whole_folder
+from attnx.files.atomic_files import whole_folder
+from attnx.files.bounded_files import read_json
 
 FORMAT: Final = 1
 HEADER: Final = "corpus.json"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnx.bounded_files import read_yaml
 from attnx.errors import UserError
+from attnx.files.bounded_files import read_yaml
 
 FOLDER = Path(__file__).parent
 SECURE = re.compile(r"(https://|http://127\.0\.0\.1[:/])\S+")  # nothing travels in the open but to this machine

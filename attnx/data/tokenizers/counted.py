@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from attnx.bounded_files import LARGEST_LIST, read_json
 from attnx.data.examples import Symbols
 from attnx.errors import UserError
+from attnx.files.bounded_files import LARGEST_LIST, read_json
 
 
 def most_frequent(texts: Iterable[Symbols], size: int) -> Symbols:

@@ -9,7 +9,7 @@ from typing import Any
 
 from attnx.data.examples import Symbols
 from attnx.errors import UserError
-from attnx.extras import need
+from attnx.registry.optional_deps import need
 
 UNKNOWN = "<unk>"
 

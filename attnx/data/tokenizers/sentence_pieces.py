@@ -10,7 +10,7 @@ from typing import Any
 from attnx.data.examples import Symbols
 from attnx.data.tokenizers.protocol import alphabet, joined, require_room
 from attnx.errors import UserError
-from attnx.extras import need
+from attnx.registry.optional_deps import need
 
 UNKNOWN = 0
 

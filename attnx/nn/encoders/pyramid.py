@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.nn.dropout import dropout_mask
-from attnx.nn.encoded import EncoderOutput
+from attnx.nn.encoders.contract import EncoderOutput
 from attnx.nn.recurrent import Recurrent, State
 from attnx.registry import Positive, Probability, Size, register
 

@@ -6,10 +6,10 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from attnx.accel.embedding_lookup import Lookup
 from attnx.nn.dropout import dropout_mask
-from attnx.nn.encoded import EncoderOutput
+from attnx.nn.encoders.contract import EncoderOutput
 from attnx.nn.recurrent import Recurrent
-from attnx.ops.lookup import Lookup
 from attnx.registry import Positive, Probability, Size, register
 
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from attnx.data.special_tokens import PAD
 from attnx.errors import UserError
 from attnx.nn.outputs.inputs import OutputInputs
 from attnx.nn.outputs.linear import LinearOutput
 from attnx.registry import Size, register
-from attnx.symbols import PAD
 
 
 @register("output", "copying")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from attnx.accel.linear_cpu import product
 from attnx.nn.outputs.inputs import OutputInputs
-from attnx.ops.product import product
 from attnx.registry import Size, register
 
 

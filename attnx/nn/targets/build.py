@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from attnx.nn.targets.contract import TargetSpec
 from attnx.nn.targets.forecast import Horizon, ordered
 from attnx.nn.targets.numbers import Numbers
-from attnx.nn.targets.protocol import TargetSpec
 from attnx.nn.targets.symbols import Symbols
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attnx.nn.targets.protocol import GreedyStep, TargetSpec
+from attnx.nn.targets.contract import GreedyStep, TargetSpec
 
 
 @dataclass(frozen=True)

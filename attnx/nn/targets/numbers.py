@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.nn.targets.protocol import GreedyStep
+from attnx.nn.targets.contract import GreedyStep
 
 
 @dataclass(frozen=True)

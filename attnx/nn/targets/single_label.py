@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnx.nn.targets.protocol import GreedyStep
+from attnx.data.special_tokens import EOS, UNK
+from attnx.nn.targets.contract import GreedyStep
 from attnx.nn.targets.symbols import Symbols
-from attnx.symbols import EOS, UNK
 
 FIRST = UNK + 1
 

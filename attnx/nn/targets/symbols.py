@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.nn.targets.protocol import GreedyStep
-from attnx.symbols import BOS, EOS, PAD
+from attnx.data.special_tokens import BOS, EOS, PAD
+from attnx.nn.targets.contract import GreedyStep
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnx.bounded_files import read_rows
 from attnx.errors import UserError
-from attnx.read_run import read_info
+from attnx.files.bounded_files import read_rows
 from attnx.reports.measure_names import PERCENT, TEST, VALID, label, measure_base, more_is_better
-from attnx.run_format import METRICS, RUN
+from attnx.runs.layout import METRICS, RUN
+from attnx.runs.run import read_info
 
 DPI = 150
 INK, PALE = "#333333", "#dddddd"

@@ -13,14 +13,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from attnx.evenly import evenly
-from attnx.read_run import read_run
-from attnx.reports.alignment import Alignment, read_examples, without_end
+from attnx.data.evenly_spaced import evenly
 from attnx.reports.figures.fonts import Lettering, lettering_for, shortened
 from attnx.reports.figures.grid_layout import DPI, GRID, INK, arrange
 from attnx.reports.figures.heatmaps import DRAWN, SHOWN, WHITE_TO_BLUE, Format, save
 from attnx.reports.figures.tick_labels import WRONG
-from attnx.run_format import ALIGNMENTS, RUN
+from attnx.runs.alignments import Alignment, read_examples, without_end
+from attnx.runs.layout import ALIGNMENTS, RUN
+from attnx.runs.run import read_run
 
 STOP = "."
 CELL, APART, SIZE = 0.24, 0.6, 8  # inches of a cell, cells between sentences and question, points

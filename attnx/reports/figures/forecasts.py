@@ -11,17 +11,17 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnx.bounded_arrays import read_arrays
-from attnx.bounded_files import read_text
-from attnx.data.series import Series
+from attnx.data.readers.series import Series
 from attnx.data.series_file import read_kept_series
-from attnx.read_run import read_run
-from attnx.reports.alignment import Alignment, read_examples
+from attnx.files.bounded_arrays import read_arrays
+from attnx.files.bounded_files import read_text
 from attnx.reports.figures.curves import DPI, INK, PALE
 from attnx.reports.figures.fonts import Lettering, lettering_for
 from attnx.reports.figures.heatmaps import WHITE_TO_BLUE
 from attnx.reports.figures.numeric_predictions import RIGHT, WRITTEN
-from attnx.run_format import MATRICES, PREDICTIONS, VOCABULARY, read_field
+from attnx.runs.alignments import Alignment, read_examples
+from attnx.runs.layout import MATRICES, PREDICTIONS, VOCABULARY, read_field
+from attnx.runs.run import read_run
 
 # At most so many windows side by side, and so many columns of each below one another.
 SHOWN, COLUMNS = 3, 4

@@ -24,14 +24,14 @@ from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path as Outline
 from numpy.typing import NDArray
 
-from attnx.evenly import evenly
-from attnx.read_run import read_run
-from attnx.reports.alignment import Alignment, Weights, read_alignment, read_examples
+from attnx.data.evenly_spaced import evenly
 from attnx.reports.figures.fonts import Lettering, lettering_for
 from attnx.reports.figures.grid_layout import DPI, GRID, arrange
 from attnx.reports.figures.local_windows import Window, window_of
 from attnx.reports.figures.tick_labels import Labels, halves
-from attnx.run_format import ALIGNMENTS, RUN
+from attnx.runs.alignments import Alignment, Weights, read_alignment, read_examples
+from attnx.runs.layout import ALIGNMENTS, RUN
+from attnx.runs.run import read_run
 
 Format = Literal["png", "svg"]
 DRAWN, SHOWN = 12, 6  # examples of a run that get a picture, and those that stand on the page

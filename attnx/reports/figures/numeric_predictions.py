@@ -8,13 +8,13 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnx.bounded_arrays import read_arrays
-from attnx.bounded_files import read_text
+from attnx.data.evenly_spaced import evenly
 from attnx.data.features import Features
-from attnx.evenly import evenly
+from attnx.files.bounded_arrays import read_arrays
+from attnx.files.bounded_files import read_text
 from attnx.reports.figures.curves import DPI, INK, PALE
 from attnx.reports.figures.fonts import lettering_for
-from attnx.run_format import MATRICES, PREDICTIONS, TARGET_FEATURES, VOCABULARY, read_field
+from attnx.runs.layout import MATRICES, PREDICTIONS, TARGET_FEATURES, VOCABULARY, read_field
 
 RIGHT, WRITTEN = "#9aa3ad", "#1f68ad"
 # At most so many sequences, from short to long, and so many columns of each.

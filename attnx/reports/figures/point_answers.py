@@ -11,14 +11,14 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from attnx.data.evenly_spaced import evenly
 from attnx.data.points_file import read_points
-from attnx.evenly import evenly
 from attnx.metrics.polygons import length, opened, polygon, round_trip, triangles, within
-from attnx.read_run import read_run
 from attnx.reports.figures.curves import DPI, INK
 from attnx.reports.figures.numeric_predictions import RIGHT, WRITTEN
-from attnx.reports.folder import read_predictions
-from attnx.run_format import PREDICTIONS, VOCABULARY
+from attnx.runs.layout import PREDICTIONS, VOCABULARY
+from attnx.runs.predictions import read_predictions
+from attnx.runs.run import read_run
 
 SHOWN, ACROSS = 12, 4
 NUMBERED = 20  # points of an example, up to which each has its number beside it

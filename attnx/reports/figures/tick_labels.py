@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from attnx.reports.alignment import END, Alignment, without_end
 from attnx.reports.figures.fonts import LEFT_TO_RIGHT, Lettering, right_to_left, shortened, wrapped
 from attnx.reports.figures.grid_layout import DPI, INK, PALE
+from attnx.runs.alignments import END, Alignment, without_end
 
 WRONG = "#b3261e"
 LONGEST = 24  # columns of a symbol that are written beside a row or column

@@ -10,8 +10,8 @@ from attnx.reports.figures.forecasts import draw_forecasts
 from attnx.reports.figures.heatmaps import draw_alignments
 from attnx.reports.figures.numeric_predictions import draw_tracks
 from attnx.reports.figures.point_answers import draw_points
+from attnx.reports.pages.run_page import write_page
 from attnx.reports.run.readme import write_explanation
-from attnx.reports.run_page import write_page
 from attnx.reports.stats.alignment_statistics import run_statistics, write_statistics
 
 

@@ -11,16 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from attnx.data.features import Features
-from attnx.printable import printable
-from attnx.reports.folder import read_evaluation, wrote_symbols
+from attnx.files.printable import printable
 from attnx.reports.markdown import titled_table
 from attnx.reports.measure_names import COUNTED, TEST, measure_base
-from attnx.reports.number_errors import number_errors_by_column, number_errors_by_length
 from attnx.reports.run.results_table import result_lines, results_table
 from attnx.reports.significant_digits import format_value
 from attnx.reports.stats.confusions import confusions, errors_by_symbol
 from attnx.reports.stats.lengths import error_by_length
-from attnx.run_format import (
+from attnx.reports.stats.number_errors import number_errors_by_column, number_errors_by_length
+from attnx.runs.layout import (
     EVALUATION,
     MATRICES,
     PREDICTIONS,
@@ -30,6 +29,7 @@ from attnx.run_format import (
     VOCABULARY,
     write_symbols,
 )
+from attnx.runs.predictions import read_evaluation, wrote_symbols
 
 ERRORS = "errors.json"
 # A table's rows; each is a named tuple or a mapping of the same columns.

@@ -6,10 +6,9 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from attnx.read_run import Run, read_run
 from attnx.reports.markdown import titled_table
 from attnx.reports.run.results_table import result_lines
-from attnx.run_format import (
+from attnx.runs.layout import (
     ALIGNMENTS,
     BAD_BATCH,
     CHECKPOINTS,
@@ -26,6 +25,7 @@ from attnx.run_format import (
     RUN,
     VOCABULARY,
 )
+from attnx.runs.run import Run, read_run
 
 PARTS = ("scorer", "scope", "query", "normalizer")
 SETTING = (

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from attnx.printable import printable
-from attnx.read_run import Run, read_run
-from attnx.reports.baseline_verdicts import baseline_verdicts
+from attnx.files.printable import printable
 from attnx.reports.measure_names import measure_base
+from attnx.reports.run.baseline_verdicts import baseline_verdicts
 from attnx.reports.significant_digits import format_interval, format_value
+from attnx.runs.run import Run, read_run
 
 UNITS = {
     "test_per": "%  phone error rate",

@@ -8,8 +8,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from attnx.printable import printable
-from attnx.read_run import read_run
+from attnx.files.printable import printable
+from attnx.runs.run import read_run
 
 # What to show, in this order; a node that a run does not have is left out.
 SHOWN = ("task", "model", "encoder", "decoder", "readout", "output", "scorer", "scope", "query", "normalizer",

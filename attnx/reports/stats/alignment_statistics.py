@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from attnx.bounded_files import read_json
 from attnx.errors import UserError
-from attnx.read_run import read_run
-from attnx.reports.alignment import Alignment, Weights, read_examples, read_lines, without_end
-from attnx.reports.folder import read_predictions
+from attnx.files.bounded_files import read_json
 from attnx.reports.stats.gold_alignments import Gold, agreement, check_fits, read_gold
+from attnx.runs.alignments import Alignment, Weights, read_examples, read_lines, without_end
+from attnx.runs.predictions import read_predictions
+from attnx.runs.run import read_run
 
 STATISTICS = "alignment_statistics.json"
 HARDLY, AGAIN = 0.2, 2.0  # a source position is hardly read below the one, and read again and again above the other

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from attnx.bounded_arrays import read_arrays
 from attnx.errors import UserError
-from attnx.run_format import RESAMPLED
+from attnx.files.bounded_arrays import read_arrays
+from attnx.runs.layout import RESAMPLED
 
 
 def read_draws(folder: Path) -> dict[str, NDArray[np.float64]]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from attnx.metrics.nearest_reference import closest
-from attnx.reports.folder import Prediction, read_predictions
+from attnx.runs.predictions import Prediction, read_predictions
 
 
 class SymbolErrors(NamedTuple):

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from attnx.bounded_files import read_text
 from attnx.errors import UserError
-from attnx.reports.alignment import END, Alignment, Weights, without_end
+from attnx.files.bounded_files import read_text
+from attnx.runs.alignments import END, Alignment, Weights, without_end
 
 Link = tuple[int, int]
 LINK = re.compile(r"(\d+)([-p?])(\d+)")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attnx.metrics.nearest_reference import closest
-from attnx.reports.folder import Prediction, read_predictions
+from attnx.runs.predictions import Prediction, read_predictions
 
 BINS = (4, 6, 8, 10, 12)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from attnx.data.evenly_spaced import evenly
 from attnx.errors import UserError
-from attnx.evenly import evenly
-from attnx.reports.alignment import Alignment, read_examples
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.load_runs import Found
+from attnx.runs.alignments import Alignment, read_examples
 
 BEST, SHOWN = 4, 8  # settings, and examples
 LONGEST = 24  # symbols on either side of one that is shown, if there are any so short

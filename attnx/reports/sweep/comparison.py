@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attnx.numerals import count_of
+from attnx.files.parse_number import count_of
 from attnx.reports.stats.multiple_comparisons import Spread
 from attnx.reports.sweep.conclusions import verdict
 from attnx.reports.sweep.conditions import unequal_conditions

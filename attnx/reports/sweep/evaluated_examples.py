@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attnx.bounded_files import read_text
 from attnx.errors import UserError
+from attnx.files.bounded_files import read_text
 from attnx.metrics.nearest_reference import closest
 from attnx.reports.measure_names import COUNTED, MACRO, MICRO, measure_base
 from attnx.reports.stats.bootstrap import bootstrap_rates
 from attnx.reports.stats.bootstrap_file import read_draws
-from attnx.run_format import PREDICTIONS, read_field, read_symbols
+from attnx.runs.layout import PREDICTIONS, read_field, read_symbols
 
 Numbers = NDArray[np.float64]
 # What tells an example apart from others; what was predicted does not.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attnx.printable import printable
+from attnx.files.printable import printable
 from attnx.reports.sweep.comparison import Comparison, MetricComparison
 from attnx.reports.sweep.conclusions import is_won, p_value
 from attnx.reports.sweep.conditions import steps_of

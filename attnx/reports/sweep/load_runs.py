@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attnx.bounded_files import read_rows
 from attnx.errors import UserError
-from attnx.folders import RUNS
-from attnx.read_run import mapping, plugin_facts, read_info, read_results
-from attnx.read_sweep import Sweep, SweepJob, at_work, is_sweep, parted, read_sweep
-from attnx.run_format import CONFIG, LOG, METRICS, PROGRESS, RUN
+from attnx.files.bounded_files import read_rows
+from attnx.runs.layout import CONFIG, LOG, METRICS, PROGRESS, RUN
+from attnx.runs.naming import RUNS
+from attnx.runs.run import mapping, plugin_facts, read_info, read_results
+from attnx.runs.sweep import Sweep, SweepJob, at_work, is_sweep, parted, read_sweep
 
 # What makes no setting: the seed, where a run lies, and who is told of it.
 ASIDE = ("seed", "name", "folder", "logger", "profile", "hydra")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from attnx.numerals import count_of
-from attnx.printable import printable
+from attnx.files.parse_number import count_of
+from attnx.files.printable import printable
 from attnx.reports.stats.anova import FTest
 from attnx.reports.stats.mean_difference import MeanDifference
 from attnx.reports.sweep.comparison import FINISHED, Comparison, MetricComparison

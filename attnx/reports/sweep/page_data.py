@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from attnx.reports.measure_names import PERCENT, label, measure_base
-from attnx.reports.run_page import PAGE
+from attnx.reports.pages.run_page import PAGE
 from attnx.reports.stats.mean_difference import MeanDifference
 from attnx.reports.sweep.attention_maps import maps
 from attnx.reports.sweep.comparison import FINISHED, Comparison, MetricComparison

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnx.errors import UserError
-from attnx.printable import printable
-from attnx.reports.html_template import filled
+from attnx.files.atomic_files import whole_file
+from attnx.files.printable import printable
+from attnx.reports.pages.html_template import filled
 from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.latex import latex
 from attnx.reports.sweep.load_runs import UNREADABLE, gather
 from attnx.reports.sweep.markdown import markdown
 from attnx.reports.sweep.page_data import content
 from attnx.reports.sweep.spreadsheet import spreadsheet
-from attnx.whole import whole_file
 
 STEM = "report"
-PAGE = Path(__file__).with_name("page.html")
+PAGE = Path(__file__).parents[1] / "pages" / "sweep_page.html"
 
 
 def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -> list[Path]:

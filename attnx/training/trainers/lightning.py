@@ -9,10 +9,10 @@ import lightning
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from attnx.callbacks.atomic_checkpoint_io import WholeCheckpoints
 from attnx.registry import Natural, Positive, Rate, Time, register
+from attnx.training.callbacks.atomic_checkpoint_io import WholeCheckpoints
+from attnx.training.distributed.lightning_args import where
 from attnx.training.precision import round_factors
-from attnx.training.strategies import where
 
 
 @register("trainer", "lightning")

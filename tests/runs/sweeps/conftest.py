@@ -28,7 +28,7 @@ from torch import Tensor
 
 from attnx.attention.scorers.dot import Dot
 from attnx.registry import register
-from attnx.slurm import signals
+from attnx.training.distributed.slurm import signals
 
 
 @register("scorer", "moody")

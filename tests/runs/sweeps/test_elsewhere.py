@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from attnx import hydra_app
-from attnx.read_sweep import read_sweep
+from attnx.cli import hydra
+from attnx.runs.sweep import read_sweep
 
 
 def installed(launcher: str, module: str) -> Any:
@@ -34,7 +34,7 @@ def test_ctrl_c_while_another_launcher_is_at_work_says_how_to_go_on(
     def press(*_: Any) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(hydra_app, "_hydra", press)
+    monkeypatch.setattr(hydra, "_hydra", press)
     answer = command("-m", "scorer=dot", "name=one", *small)
     assert (answer.code, answer.err) == (130, "attnx: interrupted; go on with: attnx resume multirun/one\n")
     assert read_sweep("multirun/one").status == "interrupted"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from attnx.cli.hydra import _sweep_folder
 from attnx.errors import UserError
-from attnx.folders import check_name
-from attnx.hydra_app import _sweep_folder
+from attnx.runs.naming import check_name
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from attnx.errors import UserError
-from attnx.read_sweep import read_sweep
+from attnx.runs.sweep import read_sweep
 from attnx.sweeps import preflight
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.preflight import check_jobs, examine, is_local

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from attnx import hydra_app
+from attnx.cli import hydra
 from attnx.sweeps.recorded import is_harmless
 
 
@@ -61,7 +61,7 @@ def test_an_entry_that_could_run_code_is_refused_by_name(
 ) -> None:
     """Before anything is composed, since Hydra would then make what the entry names."""
     held("scorer=dot", entry)
-    monkeypatch.setattr(hydra_app, "sweep", lambda *_: pytest.fail("it was gone on with"))
+    monkeypatch.setattr(hydra, "sweep", lambda *_: pytest.fail("it was gone on with"))
     answer = command("resume", "multirun/theirs")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(f"attnx: multirun/theirs/sweep.json: holds {entry!r}, which is not taken from a file")
@@ -114,7 +114,7 @@ def test_a_folder_of_configurations_is_named_by_who_goes_on(
     assert answer.code == 2
     assert "sweep.json: holds the --config-dir 'theirs', which is not taken from a file" in answer.err
     found: list[Any] = []
-    monkeypatch.setattr(hydra_app, "sweep", lambda *asked: found.append(asked) or 0)
+    monkeypatch.setattr(hydra, "sweep", lambda *asked: found.append(asked) or 0)
     assert command("resume", "multirun/theirs", "--config-dir", "mine", "-j", "3").code == 0
     assert found == [(["--multirun"], ["scorer=dot"], "mine", 3, Path("multirun/theirs"))]
 

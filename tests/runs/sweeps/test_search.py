@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from attnx.config import compose
-from attnx.read_sweep import Sweep, SweepJob, read_sweep
+from attnx.config.compose import compose
+from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.record import save
 from attnx.sweeps.session import SweepSession
 

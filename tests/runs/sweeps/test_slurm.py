@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 
 from attnx.errors import UserError
-from attnx.read_sweep import Sweep, SweepJob, read_sweep
+from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import submission
 from attnx.sweeps.external_launchers import held
 from attnx.sweeps.record import save

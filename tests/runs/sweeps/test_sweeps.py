@@ -20,13 +20,13 @@ import pytest
 import yaml
 from rich.console import Console
 
-from attnx import hydra_app
+from attnx.cli import hydra
 from attnx.errors import UserError
-from attnx.read_sweep import Sweep, SweepJob, read_sweep
-from attnx.run_format import LOCK
+from attnx.runs.layout import LOCK
+from attnx.runs.progress import JobProgress
+from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import session, summary
 from attnx.sweeps.folder_lock import held
-from attnx.sweeps.follow import JobProgress
 from attnx.sweeps.live_table import SweepScreen
 from attnx.sweeps.pool import TICK, Pool
 from attnx.sweeps.processes import ForkServerProcesses
@@ -193,7 +193,7 @@ def test_what_failed_is_tried_again_and_nothing_else(
 
 def test_a_job_that_is_told_no_is_named_too(sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     for check in ("check_files", "check_jobs"):  # as if the file had gone since
-        monkeypatch.setattr(f"attnx.hydra_app.{check}", lambda *_: None)
+        monkeypatch.setattr(f"attnx.cli.hydra.{check}", lambda *_: None)
     answer = sweep("task.train=words.tsv,nowhere.tsv", "name=two")
     assert answer.code == 1
     assert "nowhere.tsv: no such file" in answer.err
@@ -407,7 +407,7 @@ def test_a_finished_sweep_says_so_and_stays_so_whatever_ends_who_asks_again(
     def interrupt(_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(hydra_app, "report", interrupt)
+    monkeypatch.setattr(hydra, "report", interrupt)
     assert sweep("scorer=dot", "name=one").code == 130
     assert read_sweep("multirun/one").status == "finished"
 

@@ -1,0 +1,1 @@
+"""Attention kernels: faster ways to compute scores, weights and contexts, chosen by what they support."""

@@ -1,0 +1,1 @@
+"""Additive attention in C, in CUDA and in Triton."""

@@ -1,0 +1,105 @@
+"""What the kernels of additive attention share: which reads they serve, and how a large one is read in blocks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnx.accel.attention.chunking import by_tiles
+from attnx.accel.dispatch import followed
+from attnx.attention.attention import Attention
+from attnx.attention.protocols import AttentionInputs, AttentionOutput
+from attnx.attention.scorers.additive import Additive
+
+SINGLE = (torch.float32, torch.bfloat16, torch.float16)
+"""Types whose scores are computed in float32."""
+MANY = 2**20
+"""Up to so many scores, weights and what comes between are kept for the gradients."""
+BLOCK = 2**18
+"""Scores in a block where there are more, few enough to stay in a processor's cache."""
+FEWEST = 8
+"""Queries in a block: what is prepared for the keys should serve several."""
+
+
+class AdditiveBackend(NamedTuple):
+    """How a kernel computes what autograd is told of.
+
+    Attributes:
+        scores: queries (b, q, d), keys (b, m, d) and v (d), in float32 or float64 -> scores (b, q, m).
+        gradients: those, and the scores' gradients -> the gradients of queries, keys and v.
+    """
+
+    scores: Callable[[Tensor, Tensor, Tensor], Tensor]
+    gradients: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+
+
+def served(attention: Attention, asked: AttentionInputs) -> bool:
+    """Whether this is a read of additive attention that a kernel can see as it is.
+
+    What traces, compiles or vectorizes a model follows torch's operations and nothing else, and is left to the
+    definition; so is an empty memory.
+    """
+    queries, keys = asked.asked, asked.memory.keys
+    if type(attention.scorer) is not Additive or type(queries) is not Tensor or type(keys) is not Tensor:
+        return False
+    v = attention.scorer.v
+    alike = queries.dim() == keys.dim() == 3 and len(queries) == len(keys) and keys.numel() and queries.numel()
+    types = queries.dtype == keys.dtype and (v.dtype == keys.dtype or _autocast(keys))
+    return bool(alike) and types and queries.device == keys.device == v.device and not followed()
+
+
+def read(attention: Attention, asked: AttentionInputs, ways: AdditiveBackend) -> AttentionOutput:
+    """Read with the scores of a kernel; if they are many and not wanted, a block of queries at a time.
+
+    Of a block nothing is kept but its contexts, and it is read once more for the gradients: memory grows with the
+    number of queries plus that of positions. All that the definition knows, any scope, normalizer and mask, it has.
+    """
+    positions = asked.memory.keys.shape[1]
+    weighed = functools.partial(_weighed, attention, ways)
+    if asked.need_weights or asked.asked.shape[:2].numel() * positions <= MANY:
+        return weighed(asked)
+    return by_tiles(weighed, asked, max(FEWEST, BLOCK // positions))
+
+
+def score(ways: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+    """(b, q, d), (b, m, d) and (d) -> (b, q, m), of the type the definition would give them."""
+    found = torch.get_autocast_dtype(queries.device.type) if _autocast(queries) else queries.dtype
+    if not queries.dtype == v.dtype == torch.float32:
+        wide = torch.promote_types(queries.dtype, torch.float32)
+        queries, keys, v = queries.to(wide), keys.to(wide), v.to(wide)
+    if torch.is_grad_enabled() and (queries.requires_grad or keys.requires_grad or v.requires_grad):
+        scores: Tensor = _Scores.apply(ways, queries, keys, v)  # type: ignore[no-untyped-call]
+    else:
+        scores = ways.scores(queries, keys, v)
+    return scores if scores.dtype == found else scores.to(found)
+
+
+class _Scores(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, ways: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+        ctx.ways = ways
+        ctx.save_for_backward(queries, keys, v)
+        return ways.scores(queries, keys, v)
+
+    @staticmethod
+    def backward(ctx: Any, of_scores: Tensor) -> Any:
+        if torch.is_grad_enabled():  # these gradients are to be differentiated: the definition's can be
+            needed = ctx.needs_input_grad[1:]
+            wanted = [tensor for tensor, wants in zip(ctx.saved_tensors, needed, strict=True) if wants]
+            queries, keys, v = ctx.saved_tensors
+            scores = torch.tanh(queries[:, :, None] + keys[:, None]) @ v
+            found = iter(torch.autograd.grad(scores, wanted, of_scores, create_graph=True))
+            return None, *(next(found) if wants else None for wants in needed)
+        return None, *ctx.ways.gradients(*ctx.saved_tensors, of_scores)
+
+
+def _autocast(tensor: Tensor) -> bool:
+    return torch.is_autocast_enabled(tensor.device.type) and tensor.dtype != torch.float64
+
+
+def _weighed(attention: Attention, ways: AdditiveBackend, asked: AttentionInputs) -> AttentionOutput:
+    return attention.weigh(asked, score(ways, asked.asked, asked.memory.keys, attention.scorer.v))

@@ -1,0 +1,120 @@
+"""The kernel ``additive``."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from attnx.accel import c_build
+from attnx.accel.attention.additive import blocks
+from attnx.attention.attention import Attention
+from attnx.attention.protocols import AttentionInputs, AttentionOutput
+from attnx.registry import register
+
+LEAST, ALONE = 2**12, 2**17
+"""Terms from which on it is faster than the definition, and up to which one thread is faster than several."""
+Shape = ctypes.Array[ctypes.c_long]
+"""Batch, queries, positions and width; strides of the batch and of rows, the queries' and the keys'."""
+
+
+@register("kernel", "additive")
+class CompiledAdditive:
+    """Additive attention on a CPU, its scores in C: memory grows with q * m and not with q * m * hidden.
+
+    Formula: ``v . tanh(a + b) = v . (1 - 2 / (1 + e^(2a) e^(2b)))``, the exponentials once a query and once a position
+    Source: Bahdanau et al. 2015, appendix A.1.2, https://arxiv.org/abs/1409.0473
+
+    Where numbers are so large that the exponentials would not do, it takes tanh of each sum. Scores are computed once
+    more for the gradients, and in float32 also for narrower types. The C file beside this one is compiled at the first
+    use (:mod:`attnx.accel.c_build`); without a compiler other kernels serve.
+
+    >>> from attnx.attention import build
+    >>> attention = build(query_size=13, memory_size=26)
+    >>> attention(torch.ones(2, 3, 13), attention.remember(torch.ones(2, 5, 26))).context.shape
+    torch.Size([2, 3, 26])
+    """
+
+    scorers = ("additive",)
+    scopes = ()
+    normalizers = ()
+    rank = 20
+    device = "cpu"
+    source = "additive.c"
+
+    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
+        """In single precision or less, but for the smallest reads."""
+        if asked.asked.numel() * asked.memory.keys.shape[-2] < LEAST:
+            return False
+        narrow = asked.asked.dtype in blocks.SINGLE
+        return narrow and blocks.served(attention, asked) and c_build.refusal() is None
+
+    def build(self, device: torch.device) -> None:
+        """Compile the C file.
+
+        Raises:
+            RuntimeError: that cannot be done.
+        """
+        if _library() is None:
+            raise RuntimeError(c_build.failure(SOURCE))
+
+    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
+        """Read, a block of queries at a time where there are many."""
+        return blocks.read(attention, asked, WAYS)
+
+
+SOURCE = Path(__file__).with_name(CompiledAdditive.source)
+_library = c_build.functions(
+    SOURCE,
+    takes={
+        "additive_scratch": [ctypes.c_void_p],
+        "additive_scores": [*[ctypes.c_void_p] * 6, ctypes.c_int],
+        "additive_gradients": [*[ctypes.c_void_p] * 9, ctypes.c_int],
+    },
+    returns={"additive_scratch": ctypes.c_long},
+)
+
+
+def scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+    """(b, q, d), (b, m, d) and (d) in float32 on the CPU -> (b, q, m)."""
+    queries, keys, v = _in_rows(queries), _in_rows(keys), v.contiguous()
+    shape, scratch, threads = _prepared(queries, keys)
+    workspace, found = queries.new_empty(scratch), queries.new_empty(*queries.shape[:2], keys.shape[1])
+    given = [tensor.data_ptr() for tensor in (queries, keys, v, found, workspace)]
+    _library().additive_scores(shape, *given, threads)
+    return found
+
+
+def gradients(queries: Tensor, keys: Tensor, v: Tensor, of_scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """From the scores' gradients those of queries, keys and v; the same bits with any number of threads."""
+    queries, keys, v, of_scores = _in_rows(queries), _in_rows(keys), v.contiguous(), of_scores.contiguous()
+    shape, scratch, threads = _prepared(queries, keys)
+    workspace = queries.new_empty(scratch + len(queries) * len(v))
+    found = queries.new_empty(queries.shape), keys.new_empty(keys.shape), v.new_empty(v.shape)
+    given = [tensor.data_ptr() for tensor in (queries, keys, v, of_scores, *found, workspace)]
+    _library().additive_gradients(shape, *given, threads)
+    return found
+
+
+def _in_rows(operand: Tensor) -> Tensor:
+    """One whose rows are whole in memory, wherever they lie."""
+    return operand if operand.stride(-1) == 1 else operand.contiguous()
+
+
+def _prepared(queries: Tensor, keys: Tensor) -> tuple[Shape, int, int]:
+    """What the C functions are told of the shapes, the floats of scratch space they need, and how many threads."""
+    (rows, steps, width), positions = queries.shape, keys.shape[1]
+    threads = torch.get_num_threads() if rows * steps * positions * width > ALONE else 1
+    return *_shape(rows, steps, positions, width, *queries.stride()[:2], *keys.stride()[:2]), threads
+
+
+@functools.lru_cache(maxsize=512)
+def _shape(*numbers: int) -> tuple[Shape, int]:
+    shape = (ctypes.c_long * len(numbers))(*numbers)
+    return shape, _library().additive_scratch(shape)
+
+
+WAYS = blocks.AdditiveBackend(scores, gradients)

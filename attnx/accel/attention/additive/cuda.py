@@ -1,0 +1,49 @@
+"""The kernel ``additive_cuda``."""
+
+from __future__ import annotations
+
+import torch
+
+from attnx.accel.attention.additive import blocks
+from attnx.attention.attention import Attention
+from attnx.attention.protocols import AttentionInputs, AttentionOutput
+from attnx.registry import register
+
+
+@register("kernel", "additive_cuda")
+class CudaAdditive:
+    """Additive attention on a GPU, its scores in Triton: hidden units exist in registers alone.
+
+    Formula: ``tanh(x) = 1 - 2 / (1 + e^(2x))``, of each sum, where it is computed and again for the gradients
+    Source: Bahdanau et al. 2015, appendix A.1.2, https://arxiv.org/abs/1409.0473
+
+    Never run on a GPU: its Triton code is compiled for three generations of them, and tested in Triton's interpreter.
+    Gradients of queries and of keys are summed by a pass each, without atomic additions, so that every run gives the
+    same bits.
+    """
+
+    scorers = ("additive",)
+    scopes = ()
+    normalizers = ()
+    rank = 20
+    device = "cuda"
+
+    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
+        """In single precision or less."""
+        return asked.asked.dtype in blocks.SINGLE and blocks.served(attention, asked)
+
+    def build(self, device: torch.device) -> None:
+        """Import Triton, and compile and launch each function once.
+
+        Raises:
+            Exception: whatever Triton, its compilers or CUDA raise.
+        """
+        from attnx.accel.attention.additive import triton_kernels
+
+        triton_kernels.build(device)
+
+    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
+        """Read, a block of queries at a time where there are many."""
+        from attnx.accel.attention.additive.triton_kernels import WAYS
+
+        return blocks.read(attention, asked, WAYS)

@@ -1,0 +1,60 @@
+"""The kernel ``tiled``."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from attnx.accel.attention.chunking import again, by_tiles
+from attnx.attention.attention import Attention
+from attnx.attention.protocols import AttentionInputs, AttentionOutput
+from attnx.registry import register
+
+
+@register("kernel", "tiled")
+class Tiled:
+    """The definition, tile by tile: of the hidden layers only one tile's are in memory, forwards and backwards.
+
+    Formula: ``context(q) = sum_m normalize(score(q, m))(m) value(m), for some rows and queries at a time``
+    Source: Chen et al. 2016 (compute again what is not kept), https://arxiv.org/abs/1604.06174
+
+    A tile is as many rows of the batch, or of one row as many queries, as fit into ``attention.tile`` MiB; all of it
+    but the context is computed once more for the gradients. Scores and weights exist for one tile, too, unless they
+    are asked for. Where a single query does not fit, its memory is compared in parts.
+
+    >>> from attnx.attention import build
+    >>> attention = build(scorer="mlp", query_size=13, memory_size=26, tile=1)
+    >>> attention(torch.ones(2, 97, 13), attention.remember(torch.ones(2, 101, 26))).context.shape
+    torch.Size([2, 97, 26])
+    """
+
+    scorers = ("mlp", "concat")
+    scopes = ()
+    normalizers = ()
+    rank = 30
+
+    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
+        """More pairs than a tile holds: a read that fits into one is the definition's."""
+        return asked.asked.shape[:2].numel() * asked.memory.keys.shape[-2] > at_once(attention, asked)
+
+    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
+        """Read tile by tile, and join what was read."""
+        pairs, positions = at_once(attention, asked), asked.memory.keys.shape[-2]
+        return by_tiles(functools.partial(_read, attention, pairs), asked, pairs // positions)
+
+
+def at_once(attention: Attention, asked: AttentionInputs) -> int:
+    """How many pairs of a query and a position a tile holds, at least 1."""
+    # At most, each layer's sums, outputs and one gradient are there at once; and so many things as wide as the scores.
+    numbers = 3 * getattr(attention.scorer, "hidden", 0) + 8
+    return max(attention.tile * 2**20 // (numbers * asked.asked.element_size()), 1)
+
+
+def _read(attention: Attention, pairs: int, tile: AttentionInputs) -> AttentionOutput:
+    """The definition of one tile; of one query that does not fit, with its memory compared in parts."""
+    parts = torch.split(tile.memory.keys, pairs, dim=-2)
+    if len(parts) == 1:
+        return attention.weigh(tile, attention.score(tile))
+    scores = torch.cat([again(attention.scorer.compare, tile.asked, part) for part in parts], dim=-1)
+    return attention.weigh(tile, scores)

@@ -1,0 +1,115 @@
+"""The kernel ``window``."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import Tensor
+
+from attnx.accel.attention.checkpointed import at_once
+from attnx.accel.attention.chunking import by_tiles
+from attnx.attention.attention import Attention
+from attnx.attention.protocols import AttentionInputs, AttentionOutput, Memory, ScopeMask
+from attnx.attention.scopes.local import Local
+from attnx.registry import register
+
+# How many times as long as its windows a memory must be. Scores that come by one product of matrices, or by a kernel of
+# their own, are so fast that about 30 windows are scored while one is gathered; where a scorer states the hidden units
+# of its scores, they are what takes time, and three times the windows suffice.
+PLAIN, HIDDEN = 32, 4
+# Numbers to read below which the gathering, some 30 small operations, costs more than it saves.
+LEAST = 2**18
+
+
+@register("kernel", "window")
+class Window:
+    """A local scope's window alone: its keys and values are gathered, and no other position is looked at.
+
+    Formula: ``context(q) = sum_n normalize(score(q, n) over the window)(n) value(n), n within the window of q``
+    Source: Luong et al. 2015, section 3.2 (what local attention is for), https://arxiv.org/abs/1508.04025
+
+    Each query becomes a row of its own, whose memory is its window; that is then read by the definition, with any
+    scorer and normalizer. Time and memory grow with the window, not with the memory's length. Scores are asked for
+    with the weights, and outside the window too: such a read is left to the definition.
+
+    >>> from attnx.attention import build
+    >>> attention = build(scorer="additive", scope="local", query_size=13, memory_size=26)
+    >>> attention(torch.ones(2, 3, 13), attention.remember(torch.ones(2, 97, 26))).context.shape
+    torch.Size([2, 3, 26])
+    """
+
+    scorers = ()
+    scopes = ("local",)
+    normalizers = ()
+    rank = 10
+
+    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
+        """A memory that is long beside the windows in it, and no more wanted than the context."""
+        if asked.past is not None or asked.need_weights:
+            return False
+        positions, width = asked.memory.keys.shape[-2:]
+        times = HIDDEN if getattr(attention.scorer, "hidden", 0) else PLAIN
+        long = positions >= times * _size(attention, asked)
+        return long and asked.asked.shape[:2].numel() * positions * width >= LEAST
+
+    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
+        """Read what is gathered; where hidden layers are too large for one tile, in tiles."""
+        read = functools.partial(_read, attention)
+        fitting = at_once(attention, asked) // _size(attention, asked)
+        hidden = getattr(attention.scorer, "hidden", 0)
+        return by_tiles(read, asked, fitting) if hidden and asked.asked.shape[:2].numel() > fitting else read(asked)
+
+
+def _size(attention: Attention, asked: AttentionInputs) -> int:
+    """How many positions a query's windows have together."""
+    return (2 * int(attention.scope.window) + 1) * len(asked.memory.lengths)
+
+
+def _read(attention: Attention, asked: AttentionInputs) -> AttentionOutput:
+    index, windows = _windows(attention.scope, asked)
+    keys, values = (_gathered(part, index) for part in (asked.memory.keys, asked.memory.values))
+    field = ScopeMask(_row_each(windows.allowed), None if windows.gain is None else _row_each(windows.gain))
+    rows = asked._replace(
+        queries=_row_each(asked.queries),
+        asked=_row_each(asked.asked),
+        memory=Memory(keys, values, field.allowed, (index.shape[-1],)),
+        keep=None if asked.keep is None else _row_each(asked.keep.gather(-1, index)),
+    )
+    read = attention.weigh(rows, attention.score(rows), field)
+    return AttentionOutput(read.context.view(*index.shape[:2], -1))
+
+
+def _windows(scope: Local, asked: AttentionInputs) -> tuple[Tensor, ScopeMask]:
+    """The positions (b, q, n) in each query's windows, one in each source, and their field."""
+    memory = asked.memory
+    present = memory.present if memory.present.dim() == 3 else memory.present[:, None]
+    found, start = [], 0
+    for source in torch.split(present, list(memory.lengths), dim=-1):
+        nearest, predicted = scope.centers(asked.queries, asked.at, source.sum(-1))
+        size = min(2 * scope.window + 1, source.shape[-1])
+        # Near an end a window is moved into the source: no position twice, and those too far off are not allowed.
+        first = (nearest - scope.window).clamp(min=0).clamp(max=source.shape[-1] - size)
+        position = first[..., None] + torch.arange(size, device=first.device)
+        there = source.expand(-1, first.shape[1], -1).gather(-1, position)
+        found.append((position + start, scope.around(nearest, predicted, position, there)))
+        start += source.shape[-1]
+    index = torch.cat([position for position, _ in found], -1)
+    allowed = torch.cat([field.allowed for _, field in found], -1)
+    if asked.allowed is not None:
+        allowed = allowed & asked.allowed.expand(*index.shape[:2], start).gather(-1, index)
+    gains = [field.gain for _, field in found if field.gain is not None]
+    return index, ScopeMask(allowed, torch.cat(gains, -1) if gains else None)
+
+
+def _gathered(part: Tensor, index: Tensor) -> Tensor:
+    """(b, m, d) and positions (b, q, n) -> (b * q, n, d)."""
+    starts = part.shape[1] * torch.arange(len(part), device=index.device)
+    # Whole rows by one index: torch adds their gradients up twice as fast as those of `gather`.
+    rows = part.flatten(0, 1).index_select(0, (index + starts[:, None, None]).flatten())
+    return rows.view(index.shape[:2].numel(), index.shape[-1], part.shape[-1])
+
+
+def _row_each(part: Tensor) -> Tensor:
+    """(b, q, d) -> (b * q, 1, d)."""
+    return part.flatten(0, 1)[:, None]

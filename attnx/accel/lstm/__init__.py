@@ -1,0 +1,1 @@
+"""An LSTM over packed rows, in C."""

@@ -1,0 +1,88 @@
+"""Says in one line what is wrong with the tensors that attention is given, before torch stumbles or broadcasts."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnx.accel.dispatch import followed
+from attnx.attention.protocols import Memory
+from attnx.errors import UserError
+
+
+def check_states(states: Tensor, present: Tensor | None, values: Tensor | None, memory_size: int) -> None:
+    """See that a memory can be made of these.
+
+    Args:
+        states: to be (b, m, memory_size).
+        present: to be (b, m) bool, if given.
+        values: to be (b, m, v), if given.
+        memory_size: the width of the states.
+
+    Raises:
+        UserError: it cannot.
+    """
+    if followed():  # where shapes are recorded and not known
+        return
+    _check_batch(states, "remember", "states", "m", memory_size)
+    if present is not None and (present.dtype != torch.bool or present.shape != states.shape[:2]):
+        raise UserError(
+            f"remember: present is {_said(present)}; expected (b, m) bool, here {tuple(states.shape[:2])}, True where "
+            "something is"
+        )
+    if values is not None and (values.dim() != 3 or values.shape[:2] != states.shape[:2]):
+        raise UserError(
+            f"remember: values are {_said(values)}; expected (b, m, v), the rows and positions of the "
+            f"states {tuple(states.shape[:2])}"
+        )
+
+
+def check_query(queries: Tensor, memory: Memory, allowed: Tensor | None, query_size: int) -> None:
+    """See that a memory can be read with these queries.
+
+    Args:
+        queries: to be (b, q, query_size).
+        memory: to be a :class:`Memory` of b rows, or of one.
+        allowed: to be bool, if given.
+        query_size: the width of the queries.
+
+    Raises:
+        UserError: it cannot.
+    """
+    if followed():  # where shapes are recorded and not known
+        return
+    if not isinstance(memory, Memory):
+        raise UserError(f"the memory is a {type(memory).__name__}; make one of states by attention.remember(states)")
+    _check_batch(queries, "attention", "queries", "q", query_size)
+    rows, positions = memory.present.shape[0], memory.present.shape[-1]
+    if rows != queries.shape[0] and 1 not in (rows, queries.shape[0]):
+        raise UserError(
+            f"attention: the queries have {queries.shape[0]} rows, the memory {rows}; give each row its own"
+        )
+    if allowed is not None and (allowed.dtype != torch.bool or allowed.shape[-1:] not in ((), (1,), (positions,))):
+        raise UserError(
+            f"attention: allowed is {_said(allowed)}; expected (b, q, m) bool, here "
+            f"{(*queries.shape[:2], positions)}, True where may be read"
+        )
+
+
+def _check_batch(given: Tensor, function: str, what: str, middle: str, width: int) -> None:
+    if not isinstance(given, Tensor):
+        raise UserError(
+            f"{function}: the {what} are a {type(given).__name__}; expected a tensor (b, {middle}, {width})"
+        )
+    if given.dim() != 3:
+        hint = f"; for one row, write {what}[None]" if given.dim() == 2 else ""
+        raise UserError(f"{function}: the {what} are {_said(given)}; expected (b, {middle}, {width}){hint}")
+    if given.shape[-1] != width:
+        raise UserError(
+            f"{function}: the {what} are {given.shape[-1]} wide, in {tuple(given.shape)}; this attention was built for "
+            f"{width}, its {'memory' if what == 'states' else 'query'}_size"
+        )
+    if not given.is_floating_point():
+        raise UserError(f"{function}: the {what} are {given.dtype}; expected floating-point numbers")
+
+
+def _said(tensor: Tensor) -> str:
+    kind = "" if tensor.is_floating_point() else f" {str(tensor.dtype).removeprefix('torch.')}"
+    return f"{tuple(tensor.shape)}{kind}" if kind else f"{tuple(tensor.shape)} of numbers"

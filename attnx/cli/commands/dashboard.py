@@ -1,0 +1,115 @@
+"""The command ``attnx dashboard``: a W&B workspace of a run, a sweep or a project."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attnx.cli.commands.words import split
+from attnx.cli.commands.workspace import WorkspaceRequest, dumped, workspace
+from attnx.errors import UserError
+from attnx.runs.layout import RUN
+from attnx.runs.run import Run, read_run
+from attnx.runs.sweep import sweep_of
+
+USAGE = """\
+attnx dashboard FOLDER | [ENTITY/]PROJECT [--measure NAME] [--out FILE]
+
+Build a W&B workspace of a run, of a sweep, or of all runs of a project: results by scorer and scope, curves by each
+choice, heat maps, predictions, parallel coordinates from the choices to the result.
+
+  --measure NAME        what decides, of a project: per, wer, ... (per)
+  --out FILE            where to write the workspace if W&B cannot be reached
+
+  attnx dashboard multirun/scorers
+  attnx dashboard my-team/attnx --measure wer"""
+
+FLAGS = {"--measure": "the name of a measure", "--out": "a file"}
+FILE = "dashboard.json"
+PATIENCE = 10.0  # seconds for W&B to answer
+
+
+def dashboard(words: Sequence[str]) -> int:
+    """Carry out ``attnx dashboard WORDS``: save the workspace, or write it where it cannot be saved.
+
+    Raises:
+        UserError: a mistake in what is asked, or runs that were not logged to W&B.
+    """
+    given = split(words, FLAGS, ())
+    if len(given.named) != 1:
+        raise UserError("say of what: attnx dashboard FOLDER, or attnx dashboard [ENTITY/]PROJECT")
+    (place,) = given.named
+    if Path(place).is_dir():
+        asked = asked_of(Path(place))
+        default = Path(place) / FILE
+    else:
+        asked = _of_project(place)._replace(measure=given.flags.get("--measure", "per"))
+        default = Path(f"{asked.project}-{FILE}")
+    out = Path(given.flags.get("--out", default))
+    if not out.parent.is_dir():
+        raise UserError(f"--out {out}: no such folder")
+    space = workspace(asked)
+    problem = _saved(space)
+    if problem:
+        out.write_text(dumped(space) + "\n", encoding="utf-8")
+        print(f"{problem}: nothing is at W&B yet; run this again when it can be reached")
+        print(out)
+    else:
+        print(space.url)
+    return 0
+
+
+def asked_of(folder: Path) -> WorkspaceRequest:
+    """What a workspace of a run folder or a sweep's folder is of.
+
+    Raises:
+        UserError: no run in it was logged to W&B.
+    """
+    alone = (folder / RUN).is_file()
+    places = [folder] if alone else sorted(path.parent for path in folder.glob(f"*/{RUN}"))
+    logged = [run for run in map(read_run, places) if "wandb" in (run.config.get("logger") or {})]
+    if not logged:
+        what = "this run was not" if alone else "no run in it was"
+        raise UserError(f"{folder}: {what} logged to W&B; train with +logger=wandb")
+    run = logged[0]
+    knobs: dict[str, Any] = run.config["logger"]["wandb"]
+    return WorkspaceRequest(
+        project=knobs["project"],
+        entity=knobs["entity"] or "",
+        group=knobs["group"] or _group(run, folder, alone),
+        measure=str(run.info["monitor"]).removeprefix("valid_"),
+        maximize=bool(run.info.get("maximize", False)),
+    )
+
+
+def _group(run: Run, folder: Path, alone: bool) -> str | None:
+    """As :mod:`attnx.training.logger_session` names it."""
+    if not alone:
+        return folder.resolve().name
+    sweep = sweep_of(folder)
+    return sweep.name if sweep else run.info.get("name")
+
+
+def _of_project(name: str) -> WorkspaceRequest:
+    entity, _, project = name.rpartition("/")
+    if not re.fullmatch(r"[\w.-]+", project) or not re.fullmatch(r"[\w.-]*", entity):
+        raise UserError(f"{name}: neither a folder that is there nor a project of W&B, [ENTITY/]PROJECT")
+    return WorkspaceRequest(project, entity)
+
+
+def _saved(space: Any) -> str:
+    """Save a workspace; why that could not be done."""
+    import wandb
+
+    from attnx.loggers.wandb_server import why_unreachable
+
+    if problem := why_unreachable(wandb.setup().settings, PATIENCE):
+        return f"wandb: {problem}"
+    try:
+        space.entity = space.entity or str(wandb.Api().default_entity)
+        space.save()
+    except Exception as error:
+        return f"wandb: {' '.join(str(error).split()) or type(error).__name__}"
+    return ""

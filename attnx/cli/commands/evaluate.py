@@ -1,0 +1,217 @@
+"""The command ``attnx evaluate``: a run's scores and errors on any data, written beside the run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from attnx import registry
+from attnx.cli.commands.words import CHECKPOINT, CHECKPOINTS, ParsedArgs, split
+from attnx.data.task_files import refuse_missing_files
+from attnx.decoding.select import choose_search
+from attnx.errors import UserError, near_misses
+from attnx.files.atomic_files import whole_folder, write_json
+from attnx.inference.validate import digest, read_whole_run, weights_of
+from attnx.reports.run.evaluation import error_tables, shown, write_page, write_tables
+from attnx.runs.layout import EVALUATION, EVALUATIONS, FORMAT
+from attnx.runs.plugin_copies import code_now, other_code_name
+from attnx.runs.predictions import read_evaluation
+from attnx.runs.run import Run
+
+if TYPE_CHECKING:
+    from attnx.inference.evaluate import EvaluationResult
+
+USAGE = """\
+attnx evaluate RUN [task.test=FILE] [search=NAME] [search.KNOB=VALUE ...] [trainer.test_examples=N]
+
+A run's scores by its task's metrics, and where it goes wrong, on its own test part or on other data of the same kind.
+They land in RUN/evaluations/NAME, NAME being what was asked for; the same again shows what is there.
+
+  task.test=FILE           what to evaluate on, as the task's test is named in training
+  trainer.test_examples=N  a sample of so many (null: all); as in training for the run's own test part, else all
+  --batch N                sources decoded at once (128); changes no score
+  --checkpoint WHICH       best, last, or average (the mean of the best that were kept)
+
+  attnx evaluate multirun/mine task.test=more.tsv search=beam search.width=5
+  attnx compare multirun/mine multirun/mine/evaluations/more-beam-width=5"""
+
+FLAGS = {"--batch": "a whole number from 1", **CHECKPOINT}
+KEYS = ("task.test", "search", "search.", "trainer.test_examples")
+
+
+class EvaluateArgs(NamedTuple):
+    """What is asked for, checked as far as that can be without torch."""
+
+    run: Run
+    test: Any
+    search: dict[str, Any]
+    examples: int | None
+    checkpoint: str
+    batch: int
+    name: str
+    command: str
+
+    def decisive(self, fingerprint: str) -> dict[str, Any]:
+        """What decides the scores: an evaluation of all the same is not made again."""
+        weights = [digest(file) for file in weights_of(self.run.path, self.checkpoint)]
+        code = code_now(self.run.config)
+        return {
+            "weights": weights,
+            "search": self.search,
+            "test_examples": self.examples,
+            "data": fingerprint,
+            **({"plugins": code} if code else {}),
+        }
+
+
+def evaluate(words: Sequence[str]) -> int:
+    """Carry out ``attnx evaluate WORDS``.
+
+    Raises:
+        UserError: a mistake in what is asked, or in the data.
+    """
+    try:
+        return _evaluate(read_request(split(words, FLAGS, KEYS), words))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("nothing was written; the same command starts anew") from None
+
+
+def _evaluate(request: EvaluateArgs) -> int:
+    from attnx.data.sample import sample_examples
+    from attnx.inference.evaluate import fingerprint_of, measure, pairs_to_judge
+    from attnx.inference.load import open_run
+
+    run = open_run(request.run.path, request.checkpoint, request.search)
+    pairs = pairs_to_judge(run, request.test, request.run.info.get("fingerprint", ""))
+    pairs = sample_examples(pairs, request.examples)
+    asked = request.decisive(fingerprint_of(pairs))
+    folder = _place(request, asked)
+    if folder.is_dir():
+        return _show(folder, f"{folder}: is there already, of the same weights, search and data")
+    _write(folder, request, asked, measure(run, pairs, request.batch))
+    return _show(folder, f"{folder}: start with README.md")
+
+
+def read_request(found: ParsedArgs, words: Sequence[str]) -> EvaluateArgs:
+    """Check what is asked for.
+
+    Raises:
+        UserError: anything that is wrong with it, but for the data.
+    """
+    checkpoint = found.one_of("--checkpoint", CHECKPOINTS)
+    if len(found.named) != 1:
+        more = f", not {' and '.join(found.named)}" if found.named else ""
+        raise UserError(f"say which run to evaluate: attnx evaluate RUN{more}; data are named by task.test=FILE")
+    run = read_whole_run(found.named[0], checkpoint)
+    test = found.chosen.get("task.test")
+    if "task.test" in found.chosen:
+        _check_test(run, test)
+    own = run.config["trainer"].get("test_examples") if test is None else None
+    count = found.chosen.get("trainer.test_examples", own)
+    if count is not None and (type(count) is not int or count < 1):
+        raise UserError(f"trainer.test_examples={count}: expected a whole number, 1 or more, or null")
+    search = choose_search(run.config["search"], *found.search())
+    command = f"attnx evaluate {shlex.join(words)}"
+    batch = found.number("--batch") or 128
+    name = name_of(found.chosen, checkpoint, other_code_name(run))
+    return EvaluateArgs(run, test, search, count, checkpoint, batch, name, command)
+
+
+def name_of(chosen: Mapping[str, Any], checkpoint: str, code: str = "") -> str:
+    """The folder's name: the data, the search, and what else was asked for; ``test`` for the run's own test part.
+
+    What names the code of plug-ins stands in it if that is not what the run was made with.
+
+    >>> name_of({"task.test": "data/more.tsv.gz", "search": "beam", "search.width": 5}, "best")
+    'more-beam-width=5'
+    """
+    test = chosen.get("task.test")
+    files = [] if test is None else test if isinstance(test, list) else [test]
+    parts = [re.sub(r"(\.gz|\.tsv|\.txt|\.csv)+$", "", Path(str(file)).name) for file in files] or ["test"]
+    parts += [str(chosen["search"])] if "search" in chosen else []
+    parts += [f"{key.removeprefix('search.')}={value}" for key, value in sorted(chosen.items()) if "search." in key]
+    if "trainer.test_examples" in chosen:
+        count = chosen["trainer.test_examples"]
+        parts.append(f"examples={'null' if count is None else count}")
+    parts += [checkpoint] if checkpoint != CHECKPOINTS[0] else []
+    parts += [f"code={code}"] if code else []
+    return re.sub(r"[^\w.=+-]+", "_", "-".join(parts)).lstrip(".")[:100] or "test"
+
+
+def _check_test(run: Run, test: Any) -> None:
+    task, knobs = registry.spec("task", run.config["task"])
+    known = [knob.name for knob in registry.part("task", task).knobs]
+    if "test" not in known:
+        raise UserError(f"task.test={test}: the task {task!r} has no knob 'test'{near_misses('test', known)}")
+    if test is None:
+        raise UserError("task.test=null: leave it out to evaluate on the run's own test part")
+    registry.check("task", task, {**knobs, "test": test})
+    refuse_missing_files({"name": task, "test": test})
+
+
+def _place(request: EvaluateArgs, asked: Mapping[str, Any]) -> Path:
+    """The folder of the same evaluation if there is one; else the first of NAME, NAME-2 ... that is free."""
+    above, number = request.run.path / EVALUATIONS, 1
+    while True:
+        folder = above / (request.name if number == 1 else f"{request.name}-{number}")
+        if not folder.exists():
+            return folder
+        if (folder / EVALUATION).is_file() and read_evaluation(folder).info.get("asked") == asked:
+            return folder
+        number += 1
+
+
+def _write(folder: Path, request: EvaluateArgs, asked: Mapping[str, Any], measured: EvaluationResult) -> None:
+    """Write the evaluation, whole or not at all."""
+    from attnx.training.run_folder import save_predictions, save_resampled, save_results
+
+    with whole_folder(folder) as partial:
+        info = {
+            "format": FORMAT,
+            "run": request.run.name,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "command": request.command,
+            "checkpoint": request.checkpoint,
+            "test": request.test,
+            "asked": asked,
+        }
+        write_json(partial / EVALUATION, info)
+        save_results(
+            partial,
+            measured.results,
+            intervals=measured.intervals,
+            baselines=measured.baselines,
+            signatures=measured.signatures,
+        )
+        save_predictions(partial, measured.predictions)
+        save_resampled(partial, measured.drawn)
+        _draw(partial, request, measured)
+        write_tables(partial, error_tables(partial))
+        write_page(partial, folder.resolve().name)
+
+
+def _draw(folder: Path, request: EvaluateArgs, measured: EvaluationResult) -> None:
+    """Draw what a run's end draws of its test, where answers are positions."""
+    task = request.run.config["task"]
+    if not registry.part("task", task["name"]).declares.get("positions"):
+        return
+    from attnx.data.points_file import KEPT
+    from attnx.reports.figures.point_answers import draw_answers
+
+    points = [one.pair.features for one in measured.predictions[:KEPT] if one.pair.features is not None]
+    draw_answers(folder, points, task["problem"])
+
+
+def _show(folder: Path, last: str) -> int:
+    from rich.console import Console
+
+    console = Console()
+    for table in shown(folder, error_tables(folder)):
+        console.print(table)
+        console.print()
+    console.print(last, highlight=False, soft_wrap=True, markup=False)
+    return 0

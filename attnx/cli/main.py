@@ -1,0 +1,211 @@
+"""The ``attnx`` command. Everything heavy is imported late, so help and mistakes answer at once."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import keyword
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attnx.accel.malloc import keep_freed_memory
+from attnx.errors import Interrupted, RunFailed, UserError, cannot_write, near_misses, out_of_memory
+from attnx.files.printable import printable
+
+
+def main() -> None:
+    """Run the command of ``sys.argv`` and exit.
+
+    0 done, 1 failed, 2 a mistake in what was asked, 130 interrupted, 143 ended by SIGTERM: 128 and the signal.
+    """
+    # Threads that wait by spinning take the cores from those they wait for: beside one busy neighbor a step is then
+    # many times slower. A very short spin costs no neighbor anything (docs/decisions/0013). OpenMP reads this once,
+    # when torch is imported.
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+        os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+    keep_freed_memory()
+    try:
+        code = run(sys.argv[1:])
+    except Interrupted as stopped:
+        code = _stopped(stopped.number, f"go on with: attnx resume {shlex.quote(str(stopped.folder))}")
+    except UserError as error:
+        print(f"attnx: {printable(str(error))}", file=sys.stderr)
+        code = 1 if isinstance(error, RunFailed) else 2
+    except KeyboardInterrupt as stopped:
+        code = _stopped(getattr(stopped, "number", signal.SIGINT), str(stopped) or "training had not begun")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except Exception as error:
+        if not (said := _in_one_line(error)):
+            raise
+        print(f"attnx: {printable(said)}", file=sys.stderr)
+        code = 1
+    sys.exit(code)
+
+
+def _stopped(number: int, told: str) -> int:
+    """Say how to go on with what was asked to stop, or have SLURM do it; return the exit code."""
+    from attnx.training.distributed.slurm import send_again
+
+    by = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+    again = send_again(number)
+    print(f"attnx: {by}; {again + '; ' if again else ''}{printable(told)}", file=sys.stderr)
+    return 128 + number
+
+
+def _in_one_line(error: Exception) -> str:
+    """What went wrong, if its traceback was kept elsewhere or would help nobody."""
+    if out_of_memory(error):
+        return "out of memory before training; choose a smaller model, or fewer data"
+    notes = [note for note in getattr(error, "__notes__", []) if "attnx resume" in note]
+    if notes:
+        return f"{type(error).__name__}: {' '.join(str(error).split())}; {notes[-1]}"
+    told = cannot_write(error)
+    return told and f"{told}, then the same again"
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carry out a command line and return the exit code.
+
+    Raises:
+        UserError: a mistake in what was asked.
+    """
+    if argv[:1] == ["help"] or {"--help", "-h"} & set(argv):
+        return _help([word for word in argv if word not in ("help", "--help", "-h")])
+    if {"--version", "-V"} & set(argv):
+        from attnx.version import __version__
+
+        print(f"attnx {__version__}")
+        return 0
+    if argv and argv[0] in COMMANDS:
+        return COMMANDS[argv[0]](list(argv[1:]))
+    return _compose_and_run(argv)
+
+
+def _help(words: Sequence[str]) -> int:
+    """Show the page of a command, or that of all."""
+    from attnx.cli.help import show_help, show_page
+
+    named = next((word for word in words if word[0] not in "-+~" and "=" not in word), None)
+    if named is None:
+        show_help()
+    elif named in COMMANDS:
+        show_page(_module(named).USAGE)
+    else:
+        from attnx.config.groups import GROUPS, options
+
+        is_choice = named in GROUPS or any(named in options(group) for group in GROUPS)
+        hint = f"; write attnx list {named}" if is_choice else near_misses(named, COMMANDS)
+        raise UserError(f"no command {named!r}{hint}")
+    return 0
+
+
+def _compose_and_run(argv: Sequence[str]) -> int:
+    from attnx.cli.flags import side_by_side_asked, split_flags
+    from attnx.config.compose import compose, normalize
+
+    _warn_of_broken_plugins()
+    flags, overrides = split_flags(argv, COMMANDS)
+    config_dir = flags.pop("--config-dir", None)
+    side_by_side = side_by_side_asked(flags)
+    words = [word for flag, value in flags.items() for word in (flag, value) if word]
+    if "--hydra-help" in flags:
+        from attnx.cli.help import HYDRA_PAGE
+
+        print(HYDRA_PAGE)
+        return 0
+    if "--shell-completion" in flags:
+        from attnx.cli.completion import complete
+
+        return complete(words, config_dir, [*COMMANDS])
+    if "--multirun" in flags:
+        from attnx.cli.hydra import sweep
+
+        return sweep(words, normalize(overrides), config_dir, side_by_side)
+    if flags not in ({}, {"--cfg": "job"}):
+        return _show(words, overrides, config_dir)
+    config = compose(overrides, config_dir)
+    if flags:
+        import yaml
+
+        # What will run, knobs checked and filled in; Hydra would show what it composed before that.
+        print(yaml.safe_dump(config, sort_keys=False), end="")
+        return 0
+    if not overrides:
+        four = " ".join(f"{kind}={config[kind]['name']}" for kind in ("task", "scorer", "scope", "normalizer"))
+        print(f"attnx: training the default composition, {four}; attnx --help shows the choices", flush=True)
+    return train_one(config, overrides)
+
+
+def _show(words: Sequence[str], overrides: Sequence[str], config_dir: str | None) -> int:
+    """Have Hydra show a configuration that is right."""
+    from attnx.cli.hydra import show
+    from attnx.config.compose import compose, normalize
+    from attnx.sweeps.expand_overrides import ours
+
+    compose(ours(overrides), config_dir)
+    return show(words, normalize(overrides), config_dir)
+
+
+def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
+    """Train one composed configuration."""
+    from attnx.accel.prebuild import compile_ahead
+    from attnx.data.task_files import refuse_missing_files
+    from attnx.runs.naming import chosen_folder
+    from attnx.training.distributed.slurm import left_off
+
+    earlier = left_off(overrides, config["folder"])
+    if earlier is None:
+        refuse_missing_files(config["task"])  # what is missing, or taken, is told before torch loads
+        chosen_folder(config)
+    compile_ahead(config)
+    from attnx.training.fit import fit, resume
+
+    if earlier is None:
+        fit(config, overrides)
+    elif earlier.info.get("status") == "finished":
+        print(f"{earlier.path}: finished before SLURM sent this job again")
+    else:
+        resume(earlier.path)
+    return 0
+
+
+def _warn_of_broken_plugins() -> None:
+    from attnx.registry.source_scan import catalog
+
+    for line in catalog().broken:
+        print(f"attnx: plug-in left out: {printable(line)}", file=sys.stderr)
+
+
+def _module(name: str) -> Any:
+    """The module of a command, which has a function of its name and the page that ``--help`` shows."""
+    return importlib.import_module(MODULES.get(name, f"attnx.cli.commands.{_python(name)}"))
+
+
+def _python(name: str) -> str:
+    return name + "_" * (keyword.iskeyword(name) or hasattr(builtins, name))
+
+
+def _command(name: str) -> Callable[[list[str]], int]:
+    def run(words: list[str]) -> int:
+        command: Callable[[list[str]], int] = getattr(_module(name), _python(name))
+        if name not in PARTLESS:
+            _warn_of_broken_plugins()
+        return command(words)
+
+    return run
+
+
+NAMES = (
+    *("list", "draw", "check", "data", "resume", "compare"),
+    *("predict", "try", "evaluate", "pictures", "page", "alignments", "export", "dashboard", "runs", "report"),
+)
+MODULES = {"data": "attnx.cli.commands.data"}
+PARTLESS = ("compare", "data", "runs")  # use no part, and need not wait for the parts to be looked through
+COMMANDS: dict[str, Callable[[list[str]], int]] = {name: _command(name) for name in NAMES}

@@ -1,7 +1,0 @@
-"""The CMU Pronouncing Dictionary, shipped with the package under its own BSD licence."""
-
-from __future__ import annotations
-
-from attnx.data.cmudict.read import read_cmudict
-
-__all__ = ["read_cmudict"]

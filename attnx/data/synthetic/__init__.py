@@ -1,0 +1,1 @@
+"""Data sets that are generated from a seed: pointing problems and stories."""

@@ -1,0 +1,42 @@
+"""Reads NumPy's array files that anyone may have written: unpacked they have a bounded size, and no code is in them."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnx.errors import UserError
+from attnx.files.bounded_files import open_plain
+
+# Bytes: a zip file of a few megabytes can claim to hold any number of them.
+LARGEST_UNPACKED: Final = 4 * 2**30
+
+
+def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Read arrays of an ``.npz`` file by their names; all if none are given.
+
+    Raises:
+        UserError: the file is missing, damaged, no plain file, holds more than ``LARGEST_UNPACKED`` bytes, has no array
+            of a name, or has one that is not plain numbers or text.
+    """
+    try:
+        with open_plain(path) as file:
+            with zipfile.ZipFile(file) as packed:
+                size = sum(member.file_size for member in packed.infolist())
+            if size > LARGEST_UNPACKED:
+                most = LARGEST_UNPACKED // 2**30
+                raise UserError(f"{path}: unpacks to {size:,} bytes; at most {most} GiB are read of such a file")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as arrays:
+                return {name: arrays[name] for name in (arrays.files if names is None else names)}
+    except KeyError as error:
+        raise UserError(f"{path}: {error.args[0]}") from error
+    except UserError:
+        raise
+    except (ValueError, EOFError, MemoryError, OSError, zipfile.BadZipFile) as error:  # NumPy's words help nobody here
+        raise UserError(f"{path}: is damaged, or no file of NumPy's arrays") from error

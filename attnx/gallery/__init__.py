@@ -1,0 +1,1 @@
+"""Pictures of what each part of attention does, on one small example."""

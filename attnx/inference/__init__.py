@@ -1,0 +1,1 @@
+"""What needs a trained model: loading it, predicting, evaluating, ensembles and replacing unknown symbols."""

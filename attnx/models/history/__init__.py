@@ -1,0 +1,1 @@
+"""The model ``history``: an RNN that attends to its own past states."""

@@ -1,0 +1,1 @@
+"""The model ``seq2seq``: an encoder, attention and a recurrent decoder."""

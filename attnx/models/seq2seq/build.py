@@ -1,0 +1,146 @@
+"""The model ``seq2seq``: builds an encoder-decoder from the names of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from torch import nn
+
+from attnx import registry
+from attnx.attention import Query
+from attnx.attention.factory import assemble
+from attnx.data.special_tokens import PAD
+from attnx.errors import UserError
+from attnx.models.resolve import declared
+from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, compose
+from attnx.models.seq2seq.model import Seq2seq
+from attnx.nn.bridges import BRIDGES
+from attnx.nn.decoder_memory import DecoderStateProjection
+from attnx.nn.position_encoding import POSITIONS
+from attnx.nn.source_encoder import Source
+from attnx.nn.targets.build import target_side
+from attnx.registry import Positive, Probability, Size, register
+
+
+@register("model", "seq2seq")
+def seq2seq(
+    config: Mapping[str, Any],
+    source_symbols: Size,
+    source_features: Size,
+    target_symbols: Size,
+    target_features: Size,
+    tags: Size,
+    embedding: Positive = 64,
+    feed: Literal["now", "next", "none"] | None = None,
+    memory: str = "states",
+    values: str | None = None,
+    positions: Positive = 64,
+    bridge: Literal["last", "zeros", "learned"] | None = None,
+    tag: list[Literal["encoder", "decoder"]] | None = None,
+    tag_size: Positive = 20,
+    tied: bool = False,
+    dropout: Probability = 0.0,
+    sampling: Probability = 0.0,
+    source_vectors: str | None = None,
+    target_vectors: str | None = None,
+) -> Seq2seq:
+    """Compose an attentional encoder-decoder.
+
+    Formula: ``p(y_t | y_<t, x) = softmax(O r_t), r_t = readout(h_t, c_t, e(y_{t-1}))``, or of numbers ``y_t = O r_t``
+    Source: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473; Luong et al. 2015, https://arxiv.org/abs/1508.04025
+
+    ``feed`` says when the context reaches the recurrence: ``now`` at the same step, ``next`` (the readout) at the next
+    one, ``none`` never; left unset it follows from the query. ``memory`` and ``values`` are ``states``, ``inputs`` (the
+    embeddings; if both are, there is no encoder) or ``layer:N``; values default to the memory. ``memory`` may also be
+    ``one_hot`` or ``sinusoidal``: then keys are positions, of width ``positions``. ``bridge`` defaults to ``last``, or
+    ``learned`` without an encoder. ``tag`` names whose inputs are told the row's tag (its language) at every step, by
+    an embedding of width ``tag_size`` beside each. ``sampling`` is the chance, reached by a linear rise over training,
+    to feed the model's own output back. ``source_vectors`` and ``target_vectors`` are files of pretrained embeddings.
+    """
+    chosen = compose(config)
+    if chosen.tagged and not tags:
+        raise UserError(
+            "query=language_tag and model.tag need data with tags, such as task.train=FOLDER with a file a language; "
+            "these have none"
+        )
+    if tied and target_features:
+        raise UserError(
+            "model.tied=true shares an embedding of symbols, but the target is made of features; leave it out"
+        )
+    if (source_features or target_features) and declared(config, "output").get("copies"):
+        side = "source" if source_features else "target"
+        raise UserError(f"output=copying copies symbols, but the {side} is made of features; use output=linear")
+    told = tag or []
+    inputs: nn.Module
+    if source_features:
+        inputs = nn.Linear(source_features, embedding)
+    else:
+        inputs = nn.Embedding(source_symbols, embedding, padding_idx=PAD)
+    source = _source(config, chosen, inputs, tag_size if "encoder" in told else 0)
+    state = config["decoder"]["hidden"]
+    if source is not None and "encoder" in chosen.sources:
+        keys_size, values_size = source.keys_size, source.values_size
+    else:
+        keys_size, values_size = positions if chosen.memory in POSITIONS else state, state
+    # `hidden` is every decoder's state width: the readout is built first because feed=next puts it into the decoder.
+    widths = {"state_size": state, "token_size": embedding, "context_size": values_size}
+    shape = {"size": embedding} if tied else {}
+    readout = registry.build("readout", {**config["readout"], **shape}, **widths)
+    fed = {"now": values_size, "next": readout.size, "none": 0}[chosen.plan.feed]
+    beside = tag_size if "decoder" in told else 0
+    decoder = registry.build("decoder", config["decoder"], input_size=embedding + beside + fed)
+    target = target_side(config.get("task", {}), target_symbols, target_features)
+    written = target.embedding(embedding)
+    return Seq2seq(
+        source=source,
+        target=target,
+        embedding=written,
+        tags=(nn.Embedding(tags, tag_size) if told else None, told),
+        bridge=BRIDGES[chosen.bridge](decoder.recurrent, 0 if source is None else source.final_size),
+        attention=_attention(config, (keys_size, values_size), {**widths, "tags": tags}),
+        own=DecoderStateProjection(state, keys_size, values_size, chosen.memory)
+        if "decoder" in chosen.sources
+        else None,
+        decoder=decoder,
+        readout=readout,
+        output=registry.build(
+            "output",
+            config.get("output", "linear"),
+            size=readout.size,
+            width=target.width,
+            tied=written.weight if tied else None,
+            **widths,
+        ),
+        chosen=chosen,
+        dropout=dropout,
+    )
+
+
+def _source(config: Mapping[str, Any], chosen: ResolvedSeq2seqConfig, inputs: nn.Module, told: int) -> Source | None:
+    """Build what reads the source, as far as anything reads it."""
+    model = config["model"]
+    if not chosen.encoder and "encoder" not in chosen.sources:
+        return None
+    layers = {"layers": chosen.encoder} if "layers" in config["encoder"] else {}
+    size = model["embedding"]
+    return Source(
+        embedding=inputs,
+        encoder=registry.build("encoder", {**config["encoder"], **layers}, input_size=size + told)
+        if chosen.encoder
+        else None,
+        embedding_size=size,
+        memory=chosen.memory,
+        values=chosen.values,
+        positions=model["positions"],
+        dropout=model["dropout"],
+    )
+
+
+def _attention(config: Mapping[str, Any], sizes: tuple[int, int], widths: Mapping[str, int]) -> tuple[Query, Any]:
+    """Build the query and what reads with it a memory whose keys and values have these sizes."""
+    if config["attention"]["name"] == "none":
+        return Query([]), registry.build("attention", "none")
+    query = Query(registry.build("query", (name, knobs), **widths) for name, knobs in config["query"].items())
+    knobs = config["attention"]
+    return query, assemble(config["scorer"], config["scope"], config["normalizer"], (query.size, *sizes), knobs)

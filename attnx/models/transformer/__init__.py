@@ -1,0 +1,1 @@
+"""The model ``transformer``: layers of self-attention, cross-attention and feed-forward maps."""

@@ -1,0 +1,1 @@
+"""Training with several processes or devices: starting ranks, supervising them, and collectives."""
