@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from attnx import registry
+from attnx.config.view import names_text
 from attnx.errors import UserError, near_misses
 from attnx.registry.param_types import parse_type
 from attnx.registry.source_scan import KINDS, SETS
@@ -51,10 +52,12 @@ def options(group: str) -> list[str]:
 
 
 def default_parts() -> dict[str, str]:
-    """The part of each kind in the default composition, of a set their names: ``{"scorer": "additive", ...}``."""
+    """The part of each kind in the default composition, as text: ``{"scorer": "additive", ...}``."""
     listed = yaml.safe_load((conf_folder() / "config.yaml").read_text(encoding="utf-8"))["defaults"]
     chosen = {kind: part for entry in listed if isinstance(entry, dict) for kind, part in entry.items()}
-    return {kind: part if isinstance(part, str) else "+".join(part) for kind, part in chosen.items() if kind in CHOSEN}
+    return {
+        kind: part if isinstance(part, str) else names_text(part) for kind, part in chosen.items() if kind in CHOSEN
+    }
 
 
 def owners(kind: str) -> dict[str, list[str]]:

@@ -9,8 +9,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.config.groups import CHOSEN, DEFAULTS, default_parts
-from attnx.reports.sweep.load_runs import choices
-from attnx.reports.sweep.settings import said
+from attnx.config.view import dotted_keys, value_text
 from attnx.runs.run import Run
 from attnx.runs.sweep import read_sweep, sweep_of
 
@@ -49,7 +48,7 @@ def _asked(run: Run) -> str:
 def _difference(config: Mapping[str, Any]) -> str:
     """Parts that are not the default ones, and knobs that are not their part's; of a run that no command asked for."""
     parts = {kind: {"name": config[kind]["name"]} for kind in CHOSEN if "name" in config.get(kind, ())}
-    usual = {**choices(registry.filled(parts)), **default_parts()}
-    found = {key: value for key, value in choices(config).items() if key in usual and value != usual[key]}
+    usual = {**dotted_keys(registry.filled(parts)), **default_parts()}
+    found = {key: value for key, value in dotted_keys(config).items() if key in usual and value != usual[key]}
     seed = {} if config["seed"] == DEFAULTS["seed"] else {"seed": config["seed"]}
-    return " ".join(f"{key}={said(value)}" for key, value in {**found, **seed}.items())
+    return " ".join(f"{key}={value_text(value)}" for key, value in {**found, **seed}.items())

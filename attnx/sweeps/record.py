@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.config.diff import ABSENT, differences, told
+from attnx.config.diff import ABSENT, changes_text, differences
 from attnx.errors import RunFailed, UserError
 from attnx.files.atomic_files import write_json
 from attnx.registry.plugin_code import code_of, digests
@@ -99,7 +99,7 @@ def refuse_another(sweep: Sweep, overrides: Sequence[str], jobs: Sequence[Sequen
         asked[TRIALS] = held.get(TRIALS, ABSENT)
         held.setdefault(TRIALS, ABSENT)
     if sweep.jobs and (changed := differences(held, asked)):
-        raise UserError(f"{sweep.path}: holds another sweep: {told(changed)}; choose name=..., or fresh=true")
+        raise UserError(f"{sweep.path}: holds another sweep: {changes_text(changed)}; choose name=..., or fresh=true")
 
 
 def refuse_unlike(folder: Path, config: Mapping[str, Any]) -> None:
@@ -117,7 +117,7 @@ def refuse_unlike(folder: Path, config: Mapping[str, Any]) -> None:
     changed = differences(held, asked)
     if changed:
         raise UserError(
-            f"{folder}: holds a run of another configuration: {told(changed)}; choose name=..., or fresh=true"
+            f"{folder}: holds a run of another configuration: {changes_text(changed)}; choose name=..., or fresh=true"
         )
     refuse_other_code(folder)
 

@@ -65,7 +65,7 @@ def test_a_run_from_python_goes_by_what_differs_from_the_default_composition() -
     asked = ["scorer=mlp", "scorer.depth=2", "+query=[token,current_state]", "encoder.hidden=7", "seed=3"]
     found = named(*asked, "+logger=wandb", command=False)
     assert sorted(found.split()) == sorted(
-        ["encoder.hidden=7", "scorer=mlp", "scorer.depth=2", "query=token+current_state", "seed=3"]
+        ["encoder.hidden=7", "scorer=mlp", "scorer.depth=2", "query=[token,current_state]", "seed=3"]
     )
     assert named("scorer=additive", "seed=1", command=False) == "20260131-120000-abcdef"
 

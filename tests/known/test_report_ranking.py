@@ -16,13 +16,14 @@ import pytest
 import yaml
 
 from attnx.cli.main import run as command
+from attnx.config.view import dotted_keys
 from attnx.errors import UserError
 from attnx.reports.stats.dunnett import exceedance
 from attnx.reports.stats.mean_difference import EXAMPLES, POOLED, UNEQUAL
 from attnx.reports.sweep.comparison import Comparison, comparisons
 from attnx.reports.sweep.effects import Effect
 from attnx.reports.sweep.evaluated_examples import rate, read_tested
-from attnx.reports.sweep.load_runs import choices, gather
+from attnx.reports.sweep.load_runs import gather
 from attnx.reports.sweep.settings import ABSENT, varied
 from attnx.reports.sweep.write import write_report
 from attnx.runs.sweep import Sweep, SweepJob
@@ -128,8 +129,9 @@ def test_what_varies_is_found() -> None:
         {"seed": 2, "scorer": {"name": "mlp", "depth": 2, "bias": True}, "query": token, **same},
         {"seed": 3, "scorer": {"name": "dot"}, "query": {**token, "last_context": {}}, **same},
     ]
-    assert varied([choices(run) for run in runs]) == ["scorer", "scorer.depth", "query"]
-    assert [choices(run)["query"] for run in runs] == ["token", "token", "token+last_context"]
+    settings = [{key: value for key, value in dotted_keys(run).items() if key != "seed"} for run in runs]
+    assert varied(settings) == ["scorer", "scorer.depth", "query"]
+    assert [run["query"] for run in settings] == ["token", "token", "[token,last_context]"]
 
 
 def test_runs_that_differ_by_their_seed_are_one_setting(write: Write) -> None:

@@ -13,12 +13,13 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from attnx.config.view import node_text
 from attnx.data.examples import Pair
 from attnx.errors import UserError
 from attnx.reports.comparison.compare import compare
 from attnx.reports.comparison.run_differences import paired_bootstrap
 from attnx.reports.figures.curves import draw_curves, read_curves
-from attnx.reports.run.readme import describe, write_explanation
+from attnx.reports.run.readme import write_explanation
 from attnx.reports.run.results_table import outcome
 from attnx.reports.stats.lengths import Row, bin_label, error_by_length
 from attnx.runs.alignments import read_alignment
@@ -296,9 +297,9 @@ def test_the_explanation_says_what_the_run_was(write: Write) -> None:
     )
     text = write_explanation(folder).read_text()
     assert "# first\n" in text
-    assert "| scorer | additive (hidden 19) |" in text
+    assert "| scorer | additive hidden=19 |" in text
     assert "| scope | global |" in text
-    assert "| query | token, language_tag (width 5) |" in text
+    assert "| query | [token,language_tag] language_tag.width=5 |" in text
     assert "scaled" not in text
     assert "| test_per | 8.12 | % phone error rate |" in text
     assert "| `predictions.tsv` |" in text
@@ -326,16 +327,17 @@ def test_the_explanation_needs_only_run_json(write: Write) -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (None, "none"),
+        (None, "null"),
         (False, "false"),
         (0.1, "0.1"),
-        (["token", "last_context"], "token, last_context"),
+        (["token", "last_context"], "[token,last_context]"),
         ({"name": "softmax"}, "softmax"),
-        ({"name": "run then attend", "why": "feed is none"}, "run then attend (why feed is none)"),
+        ({"name": "mlp", "depth": 2, "widths": None}, "mlp depth=2"),
+        ({"token": {}, "language_tag": {"width": 5}}, "[token,language_tag] language_tag.width=5"),
     ],
 )
 def test_configuration_in_one_line(value: object, said: str) -> None:
-    assert describe(value) == said
+    assert node_text(value) == said
 
 
 @pytest.mark.parametrize(("own", "read"), [(0, "catK"), (1, "cat"), (4, "")])

@@ -9,8 +9,8 @@ import pytest
 
 from attnx.cli.commands.run_filters import check_keys, order, read_filter, same, values
 from attnx.cli.commands.run_table import Column, differing, fitting, plain, span, weighed
+from attnx.config.view import dotted_keys
 from attnx.errors import UserError
-from attnx.runs.find import flat
 
 NOON = datetime(2026, 3, 17, 12, tzinfo=UTC)
 
@@ -118,15 +118,15 @@ def test_a_configuration_by_its_keys() -> None:
         "query": {"token": {}, "language_tag": {"width": 7}},
         "seed": 3,
     }
-    assert {key: value for kind, node in nodes.items() for key, value in flat(kind, node)} == {
+    assert dotted_keys(nodes) == {
         "scorer": "mlp",
         "scorer.widths": [19, 5],
         "query": "[token,language_tag]",
         "query.language_tag.width": 7,
         "seed": 3,
     }
-    assert dict(flat("query", {"token": None})) == {"query": "token"}
-    assert dict(flat("logger", {})) == {"logger": "[]"}
+    assert dotted_keys({"query": {"token": None}}) == {"query": "token"}
+    assert dotted_keys({"logger": {}}) == {"logger": "[]"}
 
 
 def test_a_knob_differs_among_those_that_have_it_and_a_part_where_it_is_missing() -> None:

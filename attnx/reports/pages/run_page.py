@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnx.config.view import node_text
 from attnx.errors import UserError
 from attnx.reports.figures.local_windows import Window, window_of
 from attnx.reports.pages.html_template import filled
-from attnx.reports.run.readme import SETTING, describe
+from attnx.reports.run.readme import SETTING
 from attnx.reports.run.results_table import result_rows
 from attnx.reports.stats.alignment_statistics import Statistics, run_statistics, statistics_rows, with_gold
 from attnx.runs.alignments import Alignment, Weights, read_examples
@@ -60,7 +61,7 @@ def run_page(folders: Sequence[Path | str]) -> str:
 
 def _told(run: Run, found: Statistics) -> dict[str, Any]:
     """What tables say of a run, rows of text."""
-    facts = [(key, describe(run.config[key])) for key in SETTING if key in run.config]
+    facts = [(key, node_text(run.config[key])) for key in SETTING if key in run.config]
     facts += [("command", str(run.info["command"]))] if run.info.get("command") else []
     results = [
         (row.measure, row.value + (f" ({row.interval})" if row.interval else ""), row.remark)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 
+from attnx.config.view import node_text
 from attnx.reports.markdown import titled_table
 from attnx.reports.run.results_table import result_lines
 from attnx.runs.layout import (
@@ -96,33 +96,6 @@ def write_explanation(folder: Path | str) -> Path:
     return target
 
 
-def describe(value: object) -> str:
-    """Say a piece of configuration in one line: names first, knobs in brackets."""
-    if isinstance(value, Mapping):
-        knobs = {key: knob for key, knob in value.items() if key != "name"}
-        if "name" in value:
-            return f"{value['name']} ({_pairs(knobs)})" if knobs else str(value["name"])
-        return _pairs(knobs)
-    if isinstance(value, list | tuple):
-        return ", ".join(describe(item) for item in value)
-    if value is None:
-        return "none"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _pairs(knobs: Mapping[object, object]) -> str:
-    """``hidden 64, window 5``; a knob without a value of its own (a query input) is its name alone."""
-    said = []
-    for key, knob in knobs.items():
-        if isinstance(knob, Mapping):
-            said.append(f"{key} ({describe(knob)})" if knob else str(key))
-        else:
-            said.append(f"{key} {describe(knob)}")
-    return ", ".join(said)
-
-
 def _opening(run: Run) -> str:
     facts = [f"A run folder of attnx, format {run.info['format']}"]
     facts += [f"{key} {run.info[key]}" for key in ("created", "status") if run.info.get(key)]
@@ -138,8 +111,8 @@ def _failure(run: Run) -> str:
 
 
 def _setting(run: Run) -> str:
-    rows = [(key, describe(run.config[key])) for key in SETTING if key in run.config]
-    rows += [("schedule", describe(run.info["schedule"]))] if run.info.get("schedule") else []
+    rows = [(key, node_text(run.config[key])) for key in SETTING if key in run.config]
+    rows += [("schedule", node_text(run.info["schedule"]))] if run.info.get("schedule") else []
     return titled_table("What it was", ("part", "choice"), rows)
 
 

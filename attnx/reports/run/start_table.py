@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from attnx.config.view import name_and_knobs
 from attnx.files.printable import printable
 from attnx.runs.run import read_run
 
@@ -28,7 +29,7 @@ def composed(folder: Path) -> Table:
     table.add_column(overflow="fold")
     for kind in SHOWN:
         if kind in run.config:
-            table.add_row(kind, _describe(kind, run.config[kind]))
+            table.add_row(kind, _describe(run.config[kind]))
     for name in FOLLOWED:
         value = run.info.get(name, run.config.get(name))
         if value:
@@ -45,14 +46,6 @@ def _said(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _describe(kind: str, node: Any) -> Text:
-    if kind == "query":
-        return Text(printable(" + ".join(node)))
-    knobs = " ".join(f"{key}={_plain(value)}" for key, value in node.items() if key != "name" and value is not None)
-    return Text(str(node["name"])).append(f"  {printable(knobs)}" if knobs else "", "dim")
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, list):
-        return "[" + ",".join(map(str, value)) + "]"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _describe(node: Any) -> Text:
+    name, knobs = name_and_knobs(node)
+    return Text(printable(name)).append(f"  {printable(knobs)}" if knobs else "", "dim")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from attnx.config.view import value_text
 from attnx.files.parse_number import count_of
 from attnx.reports.stats.multiple_comparisons import Spread
 from attnx.reports.sweep.conclusions import verdict
@@ -15,7 +16,7 @@ from attnx.reports.sweep.evaluated_examples import TestedExamples, read_tested
 from attnx.reports.sweep.load_runs import DATA, Found
 from attnx.reports.sweep.measures import Measure, measures
 from attnx.reports.sweep.ranking import RankedSetting, ranked, supported_digits
-from attnx.reports.sweep.settings import Setting, said, settings, varied
+from attnx.reports.sweep.settings import Setting, settings, varied
 
 FINISHED = "finished"
 
@@ -83,7 +84,9 @@ def _comparison(runs: Sequence[Found], tests: dict[Path, TestedExamples]) -> Com
     keys = varied(chosen)
     compared = settings(runs, keys)
     kept = [run for setting in compared for run in setting.runs]
-    common = {key: said(value) for key, value in chosen[0].items() if all(_same(one, key, value) for one in chosen)}
+    common = {
+        key: value_text(value) for key, value in chosen[0].items() if all(_same(one, key, value) for one in chosen)
+    }
     constant = {key: value for key, value in common.items() if key != DATA}
     known = measures(kept, runs[0].monitor, runs[0].maximize)
     split = factors(keys, compared)
@@ -99,11 +102,11 @@ def _comparison(runs: Sequence[Found], tests: dict[Path, TestedExamples]) -> Com
 
 
 def _same(choices: dict[str, Any], key: str, value: Any) -> bool:
-    return key in choices and said(choices[key]) == said(value)
+    return key in choices and value_text(choices[key]) == value_text(value)
 
 
 def _title(run: Found, tests: dict[Path, TestedExamples]) -> str:
     count = len(tests[run.path].tags) if run.path in tests else int(run.results.get("test_examples", 0))
     file = run.choices.get("task.test")
-    task = " ".join(filter(None, [str(run.choices.get("task", "")), said(file) if file else ""]))
+    task = " ".join(filter(None, [str(run.choices.get("task", "")), value_text(file) if file else ""]))
     return count_of(count, "test example") + (f" of {task}" if task else "")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from attnx.config.view import dotted_keys
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_rows
 from attnx.runs.layout import CONFIG, LOG, METRICS, PROGRESS, RUN
@@ -130,7 +131,7 @@ def _read(folder: Path, told: str, job: SweepJob | None = None) -> Found:
         status = "finished"
     elif status == "finished":
         status = "without results"
-    chosen = choices(config)
+    chosen = dotted_keys({key: value for key, value in config.items() if key not in ASIDE})
     if info.get("fingerprint"):
         chosen[DATA] = info["fingerprint"]
     # Like a knob of the part: it sets runs apart that use the same part.
@@ -149,32 +150,6 @@ def _read(folder: Path, told: str, job: SweepJob | None = None) -> Found:
         budget=str(info.get("budget") or ""),
         error="" if status == "finished" else _error(folder, info, job),
     )
-
-
-def choices(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration, flat: a part by its name, a set by its names, and their knobs.
-
-    >>> choices({"seed": 3, "scorer": {"name": "mlp", "depth": 2}, "query": {"token": {}, "current_state": {}}})
-    {'scorer': 'mlp', 'scorer.depth': 2, 'query': 'token+current_state'}
-    """
-    found: dict[str, Any] = {}
-    for key, value in config.items():
-        if key in ASIDE:
-            continue
-        if isinstance(value, Mapping):
-            found[key] = value["name"] if "name" in value else "+".join(map(str, value))
-            found.update(_knobs(key, value))
-        else:
-            found[key] = value
-    return found
-
-
-def _knobs(prefix: str, node: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in node.items():
-        if isinstance(value, Mapping):
-            yield from _knobs(f"{prefix}.{name}", value)
-        elif name != "name":
-            yield f"{prefix}.{name}", value
 
 
 def _asked(overrides: Iterable[str]) -> dict[str, Any]:

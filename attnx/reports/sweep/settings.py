@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from attnx.config.view import value_text
 from attnx.reports.sweep.load_runs import DATA, Found
 
 FIRST = ("task", "recipe", "model", "attention", "scorer", "scope", "query", "normalizer", "encoder", "decoder")
@@ -45,31 +46,24 @@ def _differs(key: str, runs: Sequence[Mapping[str, Any]]) -> bool:
         values: dict[str, set[str]] = {}
         for run in runs:
             if key in run:
-                values.setdefault(said(run.get(part_of(key))) if key != DATA else "", set()).add(said(run[key]))
+                values.setdefault(value_text(run.get(part_of(key))) if key != DATA else "", set()).add(
+                    value_text(run[key])
+                )
         return any(len(held) > 1 for held in values.values())
-    return len({said(run.get(key)) for run in runs}) > 1
+    return len({value_text(run.get(key)) for run in runs}) > 1
 
 
 def _follows(key: str, others: Sequence[str], runs: Sequence[Mapping[str, Any]]) -> bool:
     """Whether runs that agree in the others agree in a key, too, so that it tells nothing more."""
     held: dict[tuple[str, ...], set[str]] = {}
     for run in runs:
-        held.setdefault(tuple(said(run.get(other)) for other in others), set()).add(said(run.get(key)))
+        held.setdefault(tuple(value_text(run.get(other)) for other in others), set()).add(value_text(run.get(key)))
     return all(len(values) == 1 for values in held.values())
 
 
 def part_of(key: str) -> str:
     """The part to which a knob belongs: ``scorer`` of ``scorer.depth``."""
     return key.partition(".")[0]
-
-
-def said(value: Any) -> str:
-    """A value as it is written on a command line."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(map(said, value)) + "]"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def short(keys: Sequence[str]) -> list[str]:
@@ -82,7 +76,7 @@ def settings(runs: Iterable[Found], keys: Sequence[str]) -> list[Setting]:
     """Put runs that differ by their seed alone together; of two that do not even differ by it, the later counts."""
     by_values: dict[tuple[str, ...], dict[Any, Found]] = {}
     for run in sorted(runs, key=lambda run: run.created):
-        values = tuple(said(run.choices[key]) if key in run.choices else ABSENT for key in keys)
+        values = tuple(value_text(run.choices[key]) if key in run.choices else ABSENT for key in keys)
         by_values.setdefault(values, {})[run.seed] = run
     return [Setting(_name(keys, values), values, _in_order(held)) for values, held in by_values.items()]
 

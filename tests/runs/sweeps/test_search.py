@@ -57,7 +57,7 @@ def test_a_search_of_something_else_is_refused(sweep: Callable[..., Any]) -> Non
     sweep(*ASKED, "hydra.sweeper.n_trials=1")
     answer = sweep(*ASKED, "hydra.sweeper.n_trials=1", "trainer.max_steps=7")
     assert answer.code == 2
-    assert "trainer.max_steps: held 5, asked 7" in answer.err
+    assert "trainer.max_steps: saved 5, requested 7" in answer.err
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -257,9 +257,9 @@ def test_a_sweep_of_another_configuration_is_refused_with_the_difference(
     config = Path("multirun/two/1/config.yaml")
     if folder == "before":  # what the folder holds was changed
         config.write_text(config.read_text(encoding="utf-8").replace("hidden: 11", "hidden: 13"), encoding="utf-8")
-        asked, difference = ["scorer=dot,scaled"], "decoder.hidden: held 13, asked 11"
+        asked, difference = ["scorer=dot,scaled"], "decoder.hidden: saved 13, requested 11"
     else:
-        asked, difference = ["scorer=dot,scaled", "trainer.max_steps=7"], "trainer.max_steps: held 5, asked 7"
+        asked, difference = ["scorer=dot,scaled", "trainer.max_steps=7"], "trainer.max_steps: saved 5, requested 7"
     held_there = {path: path.read_bytes() for path in Path("multirun").rglob("*") if path.is_file()}
     answer = sweep(*asked, "name=two")
     assert (answer.code, answer.out) == (2, "")
@@ -276,7 +276,7 @@ def test_a_sweep_to_which_values_are_added_trains_those(sweep: Callable[..., Any
     assert [(job.choices["scorer"], job.attempts) for job in found.jobs] == [("dot", 1), ("scaled", 1), ("cosine", 1)]
     answer = sweep("scorer=cosine,dot", "seed=1", "name=grid")
     assert answer.code == 2
-    assert "scorer: held cosine,dot,scaled, asked cosine,dot" in answer.err
+    assert "scorer: saved cosine,dot,scaled, requested cosine,dot" in answer.err
 
 
 def test_a_sweep_that_starts_over_puts_the_old_one_aside(sweep: Callable[..., Any]) -> None:

@@ -1,0 +1,77 @@
+"""Flattens a configuration to dotted keys, and writes it as text: lists, reports and run folders show it alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+WORDS = {None: "null", True: "true", False: "false"}
+
+
+def dotted_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Flatten a configuration: a part is its name, a set of parts is their names, and knobs follow by dotted keys.
+
+    >>> dotted_keys({"seed": 3, "scorer": {"name": "mlp", "depth": 2}})
+    {'seed': 3, 'scorer': 'mlp', 'scorer.depth': 2}
+    >>> dotted_keys({"query": {"token": {}, "language_tag": {"width": 5}}})
+    {'query': '[token,language_tag]', 'query.language_tag.width': 5}
+    """
+    return {key: value for name, node in config.items() for key, value in _flatten(str(name), node)}
+
+
+def _flatten(key: str, node: Any) -> Iterator[tuple[str, Any]]:
+    if not isinstance(node, Mapping):
+        yield key, node
+    elif "name" in node:
+        yield key, node["name"]
+        for knob, value in node.items():
+            if knob != "name":
+                yield from _flatten(f"{key}.{knob}", value)
+    else:
+        yield key, names_text(list(map(str, node)))
+        for name, knobs in node.items():
+            if isinstance(knobs, Mapping):
+                yield from ((f"{key}.{name}.{knob}", value) for knob, value in knobs.items())
+            elif knobs is not None:
+                yield f"{key}.{name}", knobs
+
+
+def names_text(names: list[str]) -> str:
+    """The names of a set of parts, as the command line takes them: ``[token,language_tag]``, or ``token`` alone."""
+    return names[0] if len(names) == 1 else f"[{','.join(names)}]"
+
+
+def node_text(node: Any) -> str:
+    """A part or a value with its knobs that are set, on one line."""
+    return " ".join(filter(None, name_and_knobs(node)))
+
+
+def name_and_knobs(node: Any) -> tuple[str, str]:
+    """A part's name or a value, and the knobs that are set.
+
+    >>> name_and_knobs({"name": "mlp", "depth": 2, "bias": True, "widths": None})
+    ('mlp', 'depth=2 bias=true')
+    """
+    (_, value), *knobs = _flatten("", node)
+    return value_text(value), " ".join(f"{key[1:]}={value_text(knob)}" for key, knob in knobs if knob is not None)
+
+
+def value_text(value: Any) -> str:
+    """A value as it is written on a command line.
+
+    >>> [value_text(value) for value in (None, True, 0.1, 1.0, ["a", 2])]
+    ['null', 'true', '0.1', '1', '[a,2]']
+    """
+    match value:
+        case None | bool():
+            return WORDS[value]
+        case float():
+            short = f"{value:g}"
+            return short if float(short) == value else str(value)
+        case datetime():
+            return f"{value:%Y-%m-%d %H:%M}"
+        case list() | tuple():
+            return f"[{','.join(map(value_text, value))}]"
+        case _:
+            return str(value)
