@@ -120,7 +120,7 @@ class Beam:
         """The likeliest of all that the hypotheses can become in one step, ended ones among them."""
         rows, _, total, written, weights = running
         width = total.shape[1]
-        inputs = written[:, -1] if written.shape[1] else model.target.first(len(rows), rows.device)
+        inputs = written[:, -1] if written.shape[1] else model.target.start_input(len(rows), rows.device)
         predicted, state, read = model.step(inputs, running.state, reading)
         rules.narrow(predicted, written, rows.repeat_interleave(width))
         symbols = predicted.shape[1]

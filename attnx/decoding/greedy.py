@@ -48,5 +48,5 @@ class Greedy:
         rules = self.rules.within(model, prefix, choices)
         start = model.begin(source, present, tag)
         return one_by_one(
-            model, start, rules.limit(present), 1, need_weights, rules, lambda told, *_: model.target.pick(told)
+            model, start, rules.limit(present), 1, need_weights, rules, lambda told, *_: model.target.greedy(told)
         )

@@ -36,7 +36,7 @@ def one_by_one(
     sources = torch.arange(len(limit), device=limit.device).repeat_interleave(copies)
     # Copies end one by one, so each needs what was encoded for itself; rows that stay what they are need not.
     state, limit = (model.reorder if copies == 1 else model.take)(start, sources), limit[sources]
-    inputs = model.target.first(len(limit), limit.device)
+    inputs = model.target.start_input(len(limit), limit.device)
     written = inputs.new_zeros(len(limit), 0, *inputs.shape[1:])
     lengths, total = torch.zeros_like(limit), torch.zeros(len(limit), device=limit.device)
     going = torch.arange(len(limit), device=limit.device)

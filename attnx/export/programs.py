@@ -120,7 +120,7 @@ def _example(model: Any, sources: Callable[[int, int], Tensor], tagged: bool, ro
     tag = [torch.zeros(rows, dtype=torch.int64)] if tagged else []
     source = (sources(rows, length), present, *tag)
     state = model.begin(*source)
-    symbol = model.target.first(rows, present.device)
+    symbol = model.target.start_input(rows, present.device)
     for _ in range(rows):
         state = model.step(symbol, state, need_weights=True)[1]
     return Example(source, symbol, state, model.step(symbol, state, need_weights=True)[2].weights)

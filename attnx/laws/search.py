@@ -75,7 +75,7 @@ def log_probabilities_are_the_models(search: Candidate) -> None:
     found = searched(search.build(), model, SOURCE, PRESENT)
     best, lengths = found.written[:, 0], found.lengths[:, 0]
     with torch.no_grad():
-        inputs = torch.cat([model.target.first(len(best), best.device)[:, None], best[:, :-1]], 1)
+        inputs = torch.cat([model.target.start_input(len(best), best.device)[:, None], best[:, :-1]], 1)
         steps = torch.log_softmax(model(SOURCE, PRESENT, inputs).logits, -1).gather(-1, best[..., None])[..., 0]
     total = (steps * (torch.arange(best.shape[1]) < lengths[:, None])).sum(-1)
     require_close(found.log_probability[:, 0], total, "__call__", "the log-probability is not the model's")

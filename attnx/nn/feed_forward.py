@@ -1,4 +1,4 @@
-"""What every position of a stream goes through by itself."""
+"""The position-wise feed-forward layer of a transformer."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ class FeedForward(nn.Module):
     Source: Vaswani et al. 2017, equation 2, https://arxiv.org/abs/1706.03762
 
     Args:
-        width: of the positions.
-        hidden: units between the maps.
+        hidden_size: width of inputs and outputs.
+        feedforward_size: width between the two maps.
         activation: ``relu``, ``gelu`` or ``silu``.
     """
 
-    def __init__(self, width: int, hidden: int, activation: Activation) -> None:
+    def __init__(self, hidden_size: int, feedforward_size: int, activation: Activation) -> None:
         super().__init__()
-        self.into, self.out = nn.Linear(width, hidden), nn.Linear(hidden, width)
+        self.up = nn.Linear(hidden_size, feedforward_size)
+        self.down = nn.Linear(feedforward_size, hidden_size)
         self.activation = ACTIVATIONS[activation]()
 
     def forward(self, states: Tensor) -> Tensor:
-        """(b, t, width) -> (b, t, width)."""
-        mapped: Tensor = self.out(self.activation(self.into(states)))
-        return mapped
+        """(b, t, hidden_size) -> (b, t, hidden_size)."""
+        outputs: Tensor = self.down(self.activation(self.up(states)))
+        return outputs

@@ -1,4 +1,4 @@
-"""Position encodings: added to embeddings (sinusoidal, learned), rotary, or vectors that keys are made of."""
+"""Position encodings: additive (sinusoidal, learned) or rotary; and position vectors used as attention keys."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from torch import Tensor, nn
 
 from attnx.ops import turns
 
-Positions = Literal["sinusoidal", "learned", "rotary"]
+PositionKind = Literal["sinusoidal", "learned", "rotary"]
 
 
 def one_hot(positions: Tensor, width: int) -> Tensor:
-    """(..., m) int64 -> (..., m, width), a 1 at the position; those from ``width`` - 1 on share the last place."""
+    """(..., m) int64 -> one-hot vectors (..., m, width); positions from ``width`` - 1 on share the last unit."""
     return torch.nn.functional.one_hot(positions.clamp(max=width - 1), width).to(torch.get_default_dtype())
 
 
 def sinusoidal(positions: Tensor, width: int) -> Tensor:
-    """(..., m) int64 -> (..., m, width), sines then cosines of wavelengths from 2 pi to 10,000 * 2 pi.
+    """(..., m) int64 -> (..., m, width), all sines, then all cosines, of wavelengths from 2 pi to 10,000 * 2 pi.
 
-    Vaswani et al. 2017, section 3.5, https://arxiv.org/abs/1706.03762, with sines and cosines one after another
-    rather than in turn.
+    Source: Vaswani et al. 2017, section 3.5, https://arxiv.org/abs/1706.03762, where sines and cosines alternate.
     """
     halves = (width + 1) // 2
     rates = 10_000.0 ** (-torch.arange(halves, device=positions.device) / halves)
@@ -33,30 +32,31 @@ POSITIONS = {"one_hot": one_hot, "sinusoidal": sinusoidal}
 
 
 class PositionEncoding(nn.Module):
-    """Vectors of positions, and turns.
+    """Position encodings of a transformer: added to the embeddings, or applied to queries and keys.
 
     ``sinusoidal`` (Vaswani et al. 2017, section 3.5) and ``learned`` (Gehring et al. 2017, section 3.1,
-    https://arxiv.org/abs/1705.03122) are added to the stream's vectors; ``rotary`` (Su et al. 2021,
-    https://arxiv.org/abs/2104.09864) turns queries and keys.
+    https://arxiv.org/abs/1705.03122) are added; ``rotary`` (Su et al. 2021, https://arxiv.org/abs/2104.09864) rotates
+    queries and keys.
 
     Args:
-        width: of the stream.
-        positions: which of them.
-        longest: so many positions are learned; later ones are as the last.
-        head: width of what a head compares.
+        hidden_size: width of the embeddings.
+        kind: ``sinusoidal``, ``learned`` or ``rotary``.
+        max_positions: number of learned positions; later ones share the last.
+        head_size: width of a head's queries and keys.
     """
 
-    def __init__(self, width: int, positions: Positions, longest: int, head: int) -> None:
+    def __init__(self, hidden_size: int, kind: PositionKind, max_positions: int, head_size: int) -> None:
         super().__init__()
-        self.width, self.positions, self.head = width, positions, head
-        self.learned = nn.Parameter(torch.randn(longest, width) * width**-0.5) if positions == "learned" else None
+        self.hidden_size, self.kind, self.head_size = hidden_size, kind, head_size
+        vectors = torch.randn(max_positions, hidden_size) * hidden_size**-0.5 if kind == "learned" else None
+        self.learned = None if vectors is None else nn.Parameter(vectors)
 
-    def added(self, at: Tensor) -> Tensor | None:
-        """(b or 1, t) int64 -> (b or 1, t, width), what is added at these positions; None of ``rotary``."""
+    def additive(self, positions: Tensor) -> Tensor | None:
+        """(b or 1, t) int64 -> vectors to add (b or 1, t, hidden_size); None for ``rotary``."""
         if self.learned is not None:
-            return self.learned[at.clamp(max=len(self.learned) - 1)]
-        return sinusoidal(at, self.width) if self.positions == "sinusoidal" else None
+            return self.learned[positions.clamp(max=len(self.learned) - 1)]
+        return sinusoidal(positions, self.hidden_size) if self.kind == "sinusoidal" else None
 
-    def turn(self, at: Tensor) -> Tensor | None:
-        """(b or 1, t) int64 -> (2, b or 1, t, head / 2), how queries and keys are turned; None if they are not."""
-        return turns(at, self.head) if self.positions == "rotary" else None
+    def rotary(self, positions: Tensor) -> Tensor | None:
+        """(b or 1, t) int64 -> rotations of queries and keys (2, b or 1, t, head_size / 2); None unless ``rotary``."""
+        return turns(positions, self.head_size) if self.kind == "rotary" else None

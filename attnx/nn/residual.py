@@ -1,4 +1,4 @@
-"""A way around a part of a layer, normalized before the part or after the sum."""
+"""Residual connections with layer normalization before the sublayer (pre-norm) or after the sum (post-norm)."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ Norm = Literal["pre", "post"]
 
 
 class Residual(nn.Module):
-    """Add what a part makes of a state to the state.
+    """A residual connection around a sublayer f.
 
     Formula: ``post: norm(x + f(x)); pre: x + f(norm(x))``
     Source: post, Vaswani et al. 2017, section 3.1, https://arxiv.org/abs/1706.03762; pre, Xiong et al. 2020,
         https://arxiv.org/abs/2002.04745
 
     Args:
-        width: of the states.
-        norm: where they are normalized.
-        dropout: share of the part's units dropped while training.
+        hidden_size: width of the states.
+        norm: ``pre`` or ``post``.
+        dropout: share of the sublayer's outputs dropped while training.
     """
 
-    def __init__(self, width: int, norm: Norm, dropout: float) -> None:
+    def __init__(self, hidden_size: int, norm: Norm, dropout: float) -> None:
         super().__init__()
-        self.norm, self.pre, self.dropout = nn.LayerNorm(width), norm == "pre", dropout
+        self.norm, self.is_pre_norm, self.dropout = nn.LayerNorm(hidden_size), norm == "pre", dropout
 
-    def before(self, states: Tensor) -> Tensor:
-        """What the part gets of the states (b, t, width)."""
-        return self.norm(states) if self.pre else states
+    def pre(self, states: Tensor) -> Tensor:
+        """The sublayer's input: the states (b, t, hidden_size), normalized if pre-norm."""
+        return self.norm(states) if self.is_pre_norm else states
 
-    def after(self, states: Tensor, made: Tensor) -> Tensor:
-        """The states and what the part made of them, summed."""
-        summed = states + F.dropout(made, self.dropout, self.training)
-        return summed if self.pre else self.norm(summed)
+    def post(self, states: Tensor, outputs: Tensor) -> Tensor:
+        """The states plus the sublayer's outputs, normalized if post-norm."""
+        total = states + F.dropout(outputs, self.dropout, self.training)
+        return total if self.is_pre_norm else self.norm(total)

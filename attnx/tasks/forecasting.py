@@ -21,7 +21,7 @@ from attnx.data.series_split import SeriesSplit, cut_series, describe_rows
 from attnx.data.split import Splits
 from attnx.data.windows import Span, WindowSpec, cut, following, scaled
 from attnx.errors import UserError, refuse_twice
-from attnx.nn.targets.forecast import ordered
+from attnx.nn.targets.forecast import median_first
 from attnx.registry import Natural, Positive, Probability, register
 from attnx.runs.layout import TARGET_FEATURES
 from attnx.tasks.forecast_measures import forecast_metrics, update_forecast_metrics
@@ -219,7 +219,7 @@ class Forecasting:
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Errors of scaled numbers and, behind ``own_``, in the data's units; of the model and of each baseline."""
         assert self.scales is not None
-        return forecast_metrics(self.scales.width, self.baselines, ordered(self.quantiles))
+        return forecast_metrics(self.scales.width, self.baselines, median_first(self.quantiles))
 
     def update(self, metrics: Any, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
         """Show the metrics a batch: the matrix (horizon, f) forecast for each window, quantile behind quantile."""

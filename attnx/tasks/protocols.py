@@ -16,7 +16,7 @@ from attnx.data.features import Features
 from attnx.data.split import Splits
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.nn.targets.forecast import from_last
+from attnx.nn.targets.forecast import subtract_last_value
 
 
 class Loss(NamedTuple):
@@ -164,9 +164,9 @@ def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, sampling: float
         smoothing: label smoothing.
         sampling: chance to feed the model's own output back.
     """
-    source, last = from_last(model.target, batch.source)
+    source, last = subtract_last_value(model.target, batch.source)
     target = batch.target if last is None else batch.target - last[..., : batch.target.shape[-1]]
-    first = model.target.first(len(target), target.device)
+    first = model.target.start_input(len(target), target.device)
     inputs = torch.cat([first[:, None], target[:, :-1]], dim=1)
     output = model(source, batch.present, inputs, batch.tag, sampling)
     real, logits = batch.target_present, output.logits

@@ -18,7 +18,7 @@ from attnx.data.examples import Pair
 from attnx.data.features import Features
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.contracts import Search, StepModel
-from attnx.nn.targets.forecast import from_last
+from attnx.nn.targets.forecast import subtract_last_value
 from attnx.tasks.protocols import Loss, SequenceData, SequenceTask, token_loss
 from attnx.training.callbacks.step_plan import StepPlan
 from attnx.training.distributed import process_group
@@ -190,7 +190,7 @@ class TrainingModule(lightning.LightningModule):
         model = cast("StepModel", self.model)
         if getattr(self.task, "continues", False):  # what would be a source is how the target begins
             asked = {"prefix": batch.source, **asked}
-        source, last = from_last(model.target, batch.source)
+        source, last = subtract_last_value(model.target, batch.source)
         found = self.search(model, source, batch.present, batch.tag, need_weights, **asked)
         if last is not None:
             found = found._replace(written=found.written + last[:, None])

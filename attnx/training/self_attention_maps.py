@@ -11,7 +11,7 @@ import torch
 
 from attnx.data.evenly_spaced import evenly
 from attnx.data.features import Features
-from attnx.nn.targets.forecast import from_last
+from attnx.nn.targets.forecast import subtract_last_value
 from attnx.training.lightning_module import Prediction, TrainingModule
 
 # So many examples of a run, from short to long: each has as many maps as the model has heads.
@@ -41,9 +41,9 @@ def _maps(experiment: TrainingModule, one: Prediction) -> Maps:
     model: Any = experiment.model
     target = experiment.data.target
     batch = experiment.data.judged_rows([one.pair]).whole()
-    first = model.target.first(1, torch.device("cpu"))
+    first = model.target.start_input(1, torch.device("cpu"))
     written: Any = target.encode(one.output)
-    source, last = from_last(model.target, batch.source)
+    source, last = subtract_last_value(model.target, batch.source)
     if isinstance(target, Features):  # of several quantiles the first is what is read
         written = written[:, : target.width] - (0 if last is None else last[0, :, : target.width].numpy())
     inputs = torch.cat([first[:, None], torch.as_tensor(written, dtype=first.dtype)[None]], dim=1)

@@ -31,15 +31,15 @@ def test_an_unknown_answer_adds_nothing() -> None:
 
 
 def test_what_a_search_reads() -> None:
-    predicted = SingleLabelTarget(7).predicted(SCORES)
+    predicted = SingleLabelTarget(7).predict(SCORES)
     torch.testing.assert_close(predicted.exp(), torch.tensor([[0.0, 0.0, 0.0, 0.0, 1 / 8, 2 / 8, 5 / 8]]))
-    assert SingleLabelTarget(7).after(predicted).tolist() == [[-INF, -INF, 0.0, -INF, -INF, -INF, -INF]]
+    assert SingleLabelTarget(7).end_log_probs(predicted).tolist() == [[-INF, -INF, 0.0, -INF, -INF, -INF, -INF]]
 
 
 def test_one_symbol_is_all() -> None:
-    picked = SingleLabelTarget(7).pick(SingleLabelTarget(7).predicted(SCORES))
-    assert picked.written.tolist() == [6]
-    assert picked.ended.tolist() == [True]
+    picked = SingleLabelTarget(7).greedy(SingleLabelTarget(7).predict(SCORES))
+    assert picked.output.tolist() == [6]
+    assert picked.is_last.tolist() == [True]
     torch.testing.assert_close(picked.score, torch.tensor([math.log(5 / 8)]))
 
 

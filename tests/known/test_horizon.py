@@ -8,8 +8,8 @@ import torch
 
 from attnx.metrics.mean_squared_error import mean_squared_error
 from attnx.metrics.quantile_loss import QuantileLoss
-from attnx.nn.targets.build import target_side
-from attnx.nn.targets.forecast import Horizon, from_last, ordered
+from attnx.nn.targets.build import build_target
+from attnx.nn.targets.forecast import ForecastTarget, median_first, subtract_last_value
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
 
@@ -20,14 +20,14 @@ RIGHT = torch.tensor([[[2.0, 3.0], [5.0, 7.0]], [[11.0, 13.0], [0.0, 0.0]]])
 def test_squared_error() -> None:
     """Means over two columns (1 + 4) / 2, (0 + 9) / 2 and (4 + 0) / 2; what is not there does not count."""
     outputs = RIGHT + torch.tensor([[[1.0, -2.0], [0.0, 3.0]], [[2.0, 0.0], [17.0, 19.0]]])
-    side = Horizon(features=2, steps=2)
+    side = ForecastTarget(features=2, steps=2)
     assert side.width == 2
     assert side.loss(outputs, RIGHT, THERE).item() == 2.5 + 4.5 + 2
 
 
 def test_quantiles_lose_by_their_side() -> None:
     """Too low by 4 costs 4 q, too high by 4 costs 4 (1 - q): the median 2 either way, 0.75 3 or 1."""
-    side = Horizon(features=1, steps=1, quantiles=(0.5, 0.75))
+    side = ForecastTarget(features=1, steps=1, quantiles=(0.5, 0.75))
     right, there = torch.tensor([[[10.0]]]), torch.tensor([[True]])
     assert side.width == 2
     assert side.loss(torch.tensor([[[6.0, 6.0]]]), right, there).item() == (2 + 3) / 2
@@ -39,7 +39,7 @@ def test_quantiles_lose_by_their_side() -> None:
 
 def test_two_columns_of_quantiles_stand_quantile_by_quantile() -> None:
     """Columns are a, b of the median, then a, b of the other; all right but the last, too low by 4."""
-    side = Horizon(features=2, steps=1, quantiles=(0.5, 0.75))
+    side = ForecastTarget(features=2, steps=1, quantiles=(0.5, 0.75))
     outputs = torch.tensor([[[2.0, 3.0, 2.0, -1.0]]])
     assert side.loss(outputs, torch.tensor([[[2.0, 3.0]]]), torch.tensor([[True]])).item() == 3 / 4
     metric = QuantileLoss(quantiles=[0.5, 0.75])
@@ -58,7 +58,7 @@ def test_squares_over_all_steps_of_all_batches() -> None:
 @pytest.mark.parametrize("recursive", [False, True])
 def test_what_is_fed_back(recursive: bool) -> None:
     """Of a recursive forecast the median of the row before; of a direct one nothing that was written."""
-    layer = Horizon(2, 3, (0.5, 0.9), recursive).embedding(5)
+    layer = ForecastTarget(2, 3, (0.5, 0.9), recursive).embedding(5)
     written = torch.tensor([[2.0, 3.0, 5.0, 7.0]])
     with torch.no_grad():
         assert torch.equal(layer(written), layer(written + torch.tensor([0, 0, 1.0, 1.0])))
@@ -69,22 +69,22 @@ def test_a_window_is_told_from_its_last_row() -> None:
     """Targets a, b and one known column: the last row looked back on is (5, 7); rows to forecast have no targets."""
     source = torch.tensor([[[2.0, 3.0, 11.0], [5.0, 7.0, 13.0], [0.0, 0.0, 17.0], [0.0, 0.0, 19.0]]])
     kept = source.clone()
-    side = Horizon(2, 2, (0.5, 0.9), from_last=True)
-    moved, last = from_last(side, source)
+    side = ForecastTarget(2, 2, (0.5, 0.9), subtracts_last=True)
+    moved, last = subtract_last_value(side, source)
     assert moved.tolist() == [[[-3, -4, 11], [0, 0, 13], [0, 0, 17], [0, 0, 19]]]
     assert last is not None
     assert last.tolist() == [[[5, 7, 5, 7]]]
-    moved, last = from_last(Horizon(3, 2, from_last=True), source[:, :2])  # nothing is known
+    moved, last = subtract_last_value(ForecastTarget(3, 2, subtracts_last=True), source[:, :2])  # nothing is known
     assert (moved.tolist(), last.tolist()) == ([[[-3, -4, -2], [0, 0, 0]]], [[[5, 7, 13]]])  # type: ignore[union-attr]
     assert torch.equal(source, kept)
-    for plain in (Horizon(2, 2), Numbers(2), Symbols(7)):
-        assert from_last(plain, source) == (source, None)
+    for plain in (ForecastTarget(2, 2), Numbers(2), Symbols(7)):
+        assert subtract_last_value(plain, source) == (source, None)
 
 
 def test_which_kind_of_target_a_task_has() -> None:
     task = {"horizon": 7, "quantiles": [0.9, 0.5, 0.1], "forecast": "recursive"}
-    assert target_side(task, 0, 3) == Horizon(3, 7, (0.5, 0.1, 0.9), recursive=True)
-    assert target_side({**task, "from_last": True}, 0, 3) != target_side(task, 0, 3)
-    assert target_side({}, 0, 3) == Numbers(3)
-    assert target_side({}, 17, 0) == Symbols(17)
-    assert ordered([0.25, 0.5, 0.75]) == (0.5, 0.25, 0.75)
+    assert build_target(task, 0, 3) == ForecastTarget(3, 7, (0.5, 0.1, 0.9), recursive=True)
+    assert build_target({**task, "from_last": True}, 0, 3) != build_target(task, 0, 3)
+    assert build_target({}, 0, 3) == Numbers(3)
+    assert build_target({}, 17, 0) == Symbols(17)
+    assert median_first([0.25, 0.5, 0.75]) == (0.5, 0.25, 0.75)

@@ -18,7 +18,7 @@ from attnx.errors import UserError
 from attnx.metrics.aligned_errors import differences
 from attnx.metrics.quantile_loss import QuantileLoss
 from attnx.models.seq2seq.state import Output
-from attnx.nn.targets.forecast import Horizon
+from attnx.nn.targets.forecast import ForecastTarget
 from attnx.tasks.protocols import token_loss
 
 NAN = np.nan
@@ -70,7 +70,7 @@ class Told(torch.nn.Module):
 
     def __init__(self, rows: torch.Tensor, **side: object) -> None:
         super().__init__()
-        self.rows, self.target = torch.nn.Parameter(rows), Horizon(features=2, steps=3, **side)  # type: ignore[arg-type]
+        self.rows, self.target = torch.nn.Parameter(rows), ForecastTarget(features=2, steps=3, **side)  # type: ignore[arg-type]
 
     def forward(self, source: torch.Tensor, present: torch.Tensor, inputs: torch.Tensor, *others: object) -> Output:
         self.read = inputs

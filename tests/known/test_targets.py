@@ -78,16 +78,16 @@ def test_symbols_are_lost_by_their_share() -> None:
 
 def test_neither_padding_nor_a_beginning_is_picked() -> None:
     """However likely; of equals the first."""
-    found = SYMBOLS.pick(shares([0.5, 0.25, 0.05, 0, 0.1, 0.1, 0], [0.3, 0.3, 0.2, 0.05, 0.05, 0.05, 0.05]))
-    assert found.written.tolist() == [4, EOS]
+    found = SYMBOLS.greedy(shares([0.5, 0.25, 0.05, 0, 0.1, 0.1, 0], [0.3, 0.3, 0.2, 0.05, 0.05, 0.05, 0.05]))
+    assert found.output.tolist() == [4, EOS]
     assert found.score.exp().tolist() == pytest.approx([0.1, 0.2])
-    assert found.ended.tolist() == [False, True]
+    assert found.is_last.tolist() == [False, True]
 
 
 def test_what_is_fed_back_is_drawn_by_its_share() -> None:
     """Of two symbols one three times as often: of 1024 draws 768, give or take five deviations of 13.9."""
     torch.manual_seed(3)
-    drawn = SYMBOLS.draw(shares([0, 0, 0, 0, 3 / 4, 1 / 4, 0]).expand(1024, -1))
+    drawn = SYMBOLS.sample(shares([0, 0, 0, 0, 3 / 4, 1 / 4, 0]).expand(1024, -1))
     counts = drawn.bincount(minlength=7)
     assert counts[4] + counts[5] == 1024
     assert abs(counts[4].item() - 768) < 70
@@ -98,7 +98,7 @@ def test_symbols_have_vectors() -> None:
     layer = SYMBOLS.embedding(5)
     assert layer.weight.shape == (7, 5)
     assert (layer.weight[PAD] == 0).all()
-    assert SYMBOLS.first(3, CPU).tolist() == [BOS] * 3
+    assert SYMBOLS.start_input(3, CPU).tolist() == [BOS] * 3
 
 
 def test_greedy_by_hand() -> None:
@@ -138,12 +138,12 @@ def test_padding_gives_no_gradient() -> None:
 def test_numbers_are_picked_as_they_are() -> None:
     """A row ends where that is likelier than not; one half is not. Nothing is left to chance, and zeros come first."""
     outputs = torch.tensor([[5.0, -7.0, LN3], [0.5, 11.0, -LN3], [3.0, 2.0, 0.0]])
-    found = NUMBERS.pick(NUMBERS.predicted(outputs))
-    assert found.written.tolist() == [[5, -7], [0.5, 11], [3, 2]]
+    found = NUMBERS.greedy(NUMBERS.predict(outputs))
+    assert found.output.tolist() == [[5, -7], [0.5, 11], [3, 2]]
     assert found.score.exp().tolist() == pytest.approx([3 / 4, 3 / 4, 1 / 2])
-    assert found.ended.tolist() == [True, False, False]
-    assert NUMBERS.draw(outputs).tolist() == found.written.tolist()
-    assert NUMBERS.first(2, CPU).tolist() == [[0, 0], [0, 0]]
+    assert found.is_last.tolist() == [True, False, False]
+    assert NUMBERS.sample(outputs).tolist() == found.output.tolist()
+    assert NUMBERS.start_input(2, CPU).tolist() == [[0, 0], [0, 0]]
     assert NUMBERS.width == 3
 
 
@@ -164,7 +164,7 @@ def test_a_model_of_numbers(built: Callable[..., Any]) -> None:
     assert model.embedding.weight.shape == (7, 2)
     assert model.output.weight.shape == (3, 13)
     source = torch.tensor([[3, 5, 7]])
-    predicted, _, _ = model.step(NUMBERS.first(1, CPU), model.begin(source, source > 0))
+    predicted, _, _ = model.step(NUMBERS.start_input(1, CPU), model.begin(source, source > 0))
     rows = torch.tensor([[[0.0, 0.0], [5.0, -7.0]]])
     torch.testing.assert_close(model(source, source > 0, rows).logits[:, 0], predicted)
     with pytest.raises(UserError, match=r"model\.tied=true shares an embedding of symbols, but the target is made of"):

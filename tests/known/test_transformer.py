@@ -67,7 +67,7 @@ def test_the_recipe_by_hand() -> None:
     placed(model, model.embedding, BOS, 0, first)
     encoder, decoder = model.encoder.layers[0], model.decoder.layers[0]
     with torch.no_grad():
-        for silent in (encoder.own.out, encoder.feed_forward.out):  # what it reads changes nothing
+        for silent in (encoder.own.out, encoder.feed_forward.down):  # what it reads changes nothing
             silent.weight.zero_()
         model.output.weight.copy_(torch.eye(7, 4))
         model.output.bias.zero_()
@@ -75,7 +75,7 @@ def test_the_recipe_by_hand() -> None:
     share = 1 / (1 + math.exp(-2 * math.sqrt(2)))  # 0.944
     expected = torch.tensor([[[[0.5, 0.5]], [[share, 1 - share]]]])
     torch.testing.assert_close(output.weights, expected, rtol=1e-4, atol=1e-4)
-    assert decoder.around[0].pre is False
+    assert decoder.around[0].is_pre_norm is False
     # Alone, it reads itself: 2 m, normalized m. Of the source (1, -1) by the first head, (s, -s) by the second.
     second_head = share - (1 - share)
     read = normalized(2, -2, 1 + second_head, -1 - second_head)
@@ -133,10 +133,10 @@ def test_feed_forward_by_hand() -> None:
     """relu(3, -5) = (3, 0); doubled by the second map, with 7 added."""
     layer = FeedForward(2, 2, "relu")
     with torch.no_grad():
-        nn.init.eye_(layer.into.weight)
-        layer.out.weight.copy_(2 * torch.eye(2))
-        layer.into.bias.zero_()
-        layer.out.bias.fill_(7)
+        nn.init.eye_(layer.up.weight)
+        layer.down.weight.copy_(2 * torch.eye(2))
+        layer.up.bias.zero_()
+        layer.down.bias.fill_(7)
     assert layer(torch.tensor([3.0, -5.0])).tolist() == [13.0, 7.0]
 
 
@@ -145,8 +145,8 @@ def test_norm_before_and_after() -> None:
     states = torch.tensor([1.0, 5.0])
     for norm, given, expected in (("pre", [-1.0, 1.0], [-1.0, 7.0]), ("post", [1.0, 5.0], [-1.0, 1.0])):
         around = Residual(2, norm, dropout=0.0)  # type: ignore[arg-type]
-        torch.testing.assert_close(around.before(states), torch.tensor(given), rtol=1e-5, atol=1e-5)
-        made = around.after(states, 2 * around.before(states))
+        torch.testing.assert_close(around.pre(states), torch.tensor(given), rtol=1e-5, atol=1e-5)
+        made = around.post(states, 2 * around.pre(states))
         torch.testing.assert_close(made, torch.tensor(expected), rtol=1e-5, atol=1e-5)
 
 
@@ -171,8 +171,8 @@ def test_learned_positions_end() -> None:
     """Of three, those behind are as the last."""
     places = PositionEncoding(5, "learned", 3, 5)
     assert places.learned is not None
-    torch.testing.assert_close(places.added(torch.tensor([[0, 2, 97]])), places.learned[[0, 2, 2]][None])
-    assert places.turn(torch.tensor([[0]])) is None
+    torch.testing.assert_close(places.additive(torch.tensor([[0, 2, 97]])), places.learned[[0, 2, 2]][None])
+    assert places.rotary(torch.tensor([[0]])) is None
 
 
 @pytest.mark.parametrize(

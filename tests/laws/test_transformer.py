@@ -183,7 +183,7 @@ def test_what_a_search_finds_is_what_the_whole_pass_gives(form: str, search: Any
         found = search(model, SOURCE, PRESENT, TAG, need_weights=True)
         for rank in range(found.written.shape[1]):
             written, steps = found.written[:, rank], found.lengths[:, rank]
-            inputs = torch.cat([model.target.first(2, SOURCE.device)[:, None], written[:, :-1]], 1)
+            inputs = torch.cat([model.target.start_input(2, SOURCE.device)[:, None], written[:, :-1]], 1)
             output = model(SOURCE, PRESENT, inputs, TAG, need_weights=True)
             chosen = output.logits.log_softmax(-1).gather(-1, written[..., None])[..., 0]
             real = torch.arange(written.shape[1]) < steps[:, None]
@@ -224,7 +224,7 @@ def test_rotary_positions_are_relative(heads: int) -> None:
         state = model.begin(SOURCE[:1], PRESENT[:1])
         at = torch.arange(7)[None] + 5
         states, stretch = model._read(SOURCE[:1], PRESENT[:1], None)[::-1]
-        later = model.decoder.remember(states, stretch._replace(turn=model.places[0].turn(at)))
+        later = model.decoder.remember(states, stretch._replace(turn=model.places[0].rotary(at)))
         own = tuple(
             memory._replace(keys=torch.cat([moved.keys, memory.keys[:, :, 7:]], 2))
             for memory, moved in zip(state.own, later, strict=True)

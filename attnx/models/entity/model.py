@@ -114,7 +114,7 @@ class Entity(nn.Module):
         """(b, s) stories and (b, s) bool -> their answers, which :meth:`step` gives out."""
         told, gates, read = self._read(source, present)
         context = read.context[:, 0]
-        predicted = self.target.predicted(self._logits(told.question, context))
+        predicted = self.target.predict(self._logits(told.question, context))
         at = torch.zeros(len(source), dtype=torch.int64, device=source.device)
         return AnswerState(predicted, context, _spread(told, gates, read, present), at)
 
@@ -123,7 +123,7 @@ class Entity(nn.Module):
     ) -> tuple[Tensor, AnswerState, AttentionOutput]:
         """The answer, and then the end."""
         over = (state.at > 0)[:, None]
-        predicted = torch.where(over, self.target.after(state.predicted), state.predicted)
+        predicted = torch.where(over, self.target.end_log_probs(state.predicted), state.predicted)
         weights = state.weights.masked_fill(over[..., None, None], 0.0) if need_weights else None
         return predicted, state._replace(at=state.at + 1), AttentionOutput(state.context[:, None], weights)
 

@@ -20,8 +20,8 @@ from attnx.models.seq2seq.state import DecoderState, Output
 from attnx.models.state_ops import picked
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.decoder_memory import DecoderStateProjection
-from attnx.nn.targets.build import target_side
-from attnx.nn.targets.forecast import Horizon
+from attnx.nn.targets.build import build_target
+from attnx.nn.targets.forecast import ForecastTarget
 from attnx.registry import Positive, Probability, Size, register
 
 
@@ -73,11 +73,11 @@ class History(nn.Module):
     ) -> None:
         super().__init__()
         chosen = compose_history(config)
-        target = target_side(config["task"], target_symbols, target_features)
-        assert isinstance(target, Horizon), "its composition let another task pass"
+        target = build_target(config["task"], target_symbols, target_features)
+        assert isinstance(target, ForecastTarget), "its composition let another task pass"
         if chosen.tagged:
             raise UserError("query=language_tag needs data with tags, and a time series has none")
-        self.target: Horizon = target
+        self.target: ForecastTarget = target
         self.sources = ("encoder", "decoder")
         self.known = source_features - target_features
         rows = nn.Linear(source_features + 1, embedding)
@@ -215,7 +215,7 @@ def _at_least(weights: Tensor, columns: int) -> Tensor:
 def _net(
     config: Mapping[str, Any],
     chosen: ResolvedSeq2seqConfig,
-    target: Horizon,
+    target: ForecastTarget,
     rows: nn.Linear,
     bridge: str,
     dropout: float,

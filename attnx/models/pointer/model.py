@@ -206,7 +206,7 @@ class Pointer(nn.Module):
     ) -> tuple[Tensor, PointerState, AttentionOutput]:
         """Take one step: ids (b,) -> log-probabilities (b, 4 + s), the state after, and how the positions were read."""
         logits, after, read = self._advance(inputs, _rows(state.elements, inputs[:, None])[:, 0], state)
-        told = self.target.predicted(logits[:, 0])
+        told = self.target.predict(logits[:, 0])
         return told, after, AttentionOutput(read.context, told[:, None, FIRST:].exp() if need_weights else None)
 
     def _advance(

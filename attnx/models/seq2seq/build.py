@@ -19,7 +19,7 @@ from attnx.nn.bridges import BRIDGES
 from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.position_encoding import POSITIONS
 from attnx.nn.source_encoder import Source
-from attnx.nn.targets.build import target_side
+from attnx.nn.targets.build import build_target
 from attnx.registry import Positive, Probability, Size, register
 
 
@@ -90,7 +90,7 @@ def seq2seq(
     fed = {"now": values_size, "next": readout.size, "none": 0}[chosen.plan.feed]
     beside = tag_size if "decoder" in told else 0
     decoder = registry.build("decoder", config["decoder"], input_size=embedding + beside + fed)
-    target = target_side(config.get("task", {}), target_symbols, target_features)
+    target = build_target(config.get("task", {}), target_symbols, target_features)
     written = target.embedding(embedding)
     return Seq2seq(
         source=source,

@@ -181,7 +181,7 @@ class Seq2seq(nn.Module):
         else:
             vector, after, read = state.folded.step(self, inputs, state, need_weights)
             outputs = self.output(vector)
-        return self.target.predicted(outputs), after, read._replace(weights=self._over_steps(read.weights, after))
+        return self.target.predict(outputs), after, read._replace(weights=self._over_steps(read.weights, after))
 
     def take(self, state: DecoderState, rows: Tensor) -> DecoderState:
         """The state of these rows, int64, which may repeat; of rows that share a memory all or none."""

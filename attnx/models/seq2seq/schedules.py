@@ -155,7 +155,7 @@ def _mixed(
 ) -> Tensor:
     """Replace some tokens by ones drawn from the model's last output (Bengio et al. 2015, arXiv 1506.03099)."""
     with torch.no_grad():
-        drawn = model.target.draw(model.outputs(*last))
+        drawn = model.target.sample(model.outputs(*last))
     own = model.embedding(drawn)
     own = own if masks.tokens is None else own * masks.tokens
     coins = torch.rand(len(token), 1, device=token.device) < sampling

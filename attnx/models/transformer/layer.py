@@ -21,7 +21,7 @@ class SequenceChunk(NamedTuple):
 
     Attributes:
         at: (t,) or (b, t) int64, the steps of its positions, as scopes count them.
-        turn: how queries and keys are turned, from :meth:`attnx.nn.position_encoding.PositionEncoding.turn`; or None.
+        turn: how queries and keys are turned, from :meth:`attnx.nn.position_encoding.PositionEncoding.rotary`; or None.
         present: (b, t) bool, which of them are real; None if all are.
         ahead: whether a position may read those behind it.
         shared: how many rows, which lie together, share a row of the source.
@@ -96,7 +96,7 @@ class TransformerLayer(nn.Module):
 
     def remember(self, states: Tensor, past: Memory | None, stretch: SequenceChunk) -> Memory:
         """The past with these positions appended."""
-        new = self.own.remember(self._around[0].before(states), stretch.present, turn=stretch.turn)
+        new = self.own.remember(self._around[0].pre(states), stretch.present, turn=stretch.turn)
         return new if past is None else grown(past, new)
 
     def forward(
@@ -112,22 +112,22 @@ class TransformerLayer(nn.Module):
         # One position alone may read all that is there; of several each may read what a loop would have made by then.
         hidden = not stretch.ahead and states.shape[1] > 1
         read = self.own(
-            first.before(states),
+            first.pre(states),
             seen(memory, stretch.at + 1) if hidden else memory,
             at=stretch.at,
             need_weights=wanted.own or (wanted.handed and source is None),
             turn=stretch.turn,
         )
         own = read.weights
-        states = first.after(states, read.context)
+        states = first.post(states, read.context)
         if self.cross is not None:
             (around,) = between
             at = stretch.at if stretch.shared == 1 else stretch.at.view(-1, stretch.shared)
-            queries = together(around.before(states), stretch.shared)
+            queries = together(around.pre(states), stretch.shared)
             read = self.cross(queries, source, at=at, need_weights=wanted.handed)
             read = read if stretch.shared == 1 else apart(read)
-            states = around.after(states, read.context)
-        return last.after(states, self.feed_forward(last.before(states))), read.weights, own
+            states = around.post(states, read.context)
+        return last.post(states, self.feed_forward(last.pre(states))), read.weights, own
 
     @property
     def _around(self) -> list[Residual]:

@@ -18,7 +18,7 @@ from attnx.models.transformer.build import layers_of, places_of, vectors_of
 from attnx.models.transformer.config import compose
 from attnx.models.transformer.layer import SequenceChunk, StackOutput, WeightsRequest, joined
 from attnx.nn.position_encoding import PositionEncoding
-from attnx.nn.targets.build import target_side
+from attnx.nn.targets.build import build_target
 from attnx.nn.targets.symbols import Symbols
 from attnx.registry import Choice, Positive, Probability, Size, register
 
@@ -101,7 +101,7 @@ class Transformer(nn.Module):
                 "model.tied=true shares an embedding of symbols, but the target is made of features; leave it out"
             )
         self.sources, self.dropout, self.told = chosen.sources, dropout, tuple(tag or ())
-        self.target = target_side(config.get("task", {}), target_symbols, target_features)
+        self.target = build_target(config.get("task", {}), target_symbols, target_features)
         vectors: Any = self.target.embedding(width)
         self.embedding: Any = vectors_of(vectors)
         self.tags = nn.Embedding(tags, width) if tag else None
@@ -178,7 +178,7 @@ class Transformer(nn.Module):
         """
         passed = self._written(inputs[:, None], state.at[:, None], state, WeightsRequest(need_weights))
         after = state._replace(own=passed.memories, at=state.at + 1)
-        predicted = self.target.predicted(self.output(passed.states[:, 0]))
+        predicted = self.target.predict(self.output(passed.states[:, 0]))
         return predicted, after, AttentionOutput(passed.states, joined(passed.weights))
 
     def of_itself(
@@ -220,7 +220,7 @@ class Transformer(nn.Module):
         if source.is_floating_point():  # what stands in padding may be no number
             source = source.masked_fill(~present[..., None], 0.0)
         states = self._vectors(self.source, source, places, at[None], told if "encoder" in self.told else None)
-        return SequenceChunk(at, places.turn(at[None]), present, self.chosen.ahead), states
+        return SequenceChunk(at, places.rotary(at[None]), present, self.chosen.ahead), states
 
     def _across(self, states: Tensor, present: Tensor) -> tuple[Memory, ...]:
         """What each of the target's layers remembers of the encoded source."""
@@ -232,7 +232,7 @@ class Transformer(nn.Module):
         places, stands = self._places[-1], at + state.first[:, None]
         told = state.told if state.told.shape[1] else None
         states = self._vectors(self.embedding, inputs, places, stands, told)
-        stretch = SequenceChunk(at if len(at) > 1 else at[0], places.turn(stands), shared=state.shared)
+        stretch = SequenceChunk(at if len(at) > 1 else at[0], places.rotary(stands), shared=state.shared)
         passed: StackOutput = self.decoder(states, stretch, state.own, state.source, wanted)
         return passed
 
@@ -242,8 +242,8 @@ class Transformer(nn.Module):
         """Embed (b, t, ...) and tell each step where it stands, and what it is told besides (b, width)."""
         vectors = embedding(steps)
         if isinstance(embedding, nn.Embedding):
-            vectors = vectors * places.width**0.5
-        for more in (places.added(at), None if told is None else told[:, None]):
+            vectors = vectors * places.hidden_size**0.5
+        for more in (places.additive(at), None if told is None else told[:, None]):
             vectors = vectors if more is None else vectors + more
         return F.dropout(vectors, self.dropout, self.training)
 

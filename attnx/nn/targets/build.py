@@ -1,4 +1,4 @@
-"""Which kind of target a task has, from its knobs and what its data are made of."""
+"""Build the specification of a task's target from its options and the data."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from attnx.nn.targets.contract import TargetSpec
-from attnx.nn.targets.forecast import Horizon, ordered
+from attnx.nn.targets.forecast import ForecastTarget, median_first
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
 
 
-def target_side(task: Mapping[str, Any], symbols: int, features: int) -> TargetSpec:
-    """What a step of the target is.
+def build_target(task: Mapping[str, Any], symbols: int, features: int) -> TargetSpec:
+    """Build the specification of one target step.
 
     Args:
-        task: the task's knobs; a ``horizon`` is how many steps every target has.
-        symbols: how many symbols there are; 0 where targets are numbers.
-        features: how many numbers a step has; 0 where targets are symbols.
+        task: the task's options; ``horizon`` is the number of steps of every target.
+        symbols: size of the target vocabulary; 0 if targets are numbers.
+        features: numbers per target step; 0 if targets are symbols.
     """
     if not features:
         return Symbols(symbols)
     if not task.get("horizon"):
         return Numbers(features)
-    return Horizon(
+    return ForecastTarget(
         features,
         task["horizon"],
-        quantiles=ordered(task["quantiles"] or []),
+        quantiles=median_first(task["quantiles"] or []),
         recursive=task["forecast"] == "recursive",
-        from_last=bool(task.get("from_last")),
+        subtracts_last=bool(task.get("from_last")),
     )

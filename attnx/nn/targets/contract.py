@@ -1,4 +1,4 @@
-"""What a model, the loss and a search need to know of what is written, whatever it is."""
+"""The contract of a target: what a model, the loss and decoding need to know of one target step."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ from torch import Tensor, nn
 
 
 class GreedyStep(NamedTuple):
-    """What one step of a greedy search takes.
+    """One step of greedy decoding.
 
     Attributes:
-        written: (b, ...) the step that is written, and what the decoder reads next.
+        output: (b, ...) the step's output, which is the decoder's next input.
         score: (b,) its log-probability.
-        ended: (b,) bool, whether it is the last one.
+        is_last: (b,) bool, whether the sequence ends with it.
     """
 
-    written: Tensor
+    output: Tensor
     score: Tensor
-    ended: Tensor
+    is_last: Tensor
 
 
 class TargetSpec(Protocol):
-    """What a step of the target is. It holds no weights: those are the model's, in layers of the shapes it says."""
+    """One step of a sequence: its shape, embedding, loss and predictions. It has no weights: those are the model's."""
 
     @property
     def width(self) -> int:
-        """How many numbers the output layer gives a step."""
+        """Size of the output layer."""
         ...
 
     def embedding(self, size: int) -> nn.Module:
-        """A layer from steps (b, t, ...) to vectors (b, t, size)."""
+        """A new layer from steps (b, t, ...) to vectors (b, t, size)."""
         ...
 
-    def first(self, rows: int, device: torch.device) -> Tensor:
-        """(rows, ...) what a decoder reads before anything is written."""
+    def start_input(self, rows: int, device: torch.device) -> Tensor:
+        """(rows, ...) the decoder's input at the first step."""
         ...
 
-    def loss(self, outputs: Tensor, target: Tensor, present: Tensor, smoothing: float = 0.0) -> Tensor:
-        """Outputs (b, t, width), the target (b, t, ...) and which steps are real (b, t) -> a sum over these."""
+    def loss(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:
+        """Outputs (b, t, width), target (b, t, ...) and mask (b, t), False at padding -> the sum of the losses."""
         ...
 
-    def predicted(self, outputs: Tensor) -> Tensor:
-        """Outputs (..., width) as a search reads them, of the same shape."""
+    def predict(self, outputs: Tensor) -> Tensor:
+        """Outputs (..., width) -> predictions of the same shape: log-probabilities of symbols, numbers unchanged."""
         ...
 
-    def pick(self, predicted: Tensor) -> GreedyStep:
-        """The likeliest step, from what a search reads (b, width)."""
+    def greedy(self, predictions: Tensor) -> GreedyStep:
+        """Take the likeliest step from predictions (b, width)."""
         ...
 
-    def draw(self, outputs: Tensor) -> Tensor:
-        """A step (b, ...) of the model's own from outputs (b, width), to be fed back while training."""
+    def sample(self, outputs: Tensor) -> Tensor:
+        """Sample a step (b, ...) from outputs (b, width), for scheduled sampling."""
         ...

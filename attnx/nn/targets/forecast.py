@@ -1,4 +1,4 @@
-"""A target of so many rows of numbers, no more and no fewer: a forecast, of the mean or of quantiles."""
+"""The target of a forecast: a fixed number of rows of numbers, as means or quantiles."""
 
 from __future__ import annotations
 
@@ -12,89 +12,88 @@ from attnx.nn.targets.contract import GreedyStep, TargetSpec
 
 
 @dataclass(frozen=True)
-class Horizon:
-    """Rows of scaled numbers (b, t, f), as many in every target; an output is such a row, or one for each quantile.
+class ForecastTarget:
+    """A fixed number of rows of scaled numbers (b, t, f); an output is one row, or one row per quantile.
 
     Formula: ``loss = sum_t mean_f (y_tf - o_tf)^2``, or of quantiles ``sum_t mean_fq max(q e, (q - 1) e), e = y - o_q``
     Source: quantiles: Koenker and Bassett 1978, https://doi.org/10.2307/1913643
 
     Args:
-        features: how many numbers a row has.
-        steps: how many rows there are.
-        quantiles: which; the first is what is fed back and compared, so the median. None for the mean.
-        recursive: whether the row before is read at each step; if not, nothing that was written is (a direct forecast).
-        from_last: whether windows are told from their last row on; :func:`from_last` says how.
+        features: numbers per row.
+        steps: number of rows.
+        quantiles: which quantiles are forecast, the median first: it is fed back and compared. Empty for the mean.
+        recursive: whether the decoder reads the previous row; a direct forecast reads no output.
+        subtracts_last: whether windows are shifted by their last row; see :func:`subtract_last_value`.
     """
 
     features: int
     steps: int
     quantiles: tuple[float, ...] = ()
     recursive: bool = False
-    from_last: bool = False
+    subtracts_last: bool = False
 
     @property
     def width(self) -> int:
-        """A number for each feature, and quantile if there are any, quantile after quantile."""
+        """One number per feature and quantile, ordered by quantile, then feature."""
         return self.features * max(len(self.quantiles), 1)
 
     def embedding(self, size: int) -> nn.Module:
-        """A linear map of the row before; of a direct forecast, a vector that is the same at every step."""
+        """A linear map of the previous row; for a direct forecast, one learned vector."""
         return PreviousRowEmbedding(self.features, size) if self.recursive else LearnedInput(size)
 
-    def first(self, rows: int, device: torch.device) -> Tensor:
+    def start_input(self, rows: int, device: torch.device) -> Tensor:
         """(rows, f) zeros: the mean of the training part."""
         return torch.zeros(rows, self.features, device=device)
 
-    def loss(self, outputs: Tensor, target: Tensor, present: Tensor, smoothing: float = 0.0) -> Tensor:
-        """Squared error, or the quantiles' own, the mean over features, summed over steps; nothing to smooth."""
+    def loss(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:
+        """Squared error or quantile loss, the mean over features, summed over steps; smoothing has no effect."""
         if not self.quantiles:
-            lost = (outputs - target).square().mean(-1)
+            losses = (outputs - target).square().mean(-1)
         else:
-            level = outputs.new_tensor(self.quantiles)[:, None]
-            short = target[..., None, :] - outputs.view(*outputs.shape[:-1], len(self.quantiles), -1)
-            lost = torch.maximum(level * short, (level - 1) * short).mean((-1, -2))
-        return torch.where(present, lost, 0.0).sum()
+            levels = outputs.new_tensor(self.quantiles)[:, None]
+            errors = target[..., None, :] - outputs.view(*outputs.shape[:-1], len(self.quantiles), -1)
+            losses = torch.maximum(levels * errors, (levels - 1) * errors).mean((-1, -2))
+        return torch.where(target_mask, losses, 0.0).sum()
 
-    def predicted(self, outputs: Tensor) -> Tensor:
-        """As they are."""
+    def predict(self, outputs: Tensor) -> Tensor:
+        """The outputs."""
         return outputs
 
-    def pick(self, predicted: Tensor) -> GreedyStep:
-        """The row; it is for the search to count, and no chance is in it."""
-        nothing = predicted.new_zeros(len(predicted))
-        return GreedyStep(predicted, nothing, torch.zeros_like(nothing, dtype=torch.bool))
+    def greedy(self, predictions: Tensor) -> GreedyStep:
+        """The row, with score 0; the number of steps, not the row, says when the forecast ends."""
+        zeros = predictions.new_zeros(len(predictions))
+        return GreedyStep(predictions, zeros, torch.zeros_like(zeros, dtype=torch.bool))
 
-    def draw(self, outputs: Tensor) -> Tensor:
-        """The row."""
+    def sample(self, outputs: Tensor) -> Tensor:
+        """The row: a forecast is deterministic."""
         return outputs
 
 
-def from_last(side: TargetSpec, source: Tensor) -> tuple[Tensor, Tensor | None]:
-    """What a model is told of a window: how far its targets are from their last row, which is added to what it writes.
-
-    So a series that has left the level it was trained at is forecast as well as before.
+def subtract_last_value(target: TargetSpec, source: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Subtract each window's last target row, which is added to the forecast again, so that level shifts do no harm.
 
     Source: NLinear, Zeng et al. 2023, section 4.2, https://arxiv.org/abs/2205.13504
 
     Args:
-        side: of the model.
-        source: (b, s, f) what is looked back on, and behind it rows for the steps to forecast if anything is known of
-            them; or symbols.
+        target: of the model.
+        source: (b, s, f) the window, followed by rows for the forecast steps if any of their features are known; or
+            symbols.
 
     Returns:
-        The source, and the last row of the targets (b, 1, width), for each quantile; None if they are told as they are.
+        The shifted source, and the last target row (b, 1, width), repeated for each quantile. The source itself and
+        None if the target does not ask for it.
     """
-    if not (isinstance(side, Horizon) and side.from_last):
+    if not (isinstance(target, ForecastTarget) and target.subtracts_last):
         return source, None
-    past = source.shape[1] - (side.steps if source.shape[2] > side.features else 0)
-    last = source[:, past - 1 : past, : side.features]
-    moved = source.clone()
-    moved[:, :past, : side.features] -= last
-    return moved, last.repeat(1, 1, side.width // side.features)
+    window = source.shape[1] - (target.steps if source.shape[2] > target.features else 0)
+    last = source[:, window - 1 : window, : target.features]
+    shifted = source.clone()
+    shifted[:, :window, : target.features] -= last
+    return shifted, last.repeat(1, 1, target.width // target.features)
 
 
 class PreviousRowEmbedding(nn.Module):
-    """A linear map of the first so many numbers of each vector: those of the first quantile, if there are several.
+    """A linear map of the first ``features`` numbers of the previous row: those of the first quantile.
 
     >>> PreviousRowEmbedding(2, 3)(torch.ones(5, 6)).shape
     torch.Size([5, 3])
@@ -112,12 +111,12 @@ class PreviousRowEmbedding(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """(..., n) -> (..., size)."""
-        mapped: Tensor = self.map(rows[..., : self.features])
-        return mapped
+        vectors: Tensor = self.map(rows[..., : self.features])
+        return vectors
 
 
 class LearnedInput(nn.Module):
-    """A learned vector in the place of what was written before, whatever that is.
+    """One learned vector as the input of every step, whatever the previous row is.
 
     >>> LearnedInput(3)(torch.ones(5, 7, 2)).shape
     torch.Size([5, 7, 3])
@@ -133,10 +132,10 @@ class LearnedInput(nn.Module):
         return self.weight.expand(*rows.shape[:-1], -1)
 
 
-def ordered(quantiles: Sequence[float]) -> tuple[float, ...]:
-    """The quantiles with the median first, then from low to high.
+def median_first(quantiles: Sequence[float]) -> tuple[float, ...]:
+    """The quantiles with the median first, then in ascending order.
 
-    >>> ordered([0.9, 0.1, 0.5])
+    >>> median_first([0.9, 0.1, 0.5])
     (0.5, 0.1, 0.9)
     """
     return tuple(sorted(quantiles, key=lambda level: (level != 0.5, level)))

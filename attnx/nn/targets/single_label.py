@@ -1,4 +1,4 @@
-"""A target of one symbol: the answer, and nothing to be said after it."""
+"""The target of classification: exactly one label."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from attnx.data.special_tokens import EOS, UNK
 from attnx.nn.targets.contract import GreedyStep
 from attnx.nn.targets.symbols import Symbols
 
-FIRST = UNK + 1
+FIRST_LABEL_ID = UNK + 1
 
 
 @dataclass(frozen=True)
 class SingleLabelTarget(Symbols):
-    """One of a vocabulary's symbols, its specials excepted; that EOS comes next is certain.
+    """One symbol of a vocabulary, special tokens excepted; EOS follows with probability 1.
 
     Formula: ``p(y) = softmax(o), loss = -log p(y)``
 
-    An answer that the vocabulary lacks cannot be written, and adds nothing to the loss.
+    A label that the vocabulary lacks cannot be predicted, and adds nothing to the loss.
     """
 
-    def loss(self, outputs: Tensor, target: Tensor, present: Tensor, smoothing: float = 0.0) -> Tensor:
-        """Cross-entropy of the first steps, summed, with label smoothing; the outputs may have no others."""
-        answer = target[:, 0] - FIRST  # UNK becomes -1
-        given = outputs[:, 0, FIRST:]
-        return F.cross_entropy(given, answer, ignore_index=-1, reduction="sum", label_smoothing=smoothing)
+    def loss(self, outputs: Tensor, target: Tensor, target_mask: Tensor, smoothing: float = 0.0) -> Tensor:
+        """Cross-entropy of the first step, summed, with label smoothing; outputs may have no further steps."""
+        labels = target[:, 0] - FIRST_LABEL_ID  # UNK becomes -1
+        logits = outputs[:, 0, FIRST_LABEL_ID:]
+        return F.cross_entropy(logits, labels, ignore_index=-1, reduction="sum", label_smoothing=smoothing)
 
-    def predicted(self, outputs: Tensor) -> Tensor:
-        """Logits to log-probabilities; -inf for what is no answer."""
-        return F.pad(torch.log_softmax(outputs[..., FIRST:], dim=-1), (FIRST, 0), value=-torch.inf)
+    def predict(self, outputs: Tensor) -> Tensor:
+        """Logits -> log-probabilities; -inf for special tokens."""
+        log_probs = torch.log_softmax(outputs[..., FIRST_LABEL_ID:], dim=-1)
+        return F.pad(log_probs, (FIRST_LABEL_ID, 0), value=-torch.inf)
 
-    def after(self, predicted: Tensor) -> Tensor:
-        """What a search reads once there is an answer: EOS, of the same shape."""
-        return torch.full_like(predicted, -torch.inf).index_fill_(-1, torch.tensor([EOS], device=predicted.device), 0.0)
+    def end_log_probs(self, log_probs: Tensor) -> Tensor:
+        """Log-probabilities of the step after the label, of the same shape: EOS is certain."""
+        eos = torch.tensor([EOS], device=log_probs.device)
+        return torch.full_like(log_probs, -torch.inf).index_fill_(-1, eos, 0.0)
 
-    def pick(self, predicted: Tensor) -> GreedyStep:
-        """The likeliest symbol, the last step at once."""
-        picked = super().pick(predicted)
-        return picked._replace(ended=torch.ones_like(picked.ended))
+    def greedy(self, predictions: Tensor) -> GreedyStep:
+        """The likeliest label, which ends the sequence."""
+        step = super().greedy(predictions)
+        return step._replace(is_last=torch.ones_like(step.is_last))
