@@ -30,7 +30,7 @@ from torch.utils._pytree import tree_leaves
 from attnx import registry
 from attnx.attention import Memory
 from attnx.attention.factory import assemble
-from attnx.attention.memory import beside, seen
+from attnx.attention.memory import concat_sources, hide_future
 
 SIZES = {"q": "queries", "m": "positions of each source", "d": "width of everything", "window": "of local scopes"}
 """What is doubled in turn."""
@@ -101,8 +101,8 @@ class Read:
         for source, states in zip(self.sources, self.states, strict=True):
             found.append(self.attention.remember(states))
             if source == "decoder":
-                whole = found[0] if len(found) == 1 else beside(*found)
-                return seen(whole, self.first)
+                whole = found[0] if len(found) == 1 else concat_sources(*found)
+                return hide_future(whole, self.first)
         return found[0]
 
     def __call__(self) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from attnx.accel.attention.softmax_cpu import weighted_sums
 from attnx.attention.input_errors import check_query, check_states
 from attnx.attention.kernel_call import read_by_kernel
-from attnx.attention.memory import unread, without_padding
+from attnx.attention.memory import empty_history, zero_padding
 from attnx.attention.protocols import AttentionHistory, AttentionInputs, AttentionOutput, Kernel, Memory, ScopeMask
 from attnx.errors import UserError
 from attnx.registry import Positive, Probability, Size, register
@@ -87,7 +87,7 @@ class Attention(nn.Module):
             UserError: these are of other shapes or types.
         """
         check_states(states, present, values, self.memory_size)
-        states, present, values = without_padding(states, present, values)
+        states, present, values = zero_padding(states, present, values)
         return Memory(self.scorer.keys(states), values, present, lengths=(states.shape[1],))
 
     def forward(
@@ -125,7 +125,7 @@ class Attention(nn.Module):
         if keep is None and dropping:
             mask = queries.new_ones(*queries.shape[:2], memory.keys.shape[-2])
             keep = nn.functional.dropout(mask, self.dropout)
-        past = (past or unread(memory)) if self.needs_past else None
+        past = (past or empty_history(memory)) if self.needs_past else None
         prepared = self.scorer.queries(self.project(queries))
         asked = AttentionInputs(queries, prepared, memory, at, allowed, past, keep, need_weights)
         read = read_by_kernel(self.kernels, self, asked)

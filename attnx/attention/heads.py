@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from attnx.attention.attention import Attention
 from attnx.attention.input_errors import check_query, check_states
 from attnx.attention.kernel_call import read_by_kernel
-from attnx.attention.memory import without_padding
+from attnx.attention.memory import zero_padding
 from attnx.attention.protocols import AttentionHistory, AttentionInputs, AttentionOutput, Memory
 from attnx.errors import UserError
-from attnx.ops import turned
+from attnx.ops import apply_rope
 
 
 class MultiHeadAttention(nn.Module):
@@ -62,10 +62,11 @@ class MultiHeadAttention(nn.Module):
     ) -> Memory:
         """As :meth:`Attention.remember`; keys (b, h, m, k) and values (b, h, m, v / h).
 
-        ``turn`` (2, b or 1, m, k / 2), of :func:`attnx.ops.turns`, turns what each head's scorer gets by its position.
+        ``turn`` (2, b or 1, m, k / 2), of :func:`attnx.ops.rope_cos_sin`, turns what each
+        head's scorer gets by its position.
         """
         check_states(states, present, values, self.keys.in_features)
-        states, present, values = without_padding(states, present, values)
+        states, present, values = zero_padding(states, present, values)
         # The projections have no bias, so that what is absent stays zero.
         projected = self._split(states, self.keys, turn)
         if self.alike:
@@ -186,7 +187,7 @@ class MultiHeadAttention(nn.Module):
         # Shapes in full: a memory may be empty, and a traced one of any length.
         shape = states.shape[0], states.shape[1], self.heads, by.out_features // self.heads
         each = by(states).view(shape).transpose(1, 2)
-        return each if turn is None else turned(each, turn[:, :, None])
+        return each if turn is None else apply_rope(each, turn[:, :, None])
 
 
 def head_width(heads: int, size: int, what: str) -> int:

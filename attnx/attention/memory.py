@@ -10,19 +10,19 @@ from attnx.accel.dispatch import known_all
 from attnx.attention.protocols import AttentionHistory, Memory
 
 
-def everywhere(states: Tensor) -> Tensor:
+def all_valid_mask(states: Tensor) -> Tensor:
     """(b, m, d) -> (b, m) bool: every position is real."""
     return torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
 
 
-def without_padding(states: Tensor, present: Tensor | None, values: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def zero_padding(states: Tensor, present: Tensor | None, values: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """States and values (the states, if left out) with zeros where nothing is, and what is present.
 
     Zeroed, not only masked: 0 weight times an inf or NaN in the padding would still be NaN. Where nothing is absent, as
     far as that is told at no cost, they are what was given.
     """
     if present is None:
-        return states, everywhere(states), states if values is None else values
+        return states, all_valid_mask(states), states if values is None else values
     if known_all(present):
         return states, present, states if values is None else values
     absent = ~present[..., None]
@@ -30,12 +30,12 @@ def without_padding(states: Tensor, present: Tensor | None, values: Tensor | Non
     return states, present, states if values is None else values.masked_fill(absent, 0.0)
 
 
-def beside(first: Memory, second: Memory) -> Memory:
+def concat_sources(first: Memory, second: Memory) -> Memory:
     """Lay one memory after another: positions of both may be read, each source by the scope on its own."""
     return Memory(*_appended(first, second), lengths=(*first.lengths, *second.lengths))
 
 
-def grown(memory: Memory, more: Memory) -> Memory:
+def append_positions(memory: Memory, more: Memory) -> Memory:
     """Append positions to the last source of a memory."""
     *others, last = memory.lengths
     return Memory(*_appended(memory, more), lengths=(*others, last + sum(more.lengths)))
@@ -49,7 +49,7 @@ def _appended(first: Memory, second: Memory) -> tuple[Tensor, Tensor, Tensor]:
     )
 
 
-def seen(memory: Memory, first: Tensor) -> Memory:
+def hide_future(memory: Memory, first: Tensor) -> Memory:
     """Hide from each query the positions of the last source from ``first`` on: (q,) or (b, q) int64.
 
     It is what makes a pass over all steps at once read no state that a loop would not have made yet.
@@ -63,36 +63,36 @@ def seen(memory: Memory, first: Tensor) -> Memory:
     return memory._replace(present=torch.cat([others, memory.present[:, None, positions - own :] & there], dim=-1))
 
 
-def no_context(memory: Memory) -> Tensor:
+def zero_context(memory: Memory) -> Tensor:
     """Zeros (b, v), the context before anything was read."""
     heads = memory.values.shape[1:-2]
     return memory.values.new_zeros(memory.values.shape[0], memory.values.shape[-1] * heads.numel())
 
 
-def unread(memory: Memory) -> AttentionHistory:
+def empty_history(memory: Memory) -> AttentionHistory:
     """The past of a memory that was never read."""
     nothing = memory.values.new_zeros(memory.keys.shape[:-1])
     return AttentionHistory(nothing, nothing)
 
 
-def after_reading(past: AttentionHistory, weights: Tensor) -> AttentionHistory:
+def update_history(past: AttentionHistory, weights: Tensor) -> AttentionHistory:
     """The past after a read with weights (b, 1, m), of a memory that may have grown since the read before."""
     now = weights[..., 0, :]
-    return AttentionHistory(now, padded(past.total, now.shape[-1]) + now)
+    return AttentionHistory(now, pad_positions(past.total, now.shape[-1]) + now)
 
 
-def in_step(past: AttentionHistory, memory: Memory) -> AttentionHistory:
+def pad_history_to_memory(past: AttentionHistory, memory: Memory) -> AttentionHistory:
     """The past of a memory that has grown: the new positions were never read."""
     positions = memory.keys.shape[-2]
-    return AttentionHistory(padded(past.last, positions), padded(past.total, positions))
+    return AttentionHistory(pad_positions(past.last, positions), pad_positions(past.total, positions))
 
 
-def padded(weights: Tensor, positions: int) -> Tensor:
+def pad_positions(weights: Tensor, positions: int) -> Tensor:
     """(..., m) weights -> (..., positions), with zeros for what was not there yet."""
     return F.pad(weights, (0, positions - weights.shape[-1]))
 
 
-def all_steps(weights: list[Tensor]) -> Tensor:
+def stack_step_weights(weights: list[Tensor]) -> Tensor:
     """Weights of steps, each (..., 1, m) over a memory that may have grown -> (..., t, m) over the last one's."""
     positions = weights[-1].shape[-1]
-    return torch.cat([padded(step, positions) for step in weights], dim=-2)
+    return torch.cat([pad_positions(step, positions) for step in weights], dim=-2)

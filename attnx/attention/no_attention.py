@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from attnx.attention.memory import everywhere
+from attnx.attention.memory import all_valid_mask
 from attnx.attention.protocols import AttentionHistory, AttentionOutput, Memory
 from attnx.registry import register
 
@@ -30,7 +30,7 @@ class NoAttention(nn.Module):
 
     def remember(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
         """(b, 1, v), the last state as a memory of one position."""
-        present = everywhere(states) if present is None else present
+        present = all_valid_mask(states) if present is None else present
         return Memory(keys=states, values=states, present=present, lengths=(states.shape[1],))
 
     def forward(

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from attnx.attention.memory import all_steps
+from attnx.attention.memory import stack_step_weights
 from attnx.data.special_tokens import EOS
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.contracts import DecodeResult, NextTokenFilter, StepModel
@@ -96,7 +96,7 @@ class Beam:
         rules = self.rules.within(model, prefix, choices)
         limit, reading = rules.limit(present), need_weights or self.coverage > 0
         kindest = length_penalty(self.length, self.alpha, limit)
-        running, found = _started(model.begin(source, present, tag), len(limit), source.device), None
+        running, found = _started(model.init_state(source, present, tag), len(limit), source.device), None
         while len(running.rows):
             running = self._extended(model, running, rules, reading)
             ended = (running.written[:, -1] == EOS).view_as(running.total)
@@ -121,7 +121,7 @@ class Beam:
         rows, _, total, written, weights = running
         width = total.shape[1]
         inputs = written[:, -1] if written.shape[1] else model.target.start_input(len(rows), rows.device)
-        predicted, state, read = model.step(inputs, running.state, reading)
+        predicted, state, read = model.decode_step(inputs, running.state, reading)
         rules.narrow(predicted, written, rows.repeat_interleave(width))
         symbols = predicted.shape[1]
         likely = predicted.view(len(rows), width, symbols).add_(total[..., None]).flatten(1)
@@ -130,9 +130,9 @@ class Beam:
         total = total.gather(1, order)
         parents = (place // symbols + width * torch.arange(len(rows), device=rows.device)[:, None]).flatten()
         if reading and read.weights is not None:
-            weights = all_steps([read.weights] if weights is None else [weights, read.weights])[parents]
+            weights = stack_step_weights([read.weights] if weights is None else [weights, read.weights])[parents]
         written = torch.cat([written[parents], (place % symbols).view(-1, 1)], 1)
-        return ActiveBeams(rows, model.reorder(state, parents), total, written, weights)
+        return ActiveBeams(rows, model.reorder_beams(state, parents), total, written, weights)
 
     def _judged(self, running: ActiveBeams, ended: Tensor, present: Tensor) -> DecodeResult:
         """The running hypotheses by rows, scored where they have ended."""
@@ -166,5 +166,5 @@ def _going_on(model: StepModel, running: ActiveBeams, which: Tensor) -> ActiveBe
     width = running.total.shape[1]
     kept = (left[:, None] * width + torch.arange(width, device=left.device)).flatten()
     weights = None if running.weights is None else running.weights[kept]
-    state = model.take(running.state, kept)
+    state = model.select_rows(running.state, kept)
     return ActiveBeams(running.rows[left], state, running.total[left], running.written[kept], weights)

@@ -20,7 +20,7 @@ class StepModel(Protocol):
     Attributes:
         sources: what its memory holds, ``encoder``, ``decoder`` or both, in the order of the weights' columns.
         sums_to_one: whether the weights of a read sum to 1.
-        target: what a step is: what is read first, and what to pick of what :meth:`step` gives.
+        target: what a step is: what is read first, and what to pick of what :meth:`decode_step` gives.
         views: what the weights' second axis, where there is one, goes over: ``heads`` (a model need not say so);
             ``named`` things, the same in every model of such data; or ``nameless`` ones, each model's own.
     """
@@ -31,11 +31,13 @@ class StepModel(Protocol):
     @property
     def sums_to_one(self) -> bool: ...  # noqa: D102 - above
 
-    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> Any:
+    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> Any:
         """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
         ...
 
-    def step(self, inputs: Tensor, state: Any, need_weights: bool = False) -> tuple[Tensor, Any, AttentionOutput]:
+    def decode_step(
+        self, inputs: Tensor, state: Any, need_weights: bool = False
+    ) -> tuple[Tensor, Any, AttentionOutput]:
         """(b, ...) the last step -> the next one as predicted (b, width), the state after, and what was read (q = 1).
 
         Of symbols: ids (b,) -> log-probabilities (b, symbols), in a tensor that its caller may write into. Of what was
@@ -43,14 +45,14 @@ class StepModel(Protocol):
         """
         ...
 
-    def take(self, state: Any, rows: Tensor) -> Any:
+    def select_rows(self, state: Any, rows: Tensor) -> Any:
         """The state of these rows: int64 indices, which may repeat.
 
         Of a state that was reordered it is all rows of a source or none.
         """
         ...
 
-    def reorder(self, state: Any, rows: Tensor) -> Any:
+    def reorder_beams(self, state: Any, rows: Tensor) -> Any:
         """The state where each row is one of its own source's, and what was encoded need not be copied.
 
         Args:

@@ -47,16 +47,18 @@ class Ensemble(nn.Module):
     def _members(self) -> list[StepModel]:
         return list(self.models)  # type: ignore[arg-type]
 
-    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> tuple[Any, ...]:
+    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> tuple[Any, ...]:
         """The states of all, before the first step."""
-        return tuple(model.begin(source, present, tag) for model in self._members)
+        return tuple(model.init_state(source, present, tag) for model in self._members)
 
-    def step(
+    def decode_step(
         self, inputs: Tensor, state: tuple[Any, ...], need_weights: bool = False
     ) -> tuple[Tensor, tuple[Any, ...], AttentionOutput]:
-        """As :meth:`StepModel.step`, the mean of all; the context is the first one's."""
+        """As :meth:`StepModel.decode_step`, the mean of all; the context is the first one's."""
         asked = zip(self._members, state, strict=True)
-        predicted, states, reads = zip(*(model.step(inputs, own, need_weights) for model, own in asked), strict=True)
+        predicted, states, reads = zip(
+            *(model.decode_step(inputs, own, need_weights) for model, own in asked), strict=True
+        )
         told = torch.stack(predicted)
         mean = told.logsumexp(0) - math.log(len(told)) if isinstance(self.target, Symbols) else told.mean(0)
         return mean, states, AttentionOutput(reads[0].context, self._mean_weights(reads))
@@ -71,10 +73,10 @@ class Ensemble(nn.Module):
         mean = torch.stack(weights).mean(0)
         return mean.mean(1) if mean.dim() == 4 and views == {"heads"} else mean
 
-    def take(self, state: tuple[Any, ...], rows: Tensor) -> tuple[Any, ...]:
-        """As :meth:`StepModel.take`."""
-        return tuple(model.take(own, rows) for model, own in zip(self._members, state, strict=True))
+    def select_rows(self, state: tuple[Any, ...], rows: Tensor) -> tuple[Any, ...]:
+        """As :meth:`StepModel.select_rows`."""
+        return tuple(model.select_rows(own, rows) for model, own in zip(self._members, state, strict=True))
 
-    def reorder(self, state: tuple[Any, ...], rows: Tensor) -> tuple[Any, ...]:
-        """As :meth:`StepModel.reorder`."""
-        return tuple(model.reorder(own, rows) for model, own in zip(self._members, state, strict=True))
+    def reorder_beams(self, state: tuple[Any, ...], rows: Tensor) -> tuple[Any, ...]:
+        """As :meth:`StepModel.reorder_beams`."""
+        return tuple(model.reorder_beams(own, rows) for model, own in zip(self._members, state, strict=True))

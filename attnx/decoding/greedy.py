@@ -46,7 +46,7 @@ class Greedy:
     ) -> DecodeResult:
         """As :class:`Search`; one hypothesis a row."""
         rules = self.rules.within(model, prefix, choices)
-        start = model.begin(source, present, tag)
+        start = model.init_state(source, present, tag)
         return one_by_one(
             model, start, rules.limit(present), 1, need_weights, rules, lambda told, *_: model.target.greedy(told)
         )

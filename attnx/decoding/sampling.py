@@ -70,7 +70,7 @@ class Sampling:
             symbol = self.drawn(predicted, chance)
             return GreedyStep(symbol, predicted.gather(1, symbol[:, None])[:, 0], symbol == EOS)
 
-        start = model.begin(source, present, tag)
+        start = model.init_state(source, present, tag)
         found = one_by_one(model, start, rules.limit(present), self.nbest, need_weights, rules, pick)
         return best(found, self.nbest)
 

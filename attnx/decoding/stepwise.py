@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnx.attention.memory import all_steps
+from attnx.attention.memory import stack_step_weights
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.contracts import DecodeResult, StepModel
 from attnx.decoding.hypotheses import hypotheses
@@ -35,7 +35,7 @@ def one_by_one(
     """
     sources = torch.arange(len(limit), device=limit.device).repeat_interleave(copies)
     # Copies end one by one, so each needs what was encoded for itself; rows that stay what they are need not.
-    state, limit = (model.reorder if copies == 1 else model.take)(start, sources), limit[sources]
+    state, limit = (model.reorder_beams if copies == 1 else model.select_rows)(start, sources), limit[sources]
     inputs = model.target.start_input(len(limit), limit.device)
     written = inputs.new_zeros(len(limit), 0, *inputs.shape[1:])
     lengths, total = torch.zeros_like(limit), torch.zeros(len(limit), device=limit.device)
@@ -43,7 +43,7 @@ def one_by_one(
     reads: list[Tensor] = []
     step = 0
     while len(going):
-        predicted, state, read = model.step(inputs, state, need_weights)
+        predicted, state, read = model.decode_step(inputs, state, need_weights)
         if isinstance(model.target, Symbols):
             rules.narrow(predicted, written[going, :step], sources[going])
         inputs, score, ended = pick(predicted, going, step)
@@ -58,7 +58,7 @@ def one_by_one(
         lengths.index_fill_(0, going, step)
         left = (~ended).nonzero()[:, 0]
         if 0 < len(left) < len(going):
-            state, inputs = model.take(state, left), inputs[left]
+            state, inputs = model.select_rows(state, left), inputs[left]
         going = going[left]
-    found = DecodeResult(written[:, :step], lengths, total, total, all_steps(reads) if reads else None)
+    found = DecodeResult(written[:, :step], lengths, total, total, stack_step_weights(reads) if reads else None)
     return hypotheses(found, copies)

@@ -103,9 +103,9 @@ def _by(run: OpenRun, pair: Pair) -> Any:
 
     @torch.inference_mode()
     def steps(path: list[int]) -> Steps:
-        state, symbol, found = model.begin(batch.source, batch.present, batch.tag), BOS, []  # type: ignore[operator]
+        state, symbol, found = model.init_state(batch.source, batch.present, batch.tag), BOS, []  # type: ignore[operator]
         for following in path:
-            told, state, _ = model.step(torch.tensor([symbol]), state)  # type: ignore[operator]
+            told, state, _ = model.decode_step(torch.tensor([symbol]), state)  # type: ignore[operator]
             found.append(told[0, EOS:].numpy())
             symbol = following
         return _whole(found)

@@ -32,7 +32,7 @@ class Reading(nn.Module):
         if encoder is not None:
             # Given out because ONNX's exporter cannot leave out of a recurrence what nothing reads.
             seen = encoder.register_forward_hook(lambda _module, _given, found: outputs.append(found.layers[-1]))
-        state = self.model.begin(source, present, tag)
+        state = self.model.init_state(source, present, tag)
         if encoder is not None:
             seen.remove()
         return (*flat(state), *outputs)
@@ -51,7 +51,7 @@ class Stepping(nn.Module):
 
     def forward(self, symbol: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
         """Take one step."""
-        found, after, read = self.model.step(symbol, nested(list(state), self.like), need_weights=True)
+        found, after, read = self.model.decode_step(symbol, nested(list(state), self.like), need_weights=True)
         weights = () if read.weights is None else (read.weights,)
         return (found, *weights, *flat(after))
 
@@ -119,11 +119,11 @@ def _example(model: Any, sources: Callable[[int, int], Tensor], tagged: bool, ro
     present = torch.arange(length) < length - torch.arange(rows)[:, None]
     tag = [torch.zeros(rows, dtype=torch.int64)] if tagged else []
     source = (sources(rows, length), present, *tag)
-    state = model.begin(*source)
+    state = model.init_state(*source)
     symbol = model.target.start_input(rows, present.device)
     for _ in range(rows):
-        state = model.step(symbol, state, need_weights=True)[1]
-    return Example(source, symbol, state, model.step(symbol, state, need_weights=True)[2].weights)
+        state = model.decode_step(symbol, state, need_weights=True)[1]
+    return Example(source, symbol, state, model.decode_step(symbol, state, need_weights=True)[2].weights)
 
 
 def _tensors(example: Example) -> list[Tensor]:

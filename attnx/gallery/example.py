@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.attention import Attention, Memory, ScopeMask, build
-from attnx.attention.memory import after_reading, beside, seen, unread
+from attnx.attention.memory import concat_sources, empty_history, hide_future, update_history
 from attnx.gallery.normalizing import Normalizing
 from attnx.gallery.readings import Numbers, Reading
 from attnx.registry import PartSpec
@@ -100,8 +100,8 @@ def _memory(attention: Attention) -> Memory:
     if "decoder" not in attention.scope.sources:
         return parts[0]
     parts.append(attention.remember(queries))
-    joined = parts[0] if len(parts) == 1 else beside(*parts)
-    return seen(joined, torch.arange(STEPS) + int(getattr(attention.scope, "include_self", False)))
+    joined = parts[0] if len(parts) == 1 else concat_sources(*parts)
+    return hide_future(joined, torch.arange(STEPS) + int(getattr(attention.scope, "include_self", False)))
 
 
 def _weigh(attention: Attention) -> tuple[Tensor, Tensor]:
@@ -111,12 +111,12 @@ def _weigh(attention: Attention) -> tuple[Tensor, Tensor]:
     if not attention.needs_past:
         read = attention(queries, memory, need_weights=True)
         return read.scores[0], read.weights[0]
-    past, reads = unread(memory), []
+    past, reads = empty_history(memory), []
     for step in range(STEPS):
         at = torch.tensor([step])
         now = memory if memory.present.dim() == 2 else memory._replace(present=memory.present[:, at])
         reads.append(attention(queries[:, at], now, at=at, past=past, need_weights=True))
-        past = after_reading(past, reads[-1].weights)
+        past = update_history(past, reads[-1].weights)
     return torch.cat([read.scores[0] for read in reads]), torch.cat([read.weights[0] for read in reads])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from attnx.attention import AttentionHistory
-from attnx.attention.memory import beside, seen
+from attnx.attention.memory import concat_sources, hide_future
 from attnx.laws.attention import PRESENT, M, Parts, composed, drawn, field_of, read_before, require_same_read
 from attnx.laws.violation import require, require_close
 
@@ -17,7 +17,7 @@ def several_sources_share_a_row_of_weights(parts: Parts) -> None:
     cuts = (slice(0, 3), slice(3, M))
     memories = [attention.remember(states[:, cut], PRESENT[:, cut], values[:, cut]) for cut in cuts]
     pasts = [AttentionHistory(past.last[:, cut], past.total[:, cut]) for cut in cuts]
-    both = beside(*memories)
+    both = concat_sources(*memories)
     require(both.lengths == (3, 4), "", f"the sources' lengths are {both.lengths}")
     found = attention(queries, both, past=past, need_weights=True)
     alone = [
@@ -37,7 +37,7 @@ def a_memory_that_grows(parts: Parts) -> None:
     attention, (queries, states, values) = composed(parts), drawn()
     first = torch.tensor([2, 4, 5])
     past = read_before(states, PRESENT & (torch.arange(M) < 2))  # what is not there yet was not read
-    memory = seen(attention.remember(states, PRESENT, values), first)
+    memory = hide_future(attention.remember(states, PRESENT, values), first)
     found = attention(queries, memory, past=past, need_weights=True)
     for step, count in enumerate(first.tolist()):
         short = attention.remember(states[:, :count], PRESENT[:, :count], values[:, :count])

@@ -129,10 +129,10 @@ def steps_are_the_pass(case: Case) -> None:
     model, inputs, order = case.model, case.inputs, torch.tensor([1, 0, 1])
     output = outputs(case)
     expected = output.logits if isinstance(model.target, Numbers) else torch.log_softmax(output.logits, -1)
-    state = model.begin(case.source, PRESENT, TAG)
+    state = model.init_state(case.source, PRESENT, TAG)
     for step in range(inputs.shape[1]):
-        other = model.take(state, order)
-        found, state, read = model.step(inputs[:, step], state, need_weights=True)
+        other = model.select_rows(state, order)
+        found, state, read = model.decode_step(inputs[:, step], state, need_weights=True)
         require_close(found, expected[:, step], "step", f"step {step} is not what the pass gives")
         if output.weights is not None:
             known, later = output.weights[..., step, :].tensor_split([read.weights.shape[-1]], dim=-1)
@@ -140,7 +140,7 @@ def steps_are_the_pass(case: Case) -> None:
             require((later == 0).all(), "forward", "the pass reads positions that a step does not have")
         if output.penalty is not None:
             require_close(read.penalty[:, 0], output.penalty[:, step], "step", f"step {step} has another penalty")
-        found_other, _, read_other = model.step(inputs[order, step], other, need_weights=True)
+        found_other, _, read_other = model.decode_step(inputs[order, step], other, need_weights=True)
         for one, straight in zip((found_other, *read_other), (found, *read), strict=True):
             require((one is None) == (straight is None), "take", "rows of a state give something else")
             if one is not None:

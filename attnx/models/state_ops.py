@@ -11,11 +11,11 @@ from attnx.attention import AttentionOutput
 Tree = TypeVar("Tree")
 
 
-def picked(tree: Tree, rows: Tensor) -> Tree:
+def index_select_tree(tree: Tree, rows: Tensor) -> Tree:
     """The same tree with these rows of every tensor in it, int64, in this order; what is no tensor stays as it is.
 
     >>> import torch
-    >>> picked((torch.tensor([5, 7, 11]), (None, (2, 3))), torch.tensor([2, 2, 0]))
+    >>> index_select_tree((torch.tensor([5, 7, 11]), (None, (2, 3))), torch.tensor([2, 2, 0]))
     (tensor([11, 11,  5]), (None, (2, 3)))
     """
     return cast("Tree", _picked(tree, rows))
@@ -30,12 +30,12 @@ def _picked(tree: Any, rows: Tensor) -> Any:
     return tree
 
 
-def together(queries: Tensor, shared: int) -> Tensor:
+def fold_beams_into_queries(queries: Tensor, shared: int) -> Tensor:
     """(b * shared, 1, d) -> (b, shared, d)."""
     return queries if shared == 1 else queries.view(len(queries) // shared, shared, queries.shape[-1])
 
 
-def apart(read: AttentionOutput) -> AttentionOutput:
+def unfold_beams(read: AttentionOutput) -> AttentionOutput:
     """What so many queries of a row read, as reads of rows with one query each: (b, q, ...) -> (b * q, 1, ...)."""
     weights, scores = (None if part is None else _apart(part) for part in (read.weights, read.scores))
     return AttentionOutput(_apart(read.context), weights, scores)

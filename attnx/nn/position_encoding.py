@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from attnx.ops import turns
+from attnx.ops import rope_cos_sin
 
 PositionKind = Literal["sinusoidal", "learned", "rotary"]
 
@@ -59,4 +59,4 @@ class PositionEncoding(nn.Module):
 
     def rotary(self, positions: Tensor) -> Tensor | None:
         """(b or 1, t) int64 -> rotations of queries and keys (2, b or 1, t, head_size / 2); None unless ``rotary``."""
-        return turns(positions, self.head_size) if self.kind == "rotary" else None
+        return rope_cos_sin(positions, self.head_size) if self.kind == "rotary" else None

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-def turns(positions: Tensor, width: int) -> Tensor:
+def rope_cos_sin(positions: Tensor, width: int) -> Tensor:
     """Cosines and sines of the angles by which vectors of an even width are turned at each position.
 
     Su et al. 2021, equations 15 and 34, https://arxiv.org/abs/2104.09864: pair i turns by position / 10,000^(2i / d).
@@ -23,15 +23,15 @@ def turns(positions: Tensor, width: int) -> Tensor:
     return torch.stack([angles.cos(), angles.sin()]).to(torch.get_default_dtype())
 
 
-def turned(vectors: Tensor, by: Tensor) -> Tensor:
+def apply_rope(vectors: Tensor, by: Tensor) -> Tensor:
     """Turn vectors (..., m, d); pair i is made of unit i and of unit i + d / 2.
 
     Args:
         vectors: (..., m, d).
-        by: (2, ..., m, d / 2) from :func:`turns`, broadcast against ``vectors``.
+        by: (2, ..., m, d / 2) from :func:`rope_cos_sin`, broadcast against ``vectors``.
 
     >>> quarter = torch.tensor([[0.0], [1.0]])
-    >>> turned(torch.tensor([3.0, 5.0]), quarter)
+    >>> apply_rope(torch.tensor([3.0, 5.0]), quarter)
     tensor([-5.,  3.])
     """
     first, second = vectors.chunk(2, dim=-1)

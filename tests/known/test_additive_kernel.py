@@ -25,7 +25,7 @@ from attnx.accel.attention.additive import blocks, cpu, tiled
 from attnx.accel.prebuild import compile_ahead
 from attnx.attention import kernel_call
 from attnx.attention.factory import build
-from attnx.attention.memory import seen
+from attnx.attention.memory import hide_future
 
 pytestmark = pytest.mark.skipif(cpu._library() is None, reason="no C compiler")
 # Of a block that takes exponentials, and of so few queries that tanh of each sum is taken.
@@ -229,7 +229,7 @@ def test_a_block_is_asked_what_its_queries_are(scope: Any, narrowed: str, monkey
         "at": torch.stack([torch.arange(queries) // 2, torch.arange(queries).flip(0)]),
         "keep": torch.bernoulli(torch.full((rows, queries, positions), 0.7)),
     }
-    memory = seen(attention.remember(states), torch.arange(queries) % positions)
+    memory = hide_future(attention.remember(states), torch.arange(queries) % positions)
     whole = attention(asked, memory, **given).context
     monkeypatch.setattr(blocks, "MANY", 0)
     monkeypatch.setattr(blocks, "BLOCK", 1)

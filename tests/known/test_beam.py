@@ -36,20 +36,22 @@ class Tree(nn.Module):
         self.rows, self.target, self.read = rows, Symbols(5), weights
         self.asked: list[int] = []
 
-    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> Tensor:
+    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> Tensor:
         return torch.arange(len(source))[:, None]  # the row, and then what it wrote
 
-    def step(self, inputs: Tensor, state: Tensor, need_weights: bool = False) -> tuple[Tensor, Tensor, AttentionOutput]:
+    def decode_step(
+        self, inputs: Tensor, state: Tensor, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor, AttentionOutput]:
         self.asked.append(len(inputs))
         state = torch.cat([state, inputs[:, None]], 1)
         told = [(0.0, 0.0, *self.rows[row].get(tuple(written), (1, 0, 0))) for row, _, *written in state.tolist()]
         weights = torch.tensor(self.read).expand(len(state), 1, -1) if need_weights else None
         return torch.tensor(told).log(), state, AttentionOutput(torch.zeros(len(state), 1, 1), weights)
 
-    def take(self, state: Tensor, rows: Tensor) -> Tensor:
+    def select_rows(self, state: Tensor, rows: Tensor) -> Tensor:
         return state[rows]
 
-    reorder = take
+    reorder_beams = select_rows
 
 
 def search(searching: Any, model: nn.Module, rows: int = 1, length: int = 2, **asked: Any) -> Any:
@@ -123,8 +125,10 @@ def test_a_row_stops_when_nothing_can_outdo_what_it_has(length: Any, best: list[
 class Noting(Tree):
     """Notes what was written where it was asked."""
 
-    def step(self, inputs: Tensor, state: Tensor, need_weights: bool = False) -> tuple[Tensor, Tensor, AttentionOutput]:
-        found = super().step(inputs, state, need_weights)
+    def decode_step(
+        self, inputs: Tensor, state: Tensor, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor, AttentionOutput]:
+        found = super().decode_step(inputs, state, need_weights)
         self.noted = [*getattr(self, "noted", []), {tuple(written) for _, _, *written in found[1].tolist()}]
         return found
 

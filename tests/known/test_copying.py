@@ -116,7 +116,7 @@ def test_in_a_model(built: Built, heads: int) -> None:
     output = model(source, source > 0, inputs, torch.zeros(2, dtype=torch.int64))
     torch.testing.assert_close(output.logits.exp(), expected[:, None].expand(-1, 2, -1))
     assert output.weights is None, "nobody asked for them"
-    found, state, _ = model.step(inputs[:, 0], model.begin(source, source > 0))
+    found, state, _ = model.decode_step(inputs[:, 0], model.init_state(source, source > 0))
     torch.testing.assert_close(found.exp(), expected)
     assert state.symbols.tolist() == [[5, 7, 0], [5, 0, 0]]
 

@@ -78,11 +78,11 @@ def test_equation_10(built: Built, heads: int) -> None:
     So at the first step nothing is read again, and afterwards everything is: penalties 0, 1, 1.
     """
     model = covering(built, 3.0, attention=("on", {"heads": heads}))
-    state = model.begin(SOURCE, SOURCE > 0)
+    state = model.init_state(SOURCE, SOURCE > 0)
     for step in range(3):
         expected = step * torch.tensor([[1 / 3, 1 / 3, 1 / 3], [1 / 2, 1 / 2, 0.0]])
         torch.testing.assert_close(state.past.total, expected if heads == 1 else expected[:, None].expand(2, 2, 3))
-        _, state, read = model.step(torch.tensor([1, 5]), state, need_weights=True)
+        _, state, read = model.decode_step(torch.tensor([1, 5]), state, need_weights=True)
         torch.testing.assert_close(read.penalty, torch.full((2, 1), 3.0 if step else 0.0))
 
 

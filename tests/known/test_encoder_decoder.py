@@ -122,7 +122,7 @@ def test_states_of_unlike_width_are_projected(built: Built) -> None:
     """The decoder's 13 become the encoder's 22: one map for keys and values, as the encoder's states are both."""
     model = built(scope="encoder_decoder")
     assert model.own.values.weight.shape == (22, 13)
-    _, state, _ = model.step(torch.tensor([1]), model.begin(SOURCE, PRESENT))
+    _, state, _ = model.decode_step(torch.tensor([1]), model.init_state(SOURCE, PRESENT))
     assert state.memory.lengths == (5, 1)
     torch.testing.assert_close(state.memory.values[:, 5], model.own.values(state.cell[-1][0]))
 

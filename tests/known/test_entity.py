@@ -73,7 +73,7 @@ def test_a_gate_reads_what_its_slot_holds_by_then() -> None:
     """The second sentence is s = (0, -ln 3 / 0.8); h + w is (1.6, -0.8) and (0.8, 1.6), so scores ln 3 and -2 ln 3."""
     source = torch.tensor([[A, B, STOP, Z, C, STOP, Q], [A, B, STOP, Q, PAD, PAD, PAD]])
     model = by_hand()
-    weights = model.begin(source, source != PAD).weights[:, :, 0]
+    weights = model.init_state(source, source != PAD).weights[:, :, 0]
     torch.testing.assert_close(weights[0, :, 2], torch.tensor([3 / 4, 1 / 2]))
     torch.testing.assert_close(weights[0, :, 5], torch.tensor([3 / 4, 1 / 10]))
     torch.testing.assert_close(weights[1, :, 3], torch.tensor([3 / 4, 1 / 4]))
@@ -83,12 +83,14 @@ def test_a_gate_reads_what_its_slot_holds_by_then() -> None:
 def test_the_answer_is_given_and_then_the_end() -> None:
     source = torch.tensor([[A, B, STOP, Q]])
     model = by_hand()
-    first, state, read = model.step(torch.tensor([1]), model.begin(source, source != PAD), need_weights=True)
+    first, state, read = model.decode_step(
+        torch.tensor([1]), model.init_state(source, source != PAD), need_weights=True
+    )
     # Of the seven symbols PAD, BOS, EOS and UNK are no answers; the seventh has a score of 0.
     total = math.log(math.exp(13 - 5 * LN3) + math.exp(-4.5) + 1)
     assert first[0, :4].tolist() == [-math.inf] * 4
     torch.testing.assert_close(first[0, 4:], torch.tensor([13 - 5 * LN3, -4.5, 0]) - total)
-    second, _, after = model.step(first.argmax(-1), state, need_weights=True)
+    second, _, after = model.decode_step(first.argmax(-1), state, need_weights=True)
     assert second.exp().tolist() == [[0, 0, 1, 0, 0, 0, 0]]
     assert read.weights.sum() > 0
     assert after.weights.sum() == 0
@@ -106,7 +108,7 @@ def test_words_behind_the_last_mask_share_it() -> None:
 def test_a_question_without_a_story_reads_the_slots_as_they_start() -> None:
     """Their keys: q . w is -5 ln 3 and 0, so 1/244 and 243/244."""
     source = torch.tensor([[Q]])
-    weights = by_hand().begin(source, source != PAD).weights[0, :, 0, 0]
+    weights = by_hand().init_state(source, source != PAD).weights[0, :, 0, 0]
     torch.testing.assert_close(weights, torch.tensor([1 / 244, 243 / 244]))
 
 
@@ -115,7 +117,7 @@ def test_keys_can_be_words() -> None:
     rows = model.sentences.embedding.weight[STOP + 1 : STOP + 4]
     source = torch.tensor([[Q]])
     asked = model.sentences(source, source != PAD).question[0]
-    weights = model.begin(source, source != PAD).weights[0, :, 0, 0]
+    weights = model.init_state(source, source != PAD).weights[0, :, 0, 0]
     torch.testing.assert_close(weights, torch.softmax(rows @ asked, 0))
     model(source, source != PAD, source).logits.sum().backward()
     assert rows.shape == (3, 2)

@@ -112,7 +112,7 @@ def test_weights_of_every_head(built: Built, scope: str, scorer: str) -> None:
     assert weights.shape == (2, 2, 4, positions)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 4))
     assert not torch.allclose(weights[:, 0], weights[:, 1])
-    past = model.begin(SOURCE, SOURCE > 0).past
+    past = model.init_state(SOURCE, SOURCE > 0).past
     assert past is None if scorer == "additive" else past.total.shape == (2, 2, 3)
 
 

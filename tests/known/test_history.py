@@ -69,7 +69,7 @@ def test_the_loop_in_training(looping: Any) -> None:
 def test_the_loop_in_generation(looping: Any) -> None:
     """Step by step the same; at the first two there is nothing to read, and the context is zeros."""
     logits, _ = by_hand(looping, INPUTS)
-    state = looping.begin(SOURCE, PRESENT)
+    state = looping.init_state(SOURCE, PRESENT)
     for step in range(5):
         found, state, read = looping.step(INPUTS[:, step], state)
         torch.testing.assert_close(found, torch.log_softmax(logits[:, step], -1))

@@ -91,11 +91,11 @@ def test_told_by_hand(built: Built) -> None:
             for parameter in layer.parameters():
                 parameter.zero_()
             layer.weight_ih_l0.copy_(torch.tensor([[0.0, 1.0]]))
-    state = model.begin(SOURCE, PRESENT, TAG)
+    state = model.init_state(SOURCE, PRESENT, TAG)
     assert state.told.flatten().tolist() == [LN2, LN3, LN2]
     expected = torch.tensor([3 / 5, 4 / 5, 3 / 5])[:, None]
     torch.testing.assert_close(state.memory.values[..., 0], expected.expand(3, 3))
-    _, state, _ = model.step(INPUTS[:, 0], state)
+    _, state, _ = model.decode_step(INPUTS[:, 0], state)
     torch.testing.assert_close(state.cell[-1][0], expected)
 
 

@@ -86,10 +86,10 @@ def test_the_model_remembers_the_last_weights(built: Built, sources: list[str]) 
     """Those before dropout, of the step before and no other."""
     model = built(scorer="location", scope=("global", {"sources": sources}), attention=("on", {"dropout": 0.5}))
     source = torch.tensor([[3, 5, 7]])
-    state = model.begin(source, source > 0)
+    state = model.init_state(source, source > 0)
     assert (state.past.last == 0).all()
     for symbol in (1, 5, 8):
-        _, state, read = model.step(torch.tensor([symbol]), state, need_weights=True)
+        _, state, read = model.decode_step(torch.tensor([symbol]), state, need_weights=True)
         torch.testing.assert_close(state.past.last, read.weights[:, 0])
 
 
@@ -97,11 +97,11 @@ def test_each_source_has_an_end_of_its_own(built: Built) -> None:
     """What was read at the end of the source is not near the decoder's first state, which stands behind it."""
     model = built(scorer="location", scope="encoder_decoder")
     source = torch.tensor([[3, 5, 7]])
-    _, state, _ = model.step(torch.tensor([1]), model.begin(source, source > 0))
+    _, state, _ = model.decode_step(torch.tensor([1]), model.init_state(source, source > 0))
     scores = []
     for last in ([0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]):
         told = state._replace(past=state.past._replace(last=torch.tensor([last])))
-        _, _, read = model.step(torch.tensor([5]), told, need_weights=True)
+        _, _, read = model.decode_step(torch.tensor([5]), told, need_weights=True)
         scores.append(read.scores[0, 0])
     assert not torch.allclose(scores[0][:3], scores[1][:3])
     torch.testing.assert_close(scores[0][3:], scores[1][3:])

@@ -7,16 +7,16 @@ import torch
 
 from attnx.attention import Memory
 from attnx.attention.memory import (
-    after_reading,
-    all_steps,
-    beside,
-    grown,
-    in_step,
-    no_context,
-    padded,
-    seen,
-    unread,
-    without_padding,
+    append_positions,
+    concat_sources,
+    empty_history,
+    hide_future,
+    pad_history_to_memory,
+    pad_positions,
+    stack_step_weights,
+    update_history,
+    zero_context,
+    zero_padding,
 )
 
 
@@ -29,9 +29,9 @@ def memory(*numbers: float, absent: int = 0) -> Memory:
 
 def test_beside_and_grown() -> None:
     """Two sources, then one more position of the second."""
-    both = beside(memory(2.0, 3.0, 5.0, absent=1), memory(7.0))
+    both = concat_sources(memory(2.0, 3.0, 5.0, absent=1), memory(7.0))
     assert both.lengths == (3, 1)
-    more = grown(both, memory(11.0, 13.0))
+    more = append_positions(both, memory(11.0, 13.0))
     assert more.lengths == (3, 3)
     assert more.keys.flatten().tolist() == [2.0, 3.0, 5.0, 7.0, 11.0, 13.0]
     assert more.values[0, :, 1].tolist() == [6.0, 9.0, 15.0, 21.0, 33.0, 39.0]
@@ -41,30 +41,30 @@ def test_beside_and_grown() -> None:
 
 def test_seen() -> None:
     """Each query sees the whole first source, as far as it is there, and the first so many positions of the last."""
-    both = beside(memory(2.0, 3.0, absent=1), memory(5.0, 7.0, 11.0))
+    both = concat_sources(memory(2.0, 3.0, absent=1), memory(5.0, 7.0, 11.0))
     expected = [[1, 0, 0, 0, 0], [1, 0, 1, 0, 0], [1, 0, 1, 1, 1]]
-    assert seen(both, torch.tensor([-1, 1, 5])).present[0].int().tolist() == expected
+    assert hide_future(both, torch.tensor([-1, 1, 5])).present[0].int().tolist() == expected
     rows = Memory(*(torch.cat([tensor, tensor]) for tensor in both[:3]), lengths=both.lengths)
-    found = seen(rows, torch.tensor([[1], [2]])).present
+    found = hide_future(rows, torch.tensor([[1], [2]])).present
     assert found.int().tolist() == [[expected[1]], [[1, 0, 1, 1, 0]]]
 
 
 def test_what_was_never_read() -> None:
     """Zeros: a context as wide as the values, of all heads together, and as many weights as there are positions."""
-    assert torch.equal(no_context(memory(2.0, 3.0)), torch.zeros(1, 2))
-    assert [tensor.tolist() for tensor in unread(memory(2.0, 3.0))] == [[[0.0, 0.0]]] * 2
+    assert torch.equal(zero_context(memory(2.0, 3.0)), torch.zeros(1, 2))
+    assert [tensor.tolist() for tensor in empty_history(memory(2.0, 3.0))] == [[[0.0, 0.0]]] * 2
     heads = memory(2.0, 3.0)._replace(keys=torch.ones(1, 5, 2, 7), values=torch.ones(1, 5, 2, 3))
-    assert torch.equal(no_context(heads), torch.zeros(1, 15))
-    assert unread(heads).total.shape == (1, 5, 2)
+    assert torch.equal(zero_context(heads), torch.zeros(1, 15))
+    assert empty_history(heads).total.shape == (1, 5, 2)
 
 
 def test_the_past_of_a_memory_that_grows() -> None:
     """Reads of weights (1/4, 3/4), then (1/2, 1/4, 1/4) over one position more: sums (3/4, 1, 1/4)."""
-    first = after_reading(unread(memory(2.0, 3.0)), torch.tensor([[[1 / 4, 3 / 4]]]))
+    first = update_history(empty_history(memory(2.0, 3.0)), torch.tensor([[[1 / 4, 3 / 4]]]))
     assert [tensor.tolist() for tensor in first] == [[[1 / 4, 3 / 4]]] * 2
-    later = in_step(first, memory(2.0, 3.0, 5.0))
+    later = pad_history_to_memory(first, memory(2.0, 3.0, 5.0))
     assert [tensor.tolist() for tensor in later] == [[[1 / 4, 3 / 4, 0.0]]] * 2
-    second = after_reading(first, torch.tensor([[[1 / 2, 1 / 4, 1 / 4]]]))
+    second = update_history(first, torch.tensor([[[1 / 2, 1 / 4, 1 / 4]]]))
     assert second.last.tolist() == [[1 / 2, 1 / 4, 1 / 4]]
     assert second.total.tolist() == [[3 / 4, 1.0, 1 / 4]]
 
@@ -72,22 +72,22 @@ def test_the_past_of_a_memory_that_grows() -> None:
 @pytest.mark.parametrize("leading", [(3,), (3, 2)], ids=["one head", "heads"])
 def test_weights_of_all_steps(leading: tuple[int, ...]) -> None:
     """Steps stand one after another, as wide as the last; what was not there yet weighs 0."""
-    found = all_steps([torch.ones(*leading, 1, positions) for positions in (0, 2, 5)])
+    found = stack_step_weights([torch.ones(*leading, 1, positions) for positions in (0, 2, 5)])
     expected = torch.tensor([[0, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 1, 1.0]])
     assert torch.equal(found, expected.expand(*leading, 3, 5))
 
 
 def test_padded() -> None:
-    assert padded(torch.ones(2, 3), 5).tolist() == [[1.0, 1.0, 1.0, 0.0, 0.0]] * 2
+    assert pad_positions(torch.ones(2, 3), 5).tolist() == [[1.0, 1.0, 1.0, 0.0, 0.0]] * 2
 
 
 def test_where_nothing_is_absent_nothing_is_copied() -> None:
     """And where something is it becomes zero, in what was given by nobody's doing."""
     states, present = torch.full((2, 3, 5), float("nan")), torch.ones(2, 3, dtype=torch.bool)
-    found, _, values = without_padding(states, present, None)
+    found, _, values = zero_padding(states, present, None)
     assert found is states
     assert values is states
     present[1, 2] = False
-    found, _, _ = without_padding(states, present, None)
+    found, _, _ = zero_padding(states, present, None)
     assert not found[1, 2].any()
     assert states[1, 2].isnan().all()

@@ -12,7 +12,7 @@ from torch import Tensor
 from attnx import registry
 from attnx.accel.attention.sdpa import Sdpa
 from attnx.attention.factory import assemble, build
-from attnx.attention.memory import beside, seen
+from attnx.attention.memory import concat_sources, hide_future
 
 B, Q, M, WIDTH = 4, 3, 7, 5
 PRESENT = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
@@ -93,8 +93,8 @@ def test_a_memory_that_each_query_sees_its_own_part_of() -> None:
     queries, states, values = given()
     reads = []
     for attention in (fast, plain):
-        memory = seen(attention.remember(states, PRESENT, values), torch.tensor([0, 4, 5]))
-        context = attention(queries, beside(memory, memory)).context
+        memory = hide_future(attention.remember(states, PRESENT, values), torch.tensor([0, 4, 5]))
+        context = attention(queries, concat_sources(memory, memory)).context
         reads.append((context, *torch.autograd.grad(context.pow(2).sum(), (queries, states, values))))
     torch.testing.assert_close(*reads)
 

@@ -110,7 +110,7 @@ def test_no_attention_by_hand(built: Built) -> None:
 def test_log_probabilities(built: Built) -> None:
     """A step gives the logarithm of the softmax of its logits: 17 symbols that are all alike get 1/17 each."""
     model = tiny(built, ih=[0.0, 0.0], hh=0.0, model={"feed": "now"})
-    found, state, _ = model.step(torch.tensor([3]), model.begin(SOURCE, PRESENT))
+    found, state, _ = model.decode_step(torch.tensor([3]), model.init_state(SOURCE, PRESENT))
     torch.testing.assert_close(found, torch.full((1, 17), -math.log(17)))
     assert state.at.tolist() == [1]
 
@@ -123,7 +123,7 @@ def test_when_the_context_reaches_the_recurrence(built: Built, feed: str, change
     model = built(query=["token"], model={"feed": feed, "bridge": "zeros"})
     present = torch.ones(1, 5, dtype=torch.bool)
     one, two = (
-        model.begin(source, present)
+        model.init_state(source, present)
         for source in (torch.tensor([[3, 5, 7, 11, 13]]), torch.tensor([[2, 19, 17, 1, 8]]))
     )
     for step, differ in enumerate(changed):
@@ -150,8 +150,8 @@ def test_the_first_step_sees_the_bridge_and_no_context(built: Built) -> None:
     """At step 0 the previous state is the bridge's, and the last context is zeros."""
     model = built(query=["previous_state", "last_context"], scorer="multiplicative")
     source = torch.tensor([[3, 5, 7], [11, 13, 0]])
-    start = model.begin(source, source > 0)
-    _, _, read = model.step(torch.tensor([1, 1]), start, need_weights=True)
+    start = model.init_state(source, source > 0)
+    _, _, read = model.decode_step(torch.tensor([1, 1]), start, need_weights=True)
     asked = torch.cat([start.cell[-1][0], torch.zeros(2, model.source.values_size)], -1)[:, None]
     torch.testing.assert_close(read.weights, model.attention(asked, start.memory, need_weights=True).weights)
 
@@ -166,7 +166,7 @@ def test_what_is_remembered(built: Built, place: str) -> None:
     layers = model.source.encoder(inputs, present).layers if model.source.encoder else []
     places = {"states": 2, "layer:0": 0, "layer:1": 1}
     expected = inputs if place == "inputs" else layers[places[place]]
-    memory = model.begin(source, present).memory
+    memory = model.init_state(source, present).memory
     torch.testing.assert_close(memory.keys, expected * present[..., None])
     torch.testing.assert_close(memory.values, inputs * present[..., None])
     assert (model.source.encoder is None) == (place == "inputs")
@@ -204,7 +204,7 @@ def test_sources_may_be_vectors(built: Built, memory: str) -> None:
     assert not torch.allclose(logits, model(source + 1.0, present, inputs).logits)
     if memory == "inputs":
         expected = source @ model.source.embedding.weight.T + model.source.embedding.bias
-        torch.testing.assert_close(model.begin(source, present).memory.values, expected * present[..., None])
+        torch.testing.assert_close(model.init_state(source, present).memory.values, expected * present[..., None])
 
 
 def test_dropout_is_for_training(built: Built) -> None:

@@ -40,20 +40,20 @@ class Scripted:
         self.target, self.script = target, script
         self.inputs: list[Any] = []
 
-    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> tuple[int, Tensor]:
+    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> tuple[int, Tensor]:
         return 0, torch.arange(len(source))
 
-    def step(
+    def decode_step(
         self, inputs: Tensor, state: tuple[int, Tensor], need_weights: bool = False
     ) -> tuple[Tensor, tuple[int, Tensor], AttentionOutput]:
         self.inputs.append(inputs.tolist())
         number, rows = state
         return self.script[number][rows], (number + 1, rows), AttentionOutput(torch.zeros(len(inputs), 1, 1))
 
-    def take(self, state: tuple[int, Tensor], rows: Tensor) -> tuple[int, Tensor]:
+    def select_rows(self, state: tuple[int, Tensor], rows: Tensor) -> tuple[int, Tensor]:
         return state[0], state[1][rows]
 
-    reorder = take
+    reorder_beams = select_rows
 
 
 def decode(model: Scripted, lengths: list[int], **knobs: Any) -> Any:
@@ -164,7 +164,7 @@ def test_a_model_of_numbers(built: Callable[..., Any]) -> None:
     assert model.embedding.weight.shape == (7, 2)
     assert model.output.weight.shape == (3, 13)
     source = torch.tensor([[3, 5, 7]])
-    predicted, _, _ = model.step(NUMBERS.start_input(1, CPU), model.begin(source, source > 0))
+    predicted, _, _ = model.decode_step(NUMBERS.start_input(1, CPU), model.init_state(source, source > 0))
     rows = torch.tensor([[[0.0, 0.0], [5.0, -7.0]]])
     torch.testing.assert_close(model(source, source > 0, rows).logits[:, 0], predicted)
     with pytest.raises(UserError, match=r"model\.tied=true shares an embedding of symbols, but the target is made of"):

@@ -16,7 +16,7 @@ from attnx.accel.attention.checkpointed import Tiled
 from attnx.accel.attention.window import Window
 from attnx.attention import AttentionOutput, Memory
 from attnx.attention.factory import assemble, build
-from attnx.attention.memory import beside, seen
+from attnx.attention.memory import concat_sources, hide_future
 
 B, Q, M, WIDTH, KEYS, VALUES = 4, 5, 7, 3, 11, 2
 PRESENT = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
@@ -107,11 +107,11 @@ def test_all_that_may_be_asked() -> None:
     narrow = torch.rand(B, Q, M) < 0.5
     for allowed in (narrow, narrow[:1, :1], narrow[..., :1], torch.tensor(True), narrow & False):
         the_same(fast, plain, allowed=allowed, keep=torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2)
-    the_same(fast, plain, lambda *parts: seen(padded(*parts), torch.tensor([0, 2, 3, 5, 6])))
+    the_same(fast, plain, lambda *parts: hide_future(padded(*parts), torch.tensor([0, 2, 3, 5, 6])))
 
     def two(attention: Any, states: Tensor, values: Tensor) -> Memory:
         cuts = slice(0, 3), slice(3, M)
-        return beside(*(attention.remember(states[:, cut], PRESENT[:, cut], values[:, cut]) for cut in cuts))
+        return concat_sources(*(attention.remember(states[:, cut], PRESENT[:, cut], values[:, cut]) for cut in cuts))
 
     the_same(fast, plain, two)
 

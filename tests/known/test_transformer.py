@@ -16,7 +16,7 @@ from attnx.errors import UserError
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.position_encoding import PositionEncoding
 from attnx.nn.residual import Residual
-from attnx.ops import turned, turns
+from attnx.ops import apply_rope, rope_cos_sin
 
 RECIPE = ["recipe=transformer", "attention.heads=2", "model.width=4", "model.feedforward=4", "model.layers=1"]
 SOURCE = torch.tensor([[5, 7, 5], [7, 0, 0]])
@@ -152,8 +152,8 @@ def test_norm_before_and_after() -> None:
 
 def test_a_turn_by_hand() -> None:
     """Of width 4, units 0 and 2 turn by the position, units 1 and 3 by a hundredth of it."""
-    by = turns(torch.tensor([3]), 4)
-    found = turned(torch.tensor([[1.0, 0.0, 0.0, 2.0]]), by)
+    by = rope_cos_sin(torch.tensor([3]), 4)
+    found = apply_rope(torch.tensor([[1.0, 0.0, 0.0, 2.0]]), by)
     expected = [[math.cos(3), -2 * math.sin(0.03), math.sin(3), 2 * math.cos(0.03)]]
     torch.testing.assert_close(found, torch.tensor(expected))
 
@@ -161,7 +161,8 @@ def test_a_turn_by_hand() -> None:
 def test_products_of_turned_vectors_know_how_far_apart_they_are() -> None:
     query, key = torch.randn(5, dtype=torch.float64)[:4], torch.randn(4, dtype=torch.float64)
     products = [
-        turned(query, turns(torch.tensor(m), 4).double()) @ turned(key, turns(torch.tensor(n), 4).double())
+        apply_rope(query, rope_cos_sin(torch.tensor(m), 4).double())
+        @ apply_rope(key, rope_cos_sin(torch.tensor(n), 4).double())
         for m, n in ((2, 0), (7, 5), (31, 29))
     ]
     torch.testing.assert_close(products[0].expand(2), torch.stack(products[1:]), rtol=1e-5, atol=1e-6)

@@ -13,7 +13,7 @@ from attnx import registry
 from attnx.accel.attention.window import Window
 from attnx.attention import Memory
 from attnx.attention.factory import assemble
-from attnx.attention.memory import beside, seen
+from attnx.attention.memory import concat_sources, hide_future
 
 B, Q, M, WIDTH, KEYS, VALUES = 5, 11, 13, 5, 3, 2
 PRESENT = torch.arange(M) < torch.tensor([13, 7, 2, 1, 0])[:, None]
@@ -106,7 +106,7 @@ def test_present_may_have_holes_and_differ_by_query() -> None:
     holes = torch.rand(B, M) < 0.6
     the_same(fast, plain, lambda attention, states, values: attention.remember(states, holes, values))
     first = torch.arange(Q) % 5
-    the_same(fast, plain, lambda *parts: seen(padded(*parts), first))
+    the_same(fast, plain, lambda *parts: hide_future(padded(*parts), first))
 
 
 @pytest.mark.usefixtures("float64")
@@ -118,10 +118,10 @@ def test_several_sources(center: str) -> None:
     def remember(attention: Any, states: Tensor, values: Tensor) -> Memory:
         first = attention.remember(states, PRESENT, values)
         second = attention.remember(states[:, :3].sin(), PRESENT[:, 4:7], values[:, :3].cos())
-        return beside(beside(first, second), attention.remember(states[:, :0], values=values[:, :0]))
+        return concat_sources(concat_sources(first, second), attention.remember(states[:, :0], values=values[:, :0]))
 
     the_same(fast, plain, remember)
-    the_same(fast, plain, lambda *parts: seen(remember(*parts)._replace(lengths=(M, 3)), torch.arange(Q) % 3))
+    the_same(fast, plain, lambda *parts: hide_future(remember(*parts)._replace(lengths=(M, 3)), torch.arange(Q) % 3))
 
 
 @pytest.mark.usefixtures("float64")

@@ -130,7 +130,7 @@ def test_only_training_waits_for_it(built: Built, backend: Backend) -> None:
     model.compiled = CompileOptions(strict=True)
     with torch.no_grad():
         model(SOURCE, SOURCE != 0, TARGET, TAG)
-        model.step(TARGET[:, 0], model.begin(SOURCE, SOURCE != 0, TAG))
+        model.decode_step(TARGET[:, 0], model.init_state(SOURCE, SOURCE != 0, TAG))
     assert not backend
 
 

@@ -79,12 +79,12 @@ def test_no_gate_looks_ahead(scorer: str, normalizer: str) -> None:
     model = built(gate_scorer=scorer, gate_normalizer=normalizer)
     source, present = batch([2])
     ends = (source[0] == STOP).nonzero()[:, 0].tolist()
-    before = model.begin(source, present).weights[0, :, 0].detach()
+    before = model.init_state(source, present).weights[0, :, 0].detach()
     for end in ends:
         other = source.clone()
         later = torch.arange(source.shape[1]) > end
         other[:, later & (source[0] != STOP)] = 22
-        after = model.begin(other, present).weights[0, :, 0]
+        after = model.init_state(other, present).weights[0, :, 0]
         assert torch.equal(after[:, : end + 1], before[:, : end + 1])
         if end != ends[-1]:
             assert not torch.equal(after[:, end + 1 : ends[-1] + 1], before[:, end + 1 : ends[-1] + 1])
@@ -117,7 +117,7 @@ def test_searches_agree() -> None:
     """Greedy and every beam write the same answer, as likely, and then the end; a beam finds the answers in order."""
     model = built()
     source, present = batch([0, 1, 2, 3])
-    told = model.begin(source, present).predicted
+    told = model.init_state(source, present).predicted
     greedy, beam = Greedy()(model, source, present, need_weights=True), Beam(width=5, nbest=5)(model, source, present)
     assert greedy.written[:, 0, 0].tolist() == told.argmax(-1).tolist()
     assert greedy.lengths.tolist() == [[1]] * 4

@@ -95,10 +95,10 @@ def test_files_give_what_the_model_gives(overrides: list[str], save: Callable[..
     source, present = torch.randint(23, (rows, length)), torch.arange(length) < torch.tensor([[9], [3], [7], [1]])
     given = [source, present, *([torch.tensor([2, 0, 1, 1])] if tagged else [])]
     model = model_of(overrides)  # with its kernels
-    state, symbol = model.begin(*given), torch.full((rows,), 1)
+    state, symbol = model.init_state(*given), torch.full((rows,), 1)
     files = list(read(*given))[: len(flat(state))]
     for _ in range(5):
-        expected, state, seen = model.step(symbol, state, need_weights=True)
+        expected, state, seen = model.decode_step(symbol, state, need_weights=True)
         found, *rest = step(symbol, *files)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
         if seen.weights is not None:
@@ -115,9 +115,9 @@ def test_a_state_is_flat_and_nested_again(overrides: list[str]) -> None:
     from attnx.export.flat import nested
 
     model = model_of(overrides)
-    state = model.begin(torch.randint(23, (2, 5)), torch.ones(2, 5, dtype=torch.bool))
-    state = model.step(torch.tensor([1, 1]), state)[1]
-    again = nested(flat(state), model.begin(torch.randint(23, (3, 7)), torch.ones(3, 7, dtype=torch.bool)))
+    state = model.init_state(torch.randint(23, (2, 5)), torch.ones(2, 5, dtype=torch.bool))
+    state = model.decode_step(torch.tensor([1, 1]), state)[1]
+    again = nested(flat(state), model.init_state(torch.randint(23, (3, 7)), torch.ones(3, 7, dtype=torch.bool)))
     assert again.memory.lengths == state.memory.lengths
-    found, expected = (model.step(torch.tensor([5, 7]), one)[0] for one in (again, state))
+    found, expected = (model.decode_step(torch.tensor([5, 7]), one)[0] for one in (again, state))
     torch.testing.assert_close(found, expected, rtol=0, atol=0)

@@ -128,7 +128,7 @@ def test_what_cannot_be_folded_is_left_alone(decided: Build, folds: list[bool], 
 
 def state_of(model: Any, rows: int, positions: int, copies: int) -> Any:
     source = torch.full((rows, positions), 7)
-    return model.reorder(model.begin(source, source > 0), torch.arange(rows).repeat_interleave(copies))
+    return model.reorder_beams(model.init_state(source, source > 0), torch.arange(rows).repeat_interleave(copies))
 
 
 @torch.no_grad()
@@ -154,7 +154,7 @@ def test_it_is_not_folded_where_it_is_trained(decided: Build) -> None:
     model = decided(**BEFORE)
     state = state_of(model, 3, 5, 2)
     assert state.folded is None
-    model.step(torch.full((6,), 5), state)[0].sum().backward()
+    model.decode_step(torch.full((6,), 5), state)[0].sum().backward()
     assert model.decoder.recurrent.layers[0].weight_ih_l0.grad.abs().sum() > 0
     with torch.no_grad():
         assert state_of(model.train(), 3, 5, 2).folded is None
@@ -164,12 +164,14 @@ def test_it_is_not_folded_where_it_is_trained(decided: Build) -> None:
 def test_the_weights_are_those_of_the_moment(decided: Build) -> None:
     """Nothing is kept from one batch to the next: a model that was trained further is another one."""
     model, told = decided(**BEFORE), torch.full((6,), 5)
-    before = model.step(told, state_of(model, 3, 5, 2))[0]
+    before = model.decode_step(told, state_of(model, 3, 5, 2))[0]
     for part in (model.embedding, model.decoder, model.readout):
         for weight in part.parameters():
             weight.data.mul_(1.5)  # which leaves no trace
-    after = model.step(told, state_of(model, 3, 5, 2))[0]
-    plain = model.step(told, model.take(model.begin(*both(3, 5)), torch.arange(3).repeat_interleave(2)))[0]
+    after = model.decode_step(told, state_of(model, 3, 5, 2))[0]
+    plain = model.decode_step(
+        told, model.select_rows(model.init_state(*both(3, 5)), torch.arange(3).repeat_interleave(2))
+    )[0]
     assert (after - before).abs().max() > 0.01
     torch.testing.assert_close(after, plain, rtol=1e-5, atol=1e-5)
 

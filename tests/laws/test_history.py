@@ -74,9 +74,9 @@ def test_steps_are_all_steps_at_once_and_company_changes_nothing(combination: di
     source, present, target = drawn(combination["known"])
     for schedule in model.plan.admitted:
         whole = model(source, present, moved(target), need_weights=True, schedule=schedule)
-        state, columns = model.begin(source, present), 0
+        state, columns = model.init_state(source, present), 0
         for step in range(AHEAD):
-            told, state, read = model.step(moved(target)[:, step], state, need_weights=True)
+            told, state, read = model.decode_step(moved(target)[:, step], state, need_weights=True)
             torch.testing.assert_close(told, whole.logits[:, step])
             columns = read.weights.shape[-1]
             torch.testing.assert_close(read.weights, whole.weights[..., step : step + 1, :columns])

@@ -17,7 +17,7 @@ from attnx.accel import c_build
 from attnx.accel.attention.additive import blocks, cpu, tiled
 from attnx.attention.attention import Attention
 from attnx.attention.factory import assemble
-from attnx.attention.memory import beside, seen
+from attnx.attention.memory import concat_sources, hide_future
 from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.laws.first_use import sound_names
 
@@ -157,11 +157,11 @@ def read(attention: Any, chosen: dict[str, Any], what: Given) -> AttentionOutput
     kind = chosen["kernel"][1]
     if kind == "two sources":
         cuts = slice(0, 3), slice(3, None)
-        memory = beside(*(attention.remember(states[:, cut], present[:, cut], values[:, cut]) for cut in cuts))
+        memory = concat_sources(*(attention.remember(states[:, cut], present[:, cut], values[:, cut]) for cut in cuts))
     else:
         memory = attention.remember(states, present, values)
     if kind == "growing":
-        memory = seen(memory, 2 * torch.arange(queries.shape[1], device=queries.device))
+        memory = hide_future(memory, 2 * torch.arange(queries.shape[1], device=queries.device))
     result: AttentionOutput = attention(queries, memory, **asked)
     return result
 

@@ -62,9 +62,9 @@ def test_a_step_is_what_the_pass_over_all_steps_says(each_scorer: Choice) -> Non
     model = built(each_scorer, only="permutation")
     source, present, inputs, target = batch()
     output = model(source, present, inputs, need_weights=True)
-    state = model.begin(source, present)
+    state = model.init_state(source, present)
     for step in range(inputs.shape[1]):
-        told, state, read = model.step(inputs[:, step], state, need_weights=True)
+        told, state, read = model.decode_step(inputs[:, step], state, need_weights=True)
         real = target[:, step] != PAD
         same(told[real], torch.log_softmax(output.logits[:, step], -1)[real])
         same(read.weights[real, 0], output.weights[real, step])
@@ -196,4 +196,4 @@ def test_scores_are_divided_by_the_temperature() -> None:
 
 def test_a_source_beyond_the_ids_is_refused() -> None:
     with pytest.raises(registry.UserError, match="18 positions is longer than the 17"):
-        built().begin(torch.zeros(1, 18, 2), torch.ones(1, 18, dtype=torch.bool))
+        built().init_state(torch.zeros(1, 18, 2), torch.ones(1, 18, dtype=torch.bool))

@@ -195,9 +195,9 @@ def test_what_a_search_finds_is_what_the_whole_pass_gives(form: str, search: Any
 
 def test_rows_that_share_a_source_are_not_copied() -> None:
     model = built()
-    state = model.reorder(model.begin(SOURCE, PRESENT), torch.tensor([0, 0, 0, 1, 1, 1]))
+    state = model.reorder_beams(model.init_state(SOURCE, PRESENT), torch.tensor([0, 0, 0, 1, 1, 1]))
     assert [memory.keys.shape[0] for memory in (*state.source, *state.own)] == [2, 2, 6, 6]
-    assert model.step(torch.full((6,), EOS), state)[1].own[0].keys.shape == (6, 2, 1, 10)
+    assert model.decode_step(torch.full((6,), EOS), state)[1].own[0].keys.shape == (6, 2, 1, 10)
 
 
 def test_dropout_is_training_alone() -> None:
@@ -212,7 +212,7 @@ def test_a_history_in_the_encoder_reads_nothing_behind() -> None:
     changed = SOURCE.index_fill(1, torch.tensor([2]), 9)
     for scope, same in (("history", True), ("global", False)):
         model = built(scope=scope, cross_scope="global")
-        read = [model.begin(source, PRESENT).source[0].keys[:, :, :2] for source in (SOURCE, changed)]
+        read = [model.init_state(source, PRESENT).source[0].keys[:, :, :2] for source in (SOURCE, changed)]
         assert torch.allclose(*read) is same
 
 
@@ -221,7 +221,7 @@ def test_rotary_positions_are_relative(heads: int) -> None:
     """Where all that is told of positions are turns, a stream that starts later gives the same."""
     model = built(form="decoder_only", positions="rotary", heads=heads)
     with torch.no_grad():
-        state = model.begin(SOURCE[:1], PRESENT[:1])
+        state = model.init_state(SOURCE[:1], PRESENT[:1])
         at = torch.arange(7)[None] + 5
         states, stretch = model._read(SOURCE[:1], PRESENT[:1], None)[::-1]
         later = model.decoder.remember(states, stretch._replace(turn=model.places[0].rotary(at)))
@@ -230,7 +230,7 @@ def test_rotary_positions_are_relative(heads: int) -> None:
             for memory, moved in zip(state.own, later, strict=True)
         )
         moved = state._replace(own=own, first=state.first + 5)
-        torch.testing.assert_close(*(model.step(INPUTS[:1, 0], one)[0] for one in (state, moved)))
+        torch.testing.assert_close(*(model.decode_step(INPUTS[:1, 0], one)[0] for one in (state, moved)))
 
 
 REFUSED: dict[str, tuple[Config, str]] = {

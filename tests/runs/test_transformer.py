@@ -95,10 +95,10 @@ def _as_it_was_written(run: Any, one: Any) -> None:
     """Its maps are those of the symbols that were read, and of those that were written, step after step."""
     model, source = run.model.eval(), torch.tensor([run.source.encode(one.source)])
     encoded, rows = (_noted(stack.layers[-1].own) for stack in (model.encoder, model.decoder))
-    state, written = model.begin(source, source > 0), [BOS, *run.target.encode(one.output)][: len(one.output)]
+    state, written = model.init_state(source, source > 0), [BOS, *run.target.encode(one.output)][: len(one.output)]
     np.testing.assert_allclose(one.encoder, encoded[0], atol=1e-5)
     for symbol in written:
-        _, state, _ = model.step(torch.tensor([symbol]), state)
+        _, state, _ = model.decode_step(torch.tensor([symbol]), state)
     assert len(rows) == len(written)
     for step, row in enumerate(rows):
         np.testing.assert_allclose(one.decoder[2:, step, : step + 1], row[:, 0], atol=1e-5)

@@ -16,7 +16,7 @@ from attnx.models.entity.config import compose
 from attnx.models.entity.memory import ChannelPReLU, EntityMemory
 from attnx.models.entity.story_encoder import DEVIATION, EncodedStory, StoryEncoder
 from attnx.models.seq2seq.state import Output
-from attnx.models.state_ops import picked
+from attnx.models.state_ops import index_select_tree
 from attnx.nn.targets.single_label import SingleLabelTarget
 from attnx.registry import Choice, Positive, Probability, Size, register
 
@@ -110,15 +110,15 @@ class Entity(nn.Module):
         weights = _spread(told, gates, read, present) if need_weights else None
         return Output(self._logits(told.question, read.context[:, 0])[:, None], weights, None)
 
-    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> AnswerState:
-        """(b, s) stories and (b, s) bool -> their answers, which :meth:`step` gives out."""
+    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> AnswerState:
+        """(b, s) stories and (b, s) bool -> their answers, which :meth:`decode_step` gives out."""
         told, gates, read = self._read(source, present)
         context = read.context[:, 0]
         predicted = self.target.predict(self._logits(told.question, context))
         at = torch.zeros(len(source), dtype=torch.int64, device=source.device)
         return AnswerState(predicted, context, _spread(told, gates, read, present), at)
 
-    def step(
+    def decode_step(
         self, inputs: Tensor, state: AnswerState, need_weights: bool = False
     ) -> tuple[Tensor, AnswerState, AttentionOutput]:
         """The answer, and then the end."""
@@ -127,11 +127,11 @@ class Entity(nn.Module):
         weights = state.weights.masked_fill(over[..., None, None], 0.0) if need_weights else None
         return predicted, state._replace(at=state.at + 1), AttentionOutput(state.context[:, None], weights)
 
-    def take(self, state: AnswerState, rows: Tensor) -> AnswerState:
+    def select_rows(self, state: AnswerState, rows: Tensor) -> AnswerState:
         """The state of these rows, int64, which may repeat."""
-        return picked(state, rows)
+        return index_select_tree(state, rows)
 
-    reorder = take
+    reorder_beams = select_rows
 
     def _read(self, source: Tensor, present: Tensor) -> tuple[EncodedStory, Tensor, AttentionOutput]:
         """Read the stories, then the slots: the gates (b, n, j), and what the questions read."""

@@ -17,7 +17,7 @@ from attnx.models.history.config import compose_history
 from attnx.models.seq2seq.config import ResolvedSeq2seqConfig
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.models.seq2seq.state import DecoderState, Output
-from attnx.models.state_ops import picked
+from attnx.models.state_ops import index_select_tree
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.targets.build import build_target
@@ -126,7 +126,7 @@ class History(nn.Module):
         penalty = None if output.penalty is None else output.penalty[:, -steps:]
         return Output(output.logits[:, -steps:], weights, penalty)
 
-    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> HistoryState:
+    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> HistoryState:
         """(b, s, f) and (b, s) bool -> the state before the first step to forecast.
 
         Raises:
@@ -139,14 +139,14 @@ class History(nn.Module):
             torch.cat([nothing, given[:, :-1]], 1), self._known(source)[:, :past], there=[0] + [1] * (past - 1)
         )
         return HistoryState(
-            net=self._run(read, self.net.begin(source, present)),
+            net=self._run(read, self.net.init_state(source, present)),
             last=given[:, -1],
             known=self._known(source)[:, past:],
             taken=torch.zeros(len(source), dtype=torch.int64, device=source.device),
             length=source.shape[1],
         )
 
-    def step(
+    def decode_step(
         self, inputs: Tensor, state: HistoryState, need_weights: bool = False
     ) -> tuple[Tensor, HistoryState, AttentionOutput]:
         """Take one step: (b, ...) the last one -> the next one as forecast, the state after, and what was read."""
@@ -154,16 +154,16 @@ class History(nn.Module):
         before = torch.where(there, state.last, inputs[:, : self.target.features] * self.target.recursive)
         each = torch.arange(len(before), device=before.device)
         row = torch.cat([before, state.known[each, state.taken], (there | self.target.recursive).to(before)], -1)
-        predicted, net, read = self.net.step(row, state.net, need_weights)
+        predicted, net, read = self.net.decode_step(row, state.net, need_weights)
         if read.weights is not None:
             read = read._replace(weights=_at_least(read.weights, state.length))
         return predicted, state._replace(net=net, taken=state.taken + 1), read
 
-    def take(self, state: HistoryState, rows: Tensor) -> HistoryState:
+    def select_rows(self, state: HistoryState, rows: Tensor) -> HistoryState:
         """The state of these rows, int64, which may repeat."""
-        return picked(state, rows)
+        return index_select_tree(state, rows)
 
-    reorder = take
+    reorder_beams = select_rows
 
     def _past(self, source: Tensor) -> tuple[int, Tensor]:
         """How many rows are looked back on, and the targets (b, s, f) in them."""

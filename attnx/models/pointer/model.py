@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnx import registry
 from attnx.attention import AttentionHistory, AttentionOutput, Memory, Query, QueryContext
 from attnx.attention.factory import assemble
-from attnx.attention.memory import after_reading, beside, unread
+from attnx.attention.memory import concat_sources, empty_history, update_history
 from attnx.attention.planner import Plan
 from attnx.attention.protocols import AttentionInputs
 from attnx.errors import UserError
@@ -25,7 +25,7 @@ from attnx.models.pointer.constraints import (
     pointed_before_each,
 )
 from attnx.models.seq2seq.state import Output
-from attnx.models.state_ops import picked
+from attnx.models.state_ops import index_select_tree
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.recurrent import State
@@ -138,7 +138,7 @@ class Pointer(nn.Module):
         """
         if sampling:
             raise ValueError("a pointer is not trained on its own outputs")
-        start = self.begin(source, present, tag)
+        start = self.init_state(source, present, tag)
         tokens = _rows(start.elements, inputs)
         keep = tuple(
             dropout_mask(tokens, self.decoder.dropout, self.training, *tokens.shape[:2], self.decoder.recurrent.size)
@@ -172,7 +172,7 @@ class Pointer(nn.Module):
             penalties += [] if read.penalty is None else [read.penalty]
         return torch.cat(logits, 1), torch.cat(penalties, 1) if penalties else None
 
-    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> PointerState:
+    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> PointerState:
         """(b, s) symbols or (b, s, features), (b, s) bool and (b,) tags -> the state before the first step.
 
         Raises:
@@ -185,7 +185,7 @@ class Pointer(nn.Module):
             )
         read = self.source(source, present)
         end = self.end.expand(rows, 1, -1)
-        memory = beside(
+        memory = concat_sources(
             self.attention.remember(read.keys, read.present, read.values),
             self.attention.remember(end, values=read.values.new_zeros(rows, 1, read.values.shape[-1])),
         )
@@ -198,10 +198,10 @@ class Pointer(nn.Module):
             pointed=PointerHistory(none.long(), none),
             tag=torch.zeros(rows, dtype=torch.int64, device=present.device) if tag is None else tag,
             at=torch.zeros(rows, dtype=torch.int64, device=present.device),
-            past=unread(memory) if self.attention.needs_past else None,
+            past=empty_history(memory) if self.attention.needs_past else None,
         )
 
-    def step(
+    def decode_step(
         self, inputs: Tensor, state: PointerState, need_weights: bool = False
     ) -> tuple[Tensor, PointerState, AttentionOutput]:
         """Take one step: ids (b,) -> log-probabilities (b, 4 + s), the state after, and how the positions were read."""
@@ -220,7 +220,7 @@ class Pointer(nn.Module):
         )
         asked = PointerHistory(pointed.counts[:, None], pointed.first[:, None])
         logits, read = self._scored(step, state, asked, state.at[:, None])
-        past = None if state.past is None or read.weights is None else after_reading(state.past, read.weights)
+        past = None if state.past is None or read.weights is None else update_history(state.past, read.weights)
         return logits, state._replace(cell=cell, pointed=pointed, at=state.at + 1, past=past), read
 
     def _scored(
@@ -241,11 +241,11 @@ class Pointer(nn.Module):
         never = torch.full_like(scores[..., :1], -torch.inf)
         return torch.cat([never, never, scores[..., -1:], never, scores[..., :-1]], -1), read
 
-    def take(self, state: PointerState, rows: Tensor) -> PointerState:
+    def select_rows(self, state: PointerState, rows: Tensor) -> PointerState:
         """The state of these rows: int64, which may repeat."""
-        return picked(state, rows)
+        return index_select_tree(state, rows)
 
-    reorder = take
+    reorder_beams = select_rows
 
 
 def _rows(table: Tensor, ids: Tensor) -> Tensor:

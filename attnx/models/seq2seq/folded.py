@@ -61,7 +61,7 @@ class Folded:
     def step(
         self, model: Seq2seq, inputs: Tensor, state: DecoderState, need_weights: bool
     ) -> tuple[Tensor, DecoderState, AttentionOutput]:
-        """As :meth:`Seq2seq.step`, but for the readout (b, r) in the place of what is predicted."""
+        """As :meth:`Seq2seq.decode_step`, but for the readout (b, r) in the place of what is predicted."""
         token, (before, cells) = model.embedding(inputs), state.cell[0]
         looked_up = None if self.table is None else (self.table, inputs)
         added = [state.told] if state.told.shape[1] else []

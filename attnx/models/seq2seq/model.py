@@ -9,14 +9,22 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention import AttentionOutput, Memory, Query, QueryContext
-from attnx.attention.memory import after_reading, beside, grown, in_step, no_context, seen, unread
+from attnx.attention.memory import (
+    append_positions,
+    concat_sources,
+    empty_history,
+    hide_future,
+    pad_history_to_memory,
+    update_history,
+    zero_context,
+)
 from attnx.attention.planner import Plan
 from attnx.models.seq2seq.compiled_step import CompileOptions
 from attnx.models.seq2seq.config import ResolvedSeq2seqConfig
 from attnx.models.seq2seq.folded import folded
 from attnx.models.seq2seq.schedules import SCHEDULES, Masks, TeacherForcedInputs
 from attnx.models.seq2seq.state import DecoderState, Output
-from attnx.models.state_ops import apart, picked, together
+from attnx.models.state_ops import fold_beams_into_queries, index_select_tree, unfold_beams
 from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.outputs.inputs import OutputInputs
@@ -29,7 +37,7 @@ from attnx.nn.targets.contract import TargetSpec
 class Seq2seq(nn.Module):
     """Read a source into a memory, and write a target one step at a time while reading it.
 
-    Training goes by the plan's schedule; :meth:`begin` and :meth:`step` generate, with the same numbers.
+    Training goes by the plan's schedule; :meth:`init_state` and :meth:`decode_step` generate, with the same numbers.
 
     Args:
         source: embeds and encodes; None if nothing of the source is read.
@@ -104,7 +112,7 @@ class Seq2seq(nn.Module):
             need_weights: also return the attention weights.
             schedule: another schedule the plan admits, for tests and benchmarks.
         """
-        start = self.begin(source, present, tag)
+        start = self.init_state(source, present, tag)
         tokens = self.embedding(inputs)
         masks = self._draw_masks(tokens, start.memory)
         tokens = tokens if masks.tokens is None else tokens * masks.tokens
@@ -118,7 +126,7 @@ class Seq2seq(nn.Module):
         logits = self.output(vectors if masks.vectors is None else vectors * masks.vectors, given)
         return Output(logits, weights if need_weights else None, told.penalty)
 
-    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> DecoderState:
+    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> DecoderState:
         """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
         rows = source.shape[0]
         if tag is None:
@@ -130,12 +138,12 @@ class Seq2seq(nn.Module):
         return DecoderState(
             memory=memory,
             cell=self.bridge(() if read is None else read.final, rows),
-            context=no_context(memory),
+            context=zero_context(memory),
             fed=values.new_zeros(rows, int(self.readout.size) if self.plan.feed == "next" else 0),
             told=told if told is not None and "decoder" in self.told else values.new_zeros(rows, 0),
             tag=tag,
             at=torch.zeros(rows, dtype=torch.int64, device=source.device),
-            past=unread(memory) if self.attention.needs_past else None,
+            past=empty_history(memory) if self.attention.needs_past else None,
             shares=shares(present, self.pace) if self.pace > 1 else None,
             symbols=self.output.symbols(source, present),
         )
@@ -149,17 +157,17 @@ class Seq2seq(nn.Module):
         if self.own is not None:
             none = self.embedding.weight.new_zeros(rows, 0, self.decoder.recurrent.size)
             own = self._remembered(none, torch.arange(0, device=none.device))
-            memory = own if memory is None else beside(memory, own)
+            memory = own if memory is None else concat_sources(memory, own)
         assert memory is not None, "a memory has a source"
         return memory
 
     def with_own(self, memory: Memory, states: Tensor, at: Tensor) -> Memory:
         """Append the decoder's states (b, t, d) of the steps ``at``, (t,) or (b, t), to the memory."""
-        return grown(memory, self._remembered(states, at))
+        return append_positions(memory, self._remembered(states, at))
 
     def there(self, memory: Memory, at: Tensor) -> Memory:
         """The memory as each query finds it at the steps ``at``: later states are not there yet."""
-        return seen(memory, at + self.newest)
+        return hide_future(memory, at + self.newest)
 
     def _remembered(self, states: Tensor, at: Tensor) -> Memory:
         assert self.own is not None
@@ -167,7 +175,7 @@ class Seq2seq(nn.Module):
         memory: Memory = self.attention.remember(keys, values=values)
         return memory
 
-    def step(
+    def decode_step(
         self, inputs: Tensor, state: DecoderState, need_weights: bool = False
     ) -> tuple[Tensor, DecoderState, AttentionOutput]:
         """Take one step: (b, ...) the last one -> the next one as predicted, the state after, and what was read.
@@ -183,17 +191,17 @@ class Seq2seq(nn.Module):
             outputs = self.output(vector)
         return self.target.predict(outputs), after, read._replace(weights=self._over_steps(read.weights, after))
 
-    def take(self, state: DecoderState, rows: Tensor) -> DecoderState:
+    def select_rows(self, state: DecoderState, rows: Tensor) -> DecoderState:
         """The state of these rows, int64, which may repeat; of rows that share a memory all or none."""
-        memory = picked(state.memory, rows if state.shared == 1 else rows[:: state.shared] // state.shared)
-        return DecoderState(memory, *picked(state[1:], rows))
+        memory = index_select_tree(state.memory, rows if state.shared == 1 else rows[:: state.shared] // state.shared)
+        return DecoderState(memory, *index_select_tree(state[1:], rows))
 
-    def reorder(self, state: DecoderState, rows: Tensor) -> DecoderState:
+    def reorder_beams(self, state: DecoderState, rows: Tensor) -> DecoderState:
         """The state of these rows, as many of each source and those of one together: they share what was encoded."""
         if self.own is not None or state.past is not None:  # then each has a memory, or has read it, in its own way
-            return picked(state, rows)
+            return index_select_tree(state, rows)
         shared = len(rows) * state.shared // len(state.at)
-        after = DecoderState(state.memory, *picked(state[1:], rows))
+        after = DecoderState(state.memory, *index_select_tree(state[1:], rows))
         return folded(self, after._replace(shared=shared, parents=rows))
 
     def advance(
@@ -216,7 +224,7 @@ class Seq2seq(nn.Module):
             cell = self.decoder.recurrent.step(torch.cat([*inputs, state.fed], dim=-1), state.cell, layers)
             after = self._grown(state, cell)
             read = self.read(known._replace(after=cell[-1][0][:, None]), after, masks, need_weights)
-        past = None if state.past is None or read.weights is None else after_reading(state.past, read.weights)
+        past = None if state.past is None or read.weights is None else update_history(state.past, read.weights)
         after = after._replace(context=read.context[:, 0], at=state.at + 1, past=past)
         if self.plan.feed == "next":
             after = after._replace(fed=self.readout(cell[-1][0], after.context, token))
@@ -253,14 +261,14 @@ class Seq2seq(nn.Module):
     ) -> AttentionOutput:
         """Read the memory at one step (q = 1)."""
         # Rows that share a memory are queries of one row.
-        query, at = together(self.query(step), state.shared), state.at.view(-1, state.shared)
+        query, at = fold_beams_into_queries(self.query(step), state.shared), state.at.view(-1, state.shared)
         memory = state.memory if self.own is None else self.there(state.memory, at)
         keep = None if masks is None or masks.weights is None else masks.weights[..., : memory.keys.shape[-2]]
-        past = None if state.past is None else in_step(state.past, memory)
+        past = None if state.past is None else pad_history_to_memory(state.past, memory)
         read: AttentionOutput = self.attention(
             query, memory, at=at, past=past, keep=keep, need_weights=need_weights or past is not None
         )
-        return read if state.shared == 1 else apart(read)
+        return read if state.shared == 1 else unfold_beams(read)
 
     def _draw_masks(self, tokens: Tensor, memory: Memory) -> Masks:
         rows, steps, layers = *tokens.shape[:2], self.decoder.recurrent.layers[1:]

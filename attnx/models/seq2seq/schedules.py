@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnx.accel.rnn_inputs import embedded
 from attnx.attention import QueryContext
-from attnx.attention.memory import all_steps
+from attnx.attention.memory import stack_step_weights
 from attnx.models.seq2seq.compiled_step import stepping
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def step_by_step(model: Seq2seq, taught: TeacherForcedInputs) -> DecoderOutputs:
         contexts=torch.stack([state.context for state in states], dim=1),
         tokens=torch.stack(used, dim=1),
         vectors=torch.stack([state.fed for state in states], dim=1) if model.plan.feed == "next" else None,
-        weights=all_steps(weights) if weights else None,
+        weights=stack_step_weights(weights) if weights else None,
         penalty=torch.cat(penalties, dim=1) if penalties else None,
     )
 

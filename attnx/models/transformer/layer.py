@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from attnx.attention import Memory
 from attnx.attention.heads import MultiHeadAttention
-from attnx.attention.memory import grown, seen
-from attnx.models.state_ops import apart, together
+from attnx.attention.memory import append_positions, hide_future
+from attnx.models.state_ops import fold_beams_into_queries, unfold_beams
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.residual import Norm, Residual
 
@@ -97,7 +97,7 @@ class TransformerLayer(nn.Module):
     def remember(self, states: Tensor, past: Memory | None, stretch: SequenceChunk) -> Memory:
         """The past with these positions appended."""
         new = self.own.remember(self._around[0].pre(states), stretch.present, turn=stretch.turn)
-        return new if past is None else grown(past, new)
+        return new if past is None else append_positions(past, new)
 
     def forward(
         self,
@@ -113,7 +113,7 @@ class TransformerLayer(nn.Module):
         hidden = not stretch.ahead and states.shape[1] > 1
         read = self.own(
             first.pre(states),
-            seen(memory, stretch.at + 1) if hidden else memory,
+            hide_future(memory, stretch.at + 1) if hidden else memory,
             at=stretch.at,
             need_weights=wanted.own or (wanted.handed and source is None),
             turn=stretch.turn,
@@ -123,9 +123,9 @@ class TransformerLayer(nn.Module):
         if self.cross is not None:
             (around,) = between
             at = stretch.at if stretch.shared == 1 else stretch.at.view(-1, stretch.shared)
-            queries = together(around.pre(states), stretch.shared)
+            queries = fold_beams_into_queries(around.pre(states), stretch.shared)
             read = self.cross(queries, source, at=at, need_weights=wanted.handed)
-            read = read if stretch.shared == 1 else apart(read)
+            read = read if stretch.shared == 1 else unfold_beams(read)
             states = around.post(states, read.context)
         return last.post(states, self.feed_forward(last.pre(states))), read.weights, own
 

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.attention import AttentionOutput, Memory
-from attnx.attention.memory import beside
+from attnx.attention.memory import concat_sources
 from attnx.errors import UserError
 from attnx.models.seq2seq.state import Output
-from attnx.models.state_ops import picked
+from attnx.models.state_ops import index_select_tree
 from attnx.models.transformer.build import layers_of, places_of, vectors_of
 from attnx.models.transformer.config import compose
 from attnx.models.transformer.layer import SequenceChunk, StackOutput, WeightsRequest, joined
@@ -143,12 +143,12 @@ class Transformer(nn.Module):
             sampling: 0; to read its own outputs a transformer would have to step.
             need_weights: also return the weights (b, layers h, t, m).
         """
-        state = self.begin(source, present, tag)
+        state = self.init_state(source, present, tag)
         at = torch.arange(inputs.shape[1], device=inputs.device)
         passed = self._written(inputs, at[None], state, WeightsRequest(need_weights))
         return Output(self.output(passed.states), joined(passed.weights), None)
 
-    def begin(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> TransformerState:
+    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> TransformerState:
         """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
         rows, told = source.shape[0], self._told(source, tag)
         none = self.output.weight.new_zeros(rows, 0)
@@ -158,7 +158,7 @@ class Transformer(nn.Module):
             stretch, states = self._read(source, present, told)
             if self.encoder is None:
                 stream = self.decoder.remember(states, stretch)
-                own, first = tuple(map(beside, stream, own)), present.sum(-1)
+                own, first = tuple(map(concat_sources, stream, own)), present.sum(-1)
             else:
                 read = self._across(self.encoder(states, stretch).states, present)
         return TransformerState(
@@ -169,7 +169,7 @@ class Transformer(nn.Module):
             at=torch.zeros_like(first),
         )
 
-    def step(
+    def decode_step(
         self, inputs: Tensor, state: TransformerState, need_weights: bool = False
     ) -> tuple[Tensor, TransformerState, AttentionOutput]:
         """Take one step: (b, ...) the last one -> the next one as predicted, the state after, and what was read.
@@ -186,25 +186,26 @@ class Transformer(nn.Module):
     ) -> dict[str, Tensor]:
         """What each stream reads of itself, for pictures: ``encoder`` (b, layers h, s, s), ``decoder`` (.., t, t).
 
-        The arguments are those of :meth:`forward`. Of one stream there is nothing: :meth:`step` gives what it reads.
+        The arguments are those of :meth:`forward`. Of one stream there is nothing: :meth:`decode_step` gives what
+        it reads.
         """
         if self.encoder is None:
             return {}
         stretch, states = self._read(source, present, self._told(source, tag))
         at = torch.arange(inputs.shape[1], device=inputs.device)
-        written = self._written(inputs, at[None], self.begin(source, present, tag), WeightsRequest(own=True))
+        written = self._written(inputs, at[None], self.init_state(source, present, tag), WeightsRequest(own=True))
         read = {"encoder": self.encoder(states, stretch, wanted=WeightsRequest(own=True)).own, "decoder": written.own}
         return {stream: torch.cat(weights, dim=1) for stream, weights in read.items()}
 
-    def take(self, state: TransformerState, rows: Tensor) -> TransformerState:
+    def select_rows(self, state: TransformerState, rows: Tensor) -> TransformerState:
         """The state of these rows, int64, which may repeat; of rows that share a source all or none."""
-        source = picked(state.source, rows if state.shared == 1 else rows[:: state.shared] // state.shared)
-        return picked(state._replace(source=()), rows)._replace(source=source)
+        source = index_select_tree(state.source, rows if state.shared == 1 else rows[:: state.shared] // state.shared)
+        return index_select_tree(state._replace(source=()), rows)._replace(source=source)
 
-    def reorder(self, state: TransformerState, rows: Tensor) -> TransformerState:
+    def reorder_beams(self, state: TransformerState, rows: Tensor) -> TransformerState:
         """The state of these rows, as many of each source and those of one together: they share what was encoded."""
         shared = len(rows) * state.shared // len(state.at)
-        return picked(state._replace(source=()), rows)._replace(source=state.source, shared=shared)
+        return index_select_tree(state._replace(source=()), rows)._replace(source=state.source, shared=shared)
 
     def _told(self, source: Tensor, tag: Tensor | None) -> Tensor | None:
         """(b, width) the embedded tags of these sources' rows, if there are any."""

@@ -58,7 +58,7 @@ def place(model: nn.Module, devices: Mapping[str, torch.device]) -> None:
         UserError: the model has no such parts.
     """
     children = dict(model.named_children())
-    if not {"attention", "decoder"} <= children.keys() or not hasattr(model, "begin"):
+    if not {"attention", "decoder"} <= children.keys() or not hasattr(model, "init_state"):
         raise UserError("placement: this model is not made of encoder, attention and decoder; use model=seq2seq")
     for part in (model, *(children[name] for name in (*ENCODER, *ATTENTION, "bridge") if name in children)):
         if not hasattr(part, "place"):
@@ -120,14 +120,14 @@ def _part_class(of: Any) -> type[nn.Module]:
 def _model_class(of: Any) -> type[nn.Module]:
     """The class of a model whose memory stays with the attention, and whose state is with the decoder."""
 
-    def begin(self: Any, *given: Any, **named: Any) -> Any:
-        state = of.begin(self, *given, **named)
+    def init_state(self: Any, *given: Any, **named: Any) -> Any:
+        state = of.init_state(self, *given, **named)
         return moved(state._replace(memory=None), self.place.device)._replace(memory=state.memory)
 
     def there(self: Any, memory: Any, at: Tensor) -> Any:
         return of.there(self, memory, at.to(memory.keys.device))
 
-    return type(of.__name__, (of,), {"begin": begin, "there": there, "__module__": of.__module__})
+    return type(of.__name__, (of,), {"init_state": init_state, "there": there, "__module__": of.__module__})
 
 
 class ModelParallelStrategy(SingleDeviceStrategy):
