@@ -20,7 +20,7 @@ from attnx.config.groups import (
 )
 from attnx.config.hydra_errors import in_our_words, refuse_folders, refuse_unheard, unknown_key
 from attnx.errors import UserError
-from attnx.models.resolve import composition
+from attnx.models.resolve import resolve
 from attnx.models.seq2seq.config import POSITIONS
 from attnx.registry.source_scan import SETS
 
@@ -125,7 +125,7 @@ def check(config: dict[str, Any], overrides: Sequence[str] = ()) -> dict[str, An
     if not any(trainer.get(end, True) for end in ("max_steps", "max_epochs", "max_time")):
         raise UserError("a run needs an end: set trainer.max_steps, trainer.max_epochs or trainer.max_time")
     _refuse_timeless(checked)
-    composition(checked)
+    resolve(checked)
     return checked
 
 

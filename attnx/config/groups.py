@@ -15,9 +15,9 @@ from attnx.registry.param_types import parse_type
 from attnx.registry.source_scan import KINDS, SETS
 from attnx.runs.naming import check_name
 
-# Kinds that are chosen by a configuration group. A composition goes with its model, a metric with its task; a tokenizer
-# is chosen by a knob of a task's, a kernel by what it serves.
-CHOSEN = tuple(kind for kind in KINDS if kind not in ("composition", "kernel", "metric", "tokenizer"))
+# Kinds that are chosen by a configuration group. A metric goes with its task; a tokenizer is chosen by a knob of a
+# task's, a kernel by what it serves.
+CHOSEN = tuple(kind for kind in KINDS if kind not in ("kernel", "metric", "tokenizer"))
 # Groups of whole configurations: they leave no node of their own behind.
 PRESETS = ("experiment", "recipe")
 GROUPS = (*CHOSEN, *PRESETS)

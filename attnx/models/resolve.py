@@ -1,39 +1,66 @@
-"""What follows from a configuration's choices, worked out and checked before torch is imported."""
+"""Resolve a model's configuration: derive and check its settings before torch is imported."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 from attnx import registry
+from attnx.errors import UserError
 
 
 class ResolvedConfig(Protocol):
-    """What a part of kind ``composition`` returns; it bears its model's name and is called with the configuration."""
+    """The settings of a model that follow from its configuration."""
 
-    def told(self) -> dict[str, str]:
-        """What a run says of it: ``schedule``, which and why, and ``follows``, the knobs that followed from others."""
+    def summary(self) -> dict[str, str]:
+        """The lines of the start table: ``schedule`` with its reason, and ``follows``, the derived settings."""
         ...
 
 
-def composition(config: Mapping[str, Any]) -> ResolvedConfig | None:
-    """Work out what follows from a checked configuration, as its model's composition does; None if it has none.
+def resolve(config: Mapping[str, Any]) -> ResolvedConfig | None:
+    """Resolve a checked configuration by the function ``resolve`` of its model's ``config_module``; None without one.
 
     Raises:
-        UserError: choices that contradict each other.
+        UserError: settings that contradict each other.
     """
-    name = config["model"]["name"]
-    if name not in registry.names("composition"):
+    module = registry.part("model", config["model"]["name"]).declares.get("config_module")
+    if module is None:
         return None
-    found: ResolvedConfig = registry.build("composition", name, config=config)
-    return found
+    resolved: ResolvedConfig = importlib.import_module(module).resolve(config)
+    return resolved
 
 
-def declared(config: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """What is true of a part that was chosen; nothing where a configuration has none of its kind."""
+def part_declarations(config: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """The declarations of the configured part of a kind; empty if the configuration has none."""
     return registry.part(kind, config[kind]["name"]).declares if kind in config else {}
 
 
-def sources_of(scope: Mapping[str, Any]) -> list[str]:
-    """What a scope, by name and knobs, is over: as its knob says, else as it declares, else the encoder's states."""
+def scope_sources(scope: Mapping[str, Any]) -> list[str]:
+    """The sources of a scope, given by name and options: the option's, else the declared ones, else the encoder."""
     return list(scope.get("sources") or registry.part("scope", scope["name"]).declares.get("sources") or ["encoder"])
+
+
+def require_tags(num_tags: int, setting: str) -> None:
+    """Check that the data has tags, which a setting needs.
+
+    Raises:
+        UserError: it has none.
+    """
+    if not num_tags:
+        raise UserError(
+            f"{setting} needs data with tags, such as task.train=FOLDER with a file for each language, but this data "
+            "has none"
+        )
+
+
+def check_tied_embeddings(tie_embeddings: bool, target_features: int) -> None:
+    """Check that tied embeddings have symbols to embed.
+
+    Raises:
+        UserError: the target is made of numbers.
+    """
+    if tie_embeddings and target_features:
+        raise UserError(
+            "model.tied=true shares the embedding of target symbols, but the target is made of features; remove it"
+        )

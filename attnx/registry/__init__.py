@@ -45,10 +45,11 @@ PartSpec = str | tuple[str, Mapping[str, Any]] | Mapping[str, Any]
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
-def register(kind: str, name: str) -> Callable[[T], T]:
+def register(kind: str, name: str, **declared: Any) -> Callable[[T], T]:
     """Register the class (or function) below under a kind and a name.
 
-    Its docstring, its parameters with defaults (the knobs) and their types are all the configuration there is.
+    Its docstring, its parameters with defaults (the knobs) and their types are all the configuration there is. A class
+    declares literals as class attributes, a function as keywords: ``register("model", "m", uses=("scope",))``.
 
     Raises:
         UserError: the kind is unknown, another class has the name, or a knob of a part that is in no part file cannot
@@ -64,6 +65,8 @@ def register(kind: str, name: str) -> Callable[[T], T]:
         if not isinstance(item, type | types.FunctionType):
             raise UserError(f"cannot register {item!r} as the {kind} {name!r}: expected a class or a function")
         _refuse_taken(kind, name, item)
+        for declaration, value in declared.items():
+            setattr(item, declaration, value)
         known = catalog().parts.get((kind, name))
         if (known is None or known.origin == BY_HAND) and not item.__module__.startswith("attnx."):
             by_hand[kind, name] = describe(kind, name, item)

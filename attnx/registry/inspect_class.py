@@ -96,8 +96,7 @@ def is_literal(value: Any) -> bool:
 
 
 def _declarations(item: Callable[..., Any]) -> dict[str, Any]:
-    held = vars(item) if isinstance(item, type) else {}
-    return {name: value for name, value in held.items() if not name.startswith("__") and is_literal(value)}
+    return {name: value for name, value in vars(item).items() if not name.startswith("__") and is_literal(value)}
 
 
 def _annotation(annotation: Any) -> str:

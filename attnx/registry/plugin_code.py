@@ -94,7 +94,7 @@ def _is_used(part: Part, config: Mapping[str, Any]) -> bool:
     if part.kind in SETS:
         members = config.get(part.kind)
         return isinstance(members, Mapping) and part.name in members
-    chosen = _chosen(config, "model" if part.kind == "composition" else part.kind)
+    chosen = _chosen(config, part.kind)
     return part.name == chosen or part.name in _nested(config, part.kind in KNOBS)
 
 

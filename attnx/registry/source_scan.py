@@ -24,7 +24,6 @@ KINDS = {
     "attention": "attnx.attention",
     "kernel": "attnx.accel.attention",
     "model": "attnx.models",
-    "composition": "attnx.models",
     "encoder": "attnx.nn.encoders",
     "decoder": "attnx.nn.decoders",
     "readout": "attnx.nn.readouts",
@@ -215,7 +214,7 @@ def _read_part(node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: 
     if kind not in KINDS:
         raise ValueError(f"{file}:{decorator.lineno}: there is no kind {kind!r}; the kinds are {', '.join(KINDS)}")
     knobs, supplied = _read_signature(_constructor(node), file)
-    declared = _read_declarations(node)
+    declared = _read_declarations(node, decorator, file)
     return Part(
         kind=kind,
         name=name,
@@ -275,9 +274,16 @@ def _read_knob(argument: ast.arg, default: ast.expr, file: Path) -> Knob:
     return Knob(argument.arg, ast.unparse(argument.annotation), knob_type, value)
 
 
-def _read_declarations(node: ast.ClassDef | ast.FunctionDef) -> dict[str, tuple[Any, int]]:
-    """The literal class attributes, what a part says is true of it (``equal_widths = True``), and their lines."""
+def _read_declarations(
+    node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: Path
+) -> dict[str, tuple[Any, int]]:
+    """The declarations of a part with their lines: literal class attributes and keywords of the decorator."""
     declared = {}
+    for keyword in decorator.keywords:
+        try:
+            declared[str(keyword.arg)] = (ast.literal_eval(keyword.value), keyword.value.lineno)
+        except (ValueError, TypeError):
+            raise ValueError(f"{file}:{decorator.lineno}: write {keyword.arg} as a literal") from None
     for item in node.body if isinstance(node, ast.ClassDef) else []:
         match item:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):

@@ -15,7 +15,7 @@ from attnx.accel.prebuild import without_c
 from attnx.errors import UserError
 from attnx.inference.load import OpenRun, open_run, reopened
 from attnx.inference.validate import FINISHED, TO_TRAIN, is_finished, read_resumable
-from attnx.models.resolve import composition
+from attnx.models.resolve import resolve
 from attnx.registry.plugin_code import refuse_by_hand
 from attnx.reports.run.build_all import draw_and_explain
 from attnx.reports.run.readme import write_explanation
@@ -225,10 +225,10 @@ def _told(job: PreparedRun) -> dict[str, Any]:
 
 
 def _followed(job: PreparedRun) -> dict[str, str]:
-    """What followed from the choices, as far as the model has a composition that says so."""
-    chosen = composition(job.config)
-    told: dict[str, str] = {} if chosen is None else chosen.told()
-    return {**told, "follows": (told.get("follows", "") + _projection(job)).strip()}
+    """The settings that follow from the configuration, as far as its model resolves any."""
+    resolved = resolve(job.config)
+    summary: dict[str, str] = {} if resolved is None else resolved.summary()
+    return {**summary, "follows": (summary.get("follows", "") + _projection(job)).strip()}
 
 
 def _projection(job: PreparedRun) -> str:

@@ -24,7 +24,7 @@ from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_json, read_yaml
 from attnx.metrics.aligned_errors import differences
 from attnx.metrics.nearest_reference import closest
-from attnx.models.resolve import composition
+from attnx.models.resolve import resolve
 from attnx.runs.layout import (
     ALIGNMENTS,
     CHECKPOINTS,
@@ -188,10 +188,10 @@ def save_alignments(
     """
     (folder / ALIGNMENTS).mkdir(exist_ok=True)
     config = folder / CONFIG
-    # The place in the model that each head belongs to, by its composition; none where attention has one place.
+    # The place in the model that each head belongs to; none where attention has one place.
     held = read_yaml(config) if config.is_file() else {}
-    follows = composition(held) if held else None
-    sites, streams = getattr(follows, "sites", ()), getattr(follows, "of_itself", {})
+    resolved = resolve(held) if held else None
+    sites, streams = getattr(resolved, "sites", ()), getattr(resolved, "self_attention_sites", {})
     is_judged = not (held and registry.part("task", held["task"]["name"]).declares.get("continues"))
     for number, best in enumerate(predictions):
         for rank, one in enumerate((best, *best.others), start=1):

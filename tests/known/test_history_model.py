@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.history.config import compose_history
+from attnx.models.history.config import resolve
 
 pytestmark = pytest.mark.usefixtures("float64")
 PAST, AHEAD = 3, 2
@@ -87,9 +87,9 @@ def test_one_stream_of_past_and_horizon(recursive: bool) -> None:
 
 @pytest.mark.parametrize("scope", ["history", "global", "local"])
 def test_every_scope_is_over_the_own_past(scope: str) -> None:
-    found = compose_history(config(scope=node("scope", scope)))
+    found = resolve(config(scope=node("scope", scope)))
     assert (found.sources, found.bridge, found.plan.feed) == (("decoder",), "zeros", "now")
-    assert found.told()["schedule"].startswith("step by step")
+    assert found.summary()["schedule"].startswith("step by step")
 
 
 @pytest.mark.parametrize(
@@ -104,5 +104,5 @@ def test_every_scope_is_over_the_own_past(scope: str) -> None:
 )
 def test_what_it_cannot_be(chosen: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError) as told:
-        compose_history(config(**chosen))
+        resolve(config(**chosen))
     assert said in str(told.value)

@@ -12,6 +12,7 @@ import torch
 import attnx
 from attnx import registry
 from attnx.config.compose import compose
+from attnx.models.pointer.config import resolve
 from attnx.models.pointer.constraints import may_follow
 
 SMALL = ["recipe=pointer", "task=pointing", "model.embedding=1", "encoder.hidden=1", "decoder.hidden=1"]
@@ -125,10 +126,10 @@ def test_what_would_do_nothing_is_refused(asked: str) -> None:
 )
 def test_other_parts_point_too(asked: str) -> None:
     config = compose(["recipe=pointer", "task=pointing", *asked.split()])
-    assert str(registry.build("composition", "pointer", config=config).plan).startswith("run, then attend")
+    assert str(resolve(config).plan).startswith("run, then attend")
 
 
 def test_a_scorer_of_the_past_makes_it_step() -> None:
     config = compose(["recipe=pointer", "task=pointing", "scorer=coverage"])
-    told = registry.build("composition", "pointer", config=config).told()
+    told = resolve(config).summary()
     assert told["schedule"].startswith("step by step: the scorer reads the weights of earlier steps")

@@ -16,7 +16,7 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.laws.first_use import sound_names
 from attnx.laws.model import INPUTS, OF_A_CASE, PRESENT, SOURCE, TAG, Case, learned
-from attnx.models.seq2seq.config import compose
+from attnx.models.seq2seq.config import resolve
 from attnx.models.seq2seq.schedules import SCHEDULES
 from attnx.nn.targets.numbers import Numbers
 
@@ -236,7 +236,7 @@ SITES = [("global", "dot"), ("history", "dot"), ("global", "coverage")]
 def test_the_table(composed: Callable[..., Config], query: tuple[str, ...], feed: str | None) -> None:
     """The feed and the admitted schedules are the design's."""
     for scope, scorer in SITES:
-        plan = compose(composed(query=query, scope=scope, scorer=scorer, model={"feed": feed})).plan
+        plan = resolve(composed(query=query, scope=scope, scorer=scorer, model={"feed": feed})).plan
         assert plan.feed == feed_of(query, feed)
         assert plan.admitted == admitted(query, feed, (scope, {}), scorer)
         assert plan.schedule == plan.admitted[0]
@@ -266,10 +266,10 @@ def test_the_others_are_refused(
             query=query, scope=scope, scorer=scorer, model={"feed": feed}, attention=("on", {"schedule": schedule})
         )
         if schedule in admitted(query, feed, (scope, {}), scorer):
-            assert compose(config).plan.schedule == schedule
+            assert resolve(config).plan.schedule == schedule
         else:
             with pytest.raises(UserError, match=rf"attention\.schedule={schedule} is not possible: .*({reasons})"):
-                compose(config)
+                resolve(config)
 
 
 @pytest.mark.parametrize("query", [query for query in QUERIES if "current_state" in query], ids="+".join)
@@ -277,7 +277,7 @@ def test_a_current_state_cannot_feed_the_cell_that_makes_it(
     composed: Callable[..., Config], query: tuple[str, ...]
 ) -> None:
     with pytest.raises(UserError, match=re.escape("model.feed=now contradicts query=current_state")):
-        compose(composed(query=query, model={"feed": "now"}))
+        resolve(composed(query=query, model={"feed": "now"}))
 
 
 @pytest.mark.parametrize("scope", ["global", "history"])
@@ -289,10 +289,10 @@ def test_what_nothing_reads_is_refused(
     for inputs in READOUTS:
         config = composed(query=query, scope=scope, model={"feed": feed}, readout={"inputs": inputs})
         if all_is_read(query, feed, (scope, {}), inputs):
-            compose(config)
+            resolve(config)
         else:
             with pytest.raises(UserError, match=r"nothing that leads to the output reads the (state|context)"):
-                compose(config)
+                resolve(config)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

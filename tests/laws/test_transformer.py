@@ -28,7 +28,7 @@ from attnx.laws.model import (
     require_same,
     steps_are_the_pass,
 )
-from attnx.models.transformer.config import WHY_NOT, compose
+from attnx.models.transformer.config import WHY_NOT, resolve
 from attnx.nn.targets.numbers import Numbers
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -259,7 +259,7 @@ REFUSED: dict[str, tuple[Config, str]] = {
 @pytest.mark.parametrize(("chosen", "said"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_is_refused(chosen: Config, said: str) -> None:
     with pytest.raises(UserError, match=said) as refused:
-        compose(composed(**chosen))
+        resolve(composed(**chosen))
     assert "\n" not in str(refused.value)
 
 

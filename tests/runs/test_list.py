@@ -115,7 +115,7 @@ def test_one_part_is_listed_in_full(listed: Callable[..., list[str]]) -> None:
 
 def test_a_name_of_several_kinds_is_listed_as_what_one_picks(listed: Callable[..., list[str]]) -> None:
     headings = [line for line in listed("history") if re.fullmatch(r"\w+=history", line)]
-    assert headings == ["scope=history", "model=history"]  # not the composition
+    assert headings == ["scope=history", "model=history"]
     assert listed("additive")[0] == "scorer=additive"
     assert listed("kernel", "additive")[0] == "kernel additive"
 

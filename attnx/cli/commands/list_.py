@@ -38,7 +38,6 @@ a pipe or a file lines are whole.
 UNPICKED = {
     "kernel": "how attention is computed fast; attnx chooses, attention.kernels=off does without",
     "metric": "what is measured; each task has its own",
-    "composition": "what a model makes of its choices; each model has its own",
 }
 TITLES = {**CHOICES, "tokenizer": "how text becomes symbols: task.tokenizer=NAME", **UNPICKED}
 PICKED = (*GROUPS, "tokenizer")

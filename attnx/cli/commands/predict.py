@@ -16,7 +16,7 @@ from attnx.cli.commands.request import FLAGS, KEYS, PredictArgs, read_request
 from attnx.cli.commands.words import split
 from attnx.errors import UserError
 from attnx.files.printable import printable, text_for
-from attnx.models.resolve import composition
+from attnx.models.resolve import resolve
 
 if TYPE_CHECKING:
     from attnx.inference.trained_run import OpenRun
@@ -129,7 +129,7 @@ def _writer(request: PredictArgs, half: ResumableOutput, run: OpenRun) -> Callab
     files = list(half.files)
     out = files.pop(0) if request.out else None
     alignments = files.pop(0) if request.alignments else None
-    task, sites = run.experiment.task, getattr(composition(run.config), "sites", ())
+    task, sites = run.experiment.task, getattr(resolve(run.config), "sites", ())
 
     def write(line: Line, prediction: Prediction | None) -> None:
         text = written(line, prediction, request.form, task)

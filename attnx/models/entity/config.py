@@ -8,7 +8,6 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.registry import register
 
 Config = Mapping[str, Any]
 
@@ -34,18 +33,14 @@ class ResolvedEntityConfig:
         """What each of the maps that are handed out is of: a slot."""
         return self.names or tuple(f"slot {number}" for number in range(1, self.slots + 1))
 
-    def told(self) -> dict[str, str]:
+    def summary(self) -> dict[str, str]:
         """What a run says of it."""
         reason = "a gate reads what its slot held before"
         return {"schedule": f"sentence by sentence: {reason}", "follows": f"slots={self.slots} keys={self.keys}"}
 
 
-@register("composition", "entity")
-def compose(config: Config) -> ResolvedEntityConfig:
+def resolve(config: Config) -> ResolvedEntityConfig:
     """Work out what follows from the choices of a model ``entity``, and check that all of them mean something.
-
-    Formula: none
-    Source: none
 
     Raises:
         UserError: one line naming what means nothing here, or contradicts something else.

@@ -12,7 +12,7 @@ from attnx import registry
 from attnx.attention import AttentionOutput
 from attnx.attention.factory import assemble
 from attnx.data.special_tokens import STOP
-from attnx.models.entity.config import compose
+from attnx.models.entity.config import resolve
 from attnx.models.entity.memory import ChannelPReLU, EntityMemory
 from attnx.models.entity.story_encoder import DEVIATION, EncodedStory, StoryEncoder
 from attnx.models.seq2seq.state import Output
@@ -53,6 +53,7 @@ class Entity(nn.Module):
     """
 
     uses = ("attention", "scorer", "scope", "normalizer")
+    config_module = "attnx.models.entity.config"
     sources = ("encoder",)
     sums_to_one = False
     reads_symbols = False  # but slots
@@ -76,7 +77,7 @@ class Entity(nn.Module):
         dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
-        count = compose(config).slots
+        count = resolve(config).slots
         self.sentences = StoryEncoder(source_symbols, width, words, dropout)
         self.activation: nn.Module = ChannelPReLU(width) if activation == "prelu" else nn.Identity()
         sizes = {"query_size": width, "memory_size": width}

@@ -7,8 +7,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, compose
-from attnx.registry import register
+from attnx.models.seq2seq import config as seq2seq
 
 Config = Mapping[str, Any]
 
@@ -16,12 +15,8 @@ Config = Mapping[str, Any]
 ABSENT = {"memory": "states", "values": None, "positions": 0, "tag": None, "tied": False, "sampling": 0.0}
 
 
-@register("composition", "history")
-def compose_history(config: Config) -> ResolvedSeq2seqConfig:
+def resolve(config: Config) -> seq2seq.ResolvedSeq2seqConfig:
     """Work out what follows from the choices of a model ``history``, and check that they can go together.
-
-    Formula: none
-    Source: none
 
     What it is made of is a decoder that reads its own states and nothing else, so the rest is as with ``seq2seq``.
 
@@ -37,7 +32,7 @@ def compose_history(config: Config) -> ResolvedSeq2seqConfig:
         "encoder": {"name": "none"},
         "model": {**ABSENT, **config["model"]},
     }
-    return compose({**config, **alone})
+    return seq2seq.resolve({**config, **alone})
 
 
 def _check_task(config: Config) -> None:

@@ -13,7 +13,7 @@ from attnx import registry
 from attnx.attention import AttentionOutput, Query
 from attnx.attention.factory import assemble
 from attnx.errors import UserError
-from attnx.models.history.config import compose_history
+from attnx.models.history.config import resolve
 from attnx.models.seq2seq.config import ResolvedSeq2seqConfig
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.models.seq2seq.state import DecoderState, Output
@@ -59,6 +59,7 @@ class History(nn.Module):
     """
 
     uses = ("decoder", "readout", "attention", "scorer", "scope", "query", "normalizer")
+    config_module = "attnx.models.history.config"
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class History(nn.Module):
         dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
-        chosen = compose_history(config)
+        chosen = resolve(config)
         target = build_target(config["task"], target_symbols, target_features)
         assert isinstance(target, ForecastTarget), "its composition let another task pass"
         if chosen.tagged:

@@ -10,8 +10,7 @@ from typing import Any
 from attnx import registry
 from attnx.attention.planner import Plan, PlannerInputs, plan
 from attnx.errors import UserError
-from attnx.models.resolve import declared, sources_of
-from attnx.registry import register
+from attnx.models.resolve import part_declarations, scope_sources
 
 Config = Mapping[str, Any]
 
@@ -26,7 +25,7 @@ NEEDS = ("token", "before", "after", "tag")
 
 
 @dataclass(frozen=True)
-class PointerComposition:
+class ResolvedPointerConfig:
     """The choices that follow from other choices.
 
     Attributes:
@@ -37,17 +36,13 @@ class PointerComposition:
     plan: Plan
     tagged: bool
 
-    def told(self) -> dict[str, str]:
-        """What a run says of it: the schedule and why, and the knobs that followed."""
+    def summary(self) -> dict[str, str]:
+        """The lines of the start table: the schedule with its reason, and the derived settings."""
         return {"schedule": str(self.plan), "follows": "the decoder reads what was pointed to last, and no context"}
 
 
-@register("composition", "pointer")
-def compose_pointer(config: Config) -> PointerComposition:
+def resolve(config: Config) -> ResolvedPointerConfig:
     """Work out what follows from the choices of a model ``pointer``, and check that each of them does something.
-
-    Formula: none
-    Source: none
 
     Raises:
         UserError: one line naming the knobs that contradict each other and what to choose.
@@ -57,7 +52,7 @@ def compose_pointer(config: Config) -> PointerComposition:
         raise UserError("model=pointer is attention that points; attention=none is for model=seq2seq")
     _check_unused(config)
     _check_window(config)
-    if declared(config, "encoder").get("shortens"):
+    if part_declarations(config, "encoder").get("shortens"):
         raise UserError(
             f"encoder={config['encoder']['name']} has fewer states than its source has positions to point to; use "
             "encoder=recurrent"
@@ -71,9 +66,9 @@ def compose_pointer(config: Config) -> PointerComposition:
             f"query=[{','.join(needs)}] holds no state, so that nothing pointed to would depend on what was; "
             "add current_state or previous_state"
         )
-    past = bool(declared(config, "scorer").get("needs_past", False))
+    past = bool(part_declarations(config, "scorer").get("needs_past", False))
     chosen = plan(PlannerInputs(needs, feed="none", needs_past=past), config["attention"].get("schedule", "auto"))
-    return PointerComposition(chosen, "tag" in needs.values())
+    return ResolvedPointerConfig(chosen, "tag" in needs.values())
 
 
 def _check_task(config: Config) -> None:
@@ -121,5 +116,5 @@ def _check_unused(config: Config) -> None:
         raise UserError(f"attention.heads={attention['heads']}: a pointer points with one head; leave it out")
     if attention["dropout"]:
         raise UserError(f"attention.dropout={attention['dropout']:g} would drop what is pointed to; leave it out")
-    if sources_of(scope) != ["encoder"] or scope.get("include_self"):
+    if scope_sources(scope) != ["encoder"] or scope.get("include_self"):
         raise UserError(f"scope={scope['name']} reads the decoder's states; a pointer points into its source alone")

@@ -15,7 +15,7 @@ from attnx.attention.memory import concat_sources, empty_history, update_history
 from attnx.attention.planner import Plan
 from attnx.attention.protocols import AttentionInputs
 from attnx.errors import UserError
-from attnx.models.pointer.config import compose_pointer
+from attnx.models.pointer.config import resolve
 from attnx.models.pointer.constraints import (
     FIRST,
     PointerConstraint,
@@ -74,6 +74,7 @@ class Pointer(nn.Module):
     """
 
     uses = ("encoder", "decoder", "attention", "scorer", "scope", "query", "normalizer")
+    config_module = "attnx.models.pointer.config"
     sources = ("encoder",)
     sums_to_one = True
 
@@ -89,7 +90,7 @@ class Pointer(nn.Module):
         bridge: Literal["last", "zeros", "learned"] = "last",
     ) -> None:
         super().__init__()
-        chosen = compose_pointer(config)
+        chosen = resolve(config)
         if chosen.tagged and not tags:
             raise UserError("query=language_tag needs data with tags, and these have none")
         self.plan: Plan = chosen.plan

@@ -12,8 +12,8 @@ from attnx.attention import Query
 from attnx.attention.factory import assemble
 from attnx.data.special_tokens import PAD
 from attnx.errors import UserError
-from attnx.models.resolve import declared
-from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, compose
+from attnx.models.resolve import part_declarations
+from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, resolve
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.decoder_memory import DecoderStateProjection
@@ -23,7 +23,7 @@ from attnx.nn.targets.build import build_target
 from attnx.registry import Positive, Probability, Size, register
 
 
-@register("model", "seq2seq")
+@register("model", "seq2seq", config_module="attnx.models.seq2seq.config")
 def seq2seq(
     config: Mapping[str, Any],
     source_symbols: Size,
@@ -58,7 +58,7 @@ def seq2seq(
     an embedding of width ``tag_size`` beside each. ``sampling`` is the chance, reached by a linear rise over training,
     to feed the model's own output back. ``source_vectors`` and ``target_vectors`` are files of pretrained embeddings.
     """
-    chosen = compose(config)
+    chosen = resolve(config)
     if chosen.tagged and not tags:
         raise UserError(
             "query=language_tag and model.tag need data with tags, such as task.train=FOLDER with a file a language; "
@@ -68,7 +68,7 @@ def seq2seq(
         raise UserError(
             "model.tied=true shares an embedding of symbols, but the target is made of features; leave it out"
         )
-    if (source_features or target_features) and declared(config, "output").get("copies"):
+    if (source_features or target_features) and part_declarations(config, "output").get("copies"):
         side = "source" if source_features else "target"
         raise UserError(f"output=copying copies symbols, but the {side} is made of features; use output=linear")
     told = tag or []

@@ -9,8 +9,7 @@ from typing import Any
 from attnx import registry
 from attnx.attention.planner import Plan, PlannerInputs, plan
 from attnx.errors import UserError, refuse_twice
-from attnx.models.resolve import declared, sources_of
-from attnx.registry import register
+from attnx.models.resolve import part_declarations, scope_sources
 
 Config = Mapping[str, Any]
 
@@ -42,18 +41,14 @@ class ResolvedSeq2seqConfig:
     encoder: int
     tagged: bool
 
-    def told(self) -> dict[str, str]:
-        """What a run says of it: the schedule and why, and the knobs that followed."""
+    def summary(self) -> dict[str, str]:
+        """The lines of the start table: the schedule with its reason, and the derived settings."""
         follows = f"model.feed={self.plan.feed} bridge={self.bridge} memory={self.memory} values={self.values}"
         return {"schedule": str(self.plan), "follows": follows}
 
 
-@register("composition", "seq2seq")
-def compose(config: Config) -> ResolvedSeq2seqConfig:
+def resolve(config: Config) -> ResolvedSeq2seqConfig:
     """Work out what follows from the choices of a model ``seq2seq``, and check that they do not contradict each other.
-
-    Formula: none
-    Source: none
 
     Raises:
         UserError: one line naming the knobs that contradict each other and what to choose.
@@ -61,7 +56,7 @@ def compose(config: Config) -> ResolvedSeq2seqConfig:
     attends = config["attention"]["name"] != "none"
     model = config["model"]
     sources = _sources(config) if attends else ("encoder",)
-    continues = "task" in config and bool(declared(config, "task").get("continues"))
+    continues = "task" in config and bool(part_declarations(config, "task").get("continues"))
     if continues and "encoder" in sources:
         reads = f"scope.sources=[{','.join(sources)}]" if attends else "attention=none"
         raise UserError(f"task={config['task']['name']} has no source, and {reads} reads one; use scope=history")
@@ -74,7 +69,7 @@ def compose(config: Config) -> ResolvedSeq2seqConfig:
                 f"model.{knob}={pick} is the encoder's, but scope.sources=[{','.join(sources)}] does not read it"
             )
     read = {memory, values} if "encoder" in sources else set()
-    if read - {"states", "final"} and declared(config, "encoder").get("shortens"):
+    if read - {"states", "final"} and part_declarations(config, "encoder").get("shortens"):
         raise UserError(
             f"encoder={config['encoder']['name']} has fewer states than its source has steps, so model.memory and "
             f"model.values must both be states, not {memory} and {values}"
@@ -118,7 +113,7 @@ def _sources(config: Config) -> tuple[str, ...]:
         UserError: a source named twice, or ``include_self`` where it means nothing.
     """
     scope = config["scope"]
-    named = sources_of(scope)
+    named = scope_sources(scope)
     refuse_twice("scope.sources", named, "source")
     if scope.get("include_self"):
         if "decoder" not in named:
@@ -157,7 +152,7 @@ def _facts(config: Config, attends: bool, sources: tuple[str, ...]) -> PlannerIn
         needs=needs,
         feed=config["model"]["feed"],
         growing="decoder" in sources,
-        needs_past=attends and bool(declared(config, "scorer").get("needs_past", False)),
+        needs_past=attends and bool(part_declarations(config, "scorer").get("needs_past", False)),
         sampling=config["model"]["sampling"] > 0,
     )
 
@@ -203,7 +198,7 @@ def _check_tied(config: Config) -> None:
 
 def _check_copies(config: Config, attends: bool, sources: tuple[str, ...]) -> None:
     """Refuse to copy by weights that are not there, or that are no shares of one."""
-    if not declared(config, "output").get("copies"):
+    if not part_declarations(config, "output").get("copies"):
         return
     name = config["output"]["name"]
     if not attends:
@@ -212,7 +207,7 @@ def _check_copies(config: Config, attends: bool, sources: tuple[str, ...]) -> No
         raise UserError(
             f"output={name} copies from the source, but scope.sources=[{','.join(sources)}] does not read it"
         )
-    if not declared(config, "normalizer").get("sums_to_one"):
+    if not part_declarations(config, "normalizer").get("sums_to_one"):
         raise UserError(
             f"output={name} takes weights for probabilities, and those of normalizer={config['normalizer']['name']} do "
             "not sum to 1; use normalizer=softmax"
@@ -263,7 +258,7 @@ def _check_widths(config: Config, memory: str, values: str, sources: tuple[str, 
     query = {"token": model["embedding"], "before": state, "after": state, "context": value}
     query["tag"] = config["query"].get("language_tag", {}).get("width")
     widths = [query[need] for need in _needed(config)]
-    if not declared(config, "scorer").get("equal_widths") or key is None or None in widths:
+    if not part_declarations(config, "scorer").get("equal_widths") or key is None or None in widths:
         return
     if sum(widths) != key:
         raise UserError(

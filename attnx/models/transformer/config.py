@@ -8,8 +8,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.resolve import sources_of
-from attnx.registry import register
+from attnx.models.resolve import scope_sources
 
 Config = Mapping[str, Any]
 
@@ -62,7 +61,7 @@ class ResolvedTransformerConfig:
         return self._layers("self-attention" if self.cross is None else "cross-attention", self.decoder)
 
     @property
-    def of_itself(self) -> dict[str, tuple[str, ...]]:
+    def self_attention_sites(self) -> dict[str, tuple[str, ...]]:
         """The same of the heads by which a stream reads itself beside that, for each such stream."""
         if self.cross is None:
             return {}
@@ -72,7 +71,7 @@ class ResolvedTransformerConfig:
     def _layers(self, place: str, count: int) -> tuple[str, ...]:
         return tuple(f"{place}, layer {number + 1}" for number in range(count) for _ in range(self.heads))
 
-    def told(self) -> dict[str, str]:
+    def summary(self) -> dict[str, str]:
         """What a run says of it: how steps are computed and why, and how each place attends."""
         places = [f"self-attention {self.own}", *([] if self.cross is None else [f"cross-attention {self.cross}"])]
         layers = f"{self.encoder} + {self.decoder}" if self.cross else f"{self.decoder}"
@@ -80,12 +79,8 @@ class ResolvedTransformerConfig:
         return {"schedule": schedule, "follows": f"layers {layers}; {'; '.join(places)}"}
 
 
-@register("composition", "transformer")
-def compose(config: Config) -> ResolvedTransformerConfig:
+def resolve(config: Config) -> ResolvedTransformerConfig:
     """Work out what follows from the choices of a model ``transformer``, and check that they can go together.
-
-    Formula: none
-    Source: none
 
     Raises:
         UserError: one line naming the knobs that contradict each other and what to choose.
@@ -106,7 +101,7 @@ def compose(config: Config) -> ResolvedTransformerConfig:
         encoder=0 if alone else model["encoder_layers"] or model["layers"],
         decoder=model["layers"],
         sources=("encoder",) if not alone else ("decoder",) if continues else ("encoder", "decoder"),
-        ahead=sources_of(own.scope) != ["decoder"],
+        ahead=scope_sources(own.scope) != ["decoder"],
         heads=config["attention"]["heads"],
     )
 
@@ -169,7 +164,7 @@ def _check_scope(scope: Mapping[str, Any], said: str, place: str, alone: bool) -
             f"{said} with sources=[{','.join(scope['sources'])}]: what is read follows from the place in a "
             "transformer; leave sources out, and name the place: model.self_scope or model.cross_scope"
         )
-    reads = sources_of(scope)
+    reads = scope_sources(scope)
     if place == "cross" and reads == ["decoder"]:
         raise UserError(
             f"{said} reads the own past, and cross-attention reads the source; choose another with model.cross_scope, "

@@ -15,7 +15,7 @@ from attnx.errors import UserError
 from attnx.models.seq2seq.state import Output
 from attnx.models.state_ops import index_select_tree
 from attnx.models.transformer.build import layers_of, places_of, vectors_of
-from attnx.models.transformer.config import compose
+from attnx.models.transformer.config import resolve
 from attnx.models.transformer.layer import SequenceChunk, StackOutput, WeightsRequest, joined
 from attnx.nn.position_encoding import PositionEncoding
 from attnx.nn.targets.build import build_target
@@ -62,6 +62,7 @@ class Transformer(nn.Module):
     """
 
     uses = ("attention", "scorer", "scope", "query", "normalizer")
+    config_module = "attnx.models.transformer.config"
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class Transformer(nn.Module):
         dropout: Probability = 0.1,
     ) -> None:
         super().__init__()
-        self.chosen = chosen = compose(config)
+        self.chosen = chosen = resolve(config)
         if tag and not tags:
             raise UserError(
                 "model.tag needs data with tags, such as task.train=FOLDER with a file a language; these have none"
