@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from attnx.inference.metric_bootstrap import Numbers
-from attnx.inference.metric_intervals import EDGES
+from attnx.reports.stats.bootstrap import percentile_interval
 from attnx.runs.run import BaselineDifference
 from attnx.tasks.protocols import SequenceTask
 
@@ -29,7 +29,7 @@ def baseline_differences(
             ours = f"test_{theirs.removeprefix(before)}"
             differences = drawn[ours] - drawn[theirs] if ours in drawn else np.array([np.nan])
             if np.isfinite(differences).all():
-                edges = np.percentile(differences, EDGES).tolist()
+                edges = percentile_interval(differences)
                 difference = BaselineDifference(results[ours] - results[theirs], *edges)
                 found.setdefault(baseline, {})[ours] = difference
     return found

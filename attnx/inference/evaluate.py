@@ -17,7 +17,7 @@ from attnx.data.features import Features
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.inference.baseline_differences import baseline_differences
-from attnx.inference.metric_bootstrap import Numbers, resampled
+from attnx.inference.metric_bootstrap import Numbers, bootstrap_metrics
 from attnx.inference.metric_intervals import measure_intervals
 from attnx.inference.trained_run import BATCH, OpenRun
 from attnx.runs.layout import VOCABULARY
@@ -89,7 +89,7 @@ def measure(run: OpenRun, pairs: Sequence[Pair], batch: int = BATCH) -> Evaluati
     measured = computed("test", metrics) if metrics else losses("test", _loss(run, pairs, batch), run.target)
     results = {name: float(value) for name, value in measured.items()}
     results |= {"test_examples": len(pairs), "seconds": taken, "examples_per_second": len(pairs) / taken}
-    drawn = resampled(task, run.experiment.data.tags, predictions)
+    drawn = bootstrap_metrics(task, run.experiment.data.tags, predictions)
     intervals = measure_intervals(task, run.experiment.data.tags, predictions, drawn)
     baselines = baseline_differences(task, results, drawn)
     return EvaluationResult(results, intervals, baselines, predictions, signatures_of(task, metrics), drawn)

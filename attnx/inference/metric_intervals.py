@@ -9,13 +9,13 @@ import numpy as np
 from torch import nn
 
 from attnx.inference.metric_bootstrap import Numbers
-from attnx.metrics.proportions import CountsExamples, interval_of_mean
+from attnx.metrics.proportions import ProportionMetric, interval_of_mean
+from attnx.reports.stats.bootstrap import percentile_interval
 from attnx.runs.run import Interval
 from attnx.tasks.protocols import SequenceTask
 from attnx.training.lightning_module import Prediction
 
 PERCENT = 100
-EDGES = (2.5, 97.5)
 
 
 def measure_intervals(
@@ -35,7 +35,7 @@ def measure_intervals(
 def _percentiles(values: Numbers) -> Interval | None:
     if not np.isfinite(values).all():
         return None
-    low, high = np.percentile(values, EDGES).tolist()
+    low, high = percentile_interval(values)
     return None if math.isclose(low, high) else Interval(low, high)
 
 
@@ -44,7 +44,7 @@ def _proportions(task: SequenceTask, tags: Sequence[str], predictions: Sequence[
         {
             name: metric
             for name, metric in task.metrics(tags).items()
-            if isinstance(metric, CountsExamples) and metric.proportions()
+            if isinstance(metric, ProportionMetric) and metric.proportions()
         }
     )
     if not metrics:
@@ -52,7 +52,7 @@ def _proportions(task: SequenceTask, tags: Sequence[str], predictions: Sequence[
     task.update(metrics, [one.output for one in predictions], [one.pair for one in predictions])
     found = {}
     for name, metric in metrics.items():
-        assert isinstance(metric, CountsExamples)
+        assert isinstance(metric, ProportionMetric)
         for entry, proportions in metric.proportions().items():
             if proportions and all(proportion.examples for proportion in proportions):
                 low, high = interval_of_mean(proportions)

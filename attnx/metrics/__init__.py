@@ -1,1 +1,1 @@
-"""Metrics as torchmetrics Metrics, so that they reduce over processes."""
+"""Test metrics, as torchmetrics Metrics that reduce over processes."""

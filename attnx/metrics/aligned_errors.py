@@ -1,4 +1,4 @@
-"""Where two matrices can be compared: the steps that both of them have."""
+"""Errors of predicted matrices over the steps that prediction and reference both have."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Rows = npt.NDArray[np.floating[Any]]
+Matrix = npt.NDArray[np.floating[Any]]
 
 
-def differences(written: Sequence[Rows], references: Sequence[Rows]) -> npt.NDArray[np.float64]:
-    """Written less reference (n,), number by number, of the steps that both have: those that one lacks are left out.
+def aligned_errors(predictions: Sequence[Matrix], references: Sequence[Matrix]) -> npt.NDArray[np.float64]:
+    """Predictions minus references (n,), number by number, over the steps that both have.
 
-    So are numbers that are missing (NaN) in the reference.
+    Numbers that are missing (NaN) in the reference are left out.
 
     Raises:
         ValueError: the two lists differ in length.
 
-    >>> differences([np.array([[2.0], [3.0]])], [np.array([[2.5], [3.0], [7.0]])]).tolist()
+    >>> aligned_errors([np.array([[2.0], [3.0]])], [np.array([[2.5], [3.0], [7.0]])]).tolist()
     [-0.5, 0.0]
     """
-    found = [np.zeros(0)]
-    for one, other in zip(written, references, strict=True):
-        steps = min(len(one), len(other))
-        there = ~np.isnan(other[:steps])
-        found.append(one[:steps].astype(np.float64)[there] - other[:steps][there])
-    return np.concatenate(found)
+    errors = [np.zeros(0)]
+    for prediction, reference in zip(predictions, references, strict=True):
+        steps = min(len(prediction), len(reference))
+        valid_mask = ~np.isnan(reference[:steps])
+        errors.append(prediction[:steps].astype(np.float64)[valid_mask] - reference[:steps][valid_mask])
+    return np.concatenate(errors)

@@ -1,4 +1,4 @@
-"""BLEU: how many n-grams of a translation are in its references."""
+"""BLEU, computed by sacreBLEU."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def bleu(lower: bool = False) -> CorpusScore:
     Source: Papineni et al. 2002, https://aclanthology.org/P02-1040; sacreBLEU, Post 2018,
         https://aclanthology.org/W18-6319
 
-    Texts are compared as they read, detokenized; sacreBLEU cuts them by its own rules (13a). ``lower`` compares them
-    in lower case, which counts as another measure: the signature tells.
+    Texts are detokenized; sacreBLEU tokenizes them by its own rules (13a). ``lower`` compares them in lower case, which
+    the signature records.
 
     >>> metric = bleu()
     >>> metric.update(["a dog runs home now"], [["the dog runs home now"]])
@@ -24,5 +24,5 @@ def bleu(lower: bool = False) -> CorpusScore:
     >>> metric.signature.rpartition("|")[0]
     'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp'
     """
-    # The lengths of output and reference, and per order the n-grams that match and those there are.
-    return CorpusScore("BLEU", width=2 + 2 * 4, lowercase=lower)
+    # The lengths of output and reference; per order the matching n-grams and all n-grams.
+    return CorpusScore("BLEU", size=2 + 2 * 4, lowercase=lower)

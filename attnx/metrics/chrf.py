@@ -1,4 +1,4 @@
-"""chrF: how many runs of characters a translation shares with its references."""
+"""chrF, computed by sacreBLEU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def chrf(lower: bool = False) -> CorpusScore:
     Formula: ``100 (1 + 2^2) P R / (2^2 P + R), P and R the means over n = 1 ... 6``
     Source: Popović 2015, https://aclanthology.org/W15-3049; sacreBLEU, https://github.com/mjpost/sacrebleu
 
-    Spaces do not count. Of several references the one with the best score does.
+    Spaces are ignored. Of several references the one with the best score counts.
 
     >>> metric = chrf()
     >>> metric.update(["abc"], [["abd"]])  # P = R = (2/3 + 1/2 + 0/1) / 3
@@ -23,4 +23,4 @@ def chrf(lower: bool = False) -> CorpusScore:
     'nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no'
     """
     # Per order the n-grams of the output, of the reference, and of both.
-    return CorpusScore("CHRF", width=3 * 6, lowercase=lower)
+    return CorpusScore("CHRF", size=3 * 6, lowercase=lower)

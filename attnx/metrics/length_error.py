@@ -1,4 +1,4 @@
-"""Length error: how many steps too many or too few were written."""
+"""Length error of predicted sequences."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from attnx.registry import register
 
 @register("metric", "length_error")
 class LengthError(Metric):
-    """How many steps a sequence is too long or too short, on average.
+    """Mean number of steps by which a prediction is too long or too short.
 
-    Formula: ``sum |steps written - steps of the reference| / sequences``
+    Formula: ``sum |steps of the prediction - steps of the reference| / sequences``
     Source: a mean absolute error, Willmott and Matsuura 2005, https://doi.org/10.3354/cr030079
 
-    What the measures of numbers leave out. It is NaN before the first sequence. The two sums are whole numbers, so
-    merging processes loses nothing.
+    The metrics of numbers ignore these steps. It is NaN before the first sequence. Both sums are integers, so merging
+    processes is exact.
 
     >>> metric = LengthError()
     >>> metric.update([[1, 2, 3], [5]], [[1], [7, 7]])
@@ -41,14 +41,14 @@ class LengthError(Metric):
         self.add_state("sequences", torch.tensor(0), dist_reduce_fx="sum")
 
     def update(self, predictions: Sequence[Any], references: Sequence[Any]) -> None:
-        """Count a batch: one sequence and one reference each, of steps of any kind.
+        """Count a batch of sequences, each with its reference.
 
         Raises:
             ValueError: the two lists differ in length.
         """
-        found = [abs(len(one) - len(other)) for one, other in zip(predictions, references, strict=True)]
-        self.steps += sum(found)
-        self.sequences += len(found)
+        pairs = list(zip(predictions, references, strict=True))
+        self.steps += sum(abs(len(prediction) - len(reference)) for prediction, reference in pairs)
+        self.sequences += len(pairs)
 
     def compute(self) -> Tensor:
         """Return the error in steps, a scalar."""

@@ -1,4 +1,4 @@
-"""Any metric for each tag apart (a language, say), with the mean over tags and the measure over everything."""
+"""A metric per tag (a language, say), with its mean over tags (macro) and over all examples (micro)."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from torchmetrics import Metric
 from torchmetrics.wrappers.abstract import WrapperMetric
 
 from attnx.errors import UserError
-from attnx.metrics.proportions import CountsExamples, Proportion
+from attnx.metrics.proportions import Proportion, ProportionMetric
 from attnx.registry import register
 
 MACRO, MICRO = "macro", "micro"
-# What is measured: of symbols a sequence of them and its references, of numbers a matrix and its reference.
-Written = Any
+# A prediction and its references: symbols, texts or matrices, whatever the wrapped metric takes.
+Output = Any
 
 
 @register("metric", "per_tag")
 class PerTag(WrapperMetric):
-    """A measure of each tag's examples, its mean over the tags (macro), and the measure of all examples (micro).
+    """A metric of each tag's examples, its mean over tags (macro), and the metric of all examples (micro).
 
-    Formula: ``macro = mean over tags of measure(examples of the tag); micro = measure(all examples)``
+    Formula: ``macro = mean over tags of metric(examples of the tag); micro = metric(all examples)``
     Source: Gorman et al. 2020 (averages over languages), https://aclanthology.org/2020.sigmorphon-1.2
 
-    A tag counts as much as any other in the mean, however many examples it has. A tag without any is not measured, and
-    then there is no mean, as it would be that of other tags than said. Processes are merged measure by measure, before
-    the mean.
+    Every tag has the same weight in the macro mean. If a tag has no examples, it has no result and there is no macro
+    mean. Processes are merged metric by metric, before the mean.
 
     Args:
-        measure: makes a metric that takes predictions and references, none of them too.
-        tags: every tag there may be.
+        make_metric: builds a metric that takes predictions and references, possibly none.
+        tags: all tags.
 
     Raises:
         UserError: a tag is called macro or micro.
@@ -47,82 +46,81 @@ class PerTag(WrapperMetric):
     is_differentiable = False
     full_state_update = False
 
-    def __init__(self, measure: Callable[[], Metric], tags: Sequence[str]) -> None:
+    def __init__(self, make_metric: Callable[[], Metric], tags: Sequence[str]) -> None:
         super().__init__()
-        if taken := {MACRO, MICRO} & set(tags):
-            raise UserError(f"no language can be called {min(taken)!r}: the results have another use for it; rename it")
+        if reserved := {MACRO, MICRO} & set(tags):
+            raise UserError(f"{min(reserved)!r} cannot be the name of a language: results use it; rename the language")
         self.tags = tuple(tags)
-        # Not a ModuleDict: it refuses names such as "to", which is Tongan.
-        self.parts = nn.ModuleList([measure(), *(measure() for _ in tags)])
-        self.examples = _Examples(len(tags))
+        # Not a ModuleDict, which refuses names such as "to" (Tongan). The first is the metric of all examples.
+        self.metrics = nn.ModuleList([make_metric() for _ in (MICRO, *tags)])
+        self.examples = _ExampleCount(len(tags))
 
-    def update(self, predictions: Sequence[Written], references: Sequence[Written], tags: Sequence[str]) -> None:
+    def update(self, predictions: Sequence[Output], references: Sequence[Output], tags: Sequence[str]) -> None:
         """Count a batch: one prediction, its references and its tag for each example.
 
         Raises:
             ValueError: the lists differ in length, an example has no reference, or a tag is unknown.
         """
-        for part, shown in self._shared_out(predictions, references, tags):
-            part.update(*shown)
+        for metric, inputs in self._split(predictions, references, tags):
+            metric.update(*inputs)
 
     def forward(
-        self, predictions: Sequence[Written], references: Sequence[Written], tags: Sequence[str]
+        self, predictions: Sequence[Output], references: Sequence[Output], tags: Sequence[str]
     ) -> dict[str, Tensor]:
-        """Count a batch and return what it alone comes to."""
-        return self._named([part(*shown) for part, shown in self._shared_out(predictions, references, tags)])
+        """Count a batch and return the metrics of this batch alone."""
+        return self._results([metric(*inputs) for metric, inputs in self._split(predictions, references, tags)])
 
     def compute(self) -> dict[str, Tensor]:
-        """Return ``macro``, ``micro`` and each measured tag's measure, in this order; ``macro`` only if all are."""
-        return self._named([part.compute() for part in self._parts()])
+        """Return ``macro`` (if every tag has examples), ``micro`` and the metric of each tag with examples."""
+        return self._results([metric.compute() for metric in self._all_metrics()])
 
     def proportions(self) -> dict[str, list[Proportion]]:
-        """Those of all examples, of each tag, and of the tags together; none if the measure is no proportion."""
-        each = [part.proportions()[""] for part in self._parts() if isinstance(part, CountsExamples)]
-        if not each:
+        """The proportions of all examples, of each tag, and of the tags as macro; empty if the metric is none."""
+        lists = [metric.proportions()[""] for metric in self._all_metrics() if isinstance(metric, ProportionMetric)]
+        if not lists:
             return {}
-        micro, *tagged = each
-        together = [proportion for proportions in tagged for proportion in proportions]
-        return {MACRO: together, MICRO: micro, **dict(zip(self.tags, tagged, strict=True))}
+        micro, *per_tag = lists
+        macro = [proportion for proportions in per_tag for proportion in proportions]
+        return {MACRO: macro, MICRO: micro, **dict(zip(self.tags, per_tag, strict=True))}
 
     def reset(self) -> None:
-        """Forget what was counted."""
+        """Reset all metrics."""
         super().reset()
-        for part in self._parts():
-            part.reset()
+        for metric in self._all_metrics():
+            metric.reset()
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
-        """Add what another one of the same tags has counted."""
+        """Add the counts of another metric of the same tags."""
         if not isinstance(incoming_state, PerTag) or incoming_state.tags != self.tags:
             raise ValueError("only a metric of the same tags can be merged into this one")
-        for mine, other in zip(self._parts(), incoming_state._parts(), strict=True):
-            mine.merge_state(other)
+        for metric, incoming in zip(self._all_metrics(), incoming_state._all_metrics(), strict=True):
+            metric.merge_state(incoming)
 
-    def _parts(self) -> list[Metric]:
-        """The measure of all examples, then each tag's, then how many examples each tag has."""
-        return [*self.parts, self.examples]
+    def _all_metrics(self) -> list[Metric]:
+        """The metric of all examples, those of each tag, and the number of examples of each tag."""
+        return [*self.metrics, self.examples]
 
-    def _shared_out(
-        self, predictions: Sequence[Written], references: Sequence[Written], tags: Sequence[str]
+    def _split(
+        self, predictions: Sequence[Output], references: Sequence[Output], tags: Sequence[str]
     ) -> Iterator[tuple[Metric, tuple[list[Any], ...]]]:
-        """Each part with its examples. All come first: what is wrong with a batch is found before any is counted."""
+        """Each metric with its inputs. That of all examples is first: it rejects a bad batch before any is counted."""
         if unknown := set(tags) - set(self.tags):
             raise ValueError(f"the tag {min(unknown)!r} is not one of {', '.join(self.tags)}")
-        shown = list(zip(predictions, references, tags, strict=True))
-        groups = [shown, *([one for one in shown if one[2] == tag] for tag in self.tags)]
-        *parts, examples = self._parts()
-        for part, group in zip(parts, groups, strict=True):
-            yield part, ([one[0] for one in group], [one[1] for one in group])
-        yield examples, ([len(group) for group in groups[1:]],)
+        examples = list(zip(predictions, references, tags, strict=True))
+        groups = [examples, *([example for example in examples if example[2] == tag] for tag in self.tags)]
+        for metric, group in zip(self._all_metrics(), groups, strict=False):
+            yield metric, ([example[0] for example in group], [example[1] for example in group])
+        yield self.examples, ([len(group) for group in groups[1:]],)
 
-    def _named(self, values: Sequence[Tensor]) -> dict[str, Tensor]:
-        micro, *each, examples = values
-        measured = {tag: value for tag, value, count in zip(self.tags, each, examples, strict=True) if count}
-        mean = {MACRO: torch.stack(each).mean()} if len(measured) == len(self.tags) else {}
-        return {**mean, MICRO: micro, **measured}
+    def _results(self, values: Sequence[Tensor]) -> dict[str, Tensor]:
+        micro, *per_tag, examples = values
+        measured = {tag: value for tag, value, count in zip(self.tags, per_tag, examples, strict=True) if count}
+        macro = {MACRO: torch.stack(per_tag).mean()} if len(measured) == len(self.tags) else {}
+        return {**macro, MICRO: micro, **measured}
 
 
-class _Examples(Metric):
-    """How many examples each tag has, in all processes."""
+class _ExampleCount(Metric):
+    """Number of examples of each tag, over all processes."""
 
     is_differentiable = False
     full_state_update = False
@@ -139,14 +137,14 @@ class _Examples(Metric):
         return self.counts
 
 
-def of_each(measures: Mapping[str, Callable[[], Metric]], tags: Sequence[str]) -> dict[str, nn.Module]:
-    """Make the metrics of a task: each measure for each tag apart, or as it is where there are none."""
-    return {name: PerTag(measure, tags) if tags else measure() for name, measure in measures.items()}
+def metrics_per_tag(builders: Mapping[str, Callable[[], Metric]], tags: Sequence[str]) -> dict[str, nn.Module]:
+    """Build the metrics of a task: each one per tag, or plain if there are no tags."""
+    return {name: PerTag(build, tags) if tags else build() for name, build in builders.items()}
 
 
-def show(
-    metrics: nn.ModuleDict, outputs: Sequence[Written], references: Sequence[Written], tags: Sequence[str]
+def update_all(
+    metrics: nn.ModuleDict, outputs: Sequence[Output], references: Sequence[Output], tags: Sequence[str]
 ) -> None:
-    """Show all metrics a batch; the tags to those that tell them apart."""
+    """Update all metrics with a batch; only those per tag are passed the tags."""
     for metric in metrics.values():
         metric.update(outputs, references, *([tags] if isinstance(metric, PerTag) else []))  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""Phone error rate: how many symbols of a pronunciation have to be mended."""
+"""Phone error rate (PER), also registered as symbol error rate."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from attnx.metrics.nearest_reference import closest
+from attnx.metrics.nearest_reference import nearest_reference
 from attnx.registry import register
 
 
 @register("metric", "phone_error_rate")
+@register("metric", "symbol_error_rate")
 class PhoneErrorRate(Metric):
     """Edits per 100 reference symbols, in percent.
 
-    Formula: ``100 * sum(edits) / sum(length) over all words``
-    Source: Yao and Zweig 2015, section 4, https://arxiv.org/abs/1506.00196
+    Formula: ``100 * sum(edits) / sum(length) over all sequences``
+    Source: Yao and Zweig 2015, section 4, https://arxiv.org/abs/1506.00196; Graves et al. 2006, section 2.1 (label
+        error rate), https://doi.org/10.1145/1143844.1143891
 
-    Edits and length are those of the reference closest to the prediction (fewest edits, the first of equals). It is a
-    ratio of sums, not a mean of ratios, and may exceed 100; it is NaN before the first word. The two sums are whole
-    numbers, so merging processes loses nothing.
+    Edits and length are those of the nearest reference (fewest edits, the first of equals). It is a ratio of sums, not
+    a mean of ratios, and may exceed 100; it is NaN before the first sequence. Both sums are integers, so merging
+    processes is exact.
 
     >>> metric = PhoneErrorRate()
     >>> metric.update([["K", "AE"]], [[["K", "AE", "T"], ["D", "AO", "G"]]])
@@ -47,9 +49,9 @@ class PhoneErrorRate(Metric):
         Raises:
             ValueError: the two lists differ in length, or a word has no reference.
         """
-        found = [closest(*word) for word in zip(predictions, references, strict=True)]
-        self.edits += sum(edits for edits, _ in found)
-        self.length += sum(len(reference) for _, reference in found)
+        matches = [nearest_reference(*pair) for pair in zip(predictions, references, strict=True)]
+        self.edits += sum(edits for edits, _ in matches)
+        self.length += sum(len(reference) for _, reference in matches)
 
     def compute(self) -> Tensor:
         """Return the rate in percent, a scalar."""

@@ -1,4 +1,4 @@
-"""Measures that are shares of examples, each of which is right or wrong: what their exact intervals are made from."""
+"""Metrics that are proportions of examples, and their exact confidence intervals."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from attnx.runs.run import Interval
 
 
 class Proportion(NamedTuple):
-    """How many examples are counted, out of how many."""
+    """Counted examples out of all examples."""
 
     counted: int
     examples: int
 
 
 @runtime_checkable
-class CountsExamples(Protocol):
+class ProportionMetric(Protocol):
     """A metric in percent that is a proportion of examples, or a mean of proportions."""
 
     def proportions(self) -> dict[str, list[Proportion]]:
-        """The proportions that each entry of what it computes is the mean of; a scalar's entry is ``""``."""
+        """The proportions whose mean each entry of the result is; a scalar's entry is ``""``."""
         ...
 
 
 def interval_of_mean(proportions: Sequence[Proportion]) -> Interval:
-    """The 95 % interval of the mean of independent proportions; of one alone its exact interval.
+    """The 95 % confidence interval of the mean of independent proportions; for one proportion the exact interval.
 
     Formula: ``m - sqrt(sum (p_i - l_i)^2) / k`` to ``m + sqrt(sum (u_i - p_i)^2) / k``
     Source: Zou and Donner 2008, https://doi.org/10.1002/sim.3095; l and u: Clopper and Pearson 1934,

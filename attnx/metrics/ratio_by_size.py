@@ -1,4 +1,4 @@
-"""What measures of answers that are positions share: a ratio of two sums, over all answers and by their size."""
+"""Ratio of two sums over pointing answers, in total and per problem size."""
 
 from __future__ import annotations
 
@@ -9,72 +9,74 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from attnx.metrics.polygons import Answer, Order
+from attnx.metrics.polygons import Order, PointingReference
 from attnx.metrics.proportions import Proportion
 
-Judge = Callable[[Order, Answer], tuple[float, float]]
+AnswerScore = Callable[[Order, PointingReference], tuple[float, float]]
 
-MOST: Final = 1000
-"""Points that a question has at most."""
-EACH: Final = 12
-"""Up to so many sizes are told one by one."""
+MAX_POINTS: Final = 1000
+"""Points of a problem at most."""
+MAX_SIZES_SHOWN: Final = 12
+"""Results are split by size up to so many sizes."""
 
 
-class Answers(Metric):
-    """A sum over answers, divided by another; NaN where there is nothing to divide by.
+class RatioBySize(Metric):
+    """Sum over answers divided by another sum; NaN if the divisor is zero.
 
     Args:
-        judge: what was written and what is right -> what each of them adds to the two sums.
-        unit: what the ratio is multiplied by.
+        score: maps an answer and its reference to what they add to the numerator and to the denominator.
+        unit: factor of the ratio.
     """
 
     is_differentiable = False
     full_state_update = False
 
-    gained: Tensor
-    total: Tensor
-    asked: Tensor
+    numerator: Tensor
+    denominator: Tensor
+    answers: Tensor
 
-    def __init__(self, judge: Judge, unit: float = 1.0) -> None:
+    def __init__(self, score: AnswerScore, unit: float = 1.0) -> None:
         super().__init__()
-        self.judge, self.unit = judge, unit
-        for sums in ("gained", "total", "asked"):
-            self.add_state(sums, torch.zeros(MOST + 1, dtype=torch.float64), dist_reduce_fx="sum")
+        self.score, self.unit = score, unit
+        for name in ("numerator", "denominator", "answers"):
+            self.add_state(name, torch.zeros(MAX_POINTS + 1, dtype=torch.float64), dist_reduce_fx="sum")
 
-    def update(self, written: Sequence[Order], answers: Sequence[Answer]) -> None:
-        """Add a batch: the positions written, from 0, and the answer to each.
+    def update(self, answers: Sequence[Order], references: Sequence[PointingReference]) -> None:
+        """Add a batch of answers (positions from 0), each with its reference.
 
         Raises:
             ValueError: the two lists differ in length.
         """
-        for one, answer in zip(written, answers, strict=True):
-            size = len(answer.points)
-            for sums, more in zip((self.gained, self.total, self.asked), (*self.judge(one, answer), 1), strict=True):
-                sums[size] += more
+        for answer, reference in zip(answers, references, strict=True):
+            size = len(reference.points)
+            numerator, denominator = self.score(answer, reference)
+            self.numerator[size] += numerator
+            self.denominator[size] += denominator
+            self.answers[size] += 1
 
     def compute(self) -> dict[str, Tensor]:
-        """Return the ratio of all as ``""``; where there are several sizes, up to twelve, each one's by its number."""
-        return {name: self.unit * gained / total for name, (gained, total) in self._sums().items()}
+        """Return the ratio over all answers as ``""``; of two to twelve sizes also each one's, by its number."""
+        return {name: self.unit * numerator / total for name, (numerator, total) in self._sums().items()}
 
     def _sums(self) -> dict[str, tuple[Tensor, Tensor]]:
-        """The two sums over all answers as ``""``, and over those of each size."""
-        sizes = self.asked.nonzero()[:, 0].tolist()
-        found = {"": (self.gained.sum(), self.total.sum())}
-        if 1 < len(sizes) <= EACH:
-            found |= {str(size): (self.gained[size], self.total[size]) for size in sizes}
-        return found
+        """Numerator and denominator over all answers as ``""``, and per size."""
+        sizes = self.answers.nonzero()[:, 0].tolist()
+        sums = {"": (self.numerator.sum(), self.denominator.sum())}
+        if 1 < len(sizes) <= MAX_SIZES_SHOWN:
+            sums |= {str(size): (self.numerator[size], self.denominator[size]) for size in sizes}
+        return sums
 
 
-class AnswerRate(Answers):
-    """Answers that are as they should be, in percent of all.
+class AnswerRate(RatioBySize):
+    """Percentage of answers that meet a condition.
 
     Args:
-        judge: what was written and what is right -> 1 or 0, and 1.
+        score: maps an answer and its reference to 1 or 0, and 1.
     """
 
-    def __init__(self, judge: Judge) -> None:
-        super().__init__(judge, 100)
+    def __init__(self, score: AnswerScore) -> None:
+        super().__init__(score, 100)
 
     def proportions(self) -> dict[str, list[Proportion]]:
-        """The answers that are, of all and of each size."""
-        return {name: [Proportion(int(gained), int(total))] for name, (gained, total) in self._sums().items()}
+        """The proportion of such answers, in total and per size."""
+        return {name: [Proportion(int(numerator), int(total))] for name, (numerator, total) in self._sums().items()}

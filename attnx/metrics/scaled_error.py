@@ -1,4 +1,4 @@
-"""Scaled error: one number for matrices of any units and lengths, 1 for what writes the mean and nothing else."""
+"""Scaled error of predicted matrices of any units and lengths."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from attnx.metrics.aligned_errors import Rows
+from attnx.metrics.aligned_errors import Matrix
 from attnx.registry import register
 
 
 @register("metric", "scaled_error")
 class ScaledError(Metric):
-    """Root mean squared error of scaled numbers, in which a step that is missing counts, and so does one too many.
+    """Root mean squared error of scaled numbers; missing and surplus steps count as errors.
 
     Formula: ``sqrt(sum ((y - r) / s)^2 / numbers in the references), y or r = m where a step is missing``
     Source: after the scaled errors of Hyndman and Koehler 2006, https://doi.org/10.1016/j.ijforecast.2006.03.001
 
-    m and s are the mean and the deviation of each column in training. What writes m at every step, and what writes
-    nothing, is at about 1; to be right is 0. Nothing is won by stopping early, nor by going on: whichever of the two is
-    shorter goes on with m, and the sum is over the longer one, but it is divided by what the references hold. It is NaN
-    before the first step.
+    m and s are the mean and the standard deviation of each column in training. Predicting m at every step, or nothing,
+    scores about 1; a perfect prediction scores 0. The shorter of prediction and reference is padded with m. The sum is
+    over the longer one, divided by the numbers in the references, so stopping early gains nothing. It is NaN before the
+    first step.
 
     Args:
         mean: of each column.
@@ -48,16 +48,15 @@ class ScaledError(Metric):
         self.add_state("squares", torch.tensor(0.0, dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("count", torch.tensor(0), dist_reduce_fx="sum")
 
-    def update(self, predictions: Sequence[Rows], references: Sequence[Rows]) -> None:
+    def update(self, predictions: Sequence[Matrix], references: Sequence[Matrix]) -> None:
         """Add a batch of matrices (t, f) in the data's own units, each with its reference (r, f).
 
         Raises:
             ValueError: the two lists differ in length.
         """
-        pairs = list(zip(predictions, references, strict=True))
-        for written, reference in pairs:
-            error = np.zeros((max(len(written), len(reference)), len(self.mean)))
-            error[: len(written)] += (written - self.mean) / self.scale
+        for prediction, reference in list(zip(predictions, references, strict=True)):
+            error = np.zeros((max(len(prediction), len(reference)), len(self.mean)))
+            error[: len(prediction)] += (prediction - self.mean) / self.scale
             error[: len(reference)] -= (reference - self.mean) / self.scale
             self.squares += float(np.square(error).sum())
             self.count += reference.size

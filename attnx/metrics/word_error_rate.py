@@ -1,4 +1,4 @@
-"""Word error rate: how many words are not exactly right."""
+"""Word error rate (WER), also registered as sequence error rate."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from attnx.metrics.nearest_reference import closest
+from attnx.metrics.nearest_reference import nearest_reference
 from attnx.metrics.proportions import Proportion
 from attnx.registry import register
 
 
 @register("metric", "word_error_rate")
+@register("metric", "sequence_error_rate")
 class WordErrorRate(Metric):
-    """Words whose prediction equals none of their references, in percent of all words.
+    """Sequences whose prediction equals none of their references, in percent of all sequences.
 
-    Formula: ``100 * wrong / words``
+    Formula: ``100 * wrong / sequences``
     Source: Yao and Zweig 2015, section 4, https://arxiv.org/abs/1506.00196
 
-    This is the word error rate of grapheme-to-phoneme conversion, where a word is right or wrong as a whole,
-    not that of speech recognition. It is NaN before the first word. The two counts are whole numbers, so
-    merging processes loses nothing.
+    This is the word error rate of grapheme-to-phoneme conversion, where a word is one sequence of symbols and is right
+    or wrong as a whole, not that of speech recognition. It is NaN before the first sequence. Both counts are integers,
+    so merging processes is exact.
 
     >>> metric = WordErrorRate()
     >>> metric.update([["K", "AE"], ["B", "IY"]], [[["K", "AE", "T"]], [["B", "EH"], ["B", "IY"]]])
@@ -48,14 +49,14 @@ class WordErrorRate(Metric):
         Raises:
             ValueError: the two lists differ in length, or a word has no reference.
         """
-        found = [closest(*word) for word in zip(predictions, references, strict=True)]
-        self.wrong += sum(edits > 0 for edits, _ in found)
-        self.words += len(found)
+        edits = [nearest_reference(*pair)[0] for pair in zip(predictions, references, strict=True)]
+        self.wrong += sum(count > 0 for count in edits)
+        self.words += len(edits)
 
     def compute(self) -> Tensor:
         """Return the rate in percent, a scalar."""
         return 100 * self.wrong / self.words
 
     def proportions(self) -> dict[str, list[Proportion]]:
-        """The wrong words of all words."""
+        """The share of wrong sequences."""
         return {"": [Proportion(int(self.wrong), int(self.words))]}

@@ -18,7 +18,7 @@ from attnx.data.readers.sigmorphon import holds_languages, read_languages
 from attnx.data.special_tokens import tag_symbol
 from attnx.data.split import Splits, hold_out, split_by_word
 from attnx.errors import UserError
-from attnx.metrics.per_tag import MACRO, of_each, show
+from attnx.metrics.per_tag import MACRO, metrics_per_tag, update_all
 from attnx.registry import Probability, register
 from attnx.tasks.protocols import SequenceData
 
@@ -113,11 +113,11 @@ class G2p:
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Phone and word error rates, in percent, against the closest reference; with tags, for each of them."""
-        return of_each({name: partial(registry.build, "metric", rate) for name, rate in RATES.items()}, tags)
+        return metrics_per_tag({name: partial(registry.build, "metric", rate) for name, rate in RATES.items()}, tags)
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
         """Show the metrics a batch: the symbols written for each pair."""
-        show(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
+        update_all(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
 
     def symbols(self, text: str, tag: str = "") -> Symbols:
         """A word's letters, as ``writing`` cuts them; with ``tag_token``, its language before them.

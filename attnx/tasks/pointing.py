@@ -18,8 +18,8 @@ from attnx.data.synthetic.geometry import refuse_coinciding
 from attnx.data.synthetic.pointing_problems import COLUMNS, MOST_EXACT, PointingExample, Problem, pose, rows
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
-from attnx.metrics.per_tag import show
-from attnx.metrics.polygons import Answer
+from attnx.metrics.per_tag import update_all
+from attnx.metrics.polygons import PointingReference
 from attnx.registry import Natural, Positive, register
 from attnx.tasks.protocols import SequenceData
 
@@ -143,8 +143,10 @@ class Pointing:
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
         """Show the metrics a batch: the positions written for each pair."""
-        answers = [Answer(pair.features, _places(pair.references[0])) for pair in pairs if pair.features is not None]
-        show(metrics, [_places(output) for output in outputs], answers, [])
+        answers = [
+            PointingReference(pair.features, _places(pair.references[0])) for pair in pairs if pair.features is not None
+        ]
+        update_all(metrics, [_places(output) for output in outputs], answers, [])
 
     def check_source(self, matrix: np.ndarray[Any, Any]) -> None:
         """See that points of a user's can be asked about.

@@ -17,7 +17,7 @@ from attnx.data.synthetic.stories import Stories, Story, source_vocabulary, symb
 from attnx.data.synthetic.world_model import World
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.metrics.per_tag import MACRO, of_each, show
+from attnx.metrics.per_tag import MACRO, metrics_per_tag, update_all
 from attnx.registry import Positive, Probability, register
 from attnx.tasks.protocols import SequenceData, tags_of
 
@@ -117,11 +117,11 @@ class Qa:
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """The share of wrong answers, in percent; of several tasks for each of them."""
-        return of_each({"error": partial(registry.build, "metric", "sequence_error_rate")}, tags)
+        return metrics_per_tag({"error": partial(registry.build, "metric", "sequence_error_rate")}, tags)
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
         """Show the metrics a batch: the symbols written for each pair."""
-        show(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
+        update_all(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
 
     def symbols(self, text: str, tag: str = "") -> Symbols:
         """A story and its question on one line, ``Mary went home. Where is Mary?``, as symbols.

@@ -17,7 +17,7 @@ from attnx.data.readers.tsv import Table, cut, join
 from attnx.data.split import Splits, bounds, met_in_training, place
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
-from attnx.metrics.per_tag import MACRO, of_each, show
+from attnx.metrics.per_tag import MACRO, metrics_per_tag, update_all
 from attnx.registry import Probability, register
 from attnx.runs.layout import SOURCE_FEATURES, TARGET_FEATURES
 from attnx.tasks.protocols import SequenceData, tags_of
@@ -166,12 +166,12 @@ class AnySequence:
         if self.scales is not None:
             scales = {"mean": self.scales.mean, "scale": self.scales.scale}
             measures = {SCALED: partial(registry.build, "metric", SCALED, **scales), **measures}
-        return of_each(measures, tags)
+        return metrics_per_tag(measures, tags)
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
         """Show the metrics a batch: the symbols or the matrix written for each pair."""
         references = [pair.references if pair.target is None else pair.target for pair in pairs]
-        show(metrics, outputs, references, [pair.tag for pair in pairs])
+        update_all(metrics, outputs, references, [pair.tag for pair in pairs])
 
     def symbols(self, text: str, tag: str = "") -> Symbols:
         """A user's text, cut as the first column of the data.

@@ -28,7 +28,7 @@ from attnx.data.text_pipeline import Texts
 from attnx.data.tokenizers.protocol import Tokenizer
 from attnx.data.vocabulary import SPECIALS, UNK
 from attnx.errors import UserError, near_misses
-from attnx.metrics.per_tag import MACRO, PerTag, of_each, show
+from attnx.metrics.per_tag import MACRO, PerTag, metrics_per_tag, update_all
 from attnx.registry import Positive, Probability, Rate, register
 from attnx.registry.optional_deps import need
 from attnx.tasks.protocols import SequenceData, tags_of
@@ -240,16 +240,16 @@ class Translation:
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """BLEU, chrF and TER; with several languages, of each, their mean and that of all."""
         scores = {name: partial(registry.build, "metric", (name, {"lower": self.lower})) for name in SCORES}
-        return of_each(scores, tags if len(tags) > 1 else ())
+        return metrics_per_tag(scores, tags if len(tags) > 1 else ())
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
         """Show the metrics a batch: the symbols written for each pair, as text."""
         texts = [self.text(symbols) for symbols in outputs]
-        show(metrics, texts, [pair.texts for pair in pairs], [pair.tag for pair in pairs])
+        update_all(metrics, texts, [pair.texts for pair in pairs], [pair.tag for pair in pairs])
 
     def signatures(self, metrics: nn.ModuleDict) -> dict[str, str]:
         """What each metric computed, as sacreBLEU names it, so that scores can be compared with others."""
-        each = {name: metric.parts[0] if isinstance(metric, PerTag) else metric for name, metric in metrics.items()}
+        each = {name: metric.metrics[0] if isinstance(metric, PerTag) else metric for name, metric in metrics.items()}
         return {name: str(metric.signature) for name, metric in each.items()}
 
     def symbols(self, text: str, tag: str = "") -> Symbols:

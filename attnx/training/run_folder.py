@@ -22,8 +22,8 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_json, read_yaml
-from attnx.metrics.aligned_errors import differences
-from attnx.metrics.nearest_reference import closest
+from attnx.metrics.aligned_errors import aligned_errors
+from attnx.metrics.nearest_reference import nearest_reference
 from attnx.models.resolve import resolve
 from attnx.runs.layout import (
     ALIGNMENTS,
@@ -153,7 +153,7 @@ def save_resampled(folder: Path, drawn: Mapping[str, np.ndarray[Any, np.dtype[np
 
 
 def _judged_symbols(one: Prediction) -> dict[str, str]:
-    edits, _ = closest(one.output, one.pair.references)
+    edits, _ = nearest_reference(one.output, one.pair.references)
     return {
         "source": write_symbols(one.pair.source),
         "prediction": write_symbols(one.output),
@@ -165,7 +165,7 @@ def _judged_symbols(one: Prediction) -> dict[str, str]:
 
 def _judged_numbers(one: Prediction, reference: Matrix, number: int) -> dict[str, str]:
     # Of several quantiles the median stands first.
-    error = differences([one.output[:, : reference.shape[1]]], [reference])
+    error = aligned_errors([one.output[:, : reference.shape[1]]], [reference])
     return {
         "source": write_symbols(one.pair.source),
         "prediction": f"prediction_{number}",
@@ -232,7 +232,7 @@ def _labels(one: Prediction) -> tuple[list[str], Sequence[str]]:
     """
     if one.pair.target is None:
         assert one.weights is not None
-        return [*one.output, END][: one.weights.shape[-2]], closest(one.output, one.pair.references)[1]
+        return [*one.output, END][: one.weights.shape[-2]], nearest_reference(one.output, one.pair.references)[1]
     (names,) = one.pair.references
     numbers = range(len(names), len(one.output))
     return [*names, *map(str, numbers)][: len(one.output)], names

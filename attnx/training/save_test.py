@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from attnx.inference.baseline_differences import baseline_differences
-from attnx.inference.metric_bootstrap import resampled
+from attnx.inference.metric_bootstrap import bootstrap_metrics
 from attnx.inference.metric_intervals import measure_intervals
 from attnx.tasks.protocols import signatures_of
 from attnx.training import run_folder
@@ -14,9 +14,9 @@ from attnx.training.lightning_module import TrainingModule
 
 
 def save_test(experiment: TrainingModule, folder: Path, results: Mapping[str, float]) -> None:
-    """Write results.json, predictions.tsv (and .npz) and resampled.npz into a run folder."""
+    """Write results.json, predictions.tsv (and .npz) and bootstrap_metrics.npz into a run folder."""
     tested = experiment.task, experiment.data.tags, experiment.predictions
-    drawn = resampled(*tested)
+    drawn = bootstrap_metrics(*tested)
     run_folder.save_results(
         folder,
         results,

@@ -147,7 +147,7 @@ def test_states_are_whole_numbers(name: str) -> None:
     assert all(state.dtype == torch.int64 for state in before.values())
     one._sync_dist(dist_sync_fn=lambda state, group: [state, state])
     assert torch.equal(one.sums, 2 * before["sums"])
-    assert (one.fewest.item(), one.most.item()) == (1, 3)
+    assert (one.min_references.item(), one.max_references.item()) == (1, 3)
 
 
 @each
@@ -190,7 +190,7 @@ def test_bad_input_is_refused_and_counts_nothing(name: str) -> None:
 def test_each_language_has_its_own(name: str) -> None:
     """Apart, their mean, and all together, each as if it were measured alone."""
     tags = ["de", "en", "en", "de", "en", "en"]
-    metric = build("metric", "per_tag", measure=lambda: build("metric", name), tags=["de", "en"])
+    metric = build("metric", "per_tag", make_metric=lambda: build("metric", name), tags=["de", "en"])
     assert isinstance(metric, PerTag)
     metric.update(OUTPUTS, REFERENCES, tags)
     found = {entry: value.item() for entry, value in metric.compute().items()}

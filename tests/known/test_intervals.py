@@ -14,10 +14,10 @@ from torch import nn
 
 from attnx import registry
 from attnx.data.examples import Pair
-from attnx.inference.metric_bootstrap import resampled
+from attnx.inference.metric_bootstrap import bootstrap_metrics
 from attnx.inference.metric_intervals import measure_intervals
-from attnx.metrics.per_tag import of_each, show
-from attnx.metrics.polygons import Answer
+from attnx.metrics.per_tag import metrics_per_tag, update_all
+from attnx.metrics.polygons import PointingReference
 from attnx.metrics.proportions import Proportion, interval_of_mean
 from attnx.training.lightning_module import Prediction
 
@@ -27,10 +27,10 @@ class Rates:
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         names = ("phone_error_rate", "word_error_rate")
-        return of_each({name: partial(registry.build, "metric", name) for name in names}, tags)
+        return metrics_per_tag({name: partial(registry.build, "metric", name) for name in names}, tags)
 
     def update(self, metrics: Any, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
-        show(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
+        update_all(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
 
 
 class Windows(Rates):
@@ -46,7 +46,7 @@ def words(wrong: int, right: int, tag: str = "") -> list[Prediction]:
 
 
 def intervals(task: Any, predictions: Sequence[Prediction], tags: Sequence[str] = ()) -> dict[str, Any]:
-    return measure_intervals(task, tags, predictions, resampled(task, tags, predictions))
+    return measure_intervals(task, tags, predictions, bootstrap_metrics(task, tags, predictions))
 
 
 def test_nothing_wrong_of_a_thousand_is_not_certain() -> None:
@@ -89,7 +89,7 @@ def test_a_mean_over_tags_is_as_sure_as_its_examples() -> None:
 
 def test_other_measures_have_the_percentiles_of_other_draws() -> None:
     predictions = words(8, 12)
-    drawn = resampled(Rates(), (), predictions)  # type: ignore[arg-type]
+    drawn = bootstrap_metrics(Rates(), (), predictions)  # type: ignore[arg-type]
     expected = np.percentile(drawn["test_phone_error_rate"], [2.5, 97.5])
     assert intervals(Rates(), predictions)["test_phone_error_rate"] == pytest.approx(tuple(expected))
 
@@ -106,7 +106,7 @@ def test_answers_are_counted(measure: str) -> None:
     """Of all and of each size."""
     metric: Any = registry.build("metric", measure)
     for size, order in ((3, [2, 1, 0]), (4, [0, 1, 2, 3])):
-        answers = [Answer(np.zeros((size, 1)), order)] * 5
+        answers = [PointingReference(np.zeros((size, 1)), order)] * 5
         metric.update([order, order, order, order, [0, 0]], answers)
     expected = {"": [Proportion(8, 10)], "3": [Proportion(4, 5)], "4": [Proportion(4, 5)]}
     assert metric.proportions() == expected

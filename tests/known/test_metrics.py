@@ -8,9 +8,11 @@ import pickle
 import pytest
 import torch
 from torchmetrics import Metric
+from torchmetrics.utilities import dim_zero_sum
 
-from attnx.metrics.nearest_reference import closest
+from attnx.metrics.nearest_reference import nearest_reference
 from attnx.metrics.phone_error_rate import PhoneErrorRate
+from attnx.metrics.state_reductions import state_reductions
 from attnx.metrics.word_error_rate import WordErrorRate
 from attnx.registry import build
 
@@ -38,15 +40,15 @@ EDITS, LENGTH, WRONG, WORDS = 0 + 1 + 1 + 5, 3 + 3 + 2 + 5, 3, 4
 def test_closest(prediction: str, references: list[str], edits: int, chosen: int) -> None:
     """Fewest edits, the first of equals."""
     answers = [list(reference) for reference in references]
-    found = closest(list(prediction), answers)
+    found = nearest_reference(list(prediction), answers)
     assert found == (edits, answers[chosen])
     assert found[1] is answers[chosen]
 
 
 def test_a_symbol_is_one_however_long() -> None:
     """The edit AE -> AA is one substitution; AE is not A and E; tuples do as well as lists."""
-    assert closest(["K", "AE"], [("K", "AA")])[0] == 1
-    assert closest(["AE"], [("A", "E")])[0] == 2
+    assert nearest_reference(["K", "AE"], [("K", "AA")])[0] == 1
+    assert nearest_reference(["AE"], [("A", "E")])[0] == 2
 
 
 def test_percentages_by_hand() -> None:
@@ -96,6 +98,16 @@ def test_states_are_whole_numbers_reduced_by_sum(metric: type[Metric]) -> None:
     assert {name: getattr(one, name).item() for name in before} == {k: 2 * v.item() for k, v in before.items()}
 
 
+def test_the_reduction_of_every_state_is_known() -> None:
+    """The private attribute of torchmetrics that the bootstrap of a test reads."""
+    assert state_reductions(PhoneErrorRate()) == {"edits": dim_zero_sum, "length": dim_zero_sum}
+
+
+def test_an_error_rate_has_a_name_for_symbols_and_sequences_of_any_kind() -> None:
+    assert isinstance(build("metric", "symbol_error_rate"), PhoneErrorRate)
+    assert isinstance(build("metric", "sequence_error_rate"), WordErrorRate)
+
+
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
 def test_reset_copy_and_pickle(metric: type[Metric]) -> None:
     """A reset metric has forgotten; a copy has not."""
@@ -112,7 +124,7 @@ def test_reset_copy_and_pickle(metric: type[Metric]) -> None:
 def test_bad_input_is_refused_and_counts_nothing(metric: type[Metric]) -> None:
     """A word without references and lists of unlike length are errors, and no half of the batch is kept."""
     one = metric()
-    with pytest.raises(ValueError, match="no reference to measure the prediction 'K AE' against"):
+    with pytest.raises(ValueError, match="no reference for the prediction 'K AE'"):
         one.update([["A"], ["K", "AE"]], [[["B"]], []])
     with pytest.raises(ValueError, match="shorter"):
         one.update([["A"], ["B"]], [[["A"]]])

@@ -15,7 +15,7 @@ from attnx.data.readers.series import Series, filled
 from attnx.data.series_split import SeriesSplit, cut_series
 from attnx.data.windows import Span, WindowSpec, cut
 from attnx.errors import UserError
-from attnx.metrics.aligned_errors import differences
+from attnx.metrics.aligned_errors import aligned_errors
 from attnx.metrics.quantile_loss import QuantileLoss
 from attnx.models.seq2seq.state import Output
 from attnx.nn.targets.forecast import ForecastTarget
@@ -103,8 +103,8 @@ def test_nor_by_any_quantile() -> None:
 
 def test_nor_measured() -> None:
     """But a forecast that is no number is an error."""
-    assert differences([np.array([[2.0, 5.0]])], [np.array([[1.0, NAN]])]).tolist() == [1]
-    (found,) = differences([np.array([[NAN]])], [np.array([[1.0]])]).tolist()
+    assert aligned_errors([np.array([[2.0, 5.0]])], [np.array([[1.0, NAN]])]).tolist() == [1]
+    (found,) = aligned_errors([np.array([[NAN]])], [np.array([[1.0]])]).tolist()
     assert math.isnan(found)
 
 

@@ -82,12 +82,12 @@ def test_halves_merged_equal_the_whole() -> None:
 def test_two_processes() -> None:
     """Each has words that the other lacks; torchmetrics gathers counts, so both compute what one would alone."""
     mine, other = phones(FIRST), phones(SECOND)
-    for part, peer in zip([*mine.parts, mine.examples], [*other.parts, other.examples], strict=True):
+    for part, peer in zip([*mine.metrics, mine.examples], [*other.metrics, other.examples], strict=True):
         theirs = iter([getattr(peer, name) for name in part._reductions])
         part.dist_sync_fn = lambda state, group, theirs=theirs: [state, next(theirs)]
         part.distributed_available_fn = lambda: True
     assert numbers(mine.compute()) == BY_HAND
-    assert mine.parts[0].length.item() == 3  # what was gathered does not stay
+    assert mine.metrics[0].length.item() == 3  # what was gathered does not stay
     assert mine.examples.counts.tolist() == [1, 0, 0]
 
 
@@ -130,10 +130,10 @@ def test_nothing_in_nothing_out() -> None:
 
 @pytest.mark.parametrize("name", ["macro", "micro"])
 def test_the_names_of_the_means_are_no_tags(name: str) -> None:
-    with pytest.raises(UserError, match=f"no language can be called '{name}'"):
+    with pytest.raises(UserError, match=f"'{name}' cannot be the name of a language"):
         PerTag(PhoneErrorRate, ["fre", name])
 
 
 def test_it_has_its_name() -> None:
     """The registry builds it."""
-    assert isinstance(build("metric", "per_tag", measure=PhoneErrorRate, tags=TAGS), PerTag)
+    assert isinstance(build("metric", "per_tag", make_metric=PhoneErrorRate, tags=TAGS), PerTag)

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from torchmetrics import Metric
 
-from attnx.metrics.polygons import Answer, area, polygon, simple
+from attnx.metrics.polygons import PointingReference, canonical_polygon, is_simple_polygon, polygon_area
 from attnx.registry import build
 
 # A rectangle of 4 by 3, with its middle.
 POINTS = np.array([[0, 0], [4, 0], [4, 3], [0, 3], [2, 1.5]])
-HULL = Answer(POINTS, [0, 1, 2, 3, 0])
-TRIANGLES = Answer(POINTS, [0, 1, 4, 0, 3, 4, 1, 2, 4, 2, 3, 4])
+HULL = PointingReference(POINTS, [0, 1, 2, 3, 0])
+TRIANGLES = PointingReference(POINTS, [0, 1, 4, 0, 3, 4, 1, 2, 4, 2, 3, 4])
 # 4 + 3 + 4, then to the middle and back, 2.5 each.
-TOUR = Answer(POINTS, [0, 1, 2, 3, 4])
-SORTED = Answer(np.zeros((3, 1)), [2, 0, 1])
+TOUR = PointingReference(POINTS, [0, 1, 2, 3, 4])
+SORTED = PointingReference(np.zeros((3, 1)), [2, 0, 1])
 
-CASES: list[tuple[str, dict[str, str], Answer, list[list[int]], float]] = [
+CASES: list[tuple[str, dict[str, str], PointingReference, list[list[int]], float]] = [
     # Right: as it is, from elsewhere, the other way, without the way back. Wrong: a corner less, one twice, nothing.
     (
         "answer_accuracy",
@@ -71,14 +71,16 @@ def value(metric: Metric) -> float:
 
 
 @every_case
-def test_by_hand(name: str, knobs: Any, answer: Answer, written: list[list[int]], expected: float) -> None:
+def test_by_hand(name: str, knobs: Any, answer: PointingReference, written: list[list[int]], expected: float) -> None:
     metric = build("metric", (name, knobs))
     metric.update(written, [answer] * len(written))
     assert value(metric) == pytest.approx(expected)
 
 
 @every_case
-def test_in_two_processes(name: str, knobs: Any, answer: Answer, written: list[list[int]], expected: float) -> None:
+def test_in_two_processes(
+    name: str, knobs: Any, answer: PointingReference, written: list[list[int]], expected: float
+) -> None:
     """Sums are merged; a copy has counted the same, and one that is reset nothing."""
     one, two = build("metric", (name, knobs)), build("metric", (name, knobs))
     one.update(written[:1], [answer])
@@ -93,7 +95,7 @@ def test_in_two_processes(name: str, knobs: Any, answer: Answer, written: list[l
 def test_by_size() -> None:
     """Of five points half is right, of three a third; of all two fifths. Sizes that were not met are not told."""
     metric = build("metric", "answer_accuracy")
-    five = Answer(POINTS, [0, 1, 2, 3, 4])
+    five = PointingReference(POINTS, [0, 1, 2, 3, 4])
     metric.update([[0, 1, 2, 3, 4], [4], [2, 0, 1], [], [1]], [five, five, SORTED, SORTED, SORTED])
     assert {name: float(told) for name, told in metric.compute().items()} == pytest.approx(
         {"": 40, "3": 100 / 3, "5": 50}
@@ -103,7 +105,7 @@ def test_by_size() -> None:
 def test_many_sizes_are_told_together() -> None:
     metric = build("metric", "answer_accuracy")
     sizes = range(1, 14)
-    metric.update([[0]] * 13, [Answer(np.zeros((size, 1)), list(range(size))) for size in sizes])
+    metric.update([[0]] * 13, [PointingReference(np.zeros((size, 1)), list(range(size))) for size in sizes])
     assert {name: float(told) for name, told in metric.compute().items()} == pytest.approx({"": 100 / 13})
 
 
@@ -115,7 +117,7 @@ def test_lists_of_unlike_length_are_refused() -> None:
 def test_a_polygon_may_not_touch_itself() -> None:
     """A corner on another side; neighbors that lie on one line do no harm."""
     points = np.array([[0, 0], [4, 0], [4, 4], [2, 0], [0, 4], [2, 4]])
-    assert not simple(points, [0, 1, 2, 3, 4])
-    assert simple(points, [0, 3, 1, 2, 4])
-    assert area(points, [0, 3, 1, 2, 4]) == 16
-    assert polygon([]) == ()
+    assert not is_simple_polygon(points, [0, 1, 2, 3, 4])
+    assert is_simple_polygon(points, [0, 3, 1, 2, 4])
+    assert polygon_area(points, [0, 3, 1, 2, 4]) == 16
+    assert canonical_polygon([]) == ()

@@ -17,10 +17,11 @@ from attnx import registry
 from attnx.data.examples import Pair
 from attnx.data.readers.series import read_series
 from attnx.data.windows import Span, WindowSpec, following
-from attnx.inference.metric_bootstrap import SAMPLES, SEED, resampled
-from attnx.metrics.per_tag import MACRO, MICRO, of_each, show
-from attnx.metrics.polygons import Answer
-from attnx.metrics.ratio_by_size import Answers
+from attnx.inference.metric_bootstrap import bootstrap_metrics
+from attnx.metrics.per_tag import MACRO, MICRO, metrics_per_tag, update_all
+from attnx.metrics.polygons import PointingReference
+from attnx.metrics.ratio_by_size import RatioBySize
+from attnx.reports.stats.bootstrap import SAMPLES, SEED
 from attnx.runs.layout import RESAMPLED
 from attnx.training.lightning_module import Prediction, computed
 from attnx.training.run_folder import save_resampled
@@ -33,10 +34,10 @@ class Shown:
         self.measures, self.right = measures, right
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
-        return of_each(self.measures, tags)
+        return metrics_per_tag(self.measures, tags)
 
     def update(self, metrics: Any, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
-        show(metrics, outputs, [getattr(pair, self.right) for pair in pairs], [pair.tag for pair in pairs])
+        update_all(metrics, outputs, [getattr(pair, self.right) for pair in pairs], [pair.tag for pair in pairs])
 
 
 class Ordered(Shown):
@@ -49,7 +50,7 @@ class Ordered(Shown):
 
 def drawn(task: Any, tags: Sequence[str], predictions: Sequence[Prediction]) -> dict[str, Any]:
     """The draws of a task that is one only as far as a test is measured."""
-    return resampled(task, tags, predictions)
+    return bootstrap_metrics(task, tags, predictions)
 
 
 def made(name: str, **knobs: Any) -> Any:
@@ -107,7 +108,7 @@ def test_a_draw_is_what_the_metrics_say_of_the_examples_drawn(
 def test_many_examples_are_drawn_a_few_draws_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """What fits into memory changes no draw."""
     whole = drawn(Shown(SYMBOLS), (), LETTERS)
-    monkeypatch.setattr("attnx.inference.metric_bootstrap.HELD", 7)
+    monkeypatch.setattr("attnx.reports.stats.bootstrap.MAX_COUNTS_IN_MEMORY", 7)
     apart = drawn(Shown(SYMBOLS), (), LETTERS)
     assert all((whole[name] == apart[name]).all() for name in ("test_per", "test_wer"))
 
@@ -133,9 +134,11 @@ def test_corpus_scores_are_drawn() -> None:
 
 def test_answers_of_several_sizes_are_drawn() -> None:
     """A size that some draw lacks is not told; what all have is."""
-    judged = Shown({"accuracy": lambda: Answers(lambda one, answer: (float(one == answer.order), 1.0), 100)}, "texts")
+    judged = Shown(
+        {"accuracy": lambda: RatioBySize(lambda one, answer: (float(one == answer.order), 1.0), 100)}, "texts"
+    )
     sizes = [3] * 30 + [4] * 30 + [5]
-    pairs = [Pair((), (), texts=Answer(np.zeros((size, 2)), [0])) for size in sizes]  # type: ignore[arg-type]
+    pairs = [Pair((), (), texts=PointingReference(np.zeros((size, 2)), [0])) for size in sizes]  # type: ignore[arg-type]
     predictions = [Prediction(pair, [number % 2], 0.0, None) for number, pair in enumerate(pairs)]
     found = drawn(judged, (), predictions)
     assert found.keys() == {"test_accuracy", "test_accuracy_3", "test_accuracy_4"}

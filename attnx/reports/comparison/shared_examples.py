@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from attnx.data.examples import Symbols
 from attnx.errors import UserError
 from attnx.files.bounded_arrays import read_arrays
-from attnx.metrics.nearest_reference import closest
+from attnx.metrics.nearest_reference import nearest_reference
 from attnx.metrics.proportions import Proportion, interval_of_mean
 from attnx.reports.measure_names import COUNTED, MACRO, MICRO
-from attnx.reports.stats.bootstrap import bootstrap_rates
+from attnx.reports.stats.bootstrap import bootstrap_rates, percentile_interval
 from attnx.runs.layout import MATRICES, PREDICTIONS, SOURCE_FEATURES, VOCABULARY, read_field
 from attnx.runs.predictions import Prediction, read_predictions, read_table, run_folder, wrote_symbols
 from attnx.runs.run import Interval
@@ -139,12 +139,12 @@ def _places(test: Examples, by_tag: bool) -> dict[Hashable, int]:
 def errors_of(predictions: Sequence[Prediction], measure: str) -> Counts:
     """(n, 2) what each example adds to an error rate, and to what it is out of, by the rate's name: ``per``, ``wer``.
 
-    Symbols count edits and the symbols of the closest reference; sequences count whether there is an edit, and 1.
+    Symbols count edits and the symbols of the nearest reference; sequences count whether there is an edit, and 1.
     """
     if COUNTED[measure] == "sequences":
         counts = [(int(one.edits > 0), 1) for one in predictions]
     else:
-        counts = [(one.edits, len(closest(one.output, one.references)[1])) for one in predictions]
+        counts = [(one.edits, len(nearest_reference(one.output, one.references)[1])) for one in predictions]
     return np.array(counts, dtype=np.int64).reshape(-1, 2)
 
 
@@ -173,5 +173,5 @@ def _rate(groups: Sequence[Counts], measure: str) -> Rate:
     if COUNTED[measure] == "sequences":
         low, high = interval_of_mean([Proportion(*errors.sum(0).tolist()) for errors in groups])
         return Rate(float(found[0]), Interval(100 * low, 100 * high))
-    low, high = np.percentile(drawn, [2.5, 97.5]).tolist()
+    low, high = percentile_interval(drawn)
     return Rate(float(found[0]), None if low == high else Interval(low, high))

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from attnx.data.evenly_spaced import evenly
 from attnx.data.points_file import read_points
-from attnx.metrics.polygons import length, opened, polygon, round_trip, triangles, within
+from attnx.metrics.polygons import are_positions, canonical_polygon, is_round_trip, open_path, path_length, triangle_set
 from attnx.reports.figures.curves import DPI, INK
 from attnx.reports.figures.numeric_predictions import RIGHT, WRITTEN
 from attnx.runs.layout import PREDICTIONS, VOCABULARY
@@ -79,7 +79,7 @@ def save(figure: Figure, path: Path) -> None:
 def _draw(axes: Axes, example: Drawn, problem: str) -> None:
     """What is right below, what was written above it; of what is no position nothing is drawn."""
     points, written, right = example
-    known = [place for place in written if within(points, [place])]
+    known = [place for place in written if are_positions(points, [place])]
     for answer, color, width, label in ((right, RIGHT, 3.2, "right"), (known, WRITTEN, 1.2, "written")):
         # What is not a number breaks the line.
         corners = [np.vstack([line, np.full((1, 2), np.nan)]) for line in lines(points, answer, problem)]
@@ -104,7 +104,7 @@ def lines(points: Points, order: Sequence[int], problem: str) -> list[Line]:
     """
     if problem == "sorting":
         return [np.stack([np.arange(len(order)), points[list(order), 0]], 1)] if order else []
-    rings: list[tuple[int, ...]] = sorted(triangles(order)) if problem == "delaunay" else [opened(order)]
+    rings: list[tuple[int, ...]] = sorted(triangle_set(order)) if problem == "delaunay" else [open_path(order)]
     return [points[[*ring, ring[0]]] for ring in rings if ring]
 
 
@@ -112,9 +112,9 @@ def title(example: Drawn, problem: str) -> str:
     """How many points there are, and how right the answer is."""
     points, written, right = example
     told = f"{len(points)} {'numbers' if problem == 'sorting' else 'points'}: "
-    if problem == "tsp" and round_trip(points, written):
-        return f"{told}{length(points, written):.2f}, reference {length(points, right):.2f}"
-    meant: Any = {"sorting": tuple, "delaunay": triangles}.get(problem, polygon)
+    if problem == "tsp" and is_round_trip(points, written):
+        return f"{told}{path_length(points, written):.2f}, reference {path_length(points, right):.2f}"
+    meant: Any = {"sorting": tuple, "delaunay": triangle_set}.get(problem, canonical_polygon)
     return told + ("right" if meant(written) == meant(right) else "wrong")
 
 

@@ -1,18 +1,22 @@
-"""How surely one rate is lower than another: the paired bootstrap over examples, of plain arrays."""
+"""Bootstrap over test examples: resampled sums and rates, percentile intervals and paired differences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+SAMPLES, SEED = 2000, 0
+MAX_COUNTS_IN_MEMORY = 2**20
+PERCENTILES_95 = (2.5, 97.5)
+
 Numbers = NDArray[np.float64]
 
 
 class Difference(NamedTuple):
-    """A measure of the first run minus the second's (of a rate in points), its 95 % interval, and a two-sided p."""
+    """A metric of the first run minus the second's (rates in points), its 95 % interval, and a two-sided p."""
 
     difference: float
     low: float
@@ -20,50 +24,71 @@ class Difference(NamedTuple):
     p: float
 
 
-def bootstrap_rates(
-    *errors: ArrayLike, groups: Sequence[str] | None = None, samples: int = 2000, seed: int = 0
-) -> tuple[Numbers, Numbers]:
-    """Error rates of the same examples, in percent, as they are and on examples drawn again with replacement.
+def percentile_interval(draws: NDArray[np.float64]) -> tuple[float, float]:
+    """The 95 % percentile interval of a bootstrap distribution."""
+    low, high = np.percentile(draws, PERCENTILES_95).tolist()
+    return low, high
 
-    Examples are drawn alike for all rates. Those that add the same to all sums are one kind, so a resample is one
-    multinomial draw of how many are of which.
+
+def resample_sums(values: Numbers, block: int = 1, samples: int = SAMPLES, seed: int = SEED) -> Iterator[Numbers]:
+    """Sums of (n, k) values over examples drawn with replacement, one (k,) per sample.
+
+    Blocks of consecutive examples are drawn together, wrapping around the end (circular block bootstrap, Politis and
+    Romano 1992).
+    """
+    count, random = len(values), np.random.default_rng(seed)
+    chunk = max(1, MAX_COUNTS_IN_MEMORY // count)
+    for start in range(0, samples, chunk):
+        size = min(chunk, samples - start)
+        starts = random.integers(0, count, (size, -(-count // block), 1))
+        rows = ((starts + np.arange(block)) % count).reshape(size, -1)[:, :count]
+        flat = rows + count * np.arange(size)[:, None]
+        yield from np.bincount(flat.ravel(), minlength=size * count).reshape(size, count).astype(np.float64) @ values
+
+
+def bootstrap_rates(
+    *errors: ArrayLike, groups: Sequence[str] | None = None, samples: int = SAMPLES, seed: int = SEED
+) -> tuple[Numbers, Numbers]:
+    """Error rates over the same examples, in percent, and those of examples drawn with replacement.
+
+    All rates share the draws. Examples that add the same to all sums are grouped, so that a sample is one multinomial
+    draw of group sizes.
 
     Args:
-        errors: (n, 2) of each rate what each example adds: errors, and what they are out of.
-        groups: of each example; a rate is then the mean of its groups' rates. None for the rate of all.
-        samples: how often to draw.
+        errors: (n, 2) per rate, what each example adds to the errors and to the total.
+        groups: label of each example; a rate is then the mean of its groups' rates. None for the rate of all.
+        samples: number of draws.
         seed: of the draws.
 
     Returns:
         (k,) the rates, and (samples, k) those of each draw.
     """
-    names, group = np.unique(np.zeros(len(np.asarray(errors[0]))) if groups is None else groups, return_inverse=True)
-    kinds, times = np.unique(np.column_stack([group, *errors]), axis=0, return_counts=True)
-    drawn = np.random.default_rng(seed).multinomial(times.sum(), times / times.sum(), size=samples)
+    labels, group = np.unique(np.zeros(len(np.asarray(errors[0]))) if groups is None else groups, return_inverse=True)
+    kinds, counts = np.unique(np.column_stack([group, *errors]), axis=0, return_counts=True)
+    draws = np.random.default_rng(seed).multinomial(counts.sum(), counts / counts.sum(), size=samples)
 
     def rates(weights: NDArray[np.int64]) -> Numbers:
-        sums = np.stack([np.where(kinds[:, 0] == number, weights, 0) @ kinds[:, 1:] for number in range(len(names))])
+        sums = np.stack([np.where(kinds[:, 0] == index, weights, 0) @ kinds[:, 1:] for index in range(len(labels))])
         return np.asarray(100 * np.mean(sums[..., ::2] / np.maximum(sums[..., 1::2], 1), axis=0))
 
-    return rates(times), rates(drawn)
+    return rates(counts), rates(draws)
 
 
 def bootstrap_difference(
-    first: ArrayLike, second: ArrayLike, groups: Sequence[str] | None = None, samples: int = 2000, seed: int = 0
+    first: ArrayLike, second: ArrayLike, groups: Sequence[str] | None = None, samples: int = SAMPLES, seed: int = SEED
 ) -> Difference:
-    """Compare two error rates over the same examples, drawn again in pairs; below zero, the first is lower.
+    """Paired bootstrap of two error rates over the same examples; below zero, the first rate is lower.
 
     Args and draws are those of :func:`bootstrap_rates`. Source: Koehn 2004, https://aclanthology.org/W04-3250.
 
     >>> bootstrap_difference([(1, 1), (1, 1)], [(0, 1), (0, 1)], samples=199)
     Difference(difference=100.0, low=100.0, high=100.0, p=0.01)
     """
-    rates, drawn = bootstrap_rates(first, second, groups=groups, samples=samples, seed=seed)
-    return difference_from_draws(float(rates[0] - rates[1]), drawn[:, 0] - drawn[:, 1])
+    rates, draws = bootstrap_rates(first, second, groups=groups, samples=samples, seed=seed)
+    return difference_from_draws(float(rates[0] - rates[1]), draws[:, 0] - draws[:, 1])
 
 
-def difference_from_draws(found: float, drawn: NDArray[np.float64]) -> Difference:
-    """A difference as it was found, with the interval and p that other draws of the test give."""
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    tail = min(np.sum(drawn <= 0), np.sum(drawn >= 0))
-    return Difference(found, float(low), float(high), min(1.0, 2 * (float(tail) + 1) / (len(drawn) + 1)))
+def difference_from_draws(difference: float, draws: NDArray[np.float64]) -> Difference:
+    """A measured difference with the interval and p-value of its bootstrap distribution."""
+    tail = min(np.sum(draws <= 0), np.sum(draws >= 0))
+    return Difference(difference, *percentile_interval(draws), min(1.0, 2 * (float(tail) + 1) / (len(draws) + 1)))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
-from attnx.metrics.nearest_reference import closest
+from attnx.metrics.nearest_reference import nearest_reference
 from attnx.runs.predictions import Prediction, read_predictions
 
 
@@ -39,8 +39,7 @@ class Confusion(NamedTuple):
 def errors_by_symbol(folder: Path | str) -> list[SymbolErrors]:
     """Every symbol of the references and outputs, that with the most errors first.
 
-    Edits are those of a shortest way from the closest reference to the output; where there are several such ways, it is
-    the one that rapidfuzz finds.
+    Edits are those of a shortest path from the nearest reference to the output; of several, the one rapidfuzz returns.
 
     Raises:
         UserError: predictions.tsv is missing or malformed, or holds numbers.
@@ -74,8 +73,8 @@ def confusions(folder: Path | str) -> list[Confusion]:
 
 
 def _beside(predictions: Iterable[Prediction]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    """Each output and the reference that it is closest to."""
-    return ((one.output, closest(one.output, one.references)[1]) for one in predictions)
+    """Each output and the reference that it is nearest_reference to."""
+    return ((one.output, nearest_reference(one.output, one.references)[1]) for one in predictions)
 
 
 def _edits(reference: Sequence[str], output: Sequence[str]) -> Iterator[tuple[str, str, str]]:

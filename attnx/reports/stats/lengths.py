@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from attnx.metrics.nearest_reference import closest
+from attnx.metrics.nearest_reference import nearest_reference
 from attnx.runs.predictions import Prediction, read_predictions
 
 BINS = (4, 6, 8, 10, 12)
@@ -54,6 +54,6 @@ def bin_label(bins: Sequence[int], number: int) -> str:
 
 def _row(label: str, predictions: Sequence[Prediction]) -> Row:
     edits = sum(prediction.edits for prediction in predictions)
-    symbols = sum(len(closest(prediction.output, prediction.references)[1]) for prediction in predictions)
+    symbols = sum(len(nearest_reference(prediction.output, prediction.references)[1]) for prediction in predictions)
     wrong = sum(prediction.edits > 0 for prediction in predictions)
     return Row(label, len(predictions), 100 * edits / max(symbols, 1), 100 * wrong / len(predictions))

@@ -13,7 +13,7 @@ import numpy as np
 from attnx.errors import UserError
 from attnx.files.bounded_arrays import read_arrays
 from attnx.files.bounded_files import read_text
-from attnx.metrics.aligned_errors import Rows, differences
+from attnx.metrics.aligned_errors import Matrix, aligned_errors
 from attnx.reports.stats.lengths import BINS, bin_label
 from attnx.runs.layout import MATRICES, PREDICTIONS
 
@@ -41,13 +41,13 @@ def number_errors_by_length(folder: Path | str, bins: Sequence[int] = BINS) -> l
     Raises:
         UserError: the folder holds no predictions that are numbers.
     """
-    binned: dict[int, list[tuple[Rows, Rows]]] = defaultdict(list)
+    binned: dict[int, list[tuple[Matrix, Matrix]]] = defaultdict(list)
     for written, right in _matrices(folder):
         binned[bisect_left(bins, len(right))].append((written, right))
     found = []
     for number in sorted(binned):
         pairs = binned[number]
-        absolute = float(np.abs(differences(*zip(*pairs, strict=True))).mean())
+        absolute = float(np.abs(aligned_errors(*zip(*pairs, strict=True))).mean())
         apart = float(np.mean([abs(len(written) - len(right)) for written, right in pairs]))
         found.append(LengthRow(bin_label(bins, number), len(pairs), absolute, apart))
     return found
@@ -67,7 +67,7 @@ def number_errors_by_column(folder: Path | str, names: Sequence[str] = ()) -> li
     found = []
     for column in range(pairs[0][1].shape[1] if pairs else 0):
         parts = [(written[:, [column]], right[:, [column]]) for written, right in pairs]
-        error = differences(*zip(*parts, strict=True))
+        error = aligned_errors(*zip(*parts, strict=True))
         if not len(error):  # nobody measured it
             continue
         name = names[column] if names else str(column)
@@ -75,7 +75,7 @@ def number_errors_by_column(folder: Path | str, names: Sequence[str] = ()) -> li
     return found
 
 
-def _matrices(folder: Path | str) -> list[tuple[Rows, Rows]]:
+def _matrices(folder: Path | str) -> list[tuple[Matrix, Matrix]]:
     """What was written and what is right, in the order of the table."""
     table, file = Path(folder) / PREDICTIONS, Path(folder) / MATRICES
     if not file.is_file() or not table.is_file():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_text
-from attnx.metrics.nearest_reference import closest
+from attnx.metrics.nearest_reference import nearest_reference
 from attnx.reports.measure_names import COUNTED, MACRO, MICRO, measure_base
 from attnx.reports.stats.bootstrap import bootstrap_rates
 from attnx.reports.stats.bootstrap_file import read_draws
@@ -28,7 +28,7 @@ class TestedExamples(NamedTuple):
 
     Attributes:
         key: equal for equal examples.
-        edits: (n,) of each output to the closest reference; None if numbers were written.
+        edits: (n,) of each output to the nearest_reference reference; None if numbers were written.
         symbols: (n,) of that reference.
         tags: (n,) the language of each; "" without.
         order: equal for equal examples in the same order.
@@ -74,11 +74,11 @@ def _key(keys: Sequence[str]) -> str:
 
 
 def _symbols(output: str, references: str) -> int:
-    """How many symbols the reference has that the output is closest to."""
+    """How many symbols the reference has that the output is nearest_reference to."""
     several = references.split(" | ")
     if len(several) == 1:
         return len(references.split())
-    return len(closest(read_symbols(output), tuple(map(read_symbols, several)))[1])
+    return len(nearest_reference(read_symbols(output), tuple(map(read_symbols, several)))[1])
 
 
 def rate(tested: TestedExamples, measure: str) -> float | None:
