@@ -43,7 +43,9 @@ Measure = Callable[[str, Shape, str], float]
 
 def by_attnx(width: int, kernels: Literal["auto", "off"]) -> Read:
     """attnx's own attention; what it is given is projected already."""
-    attention: Any = build(query_size=width, memory_size=width, scorer=("additive", {"hidden": width}), kernels=kernels)
+    attention: Any = build(
+        query_size=width, memory_size=width, scorer=("additive", {"hidden_size": width}), kernels=kernels
+    )
     attention.scorer.query = nn.Identity()
     del attention.scorer.v
 

@@ -150,7 +150,7 @@ def read_options() -> argparse.Namespace:
     add("--pairs", type=int, nargs="+", default=[50_000, 200_000], help="sizes of the corpora, such as 10000000")
     add("--sample", type=int, default=build.SAMPLE, help="sentences that the tokenizers learn from")
     add("--tokenizer", default="bpe", help="as task.tokenizer")
-    add("--pieces", type=int, default=8000, help="as task.pieces")
+    add("--pieces", type=int, default=8000, help="as task.vocab_size")
     add("--holdout", type=float, default=0.001, help="as task.holdout")
     add("--size", type=int, default=128, help="rows in a batch")
     add("--batches", type=int, help="how many are drawn; left out, an epoch's")

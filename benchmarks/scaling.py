@@ -83,7 +83,13 @@ class Read:
     def __init__(self, scorer: str, scope: Scope, batch: int, sizes: Sizes, kernels: str) -> None:
         steps, positions, width = (sizes[name] for name in "qmd")
         knobs = {knob.name for knob in registry.part("scorer", scorer).knobs}
-        hidden = {"hidden": width} if "hidden" in knobs else {"widths": [width]} if "widths" in knobs else {}
+        hidden = (
+            {"hidden_size": width}
+            if "hidden_size" in knobs
+            else {"hidden_sizes": [width]}
+            if "hidden_sizes" in knobs
+            else {}
+        )
         name, others = scope
         window = {"window": sizes["window"]} if name == "local" else {}
         chosen = name, {**others, **window}

@@ -20,7 +20,7 @@ from rich.table import Table
 import attnx
 from attnx.runs.sweep import read_sweep
 
-JOB = [*TINY, "trainer.max_steps=5", "trainer.validations=1"]
+JOB = [*TINY, "trainer.max_steps=5", "trainer.num_validations=1"]
 
 
 def main() -> None:

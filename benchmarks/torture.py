@@ -35,16 +35,16 @@ SMALL = [
     *TINY,
     "model.dropout=0.3",
     "attention.dropout=0.2",
-    "model.sampling=0.5",
+    "model.scheduled_sampling=0.5",
     "optimizer.lr=0.01",
     "lr_schedule=cosine",
-    "trainer.accumulate=2",
-    "trainer.validations=20",
+    "trainer.accumulate_grad_batches=2",
+    "trainer.num_validations=20",
     "trainer.patience=15",
-    "trainer.keep=3",
+    "trainer.save_top_k=3",
     "trainer.checkpoint_every=3",
 ]
-RUN = [*SMALL, "trainer.max_steps=300", "trainer.workers=1"]
+RUN = [*SMALL, "trainer.max_steps=300", "trainer.num_workers=1"]
 SWEEP = [*SMALL, "trainer.max_steps=100", "seed=1,2,3,4"]
 LOOK = 0.0005
 Sign = Callable[[], bool]

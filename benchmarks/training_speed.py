@@ -42,7 +42,7 @@ SCHEDULES: dict[str, tuple[str, ...]] = {
 UNSORTED = ", unsorted"
 """Of the same rows without bucketing: rows of any lengths meet in a batch."""
 
-ATTNX_ROWS = SCHEDULES | {row + UNSORTED: (*extra, "trainer.pool=1") for row, extra in SCHEDULES.items()}
+ATTNX_ROWS = SCHEDULES | {row + UNSORTED: (*extra, "trainer.bucket_pool_batches=1") for row, extra in SCHEDULES.items()}
 
 
 def flop_of_a_word(row: str, letters: float, symbols: float) -> float:

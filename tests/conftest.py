@@ -26,7 +26,7 @@ Place = tuple[str, int]  # a factor and the number of a choice
 
 # Values worth a law of their own beside each value of a knob that is a choice.
 MORE: dict[tuple[str, str], list[dict[str, Any]]] = {
-    ("scorer", "mlp"): [{"depth": 3, "widths": [19, 5]}],
+    ("scorer", "mlp"): [{"depth": 3, "hidden_sizes": [19, 5]}],
     ("scope", "local"): [{"window": 0}],
     ("normalizer", "entmax"): [{"alpha": 1.05}, {"alpha": 1.9}, {"alpha": 2.0}],
     ("normalizer", "sigmoid"): [{"bias": -2.0}],

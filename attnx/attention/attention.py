@@ -16,20 +16,20 @@ from attnx.errors import UserError
 from attnx.registry import Positive, Probability, Size, register
 
 
-@register("attention", "on")
+@register("attention", "standard")
 class Attention(nn.Module):
     """Read a memory: score it, say what may be read, normalize, and sum the values by their weights.
 
     Formula: ``context(q) = sum_m normalize(score(q, m) over the scope)(m) value(m)``
     Source: Bahdanau et al. 2015, equations 5 and 6, https://arxiv.org/abs/1409.0473
 
-    ``projection=auto`` adds one linear map from the query's width to the memory's if the scorer needs equal widths
-    and they differ; ``never`` refuses instead. ``dropout`` drops weights after normalizing. With ``heads`` above 1
-    there are so many of it side by side, each with parts of its own over narrower projections of query and memory
+    ``projection=auto`` adds one linear map from the query's width to the memory's if the scorer needs equal widths and
+    they differ; ``never`` refuses instead. ``dropout`` drops weights after normalizing. With ``heads`` above 1 there
+    are so many of it side by side, each with parts of its own over narrower projections of query and memory
     (:mod:`attnx.attention.heads`). ``schedule`` is read by the model's planner: ``auto``, or one to insist on.
     ``kernels=off`` computes every read as the parts define it, ``auto`` by a faster way to the same where there is one.
-    ``tile`` is how many MiB hidden layers of scores may take at a time; what is larger is computed in tiles, and again
-    for the gradients (:mod:`attnx.accel.attention.checkpointed`).
+    ``chunk_mib`` is how many MiB hidden layers of scores may take at a time; what is larger is computed in tiles, and
+    again for the gradients (:mod:`attnx.accel.attention.checkpointed`).
 
     >>> from attnx.attention import build
     >>> attention = build(scorer="additive", scope="local", query_size=13, memory_size=26)
@@ -51,7 +51,7 @@ class Attention(nn.Module):
         heads: Positive = 1,
         schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",
         kernels: Literal["auto", "off"] = "auto",
-        tile: Positive = 64,
+        chunk_mib: Positive = 64,
     ) -> None:
         super().__init__()
         self.scorer: Any = scorer
@@ -68,7 +68,7 @@ class Attention(nn.Module):
         self.dropout = dropout
         self.heads = 1  # where there are more, `MultiHeadAttention` holds one of these for each
         self.kernels: tuple[Kernel, ...] = ()  # what the factory found for these parts
-        self.tile = tile
+        self.chunk_mib = chunk_mib
 
     @property
     def needs_past(self) -> bool:

@@ -30,7 +30,7 @@ def build(
     heads: int = 1,
     values_size: int | None = None,
     kernels: Literal["auto", "off"] = "auto",
-    tile: int = 64,
+    chunk_mib: int = 64,
 ) -> Attention | MultiHeadAttention:
     """Compose an attention module.
 
@@ -46,7 +46,7 @@ def build(
         heads: how many attend side by side; each sees its share of the widths, projected.
         values_size: width of the values where they are not the memory's states; heads need to know it.
         kernels: ``off`` computes what the parts define in just the way they define it.
-        tile: how many MiB the hidden layers of a kernel that reads in tiles take at a time.
+        chunk_mib: how many MiB the hidden layers of a kernel that reads in tiles take at a time.
 
     Raises:
         UserError: an unknown part or knob, a width or number that cannot be, a scorer that needs equal widths and has
@@ -55,8 +55,8 @@ def build(
     for what, size in {"query_size": query_size, "memory_size": memory_size, "values_size": values_size or 1}.items():
         if type(size) is not int or size < 1:
             raise UserError(f"{what}={size!r}: expected a whole number, 1 or more")
-    knobs = {"projection": "never", "dropout": dropout, "heads": heads, "kernels": kernels, "tile": tile}
-    registry.check("attention", "on", knobs)
+    knobs = {"projection": "never", "dropout": dropout, "heads": heads, "kernels": kernels, "chunk_mib": chunk_mib}
+    registry.check("attention", "standard", knobs)
     return assemble(scorer, scope, normalizer, (query_size, memory_size, values_size or memory_size), knobs)
 
 
@@ -101,7 +101,7 @@ def _one(
         "normalizer": _make("normalizer", normalizer),
     }
     attention = registry.build(
-        "attention", {"name": "on", **knobs}, query_size=query_size, memory_size=memory_size, **parts
+        "attention", {"name": "standard", **knobs}, query_size=query_size, memory_size=memory_size, **parts
     )
     assert isinstance(attention, Attention)
     if knobs.get("kernels", "auto") == "auto":

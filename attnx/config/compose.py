@@ -191,12 +191,20 @@ def _refuse_idle(config: Mapping[str, Any]) -> None:
         if part.get("layers") == 1 and (dropout := part.get("dropout")):
             told = f"falls between layers, and {kind}.layers=1; raise that, or use model.dropout"
             raise UserError(f"{kind}.dropout={dropout:g} {told}")
-    search, model = config["search"], config["model"]
-    if search.get("length", "gnmt") != "gnmt" and search["alpha"] != _usual("search", config, "alpha"):
-        raise UserError(f"search.alpha={search['alpha']:g} is read by search.length=gnmt alone; leave it out")
-    if model.get("memory") not in (None, *POSITIONS) and model["positions"] != _usual("model", config, "positions"):
+    search, model = config["decoding"], config["model"]
+    if search.get("length_penalty", "gnmt") != "gnmt" and search["length_penalty_alpha"] != _usual(
+        "decoding", config, "length_penalty_alpha"
+    ):
         raise UserError(
-            f"model.positions={model['positions']} is read by model.memory={' or '.join(POSITIONS)} alone; leave it out"
+            f"decoding.length_penalty_alpha={search['length_penalty_alpha']:g} is read by "
+            "decoding.length_penalty=gnmt alone; leave it out"
+        )
+    if model.get("keys_from") not in (None, *POSITIONS) and model["position_dim"] != _usual(
+        "model", config, "position_dim"
+    ):
+        raise UserError(
+            f"model.position_dim={model['position_dim']} is read by model.keys_from={' or '.join(POSITIONS)} "
+            "alone; leave it out"
         )
 
 

@@ -12,7 +12,7 @@ from attnx.data.special_tokens import EOS
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.contracts import DecodeResult, NextTokenFilter, StepModel
 from attnx.decoding.hypotheses import NEVER, better, hypotheses, nothing, trimmed
-from attnx.decoding.penalties import Length, coverage_penalty, length_penalty
+from attnx.decoding.penalties import Length, length_penalty, score_coverage
 from attnx.errors import UserError
 from attnx.registry import Natural, NonNegative, Positive, Rate, register
 
@@ -38,46 +38,47 @@ class ActiveBeams(NamedTuple):
     weights: Tensor | None
 
 
-@register("search", "beam")
+@register("decoding", "beam")
 class Beam:
-    """Write the ``width`` likeliest beginnings side by side; the ``nbest`` best outputs are found.
+    """Write the ``beam_size`` likeliest beginnings side by side; the ``nbest`` best outputs are found.
 
     Formula: ``score(y) = log p(y | x) / penalty(|y|) + coverage * sum_s log(min(sum_t a_ts, 1))``
     Source: Wu et al. 2016, section 7 and equation 14, https://arxiv.org/abs/1609.08144
 
-    At each step the likeliest ``width`` of all continuations stay; those that end, at EOS or at their row's limit, make
-    room. ``length`` says by what the log-probability is divided: ``none`` by nothing, ``gnmt`` by
-    ((5 + |y|) / 6)^``alpha``, ``average`` by |y|; ``coverage`` above 0 rewards outputs that have read the whole source.
-    A row is done as soon as none that runs can outdo its ``nbest``-th: to stop earlier would lose outputs, to go on
-    would find none. The other knobs are those of ``greedy``, which a beam of 1 is.
+    At each step the likeliest ``beam_size`` of all continuations stay; those that end, at EOS or at their row's limit,
+    make room. ``length_penalty`` says by what the log-probability is divided: ``none`` by nothing, ``gnmt`` by ((5 +
+    |y|) / 6)^``length_penalty_alpha``, ``average`` by |y|; ``coverage_penalty`` above 0 rewards outputs that have read
+    the whole source. A row is done as soon as none that runs can outdo its ``nbest``-th: to stop earlier would lose
+    outputs, to go on would find none. The other knobs are those of ``greedy``, which a beam of 1 is.
     """
 
     def __init__(
         self,
-        width: Positive = 5,
+        beam_size: Positive = 5,
         nbest: Positive = 1,
-        length: Literal["none", "gnmt", "average"] = "none",
-        alpha: NonNegative = 0.6,
-        coverage: NonNegative = 0.0,
-        ratio: Rate = 2.0,
-        extra: Natural = 5,
+        length_penalty: Literal["none", "gnmt", "average"] = "none",
+        length_penalty_alpha: NonNegative = 0.6,
+        coverage_penalty: NonNegative = 0.0,
+        max_length_ratio: Rate = 2.0,
+        max_length_extra: Natural = 5,
         min_length: Natural = 0,
-        block_ngrams: Natural = 0,
+        no_repeat_ngram_size: Natural = 0,
     ) -> None:
-        if nbest > width:
-            raise UserError(f"search.nbest={nbest} is more than search.width={width}; choose a wider beam")
-        self.width, self.nbest = width, nbest
-        self.length: Length = length
-        self.alpha, self.coverage = alpha, coverage
-        self.rules = DecodingConstraints(ratio, extra, min_length, block_ngrams)
+        if nbest > beam_size:
+            raise UserError(f"decoding.nbest={nbest} is more than decoding.beam_size={beam_size}; choose a wider beam")
+        self.beam_size, self.nbest = beam_size, nbest
+        self.length_penalty: Length = length_penalty
+        self.length_penalty_alpha, self.coverage_penalty = length_penalty_alpha, coverage_penalty
+        self.rules = DecodingConstraints(max_length_ratio, max_length_extra, min_length, no_repeat_ngram_size)
 
     def check(self, model: StepModel) -> None:
         """As :meth:`Search.check`: a beam is of symbols, and coverage is what weights that sum to 1 add up to."""
         self.rules.check(model, "beam")
-        if self.coverage and not (model.sums_to_one and "encoder" in model.sources):
+        if self.coverage_penalty and not (model.sums_to_one and "encoder" in model.sources):
             raise UserError(
-                "search.coverage adds up attention weights on the source that sum to 1 at each step, and this model "
-                "has none; use normalizer=softmax over the encoder's states, or leave search.coverage out"
+                "decoding.coverage_penalty adds up attention weights on the source that sum to 1 at each step, "
+                "and this model "
+                "has none; use normalizer=softmax over the encoder's states, or leave decoding.coverage_penalty out"
             )
 
     @torch.no_grad()
@@ -94,8 +95,8 @@ class Beam:
         """As :class:`Search`; ``nbest`` hypotheses a row, no two alike."""
         self.check(model)
         rules = self.rules.within(model, prefix, choices)
-        limit, reading = rules.limit(present), need_weights or self.coverage > 0
-        kindest = length_penalty(self.length, self.alpha, limit)
+        limit, reading = rules.limit(present), need_weights or self.coverage_penalty > 0
+        kindest = length_penalty(self.length_penalty, self.length_penalty_alpha, limit)
         running, found = _started(model.init_state(source, present, tag), len(limit), source.device), None
         while len(running.rows):
             running = self._extended(model, running, rules, reading)
@@ -125,7 +126,7 @@ class Beam:
         rules.narrow(predicted, written, rows.repeat_interleave(width))
         symbols = predicted.shape[1]
         likely = predicted.view(len(rows), width, symbols).add_(total[..., None]).flatten(1)
-        total, place = likely.topk(min(self.width, likely.shape[1]))
+        total, place = likely.topk(min(self.beam_size, likely.shape[1]))
         place, order = place.sort(1)  # those of one parent lie together, and what is the same is computed once
         total = total.gather(1, order)
         parents = (place // symbols + width * torch.arange(len(rows), device=rows.device)[:, None]).flatten()
@@ -137,13 +138,13 @@ class Beam:
     def _judged(self, running: ActiveBeams, ended: Tensor, present: Tensor) -> DecodeResult:
         """The running hypotheses by rows, scored where they have ended."""
         steps = torch.full_like(ended, running.written.shape[1], dtype=torch.int64)
-        score = running.total / length_penalty(self.length, self.alpha, steps)
-        if self.coverage:
+        score = running.total / length_penalty(self.length_penalty, self.length_penalty_alpha, steps)
+        if self.coverage_penalty:
             assert running.weights is not None
             there = present[running.rows, None]
             read = running.weights[..., : present.shape[1]].sum(-2)
             covered = (read.mean(1) if read.dim() == 3 else read).view(*ended.shape, -1)
-            score = score + self.coverage * coverage_penalty(covered, there)
+            score = score + self.coverage_penalty * score_coverage(covered, there)
         score = score.masked_fill(~ended, NEVER)
         flat = running.written, steps.flatten(), running.total.flatten(), score.flatten(), running.weights
         return hypotheses(DecodeResult(*flat), ended.shape[1])

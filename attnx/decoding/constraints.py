@@ -19,19 +19,19 @@ class DecodingConstraints:
     """The rules of one search.
 
     Args:
-        ratio: how many times its source's length a row may have steps.
-        extra: and how many steps besides.
+        max_length_ratio: how many times its source's length a row may have steps.
+        max_length_extra: and how many steps besides.
         min_length: how many symbols it has at least, EOS not counted.
-        block_ngrams: of what length no sequence of symbols comes twice; 0 for none.
+        no_repeat_ngram_size: of what length no sequence of symbols comes twice; 0 for none.
         prefix: (b, p) how each row begins, padded with PAD; None for no such thing.
         choices: what else says what may come next; None for nothing.
         steps: how many steps every row has, whatever else is said; None where that is not known before.
     """
 
-    ratio: float
-    extra: int
+    max_length_ratio: float
+    max_length_extra: int
     min_length: int = 0
-    block_ngrams: int = 0
+    no_repeat_ngram_size: int = 0
     prefix: Tensor | None = None
     choices: NextTokenFilter | None = None
     steps: int | None = None
@@ -46,9 +46,9 @@ class DecodingConstraints:
             return
         if search:
             raise UserError(
-                f"search={search} chooses among symbols, but the target is made of numbers; use search=greedy"
+                f"decoding={search} chooses among symbols, but the target is made of numbers; use decoding=greedy"
             )
-        asked = [name for name in ("min_length", "block_ngrams") if getattr(self, name)]
+        asked = [name for name in ("min_length", "no_repeat_ngram_size") if getattr(self, name)]
         asked += [name for name in ("prefix", "choices") if getattr(self, name) is not None]
         if asked:
             raise UserError(f"{asked[0]} is a rule about symbols, but the target is made of numbers; leave it out")
@@ -71,7 +71,9 @@ class DecodingConstraints:
         """(b, s) bool, what of each source is there -> (b,) the most steps of each row, whatever batch it is in."""
         if self.steps is not None:
             return present.new_full((len(present),), self.steps, dtype=torch.int64)
-        limit = ((present.sum(-1) * self.ratio).long() + self.extra).clamp(min=self.min_length + 1)
+        limit = ((present.sum(-1) * self.max_length_ratio).long() + self.max_length_extra).clamp(
+            min=self.min_length + 1
+        )
         if self.prefix is not None:
             limit = torch.maximum(limit, (self.prefix != PAD).sum(-1) + 1)
         return limit
@@ -86,7 +88,7 @@ class DecodingConstraints:
         """
         scores[:, :EOS] = NEVER  # PAD and BOS
         step, end = written.shape[1], None
-        if self.min_length or self.block_ngrams or self.choices is not None:
+        if self.min_length or self.no_repeat_ngram_size or self.choices is not None:
             end = scores[:, EOS].clone()
         forced = kept = None
         if self.prefix is not None and step < self.prefix.shape[1]:
@@ -94,8 +96,8 @@ class DecodingConstraints:
             kept = scores.gather(1, forced)
         if step < self.min_length:
             scores[:, EOS] = NEVER
-        if 0 < self.block_ngrams <= step:
-            scores.scatter_(1, repeats(written, self.block_ngrams), NEVER)
+        if 0 < self.no_repeat_ngram_size <= step:
+            scores.scatter_(1, repeats(written, self.no_repeat_ngram_size), NEVER)
         if self.choices is not None:
             scores.masked_fill_(~self.choices(written, rows), NEVER)
         if end is not None:

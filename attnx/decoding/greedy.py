@@ -11,23 +11,27 @@ from attnx.decoding.stepwise import one_by_one
 from attnx.registry import Natural, Rate, register
 
 
-@register("search", "greedy")
+@register("decoding", "greedy")
 class Greedy:
     """Take the likeliest symbol at every step, or the row of numbers that the model gives.
 
     Formula: ``y_t = argmax_y p(y | y_<t, x)``
     Source: Sutskever et al. 2014, section 3.2 with beam 1, https://arxiv.org/abs/1409.3215
 
-    A sequence ends at EOS (one of numbers with the row that is likelier the last one than not), or after ``ratio``
-    times its source's length plus ``extra`` steps. The limit is each one's own, so that the batch it happens to be in
-    changes nothing. EOS comes after ``min_length`` symbols at the earliest, and no sequence of ``block_ngrams`` symbols
-    comes twice (0: any may).
+    A sequence ends at EOS (one of numbers with the row that is likelier the last one than not), or after
+    ``max_length_ratio`` times its source's length plus ``max_length_extra`` steps. The limit is each one's own, so that
+    the batch it happens to be in changes nothing. EOS comes after ``min_length`` symbols at the earliest, and no
+    sequence of ``no_repeat_ngram_size`` symbols comes twice (0: any may).
     """
 
     def __init__(
-        self, ratio: Rate = 2.0, extra: Natural = 5, min_length: Natural = 0, block_ngrams: Natural = 0
+        self,
+        max_length_ratio: Rate = 2.0,
+        max_length_extra: Natural = 5,
+        min_length: Natural = 0,
+        no_repeat_ngram_size: Natural = 0,
     ) -> None:
-        self.rules = DecodingConstraints(ratio, extra, min_length, block_ngrams)
+        self.rules = DecodingConstraints(max_length_ratio, max_length_extra, min_length, no_repeat_ngram_size)
 
     def check(self, model: StepModel) -> None:
         """As :meth:`Search.check`: rules about symbols need symbols."""

@@ -25,7 +25,7 @@ def length_penalty(name: Length, alpha: float, steps: Tensor) -> Tensor:
     return ((5 + steps) / 6) ** alpha if name == "gnmt" else steps.to(torch.get_default_dtype())
 
 
-def coverage_penalty(covered: Tensor, present: Tensor) -> Tensor:
+def score_coverage(covered: Tensor, present: Tensor) -> Tensor:
     """How much of the source was left unread, 0 or less: sum_s log(min(c_s, 1)), by the same equation.
 
     Args:

@@ -16,7 +16,7 @@ from attnx.nn.targets.contract import GreedyStep
 from attnx.registry import Natural, Positive, Rate, register
 
 
-@register("search", "sampling")
+@register("decoding", "sampling")
 class Sampling:
     """Draw every symbol by its probability; ``nbest`` outputs, the likeliest first, some of which may be alike.
 
@@ -34,16 +34,16 @@ class Sampling:
         top_p: Rate = 1.0,
         seed: Natural = 0,
         nbest: Positive = 1,
-        ratio: Rate = 2.0,
-        extra: Natural = 5,
+        max_length_ratio: Rate = 2.0,
+        max_length_extra: Natural = 5,
         min_length: Natural = 0,
-        block_ngrams: Natural = 0,
+        no_repeat_ngram_size: Natural = 0,
     ) -> None:
         if top_p > 1:
-            raise UserError(f"search.top_p={top_p} is a share of the probability; choose a number up to 1")
+            raise UserError(f"decoding.top_p={top_p} is a share of the probability; choose a number up to 1")
         self.temperature, self.top_k, self.top_p = temperature, top_k, top_p
         self.seed, self.nbest = seed, nbest
-        self.rules = DecodingConstraints(ratio, extra, min_length, block_ngrams)
+        self.rules = DecodingConstraints(max_length_ratio, max_length_extra, min_length, no_repeat_ngram_size)
 
     def check(self, model: StepModel) -> None:
         """As :meth:`Search.check`: only symbols can be drawn."""

@@ -10,7 +10,7 @@ from attnx.errors import UserError
 from attnx.registry import PartSpec
 
 # What outputs may be: a run's own rules hold for whichever search takes the place of its own.
-RULES = ("ratio", "extra", "min_length", "block_ngrams")
+RULES = ("max_length_ratio", "max_length_extra", "min_length", "no_repeat_ngram_size")
 WIDE = "beam"
 
 
@@ -32,17 +32,17 @@ def choose_search(
     Raises:
         UserError: an unknown search or knob, a value out of its range, or a search too narrow for ``nbest``.
     """
-    name, held = registry.spec("search", own)
+    name, held = registry.spec("decoding", own)
     given = dict(knobs or {})
     if asked is not None:
-        name, values = registry.spec("search", asked)
+        name, values = registry.spec("decoding", asked)
         given = {**values, **given}
     elif type(nbest) is int and nbest > 1 and "nbest" not in _knobs(name):
         name, asked = WIDE, WIDE
     if asked is not None:
         held = {knob: held[knob] for knob in RULES if knob in held and knob in _knobs(name)}
     chosen = {**held, **given}
-    checked = {"name": name, **registry.check("search", name, chosen)}
+    checked = {"name": name, **registry.check("decoding", name, chosen)}
     return checked if nbest is None else _for_the_best(checked, given, nbest)
 
 
@@ -53,19 +53,19 @@ def _for_the_best(search: dict[str, Any], given: Mapping[str, Any], nbest: int) 
     name = search["name"]
     if "nbest" not in search:
         if nbest > 1:
-            raise UserError(f"search={name} finds one output for each source; the {nbest} best need search={WIDE}")
+            raise UserError(f"decoding={name} finds one output for each source; the {nbest} best need decoding={WIDE}")
         return search
     if given.get("nbest", nbest) != nbest:
-        raise UserError(f"search.nbest={given['nbest']} and {nbest} best are both asked for; leave one out")
-    width = search.get("width", nbest)
-    if width < nbest and "width" in given:
-        raise UserError(f"search.width={width} holds fewer than the {nbest} best; raise it, or leave it out")
-    wide = {"width": max(width, nbest)} if "width" in search else {}
-    return {"name": name, **registry.check("search", name, {**_without_name(search), **wide, "nbest": nbest})}
+        raise UserError(f"decoding.nbest={given['nbest']} and {nbest} best are both asked for; leave one out")
+    beam_size = search.get("beam_size", nbest)
+    if beam_size < nbest and "beam_size" in given:
+        raise UserError(f"decoding.beam_size={beam_size} holds fewer than the {nbest} best; raise it, or leave it out")
+    wide = {"beam_size": max(beam_size, nbest)} if "beam_size" in search else {}
+    return {"name": name, **registry.check("decoding", name, {**_without_name(search), **wide, "nbest": nbest})}
 
 
 def _knobs(name: str) -> set[str]:
-    return {knob.name for knob in registry.part("search", name).knobs}
+    return {knob.name for knob in registry.part("decoding", name).knobs}
 
 
 def _without_name(search: Mapping[str, Any]) -> dict[str, Any]:

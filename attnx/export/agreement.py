@@ -52,8 +52,10 @@ def compared(run: OpenRun, runner: Any, pairs: Sequence[Pair], width: int) -> Ch
     Raises:
         UserError: a log-probability is another one; or a greedy search took what is not as likely.
     """
-    rules = {name: run.config["search"][name] for name in ("ratio", "extra")}
-    ours = run.searching(("beam", {**rules, "width": width, "min_length": 0, "block_ngrams": 0})).decode(pairs)
+    rules = {name: run.config["decoding"][name] for name in ("max_length_ratio", "max_length_extra")}
+    ours = run.searching(("beam", {**rules, "beam_size": width, "min_length": 0, "no_repeat_ngram_size": 0})).decode(
+        pairs
+    )
     same, farthest = 0, 0.0
     for pair, mine in zip(pairs, ours, strict=True):
         output, told = runner(given(pair), width, pair.tag)

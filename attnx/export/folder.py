@@ -82,7 +82,7 @@ def _write(folder: Path, run: OpenRun, kind: str) -> None:
         "target": target.symbols,
         "tags": run.experiment.data.tags,
         "text": text_rules(run.config["task"], source.columns if isinstance(source, Features) else ()),
-        "search": search_rules(run.config["search"]),
+        "decoding": search_rules(run.config["decoding"]),
         "continues": bool(getattr(run.experiment.task, "continues", False)),
         "programs": {name: program.names for name, program in zip(NAMES, found, strict=True)},
     }

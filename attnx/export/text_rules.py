@@ -9,8 +9,14 @@ Rules = dict[str, dict[str, Any]]
 
 WORDS: dict[str, Any] = {"kind": "words"}
 # A search that chooses otherwise than a beam is exported as a greedy one.
-GREEDY: dict[str, Any] = {"width": 1, "nbest": 1, "length": "none", "alpha": 0.0, "coverage": 0.0}
-LIMITS = ("ratio", "extra", "min_length", "block_ngrams")
+GREEDY: dict[str, Any] = {
+    "beam_size": 1,
+    "nbest": 1,
+    "length_penalty": "none",
+    "length_penalty_alpha": 0.0,
+    "coverage_penalty": 0.0,
+}
+LIMITS = ("max_length_ratio", "max_length_extra", "min_length", "no_repeat_ngram_size")
 EXPORTED_SEARCHES = ("greedy", "beam")
 
 
@@ -36,7 +42,7 @@ def _words(_task: Mapping[str, Any]) -> Rules:
 
 
 def _g2p(task: Mapping[str, Any]) -> Rules:
-    return {"cut": {"kind": "characters", "form": task["writing"], "tag_token": task["tag_token"]}, "join": WORDS}
+    return {"cut": {"kind": "characters", "form": task["graphemes"], "tag_token": task["tag_token"]}, "join": WORDS}
 
 
 def _sequences(task: Mapping[str, Any]) -> Rules:
@@ -45,7 +51,7 @@ def _sequences(task: Mapping[str, Any]) -> Rules:
 
 
 def _translation(task: Mapping[str, Any]) -> Rules:
-    return {"cut": _pieces(task, "source"), "join": _pieces(task, "source" if task["shared"] else "target")}
+    return {"cut": _pieces(task, "source"), "join": _pieces(task, "source" if task["shared_vocabulary"] else "target")}
 
 
 def _language_model(task: Mapping[str, Any]) -> Rules:
@@ -65,7 +71,7 @@ def _matrix(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pieces(task: Mapping[str, Any], side: str) -> dict[str, Any]:
-    said = {knob: task[knob] for knob in ("lower", "form")}
+    said = {knob: task[knob] for knob in ("lower", "unicode_form")}
     return {"kind": "pieces", "tokenizer": task["tokenizer"], "file": f"{side}.tokenizer", **said}
 
 

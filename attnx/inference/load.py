@@ -38,7 +38,7 @@ def open_run(folder: str | Path, checkpoint: str = "best", search: PartSpec | No
     Args:
         folder: the run folder.
         checkpoint: ``best``, ``last``, or ``average``, the mean of the best that were kept.
-        search: another search than the run's own, ``"beam"`` or ``("beam", {"width": 5})``.
+        search: another search than the run's own, ``"beam"`` or ``("beam", {"beam_size": 5})``.
 
     Raises:
         UserError: not a run folder, a newer format, half-written, a missing plug-in, a missing or hostile checkpoint,
@@ -55,7 +55,7 @@ def reopened(folder: str | Path, checkpoint: str = "best", search: PartSpec | No
     path = Path(folder)
     config = {**read_whole_run(path, checkpoint).config, "folder": str(path)}
     if search is not None:
-        config["search"] = choose_search(config["search"], search)
+        config["decoding"] = choose_search(config["decoding"], search)
     source = _side(path / VOCABULARY, SOURCE_FEATURES, "source.json")
     target = _side(path / VOCABULARY, TARGET_FEATURES, "target.json")
     data = SequenceData(Splits([], [], []), source, target, _tags(path / VOCABULARY / "tags.json"))
@@ -63,7 +63,7 @@ def reopened(folder: str | Path, checkpoint: str = "best", search: PartSpec | No
     _load(model, weights_of(path, checkpoint))
     task = registry.build("task", config["task"])
     task.restore(path / VOCABULARY)
-    return OpenRun(path, config, _experiment(model, task, data, config["search"]))
+    return OpenRun(path, config, _experiment(model, task, data, config["decoding"]))
 
 
 def open_ensemble(folders: Sequence[str | Path], checkpoint: str = "best", search: PartSpec | None = None) -> OpenRun:
@@ -90,12 +90,12 @@ def open_ensemble(folders: Sequence[str | Path], checkpoint: str = "best", searc
 
     model: Any = Ensemble([run.model for run in runs])
     old = first.experiment
-    return replace(first, experiment=_experiment(model, old.task, old.data, first.config["search"]))
+    return replace(first, experiment=_experiment(model, old.task, old.data, first.config["decoding"]))
 
 
 def _experiment(model: torch.nn.Module, task: Any, data: SequenceData, search: PartSpec) -> TrainingModule:
     settings = Settings(torch.optim.SGD, torch.optim.lr_scheduler.ConstantLR, StepPlan([Revision(0, 0, 1)]), sampling=0)
-    return TrainingModule(model, task, data, registry.build("search", search), settings).eval()
+    return TrainingModule(model, task, data, registry.build("decoding", search), settings).eval()
 
 
 def _load(model: torch.nn.Module, files: Sequence[Path]) -> None:

@@ -71,7 +71,7 @@ class OpenRun:
             sources: each a text, as the task's data hold it, or a matrix of features (s, f) in the data's own units.
             tag: the language of all of them, where the run knows several.
             need_weights: also return the attention weights.
-            search: another search than the run's, ``"beam"`` or ``("beam", {"width": 5})``.
+            search: another search than the run's, ``"beam"`` or ``("beam", {"beam_size": 5})``.
             nbest: how many outputs to find for each.
             unknown: what to do with source symbols that the run does not know: ``replace`` them by the unknown symbol,
                 ``refuse`` them, or ``keep`` them (:func:`attnx.inference.unk_replacement.with_copies`).
@@ -97,11 +97,11 @@ class OpenRun:
         Raises:
             UserError: there is no such search, or it is not for what this run writes.
         """
-        chosen = choose_search(self.config["search"], search, nbest=nbest)
+        chosen = choose_search(self.config["decoding"], search, nbest=nbest)
         experiment = copy.copy(self.experiment)
-        experiment.search = registry.build("search", chosen)
+        experiment.search = registry.build("decoding", chosen)
         experiment.search.check(cast("StepModel", self.model))
-        return replace(self, config={**self.config, "search": chosen}, experiment=experiment)
+        return replace(self, config={**self.config, "decoding": chosen}, experiment=experiment)
 
     def decode(
         self, pairs: Sequence[Pair], need_weights: bool = False, batch: int = BATCH, copies: bool = False

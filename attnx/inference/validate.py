@@ -24,7 +24,7 @@ from attnx.runs.plugin_copies import other_code, refuse_missing
 from attnx.runs.run import Run, mapping, read_run
 
 AVERAGE = "average"
-NEEDED = ("task", "model", "search")
+NEEDED = ("task", "model", "decoding")
 TO_TRAIN = (*NEEDED, "optimizer", "lr_schedule", "trainer")
 FINISHED = "{}: finished; there is nothing left to do"
 SIDES = {"source": ("source.json", SOURCE_FEATURES), "target": ("target.json", TARGET_FEATURES)}

@@ -29,7 +29,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "readout": ("readout", "in_model"),
     "output": ("output", "in_model"),
     "model": ("in_model",),
-    "search": ("search",),
+    "decoding": ("decoding",),
     "task": ("task",),
     "metric": ("metric",),
     "tokenizer": ("tokenizer",),

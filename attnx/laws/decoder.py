@@ -31,7 +31,7 @@ def run(part: Any, inputs: Tensor, state: State) -> Tensor:
 def declarations(decoder: Candidate) -> None:
     """A decoder is an nn.Module with a ``recurrent``, as attnx.nn.recurrent is, a ``size`` and a ``dropout``.
 
-    Its knob ``hidden`` is its size: other parts are built by it.
+    Its knob ``hidden_size`` is its size: other parts are built by it.
     """
     part = decoder.build(input_size=INPUT)
     require(isinstance(part, nn.Module), "", "it is no torch.nn.Module")
@@ -40,10 +40,12 @@ def declarations(decoder: Candidate) -> None:
     missing = [name for name in MEMBERS if not hasattr(recurrent, name)]
     require(not missing, "", f"its recurrent has no {', '.join(missing)}")
     require(hasattr(part, "dropout"), "", "it has no attribute dropout, the share of units dropped between its layers")
-    hidden = decoder.knobs.get("hidden", {knob.name: knob.default for knob in decoder.info.knobs}.get("hidden"))
-    require(hidden is not None, "", "it has no knob hidden, the width of its state")
+    hidden_size = decoder.knobs.get(
+        "hidden_size", {knob.name: knob.default for knob in decoder.info.knobs}.get("hidden_size")
+    )
+    require(hidden_size is not None, "", "it has no knob hidden, the width of its state")
     widths = (getattr(part, "size", None), recurrent.size)
-    require(widths == (hidden, hidden), "", f"its sizes are {widths}, and its knob hidden {hidden}")
+    require(widths == (hidden_size, hidden_size), "", f"its sizes are {widths}, and its knob hidden {hidden_size}")
 
 
 def a_loop_is_all_at_once(decoder: Candidate) -> None:

@@ -12,13 +12,13 @@ from attnx.laws.candidate import Candidate
 
 # Sizes that keep the laws fast; a part that is not named here is tried with its own defaults.
 SMALL: dict[tuple[str, str], dict[str, Any]] = {
-    ("scorer", "additive"): {"hidden": 19},
-    ("scorer", "mlp"): {"widths": [19]},
-    ("scorer", "location"): {"hidden": 19, "filters": 3, "reach": 2},
-    ("scorer", "coverage"): {"hidden": 19},
+    ("scorer", "additive"): {"hidden_size": 19},
+    ("scorer", "mlp"): {"hidden_sizes": [19]},
+    ("scorer", "location"): {"hidden_size": 19, "filters": 3, "kernel_radius": 2},
+    ("scorer", "coverage"): {"hidden_size": 19},
     ("scope", "local"): {"window": 1},
-    ("query", "language_tag"): {"width": 5},
-    ("model", "transformer"): {"width": 20, "feedforward": 23, "layers": 2, "dropout": 0.0},
+    ("query", "language_tag"): {"embedding_dim": 5},
+    ("model", "transformer"): {"hidden_size": 20, "feedforward_size": 23, "layers": 2, "dropout": 0.0},
 }
 USUAL = {"model": "seq2seq", "encoder": "recurrent", "decoder": "recurrent", "readout": "joint"}
 ATTENDING = ("scorer", "scope", "normalizer", "query")
@@ -28,7 +28,7 @@ SOURCE_SYMBOLS, TARGET_SYMBOLS, TAGS = 23, 17, 3
 
 def small_config(**choices: Any) -> dict[str, Any]:
     """A configuration of small parts: ``small_config(scorer="dot", query=["token"], model={"feed": "now"})``."""
-    nodes: dict[str, Any] = {"scorer": "additive", "scope": "global", "normalizer": "softmax", "attention": "on"}
+    nodes: dict[str, Any] = {"scorer": "additive", "scope": "global", "normalizer": "softmax", "attention": "standard"}
     nodes |= {kind: choice for kind, choice in choices.items() if kind not in (*USUAL, "query")}
     nodes |= _sized(choices, heads=registry.spec("attention", nodes["attention"])[1].get("heads", 1))
     config: dict[str, Any] = {}
@@ -46,7 +46,11 @@ def small_config(**choices: Any) -> dict[str, Any]:
 def _sized(choices: Mapping[str, Any], heads: int) -> dict[str, Any]:
     """Model, encoder, decoder and readout, with small values of the sizes that they have as knobs."""
     # Primes, as many times as there are heads, which must divide them.
-    sizes = {"model": {"embedding": 7, "positions": 19}, "encoder": {"hidden": 11}, "decoder": {"hidden": 13}}
+    sizes = {
+        "model": {"embedding_dim": 7, "position_dim": 19},
+        "encoder": {"hidden_size": 11},
+        "decoder": {"hidden_size": 13},
+    }
     nodes = {}
     for kind, usual in USUAL.items():
         node = {"name": usual, **choices.get(kind, {})}

@@ -51,7 +51,7 @@ def _fields(line: str, width: int) -> tuple[str, list[str]]:
 def _copy(embedding: nn.Embedding, row: int | None, numbers: list[str], where: str) -> bool:
     if len(numbers) != embedding.embedding_dim:
         raise UserError(
-            f"{where}: {len(numbers)} numbers, but model.embedding={embedding.embedding_dim}; make them agree"
+            f"{where}: {len(numbers)} numbers, but model.embedding_dim={embedding.embedding_dim}; make them agree"
         )
     if row is None:
         return False

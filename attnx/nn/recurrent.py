@@ -37,19 +37,21 @@ class Recurrent(nn.Module):
     Args:
         cell: ``lstm``, ``gru`` or ``rnn`` (tanh).
         input_size: width of the inputs.
-        hidden: width of each layer (of each direction).
+        hidden_size: width of each layer (of each direction).
         layers: how many.
         bidirectional: also run from the end; outputs and states of both directions are concatenated.
     """
 
-    def __init__(self, cell: Cell, input_size: int, hidden: int, layers: int = 1, bidirectional: bool = False) -> None:
+    def __init__(
+        self, cell: Cell, input_size: int, hidden_size: int, layers: int = 1, bidirectional: bool = False
+    ) -> None:
         super().__init__()
-        self.size = hidden * (2 if bidirectional else 1)
+        self.size = hidden_size * (2 if bidirectional else 1)
         self.tensors = TENSORS[cell]
         self._step = STEPS[cell]
         sizes = [input_size] + [self.size] * (layers - 1)
         self.layers = nn.ModuleList(
-            FUSED[cell](size, hidden, batch_first=True, bidirectional=bidirectional) for size in sizes
+            FUSED[cell](size, hidden_size, batch_first=True, bidirectional=bidirectional) for size in sizes
         )
 
     def looks_up(self, table: Tensor, ids: Tensor) -> bool:

@@ -31,7 +31,7 @@ KINDS = {
     "task": "attnx.tasks",
     "metric": "attnx.metrics",
     "tokenizer": "attnx.data.tokenizers",
-    "search": "attnx.decoding",
+    "decoding": "attnx.decoding",
     "optimizer": "attnx.training.optimizers",
     "lr_schedule": "attnx.training.lr_schedules",
     "trainer": "attnx.training.trainers",

@@ -106,10 +106,10 @@ class Found:
 def flat(kind: str, node: Any) -> Iterator[tuple[str, Any]]:
     """A node of a configuration by the keys that one asks for it with.
 
-    >>> dict(flat("scorer", {"name": "additive", "hidden": 64}))
-    {'scorer': 'additive', 'scorer.hidden': 64}
+    >>> dict(flat("scorer", {"name": "additive", "hidden_size": 64}))
+    {'scorer': 'additive', 'scorer.hidden_size': 64}
     >>> dict(flat("query", {"token": {}, "language_tag": {"width": 5}}))
-    {'query': '[token,language_tag]', 'query.language_tag.width': 5}
+    {'query': '[token,language_tag]', 'query.language_tag.embedding_dim': 5}
     """
     if not isinstance(node, Mapping):
         yield kind, node

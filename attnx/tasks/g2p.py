@@ -41,8 +41,8 @@ class G2p:
     Folders instead of files (or patterns, ``low/*_train.tsv``) hold a file for each language, its code first in the
     name, as ``ady_train.tsv``; ``languages`` takes some of them. Rates are then those of each language, their mean
     (macro) and that of all words (micro). ``tag_token`` tells the model the language by a symbol before the letters,
-    ``model.tag`` beside its inputs. The query ``language_tag`` tells attention alone, as to where to look: where
-    languages share letters, one of the others is needed too. ``writing`` says how letters are cut: as they are in the
+    ``model.tag_inputs`` beside its inputs. The query ``language_tag`` tells attention alone, as to where to look: where
+    languages share letters, one of the others is needed too. ``graphemes`` says how letters are cut: as they are in the
     file, or in a Unicode form, ``nfc`` (composed), ``nfd`` (accents and jamo apart) or ``jamo`` (Hangul alone cut).
     """
 
@@ -56,14 +56,14 @@ class G2p:
         valid: str | None = None,
         test: str | None = None,
         languages: list[str] | None = None,
-        writing: Literal["as_is", "nfc", "nfd", "jamo"] = "as_is",
+        graphemes: Literal["as_is", "nfc", "nfd", "jamo"] = "as_is",
         tag_token: bool = False,
         stress: bool = False,
         holdout: Probability = 0.05,
         smoothing: Probability = 0.0,
     ) -> None:
         self.train, self.valid, self.test = train, valid, test
-        self.languages, self.writing, self.tag_token = languages, writing, tag_token
+        self.languages, self.graphemes, self.tag_token = languages, graphemes, tag_token
         self.stress, self.holdout, self.smoothing = stress, holdout, smoothing
 
     def load(self) -> SequenceData:
@@ -99,7 +99,7 @@ class G2p:
         return _complete(train, valid, test, self.holdout)
 
     def _read(self, knob: str, path: str) -> list[Pair]:
-        named, compose = fill_in(knob, path), self.writing != "as_is"
+        named, compose = fill_in(knob, path), self.graphemes != "as_is"
         if holds_languages(named):
             return read_languages(named, self.languages, compose)
         if self.languages:
@@ -120,12 +120,12 @@ class G2p:
         update_all(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
 
     def symbols(self, text: str, tag: str = "") -> Symbols:
-        """A word's letters, as ``writing`` cuts them; with ``tag_token``, its language before them.
+        """A word's letters, as ``graphemes`` cuts them; with ``tag_token``, its language before them.
 
         Raises:
             UserError: the language is asked for and not given.
         """
-        letters = cut(text, self.writing)
+        letters = cut(text, self.graphemes)
         if not self.tag_token:
             return letters
         if not tag:

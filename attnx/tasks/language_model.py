@@ -37,11 +37,12 @@ class LanguageModel:
     ``train`` (and ``valid``, ``test``) names a text file, plain or .gz; ``lines`` lines that are not blank are one
     text, read from its beginning, and its end is predicted, too. A part that is left out is held out of the training
     file by a hash of the text: ``holdout`` of them for validation, twice as many for testing. ``tokenizer`` cuts texts
-    into at most ``pieces`` different symbols, learned from the training part; other symbols are one, the unknown one,
-    and perplexities of unlike symbols cannot be compared. Texts of more than ``longest`` symbols are cut into several.
+    into at most ``vocab_size`` different symbols, learned from the training part; other symbols are one, the unknown
+    one, and perplexities of unlike symbols cannot be compared. Texts of more than ``max_length`` symbols are cut into
+    several.
 
     A model of it has no source: its memory is its own past, as in ``scope=history``. After training each test text's
-    first half is gone on with, and so is what is given to ``attnx predict``; ``search=sampling`` writes by chance.
+    first half is gone on with, and so is what is given to ``attnx predict``; ``decoding=sampling`` writes by chance.
     """
 
     monitor = "valid_perplexity"
@@ -57,17 +58,17 @@ class LanguageModel:
         test: str | None = None,
         lines: Positive = 1,
         tokenizer: str = "word",
-        pieces: Positive = 10000,
+        vocab_size: Positive = 10000,
         lower: bool = False,
-        form: Literal["nfc", "nfkc", "none"] = "nfc",
-        longest: Positive = 100,
+        unicode_form: Literal["nfc", "nfkc", "none"] = "nfc",
+        max_length: Positive = 100,
         holdout: Probability = 0.05,
         smoothing: Probability = 0.0,
     ) -> None:
         self.files = {"train": train, "valid": valid, "test": test}
-        self.lines, self.longest, self.holdout, self.smoothing = lines, longest, holdout, smoothing
+        self.lines, self.max_length, self.holdout, self.smoothing = lines, max_length, holdout, smoothing
         self.tokenizer: Tokenizer = registry.build("tokenizer", tokenizer)
-        self.texts = Texts(self.tokenizer, self.tokenizer, pieces, lower, form)
+        self.texts = Texts(self.tokenizer, self.tokenizer, vocab_size, lower, unicode_form)
         self.notes: list[str] = []
 
     def load(self) -> SequenceData:
@@ -119,8 +120,8 @@ class LanguageModel:
 
     def _cut(self, text: str) -> Iterator[Symbols]:
         symbols = self.tokenizer.cut(text)
-        for start in range(0, len(symbols), self.longest):
-            yield symbols[start : start + self.longest]
+        for start in range(0, len(symbols), self.max_length):
+            yield symbols[start : start + self.max_length]
 
     def _begun(self, symbols: Symbols) -> Pair:
         """A text to be judged, and its first half to go on with."""

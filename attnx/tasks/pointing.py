@@ -62,10 +62,11 @@ class Pointing:
     ``hull`` asks for the convex hull, counter-clockwise from the corner with the lowest number and back to it;
     ``delaunay`` for the triangles of the Delaunay triangulation, each with rising numbers, in the order of their
     incenters; ``tsp`` for the shortest round trip from the first point, lower neighbor first; ``sorting`` for numbers
-    in rising order. Positions are written 1, 2, ... ``sizes`` says how many points there are: a number, a list of
-    them, or from one to another, as ``5-50``, all equally often; ``test`` those to test on, which may lie beyond what
-    is trained on (left out: the same). All is drawn from ``seed`` before training: ``examples`` to train on, and
-    ``held_out`` each for validation and testing. Tours of more than ``exact`` points are the best of a local search.
+    in rising order. Positions are written 1, 2, ... ``sizes`` says how many points there are: a number, a list of them,
+    or from one to another, as ``5-50``, all equally often; ``test`` those to test on, which may lie beyond what is
+    trained on (left out: the same). All is drawn from ``seed`` before training: ``examples`` to train on, and
+    ``num_held_out`` each for validation and testing. Tours of more than ``max_exact_points`` points are the best of a
+    local search.
     """
 
     positions = True
@@ -78,19 +79,28 @@ class Pointing:
         sizes: Positive | list[Positive] | str = 5,
         test: Positive | list[Positive] | str | None = None,
         examples: Positive = 100_000,
-        held_out: Positive = 1000,
-        exact: Positive = 12,
+        num_held_out: Positive = 1000,
+        max_exact_points: Positive = 12,
         seed: Natural = 1,
     ) -> None:
         self.problem: Problem = problem
         self.sizes = _sizes("sizes", sizes)
         self.test_sizes = self.sizes if test is None else _sizes("test", test)
-        self.examples, self.held_out, self.exact, self.seed = examples, held_out, exact, seed
-        if exact != EXACT and problem != "tsp":
-            raise UserError(f"task.exact={exact} is about tours, and task.problem={problem} has none; leave it out")
-        if exact > MOST_EXACT:
+        self.examples, self.num_held_out, self.max_exact_points, self.seed = (
+            examples,
+            num_held_out,
+            max_exact_points,
+            seed,
+        )
+        if max_exact_points != EXACT and problem != "tsp":
             raise UserError(
-                f"task.exact={exact}: the time and memory of a shortest tour double with each point; choose up to "
+                f"task.max_exact_points={max_exact_points} is about tours, and task.problem={problem} has none; "
+                "leave it out"
+            )
+        if max_exact_points > MOST_EXACT:
+            raise UserError(
+                f"task.max_exact_points={max_exact_points}: the time and memory of a shortest tour double with "
+                "each point; choose up to "
                 f"{MOST_EXACT}, and longer ones are the best of a local search"
             )
         asked = {"hull": "accuracy", "delaunay": "triangle_coverage", "tsp": "loss", "sorting": "accuracy"}[problem]
@@ -104,11 +114,11 @@ class Pointing:
             UserError: too few points for the problem.
         """
         self.notes = []
-        beyond = sorted(size for size in {*self.sizes, *self.test_sizes} if size > self.exact)
+        beyond = sorted(size for size in {*self.sizes, *self.test_sizes} if size > self.max_exact_points)
         if self.problem == "tsp" and beyond:
             self.notes = [
                 f"tours of {', '.join(map(str, beyond))} points are the best of a local search, perhaps not the "
-                f"shortest: those of more than task.exact={self.exact} are too many to try"
+                f"shortest: those of more than task.max_exact_points={self.max_exact_points} are too many to try"
             ]
         source = self._source()
         train = rows(self._posed("train", self.sizes, self.examples), source)
@@ -120,12 +130,12 @@ class Pointing:
         return self._pairs("test", self.test_sizes)
 
     def _posed(self, part: str, sizes: Sequence[int], count: int) -> Iterable[PointingExample]:
-        return pose(self.problem, sizes, count, (self.seed, PARTS.index(part)), self.exact)
+        return pose(self.problem, sizes, count, (self.seed, PARTS.index(part)), self.max_exact_points)
 
     def _pairs(self, part: str, sizes: Sequence[int]) -> list[Pair]:
         return [
             Pair(_names(range(len(points))), (_names(answer),), features=points)
-            for points, answer in self._posed(part, sizes, self.held_out)
+            for points, answer in self._posed(part, sizes, self.num_held_out)
         ]
 
     def _source(self) -> Features:

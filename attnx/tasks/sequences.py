@@ -36,16 +36,16 @@ class AnySequence:
         https://arxiv.org/abs/1508.01211, Yao et al. 2015 (of video frames), https://arxiv.org/abs/1502.08029
 
     ``train`` (and ``valid``, ``test``) names a TSV file, plain or .gz: a source, a tab, its target, and if ``tagged`` a
-    tab and a tag (a language, a speaker), which the query ``language_tag`` and ``model.tag`` tell the model. ``source``
-    and ``target`` say how a column is cut: into ``characters``, into ``words`` with spaces between, or into ``ids``,
-    words that must be whole numbers. ``features`` means that the column names a .csv, .npy, .npz or .parquet file, seen
-    from the TSV file's folder, with a row of numbers a step; ``step_names`` is a column of the sources' files, time
-    stamps say, that labels the pictures and is no feature, ``target_step_names`` one of the targets'. Features are
-    scaled by the training part's means and deviations; with ``target=features`` rows of numbers are written, and a
-    source has one target.
+    tab and a tag (a language, a speaker), which the query ``language_tag`` and ``model.tag_inputs`` tell the model.
+    ``source`` and ``target`` say how a column is cut: into ``characters``, into ``words`` with spaces between, or into
+    ``ids``, words that must be whole numbers. ``features`` means that the column names a .csv, .npy, .npz or .parquet
+    file, seen from the TSV file's folder, with a row of numbers a step; ``step_names`` is a column of the sources'
+    files, time stamps say, that labels the pictures and is no feature, ``target_step_names`` one of the targets'.
+    Features are scaled by the training part's means and deviations; with ``target=features`` rows of numbers are
+    written, and a source has one target.
 
-    With ``shared`` both sides have one vocabulary, so that a symbol that training has on one side alone is on the
-    other, too: ``output=copying`` can then write whatever symbol of a source training has met.
+    With ``shared_vocabulary`` both sides have one vocabulary, so that a symbol that training has on one side alone is
+    on the other, too: ``output=copy`` can then write whatever symbol of a source training has met.
 
     A part that is left out is held out of the training file: ``holdout`` of the sources for validation, twice as many
     for testing, by a hash of the source as it is written, or of the file's name. Lines with equal sources are one
@@ -66,13 +66,13 @@ class AnySequence:
         tagged: bool = False,
         step_names: str | None = None,
         target_step_names: str | None = None,
-        shared: bool = False,
+        shared_vocabulary: bool = False,
         holdout: Probability = 0.05,
         smoothing: Probability = 0.0,
     ) -> None:
         self.files = {"train": train, "valid": valid, "test": test}
         self.source, self.target = source, target
-        self.shared = shared
+        self.shared_vocabulary = shared_vocabulary
         self.tagged, self.step_names, self.target_step_names = tagged, step_names, target_step_names
         self.holdout, self.smoothing = holdout, smoothing
         self.scales: Features | None = None
@@ -115,8 +115,8 @@ class AnySequence:
         if self.target_step_names is not None and self.target != "features":
             named = f"task.target_step_names={self.target_step_names}"
             raise UserError(f"{named} is for task.target=features; leave it out")
-        if self.shared and "features" in (self.source, self.target):
-            raise UserError("task.shared=true shares symbols, and features are none; leave it out")
+        if self.shared_vocabulary and "features" in (self.source, self.target):
+            raise UserError("task.shared_vocabulary=true shares symbols, and features are none; leave it out")
         if self.smoothing and self.target == "features":
             named = f"task.smoothing={self.smoothing:g}"
             raise UserError(f"{named} smooths symbols, and task.target=features has none; leave it out")
@@ -151,9 +151,9 @@ class AnySequence:
 
     def _symbols(self, pairs: Sequence[Pair], side: Literal["source", "target"]) -> Iterable[Symbols]:
         """What the vocabulary of a side is made of; of a shared one both."""
-        if self.shared or side == "source":
+        if self.shared_vocabulary or side == "source":
             yield from (pair.source for pair in pairs)
-        if self.shared or side == "target":
+        if self.shared_vocabulary or side == "target":
             yield from (reference for pair in pairs for reference in pair.references)
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:

@@ -35,7 +35,16 @@ from attnx.tasks.protocols import SequenceData, tags_of
 
 SCORES = ("bleu", "chrf", "ter")
 # The knobs that decide which rows a corpus has and what they stand for, beside its files and what is held out of it.
-SETTINGS = ("languages", "tokenizer", "pieces", "shared", "lower", "form", "longest", "ratio")
+SETTINGS = (
+    "languages",
+    "tokenizer",
+    "vocab_size",
+    "shared_vocabulary",
+    "lower",
+    "unicode_form",
+    "max_length",
+    "max_length_ratio",
+)
 # How the unknown symbol reads in a text: as one word, whatever cuts it.
 UNKNOWN = "⁇"
 Tags = tuple[str, ...]
@@ -52,14 +61,15 @@ class Translation:
     ``train`` (and ``valid``, ``test``) names two text files in step, ``[a.de.gz,b.en.gz]``, or a TSV file: a sentence,
     a tab, its translation. ``dataset`` reads Hugging Face's `datasets` instead: a file, a folder, or a name on the hub,
     ``columns`` being the source's and the target's. With ``languages`` there are several target languages: a file (or
-    column) for each, or a TSV file with the language in its third column; the query ``language_tag`` and ``model.tag``
-    tell the model which. A part that is left out is held out of the training data by a hash of the source sentence:
-    ``holdout`` of them for validation, twice as many for testing, each in one part only, with all its translations.
+    column) for each, or a TSV file with the language in its third column; the query ``language_tag`` and
+    ``model.tag_inputs`` tell the model which. A part that is left out is held out of the training data by a hash of the
+    source sentence: ``holdout`` of them for validation, twice as many for testing, each in one part only, with all its
+    translations.
 
-    ``tokenizer`` cuts texts into at most ``pieces`` different symbols, learned from the training side alone; ``shared``
-    is one vocabulary for both sides. Texts are given a Unicode ``form`` before, and lower case if ``lower``; BLEU, chrF
-    and TER are then of such texts. Training pairs with a side of more than ``longest`` symbols, or ``ratio`` times as
-    many as the other side, are left out.
+    ``tokenizer`` cuts texts into at most ``vocab_size`` different symbols, learned from the training side alone;
+    ``shared_vocabulary`` is one vocabulary for both sides. Texts are given a Unicode ``unicode_form`` before, and lower
+    case if ``lower``; BLEU, chrF and TER are then of such texts. Training pairs with a side of more than ``max_length``
+    symbols, or ``max_length_ratio`` times as many as the other side, are left out.
 
     ``store`` names a folder for the encoded training corpus, which then is never in memory and may be larger than it:
     its files are read twice, line by line, and later runs with the same files and settings read the folder instead.
@@ -77,12 +87,12 @@ class Translation:
         dataset: str | None = None,
         columns: list[str] | None = None,
         tokenizer: str = "bpe",
-        pieces: Positive = 8000,
-        shared: bool = False,
+        vocab_size: Positive = 8000,
+        shared_vocabulary: bool = False,
         lower: bool = False,
-        form: Literal["nfc", "nfkc", "none"] = "nfc",
-        longest: Positive | None = 200,
-        ratio: Rate | None = None,
+        unicode_form: Literal["nfc", "nfkc", "none"] = "nfc",
+        max_length: Positive | None = 200,
+        max_length_ratio: Rate | None = None,
         holdout: Probability = 0.05,
         smoothing: Probability = 0.0,
         store: str | None = None,
@@ -90,24 +100,37 @@ class Translation:
         self.files = {"train": train, "valid": valid, "test": test}
         self.languages: list[str] = languages or []
         self.dataset, self.columns = dataset, columns
-        self.tokenizer, self.pieces, self.shared, self.lower, self.form = tokenizer, pieces, shared, lower, form
-        self.longest, self.ratio, self.holdout, self.smoothing = longest, ratio, holdout, smoothing
+        self.tokenizer, self.vocab_size, self.shared_vocabulary, self.lower, self.unicode_form = (
+            tokenizer,
+            vocab_size,
+            shared_vocabulary,
+            lower,
+            unicode_form,
+        )
+        self.max_length, self.max_length_ratio, self.holdout, self.smoothing = (
+            max_length,
+            max_length_ratio,
+            holdout,
+            smoothing,
+        )
         self.store = store
         self._check()
         self.notes: list[str] = []
         several = len(self.languages) > 1
         self.monitor = f"valid_bleu_{MACRO}" if several else "valid_bleu"
         self.source: Tokenizer = registry.build("tokenizer", tokenizer)
-        self.target: Tokenizer = self.source if shared else registry.build("tokenizer", tokenizer)
-        self.texts = Texts(self.source, self.target, pieces, lower, form)
+        self.target: Tokenizer = self.source if shared_vocabulary else registry.build("tokenizer", tokenizer)
+        self.texts = Texts(self.source, self.target, vocab_size, lower, unicode_form)
 
     def _check(self) -> None:
         if wrong := next((name for name in self.languages if not re.fullmatch(r"[\w-]+", name)), None):
             raise UserError(f"task.languages: {wrong!r} is no name; use letters, digits, - and _, such as de")
         if twice := next((name for name in self.languages if self.languages.count(name) > 1), None):
             raise UserError(f"task.languages names {twice!r} twice")
-        if self.ratio is not None and self.ratio < 1:
-            raise UserError(f"task.ratio={self.ratio:g}: the longer side over the shorter one is 1 or more")
+        if self.max_length_ratio is not None and self.max_length_ratio < 1:
+            raise UserError(
+                f"task.max_length_ratio={self.max_length_ratio:g}: the longer side over the shorter one is 1 or more"
+            )
         if self.columns and self.dataset is None:
             raise UserError("task.columns is for task.dataset; leave it out, or name a dataset")
         if self.store is not None and self.dataset is not None:
@@ -199,7 +222,7 @@ class Translation:
         return pairs, tags_of(pairs._replace(train=[Pair((), (), tag) for tag in known]))
 
     def _fitting(self, sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Pair]:
-        return fitting(map(self.texts.cut, sentences), dropped, self.longest, self.ratio)
+        return fitting(map(self.texts.cut, sentences), dropped, self.max_length, self.max_length_ratio)
 
     def _read(self) -> dict[str, list[Sentence]]:
         """The parts that are given, their texts in the form and case asked for."""

@@ -68,8 +68,9 @@ def refuse_full_memory(workers: int) -> None:
         _ = [multiprocessing.Semaphore() for _ in range(workers and 3 * (workers + 1) + EVENT)]
     except OSError as error:
         raise UserError(
-            f"trainer.workers={workers}: shared memory cannot be used ({SHARED_MEMORY}: {error.strerror}); free some "
-            "of it, give a container more (docker run --shm-size), or set trainer.workers=0"
+            f"trainer.num_workers={workers}: shared memory cannot be used ({SHARED_MEMORY}: {error.strerror}); "
+            "free some "
+            "of it, give a container more (docker run --shm-size), or set trainer.num_workers=0"
         ) from error
 
 

@@ -81,19 +81,21 @@ def in_one_line(error: BaseException, folder: Path, trainer: Mapping[str, Any]) 
         knob = "batch_tokens" if trainer.get("batch_tokens") else "batch_size"
         return (
             f"out of memory{where}; start anew with a smaller trainer.{knob} (it was {trainer.get(knob)}); half of it "
-            f"with twice the trainer.accumulate ({trainer.get('accumulate', 1)}) learns from as much a step"
+            f"with twice the trainer.accumulate_grad_batches ({trainer.get('accumulate_grad_batches', 1)}) learns "
+            "from as much a step"
         )
     if any(map(out_of_shared_memory, behind(error))):
         return (
             f"the data workers ran out of shared memory (/dev/shm is full): free some of it, or set workers: 0 below "
-            f"trainer: in {folder / 'config.yaml'} (trainer.workers=0 of a new run); then go on with: {_resume(folder)}"
+            f"trainer: in {folder / 'config.yaml'} (trainer.num_workers=0 of a new run); then go on with: "
+            f"{_resume(folder)}"
         )
     if unwritten := cannot_write(error, str(folder)):
         return f"{unwritten}, then go on with: {_resume(folder)}"
     if died := re.search(r"DataLoader worker \(pid\S* ([\d, ]+)\) (.*?)(?:\. |\.?$)", " ".join(str(error).split())):
         return (
             f"a data worker died (process {died[1]} {died[2]}); go on with: {_resume(folder)}; if it happens again, "
-            f"set trainer.workers to 0 in {folder / 'config.yaml'}"
+            f"set trainer.num_workers to 0 in {folder / 'config.yaml'}"
         )
     if line := plug_in_of(error):
         return f"{line}; the traceback is in {folder / ERROR}"

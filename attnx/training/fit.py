@@ -113,7 +113,7 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
         raise UserError(f"{path}: the training data are not those the run began with; put them back, or start anew")
     if (began := info.get("processes", 1)) != here().world:
         raise UserError(
-            f"{path}: began with {began} processes (trainer.devices times trainer.nodes) and cannot go on with "
+            f"{path}: began with {began} processes (trainer.devices times trainer.num_nodes) and cannot go on with "
             f"{here().world}: their shares of the data would be others; set them back, or start anew"
         )
     begun = "plan" in info and any((path / CHECKPOINTS).glob("*.ckpt"))
@@ -212,8 +212,8 @@ def _length(plan: StepPlan, trainer: Mapping[str, Any]) -> str:
 def _batch(trainer: Mapping[str, Any]) -> str:
     """How much a step sees."""
     if trainer.get("batch_tokens"):
-        return f"up to {trainer['batch_tokens'] * trainer['accumulate'] * here().world:,} tokens"
-    return f"{trainer['batch_size'] * trainer['accumulate'] * here().world} rows"
+        return f"up to {trainer['batch_tokens'] * trainer['accumulate_grad_batches'] * here().world:,} tokens"
+    return f"{trainer['batch_size'] * trainer['accumulate_grad_batches'] * here().world} rows"
 
 
 def _told(job: PreparedRun) -> dict[str, Any]:

@@ -45,16 +45,18 @@ class Loaders(lightning.LightningDataModule):
 
     def __init__(self, data: SequenceData, trainer: Mapping[str, Any], seed: int) -> None:
         super().__init__()
-        self.data, self.workers = data, trainer["workers"]
+        self.data, self.workers = data, trainer["num_workers"]
         refuse_full_memory(self.workers)
-        tokens, temperature = trainer.get("batch_tokens"), trainer.get("temperature", 1.0)
+        tokens, temperature = trainer.get("batch_tokens"), trainer.get("tag_sampling_temperature", 1.0)
         if temperature > 1 and not data.tags:
-            raise UserError(f"trainer.temperature={temperature:g} draws rows by their tags, and these data have none")
+            raise UserError(
+                f"trainer.tag_sampling_temperature={temperature:g} draws rows by their tags, and these data have none"
+            )
         self.train_rows = data.train_rows()
-        turns, world = trainer["accumulate"], here().world
+        turns, world = trainer["accumulate_grad_batches"], here().world
         size = None if tokens else trainer["batch_size"] * turns * world
         tokens = tokens and tokens * turns * world
-        pool = trainer.get("pool", 50)
+        pool = trainer.get("bucket_pool_batches", 50)
         self.batches = BucketBatches(self.train_rows, size, tokens, seed=seed, pool=pool, temperature=temperature)
         self.shares = ShardedBatchSampler(self.batches, here().rank, world, turns)
         self.valid_rows = data.judged_rows(data.pairs.valid)

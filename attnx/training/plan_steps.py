@@ -45,7 +45,7 @@ def plan_steps(job: PreparedRun, folder: Path, console: Console) -> StepPlan:
         per_step = _measured_once(sweep, job, folder, console) if sweep else measure(job)
         steps = step_time.steps_within(time_allowed, per_step)
         time_allowed = None if sweep else time_allowed
-    return StepPlan([Revision(0, steps, trainer["validations"])], time_allowed)
+    return StepPlan([Revision(0, steps, trainer["num_validations"])], time_allowed)
 
 
 def seconds_allowed(job: PreparedRun) -> float:

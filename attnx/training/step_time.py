@@ -62,7 +62,7 @@ def seconds_per_step(
                 spent = _now(device, clock) - started
                 if process_group.told(partial(bool, spent > min(SECONDS, SHARE * seconds))):
                     break
-        per_step: float = (_now(device, clock) - started) / taken * trainer["accumulate"]
+        per_step: float = (_now(device, clock) - started) / taken * trainer["accumulate_grad_batches"]
     return process_group.told(lambda: per_step)
 
 
@@ -79,7 +79,7 @@ def _stepping(
     model: nn.Module, experiment: TrainingModule, trainer: Mapping[str, Any], device: torch.device
 ) -> Callable[[Batch], None]:
     """What takes one step of training."""
-    settings, clip = experiment.settings, trainer["gradient_clip"]
+    settings, clip = experiment.settings, trainer["gradient_clip_val"]
     precision = precision_of(trainer["precision"], device)
     round_factors(trainer["precision"])
     model = precision.convert_module(model.train())

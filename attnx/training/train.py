@@ -114,12 +114,12 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
         model=model,
         task=task,
         data=drawn,
-        search=registry.build("search", config["search"]),
+        search=registry.build("decoding", config["decoding"]),
         settings=Settings(
             optimizer=_later("optimizer", config, "parameters"),
             lr_schedule=_later("lr_schedule", config, "optimizer", "progress"),
             plan=StepPlan([Revision(0, 0, 1)]),  # until it is known
-            sampling=config["model"].get("sampling", 0.0),
+            sampling=config["model"].get("scheduled_sampling", 0.0),
         ),
     )
     loaders = Loaders(drawn, trainer, config["seed"])
@@ -156,7 +156,7 @@ def train(job: PreparedRun, folder: Path, plan: StepPlan, console: Console, resu
     interval = SaveInterval(choice.get("checkpoint_every"), choice.get("checkpoint_minutes"))
     with StopSignal() as stopping:
         keep = CheckpointManager(
-            folder / CHECKPOINTS, task.monitor, task.maximize, choice.get("keep", 1), interval, stopping
+            folder / CHECKPOINTS, task.monitor, task.maximize, choice.get("save_top_k", 1), interval, stopping
         )
         throughput = Throughput(job.clock)
         trainer = _trainer(job, folder, plan, console, throughput, keep)
@@ -234,7 +234,7 @@ def _trainer(
         keep,
     ]
     if job.loggers:
-        callbacks[-1:-1] = [Logs(job.loggers, throughput, choice["log_every"]), *job.callbacks]
+        callbacks[-1:-1] = [Logs(job.loggers, throughput, choice["log_every_n_steps"]), *job.callbacks]
     if job.config.get("profile") and process_group.first():
         callbacks.append(Profile(folder / PROFILE, console))
     if choice["patience"] is not None:

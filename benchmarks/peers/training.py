@@ -22,8 +22,13 @@ STEP_BY_STEP = ("+query=previous_state", "model.feed=now")
 """Overrides by which the context enters attnx's recurrence, as it does yoyodyne's."""
 
 LIKE = {
-    "yoyodyne": (*STEP_BY_STEP, "readout.inputs=[state]", "readout.tanh=false", f"scorer.hidden={SIZES['decoder']}"),
-    "joeynmt": ("model.feed=none", f"scorer.hidden={SIZES['decoder']}"),
+    "yoyodyne": (
+        *STEP_BY_STEP,
+        "readout.inputs=[state]",
+        "readout.tanh=false",
+        f"scorer.hidden_size={SIZES['decoder']}",
+    ),
+    "joeynmt": ("model.feed=none", f"scorer.hidden_size={SIZES['decoder']}"),
 }
 """Overrides by which attnx's model is a peer's: the same products of the same sizes.
 
@@ -35,14 +40,14 @@ ATTNX = (
     "folder={folder}",
     "trainer.max_steps={updates}",
     "trainer.batch_size={batch}",
-    "trainer.validations=1",
+    "trainer.num_validations=1",
     "trainer.valid_examples=10",
     "trainer.test_examples=10",
-    "model.embedding={embedding}",
-    "encoder.hidden={encoder}",
-    "decoder.hidden={decoder}",
+    "model.embedding_dim={embedding}",
+    "encoder.hidden_size={encoder}",
+    "decoder.hidden_size={decoder}",
     "+scorer=additive",
-    f"scorer.hidden={HIDDEN}",
+    f"scorer.hidden_size={HIDDEN}",
 )
 """The overrides of every run of attnx; `train_attnx` fills the braces."""
 

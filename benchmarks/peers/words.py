@@ -10,9 +10,9 @@ WORDS = "words.tsv"
 TINY = (
     f"task.train={WORDS}",
     "task.holdout=0.15",
-    "model.embedding=5",
-    "encoder.hidden=7",
-    "decoder.hidden=11",
+    "model.embedding_dim=5",
+    "encoder.hidden_size=7",
+    "decoder.hidden_size=11",
     "trainer.batch_size=8",
 )
 

@@ -19,7 +19,7 @@ TANH_4_5 = math.log(3)  # (9 - 1) / (9 + 1) = 4/5
 @pytest.fixture
 def scorer() -> Additive:
     """W = (1, 0), U = the identity, v = (5, -10): the query moves the first hidden unit alone."""
-    scorer = Additive(query_size=1, memory_size=2, hidden=2)
+    scorer = Additive(query_size=1, memory_size=2, hidden_size=2)
     with torch.no_grad():
         scorer.query.weight.copy_(torch.tensor([[1.0], [0.0]]))
         scorer.memory.weight.copy_(torch.eye(2))
@@ -47,7 +47,7 @@ def test_there_are_no_biases(scorer: Additive) -> None:
 def test_context() -> None:
     """Equations 5 and 6: scores 0, ln 2 and ln 5 weigh 1/8, 2/8 and 5/8, and the context is their mean."""
     attention = build(scorer="additive", query_size=1, memory_size=1)
-    scorer = Additive(query_size=1, memory_size=1, hidden=1)
+    scorer = Additive(query_size=1, memory_size=1, hidden_size=1)
     with torch.no_grad():
         scorer.query.weight.zero_()
         scorer.memory.weight.fill_(1.0)

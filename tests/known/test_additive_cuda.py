@@ -90,7 +90,7 @@ def test_a_read(additive_triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel is built, and reads what the parts define."""
     monkeypatch.setattr(CudaAdditive, "device", DEVICE)
     attention, definition = (
-        build(query_size=5, memory_size=11, scorer=("additive", {"hidden": 3}), kernels=kernels)
+        build(query_size=5, memory_size=11, scorer=("additive", {"hidden_size": 3}), kernels=kernels)
         for kernels in ("auto", "off")
     )
     definition.load_state_dict(attention.state_dict())

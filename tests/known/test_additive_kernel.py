@@ -280,7 +280,7 @@ def memory_of(attention: Any, queries: int, positions: int) -> int:
 def test_memory_grows_with_the_scores() -> None:
     """A (q, m, hidden) tensor would be 64 times as large as the scores; there are a few of their size."""
     ways = [
-        build(query_size=11, memory_size=11, scorer=("additive", {"hidden": 64}), kernels=way)
+        build(query_size=11, memory_size=11, scorer=("additive", {"hidden_size": 64}), kernels=way)
         for way in ("auto", "off")
     ]
     scores = 4 * 2 * 251 * 257
@@ -293,7 +293,7 @@ def test_memory_of_many_scores_grows_with_queries_and_positions(monkeypatch: pyt
     """Twice as many of both are four times the scores, and twice the memory."""
     monkeypatch.setattr(blocks, "MANY", 2**12)
     monkeypatch.setattr(blocks, "BLOCK", 2**12)
-    attention = build(query_size=11, memory_size=11, scorer=("additive", {"hidden": 16}))
+    attention = build(query_size=11, memory_size=11, scorer=("additive", {"hidden_size": 16}))
     small, large = memory_of(attention, 251, 257), memory_of(attention, 502, 514)
     assert large < 2.2 * small
     assert large < 4 * 2 * 502 * 514

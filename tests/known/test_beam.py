@@ -16,7 +16,7 @@ from attnx.decoding.beam import Beam
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
-from attnx.decoding.penalties import coverage_penalty, length_penalty
+from attnx.decoding.penalties import length_penalty, score_coverage
 from attnx.decoding.row_rng import keys, uniform
 from attnx.decoding.sampling import Sampling
 from attnx.errors import UserError
@@ -75,8 +75,8 @@ def test_length_penalties_by_hand() -> None:
 def test_the_coverage_penalty_by_hand() -> None:
     """ln 1/2 + ln 1/4 where a third position was read twice over, and a fourth is none."""
     covered, present = torch.tensor([0.5, 0.25, 2.0, 0.0]), torch.tensor([True, True, True, False])
-    assert coverage_penalty(covered, present).item() == pytest.approx(-3 * math.log(2))
-    assert coverage_penalty(torch.zeros(1), present[:1]).item() == pytest.approx(-9 * math.log(10))  # no infinity
+    assert score_coverage(covered, present).item() == pytest.approx(-3 * math.log(2))
+    assert score_coverage(torch.zeros(1), present[:1]).item() == pytest.approx(-9 * math.log(10))  # no infinity
 
 
 def test_a_beam_finds_what_greedy_misses() -> None:
@@ -91,7 +91,10 @@ def test_a_beam_finds_what_greedy_misses() -> None:
 
 def test_a_score_by_hand() -> None:
     """B EOS: ln 0.36 / (7 / 6)^2, and each position was read 2 * 1/4 and 2 * 3/4 in two steps: 0.3 ln 1/2."""
-    found = search(Beam(5, length="gnmt", alpha=2.0, coverage=0.3), Tree(GARDEN, weights=(0.25, 0.75)))
+    found = search(
+        Beam(5, length_penalty="gnmt", length_penalty_alpha=2.0, coverage_penalty=0.3),
+        Tree(GARDEN, weights=(0.25, 0.75)),
+    )
     by_hand = {
         (B, EOS): math.log(0.36) / (7 / 6) ** 2 + 0.3 * math.log(1 / 2),
         (A, A, EOS): math.log(0.19) / (8 / 6) ** 2 + 0.3 * math.log(3 / 4),
@@ -117,7 +120,7 @@ LONG: Shares = {(): (0.55, 0.45, 0), (A,): (0, 1, 0), (A, A): (0, 1, 0), (A, A, 
 def test_a_row_stops_when_nothing_can_outdo_what_it_has(length: Any, best: list[int], steps: int) -> None:
     """The limit is 8 steps. It never goes on for nothing, and never stops too early."""
     model = Tree(LONG)
-    found = search(Beam(3, length=length, ratio=1.0, extra=6), model)
+    found = search(Beam(3, length_penalty=length, max_length_ratio=1.0, max_length_extra=6), model)
     assert [x for x in found.written[0, 0].tolist() if x] == best
     assert len(model.asked) == steps
 
@@ -146,7 +149,7 @@ def test_rows_that_are_done_are_not_asked_again() -> None:
     """Row 1 ends at once, the others with their fourth step; a beam has one hypothesis at first, then three."""
     sure: Shares = {(): (1, 0, 0)}
     model = Tree(LONG, sure)
-    found = search(Beam(3, length="average"), model, rows=2)
+    found = search(Beam(3, length_penalty="average"), model, rows=2)
     assert found.lengths.tolist() == [[4], [1]]
     assert model.asked == [2, 3, 3, 3]
     model = Tree(LONG, sure, LONG)
@@ -157,7 +160,10 @@ def test_rows_that_are_done_are_not_asked_again() -> None:
 def test_each_row_has_its_own_limit() -> None:
     """Ratio 1, none besides: of sources of 2 and 3 the first is cut off, and counts as it is."""
     source = torch.tensor([[7, 7, 0], [7, 7, 7]])
-    for searching in (Greedy(ratio=1.0, extra=0), Beam(2, ratio=1.0, extra=0, length="average")):
+    for searching in (
+        Greedy(max_length_ratio=1.0, max_length_extra=0),
+        Beam(2, max_length_ratio=1.0, max_length_extra=0, length_penalty="average"),
+    ):
         forever: Shares = {(A,) * n: (0, 1, 0) for n in range(5)}
         found = searching(Tree(forever, forever), source, source > 0)
         assert found.written[:, 0].tolist() == [[A, A, PAD], [A, A, A]]
@@ -184,7 +190,7 @@ def test_an_ensemble_by_hand() -> None:
 
 def test_an_ensemble_of_heads(built: Callable[..., Any]) -> None:
     """Heads of two models have no order in common; what each model's read together can be averaged."""
-    models = [built(attention=("on", {"heads": 2})).eval() for _ in range(2)]
+    models = [built(attention=("standard", {"heads": 2})).eval() for _ in range(2)]
     source, written = torch.tensor([[3, 5, 7]]), torch.tensor([[11, 13, 2]])
     asked = {"need_weights": True, "prefix": written}
     own = [Greedy()(model, source, source > 0, **asked).weights for model in models]
@@ -195,7 +201,7 @@ def test_an_ensemble_of_heads(built: Callable[..., Any]) -> None:
 
 def test_an_ensemble_of_models_that_read_unlike_things(built: Callable[..., Any]) -> None:
     """It writes; but what was read cannot be averaged."""
-    models = [built().eval(), built(scope="history").eval(), built(attention=("on", {"heads": 2})).eval()]
+    models = [built().eval(), built(scope="history").eval(), built(attention=("standard", {"heads": 2})).eval()]
     source = torch.tensor([[3, 5, 7]])
     for others in (models[:2], models[1:]):
         assert Greedy()(Ensemble(others), source, source > 0, need_weights=True).weights is None
@@ -225,12 +231,14 @@ def test_chance_is_even_and_each_ones_own() -> None:
 
 def test_what_a_search_cannot_do_is_refused(built: Callable[..., Any]) -> None:
     numbers, symbols = built(target_features=2), built()
-    with pytest.raises(UserError, match=r"search\.nbest=7 is more than search\.width=5; choose a wider beam"):
+    with pytest.raises(UserError, match=r"decoding\.nbest=7 is more than decoding\.beam_size=5; choose a wider beam"):
         Beam(nbest=7)
-    with pytest.raises(UserError, match=r"search\.top_p=1\.5 is a share"):
+    with pytest.raises(UserError, match=r"decoding\.top_p=1\.5 is a share"):
         Sampling(top_p=1.5)
     for name, searching in (("beam", Beam()), ("sampling", Sampling())):
-        with pytest.raises(UserError, match=f"search={name} chooses among symbols, but .* numbers; use search=greedy"):
+        with pytest.raises(
+            UserError, match=f"decoding={name} chooses among symbols, but .* numbers; use decoding=greedy"
+        ):
             searching.check(numbers)
         searching.check(symbols)
     with pytest.raises(UserError, match="min_length is a rule about symbols"):
@@ -240,8 +248,8 @@ def test_what_a_search_cannot_do_is_refused(built: Callable[..., Any]) -> None:
         search(Greedy(), numbers, prefix=torch.tensor([[5]]))
     for choices in ({"normalizer": "sigmoid"}, {"scope": "history"}, {"attention": "none"}):
         Beam().check(built(**choices))
-        with pytest.raises(UserError, match=r"search\.coverage adds up attention weights on the source"):
-            Beam(coverage=0.2).check(built(**choices))
+        with pytest.raises(UserError, match=r"decoding\.coverage_penalty adds up attention weights on the source"):
+            Beam(coverage_penalty=0.2).check(built(**choices))
     for wrong in ([[PAD, 5]], [[EOS, 5]], [[1, 5]]):
         with pytest.raises(UserError, match="a prefix holds symbols"):
             search(Greedy(), symbols, prefix=torch.tensor(wrong))

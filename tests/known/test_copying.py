@@ -104,7 +104,7 @@ def test_in_a_model(built: Built, heads: int) -> None:
 
     With 3, which the target has not (see the fixture), in the place of 7, that half goes to what is generated: 3/4.
     """
-    model = built(output="copying", attention=("on", {"heads": heads}))
+    model = built(output="copy", attention=("standard", {"heads": heads}))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
@@ -122,7 +122,7 @@ def test_in_a_model(built: Built, heads: int) -> None:
 
 
 def test_a_tied_output_layer_is_the_embedding(built: Built) -> None:
-    model = built(output="copying", model={"tied": True})
+    model = built(output="copy", model={"tie_embeddings": True})
     assert model.output.vocabulary.weight is model.embedding.weight
     assert model.output.vocabulary.bias is None
 
@@ -134,29 +134,29 @@ def data(source: str, target: str) -> SequenceData:
 
 def test_symbols_are_the_same_by_name(composed: Callable[..., Any]) -> None:
     """Sources of a, b, d (4, 5, 6), targets of b, c, d (4, 5, 6): b is 4 there, d is 6, and a is not there."""
-    model: Any = new_model(composed(output="copying"), data("abd", "bcd"))
+    model: Any = new_model(composed(output="copy"), data("abd", "bcd"))
     assert model.output.same.tolist() == [0, 0, 0, 0, 0, 4, 6]
     assert not any("same" in name for name in model.state_dict()), "it follows from the vocabularies"
 
 
 def test_nothing_in_common_is_refused(composed: Callable[..., Any]) -> None:
     with pytest.raises(UserError, match="these have none in common; use output=linear"):
-        new_model(composed(output="copying"), data("ab", "cd"))
+        new_model(composed(output="copy"), data("ab", "cd"))
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("attention=none", "output=copying copies what attention reads, and attention=none reads nothing"),
-        ("scope=history", "output=copying copies from the source, but scope.sources=[decoder] does not read it"),
+        ("attention=none", "output=copy copies what attention reads, and attention=none reads nothing"),
+        ("scope=history", "output=copy copies from the source, but scope.sources=[decoder] does not read it"),
         ("normalizer=sigmoid", "those of normalizer=sigmoid do not sum to 1; use normalizer=softmax"),
-        ("model=transformer", "output=copying has no meaning beside model=transformer"),
-        ("model=pointer task=pointing", "output=copying has no meaning beside model=pointer"),
+        ("model=transformer", "output=copy has no meaning beside model=transformer"),
+        ("model=pointer task=pointing", "output=copy has no meaning beside model=pointer"),
     ],
 )
 def test_where_it_means_nothing_it_is_refused(line: str, said: str) -> None:
     with pytest.raises(UserError) as refused:
-        compose(["output=copying", *line.split()])
+        compose(["output=copy", *line.split()])
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -164,4 +164,4 @@ def test_where_it_means_nothing_it_is_refused(line: str, said: str) -> None:
 @pytest.mark.parametrize(("sizes", "side"), [({"features": 5}, "source"), ({"target_features": 5}, "target")])
 def test_features_cannot_be_copied(built: Built, sizes: dict[str, int], side: str) -> None:
     with pytest.raises(UserError, match=f"copies symbols, but the {side} is made of features; use output=linear"):
-        built(output="copying", **sizes)
+        built(output="copy", **sizes)

@@ -36,7 +36,7 @@ def past(total: list[float]) -> AttentionHistory:
 
 def test_equation_11() -> None:
     """5 tanh(W s + U h + w c) with W = U = 1 and w = ln 2: the more a position was read, the more it is moved."""
-    scorer = Coverage(query_size=1, memory_size=1, hidden=1)
+    scorer = Coverage(query_size=1, memory_size=1, hidden_size=1)
     with torch.no_grad():
         scorer.additive.query.weight.fill_(1.0)
         scorer.additive.memory.weight.fill_(1.0)
@@ -48,7 +48,7 @@ def test_equation_11() -> None:
 
 
 def test_before_the_first_step_it_is_additive() -> None:
-    scorer, plain = Coverage(5, 11, hidden=7), Additive(5, 11, hidden=7)
+    scorer, plain = Coverage(5, 11, hidden_size=7), Additive(5, 11, hidden_size=7)
     plain.load_state_dict(scorer.additive.state_dict())
     queries, memory = torch.randn(2, 3, 5), torch.randn(2, 13, 11)
     found = scorer.compare(scorer.queries(queries), scorer.keys(memory), AttentionHistory(*torch.zeros(2, 2, 13)))
@@ -77,7 +77,7 @@ def test_equation_10(built: Built, heads: int) -> None:
 
     So at the first step nothing is read again, and afterwards everything is: penalties 0, 1, 1.
     """
-    model = covering(built, 3.0, attention=("on", {"heads": heads}))
+    model = covering(built, 3.0, attention=("standard", {"heads": heads}))
     state = model.init_state(SOURCE, SOURCE > 0)
     for step in range(3):
         expected = step * torch.tensor([[1 / 3, 1 / 3, 1 / 3], [1 / 2, 1 / 2, 0.0]])

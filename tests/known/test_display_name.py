@@ -33,9 +33,9 @@ def sweep(tmp_path: Path) -> Any:
 
 
 def test_a_job_goes_by_its_setting(sweep: Any) -> None:
-    asked = ["scorer=dot,mlp", "scope=global,local", "seed=range(1,3)", "encoder.hidden=7", "name=four"]
+    asked = ["scorer=dot,mlp", "scope=global,local", "seed=range(1,3)", "encoder.hidden_size=7", "name=four"]
     jobs = [
-        [f"scorer={scorer}", f"scope={scope}", f"seed={seed}", "encoder.hidden=7", "name=four"]
+        [f"scorer={scorer}", f"scope={scope}", f"seed={seed}", "encoder.hidden_size=7", "name=four"]
         for scorer in ("dot", "mlp")
         for scope in ("global", "local")
         for seed in (1, 2)
@@ -62,14 +62,14 @@ def test_a_single_run_goes_by_its_name_else_by_what_was_asked() -> None:
 
 
 def test_a_run_from_python_goes_by_what_differs_from_the_default_composition() -> None:
-    asked = ["scorer=mlp", "scorer.depth=2", "+query=[token,current_state]", "encoder.hidden=7", "seed=3"]
+    asked = ["scorer=mlp", "scorer.depth=2", "+query=[token,current_state]", "encoder.hidden_size=7", "seed=3"]
     found = named(*asked, "+logger=wandb", command=False)
     assert sorted(found.split()) == sorted(
-        ["encoder.hidden=7", "scorer=mlp", "scorer.depth=2", "query=[token,current_state]", "seed=3"]
+        ["encoder.hidden_size=7", "scorer=mlp", "scorer.depth=2", "query=[token,current_state]", "seed=3"]
     )
     assert named("scorer=additive", "seed=1", command=False) == "20260131-120000-abcdef"
 
 
 def test_a_long_name_ends_at_a_word() -> None:
-    name = named(*(f"{part}.hidden=100" for part in ("encoder", "decoder")), f"task.train={'long/' * 20}words.tsv")
-    assert name == "encoder.hidden=100 decoder.hidden=100 ..."
+    name = named(*(f"{part}.hidden_size=100" for part in ("encoder", "decoder")), f"task.train={'long/' * 20}words.tsv")
+    assert name == "encoder.hidden_size=100 decoder.hidden_size=100 ..."

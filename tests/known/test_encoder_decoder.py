@@ -33,8 +33,8 @@ def test_one_row_of_weights_over_both(built: Built, schedule: str) -> None:
         scorer="dot",
         scope="encoder_decoder",
         query=["token"],
-        model={"embedding": 1, "memory": "inputs", "bridge": "zeros", "feed": "none"},
-        decoder={"cell": "rnn", "hidden": 1},
+        model={"embedding_dim": 1, "keys_from": "inputs", "bridge": "zeros", "feed": "none"},
+        decoder={"cell": "rnn", "hidden_size": 1},
         readout={"inputs": ["context"], "tanh": False},
     )
     with torch.no_grad():
@@ -128,7 +128,7 @@ def test_states_of_unlike_width_are_projected(built: Built) -> None:
 
 
 def test_equal_widths_need_no_map(built: Built) -> None:
-    model = built(scope="encoder_decoder", encoder={"hidden": 13, "bidirectional": False})
+    model = built(scope="encoder_decoder", encoder={"hidden_size": 13, "bidirectional": False})
     assert not list(model.own.parameters())
 
 

@@ -39,7 +39,7 @@ def by_hand() -> Any:
     (8/3, -16/3) by slopes of 1/2, and h1 + 3/4 of it is (3, -4): at length 1, (0.6, -0.8). Likewise (1, 0) + (5, 9) +
     (2, -5) = (8, 4), and h2 + 1/2 of it is (4, 3): (0.8, 0.6).
     """
-    model = built("model.width=2", "model.slots=2", "model.words=2")
+    model = built("model.hidden_size=2", "model.num_slots=2", "model.max_words=2")
     with torch.no_grad():
         model.sentences.masks.copy_(torch.tensor([[[0.5, 0.0], [0.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]]))
         model.sentences.embedding.weight.zero_()
@@ -113,7 +113,7 @@ def test_a_question_without_a_story_reads_the_slots_as_they_start() -> None:
 
 
 def test_keys_can_be_words() -> None:
-    model = built("task.entities=[mary,john,sandra]", "model.keys=tied", "model.width=2")
+    model = built("task.entities=[mary,john,sandra]", "model.keys=tied", "model.hidden_size=2")
     rows = model.sentences.embedding.weight[STOP + 1 : STOP + 4]
     source = torch.tensor([[Q]])
     asked = model.sentences(source, source != PAD).question[0]
@@ -137,15 +137,18 @@ def test_keys_can_be_words() -> None:
         (["model.gate_scorer=location"], "model.gate_scorer=location needs to know what was read before"),
         (["model.gate_scorer=dto"], "did you mean dot"),
         (["model.gate_normalizer=sigmod"], "did you mean sigmoid"),
-        (["search.min_length=2"], "search.min_length=2 has no meaning"),
-        (["search.block_ngrams=3"], "search.block_ngrams=3 has no meaning"),
+        (["decoding.min_length=2"], "decoding.min_length=2 has no meaning"),
+        (["decoding.no_repeat_ngram_size=3"], "decoding.no_repeat_ngram_size=3 has no meaning"),
         (["model.keys=tied"], "task.entities=[mary,john]"),
         (["task.entities=[mary,john]"], "is for model.keys=tied"),
-        (["task.entities=[mary,john]", "model.keys=tied", "model.slots=3"], "model.slots=3, but task.entities names 2"),
+        (
+            ["task.entities=[mary,john]", "model.keys=tied", "model.num_slots=3"],
+            "model.num_slots=3, but task.entities names 2",
+        ),
         (["+query=token"], "query=token has no meaning beside model=entity"),
-        (["encoder.hidden=3"], "encoder.hidden=3 has no meaning beside model=entity"),
+        (["encoder.hidden_size=3"], "encoder.hidden_size=3 has no meaning beside model=entity"),
         (["decoder=recurrent"], "decoder=recurrent has no meaning beside model=entity"),
-        (["readout.size=3"], "readout.size=3 has no meaning beside model=entity"),
+        (["readout.hidden_size=3"], "readout.hidden_size=3 has no meaning beside model=entity"),
     ],
 )
 def test_what_means_nothing_is_refused(overrides: list[str], said: str) -> None:

@@ -97,16 +97,16 @@ def test_heads_that_do_not_divide(sizes: dict[str, int], what: str) -> None:
 
 def test_a_model_refuses_heads_that_do_not_divide(built: Built) -> None:
     """A history's memory is as wide as the decoder's state, 26 here."""
-    built(scope="history", attention=("on", {"heads": 2}), model={"bridge": "zeros"})
+    built(scope="history", attention=("standard", {"heads": 2}), model={"bridge": "zeros"})
     with pytest.raises(UserError, match=r"attention\.heads=3 does not divide the width of the values, 26"):
-        built(scope="history", attention=("on", {"heads": 3}), decoder={"hidden": 26})
+        built(scope="history", attention=("standard", {"heads": 3}), decoder={"hidden_size": 26})
 
 
 @pytest.mark.parametrize("scorer", ["additive", "coverage"])
 @pytest.mark.parametrize("scope", ["global", "encoder_decoder"])
 def test_weights_of_every_head(built: Built, scope: str, scorer: str) -> None:
     """(b, h, t, m), of whatever is read, and a past of every head."""
-    model = built(scope=scope, scorer=scorer, attention=("on", {"heads": 2}))
+    model = built(scope=scope, scorer=scorer, attention=("standard", {"heads": 2}))
     weights = model(SOURCE, SOURCE > 0, INPUTS, need_weights=True).weights
     positions = 3 if scope == "global" else 7
     assert weights.shape == (2, 2, 4, positions)

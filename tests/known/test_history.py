@@ -86,8 +86,8 @@ def test_three_steps_by_hand(built: Built, include_self: bool, schedule: str) ->
     model = built(
         scorer="dot",
         scope=("history", {"include_self": include_self}),
-        model={"embedding": 1, "bridge": "zeros"},
-        decoder={"cell": "rnn", "hidden": 1},
+        model={"embedding_dim": 1, "bridge": "zeros"},
+        decoder={"cell": "rnn", "hidden_size": 1},
         readout={"inputs": ["context"], "tanh": False},
     )
     with torch.no_grad():

@@ -21,11 +21,11 @@ PRESENT, TAG = SOURCE > 0, torch.tensor([0, 2, 0])
 HEARD = {
     "query": {"query": ["language_tag"]},
     "query of two": {"query": ["previous_state", "language_tag"]},
-    "encoder": {"model": {"tag": ["encoder"]}},
-    "decoder": {"model": {"tag": ["decoder"]}},
-    "both": {"model": {"tag": ["encoder", "decoder"]}},
-    "history": {"model": {"tag": ["decoder"], "bridge": "zeros"}, "scope": "history"},
-    "baseline": {"model": {"tag": ["encoder", "decoder"]}, "attention": "none"},
+    "encoder": {"model": {"tag_inputs": ["encoder"]}},
+    "decoder": {"model": {"tag_inputs": ["decoder"]}},
+    "both": {"model": {"tag_inputs": ["encoder", "decoder"]}},
+    "history": {"model": {"tag_inputs": ["decoder"], "bridge": "zeros"}, "scope": "history"},
+    "baseline": {"model": {"tag_inputs": ["encoder", "decoder"]}, "attention": "none"},
 }
 
 
@@ -66,7 +66,7 @@ def test_alone_it_attends_first(composed: Composed) -> None:
 
 def test_a_query_by_hand(built: Built) -> None:
     """Embeddings 0 and 1 of two tags over a memory of 0 and ln 3: weights (1/2, 1/2), and (1/4, 3/4), at every step."""
-    model = built(scorer="multiplicative", query=["language_tag"], model={"embedding": 1, "memory": "inputs"})
+    model = built(scorer="multiplicative", query=["language_tag"], model={"embedding_dim": 1, "keys_from": "inputs"})
     with torch.no_grad():
         model.source.embedding.weight[5:8, 0] = torch.tensor([0.0, 0.0, LN3])
         model.query.inputs[0].embedding.weight[:2] = torch.tensor([[0.0], [1.0]]).expand(2, 5)
@@ -78,9 +78,9 @@ def test_a_query_by_hand(built: Built) -> None:
 
 def test_told_by_hand(built: Built) -> None:
     """Beside each input stands the tag's number: h = tanh(ln 2) = 3/5 or tanh(ln 3) = 4/5, in encoder and decoder."""
-    one = {"cell": "rnn", "hidden": 1}
+    one = {"cell": "rnn", "hidden_size": 1}
     model = built(
-        model={"embedding": 1, "tag": ["encoder", "decoder"], "tag_size": 1, "bridge": "zeros"},
+        model={"embedding_dim": 1, "tag_inputs": ["encoder", "decoder"], "tag_dim": 1, "bridge": "zeros"},
         encoder={**one, "bidirectional": False},
         decoder=one,
     )
@@ -102,6 +102,6 @@ def test_told_by_hand(built: Built) -> None:
 @pytest.mark.parametrize("told", [["encoder"], ["decoder"], ["encoder", "decoder"]], ids="+".join)
 def test_only_who_is_named_is_told(built: Built, told: list[str]) -> None:
     """By an embedding of width 11 beside the inputs of width 7."""
-    model = built(model={"tag": told, "tag_size": 11, "feed": "none"})
+    model = built(model={"tag_inputs": told, "tag_dim": 11, "feed": "none"})
     for name, reader in (("encoder", model.source.encoder), ("decoder", model.decoder)):
         assert reader.recurrent.layers[0].input_size == 7 + 11 * (name in told)

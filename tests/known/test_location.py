@@ -29,7 +29,7 @@ def scored(scorer: Location, query: float, memory: list[float], last: list[float
 @pytest.fixture
 def scorer() -> Location:
     """One filter over three positions, (ln 2, 0, ln 3); W = 0, U = 1, L = 2, v = 5."""
-    scorer = Location(query_size=1, memory_size=1, hidden=1, filters=1, reach=1)
+    scorer = Location(query_size=1, memory_size=1, hidden_size=1, filters=1, kernel_radius=1)
     with torch.no_grad():
         scorer.additive.query.weight.zero_()
         scorer.additive.memory.weight.fill_(1.0)
@@ -65,7 +65,7 @@ def test_the_sum(scorer: Location) -> None:
 
 def test_before_the_first_step_it_is_additive() -> None:
     """Nothing was read: f is zeros, wherever the filters reach."""
-    scorer, plain = Location(5, 11, hidden=7), Additive(5, 11, hidden=7)
+    scorer, plain = Location(5, 11, hidden_size=7), Additive(5, 11, hidden_size=7)
     plain.load_state_dict(scorer.additive.state_dict())
     queries, memory, nothing = torch.randn(2, 3, 5), torch.randn(2, 13, 11), torch.zeros(2, 13)
     found = scorer.compare(scorer.queries(queries), scorer.keys(memory), AttentionHistory(nothing, nothing))
@@ -74,7 +74,7 @@ def test_before_the_first_step_it_is_additive() -> None:
 
 def test_only_as_far_as_it_reaches() -> None:
     """Two filters of 2 * 2 + 1 positions: what was read at position 6 moves the scores of 4 to 8 alone."""
-    scorer = Location(5, 11, hidden=7, filters=2, reach=2)
+    scorer = Location(5, 11, hidden_size=7, filters=2, kernel_radius=2)
     assert scorer.near.weight.shape == (2, 1, 5)
     keys, last = scorer.keys(torch.zeros(1, 11, 11)), torch.eye(11)[6:7]
     found = scorer.compare(scorer.queries(torch.zeros(1, 1, 5)), keys, AttentionHistory(last, last))
@@ -84,7 +84,7 @@ def test_only_as_far_as_it_reaches() -> None:
 @pytest.mark.parametrize("sources", [["encoder"], ["encoder", "decoder"]], ids="+".join)
 def test_the_model_remembers_the_last_weights(built: Built, sources: list[str]) -> None:
     """Those before dropout, of the step before and no other."""
-    model = built(scorer="location", scope=("global", {"sources": sources}), attention=("on", {"dropout": 0.5}))
+    model = built(scorer="location", scope=("global", {"sources": sources}), attention=("standard", {"dropout": 0.5}))
     source = torch.tensor([[3, 5, 7]])
     state = model.init_state(source, source > 0)
     assert (state.past.last == 0).all()

@@ -181,14 +181,16 @@ def test_what_is_looked_up() -> None:
     assert not Recurrent("gru", 7, 3).looks_up(table, ids)
     assert not Recurrent("lstm", 7, 3).looks_up(table, ids[:2])
     assert not Recurrent("lstm", 7, 3).looks_up(table.double(), ids)
-    encoder = RecurrentEncoder(7, hidden=3)
+    encoder = RecurrentEncoder(7, hidden_size=3)
     assert encoder.looks_up(table, ids, present)
     present[1] = False
     assert not encoder.looks_up(table, ids, present)
 
 
 @NEEDS_C
-@pytest.mark.parametrize("asked", [{}, {"query": ["token"], "model": {"feed": "now", "tag": ["encoder", "decoder"]}}])
+@pytest.mark.parametrize(
+    "asked", [{}, {"query": ["token"], "model": {"feed": "now", "tag_inputs": ["encoder", "decoder"]}}]
+)
 @pytest.mark.parametrize("part", ["encoder", "decoder"])
 def test_a_model_learns_the_same_from_rows_that_are_looked_up(
     part: str, asked: dict[str, Any], built: Callable[..., Any], monkeypatch: pytest.MonkeyPatch

@@ -31,7 +31,7 @@ def test_general() -> None:
 
 def test_concat() -> None:
     """Equation 8, concat: v . tanh(W [h_t; h_s]) is ``mlp`` of one layer."""
-    scorer = Mlp(query_size=1, memory_size=1, depth=1, widths=[2])
+    scorer = Mlp(query_size=1, memory_size=1, depth=1, hidden_sizes=[2])
     with torch.no_grad():
         scorer.query.weight.copy_(torch.tensor([[1.0], [0.0]]))
         scorer.memory.weight.copy_(torch.tensor([[0.0], [1.0]]))

@@ -45,7 +45,7 @@ def test_mlp_of_two_layers() -> None:
     First layer: relu((1, -1) * 3 + (2, 1) * 2 + (-4, 2)) = relu(3 + 4 - 4, -3 + 2 + 2) = (3, 1).
     Second: relu(5 * 3 - 2 * 1 - 6, -3 + 1 + 1) = relu(7, -1) = (7, 0). Output: 11 * 7 + 13 * 0 = 77.
     """
-    scorer = Mlp(query_size=1, memory_size=1, depth=2, widths=[2], activation="relu")
+    scorer = Mlp(query_size=1, memory_size=1, depth=2, hidden_sizes=[2], activation="relu")
     fill(scorer.memory, [[1.0], [-1.0]], [-4.0, 2.0])
     fill(scorer.query, [[2.0], [1.0]])
     fill(scorer.rest[1], [[5.0, -2.0], [-1.0, 1.0]], [-6.0, 1.0])
@@ -63,7 +63,7 @@ def test_mlp_of_two_layers() -> None:
     ],
 )
 def test_activations_at_ln_3(activation: str, expected: float) -> None:
-    scorer = Mlp(query_size=1, memory_size=1, widths=[1], activation=activation)
+    scorer = Mlp(query_size=1, memory_size=1, hidden_sizes=[1], activation=activation)
     fill(scorer.memory, [[1.0]], [0.0])
     fill(scorer.query, [[0.0]])
     fill(scorer.rest[1], [[1.0]])
@@ -80,7 +80,7 @@ def test_activations_at_ln_3(activation: str, expected: float) -> None:
     ],
 )
 def test_depth_repeats_the_last_width(depth: int, widths: list[int], layers: list[int]) -> None:
-    scorer = Mlp(query_size=3, memory_size=2, depth=depth, widths=widths)
+    scorer = Mlp(query_size=3, memory_size=2, depth=depth, hidden_sizes=widths)
     inner = [layer for layer in scorer.rest if isinstance(layer, nn.Linear)]
     assert [scorer.memory.out_features, *(layer.out_features for layer in inner)] == [*layers, 1]
     assert [layer.in_features for layer in inner] == layers

@@ -15,7 +15,7 @@ from attnx.config.compose import compose
 from attnx.models.pointer.config import resolve
 from attnx.models.pointer.constraints import may_follow
 
-SMALL = ["recipe=pointer", "task=pointing", "model.embedding=1", "encoder.hidden=1", "decoder.hidden=1"]
+SMALL = ["recipe=pointer", "task=pointing", "model.embedding_dim=1", "encoder.hidden_size=1", "decoder.hidden_size=1"]
 
 
 def softmax(scores: list[float]) -> list[float]:
@@ -29,7 +29,7 @@ def test_the_equations_of_the_recipe() -> None:
     Everything has width 1. A recurrence without memory, h = tanh(x), makes e_j = tanh(x_j); the first d is that of the
     start symbol, 0.3, the second that of the point taken first, 0.7. The end is one more thing to point to, at 0.2.
     """
-    cells = ["encoder.cell=rnn", "decoder.cell=rnn", "scorer.hidden=1", "model.bridge=zeros"]
+    cells = ["encoder.cell=rnn", "decoder.cell=rnn", "scorer.hidden_size=1", "model.bridge=zeros"]
     config = compose([*SMALL, *cells, "task.problem=sorting"])
     sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 4 + 5, "tags": 0}
     model: Any = registry.build("model", config["model"], config=config, **sizes)
@@ -102,11 +102,11 @@ REFUSED = {
     "query=[current_state,last_context]": "query=last_context needs a context",
     "query=token": "query=[token] holds no state",
     "readout.inputs=[state]": "readout.inputs=[state] has no meaning beside model=pointer",
-    "model.only=permutation": "has no room for the answers of task.problem=hull; choose from any, ring",
-    "model.only=rings": "expected one of any, distinct, permutation, ring",
+    "model.constraint=permutation": "has no room for the answers of task.problem=hull; choose from any, ring",
+    "model.constraint=rings": "expected one of any, distinct, permutation, ring",
     "model.feed=next": "feed",
     "attention.schedule=attend_then_run": "attention.schedule=attend_then_run is not possible",
-    "task.problem=delaunay model.only=ring": "choose from any",
+    "task.problem=delaunay model.constraint=ring": "choose from any",
     "scope=local": "scope.window=3 leaves out positions of 5 points, and the right one may be any; use scope=global",
     "scope=local scope.window=4 task.test=4-7": "scope.window=4 leaves out positions of 7 points",
 }

@@ -139,12 +139,12 @@ def test_chunks_are_unlike() -> None:
 
 
 def test_the_task_says_which_tours_may_not_be_the_shortest() -> None:
-    few = {"examples": 3, "held_out": 2}
-    task = Pointing("tsp", sizes="4-6", test=[5, 13], exact=5, **few)
+    few = {"examples": 3, "num_held_out": 2}
+    task = Pointing("tsp", sizes="4-6", test=[5, 13], max_exact_points=5, **few)
     task.load()
     assert task.notes == [
         "tours of 6, 13 points are the best of a local search, perhaps not the shortest: those of more than "
-        "task.exact=5 are too many to try"
+        "task.max_exact_points=5 are too many to try"
     ]
     exact = Pointing("tsp", sizes=5, **few)
     exact.load()
@@ -152,7 +152,7 @@ def test_the_task_says_which_tours_may_not_be_the_shortest() -> None:
 
 
 def test_rows_to_train_on_are_the_examples_encoded() -> None:
-    task = Pointing("hull", sizes=[3, 5], examples=7, held_out=2)
+    task = Pointing("hull", sizes=[3, 5], examples=7, num_held_out=2)
     data = task.load()
     posed = list(pose("hull", [3, 5], 7, (1, 0), exact=12))
     found = data.train_rows()
@@ -176,7 +176,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "task.sizes=many: expected a number of points": {"sizes": "many"},
     "task.sizes=7-5: expected a number of points": {"sizes": "7-5"},
     "task.test=1001: more than 1000 points": {"test": 1001},
-    "task.exact=17: the time and memory": {"problem": "tsp", "exact": 17},
+    "task.max_exact_points=17: the time and memory": {"problem": "tsp", "max_exact_points": 17},
     "problem=hull needs 3 points or more, and 2 are asked for": {"sizes": 2, "examples": 1},
 }
 

@@ -37,7 +37,7 @@ def test_keys_are_positions(built: Built, source: str) -> None:
         scorer="concat",
         scope=("global", {"sources": [source]}),
         query=["language_tag"],
-        model={"memory": "one_hot", "feed": "none"},
+        model={"keys_from": "one_hot", "feed": "none"},
     )
     with torch.no_grad():
         model.attention.scorer.memory.weight.copy_(math.log(2) * torch.arange(19.0))
@@ -50,7 +50,7 @@ def test_keys_are_positions(built: Built, source: str) -> None:
 @pytest.mark.parametrize("scope", ["global", "history", "encoder_decoder"])
 def test_what_is_there_does_not_matter(built: Built, memory: str, scope: str) -> None:
     """Asked with the tag alone, positions weigh the same whatever is read and written; contexts are of states."""
-    model = built(scope=scope, query=["language_tag"], model={"memory": memory, "feed": "none"}).eval()
+    model = built(scope=scope, query=["language_tag"], model={"keys_from": memory, "feed": "none"}).eval()
 
     def told(source: Tensor, inputs: list[int]) -> Any:
         return model(source, PRESENT, torch.tensor([inputs]), need_weights=True)

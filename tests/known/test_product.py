@@ -54,7 +54,7 @@ def test_where_gradients_are_wanted_there_are_some() -> None:
 @torch.no_grad()
 def test_keys_of_a_long_memory() -> None:
     """Of a wide one, too, and in other types."""
-    scorer, memory = Additive(query_size=3, memory_size=24, hidden=16), torch.randn(4, MANY, 24)
+    scorer, memory = Additive(query_size=3, memory_size=24, hidden_size=16), torch.randn(4, MANY, 24)
     expected = nn.functional.linear(memory.double(), scorer.memory.weight.double())
     torch.testing.assert_close(scorer.keys(memory), expected.float(), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(scorer.double().keys(memory.double()), expected)

@@ -26,7 +26,7 @@ def test_a_state_reads_a_pair() -> None:
 
     Of 0, ln 2, ln 3 the first layer makes 0, 3/5, 4/5. The second reads (0, 3/5) and, with zeros behind, (4/5, 0).
     """
-    encoder = Pyramid(input_size=1, cell="rnn", hidden=1, layers=2, bidirectional=False)
+    encoder = Pyramid(input_size=1, cell="rnn", hidden_size=1, layers=2, bidirectional=False)
     first, second = (layer.layers[0] for layer in encoder.layers)
     with torch.no_grad():
         for parameter in encoder.parameters():
@@ -42,7 +42,7 @@ def test_a_state_reads_a_pair() -> None:
 
 @pytest.mark.parametrize(("steps", "states"), [(1, 1), (7, 1), (8, 1), (9, 2), (17, 3)])
 def test_four_layers_leave_a_state_for_eight_steps(steps: int, states: int) -> None:
-    encoder = Pyramid(input_size=3, hidden=5)
+    encoder = Pyramid(input_size=3, hidden_size=5)
     encoded = encoder(torch.randn(2, steps, 3), torch.ones(2, steps, dtype=torch.bool))
     assert encoder.pace == 8
     assert encoded.layers[-1].shape == (2, states, 10)
@@ -52,7 +52,7 @@ def test_four_layers_leave_a_state_for_eight_steps(steps: int, states: int) -> N
 @pytest.mark.parametrize("length", range(8))
 def test_padding_changes_nothing(length: int) -> None:
     """Whatever stands there, and however much of it; a row without any step is one step of zeros."""
-    encoder = Pyramid(input_size=3, hidden=5, layers=3)
+    encoder = Pyramid(input_size=3, hidden_size=5, layers=3)
     alone = torch.randn(1, length, 3)
     present = torch.arange(11) < torch.tensor([[length], [11]])
     among = encoder(torch.cat([alone, torch.full((1, 11 - length, 3), 97.0)], 1).expand(2, -1, -1), present)
@@ -88,11 +88,11 @@ def las(built: Built) -> Any:
     )
     assert (list(chosen["query"]), chosen["model"]["feed"]) == (["current_state"], "next")
     model = built(
-        scorer=("location", {"hidden": 1, "filters": 1, "reach": 1}),
-        encoder={"name": "pyramid", "cell": "rnn", "hidden": 1, "layers": 2, "bidirectional": False},
-        decoder={"cell": "rnn", "hidden": 1},
+        scorer=("location", {"hidden_size": 1, "filters": 1, "kernel_radius": 1}),
+        encoder={"name": "pyramid", "cell": "rnn", "hidden_size": 1, "layers": 2, "bidirectional": False},
+        decoder={"cell": "rnn", "hidden_size": 1},
         readout={"inputs": ["state", "context"], "tanh": False},
-        model={"embedding": 1, "feed": "next", "bridge": "zeros"},
+        model={"embedding_dim": 1, "feed": "next", "bridge": "zeros"},
     )
     with torch.no_grad():
         for parameter in model.parameters():
@@ -136,9 +136,12 @@ def test_las_location(built: Built) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("model.memory=inputs", "model.memory and model.values must both be states, not inputs and inputs"),
-        ("model.values=layer:1", "model.memory and model.values must both be states, not states and layer:1"),
-        ("model.memory=one_hot", "must both be states, not one_hot and states"),
+        ("model.keys_from=inputs", "model.keys_from and model.values_from must both be states, not inputs and inputs"),
+        (
+            "model.values_from=layer:1",
+            "model.keys_from and model.values_from must both be states, not states and layer:1",
+        ),
+        ("model.keys_from=one_hot", "must both be states, not one_hot and states"),
         ("model=pointer task=pointing", "encoder=pyramid has fewer states than its source has positions to point to"),
     ],
 )
@@ -150,7 +153,7 @@ def test_what_needs_a_state_a_step_is_refused(line: str, said: str) -> None:
 
 
 def test_gradients_are_the_derivative() -> None:
-    encoder = Pyramid(input_size=2, hidden=3, layers=3)
+    encoder = Pyramid(input_size=2, hidden_size=3, layers=3)
     present = torch.arange(5) < torch.tensor([[5], [3]])
 
     def top(inputs: Tensor) -> Tensor:

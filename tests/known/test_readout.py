@@ -47,10 +47,10 @@ def test_joining_alone(inputs: list[str], expected: list[float]) -> None:
     ("knobs", "size", "parameters"),
     [
         ({}, 1, 3),  # the state's width, from state and context
-        ({"size": 17}, 17, 51),
-        ({"tanh": False, "size": 17}, 17, 51),
-        ({"tanh": False, "size": 3}, 3, 0),  # the joined width as it is
-        ({"inputs": ["state", "context", "token"], "size": 17}, 17, 102),
+        ({"hidden_size": 17}, 17, 51),
+        ({"tanh": False, "hidden_size": 17}, 17, 51),
+        ({"tanh": False, "hidden_size": 3}, 3, 0),  # the joined width as it is
+        ({"inputs": ["state", "context", "token"], "hidden_size": 17}, 17, 102),
     ],
 )
 def test_sizes(knobs: dict[str, object], size: int, parameters: int) -> None:
@@ -61,7 +61,7 @@ def test_sizes(knobs: dict[str, object], size: int, parameters: int) -> None:
 
 
 def test_a_size_without_tanh_is_linear() -> None:
-    readout = joint(tanh=False, size=5)
+    readout = joint(tanh=False, hidden_size=5)
     once, twice = readout(STATE, CONTEXT, TOKEN), readout(2 * STATE, 2 * CONTEXT, TOKEN)
     torch.testing.assert_close(twice, 2 * once)
 

@@ -16,7 +16,7 @@ LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 
 def one_unit(cell: Any, **weights: list[float]) -> Recurrent:
     """A cell of one unit that reads one number; weights that are not given are 0."""
-    recurrent = Recurrent(cell, input_size=1, hidden=1)
+    recurrent = Recurrent(cell, input_size=1, hidden_size=1)
     for name, value in recurrent.layers[0].named_parameters():
         torch.nn.init.zeros_(value)
         if name.removesuffix("_l0") in weights:
@@ -68,7 +68,7 @@ def test_gru_by_hand() -> None:
 
 def test_both_directions_by_hand() -> None:
     """Without recurrent weights one direction is tanh(x), the other tanh(-x): outputs stand side by side."""
-    recurrent = Recurrent("rnn", input_size=1, hidden=1, bidirectional=True)
+    recurrent = Recurrent("rnn", input_size=1, hidden_size=1, bidirectional=True)
     for name, value in recurrent.layers[0].named_parameters():
         torch.nn.init.constant_(
             value, 1.0 if name == "weight_ih_l0" else -1.0 if name == "weight_ih_l0_reverse" else 0.0

@@ -107,36 +107,41 @@ def test_near_misses(word: str, known: list[str], expected: str) -> None:
     ("kind", "name", "values", "told"),
     [
         ("scope", "local", {"windw": 3}, "the scope 'local' has no knob 'windw'; did you mean window?"),
-        ("scorer", "dot", {"hidden": 3}, "the scorer 'dot' has no knob 'hidden'; it has none"),
-        ("scorer", "additive", {"query_size": 3}, "the scorer 'additive' has no knob 'query_size'; choose from hidden"),
+        ("scorer", "dot", {"hidden_size": 3}, "the scorer 'dot' has no knob 'hidden_size'; it has none"),
+        (
+            "scorer",
+            "additive",
+            {"query_size": 3},
+            "the scorer 'additive' has no knob 'query_size'; choose from hidden_size",
+        ),
         ("scope", "local", {"window": 1.5}, "scope.window=1.5: expected a whole number, 0 or more"),
         ("scope", "local", {"window": -1}, "scope.window=-1: expected a whole number, 0 or more"),
         ("scope", "local", {"window": "3"}, "scope.window=3: expected a whole number, 0 or more"),
         ("scope", "local", {"window": True}, "scope.window=true: expected a whole number, 0 or more"),
         ("scope", "local", {"center": "predictve"}, "scope.center=predictve: expected one of monotonic, predictive"),
-        ("scorer", "additive", {"hidden": 0}, "scorer.hidden=0: expected a whole number, 1 or more"),
-        ("scorer", "additive", {"hidden": None}, "scorer.hidden=null: expected a whole number, 1 or more"),
+        ("scorer", "additive", {"hidden_size": 0}, "scorer.hidden_size=0: expected a whole number, 1 or more"),
+        ("scorer", "additive", {"hidden_size": None}, "scorer.hidden_size=null: expected a whole number, 1 or more"),
         (
             "scorer",
             "mlp",
-            {"widths": 64},
-            "scorer.widths=64: expected a list [...] that is not empty, each a whole number, 1 or more",
+            {"hidden_sizes": 64},
+            "scorer.hidden_sizes=64: expected a list [...] that is not empty, each a whole number, 1 or more",
         ),
         (
             "scorer",
             "mlp",
-            {"widths": [64, 0]},
-            "scorer.widths=[64, 0]: expected a list [...] that is not empty, each a whole number, 1 or more",
+            {"hidden_sizes": [64, 0]},
+            "scorer.hidden_sizes=[64, 0]: expected a list [...] that is not empty, each a whole number, 1 or more",
         ),
         (
             "attention",
-            "on",
+            "standard",
             {"dropout": 1.0},
             "attention.dropout=1.0: expected a number from 0 up to, not including, 1",
         ),
         ("scorer", "cosine", {"strength": 0}, "scorer.strength=0: expected a number above 0"),
         ("scorer", "cosine", {"learned": 1}, "scorer.learned=1: expected true or false"),
-        ("readout", "joint", {"size": 0}, "readout.size=0: expected a whole number, 1 or more or null"),
+        ("readout", "joint", {"hidden_size": 0}, "readout.hidden_size=0: expected a whole number, 1 or more or null"),
     ],
 )
 def test_knobs_that_are_refused(kind: str, name: str, values: dict[str, Any], told: str) -> None:
@@ -156,12 +161,14 @@ def test_check_fills_in_the_defaults() -> None:
 
 def test_a_default_is_not_shared() -> None:
     """A list that is a default is nobody's to change."""
-    registry.check("scorer", "mlp", {})["widths"].append(7)
-    assert registry.check("scorer", "mlp", {})["widths"] == [128]
+    registry.check("scorer", "mlp", {})["hidden_sizes"].append(7)
+    assert registry.check("scorer", "mlp", {})["hidden_sizes"] == [128]
 
 
 @pytest.mark.parametrize(
-    "choice", ["mlp", ("mlp", {"widths": [19]}), {"name": "mlp", "widths": [19]}], ids=["name", "pair", "mapping"]
+    "choice",
+    ["mlp", ("mlp", {"hidden_sizes": [19]}), {"name": "mlp", "hidden_sizes": [19]}],
+    ids=["name", "pair", "mapping"],
 )
 def test_three_spellings_of_a_choice(choice: Any) -> None:
     built = registry.build("scorer", choice, query_size=5, memory_size=7, vocab_size=11)
@@ -170,9 +177,9 @@ def test_three_spellings_of_a_choice(choice: Any) -> None:
 
 
 def test_a_choice_is_not_changed() -> None:
-    choice = {"name": "mlp", "widths": [19]}
+    choice = {"name": "mlp", "hidden_sizes": [19]}
     registry.build("scorer", choice, query_size=5, memory_size=7)
-    assert choice == {"name": "mlp", "widths": [19]}
+    assert choice == {"name": "mlp", "hidden_sizes": [19]}
 
 
 def test_a_choice_without_a_name() -> None:

@@ -25,11 +25,11 @@ NOON = datetime(2026, 3, 17, 12, tzinfo=UTC)
         ("scorer=do?", ["dot"], ["do", "dots"]),
         ("seed=1,2", [1, 2], [3, 12, True]),
         ("optimizer.lr=1e-3", [0.001], [0.01]),
-        ("model.tied=true", [True], [False, 1, "True "]),
+        ("model.tie_embeddings=true", [True], [False, 1, "True "]),
         ("trainer.patience=null", [None], [0, "none"]),
         ("query=[token,last_context]", ["[token,last_context]"], ["token", "last_context"]),
         ("query=token,[token,last_context]", ["token", "[token,last_context]"], ["[last_context,token]"]),
-        ("scorer.widths=[19,5]", [[19, 5]], [[19], 19]),
+        ("scorer.hidden_sizes=[19,5]", [[19, 5]], [[19], 19]),
         ("test_per<10", [9.99, 9, -1], [10, 11.0, None, "9", True]),
         ("test_per<=10", [10, 9], [10.01]),
         ("test_per>10", [10.01], [10, None]),
@@ -114,15 +114,15 @@ def test_numbers_stand_before_words_and_what_is_missing_last() -> None:
 
 def test_a_configuration_by_its_keys() -> None:
     nodes = {
-        "scorer": {"name": "mlp", "widths": [19, 5]},
-        "query": {"token": {}, "language_tag": {"width": 7}},
+        "scorer": {"name": "mlp", "hidden_sizes": [19, 5]},
+        "query": {"token": {}, "language_tag": {"embedding_dim": 7}},
         "seed": 3,
     }
     assert dotted_keys(nodes) == {
         "scorer": "mlp",
-        "scorer.widths": [19, 5],
+        "scorer.hidden_sizes": [19, 5],
         "query": "[token,language_tag]",
-        "query.language_tag.width": 7,
+        "query.language_tag.embedding_dim": 7,
         "seed": 3,
     }
     assert dotted_keys({"query": {"token": None}}) == {"query": "token"}
@@ -130,11 +130,11 @@ def test_a_configuration_by_its_keys() -> None:
 
 
 def test_a_knob_differs_among_those_that_have_it_and_a_part_where_it_is_missing() -> None:
-    first = {"scorer": "additive", "scorer.hidden": 64, "scope": "global", "seed": 1}
+    first = {"scorer": "additive", "scorer.hidden_size": 64, "scope": "global", "seed": 1}
     second = {"scorer": "dot", "scope": "global", "seed": 1}
     assert differing([first, second]) == ["scorer"]
-    assert differing([first, second, {**first, "scorer.hidden": 32}]) == ["scorer", "scorer.hidden"]
-    assert differing([first, {"scorer": "additive", "scorer.hidden": 64, "seed": 1}]) == ["scope"]
+    assert differing([first, second, {**first, "scorer.hidden_size": 32}]) == ["scorer", "scorer.hidden_size"]
+    assert differing([first, {"scorer": "additive", "scorer.hidden_size": 64, "seed": 1}]) == ["scope"]
     assert differing([first]) == []
 
 

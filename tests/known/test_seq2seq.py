@@ -34,10 +34,10 @@ def tiny(built: Built, ih: list[float], hh: float, **choices: Any) -> Any:
         **{
             "scorer": "dot",
             "query": ["token"],
-            "decoder": {"cell": "rnn", "hidden": 1},
+            "decoder": {"cell": "rnn", "hidden_size": 1},
             "readout": {"inputs": ["state"], "tanh": False},
             **choices,
-            "model": {"embedding": 1, "memory": "inputs", "bridge": "zeros", **choices.get("model", {})},
+            "model": {"embedding_dim": 1, "keys_from": "inputs", "bridge": "zeros", **choices.get("model", {})},
         }
     )
     for parameter in model.parameters():
@@ -96,7 +96,7 @@ def test_no_attention_by_hand(built: Built) -> None:
         ih=[0.0, 5 / 4 * LN2],
         hh=0.0,
         attention="none",
-        encoder={"cell": "rnn", "hidden": 1, "bidirectional": False},
+        encoder={"cell": "rnn", "hidden_size": 1, "bidirectional": False},
     )
     fill(model.source.encoder.recurrent.layers[0].weight_ih_l0, 1.0)
     sources = torch.tensor([[5, 7, 5], [5, 7, 5]])
@@ -159,7 +159,7 @@ def test_the_first_step_sees_the_bridge_and_no_context(built: Built) -> None:
 @pytest.mark.parametrize("place", ["states", "inputs", "layer:0", "layer:1"])
 def test_what_is_remembered(built: Built, place: str) -> None:
     """Keys and values come from where they are said to come from; what is absent is zeros."""
-    model = built(scorer="dot", encoder={"layers": 3}, model={"memory": place, "values": "inputs"}).eval()
+    model = built(scorer="dot", encoder={"layers": 3}, model={"keys_from": place, "values_from": "inputs"}).eval()
     source = torch.tensor([[3, 5, 7], [11, 13, 0]])
     present = source > 0
     inputs = model.source.embedding(source)
@@ -173,7 +173,7 @@ def test_what_is_remembered(built: Built, place: str) -> None:
 
 
 def test_a_tied_output_layer_is_the_embedding(built: Built) -> None:
-    model = built(model={"tied": True})
+    model = built(model={"tie_embeddings": True})
     assert model.output.weight is model.embedding.weight
     assert model.output.bias is None
     assert model.readout.size == 7
@@ -193,7 +193,7 @@ def test_padding_is_zeros_and_stays_so(built: Built) -> None:
 @pytest.mark.parametrize("memory", ["states", "inputs"])
 def test_sources_may_be_vectors(built: Built, memory: str) -> None:
     """Of 5 features a step, mapped to an embedding's width; what stands in the padding changes nothing."""
-    model = built(features=5, model={"memory": memory}).eval()
+    model = built(features=5, model={"keys_from": memory}).eval()
     source, present, inputs = (
         torch.randn(2, 3, 5),
         torch.tensor([[1, 1, 1], [1, 1, 0]]) > 0,
@@ -208,7 +208,9 @@ def test_sources_may_be_vectors(built: Built, memory: str) -> None:
 
 
 def test_dropout_is_for_training(built: Built) -> None:
-    model = built(model={"dropout": 0.5}, decoder={"layers": 2, "dropout": 0.5}, attention=("on", {"dropout": 0.5}))
+    model = built(
+        model={"dropout": 0.5}, decoder={"layers": 2, "dropout": 0.5}, attention=("standard", {"dropout": 0.5})
+    )
     source, inputs = torch.tensor([[3, 5, 7]]), torch.tensor([[1, 5, 11]])
     assert not torch.equal(model(source, source > 0, inputs).logits, model(source, source > 0, inputs).logits)
     model.eval()
@@ -231,21 +233,25 @@ def test_a_row_without_any_symbol(built: Built) -> None:
     ("choices", "message"),
     [
         (
-            {"model": {"memory": "inputs", "bridge": "last"}},
-            "model.bridge=last needs an encoder, and model.memory=inputs has none; use zeros or learned",
-        ),
-        ({"model": {"memory": "layer:1"}}, "model.memory=layer:1: the encoder has 1 layer(s), counted from layer:0"),
-        ({"model": {"values": "layer:x"}}, "model.values=layer:x: expected states, inputs or layer:N"),
-        (
-            {"model": {"memory": "state"}},
-            "model.memory=state: expected states, inputs, one_hot, sinusoidal or layer:N",
+            {"model": {"keys_from": "inputs", "bridge": "last"}},
+            "model.bridge=last needs an encoder, and model.keys_from=inputs has none; use zeros or learned",
         ),
         (
-            {"model": {"tied": True}, "readout": {"size": 5}},
-            "model.tied=true makes the output layer the embedding, of width 7, but readout.size=5; leave",
+            {"model": {"keys_from": "layer:1"}},
+            "model.keys_from=layer:1: the encoder has 1 layer(s), counted from layer:0",
+        ),
+        ({"model": {"values_from": "layer:x"}}, "model.values_from=layer:x: expected states, inputs or layer:N"),
+        (
+            {"model": {"keys_from": "state"}},
+            "model.keys_from=state: expected states, inputs, one_hot, sinusoidal or layer:N",
         ),
         (
-            {"scorer": "dot", "attention": ("on", {"projection": "never"})},
+            {"model": {"tie_embeddings": True}, "readout": {"hidden_size": 5}},
+            "model.tie_embeddings=true makes the output layer the embedding, of width 7, but "
+            "readout.hidden_size=5; leave",
+        ),
+        (
+            {"scorer": "dot", "attention": ("standard", {"projection": "never"})},
             "scorer=dot needs equal widths, but the query has 13 and the memory 22; use attention.projection=auto, "
             "another scorer, or equal sizes",
         ),
@@ -254,12 +260,12 @@ def test_a_row_without_any_symbol(built: Built) -> None:
             "the query is empty: choose one or more of current_state, language_tag, last_context, previous_state, ",
         ),
         (
-            {"scope": "history", "model": {"memory": "inputs"}},
-            "model.memory=inputs is the encoder's, but scope.sources=[decoder] does not read it",
+            {"scope": "history", "model": {"keys_from": "inputs"}},
+            "model.keys_from=inputs is the encoder's, but scope.sources=[decoder] does not read it",
         ),
         (
-            {"scope": "history", "model": {"values": "layer:0"}},
-            "model.values=layer:0 is the encoder's, but scope.sources=[decoder] does not read it",
+            {"scope": "history", "model": {"values_from": "layer:0"}},
+            "model.values_from=layer:0 is the encoder's, but scope.sources=[decoder] does not read it",
         ),
         (
             {"scope": ("global", {"sources": ["decoder", "decoder"]})},
@@ -274,13 +280,13 @@ def test_a_row_without_any_symbol(built: Built) -> None:
             "scope.include_self=true needs a state in the query, current_state or previous_state",
         ),
         (
-            {"scope": "encoder_decoder", "attention": ("on", {"projection": "never"})},
+            {"scope": "encoder_decoder", "attention": ("standard", {"projection": "never"})},
             "scope.sources=[encoder,decoder] needs equal widths, but the encoder's states have 22 and the decoder's 13",
         ),
-        ({"model": {"memory": "inputs", "tag": ["encoder"]}}, "model.tag=[encoder] needs an encoder"),
+        ({"model": {"keys_from": "inputs", "tag_inputs": ["encoder"]}}, "model.tag_inputs=[encoder] needs an encoder"),
         (
-            {"scope": "history", "model": {"bridge": "zeros", "tag": ["encoder"]}},
-            "model.tag=[encoder] needs an encoder",
+            {"scope": "history", "model": {"bridge": "zeros", "tag_inputs": ["encoder"]}},
+            "model.tag_inputs=[encoder] needs an encoder",
         ),
     ],
 )
@@ -294,21 +300,21 @@ def test_compositions_that_contradict_themselves(composed: Composed, choices: di
     ("choices", "encoder", "bridge"),
     [
         ({}, 3, "last"),
-        ({"model": {"memory": "inputs"}}, 0, "learned"),
-        ({"model": {"memory": "inputs", "bridge": "zeros"}}, 0, "zeros"),
-        ({"model": {"memory": "inputs", "values": "states"}}, 3, "last"),
-        ({"model": {"memory": "states", "values": "inputs"}}, 3, "last"),
-        ({"model": {"memory": "layer:0"}}, 2, "last"),  # the decoder's second layer starts from the encoder's
-        ({"model": {"memory": "layer:0", "bridge": "zeros"}}, 1, "zeros"),
-        ({"model": {"memory": "layer:0", "values": "layer:1", "bridge": "learned"}}, 2, "learned"),
-        ({"model": {"memory": "layer:1", "values": "layer:2", "bridge": "zeros"}}, 3, "zeros"),
+        ({"model": {"keys_from": "inputs"}}, 0, "learned"),
+        ({"model": {"keys_from": "inputs", "bridge": "zeros"}}, 0, "zeros"),
+        ({"model": {"keys_from": "inputs", "values_from": "states"}}, 3, "last"),
+        ({"model": {"keys_from": "states", "values_from": "inputs"}}, 3, "last"),
+        ({"model": {"keys_from": "layer:0"}}, 2, "last"),  # the decoder's second layer starts from the encoder's
+        ({"model": {"keys_from": "layer:0", "bridge": "zeros"}}, 1, "zeros"),
+        ({"model": {"keys_from": "layer:0", "values_from": "layer:1", "bridge": "learned"}}, 2, "learned"),
+        ({"model": {"keys_from": "layer:1", "values_from": "layer:2", "bridge": "zeros"}}, 3, "zeros"),
         ({"attention": "none"}, 3, "last"),
-        ({"model": {"memory": "one_hot"}}, 3, "last"),  # positions are keys; values are the states
-        ({"model": {"memory": "sinusoidal", "values": "inputs"}}, 0, "learned"),
+        ({"model": {"keys_from": "one_hot"}}, 3, "last"),  # positions are keys; values are the states
+        ({"model": {"keys_from": "sinusoidal", "values_from": "inputs"}}, 0, "learned"),
         ({"scope": "encoder_decoder"}, 3, "last"),
         ({"scope": "history"}, 2, "last"),  # nothing is read but what the decoder's two layers start from
         ({"scope": "history", "model": {"bridge": "zeros"}}, 0, "zeros"),
-        ({"scope": "history", "model": {"bridge": "learned", "memory": "one_hot"}}, 0, "learned"),
+        ({"scope": "history", "model": {"bridge": "learned", "keys_from": "one_hot"}}, 0, "learned"),
     ],
 )
 def test_what_follows_from_the_memory(composed: Composed, choices: dict[str, Any], encoder: int, bridge: str) -> None:
@@ -322,19 +328,19 @@ def test_widths_are_foreseen(composed: Composed, built: Built) -> None:
     choices: dict[str, Any] = {
         "scorer": "dot",
         "query": ["current_state", "token", "last_context"],
-        "encoder": {"hidden": 21},
+        "encoder": {"hidden_size": 21},
     }
     with pytest.raises(UserError, match="the query has 62 and the memory 42"):
-        compose(composed(**choices, attention=("on", {"projection": "never"})))
+        compose(composed(**choices, attention=("standard", {"projection": "never"})))
     project = built(**choices).attention.project
     assert (project.in_features, project.out_features) == (62, 42)
 
 
 def test_equal_widths_need_no_projection(built: Built) -> None:
     """A token of 7 over embeddings of 7; a state of 22 over states of 2 * 11."""
-    never = ("on", {"projection": "never"})
+    never = ("standard", {"projection": "never"})
     for choices in (
-        {"query": ["token"], "model": {"memory": "inputs"}},
-        {"query": ["current_state"], "decoder": {"hidden": 22}},
+        {"query": ["token"], "model": {"keys_from": "inputs"}},
+        {"query": ["current_state"], "decoder": {"hidden_size": 22}},
     ):
         assert not list(built(scorer="dot", attention=never, **choices).attention.project.parameters())

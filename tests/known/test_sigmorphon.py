@@ -239,7 +239,7 @@ def test_what_is_held_out_depends_on_the_word_alone(write: Write, kind: str) -> 
     path = str(folder / "all" / ("*_all.tsv" if kind == "pattern" else ""))
     expected = {word for word in words if place(tuple(word)) >= 0.8}
     assert 0 < len(expected) < len(words)
-    for knobs in ({"writing": "nfc"}, {"writing": "nfd", "tag_token": True}, {"writing": "jamo"}, {}):
+    for knobs in ({"graphemes": "nfc"}, {"graphemes": "nfd", "tag_token": True}, {"graphemes": "jamo"}, {}):
         valid = G2p(path, holdout=0.2, **knobs).load().pairs.valid
         for tag in ("fre", "ita"):
             held = ["".join(one.source).removeprefix(f"<tag:{tag}>") for one in valid if one.tag == tag]
@@ -252,7 +252,7 @@ def test_what_is_held_out_depends_on_the_word_alone(write: Write, kind: str) -> 
 def test_writing_cuts_the_data_and_what_users_ask_for(write: Write) -> None:
     folder = write({"train/fre_train.tsv": "\u00e9\te\n", "dev/fre_dev.tsv": "a\te\n", "test/fre_test.tsv": "b\te\n"})
     for writing, letters in (("as_is", "\u00e9"), ("nfc", "\u00e9"), ("nfd", "e\u0301"), ("jamo", "\u00e9")):
-        one = task(folder, writing=writing)
+        one = task(folder, graphemes=writing)
         assert one.load().pairs.train[0].source == tuple(letters)
         assert one.symbols("\u00e9") == tuple(letters)
     assert G2p().symbols("e\u0301") == ("e", "\u0301")
@@ -289,6 +289,6 @@ def test_the_fifteen_languages() -> None:
         assert all(unicodedata.is_normalized("NFC", "".join(one.source)) for one in part)
         assert {one.tag for one in part[:15]} == set(data.tags)
     assert pair("fre", "abandonner", "a b \u0251\u0303 d \u0254 n e") in data.pairs.train
-    assert data.pairs == task(folder, writing="nfc").load().pairs
-    jamo = [one for one in task(folder, writing="jamo").load().pairs.train if one.tag == "kor"]
+    assert data.pairs == task(folder, graphemes="nfc").load().pairs
+    jamo = [one for one in task(folder, graphemes="jamo").load().pairs.train if one.tag == "kor"]
     assert jamo[0].source == ("\u1100", "\u1161", "\u1100", "\u1161", "\u11b7")  # 가감

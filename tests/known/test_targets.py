@@ -106,7 +106,7 @@ def test_greedy_by_hand() -> None:
     ends, goes = [0, 0, 0.5, 0, 0.25, 0.25, 0], [0, 0, 0.25, 0, 0, 0.125, 0.625]
     script = [shares(ends, goes, goes), *[shares(goes, goes, goes)] * 2, shares(goes, goes, ends)]
     model = Scripted(SYMBOLS, script)
-    found = decode(model, [2, 1, 3], ratio=2.0, extra=1)
+    found = decode(model, [2, 1, 3], max_length_ratio=2.0, max_length_extra=1)
     assert found.lengths.tolist() == [[1], [3], [4]]
     assert found.written[:, 0].tolist() == [[EOS, 0, 0, 0], [6, 6, 6, 0], [6, 6, 6, EOS]]
     assert model.inputs == [[BOS] * 3, [6, 6], [6, 6], [6]]  # what has ended is not asked again
@@ -151,7 +151,7 @@ def test_greedy_numbers_by_hand() -> None:
     """Row 0 ends with its second, row 1 is cut off at its third; each reads what it wrote before."""
     script = [torch.tensor([[n + 0.5, -n, stop], [n, 0.0, -LN3]]) for n, stop in ((1.0, -LN3), (2.0, LN3), (3.0, LN3))]
     model = Scripted(NUMBERS, script)
-    found = decode(model, [3, 1], ratio=2.0, extra=1)
+    found = decode(model, [3, 1], max_length_ratio=2.0, max_length_extra=1)
     assert found.lengths.tolist() == [[2], [3]]
     assert found.written[:, 0].tolist() == [[[1.5, -1], [2.5, -2], [0, 0]], [[1, 0], [2, 0], [3, 0]]]
     assert model.inputs == [[[0, 0], [0, 0]], [[1.5, -1], [1, 0]], [[2, 0]]]  # what has ended is not asked again
@@ -167,8 +167,10 @@ def test_a_model_of_numbers(built: Callable[..., Any]) -> None:
     predicted, _, _ = model.decode_step(NUMBERS.start_input(1, CPU), model.init_state(source, source > 0))
     rows = torch.tensor([[[0.0, 0.0], [5.0, -7.0]]])
     torch.testing.assert_close(model(source, source > 0, rows).logits[:, 0], predicted)
-    with pytest.raises(UserError, match=r"model\.tied=true shares an embedding of symbols, but the target is made of"):
-        built(target_features=2, model={"tied": True})
+    with pytest.raises(
+        UserError, match=r"model\.tie_embeddings=true shares an embedding of symbols, but the target is made of"
+    ):
+        built(target_features=2, model={"tie_embeddings": True})
 
 
 def test_the_loss_of_a_batch_of_numbers(built: Callable[..., Any]) -> None:
@@ -210,7 +212,7 @@ OLD = {
 
 def test_old_weights_are_loaded(built: Callable[..., Any]) -> None:
     """By the names and shapes that they had, all of them; and they are what is computed with."""
-    model = built(model={"tag": ["decoder"]})
+    model = built(model={"tag_inputs": ["decoder"]})
     torch.manual_seed(3)
     old = {name: torch.randn(shape) for name, shape in OLD.items()}
     model.load_state_dict(old)

@@ -20,8 +20,8 @@ from attnx.attention.memory import concat_sources, hide_future
 
 B, Q, M, WIDTH, KEYS, VALUES = 4, 5, 7, 3, 11, 2
 PRESENT = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
-MLP: Any = ("mlp", {"widths": [19, 5], "depth": 3})
-SCORERS = [MLP, ("mlp", {"widths": [13], "activation": "gelu"}), "concat"]
+MLP: Any = ("mlp", {"hidden_sizes": [19, 5], "depth": 3})
+SCORERS = [MLP, ("mlp", {"hidden_sizes": [13], "activation": "gelu"}), "concat"]
 SCOPES = ["global", ("local", {"window": 1}), ("local", {"window": 1, "center": "predictive"})]
 NORMALIZERS = [(name, {"temperature": 0.7}) for name in registry.names("normalizer")]
 # Pairs in a tile: those of three rows, of three queries and a little more, of one query, and of less than that.
@@ -121,7 +121,7 @@ def test_all_that_may_be_asked() -> None:
 def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
     """Of the first order and the second, of the scorer's parameters as of what is read."""
     monkeypatch.setattr(checkpointed, "at_once", lambda *_: fitting)
-    attention, _ = both(("mlp", {"widths": [5, 3]}), SCOPES[2])
+    attention, _ = both(("mlp", {"hidden_sizes": [5, 3]}), SCOPES[2])
     queries, states, values = given()
     given_to_it = (queries[1:3], states[1:3], values[1:3], *attention.parameters())
 
@@ -165,7 +165,7 @@ def test_it_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_knob_is_in_mebibytes() -> None:
     """At most tile * 2^20 bytes: an ``mlp`` of 19 + 5 units takes 3 * 24 + 8 numbers of 4 bytes for each pair."""
-    attention = build(scorer=("mlp", {"widths": [19, 5]}), query_size=WIDTH, memory_size=KEYS, tile=3)
+    attention = build(scorer=("mlp", {"hidden_sizes": [19, 5]}), query_size=WIDTH, memory_size=KEYS, chunk_mib=3)
     (kernel,) = attention.kernels
     fitting = 3 * 2**20 // (80 * 4)  # 9830
     for positions, expected in ((983, False), (984, True)):  # 10 queries of 983 are as many pairs
@@ -181,7 +181,7 @@ def test_the_knob_is_in_mebibytes() -> None:
 def test_no_more_than_a_tile_is_made_at_a_time(made: Any, scope: str) -> None:
     """Forwards and backwards, wherever ``window`` gathers, too; the definition makes all pairs times the width."""
     rows, steps, positions, width = 2, 211, 307, 37
-    attention = assemble(("mlp", {"widths": [width]}), scope, "softmax", (WIDTH, KEYS, VALUES), {"tile": 1})
+    attention = assemble(("mlp", {"hidden_sizes": [width]}), scope, "softmax", (WIDTH, KEYS, VALUES), {"chunk_mib": 1})
     queries, states = torch.randn(rows, steps, WIDTH), torch.randn(rows, positions, KEYS)
     sizes = {}
     kernels = attention.kernels

@@ -226,7 +226,7 @@ def test_what_is_unknown_where() -> None:
 @pytest.mark.parametrize(("name", "needed"), [("bpe", 4), ("unigram", 4), ("wordpiece", 4), ("bytes", 256)])
 def test_too_few_pieces_are_refused(name: str, needed: int) -> None:
     """Three letters and the mark of a space; 256 bytes."""
-    with pytest.raises(UserError, match=f"task.pieces={needed - 1}: the tokenizer {name} needs {needed} or more"):
+    with pytest.raises(UserError, match=f"task.vocab_size={needed - 1}: the tokenizer {name} needs {needed} or more"):
         trained(name, ["ab c"], needed - 1)
     assert len(trained(name, ["ab c"], needed).symbols) == needed
 

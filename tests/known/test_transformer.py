@@ -18,7 +18,13 @@ from attnx.nn.position_encoding import PositionEncoding
 from attnx.nn.residual import Residual
 from attnx.ops import apply_rope, rope_cos_sin
 
-RECIPE = ["recipe=transformer", "attention.heads=2", "model.width=4", "model.feedforward=4", "model.layers=1"]
+RECIPE = [
+    "recipe=transformer",
+    "attention.heads=2",
+    "model.hidden_size=4",
+    "model.feedforward_size=4",
+    "model.layers=1",
+]
 SOURCE = torch.tensor([[5, 7, 5], [7, 0, 0]])
 INPUTS = torch.tensor([[BOS, 5, 6], [BOS, 5, 6]])
 
@@ -86,7 +92,9 @@ def test_the_recipe_by_hand() -> None:
 
 def even(*overrides: str) -> Tensor:
     """The weights of a model that scores everything alike, so that they count what may be read; those of one head."""
-    model = built("model=transformer", "scorer=dot", "model.width=4", "model.layers=1", "attention.heads=2", *overrides)
+    model = built(
+        "model=transformer", "scorer=dot", "model.hidden_size=4", "model.layers=1", "attention.heads=2", *overrides
+    )
     with torch.no_grad():
         for layer in model.decoder.layers:
             for heads in (layer.own, layer.cross):
@@ -179,11 +187,17 @@ def test_learned_positions_end() -> None:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["encoder.hidden=7"], "encoder.hidden=7 has no meaning beside model=transformer; leave one of the two out"),
+        (
+            ["encoder.hidden_size=7"],
+            "encoder.hidden_size=7 has no meaning beside model=transformer; leave one of the two out",
+        ),
         (["decoder=recurrent"], "decoder=recurrent has no meaning beside model=transformer"),
         (["readout.tanh=false"], "readout.tanh=false has no meaning beside model=transformer"),
         (["attention=none"], "model=transformer is made of attention"),
-        (["model.sampling=0.1"], "the chosen model has no knob 'sampling'; it belongs to model=.*seq2seq"),
+        (
+            ["model.scheduled_sampling=0.1"],
+            "the chosen model has no knob 'scheduled_sampling'; it belongs to model=.*seq2seq",
+        ),
         (["+query=token"], "query=token beside model=transformer"),
         (["model.self_scorer=cosin"], "unknown scorer 'cosin'; did you mean cosine"),
         (["model.self_scorer=3"], "model.self_scorer=3: expected a part's name, or {name: ..., and its knobs} or null"),

@@ -10,7 +10,11 @@ import pytest
 from attnx.accel import c_build
 from attnx.accel.prebuild import without_c
 
-ADDITIVE = {"attention": {"name": "on", "kernels": "auto"}, "scorer": {"name": "additive"}, "decoder": {"cell": "lstm"}}
+ADDITIVE = {
+    "attention": {"name": "standard", "kernels": "auto"},
+    "scorer": {"name": "additive"},
+    "decoder": {"cell": "lstm"},
+}
 NOTHING = {"attention": {"name": "none"}, "decoder": {"cell": "gru"}}
 COST = "what would be in C is computed by torch, and training takes about a quarter longer"
 CURE = "install gcc or clang (Debian, Ubuntu: apt install gcc libc6-dev; macOS: xcode-select --install)"

@@ -131,9 +131,9 @@ def test_the_python_interface_never_projects(plain_scorer: Choice) -> None:
 def test_a_part_by_name_by_name_and_knobs_or_as_an_instance() -> None:
     """The three spellings make the same module."""
     queries, states, values = drawn()
-    scorer = registry.build("scorer", ("mlp", {"widths": [19]}), query_size=WIDTH, memory_size=KEYS)
+    scorer = registry.build("scorer", ("mlp", {"hidden_sizes": [19]}), query_size=WIDTH, memory_size=KEYS)
     by_instance = build(scorer=scorer, query_size=WIDTH, memory_size=KEYS)
-    for spelling in (("mlp", {"widths": [19]}), {"name": "mlp", "widths": [19]}):
+    for spelling in (("mlp", {"hidden_sizes": [19]}), {"name": "mlp", "hidden_sizes": [19]}):
         by_name = build(scorer=spelling, query_size=WIDTH, memory_size=KEYS)
         by_name.load_state_dict(by_instance.state_dict())
         torch.testing.assert_close(

@@ -26,11 +26,11 @@ CASES: dict[str, dict[str, Any]] = {
     "fed now": {"query": ["previous_state"], "model": {**DROP, "feed": "now"}, "decoder": {**DROP, "layers": 2}},
     "fed next": {
         "query": ["current_state", "language_tag"],
-        "model": {**DROP, "feed": "next", "tag": ["encoder", "decoder"]},
-        "attention": ("on", {**DROP, "heads": 2}),
+        "model": {**DROP, "feed": "next", "tag_inputs": ["encoder", "decoder"]},
+        "attention": ("standard", {**DROP, "heads": 2}),
         "decoder": {"cell": "gru"},
     },
-    "looking back": {"scorer": "coverage", "model": DROP, "output": "copying"},
+    "looking back": {"scorer": "coverage", "model": DROP, "output": "copy"},
     "growing": {"query": ["previous_state"], "scope": "encoder_decoder", "model": {**DROP, "feed": "now"}},
     "without attention": {"attention": "none", "model": {**DROP, "feed": "next"}},
 }
@@ -98,7 +98,7 @@ def test_compiled_steps_are_the_steps(built: Built, backend: Backend, case: str)
 
 
 def test_sampled_symbols_are_the_same(built: Built, backend: Backend) -> None:
-    model = built(model={"sampling": 0.5, "feed": "next"}).train()
+    model = built(model={"scheduled_sampling": 0.5, "feed": "next"}).train()
     expected = learn(model, None, sampling=0.5)
     assert_same(learn(model, CompileOptions(strict=True), sampling=0.5), expected)
     assert backend

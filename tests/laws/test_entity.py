@@ -24,7 +24,7 @@ FACTORS = {
     "normalizer": "plain",
     "gate_scorer": ["dot", "additive", "cosine"],
     "gate_normalizer": ["sigmoid", "softmax", "entmax"],
-    "start": ["keys", "learned"],
+    "initial_state": ["keys", "learned"],
     "activation": ["prelu", "identity"],
     "normalize": [True, False],
     "heads": [1, 2],
@@ -37,9 +37,9 @@ def possible(chosen: dict[str, Any]) -> bool:
 
 def built(**chosen: Any) -> Any:
     config = {kind: node(kind, *chosen.get(kind, (name, {}))) for kind, name in PARTS.items()}
-    config["attention"] = node("attention", "on", {"heads": chosen.get("heads", 1)})
+    config["attention"] = node("attention", "standard", {"heads": chosen.get("heads", 1)})
     own = {knob: value for knob, value in chosen.items() if knob not in (*PARTS, "heads")}
-    config["model"] = node("model", "entity", {"width": 6, "slots": 3, **own})
+    config["model"] = node("model", "entity", {"hidden_size": 6, "num_slots": 3, **own})
     sizes = {"source_symbols": SYMBOLS, "source_features": 0, "target_symbols": ANSWERS, "target_features": 0}
     return registry.build("model", config["model"], config=config, tags=0, **sizes).eval()
 
@@ -93,7 +93,7 @@ def test_no_gate_looks_ahead(scorer: str, normalizer: str) -> None:
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("activation", ["prelu", "identity"])
 def test_gradients(activation: str) -> None:
-    model = built(activation=activation, start="learned", width=2, words=5)
+    model = built(activation=activation, initial_state="learned", hidden_size=2, max_words=5)
     source, present = batch([0, 1, 2])
     target = torch.tensor([[5, EOS], [6, EOS], [7, EOS]])
     weights = [weight.detach().clone().requires_grad_() for weight in model.parameters()]
@@ -118,7 +118,10 @@ def test_searches_agree() -> None:
     model = built()
     source, present = batch([0, 1, 2, 3])
     told = model.init_state(source, present).predicted
-    greedy, beam = Greedy()(model, source, present, need_weights=True), Beam(width=5, nbest=5)(model, source, present)
+    greedy, beam = (
+        Greedy()(model, source, present, need_weights=True),
+        Beam(beam_size=5, nbest=5)(model, source, present),
+    )
     assert greedy.written[:, 0, 0].tolist() == told.argmax(-1).tolist()
     assert greedy.lengths.tolist() == [[1]] * 4
     torch.testing.assert_close(greedy.log_probability[:, 0], told.max(-1).values.to(greedy.log_probability.dtype))

@@ -20,7 +20,7 @@ from attnx.export.programs import Exported, Program, programs
 
 # A trace is what torch calls its old way; the new one cannot leave a recurrence's length open.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
-SMALL = ["model.embedding=5", "encoder.hidden=7", "decoder.hidden=11"]
+SMALL = ["model.embedding_dim=5", "encoder.hidden_size=7", "decoder.hidden_size=11"]
 # Every part in some composition: as many as there are of the kind with most, the others over and over.
 PARTS = [registry.names(kind) for kind in ("scorer", "normalizer", "scope", "query")]
 ROUND = zip(*(itertools.islice(itertools.cycle(names), max(map(len, PARTS))) for names in PARTS), strict=True)
@@ -29,24 +29,30 @@ COMPOSITIONS = [
     ["scope=local", "scope.center=predictive", "+query=[previous_state,last_context]"],
     ["scope=encoder_decoder", "scorer=coverage", "attention.heads=7"],
     ["attention=none", "encoder.cell=gru", "decoder.cell=gru", "encoder.layers=2", "decoder.layers=2"],
-    ["output=copying", "scorer=coverage"],
+    ["output=copy", "scorer=coverage"],
     ["recipe=las_location", "encoder.layers=2"],
-    ["encoder=pyramid", "encoder.layers=3", "output=copying", "scope=encoder_decoder"],
-    ["output=copying", "attention.heads=7", "scope=encoder_decoder"],
-    ["model.memory=inputs", "model.bridge=learned", "encoder.cell=rnn", "decoder.cell=rnn"],
-    ["model.memory=one_hot", "model.feed=next", "model.tag=[encoder,decoder]"],
+    ["encoder=pyramid", "encoder.layers=3", "output=copy", "scope=encoder_decoder"],
+    ["output=copy", "attention.heads=7", "scope=encoder_decoder"],
+    ["model.keys_from=inputs", "model.bridge=learned", "encoder.cell=rnn", "decoder.cell=rnn"],
+    ["model.keys_from=one_hot", "model.feed=next", "model.tag_inputs=[encoder,decoder]"],
     ["model=transformer", "scorer=scaled"],
     [
         "model=transformer",
-        "model.positions=learned",
+        "model.position_encoding=learned",
         "scope=history",
         "model.cross_scope=local",
         "normalizer=sparsemax",
     ],
-    ["model=transformer", "model.form=decoder_only", "model.positions=rotary", "scorer=cosine", "model.tag=[decoder]"],
+    [
+        "model=transformer",
+        "model.form=decoder_only",
+        "model.position_encoding=rotary",
+        "scorer=cosine",
+        "model.tag_inputs=[decoder]",
+    ],
 ]
-TRANSFORMER = ["model.width=12", "model.layers=2", "attention.heads=2"]
-TAGGED = ("language_tag", "model.tag")
+TRANSFORMER = ["model.hidden_size=12", "model.layers=2", "attention.heads=2"]
+TAGGED = ("language_tag", "model.tag_inputs")
 
 
 def saved_as_torch(program: Program, folder: Path) -> Callable[..., list[Tensor]]:

@@ -23,30 +23,33 @@ BEFORE: dict[str, Any] = {"query": ["previous_state"], "model": {"feed": "now"}}
 SERVED: dict[str, dict[str, Any]] = {
     "none": {},
     "now": BEFORE,
-    "token": {**BEFORE, "readout": {"inputs": ["token", "context", "state"], "size": 17}},
-    "tags": {"query": ["previous_state", "language_tag"], "model": {"feed": "now", "tag": ["encoder", "decoder"]}},
-    "told": {"query": ["token"], "model": {"feed": "none", "tag": ["decoder"]}},
+    "token": {**BEFORE, "readout": {"inputs": ["token", "context", "state"], "hidden_size": 17}},
+    "tags": {
+        "query": ["previous_state", "language_tag"],
+        "model": {"feed": "now", "tag_inputs": ["encoder", "decoder"]},
+    },
+    "told": {"query": ["token"], "model": {"feed": "none", "tag_inputs": ["decoder"]}},
     "local": {**BEFORE, "scope": ("local", {"center": "predictive"})},
     "sdpa": {**BEFORE, "scorer": "dot", "normalizer": "softmax"},
     "sparsemax": {**BEFORE, "normalizer": "sparsemax"},
-    "values": {**BEFORE, "model": {"feed": "now", "memory": "one_hot"}},
+    "values": {**BEFORE, "model": {"feed": "now", "keys_from": "one_hot"}},
     "no attention": {"attention": "none", "model": {"feed": "now"}},
     "state alone": {**BEFORE, "readout": {"inputs": ["state"], "tanh": False}},
     "state mapped": {**BEFORE, "readout": {"inputs": ["state"]}},
-    "pyramid": {**BEFORE, "encoder": {"name": "pyramid", "layers": 2, "hidden": 43}},
+    "pyramid": {**BEFORE, "encoder": {"name": "pyramid", "layers": 2, "hidden_size": 43}},
 }
 LEFT_ALONE: dict[str, dict[str, Any]] = {
     "next": {"model": {"feed": "next"}},
     "last_context": {"query": ["current_state", "last_context"]},
     "own states": {"scope": "encoder_decoder"},
     "past": {"scorer": "coverage"},
-    "heads": {"attention": ("on", {"heads": 2}), "encoder": {"hidden": 46}},
+    "heads": {"attention": ("standard", {"heads": 2}), "encoder": {"hidden_size": 46}},
     "gru": {"decoder": {"cell": "gru"}},
     "layers": {"decoder": {"layers": 2}},
     "no map": {"readout": {"tanh": False}},
     "no state": {**BEFORE, "readout": {"inputs": ["context"]}},
     "state and token": {**BEFORE, "readout": {"inputs": ["state", "token"], "tanh": False}},
-    "copying": {"output": "copying"},
+    "copy": {"output": "copy"},
 }
 Build = Callable[..., Any]
 
@@ -57,7 +60,7 @@ def decided(built: Build) -> Build:
 
     def build(**choices: Any) -> Any:
         torch.manual_seed(3)
-        model = built(**{"encoder": {"hidden": 43}, **choices}).eval()
+        model = built(**{"encoder": {"hidden_size": 43}, **choices}).eval()
         with torch.no_grad():
             getattr(model.output, "vocabulary", model.output).weight *= 11
         return model
@@ -134,7 +137,7 @@ def state_of(model: Any, rows: int, positions: int, copies: int) -> Any:
 @torch.no_grad()
 def test_a_memory_is_carried_through_where_that_pays(decided: Build) -> None:
     """A memory that is wide beside its length, and either few rows, several hypotheses of each, or narrower maps."""
-    wide, narrow, longest = decided(decoder={"hidden": 29}, **BEFORE), decided(), 86 // WIDE
+    wide, narrow, longest = decided(decoder={"hidden_size": 29}, **BEFORE), decided(), 86 // WIDE
 
     def once(*shape: int, model: Any = wide) -> bool:
         carried: bool = state_of(model, *shape).folded.carried
@@ -188,7 +191,7 @@ def test_without_a_table(
     """Of many symbols, or of numbers, which have none: each step's token is carried through the map by itself."""
     monkeypatch.setattr("attnx.models.seq2seq.folded.TABLE", 13)
     assert TABLE > 17
-    model = built(target_features=target_features, encoder={"hidden": 43}, **BEFORE).eval()
+    model = built(target_features=target_features, encoder={"hidden_size": 43}, **BEFORE).eval()
     with torch.no_grad():
         assert state_of(model, 3, 5, 1).folded.table is None
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("float64")
 ROWS, PAST, AHEAD, TARGETS, KNOWN = 3, 5, 4, 2, 1
 PARTS = {"scorer": "additive", "scope": "history", "normalizer": "softmax"}
 FACTORS = {
-    "scorer": [("additive", {"hidden": 19}), ("dot", {}), ("coverage", {"hidden": 19})],
+    "scorer": [("additive", {"hidden_size": 19}), ("dot", {}), ("coverage", {"hidden_size": 19})],
     "scope": ["history", "global", "local"],
     "asks": [("previous_state", "now"), ("current_state", "none"), ("last_context", "next"), ("token", "now")],
     "include_self": [False, True],
@@ -39,13 +39,13 @@ def built(**chosen: Any) -> Any:
     scope = chosen.get("scope", "history")
     inside = {"include_self": True} if chosen.get("include_self") else {}
     config: dict[str, Any] = {
-        "scorer": node("scorer", *chosen.get("scorer", ("additive", {"hidden": 19}))),
+        "scorer": node("scorer", *chosen.get("scorer", ("additive", {"hidden_size": 19}))),
         "scope": node("scope", scope, {**small.get(scope, {}), **inside, "sources": ["decoder"]}),
         "query": {asks: {}},
         "normalizer": node("normalizer", "softmax", {}),
-        "attention": node("attention", "on", {"heads": chosen.get("heads", 2)}),
-        "model": node("model", "history", {"embedding": 7, "feed": feed}),
-        "decoder": node("decoder", "recurrent", {"hidden": 6, "cell": chosen.get("cell", "lstm")}),
+        "attention": node("attention", "standard", {"heads": chosen.get("heads", 2)}),
+        "model": node("model", "history", {"embedding_dim": 7, "feed": feed}),
+        "decoder": node("decoder", "recurrent", {"hidden_size": 6, "cell": chosen.get("cell", "lstm")}),
         "readout": node("readout", "joint", {}),
         "task": {
             "name": "forecasting",

@@ -138,7 +138,7 @@ def pair_of(chosen: dict[str, Any], device: str) -> tuple[Any, Any, list[Counted
     sizes = (WIDTH, heads * KEYS, heads * width)
     parts = chosen["scorer"], chosen["scope"], chosen["normalizer"]
     with_it, without = (
-        assemble(*parts, sizes, {"heads": heads, "kernels": kernels, "tile": 1}).to(device)
+        assemble(*parts, sizes, {"heads": heads, "kernels": kernels, "chunk_mib": 1}).to(device)
         for kernels in ("auto", "off")
     )
     without.load_state_dict(with_it.state_dict())

@@ -16,7 +16,7 @@ KINDS = (
     "decoder",
     "readout",
     "output",
-    "search",
+    "decoding",
     "metric",
     "tokenizer",
     "optimizer",

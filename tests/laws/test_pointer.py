@@ -26,7 +26,7 @@ def node(kind: str, choice: Any, **knobs: Any) -> dict[str, Any]:
     return {"name": name, **registry.check(kind, name, {**own, **knobs})}
 
 
-def built(scorer: Any = ("additive", {"hidden": 19}), symbols: int = 0, cell: str = "gru", **knobs: Any) -> Any:
+def built(scorer: Any = ("additive", {"hidden_size": 19}), symbols: int = 0, cell: str = "gru", **knobs: Any) -> Any:
     """A pointer of small sizes with weights of its own."""
     torch.manual_seed(3)
     config = {
@@ -34,10 +34,10 @@ def built(scorer: Any = ("additive", {"hidden": 19}), symbols: int = 0, cell: st
         "scope": node("scope", knobs.pop("scope", "global")),
         "query": {name: {} for name in knobs.pop("query", ["current_state"])},
         "normalizer": node("normalizer", knobs.pop("normalizer", "softmax")),
-        "attention": node("attention", "on"),
-        "model": node("model", "pointer", embedding=5, **knobs),
-        "encoder": node("encoder", "recurrent", hidden=11, cell=cell),
-        "decoder": node("decoder", "recurrent", hidden=13, cell=cell),
+        "attention": node("attention", "standard"),
+        "model": node("model", "pointer", embedding_dim=5, **knobs),
+        "encoder": node("encoder", "recurrent", hidden_size=11, cell=cell),
+        "decoder": node("decoder", "recurrent", hidden_size=13, cell=cell),
     }
     sizes = {"source_symbols": symbols, "source_features": 0 if symbols else 2, "target_symbols": 4 + 17, "tags": 0}
     return registry.build("model", config["model"], config=config, **sizes).eval()
@@ -59,7 +59,7 @@ def same(one: Tensor, other: Tensor, **how: float) -> None:
 
 
 def test_a_step_is_what_the_pass_over_all_steps_says(each_scorer: Choice) -> None:
-    model = built(each_scorer, only="permutation")
+    model = built(each_scorer, constraint="permutation")
     source, present, inputs, target = batch()
     output = model(source, present, inputs, need_weights=True)
     state = model.init_state(source, present)
@@ -89,7 +89,7 @@ def test_both_schedules_give_the_same_numbers(each_scorer: Choice) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_neither_other_rows_nor_padding_matter(rule: str, each_scorer: Choice) -> None:
-    model = built(each_scorer, only=rule)
+    model = built(each_scorer, constraint=rule)
     source, present, inputs, target = batch(rule)
     together = model(source.masked_fill(~present[..., None], 7e3), present, inputs).logits
     for row, length in enumerate(LENGTHS):
@@ -102,7 +102,7 @@ def test_neither_other_rows_nor_padding_matter(rule: str, each_scorer: Choice) -
 
 @pytest.mark.parametrize("rule", RULES)
 def test_nothing_is_read_of_what_comes_later(rule: str) -> None:
-    model = built(only=rule)
+    model = built(constraint=rule)
     source, present, inputs, _ = batch(rule)
     logits = model(source, present, inputs).logits
     for step in range(1, inputs.shape[1]):
@@ -115,7 +115,7 @@ def test_nothing_is_read_of_what_comes_later(rule: str) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_gradients(rule: str, cell: str) -> None:
     """Of the loss, by the numbers read and by every weight, in double precision."""
-    model = built(only=rule, cell=cell).double()
+    model = built(constraint=rule, cell=cell).double()
     source, present, inputs, target = batch(rule)
     weights = list(model.parameters())
 
@@ -127,7 +127,7 @@ def test_gradients(rule: str, cell: str) -> None:
 
 
 def test_narrow_numbers_are_finite() -> None:
-    model = built(only="permutation")
+    model = built(constraint="permutation")
     source, present, inputs, target = batch()
     with torch.autocast("cpu", torch.bfloat16):
         loss = model.target.loss(model(source, present, inputs).logits, target, target != PAD)
@@ -136,11 +136,11 @@ def test_narrow_numbers_are_finite() -> None:
     assert all(torch.isfinite(weight.grad).all() for weight in model.parameters())
 
 
-@pytest.mark.parametrize("search", [Greedy(), Beam(width=7, nbest=5), Sampling(temperature=3.0, nbest=5)])
+@pytest.mark.parametrize("search", [Greedy(), Beam(beam_size=7, nbest=5), Sampling(temperature=3.0, nbest=5)])
 @pytest.mark.parametrize("rule", RULES)
 def test_a_search_finds_nothing_but_what_the_rule_allows(rule: str, search: Any) -> None:
     """With weights that know nothing. Log-probabilities are those of the pass over all steps."""
-    model = built(only=rule)
+    model = built(constraint=rule)
     source, present, *_ = batch(rule)
     found = search(model, source, present, need_weights=True)
     for row, length in enumerate(LENGTHS):
@@ -169,7 +169,7 @@ def test_a_search_finds_nothing_but_what_the_rule_allows(rule: str, search: Any)
 @pytest.mark.parametrize("rule", RULES)
 def test_a_window_narrows_what_is_pointed_to(rule: str, scope: Choice) -> None:
     """Of what it lets through the probabilities sum to 1; where it lets nothing through, the end comes."""
-    model = built(only=rule, scope=scope)
+    model = built(constraint=rule, scope=scope)
     source, present, inputs, _ = batch(rule)
     output = model(source, present, inputs, need_weights=True)
     told = torch.softmax(output.logits, -1)

@@ -45,7 +45,7 @@ def test_what_each_picks(name: str, picks: str) -> None:
 
 
 def test_a_tag_is_embedded() -> None:
-    given, part = step(), make(("language_tag", {"width": 5}))
+    given, part = step(), make(("language_tag", {"embedding_dim": 5}))
     assert torch.equal(part(given), part.embedding.weight[given.tag])
 
 

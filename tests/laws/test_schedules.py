@@ -53,21 +53,21 @@ FACTORS: dict[str, Any] = {
     "feed": FEEDS,
     "scope": SCOPES,
     "read_out": READOUTS,
-    "memory": ["states", "inputs", "layer:0", *POSITIONS],
-    "values": [None, "states", "inputs", "layer:0"],
+    "keys_from": ["states", "inputs", "layer:0", *POSITIONS],
+    "values_from": [None, "states", "inputs", "layer:0"],
     "bridge": [None, "zeros", "learned", "last"],
-    "tag": [None, ["encoder"], ["decoder"], BOTH],
+    "tag_inputs": [None, ["encoder"], ["decoder"], BOTH],
     "scorer": list(SCORERS),
     "normalizer": list(NORMALIZERS),
     "heads": [1, 2],
     "tanh": [True, False],
-    "tied": [False, True],
+    "tie_embeddings": [False, True],
     "cell": ["lstm", "gru", "rnn"],
     "layers": [(1, 1), (2, 2), (3, 2), (1, 3)],
     "bidirectional": [True, False],
     "hidden": [11, 13],
     "written": ["symbols", "numbers"],
-    "output": ["linear", "copying"],
+    "output": ["linear", "copy"],
     "encoder": ["recurrent", "pyramid"],
 }
 
@@ -130,13 +130,17 @@ def has_encoder(scope: Any, memory: str, values: str | None, bridge: str | None)
 RULES: dict[tuple[str, ...], Callable[..., bool]] = {
     ("query", "feed"): lambda query, feed: not contradicts(query, feed),
     ("query", "scope"): lambda query, scope: not knob(scope, "include_self") or needs(query) & {"before", "after"},
-    ("scope", "memory"): lambda scope, memory: "encoder" in knob(scope, "sources") or memory in ["states", *POSITIONS],
-    ("scope", "values"): lambda scope, values: "encoder" in knob(scope, "sources") or values in [None, "states"],
-    ("bridge", "scope", "memory", "values"): lambda bridge, *of: bridge != "last" or has_encoder(*of, bridge),
-    ("tag", "scope", "memory", "values", "bridge"): lambda tag, *of: "encoder" not in (tag or []) or has_encoder(*of),
+    ("scope", "keys_from"): lambda scope, memory: (
+        "encoder" in knob(scope, "sources") or memory in ["states", *POSITIONS]
+    ),
+    ("scope", "values_from"): lambda scope, values: "encoder" in knob(scope, "sources") or values in [None, "states"],
+    ("bridge", "scope", "keys_from", "values_from"): lambda bridge, *of: bridge != "last" or has_encoder(*of, bridge),
+    ("tag_inputs", "scope", "keys_from", "values_from", "bridge"): lambda tag, *of: (
+        "encoder" not in (tag or []) or has_encoder(*of)
+    ),
     ("query", "feed", "scope", "read_out"): all_is_read,
-    ("tied", "written"): lambda tied, written: not tied or written == "symbols",
-    ("encoder", "scope", "memory", "values"): lambda encoder, scope, memory, values: (
+    ("tie_embeddings", "written"): lambda tied, written: not tied or written == "symbols",
+    ("encoder", "scope", "keys_from", "values_from"): lambda encoder, scope, memory, values: (
         encoder == "recurrent" or "encoder" not in knob(scope, "sources") or {memory, values or memory} == {"states"}
     ),
     # What is copied are symbols of the source, by weights that are shares of one.
@@ -144,7 +148,7 @@ RULES: dict[tuple[str, ...], Callable[..., bool]] = {
     ("output", "scope"): lambda output, scope: output == "linear" or "encoder" in knob(scope, "sources"),
     ("output", "normalizer"): lambda output, normalizer: output == "linear" or NORMALIZERS[normalizer]["sums_to_one"],
     # Who leaps to the highest score needs one, and positions as keys are alike in both sources.
-    ("normalizer", "memory", "scope"): lambda normalizer, memory, scope: (
+    ("normalizer", "keys_from", "scope"): lambda normalizer, memory, scope: (
         NORMALIZERS[normalizer].get("differentiable", True) or memory not in POSITIONS or knob(scope, "sources") != BOTH
     ),
 }
@@ -160,13 +164,15 @@ def choices(chosen: Config) -> Config:
     below, above = chosen["layers"]
     cell = {"dropout": 0.3, "cell": chosen["cell"]}
     reads = {"name": chosen["encoder"], "layers": below, "bidirectional": chosen["bidirectional"]}
-    model = {name: chosen[name] for name in ("feed", "memory", "values", "bridge", "tag", "tied")}
+    model = {
+        name: chosen[name] for name in ("feed", "keys_from", "values_from", "bridge", "tag_inputs", "tie_embeddings")
+    }
     hidden = chosen["hidden"] * chosen["heads"]
     return {
         **{kind: chosen[kind] for kind in ("query", "scorer", "scope", "normalizer", "output")},
         "model": {"dropout": 0.3, **model},
-        "attention": ("on", {"dropout": 0.3, "heads": chosen["heads"]}),
-        "encoder": {**cell, **reads, "hidden": hidden},
+        "attention": ("standard", {"dropout": 0.3, "heads": chosen["heads"]}),
+        "encoder": {**cell, **reads, "hidden_size": hidden},
         "decoder": {**cell, "layers": above},
         "readout": {"inputs": chosen["read_out"], "tanh": chosen["tanh"]},
         "target_features": ROWS.shape[-1] if chosen["written"] == "numbers" else 0,
@@ -202,7 +208,7 @@ def test_no_attention(built: Built, feed: str | None, chosen: str, cell: str) ->
     drop = {"dropout": 0.3}
     model = built(
         attention="none",
-        model={**drop, "feed": feed, "tag": BOTH},
+        model={**drop, "feed": feed, "tag_inputs": BOTH},
         encoder=drop,
         decoder={**drop, "cell": cell, "layers": 2},
     )
@@ -263,7 +269,11 @@ def test_the_others_are_refused(
     reasons = "|".join(reason for reason, holds in true.items() if holds)
     for schedule in SCHEDULES:
         config = composed(
-            query=query, scope=scope, scorer=scorer, model={"feed": feed}, attention=("on", {"schedule": schedule})
+            query=query,
+            scope=scope,
+            scorer=scorer,
+            model={"feed": feed},
+            attention=("standard", {"schedule": schedule}),
         )
         if schedule in admitted(query, feed, (scope, {}), scorer):
             assert resolve(config).plan.schedule == schedule
@@ -309,7 +319,7 @@ def test_a_forbidden_schedule_would_be_wrong(built: Built, schedule: str) -> Non
 @pytest.mark.parametrize("scope", ["global", "encoder_decoder", "history"])
 def test_sampling_steps(built: Built, scope: str, features: int) -> None:
     """Scheduled sampling steps; at chance 0 it is teacher forcing, at chance 1 only the first token is told."""
-    model = built(scope=scope, target_features=features, model={"sampling": 0.3}).eval()
+    model = built(scope=scope, target_features=features, model={"scheduled_sampling": 0.3}).eval()
     assert model.plan.admitted == ("step_by_step",)
     given = ROWS if features else INPUTS
     forced = model(SOURCE, PRESENT, given, TAG).logits

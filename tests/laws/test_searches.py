@@ -41,11 +41,11 @@ COMPOSITIONS: dict[str, dict[str, Any]] = {
     "coverage": {"scorer": "coverage"},
     "location": {"scorer": "location", "query": BEFORE, "model": {"feed": "now"}},
     "coverage_of_both": {"scorer": "coverage", "scope": "encoder_decoder"},
-    "heads": {"attention": ("on", {"heads": 2})},
-    "heads_of_both": {"attention": ("on", {"heads": 2}), "scope": "encoder_decoder", "scorer": "location"},
-    "tags": {"query": ["current_state", "language_tag"], "model": {"tag": ["encoder", "decoder"]}},
+    "heads": {"attention": ("standard", {"heads": 2})},
+    "heads_of_both": {"attention": ("standard", {"heads": 2}), "scope": "encoder_decoder", "scorer": "location"},
+    "tags": {"query": ["current_state", "language_tag"], "model": {"tag_inputs": ["encoder", "decoder"]}},
     "none": {"attention": "none"},
-    "copying": {"output": "copying", "attention": ("on", {"heads": 2}), "scope": "encoder_decoder"},
+    "copy": {"output": "copy", "attention": ("standard", {"heads": 2}), "scope": "encoder_decoder"},
     "pyramid": {"encoder": {"name": "pyramid", "layers": 2}, "scope": "encoder_decoder", "scorer": "location"},
 }
 each_composition = pytest.mark.parametrize("composition", COMPOSITIONS.values(), ids=COMPOSITIONS)
@@ -106,7 +106,7 @@ def test_what_is_written_is_what_the_model_says_of_it(decided: Built, compositio
 def test_greedy_takes_the_likeliest(decided: Built, composition: Any) -> None:
     """At each step of a pass over what was written; EOS is the last, or as many are written as may be."""
     model = decided(**composition)
-    found = Greedy(ratio=1.0, extra=3)(model, SOURCE, PRESENT, TAG)
+    found = Greedy(max_length_ratio=1.0, max_length_extra=3)(model, SOURCE, PRESENT, TAG)
     written = found.written[:, 0]
     inputs = torch.cat([torch.full_like(written[:, :1], BOS), written[:, :-1]], 1)
     likeliest = model(SOURCE, PRESENT, inputs, TAG).logits[..., EOS:].argmax(-1) + EOS
@@ -117,10 +117,10 @@ def test_greedy_takes_the_likeliest(decided: Built, composition: Any) -> None:
 
 
 PENALTIES: list[dict[str, Any]] = [
-    {"length": "none"},
-    {"length": "gnmt", "alpha": 0.7},
-    {"length": "average"},
-    {"length": "gnmt", "alpha": 1.3, "coverage": 0.4},
+    {"length_penalty": "none"},
+    {"length_penalty": "gnmt", "length_penalty_alpha": 0.7},
+    {"length_penalty": "average"},
+    {"length_penalty": "gnmt", "length_penalty_alpha": 1.3, "coverage_penalty": 0.4},
 ]
 
 
@@ -128,7 +128,7 @@ PENALTIES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("penalty", [PENALTIES[0], PENALTIES[3]], ids=str)
 def test_a_beam_of_one_is_greedy(decided: Built, composition: Any, penalty: Any) -> None:
     model = decided(**composition)
-    if penalty.get("coverage") and not (model.sums_to_one and "encoder" in model.sources):
+    if penalty.get("coverage_penalty") and not (model.sums_to_one and "encoder" in model.sources):
         pytest.skip("it has no coverage")
     same(Beam(1, **penalty)(model, SOURCE, PRESENT, TAG, True), Greedy()(model, SOURCE, PRESENT, TAG, True))
 
@@ -147,7 +147,7 @@ def same(one: DecodeResult, other: DecodeResult) -> None:
 @each_composition
 @pytest.mark.parametrize(
     "search",
-    [Greedy(), Beam(5, nbest=3), Beam(3, nbest=2, length="average"), Sampling(nbest=3, top_p=0.9)],
+    [Greedy(), Beam(5, nbest=3), Beam(3, nbest=2, length_penalty="average"), Sampling(nbest=3, top_p=0.9)],
     ids=["greedy", "beam", "average", "sampling"],
 )
 def test_the_batch_changes_nothing(decided: Built, composition: Any, search: Any) -> None:
@@ -245,11 +245,11 @@ def listed(model: Any, row: int, allowed: Callable[[tuple[int, ...]], bool], **p
     told, weights = forced(
         model, DecodeResult(written, length, score, score, None), source, torch.zeros(len(source)).long()
     )
-    by = {"none": 1, "gnmt": ((5 + length) / 6) ** penalty.get("alpha", 0.6), "average": length}
-    score = told / by[penalty.get("length", "none")]
-    if "coverage" in penalty:
+    by = {"none": 1, "gnmt": ((5 + length) / 6) ** penalty.get("length_penalty_alpha", 0.6), "average": length}
+    score = told / by[penalty.get("length_penalty", "none")]
+    if "coverage_penalty" in penalty:
         covered = weights[:, 0].sum(-2)[:, : LIMITS[row] - 2].clamp(1e-9, 1)
-        score = score + penalty["coverage"] * covered.log().sum(-1, keepdim=True)
+        score = score + penalty["coverage_penalty"] * covered.log().sum(-1, keepdim=True)
     found = zip(score[:, 0].tolist(), sequences, told[:, 0].tolist(), strict=True)
     return sorted(found, reverse=True)
 
@@ -265,8 +265,8 @@ def no_repeat(size: int) -> Callable[[tuple[int, ...]], bool]:
 RULES: dict[str, tuple[dict[str, Any], Callable[[tuple[int, ...]], bool]]] = {
     "no rule": ({}, lambda one: True),
     "min_length": ({"min_length": 3}, lambda one: EOS not in one[:3]),
-    "no symbol twice": ({"block_ngrams": 1}, no_repeat(1)),
-    "no pair twice": ({"block_ngrams": 2}, no_repeat(2)),
+    "no symbol twice": ({"no_repeat_ngram_size": 1}, no_repeat(1)),
+    "no pair twice": ({"no_repeat_ngram_size": 2}, no_repeat(2)),
 }
 
 
@@ -275,7 +275,7 @@ RULES: dict[str, tuple[dict[str, Any], Callable[[tuple[int, ...]], bool]]] = {
 def test_a_wide_beam_finds_the_best_of_all(small: Built, composition: str, penalty: Any) -> None:
     """That it stops early loses none: the seven best of 1365 outputs and of 341, in order."""
     model = small(**COMPOSITIONS[composition])
-    found = Beam(1301, nbest=7, ratio=1.0, extra=2, **penalty)(model, TWO, TWO != 0)
+    found = Beam(1301, nbest=7, max_length_ratio=1.0, max_length_extra=2, **penalty)(model, TWO, TWO != 0)
     for row in range(2):
         best = listed(model, row, lambda one: True, **penalty)[:7]
         written = [tuple(x for x in one if x != PAD) for one in found.written[row].tolist()]
@@ -289,7 +289,7 @@ def test_a_wide_beam_finds_the_best_of_all(small: Built, composition: str, penal
 def test_a_wide_beam_finds_the_best_of_what_is_allowed(small: Built, rule: str, penalty: Any) -> None:
     model = small()
     knobs, allowed = RULES[rule]
-    found = Beam(1301, nbest=7, ratio=1.0, extra=2, **penalty, **knobs)(model, TWO, TWO != 0)
+    found = Beam(1301, nbest=7, max_length_ratio=1.0, max_length_extra=2, **penalty, **knobs)(model, TWO, TWO != 0)
     for row in range(2):
         best = listed(model, row, allowed, **penalty)[:7]
         written = [tuple(x for x in one if x != PAD) for one in found.written[row].tolist()]
@@ -307,13 +307,13 @@ def test_all_that_there_is(small: Built) -> None:
     def few(written: Tensor, rows: Tensor) -> Tensor:
         return torch.tensor([0, 0, 1, 1, 0, 1, 0]).bool().expand(len(rows), -1)
 
-    found = Beam(13, nbest=11, block_ngrams=1)(model, TWO, TWO != 0, choices=few)
+    found = Beam(13, nbest=11, no_repeat_ngram_size=1)(model, TWO, TWO != 0, choices=few)
     for row in range(2):
         written = {tuple(x for x in one if x != PAD) for one in found.written[row, :5].tolist()}
         assert written == {(EOS,), (3, EOS), (5, EOS), (3, 5, EOS), (5, 3, EOS)}
         assert found.lengths[row, 5:].tolist() == [0] * 6
         assert found.score[row, 5:].tolist() == found.log_probability[row, 5:].tolist() == [float("-inf")] * 6
-    complete = Beam(1301, nbest=1301, ratio=1.0, extra=2)(model, TWO, TWO != 0)
+    complete = Beam(1301, nbest=1301, max_length_ratio=1.0, max_length_extra=2)(model, TWO, TWO != 0)
     assert (complete.lengths > 0).sum(1).tolist()[1] == 1 + 4 + 16 + 64 * 5
     probability = complete.log_probability[1].exp().sum()
     shares = model(TWO[1:], TWO[1:] != 0, torch.tensor([[BOS]])).logits.softmax(-1)[0, 0, EOS:].sum()
@@ -322,7 +322,7 @@ def test_all_that_there_is(small: Built) -> None:
 
 @each_composition
 def test_hypotheses_are_in_order_and_no_two_alike(decided: Built, composition: Any) -> None:
-    found = Beam(7, nbest=5, length="average")(decided(**composition), SOURCE, PRESENT, TAG)
+    found = Beam(7, nbest=5, length_penalty="average")(decided(**composition), SOURCE, PRESENT, TAG)
     assert (found.score.diff(dim=1) <= 0).all()
     assert found.score.isfinite().all()
     assert found.weights is None  # nobody asked
@@ -347,13 +347,17 @@ def test_a_prefix_is_kept(decided: Built, search: Any, composition: str) -> None
     """Each row's own, longer than its limit if need be; behind it the model is free, before it nothing counts."""
     model = decided(**COMPOSITIONS[composition])
     prefix = torch.tensor([[11, 3, 3], [7, 0, 0], [13, 5, EOS], [0, 0, 0]])
-    found = search(ratio=0.001, extra=2, min_length=1, block_ngrams=1)(model, SOURCE, PRESENT, prefix=prefix)
+    found = search(max_length_ratio=0.001, max_length_extra=2, min_length=1, no_repeat_ngram_size=1)(
+        model, SOURCE, PRESENT, prefix=prefix
+    )
     assert found.written[0, 0, :3].tolist() == [11, 3, 3]
     assert found.lengths[0, 0] == 4
     assert found.written[1, 0, 0] == 7
     assert found.written[2, 0].tolist() == [13, 5, EOS, PAD]
     torch.testing.assert_close(found.log_probability, forced(model, found, tag=torch.zeros(4).long())[0])
-    free = search(ratio=0.001, extra=2, min_length=1, block_ngrams=1)(model, SOURCE[3:], PRESENT[3:])
+    free = search(max_length_ratio=0.001, max_length_extra=2, min_length=1, no_repeat_ngram_size=1)(
+        model, SOURCE[3:], PRESENT[3:]
+    )
     assert found.written[3, 0, :2].tolist() == free.written[0, 0].tolist()
 
 
@@ -397,7 +401,7 @@ def test_no_sequence_comes_twice(decided: Built, search: Any, size: int) -> None
         model.output.bias[5] += 23  # it would write nothing else
         model.output.bias[7] += 19
     free = search(min_length=11)(model, SOURCE, PRESENT)
-    bound = search(min_length=11, block_ngrams=size)(model, SOURCE, PRESENT)
+    bound = search(min_length=11, no_repeat_ngram_size=size)(model, SOURCE, PRESENT)
     for found, kept in ((free, False), (bound, True)):
         for written, steps in zip(found.written[:, 0].tolist(), found.lengths[:, 0].tolist(), strict=True):
             assert steps >= 12
@@ -471,7 +475,9 @@ def changed(shares: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: flo
 def test_samples_follow_the_distribution(small: Built, knobs: Any) -> None:
     """Of 4001 outputs of two steps; and another temperature's distribution they do not follow."""
     model = small()
-    found = Sampling(nbest=4001, ratio=0.001, extra=2, seed=13, **knobs)(model, TWO[:1], TWO[:1] != 0)
+    found = Sampling(nbest=4001, max_length_ratio=0.001, max_length_extra=2, seed=13, **knobs)(
+        model, TWO[:1], TWO[:1] != 0
+    )
     written = [tuple(x for x in one if x != PAD) for one in found.written[0].tolist()]
     counts = {one: written.count(one) for one in set(written)}
 
@@ -501,7 +507,7 @@ def test_samples_depend_on_the_seed_and_the_source(decided: Built) -> None:
 
 @each_composition
 @pytest.mark.parametrize(
-    "search", [Greedy(), Beam(3, nbest=2, length="gnmt"), Sampling()], ids=lambda one: type(one).__name__
+    "search", [Greedy(), Beam(3, nbest=2, length_penalty="gnmt"), Sampling()], ids=lambda one: type(one).__name__
 )
 def test_an_ensemble_of_a_model_with_itself_is_that_model(decided: Built, composition: Any, search: Any) -> None:
     model = decided(**composition)

@@ -36,24 +36,24 @@ Config = dict[str, Any]
 
 SCORERS = {name: registry.part("scorer", name).declares for name in sound_names("scorer")}
 LOOKING_BACK = [name for name, declared in SCORERS.items() if declared.get("needs_past")]
-SMALL = {"additive": {"hidden": 19}, "mlp": {"widths": [19]}}
+SMALL = {"additive": {"hidden_size": 19}, "mlp": {"hidden_sizes": [19]}}
 SCOPES: list[Any] = ["global", "history", ("local", {"window": 1}), ("local", {"center": "predictive", "window": 1})]
 BOTH = ["encoder", "decoder"]
 # Those that can contradict each other come first.
 FACTORS: dict[str, Any] = {
     "form": ["encoder_decoder", "decoder_only"],
     "scorer": [name for name in SCORERS if name not in LOOKING_BACK],
-    "positions": ["sinusoidal", "learned", "rotary"],
+    "position_encoding": ["sinusoidal", "learned", "rotary"],
     "scope": [*SCOPES, "encoder_decoder"],
     "cross_scope": [None, *SCOPES[2:], "global"],
     "cross_scorer": [None, "dot", "additive"],
     "written": ["symbols", "numbers"],
-    "tied": [False, True],
+    "tie_embeddings": [False, True],
     "normalizer": sound_names("normalizer"),
     "read": ["symbols", "features"],
     "norm": ["pre", "post"],
     "heads": [1, 2, 3],
-    "tag": [None, ["encoder"], ["decoder"], BOTH],
+    "tag_inputs": [None, ["encoder"], ["decoder"], BOTH],
     "layers": [(1, None), (2, 1), (2, 3)],
 }
 
@@ -70,8 +70,10 @@ def possible(chosen: Config) -> bool:
         ("form", "layers"): lambda: not alone or chosen["layers"][1] is None,
         ("form", "scope"): lambda: alone or chosen["scope"] != "encoder_decoder",
         ("form", "scope", "cross_scope"): lambda: alone or chosen["scope"] != "history" or chosen["cross_scope"],
-        ("scorer", "positions"): lambda: chosen["positions"] != "rotary" or SCORERS[chosen["scorer"]]["equal_widths"],
-        ("written", "tied"): lambda: not chosen["tied"] or chosen["written"] == "symbols",
+        ("scorer", "position_encoding"): lambda: (
+            chosen["position_encoding"] != "rotary" or SCORERS[chosen["scorer"]]["equal_widths"]
+        ),
+        ("written", "tie_embeddings"): lambda: not chosen["tie_embeddings"] or chosen["written"] == "symbols",
     }
     return all(rule() for names, rule in rules.items() if chosen.keys() >= set(names))
 
@@ -86,9 +88,9 @@ def composed(query: tuple[str, ...] = ("current_state",), **chosen: Any) -> Conf
     heads = chosen.pop("heads", 2)
     knobs = {name: chosen.pop(name) for name in ("schedule", "kernels", "name") if name in chosen}
     attention = (
-        {"name": "none"} if knobs.get("name") == "none" else node("attention", ("on", {"heads": heads, **knobs}))
+        {"name": "none"} if knobs.get("name") == "none" else node("attention", ("standard", {"heads": heads, **knobs}))
     )
-    chosen = {"width": 10 * heads, "feedforward": 23, "layers": 2, "dropout": 0.0, **chosen}
+    chosen = {"hidden_size": 10 * heads, "feedforward_size": 23, "layers": 2, "dropout": 0.0, **chosen}
     config = {kind: node(kind, chosen.pop(kind, other)) for kind, other in DEFAULTS.items()}
     config |= {"attention": attention, "query": {name: {} for name in query}}
     return {**config, "model": node("model", ("transformer", chosen))}
@@ -153,10 +155,12 @@ def test_every_scorer_scope_and_normalizer_steps_as_it_trains(scorer: str, scope
     assert_what_is_read_matters(case(model))
 
 
-@pytest.mark.parametrize("choice", [{}, {"form": "decoder_only"}, {"norm": "post", "positions": "rotary"}], ids=str)
+@pytest.mark.parametrize(
+    "choice", [{}, {"form": "decoder_only"}, {"norm": "post", "position_encoding": "rotary"}], ids=str
+)
 def test_gradients(choice: Config) -> None:
     """Those of every parameter are those of finite differences."""
-    model = built(**choice, layers=1, heads=1, width=4, feedforward=3, kernels="off")
+    model = built(**choice, layers=1, heads=1, hidden_size=4, feedforward_size=3, kernels="off")
     names, values = zip(*((name, value.detach()) for name, value in model.named_parameters()), strict=True)
     few = [place for place, name in enumerate(names) if "embedding" not in name and not name.startswith("source")]
 
@@ -177,7 +181,7 @@ def test_gradients(choice: Config) -> None:
 def test_what_a_search_finds_is_what_the_whole_pass_gives(form: str, search: Any) -> None:
     """Log-probabilities and weights of every hypothesis, of rows that share their source and are reordered."""
     torch.manual_seed(7)
-    model = built(form=form, scorer="cosine", positions="rotary")
+    model = built(form=form, scorer="cosine", position_encoding="rotary")
     with torch.no_grad():
         model.output.weight *= 3
         found = search(model, SOURCE, PRESENT, TAG, need_weights=True)
@@ -219,7 +223,7 @@ def test_a_history_in_the_encoder_reads_nothing_behind() -> None:
 @pytest.mark.parametrize("heads", [1, 2])
 def test_rotary_positions_are_relative(heads: int) -> None:
     """Where all that is told of positions are turns, a stream that starts later gives the same."""
-    model = built(form="decoder_only", positions="rotary", heads=heads)
+    model = built(form="decoder_only", position_encoding="rotary", heads=heads)
     with torch.no_grad():
         state = model.init_state(SOURCE[:1], PRESENT[:1])
         at = torch.arange(7)[None] + 5
@@ -240,9 +244,15 @@ REFUSED: dict[str, tuple[Config, str]] = {
     "both": ({"scope": "encoder_decoder"}, "scope=encoder_decoder reads source and own past as one"),
     "itself": ({"scope": ("global", {"include_self": True})}, "a position of a transformer always reads itself"),
     "sources": ({"scope": ("global", {"sources": ["decoder"]})}, "leave sources out, and name the place"),
-    "rotary": ({"scorer": "additive", "positions": "rotary"}, "and scorer=additive maps queries and keys first"),
-    "odd": ({"positions": "rotary", "width": 9, "heads": 3}, r"gives 3 head\(s\) no even width; .* multiple of 6"),
-    "longest": ({"longest": 7}, "model.positions=sinusoidal learns none"),
+    "rotary": (
+        {"scorer": "additive", "position_encoding": "rotary"},
+        "and scorer=additive maps queries and keys first",
+    ),
+    "odd": (
+        {"position_encoding": "rotary", "hidden_size": 9, "heads": 3},
+        r"gives 3 head\(s\) no even width; .* multiple of 6",
+    ),
+    "max_positions": ({"max_positions": 7}, "model.position_encoding=sinusoidal learns none"),
     "cross": ({"form": "decoder_only", "cross_scorer": "dot"}, "model.cross_scorer is of what model.form=decoder_only"),
     "encoder": ({"form": "decoder_only", "encoder_layers": 3}, "model.encoder_layers is of what"),
     "unknown": ({"self_scorer": "cosin"}, "unknown scorer 'cosin'.*cosine"),
@@ -266,8 +276,8 @@ def test_what_cannot_be_is_refused(chosen: Config, said: str) -> None:
 @pytest.mark.parametrize(
     ("chosen", "said"),
     [
-        ({"tied": True, "written": "numbers"}, "model.tied=true shares an embedding of symbols"),
-        ({"width": 9}, "attention.heads=2 does not divide the width of the values, 9"),
+        ({"tie_embeddings": True, "written": "numbers"}, "model.tie_embeddings=true shares an embedding of symbols"),
+        ({"hidden_size": 9}, "attention.heads=2 does not divide the width of the values, 9"),
     ],
 )
 def test_what_cannot_be_built_is_refused(chosen: Config, said: str) -> None:

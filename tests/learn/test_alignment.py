@@ -30,10 +30,10 @@ def composed(scorer: str, scope: str) -> dict[str, Any]:
         "scope": node("scope", scope),
         "query": {"current_state": {}},
         "normalizer": node("normalizer", "softmax"),
-        "attention": node("attention", "on"),
-        "model": node("model", "seq2seq", embedding=16, values="inputs", bridge="zeros", feed="none"),
-        "encoder": node("encoder", "recurrent", hidden=24),
-        "decoder": node("decoder", "recurrent", hidden=32),
+        "attention": node("attention", "standard"),
+        "model": node("model", "seq2seq", embedding_dim=16, values="inputs", bridge="zeros", feed="none"),
+        "encoder": node("encoder", "recurrent", hidden_size=24),
+        "decoder": node("decoder", "recurrent", hidden_size=32),
         "readout": node("readout", "joint"),
     }
 
@@ -43,7 +43,7 @@ def without_attention() -> dict[str, Any]:
     config = composed("additive", "global")
     for kind in ("scorer", "scope", "query", "normalizer"):
         del config[kind]
-    return {**config, "attention": node("attention", "none"), "model": node("model", "seq2seq", embedding=16)}
+    return {**config, "attention": node("attention", "none"), "model": node("model", "seq2seq", embedding_dim=16)}
 
 
 def draw(rows: int, chance: torch.Generator, reverse: bool, shortest: int = SHORTEST) -> Batch:

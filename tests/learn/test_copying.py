@@ -24,14 +24,14 @@ def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
 
 def model_of(output: str) -> Any:
     config = {
-        "scorer": node("scorer", "additive", hidden=16),
+        "scorer": node("scorer", "additive", hidden_size=16),
         "scope": node("scope", "global"),
         "query": {"current_state": {}},
         "normalizer": node("normalizer", "softmax"),
-        "attention": node("attention", "on"),
-        "model": node("model", "seq2seq", embedding=16),
-        "encoder": node("encoder", "recurrent", hidden=16),
-        "decoder": node("decoder", "recurrent", hidden=16),
+        "attention": node("attention", "standard"),
+        "model": node("model", "seq2seq", embedding_dim=16),
+        "encoder": node("encoder", "recurrent", hidden_size=16),
+        "decoder": node("decoder", "recurrent", hidden_size=16),
         "readout": node("readout", "joint"),
         "output": node("output", output),
     }
@@ -39,7 +39,7 @@ def model_of(output: str) -> Any:
     sizes = {"source_symbols": symbols, "source_features": 0, "tags": 0}
     sizes |= {"target_symbols": symbols, "target_features": 0}
     model = registry.build("model", config["model"], config=config, **sizes)
-    if output == "copying":
+    if output == "copy":
         model.output.match([0] * 4 + list(range(4, symbols)))
     return model
 
@@ -74,7 +74,7 @@ def share_right(output: str) -> tuple[float, float]:
     return right(TAUGHT), right(OTHERS)
 
 
-@pytest.mark.parametrize(("output", "writes_others"), [("linear", False), ("copying", True)])
+@pytest.mark.parametrize(("output", "writes_others"), [("linear", False), ("copy", True)])
 def test_what_is_copied_need_not_have_been_written_before(output: str, writes_others: bool) -> None:
     taught, others = share_right(output)
     assert taught > 0.8

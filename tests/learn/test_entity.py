@@ -43,8 +43,8 @@ def trained() -> Any:
         "scorer": node("scorer", "dot"),
         "scope": node("scope", "global"),
         "normalizer": node("normalizer", "softmax"),
-        "attention": node("attention", "on"),
-        "model": node("model", "entity", width=48, slots=6),
+        "attention": node("attention", "standard"),
+        "model": node("model", "entity", hidden_size=48, num_slots=6),
     }
     torch.manual_seed(1)
     symbols = {"source_symbols": PLACES.stop, "target_symbols": PLACES.stop, "source_features": 0, "target_features": 0}

@@ -22,23 +22,23 @@ def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
 
 
 PARTS = {
-    "scorer": node("scorer", "additive", hidden=16),
+    "scorer": node("scorer", "additive", hidden_size=16),
     "scope": node("scope", "history"),
     "normalizer": node("normalizer", "softmax"),
-    "attention": node("attention", "on"),
-    "decoder": node("decoder", "recurrent", cell="gru", hidden=24),
+    "attention": node("attention", "standard"),
+    "decoder": node("decoder", "recurrent", cell="gru", hidden_size=24),
     "readout": node("readout", "joint"),
 }
 SINE = {
     **PARTS,
     "query": {"current_state": {}},
-    "model": node("model", "history", embedding=8),
+    "model": node("model", "history", embedding_dim=8),
     "task": {"name": "forecasting", "horizon": AHEAD, "quantiles": None, "forecast": "direct"},
 }
 TEXT = {
     **PARTS,
     "query": {"previous_state": {}},
-    "model": node("model", "seq2seq", embedding=8, feed="now", bridge="learned"),
+    "model": node("model", "seq2seq", embedding_dim=8, feed="now", bridge="learned"),
     "encoder": node("encoder", "recurrent"),
     "task": node("task", "language_model"),
 }
@@ -93,7 +93,7 @@ def test_it_goes_on_with_a_text_that_repeats_itself() -> None:
     with torch.no_grad():
         assert token_loss(model, batch).mean.item() < math.log(3) / 10 + 0.1
     prompt = torch.tensor([[5, 6], [6, 4]])
-    found = Greedy(extra=10)(model, prompt, prompt > 0, prefix=prompt)
+    found = Greedy(max_length_extra=10)(model, prompt, prompt > 0, prefix=prompt)
     assert found.written[:, 0].tolist() == [[5, 6, 4, 5, 6, 4, 5, 6, 4, EOS], [6, 4, 5, 6, 4, 5, 6, 4, 5, EOS]]
 
 

@@ -19,14 +19,14 @@ def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
 
 
 CONFIG = {
-    "scorer": node("scorer", "additive", hidden=32),
+    "scorer": node("scorer", "additive", hidden_size=32),
     "scope": node("scope", "local", window=1),
     "query": {"current_state": {}},
     "normalizer": node("normalizer", "softmax"),
-    "attention": node("attention", "on"),
-    "model": node("model", "seq2seq", embedding=16, feed="none"),
-    "encoder": node("encoder", "recurrent", hidden=24),
-    "decoder": node("decoder", "recurrent", hidden=32),
+    "attention": node("attention", "standard"),
+    "model": node("model", "seq2seq", embedding_dim=16, feed="none"),
+    "encoder": node("encoder", "recurrent", hidden_size=24),
+    "decoder": node("decoder", "recurrent", hidden_size=32),
     "readout": node("readout", "joint"),
 }
 

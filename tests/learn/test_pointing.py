@@ -14,7 +14,13 @@ from attnx.decoding.greedy import Greedy
 from attnx.tasks.protocols import token_loss
 
 SHORTEST, LONGEST, STEPS = 4, 6, 200
-SMALL = ["model.embedding=16", "encoder.hidden=32", "decoder.hidden=32", "scorer.hidden=32", "model.only=permutation"]
+SMALL = [
+    "model.embedding_dim=16",
+    "encoder.hidden_size=32",
+    "decoder.hidden_size=32",
+    "scorer.hidden_size=32",
+    "model.constraint=permutation",
+]
 
 
 def draw(rows: int, chance: torch.Generator) -> Batch:

@@ -22,13 +22,13 @@ def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
 
 
 def built(**knobs: Any) -> Any:
-    model = {"width": 32, "layers": 2, "feedforward": 64, "dropout": 0.0, **knobs}
+    model = {"width": 32, "layers": 2, "feedforward_size": 64, "dropout": 0.0, **knobs}
     config = {
         "scorer": node("scorer", "scaled"),
         "scope": node("scope", "global"),
         "normalizer": node("normalizer", "softmax"),
         "query": {"current_state": {}},
-        "attention": node("attention", "on", heads=4),
+        "attention": node("attention", "standard", heads=4),
         "model": node("model", "transformer", **model),
     }
     symbols = FIRST + SYMBOLS
@@ -62,7 +62,7 @@ def share_right(model: torch.nn.Module, batch: Batch) -> float:
     ("reverse", "knobs"),
     [
         (True, {}),
-        (False, {"form": "decoder_only", "positions": "learned"}),
+        (False, {"form": "decoder_only", "position_encoding": "learned"}),
         (True, {"norm": "post", "activation": "gelu"}),
     ],
     ids=str,

@@ -26,12 +26,12 @@ SOUNDS = {"a": "AA", "b": "B", "d": "D", "e": "EH", "k": "K", "s": "S"}
 SMALL = [
     "task.train=words.tsv",
     "task.holdout=0.15",
-    "model.embedding=5",
-    "encoder.hidden=7",
-    "decoder.hidden=11",
+    "model.embedding_dim=5",
+    "encoder.hidden_size=7",
+    "decoder.hidden_size=11",
     "trainer.batch_size=8",
     "trainer.max_steps=5",
-    "trainer.validations=2",
+    "trainer.num_validations=2",
 ]
 
 # Lets no run of a process draw: for runs this small it takes longer than all the rest.

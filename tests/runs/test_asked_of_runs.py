@@ -40,21 +40,29 @@ ASKED = {
     "predict one words.tsv --checkpoint first": ["--checkpoint first: expected one of best, last, average"],
     "predict one words.tsv --checkpoint average": ["one/checkpoints: holds 1 of the best checkpoints"],
     "predict one words.tsv serch=beam": ["unknown key 'serch'; did you mean search"],
-    "predict one words.tsv scorer=dot": ["unknown key 'scorer'", "search"],
-    "predict one words.tsv search=beem": ["unknown search 'beem'; did you mean beam?"],
+    "predict one words.tsv scorer=dot": ["unknown key 'scorer'", "decoding"],
+    "predict one words.tsv decoding=beem": ["unknown search 'beem'; did you mean beam?"],
     "predict one words.tsv search=[beam]": ["search=['beam']: expected the name of a search"],
-    "predict one words.tsv search=beam,greedy": ["search=beam,greedy means several values"],
-    "predict one words.tsv search=beam search=greedy": ["search is set twice"],
-    "predict one words.tsv search=beam search.width=0": ["search.width=0: expected a whole number, 1 or more"],
-    "predict one words.tsv search=beam search.widht=3": ["the search 'beam' has no knob 'widht'; did you mean width?"],
-    "predict one words.tsv search.width=3": ["the search 'greedy' has no knob 'width'"],
-    "predict one words.tsv search=beam search.width=2 --nbest 3": ["search.width=2 holds fewer than the 3 best"],
-    "predict one words.tsv search=beam search.nbest=2 --nbest 3": ["search.nbest=2 and 3 best are both asked for"],
-    "predict one words.tsv search=greedy --nbest 2": ["search=greedy finds one output for each source"],
-    "predict one words.tsv search=beam search.length=short": [
-        "search.length=short: expected one of none, gnmt, average"
+    "predict one words.tsv decoding=beam,greedy": ["decoding=beam,greedy means several values"],
+    "predict one words.tsv decoding=beam decoding=greedy": ["search is set twice"],
+    "predict one words.tsv decoding=beam decoding.beam_size=0": [
+        "decoding.beam_size=0: expected a whole number, 1 or more"
     ],
-    "predict one words.tsv search.ratio=[": ["search.ratio=["],
+    "predict one words.tsv decoding=beam search.widht=3": [
+        "the search 'beam' has no knob 'widht'; did you mean width?"
+    ],
+    "predict one words.tsv decoding.beam_size=3": ["the search 'greedy' has no knob 'width'"],
+    "predict one words.tsv decoding=beam decoding.beam_size=2 --nbest 3": [
+        "decoding.beam_size=2 holds fewer than the 3 best"
+    ],
+    "predict one words.tsv decoding=beam decoding.nbest=2 --nbest 3": [
+        "decoding.nbest=2 and 3 best are both asked for"
+    ],
+    "predict one words.tsv decoding=greedy --nbest 2": ["decoding=greedy finds one output for each source"],
+    "predict one words.tsv decoding=beam decoding.length_penalty=short": [
+        "decoding.length_penalty=short: expected one of none, gnmt, average"
+    ],
+    "predict one words.tsv decoding.max_length_ratio=[": ["decoding.max_length_ratio=["],
     "predict one words.tsv --alignments links": ["--alignments links: its name does not say what it is to be"],
     "predict one words.tsv --out a.txt --alignments a.txt": ["--out and --alignments both name a.txt"],
     "predict one words.tsv --out words.tsv": ["words.tsv: is there already"],
@@ -64,7 +72,7 @@ ASKED = {
     "try": ["attnx try RUN"],
     "try one words.tsv": ["words.tsv: is no run folder; attnx predict reads files"],
     "try one --nbst 2": ["unknown flag --nbst; did you mean --nbest?"],
-    "try one search=beam search.width=2 --nbest 3": ["search.width=2 holds fewer"],
+    "try one decoding=beam decoding.beam_size=2 --nbest 3": ["decoding.beam_size=2 holds fewer"],
     "try one two other": ["other: its vocabulary/source.json is not that of one"],
     "evaluate": ["attnx evaluate RUN"],
     "evaluate one two": ["attnx evaluate RUN, not one and two"],
@@ -73,7 +81,7 @@ ASKED = {
     "evaluate one task.test=[a,b]": ['task.test=["a", "b"]: expected a word or null'],
     "evaluate one task.test=null": ["task.test=null: leave it out"],
     "evaluate one trainer.test_examples=0": ["trainer.test_examples=0: expected a whole number, 1 or more, or null"],
-    "evaluate one search.width=3": ["the search 'greedy' has no knob 'width'"],
+    "evaluate one decoding.beam_size=3": ["the search 'greedy' has no knob 'width'"],
     "evaluate one --btch 3": ["unknown flag --btch; did you mean --batch?"],
 }
 
@@ -165,7 +173,7 @@ def cut_short() -> None:
 
 
 def other_shape() -> None:
-    set_in("config.yaml", decoder={"name": "recurrent", "hidden": 13})
+    set_in("config.yaml", decoder={"name": "recurrent", "hidden_size": 13})
 
 
 NOT_WHOLE = "is no whole checkpoint"

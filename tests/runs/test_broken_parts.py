@@ -137,7 +137,7 @@ PARTS = {
     "output": OUTPUT,
     "optimizer": OPTIMIZER,
     "lr_schedule": SCHEDULE,
-    "search": SEARCH,
+    "decoding": SEARCH,
 }
 
 
@@ -269,9 +269,9 @@ BROKEN = {
         "optimizer", "return torch", "torch", "def mine", "it is None instead of a torch"
     ),
     "a rate below 0": Broken("lr_schedule", "step: 1.0", "step: -1.0", "def mine", "a rate is [-1.0]"),
-    "a search without a check": Broken("search", "def check", "def look", "class Mine", "has no method check"),
+    "a search without a check": Broken("decoding", "def check", "def look", "class Mine", "has no method check"),
     "a search that finds nothing": Broken(
-        "search", "return Greedy", "Greedy", "def __call__", "None instead of a DecodeResult"
+        "decoding", "return Greedy", "Greedy", "def __call__", "None instead of a DecodeResult"
     ),
 }
 

@@ -16,7 +16,7 @@ import attnx
 from attnx.errors import Interrupted
 from attnx.training.callbacks.progress import ShowProgress
 
-COPYING = ["task=sequences", "task.train=calls.tsv", "output=copying", "trainer.max_steps=9"]
+COPYING = ["task=sequences", "task.train=calls.tsv", "output=copy", "trainer.max_steps=9"]
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def symbols_that_can_be_copied(run: Any) -> set[str]:
 )
 def test_a_reopened_run_copies_as_it_did(shared: str, copied: set[str], calls: None, run: Callable[..., Any]) -> None:
     """What can be copied follows from the vocabularies that lie in its folder."""
-    trained = run(*COPYING, f"task.shared={shared}", "recipe=pointer_generator", folder="one")
+    trained = run(*COPYING, f"task.shared_vocabulary={shared}", "recipe=pointer_generator", folder="one")
     assert symbols_that_can_be_copied(trained) == copied
     again = attnx.open_run("one")
     assert symbols_that_can_be_copied(again) == copied
@@ -66,7 +66,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
         if trainer.global_step == 4:
             signal.raise_signal(signal.SIGINT)
 
-    knobs = [*COPYING, "model.sampling=0.9", "model.dropout=0.3"]
+    knobs = [*COPYING, "model.scheduled_sampling=0.9", "model.dropout=0.3"]
     run(*knobs, folder="whole")
     with monkeypatch.context() as patch:
         patch.setattr(ShowProgress, "on_train_batch_end", pressed)
@@ -82,7 +82,7 @@ def test_searches_and_alignments(calls: None, run: Callable[..., Any], command: 
     for seed in (1, 2):
         run(*COPYING, f"seed={seed}", folder=f"run{seed}")
     Path("asked.txt").write_text("call Ann not Ben\ncall Zoe not Ben\n", encoding="utf-8")
-    beam = ("search=beam", "--nbest", "3", "--alignments", "read.jsonl")
+    beam = ("decoding=beam", "--nbest", "3", "--alignments", "read.jsonl")
     answer = command("predict", "run1", "asked.txt", *beam)
     assert (answer.code, answer.err) == (0, "")
     held = [json.loads(line) for line in Path("read.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -91,7 +91,7 @@ def test_searches_and_alignments(calls: None, run: Callable[..., Any], command: 
         weights = np.array(one["weights"])
         assert weights.shape[-1] == 4
         assert np.allclose(weights.sum(-1), 1, atol=1e-3)
-    assert command("predict", "run1", "run2", "asked.txt", "search=sampling").code == 0
+    assert command("predict", "run1", "run2", "asked.txt", "decoding=sampling").code == 0
     assert "Zoe" in command("predict", "run1", "asked.txt", "--unknown", "keep").out
 
 
@@ -106,7 +106,7 @@ def test_nothing_to_copy_is_told_before_anything_is_written(
     words: Path, command: Callable[..., Any], small: list[str]
 ) -> None:
     """Letters and sounds have no symbol in common."""
-    answer = command(*small, "output=copying", "folder=one")
+    answer = command(*small, "output=copy", "folder=one")
     assert answer.code == 2
     (line,) = answer.err.splitlines()
     assert "these have none in common; use output=linear" in line
@@ -114,6 +114,6 @@ def test_nothing_to_copy_is_told_before_anything_is_written(
 
 
 def test_a_shared_vocabulary_is_of_symbols(command: Callable[..., Any], calls: None) -> None:
-    answer = command("task=sequences", "task.train=calls.tsv", "task.source=features", "task.shared=true")
+    answer = command("task=sequences", "task.train=calls.tsv", "task.source=features", "task.shared_vocabulary=true")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "task.shared=true shares symbols, and features are none; leave it out" in answer.err
+    assert "task.shared_vocabulary=true shares symbols, and features are none; leave it out" in answer.err

@@ -136,7 +136,7 @@ def test_what_it_shows_is_what_is_logged(run: Callable[..., Any], monkeypatch: p
             return ""
 
     monkeypatch.setitem(registry._registered, ("logger", "tensorboard"), Collects)
-    run("+logger=tensorboard", "trainer.log_every=1", folder="one")
+    run("+logger=tensorboard", "trainer.log_every_n_steps=1", folder="one")
     logged |= set(_drawn(Path("one")))
     text = json.loads(dumped(workspace(WorkspaceRequest("mine"))))["spec"]["section"]
     everything = [panel["config"] for section in text["panelBankConfig"]["sections"] for panel in section["panels"]]

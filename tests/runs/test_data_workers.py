@@ -15,7 +15,7 @@ from attnx.training.data_workers import out_of_shared_memory
 
 # A page each: seventeen semaphores are taken at once by two workers, a tensor takes one more.
 FULL, NEARLY = 4, 20
-WORKERS = ["trainer.workers=2", "folder=run"]
+WORKERS = ["trainer.num_workers=2", "folder=run"]
 
 
 def with_shared_memory(pages: int, *words: str) -> subprocess.CompletedProcess[str]:
@@ -31,8 +31,10 @@ def test_without_shared_memory_nothing_is_begun(words: Path, small: list[str]) -
     answer = with_shared_memory(FULL, *small, *WORKERS)
     assert (answer.returncode, Path("run").exists()) == (2, False)
     (line,) = answer.stderr.splitlines()
-    assert line.startswith("attnx: trainer.workers=2: shared memory cannot be used (/dev/shm: No space left on device)")
-    assert line.endswith("or set trainer.workers=0")
+    assert line.startswith(
+        "attnx: trainer.num_workers=2: shared memory cannot be used (/dev/shm: No space left on device)"
+    )
+    assert line.endswith("or set trainer.num_workers=0")
 
 
 def test_shared_memory_that_is_full_ends_a_run_in_a_line(words: Path, small: list[str]) -> None:
@@ -41,7 +43,7 @@ def test_shared_memory_that_is_full_ends_a_run_in_a_line(words: Path, small: lis
     assert answer.returncode == 1
     assert answer.stderr.count("\n") == 1
     assert answer.stderr.startswith("attnx: the data workers ran out of shared memory (/dev/shm is full): free some")
-    assert "workers: 0 below trainer: in run/config.yaml (trainer.workers=0 of a new run)" in answer.stderr
+    assert "workers: 0 below trainer: in run/config.yaml (trainer.num_workers=0 of a new run)" in answer.stderr
     assert answer.stderr.endswith("go on with: attnx resume run\n")
 
 

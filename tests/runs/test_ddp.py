@@ -30,7 +30,7 @@ pytestmark = [
 ]
 TWO = ("trainer=ddp", "trainer.devices=2")
 SECONDS = 240.0  # only for what would never end
-ENDLESS = ("trainer.max_steps=1000000", "trainer.validations=100000")
+ENDLESS = ("trainer.max_steps=1000000", "trainer.num_validations=100000")
 
 
 @pytest.fixture
@@ -110,9 +110,9 @@ def test_two_processes_learn_what_one_learns(
     composition: list[str], run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
 ) -> None:
     """Also in two turns each; every epoch ends in a batch of four rows, of which a share is empty in the second."""
-    knobs = [*composition, "trainer.max_steps=20", "trainer.gradient_clip=0.1", "trainer.test_examples=7"]
+    knobs = [*composition, "trainer.max_steps=20", "trainer.gradient_clip_val=0.1", "trainer.test_examples=7"]
     run(*knobs, "trainer.batch_size=12", folder="one")
-    run(*knobs, "trainer.batch_size=3", "trainer.accumulate=2", *TWO, folder="two")
+    run(*knobs, "trainer.batch_size=3", "trainer.accumulate_grad_batches=2", *TWO, folder="two")
     alone, together = weights("one"), weights("two")
     assert alone.keys() == together.keys()
     assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
@@ -141,7 +141,7 @@ def test_turns_learn_what_one_batch_teaches(
     run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
 ) -> None:
     run("trainer.batch_size=10", folder="one")
-    run("trainer.batch_size=5", "trainer.accumulate=2", folder="two")
+    run("trainer.batch_size=5", "trainer.accumulate_grad_batches=2", folder="two")
     alone, turns = weights("one"), weights("two")
     assert max(float((alone[name] - turns[name]).abs().max()) for name in alone) < 1e-5
 
@@ -172,7 +172,7 @@ def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(
     run: Callable[..., Any], sized: Callable[..., list[str]], same_weights: Callable[..., bool]
 ) -> None:
     """It stops in the middle of the data; with another number of processes it is refused."""
-    knobs = ["model.dropout=0.3", "trainer.max_steps=150", "trainer.validations=3", *TWO]
+    knobs = ["model.dropout=0.3", "trainer.max_steps=150", "trainer.num_validations=3", *TWO]
     run(*knobs, folder="whole")
     with begun(sized(*knobs, "folder=cut")) as process:
         ranks = ranks_of(process)
@@ -290,7 +290,7 @@ def test_two_machines(sized: Callable[..., list[str]], run: Callable[..., Any], 
     knobs = ["trainer.max_steps=4", "trainer.test_examples=5"]
     run(*knobs, *TWO, folder="one")
     slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NODELIST": "localhost", "SLURM_NNODES": "2"}
-    asked = sized(*knobs, "trainer=ddp", "trainer.devices=1", "trainer.nodes=2", "folder=two")
+    asked = sized(*knobs, "trainer=ddp", "trainer.devices=1", "trainer.num_nodes=2", "folder=two")
     first, second = ({**slurm, "SLURM_NODEID": number, "SLURM_PROCID": number} for number in "01")
     with begun(asked, **first) as one, begun(asked, **second) as two:
         answers = [process.communicate(timeout=SECONDS) for process in (one, two)]

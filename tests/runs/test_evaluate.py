@@ -65,7 +65,7 @@ def test_other_data_another_search_and_where_it_goes_wrong(
     more: list[str], command: Callable[..., Any], runs: Path
 ) -> None:
     Path("words.tsv").unlink()  # other data are evaluated on without those that the run was trained on
-    answer = command("evaluate", "one", "task.test=more.tsv", "search=beam", "search.width=3")
+    answer = command("evaluate", "one", "task.test=more.tsv", "decoding=beam", "decoding.beam_size=3")
     assert (answer.code, answer.err) == (0, "")
     folder = Path("one/evaluations/more-beam-width=3")
     assert {path.name for path in folder.iterdir()} == {
@@ -81,7 +81,7 @@ def test_other_data_another_search_and_where_it_goes_wrong(
     }
     rows = table(folder / "predictions.tsv")
     assert [f"{row['source'].replace(' ', '')}\t{row['references']}" for row in rows] == more
-    best = attnx.open_run("one").predict([line.split("\t")[0] for line in more], search=("beam", {"width": 3}))
+    best = attnx.open_run("one").predict([line.split("\t")[0] for line in more], search=("beam", {"beam_size": 3}))
     assert [row["prediction"] for row in rows] == [" ".join(one.output) for one in best]
     edits = [int(row["edits"]) for row in rows]
     symbols = sum(len(row["references"].split()) for row in rows)
@@ -97,7 +97,7 @@ def test_other_data_another_search_and_where_it_goes_wrong(
     held = json.loads((folder / "errors.json").read_text(encoding="utf-8"))
     assert [list(map(str, row.values())) for row in held["by_symbol"]] == [list(row.values()) for row in by_symbol]
     page = (folder / "README.md").read_text(encoding="utf-8")
-    assert "attnx evaluate one task.test=more.tsv search=beam search.width=3" in page
+    assert "attnx evaluate one task.test=more.tsv decoding=beam decoding.beam_size=3" in page
     for title in ("results", "errors by length", "errors by symbol", "most confused"):
         assert title in answer.out
     wrong = sum(edit > 0 for edit in edits)
@@ -106,7 +106,7 @@ def test_other_data_another_search_and_where_it_goes_wrong(
     for text in (page, answer.out):
         assert format_interval(*read_outcome(folder).intervals["test_per"]) in text
     info = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
-    assert info["asked"]["search"]["width"] == 3
+    assert info["asked"]["decoding"]["width"] == 3
 
 
 def test_nothing_is_written_over(
@@ -237,7 +237,7 @@ def write_table(name: str, lines: list[str]) -> str:
 
 
 TASKS: dict[str, dict[str, Any]] = {
-    "g2p": {"writing": "nfd"},
+    "g2p": {"graphemes": "nfd"},
     "sequences": {"source": "characters", "tagged": False},
     "translation": {"tokenizer": "word", "lower": True},
 }

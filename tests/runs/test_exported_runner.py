@@ -25,12 +25,13 @@ from attnx.training.fit import fit
 SIZES = [
     "trainer.batch_size=8",
     "trainer.max_steps=15",
-    "trainer.validations=1",
-    "model.embedding=5",
-    "decoder.hidden=11",
+    "trainer.num_validations=1",
+    "model.embedding_dim=5",
+    "decoder.hidden_size=11",
 ]
-WORDS = [*SIZES, "encoder.hidden=7", "task.train=words.tsv", "task.holdout=0.15"]
-OTHERS = [*SIZES, "encoder.hidden=7", "task.holdout=0.15"]
+WORDS = [*SIZES, "encoder.hidden_size=7", "task.train=words.tsv", "task.holdout=0.15"]
+OTHERS = [*SIZES, "encoder.hidden_size=7", "task.holdout=0.15"]
+COVERED = ["decoding=beam", "decoding.nbest=2", "decoding.coverage_penalty=0.4", "decoding.no_repeat_ngram_size=2"]
 COUNTING = [f"{n} {n * 7 % 13} {n % 5}\t{n % 5} {n * 7 % 13} {n}" for n in range(60)]
 PAIRS = list(product(("Hund", "Mann", "Ball"), ("rot", "ihn", "es", "dich", "uns")))
 SENTENCES = [f"Ein {one} sieht {other}.\tA {one} sees {other}!" for one, other in PAIRS]
@@ -41,11 +42,11 @@ STORIES = [
 # What each task is trained on, and lines to ask it: empty and blank ones, unknown symbols, spaces, a byte order mark.
 ASKED: dict[str, tuple[list[str], list[str]]] = {
     "g2p": (
-        [*WORDS, "search=beam", "search.width=3", "search.length=gnmt", "search.min_length=2"],
+        [*WORDS, "decoding=beam", "decoding.beam_size=3", "decoding.length_penalty=gnmt", "decoding.min_length=2"],
         ["dab", "", "kzz\u00e9e", "  ", " assab "],
     ),
     "coverage": (
-        [*WORDS, "search=beam", "search.coverage=0.4", "search.block_ngrams=2", "search.nbest=2"],
+        [*WORDS, *COVERED],
         ["\ufeffke", "dabbe"],
     ),
     "characters": (
@@ -57,15 +58,15 @@ ASKED: dict[str, tuple[list[str], list[str]]] = {
         ["007 7 0", "", "99 1"],
     ),
     "tagged": (
-        [*OTHERS, "task=sequences", "task.train=tagged.tsv", "task.tagged=true", "model.tag=[encoder]"],
+        [*OTHERS, "task=sequences", "task.train=tagged.tsv", "task.tagged=true", "model.tag_inputs=[encoder]"],
         ["3 8 3", "", "x 1"],
     ),
     "bpe": (
-        [*OTHERS, "task=translation", "task.train=texts.tsv", "task.pieces=40", "task.lower=true"],
+        [*OTHERS, "task=translation", "task.train=texts.tsv", "task.vocab_size=40", "task.lower=true"],
         ["Ein  Hund\tsieht x.", "", "\u00e9"],
     ),
     "word": (
-        [*OTHERS, "task=translation", "task.train=texts.tsv", "task.tokenizer=word", "task.shared=true"],
+        [*OTHERS, "task=translation", "task.train=texts.tsv", "task.tokenizer=word", "task.shared_vocabulary=true"],
         ["(Ein) Mann, ihn!", "z"],
     ),
     "text": (
@@ -77,8 +78,8 @@ ASKED: dict[str, tuple[list[str], list[str]]] = {
         ["Mary went home. Where is Mary?", "", "John zoomed. Where is he"],
     ),
     "points": (
-        [*SIZES, "encoder.hidden=7", "recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=20",
-         "task.held_out=5"],
+        [*SIZES, "encoder.hidden_size=7", "recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=20",
+         "task.num_held_out=5"],
         ["five.csv", "", "seven.npy"],
     ),
 }  # fmt: skip
@@ -132,7 +133,7 @@ def test_the_runner_prints_what_predict_prints(
     answer = command("export", "one", "--format", "torch", "--out", "out")
     assert answer.code == 0, answer.err
     Path("asked.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    beam, tag = ["search=beam", "search.width=4"], ["--tag", "low"] * (task == "tagged")
+    beam, tag = ["decoding=beam", "decoding.beam_size=4"], ["--tag", "low"] * (task == "tagged")
     for ours, theirs in {
         (): (), ("--scores",): ("--scores",), ("--nbest", "3"): ("--nbest", "3"), (*beam,): ("--width", "4"),
         (*beam, "--nbest", "2", "--scores"): ("--width", "4", "--nbest", "2", "--scores"),
@@ -174,11 +175,11 @@ def test_a_line_that_cannot_be_read_ends_the_runner_where_it_ends_predict(
 
 @pytest.mark.usefixtures("material", "undrawn")
 def test_a_search_that_draws_is_exported_as_a_greedy_one(command: Callable[..., Any], run_exported: Any) -> None:
-    train(*WORDS, "search=sampling")
+    train(*WORDS, "decoding=sampling")
     answer = command("export", "one", "--format", "torch", "--out", "out")
-    assert "search=sampling is not exported; run.py searches greedily" in answer.out
+    assert "decoding=sampling is not exported; run.py searches greedily" in answer.out
     Path("asked.txt").write_text("dab\nke\n", encoding="utf-8")
-    assert run_exported("asked.txt")[1] == command("predict", "one", "asked.txt", "search=greedy").out
+    assert run_exported("asked.txt")[1] == command("predict", "one", "asked.txt", "decoding=greedy").out
 
 
 @pytest.mark.parametrize("form", ["as_is", "nfc", "nfd", "jamo"])

@@ -23,7 +23,7 @@ from attnx.training.failure_report import in_one_line
 from attnx.training.lightning_module import TrainingModule
 
 # Seven steps, of which the first two are in a checkpoint when the fourth goes wrong.
-KNOBS = ["trainer.max_steps=7", "trainer.validations=2", "trainer.checkpoint_every=2", "model.dropout=0.3"]
+KNOBS = ["trainer.max_steps=7", "trainer.num_validations=2", "trainer.checkpoint_every=2", "model.dropout=0.3"]
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_memory_that_runs_out(failed: Callable[..., str], spoil: pytest.MonkeyPa
 )
 def test_any_lack_of_memory_names_the_knob(error: Exception) -> None:
     error.add_note("at step 3, in training, with a batch of 2 rows")
-    line = in_one_line(error, Path("one"), {"batch_tokens": 4096, "batch_size": 64, "accumulate": 2})
+    line = in_one_line(error, Path("one"), {"batch_tokens": 4096, "batch_size": 64, "accumulate_grad_batches": 2})
     assert line.startswith("out of memory at step 3, in training, with a batch of 2 rows; start anew with a smaller")
     assert "trainer.batch_tokens (it was 4096)" in line
     assert in_one_line(RuntimeError("shapes differ"), Path("one"), {}) == ""
@@ -157,10 +157,10 @@ def test_a_data_worker_that_dies(failed: Callable[..., str], spoil: pytest.Monke
         return read(self, index)
 
     spoil.setattr(PairDataset, "__getitem__", deadly)
-    line = failed("trainer.workers=1")
+    line = failed("trainer.num_workers=1")
     # How soon it is noticed decides by which words.
     assert re.search(r"a data worker died \(process \d+ (is killed by signal: Killed|exited unexpectedly)\)", line)
-    assert "go on with: attnx resume cut; if it happens again, set trainer.workers to 0 in cut/config.yaml" in line
+    assert "go on with: attnx resume cut; if it happens again, set trainer.num_workers to 0 in cut/config.yaml" in line
 
 
 def test_what_nobody_foresaw(failed: Callable[..., str], at_step: Callable[..., None]) -> None:

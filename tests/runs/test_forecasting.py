@@ -35,9 +35,16 @@ SMALL = [
     "task.season=5",
     "trainer.batch_size=8",
     "trainer.max_steps=3",
-    "trainer.validations=1",
+    "trainer.num_validations=1",
 ]
-HISTORY = [*SMALL, "model=history", "recipe=attention_rnn", "model.embedding=5", "decoder.hidden=7", "scorer.hidden=5"]
+HISTORY = [
+    *SMALL,
+    "model=history",
+    "recipe=attention_rnn",
+    "model.embedding_dim=5",
+    "decoder.hidden_size=7",
+    "scorer.hidden_size=5",
+]
 
 
 def value(step: int, column: int) -> float:
@@ -203,7 +210,13 @@ def lifted(by: float) -> Callable[[int], str]:
     [
         ["model=history", "recipe=attention_rnn", "task.forecast=recursive", "task.known=[hour]"],
         ["model=seq2seq"],
-        ["model=transformer", "model.width=8", "model.layers=1", "task.forecast=recursive", "task.quantiles=[0.5,0.9]"],
+        [
+            "model=transformer",
+            "model.hidden_size=8",
+            "model.layers=1",
+            "task.forecast=recursive",
+            "task.quantiles=[0.5,0.9]",
+        ],
     ],
     ids=["history", "seq2seq", "transformer"],
 )
@@ -298,8 +311,14 @@ def test_it_is_drawn() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        ["model=seq2seq", "encoder.hidden=19", "decoder.hidden=5"],  # so wide that a search folds its values
-        ["model=transformer", "model.width=8", "model.layers=1", "task.quantiles=[0.5,0.9]", "task.forecast=recursive"],
+        ["model=seq2seq", "encoder.hidden_size=19", "decoder.hidden_size=5"],  # so wide that a search folds its values
+        [
+            "model=transformer",
+            "model.hidden_size=8",
+            "model.layers=1",
+            "task.quantiles=[0.5,0.9]",
+            "task.forecast=recursive",
+        ],
     ],
     ids=["seq2seq", "transformer"],
 )
@@ -356,9 +375,9 @@ def test_a_table_without_names_is_read_whole(undrawn: None, command: Callable[..
         ({}, ["task.targets=[a,b,a]"], "task.targets=[a,b,a]: name each column once"),
         ({}, ["task.known=[a,a]"], "task.known=[a,a]: name each column once"),
         ({}, ["task.known=[a,b,still,hour]"], "no column is left to forecast"),
-        ({}, ["encoder.hidden=5"], "encoder.hidden=5 has no meaning beside model=history"),
+        ({}, ["encoder.hidden_size=5"], "encoder.hidden_size=5 has no meaning beside model=history"),
         ({}, ["scope=encoder_decoder"], "model=history has no encoder"),
-        ({}, ["search=beam"], "search=beam chooses among symbols"),
+        ({}, ["decoding=beam"], "decoding=beam chooses among symbols"),
     ],
 )
 def test_a_mistake(command: Callable[..., Any], lines: dict[str, str], overrides: list[str], said: str) -> None:

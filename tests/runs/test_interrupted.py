@@ -21,12 +21,15 @@ from attnx.training.callbacks.progress import ShowProgress
 
 # What is run, and the optimizer step at which Ctrl-C is pressed; five batches make an epoch.
 CASES = {
-    "within an epoch": (["trainer.max_steps=9", "trainer.workers=1"], 3),
+    "within an epoch": (["trainer.max_steps=9", "trainer.num_workers=1"], 3),
     "between epochs": (["trainer.max_steps=null", "trainer.max_epochs=2"], 5),
-    "where a validation is due": (["trainer.max_steps=12", "trainer.validations=3"], 8),
+    "where a validation is due": (["trainer.max_steps=12", "trainer.num_validations=3"], 8),
     "at the last step": (["trainer.max_steps=7"], 7),
-    "with chance": (["trainer.max_steps=9", "model.dropout=0.3", "attention.dropout=0.2", "model.sampling=0.9"], 7),
-    "with gathered gradients": (["trainer.max_steps=7", "trainer.accumulate=2"], 4),
+    "with chance": (
+        ["trainer.max_steps=9", "model.dropout=0.3", "attention.dropout=0.2", "model.scheduled_sampling=0.9"],
+        7,
+    ),
+    "with gathered gradients": (["trainer.max_steps=7", "trainer.accumulate_grad_batches=2"], 4),
 }
 FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 
@@ -133,10 +136,10 @@ def test_the_command_says_how_to_go_on(
 def test_a_moved_folder_can_be_gone_on_from(
     run: Callable[..., Any], press: Callable[..., None], command: Callable[..., Any], same_weights: Callable[..., bool]
 ) -> None:
-    run("trainer.validations=5", folder="whole")
+    run("trainer.num_validations=5", folder="whole")
     press(3)
     with pytest.raises(Interrupted):
-        run("trainer.validations=5", folder="cut")
+        run("trainer.num_validations=5", folder="cut")
     press(None)
     Path("cut").rename("moved")
     answer = command("resume", "moved")
@@ -242,7 +245,7 @@ def test_a_run_that_had_no_checkpoint_yet_starts_from_its_beginning(
 
 
 def test_ctrl_c_ends_a_process_with_130(words: Path, small: list[str]) -> None:
-    long = ["trainer.max_steps=1000000", "trainer.validations=100000", "folder=one"]
+    long = ["trainer.max_steps=1000000", "trainer.num_validations=100000", "folder=one"]
     asked = [*[size for size in small if not size.startswith("trainer.max") and "validations" not in size], *long]
     with subprocess.Popen(
         [sys.executable, "-m", "attnx", *asked],

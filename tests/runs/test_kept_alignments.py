@@ -48,8 +48,8 @@ def test_every_hypothesis_keeps_its_own_weights_and_rank(tmp_path: Path) -> None
 
 
 def test_a_beam_s_hypotheses_are_kept_as_the_run_finds_them(run: Callable[..., Any]) -> None:
-    beam = ["search=beam", "search.width=3", "search.nbest=3", "attention.heads=2", "model.embedding=6"]
-    sizes = ["encoder.hidden=6", "decoder.hidden=10"]
+    beam = ["decoding=beam", "decoding.beam_size=3", "decoding.nbest=3", "attention.heads=2", "model.embedding_dim=6"]
+    sizes = ["encoder.hidden_size=6", "decoder.hidden_size=10"]
     opened = run(*beam, *sizes, "scorer=dot", "trainer.test_examples=3", folder="beam")
     examples = [list(hypotheses.values()) for hypotheses in read_examples("beam")]
     assert [len(hypotheses) for hypotheses in examples] == [3, 3, 3]

@@ -27,11 +27,16 @@ from attnx.training.lightning_module import TrainingModule
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 # Ten steps; the epochs have five batches, or three steps of two turns.
 COMPOSED = {
-    "chance": ["model.dropout=0.3", "attention.dropout=0.2", "model.sampling=0.9", "trainer.validations=3"],
-    "kept": ["trainer.keep=3", "trainer.validations=5", "optimizer.lr=0.02", "lr_schedule=cosine"],
-    "patience": ["trainer.patience=1", "trainer.validations=10", "optimizer.lr=0.5"],
-    "turns": ["trainer.accumulate=2", "trainer.validations=3"],
-    "workers": ["trainer.workers=2", "trainer.validations=4", "trainer.checkpoint_minutes=1e-9"],
+    "chance": [
+        "model.dropout=0.3",
+        "attention.dropout=0.2",
+        "model.scheduled_sampling=0.9",
+        "trainer.num_validations=3",
+    ],
+    "kept": ["trainer.save_top_k=3", "trainer.num_validations=5", "optimizer.lr=0.02", "lr_schedule=cosine"],
+    "patience": ["trainer.patience=1", "trainer.num_validations=10", "optimizer.lr=0.5"],
+    "turns": ["trainer.accumulate_grad_batches=2", "trainer.num_validations=3"],
+    "workers": ["trainer.num_workers=2", "trainer.num_validations=4", "trainer.checkpoint_minutes=1e-9"],
 }
 BOTH = ["trainer.max_steps=10", "trainer.checkpoint_every=2"]
 # What is killed, and where: as it is called for the time that is given.
@@ -213,10 +218,10 @@ def test_the_last_checkpoint_is_as_old_as_was_asked(run: Callable[..., Any], mon
         save(self, trainer)
 
     monkeypatch.setattr(CheckpointManager, "_save", noted)
-    run("trainer.max_steps=11", "trainer.validations=3", "trainer.checkpoint_every=3", folder="steps")
+    run("trainer.max_steps=11", "trainer.num_validations=3", "trainer.checkpoint_every=3", folder="steps")
     assert steps == [3, 4, 6, 8, 9, 11]
     steps.clear()
-    knobs = ["trainer.checkpoint_minutes=1e-9", "trainer.max_steps=4", "trainer.validations=1"]
+    knobs = ["trainer.checkpoint_minutes=1e-9", "trainer.max_steps=4", "trainer.num_validations=1"]
     run(*knobs, folder="minutes")
     assert steps == [1, 2, 3, 4]
     steps.clear()

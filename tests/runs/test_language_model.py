@@ -20,13 +20,13 @@ SMALL = [
     "task=language_model",
     "task.train=text.txt",
     "task.holdout=0.2",
-    "task.longest=11",
+    "task.max_length=11",
     "recipe=attention_rnn",
-    "model.embedding=5",
-    "decoder.hidden=7",
+    "model.embedding_dim=5",
+    "decoder.hidden_size=7",
     "trainer.batch_size=8",
     "trainer.max_steps=4",
-    "trainer.validations=2",
+    "trainer.num_validations=2",
 ]
 WORDS = ("red", "green", "blue", "gray")
 
@@ -87,24 +87,24 @@ def test_a_text_is_gone_on_with_by_chance_on_the_command_line(
 
     def drawn(prompts: str, *asked: str) -> list[list[str]]:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(prompts.encode())))
-        answer = command("predict", "one", "-", "search=sampling", "search.nbest=7", "--nbest", "7", *asked)
+        answer = command("predict", "one", "-", "decoding=sampling", "decoding.nbest=7", "--nbest", "7", *asked)
         assert answer.code == 0, answer.err
         return [line.split("\t") for line in answer.out.splitlines()]
 
-    rows = drawn("red green\nblue\n", "search.seed=3")
+    rows = drawn("red green\nblue\n", "decoding.seed=3")
     assert [row[:2] for row in rows] == [[line, str(rank)] for line in "12" for rank in range(1, 8)]
     for line, _, _, text in rows:
         assert text.split()[: 3 - int(line)] == {"1": ["red", "green"], "2": ["blue"]}[line]
         assert set(text.split()) <= {*WORDS, "⁇"}
     assert len({row[3] for row in rows[:7]}) > 1
-    assert drawn("red green\nblue\n", "search.seed=3") == rows
-    alone = drawn("blue\n", "search.seed=3")
+    assert drawn("red green\nblue\n", "decoding.seed=3") == rows
+    alone = drawn("blue\n", "decoding.seed=3")
     assert [row[3] for row in alone] == [row[3] for row in rows[7:]]
     # Not to the bit: how a product is summed may depend on how many rows it has.
     assert [float(row[2]) for row in alone] == pytest.approx([float(row[2]) for row in rows[7:]], abs=1e-4)
-    assert [row[3] for row in drawn("red green\nblue\n", "search.seed=5")] != [row[3] for row in rows]
+    assert [row[3] for row in drawn("red green\nblue\n", "decoding.seed=5")] != [row[3] for row in rows]
     # Hardly anything is left to chance where only the likeliest may come.
-    assert len({row[3] for row in drawn("blue\n", "search.top_k=1")}) == 1
+    assert len({row[3] for row in drawn("blue\n", "decoding.top_k=1")}) == 1
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,10 @@ def test_a_text_is_gone_on_with_by_chance_on_the_command_line(
         ("scope=global", "has no source, and scope.sources=[encoder] reads one; use scope=history"),
         ("model.bridge=last", "model.bridge=last needs an encoder, and task=language_model has none"),
         ("model=history", "the same net is model=seq2seq with recipe=attention_rnn"),
-        ("encoder.hidden=7", "encoder.hidden=7 has no meaning beside task=language_model, which has no source"),
+        (
+            "encoder.hidden_size=7",
+            "encoder.hidden_size=7 has no meaning beside task=language_model, which has no source",
+        ),
         ("task.train=none.txt", "none.txt"),
     ],
 )

@@ -84,7 +84,7 @@ def test_a_plug_in_is_told_from_the_core(listed: Callable[..., list[str]], here:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("word", [*GROUPS, *UNPICKED, "local", "g2p", "on", "bahdanau"])
+@pytest.mark.parametrize("word", [*GROUPS, *UNPICKED, "local", "g2p", "standard", "bahdanau"])
 def test_pages_are_wrapped_between_words(word: str, width: int, listed: Callable[..., list[str]]) -> None:
     """Only a link or another word that is longer than a line, and where a file is, stand out."""
     lines, whole = listed(word, width=width), listed(word, width=200)
@@ -98,8 +98,8 @@ def test_a_kind_is_listed_with_formulas_and_knobs(listed: Callable[..., list[str
     for name in options("scorer"):
         assert re.search(rf"^  {name} ", text, re.MULTILINE)
     assert "score(q, m) = v . tanh(W q + U m)" in text
-    assert "scorer.hidden=128" in text
-    assert "query.language_tag.width=20" in "\n".join(listed("query"))
+    assert "scorer.hidden_size=128" in text
+    assert "query.language_tag.embedding_dim=20" in "\n".join(listed("query"))
 
 
 def test_one_part_is_listed_in_full(listed: Callable[..., list[str]]) -> None:

@@ -82,7 +82,7 @@ def test_a_plug_in_is_told_everything(run: Callable[..., Any], journal: Callable
     """The steps are five, with validations after the third and the last; a row is due every second."""
     Path("mine").mkdir()
     save(Sweep(Path("mine"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot", "seed=1"]), SweepJob(1, ["scorer=mlp"])]))
-    run("+scorer=dot", "+query=[token,last_context]", "+logger=journal", "trainer.log_every=2", folder="mine/0")
+    run("+scorer=dot", "+query=[token,last_context]", "+logger=journal", "trainer.log_every_n_steps=2", folder="mine/0")
     first, *between, last = journal("mine/0")
     assert (first["group"], first["start"]) == ("mine", "scorer=dot seed=1")
     assert first["seed"] == 1
@@ -116,7 +116,12 @@ def test_a_plug_in_is_told_everything(run: Callable[..., Any], journal: Callable
 
 
 def test_gathered_gradients_make_one_row_a_step(run: Callable[..., Any], journal: Callable[[str], Lines]) -> None:
-    asked = ["trainer.accumulate=2", "trainer.max_steps=3", "trainer.log_every=1", "trainer.validations=1"]
+    asked = [
+        "trainer.accumulate_grad_batches=2",
+        "trainer.max_steps=3",
+        "trainer.log_every_n_steps=1",
+        "trainer.num_validations=1",
+    ]
     run("attention=none", "+logger=journal", *asked, folder="one")
     assert [line["step"] for line in journal("one") if "train/loss" in line] == [1, 2, 3]
 
@@ -137,7 +142,7 @@ def test_a_resumed_run_goes_on_with_what_was_kept(
     with monkeypatch.context() as patch:
         patch.setattr(ShowProgress, "on_train_batch_end", pressed)
         with pytest.raises(Interrupted):
-            run("attention=none", "+logger=journal", "trainer.log_every=1", folder="cut")
+            run("attention=none", "+logger=journal", "trainer.log_every_n_steps=1", folder="cut")
     assert journal("cut")[-1]["end"] == "interrupted"
     assert command("resume", "cut").code == 0
     lines = journal("cut")
@@ -226,7 +231,7 @@ def test_what_is_not_chosen_is_not_imported() -> None:
 
 def test_tensorboard_gets_the_same(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    run("+logger=tensorboard", "trainer.log_every=2", folder="one")
+    run("+logger=tensorboard", "trainer.log_every_n_steps=2", folder="one")
     events = accumulator.EventAccumulator("one/tensorboard").Reload()
     assert [event.step for event in events.Scalars("train/loss")] == [2, 3, 4, 5]
     valid = [(event.step, event.value) for event in events.Scalars("valid/per")]

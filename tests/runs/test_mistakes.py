@@ -23,9 +23,9 @@ CONFIGURATIONS = {
     "scorer@model.scorer=dot": ["the model 'seq2seq' has no knob 'scorer'"],
     "scorer.hiden=64": ["no knob 'hiden'", "hidden"],
     "+scorer.hiden=64": ["'additive' has no knob 'hiden'", "hidden"],
-    "scorer=dot scorer.hidden=64": ["no knob 'hidden'", "scorer=additive"],
-    "scorer.hidden=many": ["scorer.hidden=many", "whole number"],
-    "scorer.hidden=0": ["scorer.hidden=0", "1 or more"],
+    "scorer=dot scorer.hidden_size=64": ["no knob 'hidden'", "scorer=additive"],
+    "scorer.hidden_size=many": ["scorer.hidden_size=many", "whole number"],
+    "scorer.hidden_size=0": ["scorer.hidden_size=0", "1 or more"],
     "seed=-1": ["seed=-1", "0 or more"],
     "seed=4294967296": ["seed=4294967296", "up to 4294967295"],
     "optimizer.lr=nan": ["optimizer.lr", "above 0"],
@@ -74,8 +74,11 @@ CONFIGURATIONS = {
     "hydra.sweep.dir=here": ["hydra.sweep.dir=here", "write name=NAME"],
     "encoder.dropout=0.2": ["encoder.dropout=0.2", "encoder.layers=1", "model.dropout"],
     "decoder.dropout=0.2": ["decoder.dropout=0.2", "decoder.layers=1", "model.dropout"],
-    "search=beam search.alpha=0.3": ["search.alpha=0.3", "search.length=gnmt"],
-    "model.positions=16": ["model.positions=16", "one_hot or sinusoidal"],
+    "decoding=beam decoding.length_penalty_alpha=0.3": [
+        "decoding.length_penalty_alpha=0.3",
+        "decoding.length_penalty=gnmt",
+    ],
+    "model.position_dim=16": ["model.position_dim=16", "one_hot or sinusoidal"],
     "additive": ["unknown command 'additive'", "scorer=additive"],
     "--scorer dot": ["unknown flag --scorer", "write scorer=dot\n"],
     "--scorer=dot": ["unknown flag --scorer", "write scorer=dot\n"],
@@ -144,14 +147,14 @@ CONFIGURATIONS = {
     "--resolve": ["--resolve", "--cfg"],
     "--multirun=yes": ["--multirun takes no value"],
     "attention=none scorer=dot": ["scorer=dot", "attention=none"],
-    "attention=none scorer.hidden=64": ["scorer.hidden=64", "attention=none"],
+    "attention=none scorer.hidden_size=64": ["scorer.hidden_size=64", "attention=none"],
     "+attention=none '+query=[token]'": ["query=[token]", "attention=none"],
     "model.feed=now": ["model.feed=now", "current_state"],
     "scorer=dot attention.projection=never": ["equal widths", "256", "512", "attention.projection=auto"],
     "attention.schedule=attend_then_run": ["attend_then_run", "not possible"],
-    "model.memory=layer:9": ["model.memory=layer:9", "1 layer"],
-    "model.memory=inputs model.bridge=last": ["model.bridge=last", "model.memory=inputs"],
-    "model.tied=true readout.size=3": ["model.tied=true", "readout.size=3"],
+    "model.keys_from=layer:9": ["model.keys_from=layer:9", "1 layer"],
+    "model.keys_from=inputs model.bridge=last": ["model.bridge=last", "model.keys_from=inputs"],
+    "model.tie_embeddings=true readout.hidden_size=3": ["model.tie_embeddings=true", "readout.hidden_size=3"],
     "trainer.max_time=4": ["trainer.max_time=4", "HH:MM:SS"],
     "trainer.max_time=00:61:00": ["trainer.max_time=00:61:00", "HH:MM:SS"],
     "trainer.max_time=00:00:00": ["trainer.max_time=00:00:00", "above zero"],
@@ -162,7 +165,7 @@ CONFIGURATIONS = {
     "-m scorer=dot,aditive": ["unknown scorer 'aditive'", "additive"],
     "-m scorer=choice(dot,aditive) seed=range(1,3)": ["unknown scorer 'aditive'"],
     "-m query=[token],[]": ["query is empty"],
-    "-m scorer=additive,dot scorer.hidden=64": ["no knob 'hidden'"],
+    "-m scorer=additive,dot scorer.hidden_size=64": ["no knob 'hidden'"],
     "-m scorer=glob(zzz*)": ["scorer=glob(zzz*)", "no job"],
     "-m scorer=[": ["scorer=["],
     "list nothing_of_this_name": ["nothing_of_this_name"],
@@ -284,8 +287,8 @@ def test_words_may_be_in_one_part_only(refused: Callable[..., str], here: Path) 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a 1 2 3 4 5\nb 1 2 3\n", "vectors.txt:2: 3 numbers, but model.embedding=5"),
-        ("a 1 2 3 4 5 6 7\n", "vectors.txt:1: 7 numbers, but model.embedding=5"),
+        ("a 1 2 3 4 5\nb 1 2 3\n", "vectors.txt:2: 3 numbers, but model.embedding_dim=5"),
+        ("a 1 2 3 4 5 6 7\n", "vectors.txt:1: 7 numbers, but model.embedding_dim=5"),
         ("a 1 2 3 4 5\nb 1 2 three 4 5\n", "vectors.txt:2: not a number"),
         ("a 1 2 3 4 5\nb 1 2 nan 4 5\n", "vectors.txt:2: a vector must hold finite numbers"),
         ("q 1 2 3 4 5\n", "vectors.txt: holds no vector for any"),
@@ -332,7 +335,13 @@ def test_a_gpu_that_is_not_there_is_told(refused: Callable[..., str], monkeypatc
 def test_a_loss_that_is_no_number_ends_the_run_with_one_line(
     command: Callable[..., Any], words: Path, small: list[str]
 ) -> None:
-    steep = ["optimizer=sgd", "optimizer.lr=1e38", "trainer.gradient_clip=null", "trainer.max_steps=40", "folder=steep"]
+    steep = [
+        "optimizer=sgd",
+        "optimizer.lr=1e38",
+        "trainer.gradient_clip_val=null",
+        "trainer.max_steps=40",
+        "folder=steep",
+    ]
     answer = command(*[size for size in small if "max_steps" not in size], *steep)
     assert answer.code == 1
     assert answer.err.count("\n") == 1

@@ -23,30 +23,36 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
     pytest.mark.usefixtures("forked_ranks"),
 ]
-TWO = ["trainer=ddp", "trainer.devices=2", "trainer.batch_size=3", "trainer.accumulate=2"]
+TWO = ["trainer=ddp", "trainer.devices=2", "trainer.batch_size=3", "trainer.accumulate_grad_batches=2"]
 # Of each a composition with whatever makes training something of its own, and no chance in it.
 MODELS = {
     "pointer": [
-        *("recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=59", "task.held_out=7"),
-        *("task.sizes=[2,3,5]", "model.only=distinct", "model.embedding=5", "encoder.hidden=7"),
-        *("decoder.hidden=11", "scorer.hidden=3"),
+        *("recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=59", "task.num_held_out=7"),
+        *("task.sizes=[2,3,5]", "model.constraint=distinct", "model.embedding_dim=5", "encoder.hidden_size=7"),
+        *("decoder.hidden_size=11", "scorer.hidden_size=3"),
     ],
     "pointer that looks back": [
-        *("recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=59", "task.held_out=7"),
-        *("task.sizes=[2,3,5]", "model.embedding=5", "encoder.hidden=7", "decoder.hidden=11", "scorer=coverage"),
+        *("recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=59", "task.num_held_out=7"),
+        *(
+            "task.sizes=[2,3,5]",
+            "model.embedding_dim=5",
+            "encoder.hidden_size=7",
+            "decoder.hidden_size=11",
+            "scorer=coverage",
+        ),
     ],
     "entity": [
-        *("recipe=entnet", "task.data=world_model", "task.stories=31", "task.statements=5", "model.width=5"),
-        *("model.slots=3", "trainer.test_examples=7"),
+        *("recipe=entnet", "task.data=world_model", "task.stories=31", "task.statements=5", "model.hidden_size=5"),
+        *("model.num_slots=3", "trainer.test_examples=7"),
     ],
     "transformer": [
-        *("recipe=transformer", "task.train=words.tsv", "task.holdout=0.15", "model.width=10", "model.layers=2"),
+        *("recipe=transformer", "task.train=words.tsv", "task.holdout=0.15", "model.hidden_size=10", "model.layers=2"),
         *("attention.heads=2", "model.dropout=0"),
     ],
     "history": [
         *("task=forecasting", "task.file=series.csv", "task.lookback=7", "task.horizon=3", "task.split=[71,13,13]"),
         *("task.quantiles=[0.5,0.9]", "task.forecast=recursive", "model=history", "recipe=attention_rnn"),
-        *("model.embedding=5", "decoder.hidden=7", "scorer.hidden=5"),
+        *("model.embedding_dim=5", "decoder.hidden_size=7", "scorer.hidden_size=5"),
     ],
 }
 CHANCE = {"entity": "model.dropout=0.3", "transformer": "model.dropout=0.3", "history": "model.dropout=0.3"}
@@ -59,7 +65,7 @@ def make(words: Path, undrawn: None) -> Callable[..., Any]:
     Path("series.csv").write_text("\n".join(["a,b", *lines]), encoding="utf-8")
 
     def made(model: str, *asked: str, folder: str) -> Any:
-        asked = (*MODELS[model], "trainer.validations=2", *asked)
+        asked = (*MODELS[model], "trainer.num_validations=2", *asked)
         return fit({**compose(asked), "folder": folder}, asked, console=Console(file=io.StringIO()))
 
     return made
@@ -70,7 +76,7 @@ def test_two_processes_learn_what_one_learns(
     model: str, make: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
 ) -> None:
     """In two turns each, beside one process whose batch is as large as both of theirs together."""
-    knobs = ["trainer.max_steps=20", "trainer.gradient_clip=0.1"]
+    knobs = ["trainer.max_steps=20", "trainer.gradient_clip_val=0.1"]
     make(model, *knobs, "trainer.batch_size=12", folder="one")
     make(model, *knobs, *TWO, folder="two")
     alone, together = weights("one"), weights("two")

@@ -22,7 +22,7 @@ from attnx.training.fit import resume
 LANGUAGES = ("fre", "ita", "por_latn_bz")
 LETTERS = "abdeks"
 FOLDERS = ["task.train=many/train", "task.valid=many/dev", "task.test=many/test", "trainer.valid_examples=null"]
-TOLD = ["query=[current_state,language_tag]", "query.language_tag.width=3"]
+TOLD = ["query=[current_state,language_tag]", "query.language_tag.embedding_dim=3"]
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_results_follow_from_predictions(many: Path, run: Callable[..., Any]) ->
 
 
 def test_the_macro_average_says_which_weights_are_best(many: Path, run: Callable[..., Any]) -> None:
-    run(*FOLDERS, *TOLD, "trainer.max_steps=40", "trainer.validations=8", folder="one")
+    run(*FOLDERS, *TOLD, "trainer.max_steps=40", "trainer.num_validations=8", folder="one")
     rows = table(Path("one/metrics.csv"))
     assert [int(row["step"]) for row in rows] == [5, 10, 15, 20, 25, 30, 35, 40]
     for row in rows:
@@ -109,8 +109,8 @@ def test_it_is_compared_with_a_run_of_one_language_on_that_language(
 
 TELLS = {
     "the query": TOLD,
-    "the decoder's inputs": ["model.tag=[decoder]"],
-    "the encoder's inputs": ["model.tag=[encoder]"],
+    "the decoder's inputs": ["model.tag_inputs=[decoder]"],
+    "the encoder's inputs": ["model.tag_inputs=[encoder]"],
     "a symbol": ["task.tag_token=true"],
 }
 
@@ -136,7 +136,7 @@ def test_a_reopened_run_is_asked_in_a_language(many: Path, run: Callable[..., An
 
 def test_a_symbol_is_enough_to_tell_languages_apart(many: Path, run: Callable[..., Any]) -> None:
     """The same words have other sounds in each language: untold, two phones of three are wrong at best."""
-    sizes = ["model.embedding=16", "encoder.hidden=32", "decoder.hidden=32", "trainer.batch_size=16"]
+    sizes = ["model.embedding_dim=16", "encoder.hidden_size=32", "decoder.hidden_size=32", "trainer.batch_size=16"]
     run(*FOLDERS, *sizes, "task.tag_token=true", "optimizer.lr=0.005", "trainer.max_steps=300", folder="one")
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     assert results["test_per_macro"] < 50
@@ -147,7 +147,7 @@ def test_users_words_are_written_as_the_data_are(many: Path, run: Callable[..., 
     for part in ("train", "dev", "test"):
         path = many / part / f"fre_{part}.tsv"
         path.write_text(path.read_text(encoding="utf-8").replace("k", "\u00e9"), encoding="utf-8")
-    run(*FOLDERS, *TOLD, "task.writing=nfd", folder="one")
+    run(*FOLDERS, *TOLD, "task.graphemes=nfd", folder="one")
     reopened = attnx.open_run("one")
     assert "\u0301" in reopened.source.symbols
     assert "\u00e9" not in reopened.source.symbols
@@ -164,7 +164,13 @@ def test_the_commands_of_the_page_on_data_do_what_it_says(many: Path, command: C
     assert [words[-1] for words in commands] == ["folder=all", "folder=two", "por_latn_bz"]
     many.rename("languages")
     Path("words.txt").write_text("bad\nsad\n", encoding="utf-8")
-    small = ["model.embedding=4", "encoder.hidden=4", "decoder.hidden=4", "scorer.hidden=3", "trainer.max_steps=3"]
+    small = [
+        "model.embedding_dim=4",
+        "encoder.hidden_size=4",
+        "decoder.hidden_size=4",
+        "scorer.hidden_size=3",
+        "trainer.max_steps=3",
+    ]
     for words in commands[:2]:
         assert command(*words, *small, "task.holdout=0.15").code == 0
     assert {row["tag"] for row in table(Path("all/predictions.tsv"), "\t")} == {"fre", "ita", "por_latn_bz"}
@@ -199,7 +205,7 @@ def test_an_interrupted_run_ends_like_one_that_was_not(
     [
         (["task.languages=[ita,frr]"], "many/train: has no file of the language 'frr'; did you mean fre?"),
         (["task.languages=[ita,0]"], "task.languages="),
-        (["task.writing=nfkd"], "task.writing=nfkd: expected one of as_is, nfc, nfd, jamo"),
+        (["task.graphemes=nfkd"], "task.graphemes=nfkd: expected one of as_is, nfc, nfd, jamo"),
         (["task.test=many/nowhere.tsv"], "many/nowhere.tsv: no such file"),
         (["task.train=$NOT_SET/train"], "the environment variable NOT_SET is not set"),
         (["task.valid=many"], "many: holds no word lists"),
@@ -224,6 +230,6 @@ def test_the_experiment_is_one_told_model_of_many_languages() -> None:
     assert list(config["query"]) == ["current_state", "language_tag"]
     assert config["task"]["train"] == "$ATTNX_DATA/sigmorphon2020/train"
     assert config["trainer"]["max_epochs"] > 0
-    other = attnx.compose(["experiment=g2p_multilingual", "query=token", "task.writing=jamo"])
+    other = attnx.compose(["experiment=g2p_multilingual", "query=token", "task.graphemes=jamo"])
     assert list(other["query"]) == ["token"]
     assert other["task"]["writing"] == "jamo"

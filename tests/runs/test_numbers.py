@@ -130,7 +130,7 @@ def test_results_follow_from_what_was_written(one: Any) -> None:
 def test_symbols_to_numbers_and_sampling(run: Callable[..., Any], undrawn: None) -> None:
     """The source may be symbols, the model's own rows are fed back, and the reopened run is asked with a text."""
     asked = write_parts(source=lambda n: f"x{n} " + "y " * (n % 4))
-    run(NUMBERS[0], NUMBERS[2], *asked, "model.sampling=0.7", "scope=encoder_decoder", folder="one")
+    run(NUMBERS[0], NUMBERS[2], *asked, "model.scheduled_sampling=0.7", "scope=encoder_decoder", folder="one")
     (found,) = attnx.open_run("one").predict(["x36"], need_weights=True)
     with np.load("one/predictions.npz") as held:
         assert held["prediction_0"] == pytest.approx(found.output, rel=1e-5)
@@ -142,7 +142,7 @@ def test_symbols_to_numbers_and_sampling(run: Callable[..., Any], undrawn: None)
 def test_workers_and_a_resumed_run(run: Callable[..., Any], undrawn: None, same_weights: Callable[..., bool]) -> None:
     asked = [*NUMBERS, *write_parts()]
     run(*asked, folder="one")
-    run(*asked, "trainer.workers=1", folder="two")
+    run(*asked, "trainer.num_workers=1", folder="two")
     info = json.loads(Path("two/run.json").read_text(encoding="utf-8"))
     Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
     resume("two")
@@ -163,7 +163,7 @@ def test_tags_are_told_and_measured(run: Callable[..., Any], undrawn: None) -> N
             target = write_csv(names[tag][n], sign * right(n))
             lines.append(f"{write_csv(f'in{n}.csv', read(n))}\t{target}\t{tag}\n")
     Path("all.tsv").write_text("".join(lines), encoding="utf-8")
-    asked = [*NUMBERS, "task.train=all.tsv", "task.tagged=true", "model.tag=[decoder]", "trainer.max_steps=30"]
+    asked = [*NUMBERS, "task.train=all.tsv", "task.tagged=true", "model.tag_inputs=[decoder]", "trainer.max_steps=30"]
     run(*asked, folder="one")
     found = results("one")
     each = [found[f"test_scaled_error_{tag}"] for tag in ("ann", "bob")]
@@ -224,7 +224,9 @@ MISTAKES = {
     "task.smoothing=0.1": "task.smoothing=0.1 smooths symbols, and task.target=features has none; leave it out",
     "task.target_step_names=when": "train.tsv:1: out0.csv: holds no 'when' to name its steps",
     "task.target=words task.target_step_names=at": "task.target_step_names=at is for task.target=features; leave it",
-    "model.tied=true": "model.tied=true shares an embedding of symbols, but the target is made of features; leave it",
+    "model.tie_embeddings=true": (
+        "model.tie_embeddings=true shares an embedding of symbols, but the target is made of features; leave it"
+    ),
     "model.target_vectors=v.txt": "model.target_vectors: the target is made of features, which have no vectors of",
 }
 

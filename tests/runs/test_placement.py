@@ -25,17 +25,21 @@ from attnx.training.distributed.model_parallel import devices_of, place
 # Fake tensors keep them apart, as they would those of CUDA, which PyTorch cannot imagine where it is built without.
 APART = {part: torch.device("cpu", number) for number, part in enumerate(("encoder", "attention", "decoder"), start=1)}
 CPU = dict.fromkeys(APART, torch.device("cpu"))
-PLAIN = {"name": "on", "kernels": "off"}  # some kernels look at numbers, which fake tensors have none of
+PLAIN = {"name": "standard", "kernels": "off"}  # some kernels look at numbers, which fake tensors have none of
 COMPOSITIONS: dict[str, dict[str, Any]] = {
     "run, then attend": {"scorer": "additive", "scope": "local"},
     "attend, then run": {"scorer": "mlp", "query": ["token"], "model": {"feed": "now"}},
     "step by step": {"scorer": "dot", "model": {"feed": "next"}},
     "own states": {"scorer": "multiplicative", "scope": "encoder_decoder", "query": ["previous_state"]},
     "looking back": {"scorer": "coverage"},
-    "a tag": {"scorer": "scaled", "query": ["current_state", "language_tag"], "model": {"tag": ["encoder", "decoder"]}},
+    "a tag": {
+        "scorer": "scaled",
+        "query": ["current_state", "language_tag"],
+        "model": {"tag_inputs": ["encoder", "decoder"]},
+    },
     "heads": {"scorer": "concat", "attention": {**PLAIN, "heads": 2}},
     "predicted window": {"scorer": "cosine", "scope": ("local", {"center": "predictive"})},
-    "copying": {"scorer": "additive", "output": "copying"},
+    "copy": {"scorer": "additive", "output": "copy"},
     "none": {"attention": "none"},
 }
 

@@ -240,11 +240,11 @@ def test_it_is_built_from_python(plug: Callable[..., Path]) -> None:
 def test_a_new_task_trains_with_loader_processes(plug: Callable[..., Path], undrawn: None) -> None:
     plug("backwards", TASK)
     plug("mine", SCORER.format(name="mine"))
-    asked = ["task=backwards", "+task.length=5", "scorer=mine", "trainer.workers=2"]
+    asked = ["task=backwards", "+task.length=5", "scorer=mine", "trainer.num_workers=2"]
     sizes = [
-        "model.embedding=5",
-        "encoder.hidden=7",
-        "decoder.hidden=11",
+        "model.embedding_dim=5",
+        "encoder.hidden_size=7",
+        "decoder.hidden_size=11",
         "trainer.batch_size=8",
         "trainer.max_steps=6",
     ]

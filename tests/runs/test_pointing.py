@@ -24,16 +24,16 @@ SMALL = [
     "recipe=pointer",
     "task=pointing",
     "task.examples=31",
-    "task.held_out=7",
+    "task.num_held_out=7",
     "task.sizes=[5,3]",
     "task.test=[3,5,7]",
-    "model.embedding=5",
-    "encoder.hidden=7",
-    "decoder.hidden=11",
-    "scorer.hidden=3",
+    "model.embedding_dim=5",
+    "encoder.hidden_size=7",
+    "decoder.hidden_size=11",
+    "scorer.hidden_size=3",
     "trainer.batch_size=8",
     "trainer.max_steps=5",
-    "trainer.validations=2",
+    "trainer.num_validations=2",
 ]
 PROBLEMS = {
     "hull": {"accuracy", "area_coverage", "well_formed"},
@@ -69,7 +69,7 @@ def results(folder: str) -> dict[str, Any]:
 def test_each_problem(problem: str, make: Callable[..., Any], here: Path) -> None:
     """The measures are of each size, too; a reopened run answers as it did in the test; the points are drawn."""
     only = "ring" if problem == "hull" else "any" if problem == "delaunay" else "permutation"
-    make(f"task.problem={problem}", f"model.only={only}", folder="one")
+    make(f"task.problem={problem}", f"model.constraint={only}", folder="one")
     found = results("one")
     for measure in PROBLEMS[problem]:
         assert {f"test_{measure}", *(f"test_{measure}_{size}" for size in (3, 5, 7))} <= set(found)
@@ -90,7 +90,7 @@ def test_each_problem(problem: str, make: Callable[..., Any], here: Path) -> Non
 def test_resumed_with_workers(make: Callable[..., Any], same_weights: Callable[..., bool], here: Path) -> None:
     """What is drawn does not depend on who draws it, nor on whether the run was stopped."""
     make(folder="one")
-    make("trainer.workers=1", folder="two")
+    make("trainer.num_workers=1", folder="two")
     assert same_weights(["one", "two"])
     info = json.loads(Path("two/run.json").read_text(encoding="utf-8"))
     Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
@@ -102,8 +102,8 @@ def test_resumed_with_workers(make: Callable[..., Any], same_weights: Callable[.
 @pytest.mark.parametrize("search", ["greedy", "beam"])
 def test_evaluated_beyond(search: str, make: Callable[..., Any], command: Callable[..., Any]) -> None:
     """On more points than it has met."""
-    make("task.problem=sorting", "model.only=permutation", folder="one")
-    answer = command("evaluate", "one", "task.test=8-11", f"search={search}")
+    make("task.problem=sorting", "model.constraint=permutation", folder="one")
+    answer = command("evaluate", "one", "task.test=8-11", f"decoding={search}")
     assert answer.code == 0, answer.err
     (folder,) = Path("one/evaluations").iterdir()
     found = results(str(folder))
@@ -116,7 +116,7 @@ def test_evaluated_beyond(search: str, make: Callable[..., Any], command: Callab
 
 def test_exported(make: Callable[..., Any], here: Path) -> None:
     """What runs without attnx gives what the run gives, whatever the size."""
-    run = make("model.only=ring", folder="one")
+    run = make("model.constraint=ring", folder="one")
     checked = export(Path("one"), "torch", Path("out"), run.experiment.task.test_pairs())
     assert [(one.width, one.same) for one in checked] == [(1, 7), (5, 7)]
 
@@ -137,7 +137,9 @@ def test_what_cannot_be_asked(make: Callable[..., Any], here: Path) -> None:
 
 def test_a_knob_that_would_do_nothing_is_refused() -> None:
     """How long tours may be to be the shortest, where there are none."""
-    with pytest.raises(attnx.UserError, match=r"task\.exact=9 is about tours, and task\.problem=sorting has none"):
+    with pytest.raises(
+        attnx.UserError, match=r"task\.max_exact_points=9 is about tours, and task\.problem=sorting has none"
+    ):
         build("task", {"name": "pointing", "problem": "sorting", "exact": 9})
     assert build("task", {"name": "pointing", "problem": "tsp", "exact": 9}).exact == 9
 

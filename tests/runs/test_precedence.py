@@ -75,7 +75,7 @@ def test_a_recipe_wins_over_an_experiment_in_whatever_order_they_are_named(line:
 
 
 def test_the_command_line_wins_over_both(mine: str) -> None:
-    line = ["+query=previous_state", "scorer.depth=2", "model.embedding=41", "seed=7", "trainer.max_steps=17"]
+    line = ["+query=previous_state", "scorer.depth=2", "model.embedding_dim=41", "seed=7", "trainer.max_steps=17"]
     config = compose(["experiment=mine", "recipe=mine", *line, "scope=global", "optimizer=adam"], mine)
     assert (config["scorer"]["name"], config["scorer"]["depth"]) == ("mlp", 2)
     assert list(config["query"]) == ["previous_state"]
@@ -85,7 +85,7 @@ def test_the_command_line_wins_over_both(mine: str) -> None:
 
 def test_a_choice_that_is_outdone_takes_its_knobs_along(mine: str) -> None:
     plain = {"name": "global", "sources": ["encoder"], "include_self": False}
-    assert compose(["recipe=mine", "scorer=additive"], mine)["scorer"] == {"name": "additive", "hidden": 128}
+    assert compose(["recipe=mine", "scorer=additive"], mine)["scorer"] == {"name": "additive", "hidden_size": 128}
     assert compose(["experiment=mine", "scope=global"], mine)["scope"] == plain
     assert compose(["recipe=luong_local_p", "scope=global"])["scope"] == plain
     assert compose(["experiment=mine", "recipe=luong_global"], mine)["scope"] == plain

@@ -70,7 +70,7 @@ def test_the_best_n_stand_below_each_other(runs: Path, command: Callable[..., An
         *(["3", str(r)] for r in (1, 2, 3)),
     ]
     assert rows[3][2:] == ["", ""]
-    run = attnx.open_run("one", search=("beam", {"width": 5, "nbest": 3}))
+    run = attnx.open_run("one", search=("beam", {"beam_size": 5, "nbest": 3}))
     found = run.predict(["dab", "sabeb"])
     expected = [(one.score, " ".join(one.output)) for best in found for one in (best, *best.others)]
     shown = [(float(row[2]), row[3]) for row in rows if row[3]]
@@ -82,9 +82,9 @@ def test_the_best_n_stand_below_each_other(runs: Path, command: Callable[..., An
 def test_a_search_is_chosen_and_its_knobs_are_set(runs: Path, command: Callable[..., Any]) -> None:
     """Whichever it is, the run's own rules of what outputs may be hold; an n-best list widens a beam."""
     Path("words.txt").write_text("sabeb\n", encoding="utf-8")
-    short = command("predict", "one", "words.txt", "search.ratio=0.2", "search.extra=1").out
+    short = command("predict", "one", "words.txt", "decoding.max_length_ratio=0.2", "decoding.max_length_extra=1").out
     assert short == " ".join(answers("one", ["sabeb"])[0].split()[:2]) + "\n"
-    listed = command("predict", "one", "words.txt", "search=beam", "search.width=2", "search.nbest=2").out
+    listed = command("predict", "one", "words.txt", "decoding=beam", "decoding.beam_size=2", "decoding.nbest=2").out
     assert listed.splitlines() == [
         f"1\t{rank}\t{one.score:.6f}\t{' '.join(one.output)}"
         for rank, one in enumerate(best_of("one", "sabeb", width=2, nbest=2), 1)
@@ -136,7 +136,13 @@ def test_each_of_the_best_n_has_its_own_alignment(runs: Path, command: Callable[
     assert lines[0]["weights"] != lines[1]["weights"]
 
 
-TWO_HEADS = ["scorer=scaled", "attention.heads=2", "encoder.hidden=8", "decoder.hidden=10", "trainer.max_steps=2"]
+TWO_HEADS = [
+    "scorer=scaled",
+    "attention.heads=2",
+    "encoder.hidden_size=8",
+    "decoder.hidden_size=10",
+    "trainer.max_steps=2",
+]
 
 
 def test_what_else_can_be_read_is_aligned_too(
@@ -307,7 +313,7 @@ def test_an_interrupted_output_is_gone_on_with(
 
 
 CHANGES: dict[str, tuple[Callable[[], Any], tuple[str, ...], str]] = {
-    "another search": (lambda: None, ("search=beam",), "was left by another request (search differs)"),
+    "another search": (lambda: None, ("decoding=beam",), "was left by another request (search differs)"),
     "another run": (lambda: os.replace("two", "one"), (), "was left by another request (weights differ"),
     "other scores": (lambda: None, ("--scores",), "was left by another request (scores differ"),
     "another input": (
@@ -375,16 +381,16 @@ def test_a_reader_that_has_enough_is_no_mistake(
 def test_python_is_told_as_much(runs: Path) -> None:
     run = attnx.open_run("one")
     greedy = run.predict(["dab"])[0]
-    best, wide = run.predict(["dab"], nbest=3)[0], run.predict(["dab"], search=("beam", {"width": 1}))[0]
+    best, wide = run.predict(["dab"], nbest=3)[0], run.predict(["dab"], search=("beam", {"beam_size": 1}))[0]
     assert (greedy.output, greedy.others) == (wide.output, ())
     assert len(best.others) == 2
     assert best.score >= greedy.score - 1e-5
-    assert run.config["search"]["name"] == "greedy"  # and is so still
+    assert run.config["decoding"]["name"] == "greedy"  # and is so still
     assert [one.output for one in attnx.open_run("one", search="beam").predict(["dab"])] == [best.output]
     for asked, said in (
-        ({"search": "greedy", "nbest": 2}, "search=greedy finds one output for each source"),
-        ({"search": ("beam", {"width": 2}), "nbest": 3}, "search.width=2 holds fewer than the 3 best"),
-        ({"search": "beem"}, "did you mean beam"),
+        ({"decoding": "greedy", "nbest": 2}, "decoding=greedy finds one output for each source"),
+        ({"decoding": ("beam", {"beam_size": 2}), "nbest": 3}, "decoding.beam_size=2 holds fewer than the 3 best"),
+        ({"decoding": "beem"}, "did you mean beam"),
         ({"tag": "fr"}, "it has none"),
         ({"nbest": 0}, "nbest=0: expected a whole number, 1 or more"),
         ({"unknown": "refused"}, "unknown='refused': expected one of replace, refuse, keep"),
@@ -442,7 +448,7 @@ def test_files_of_features_and_tags_of_a_column(
     run: Callable[..., OpenRun], recorded: list[str], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = [*(f"task.{part}={part}.tsv" for part in ("train", "valid", "test")), "task.tagged=true"]
-    opened = run(*recorded, *asked, "model.tag=[encoder]", folder="one")
+    opened = run(*recorded, *asked, "model.tag_inputs=[encoder]", folder="one")
     Path("deep").mkdir()
     np.save("deep/in.npy", read(5))
     Path("deep/list.tsv").write_text("bob\tin.npy\n\nann\tin.npy\n", encoding="utf-8")

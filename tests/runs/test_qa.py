@@ -23,8 +23,14 @@ from attnx.runs.alignments import read_examples
 from attnx.training.fit import fit, resume
 
 NAMES, PLACES = ("mary", "john"), ("garden", "kitchen", "hall")
-SMALL = ["task.folder=stories", "model.width=6", "trainer.batch_size=8", "trainer.max_steps=6", "trainer.validations=2"]
-ENTITY = ["recipe=entnet", *SMALL, "model.slots=3"]
+SMALL = [
+    "task.folder=stories",
+    "model.hidden_size=6",
+    "trainer.batch_size=8",
+    "trainer.max_steps=6",
+    "trainer.num_validations=2",
+]
+ENTITY = ["recipe=entnet", *SMALL, "model.num_slots=3"]
 STORY = "Mary went to the garden. John went to the hall. Where is Mary?"
 
 
@@ -162,7 +168,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not(
 def test_other_models_read_the_same_task(made: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(made / "stories", "stories")
     undraw(monkeypatch)
-    sizes = ["model.embedding=6", "encoder.hidden=5", "decoder.hidden=7"]
+    sizes = ["model.embedding_dim=6", "encoder.hidden_size=5", "decoder.hidden_size=7"]
     run = train("plain", "task=qa", *[size for size in SMALL if "width" not in size], *sizes)
     assert len(run.predict([STORY])) == 1
 

@@ -247,7 +247,7 @@ def test_the_same_command_twice_ends_with_the_same_weights(
 
 def test_epochs_become_steps(run: Callable[..., Any]) -> None:
     # Sixty words, of which those whose own number lies in the middle 55 % are trained on, eight a batch.
-    trained = run("trainer.max_steps=null", "trainer.max_epochs=3", "trainer.accumulate=2", folder="one")
+    trained = run("trainer.max_steps=null", "trainer.max_epochs=3", "trainer.accumulate_grad_batches=2", folder="one")
     rows = int(json.loads(Path("one/run.json").read_text(encoding="utf-8"))["data"].split()[0])
     batches = -(-rows // 8)
     assert json.loads(Path("one/run.json").read_text(encoding="utf-8"))["steps"] == 3 * -(-batches // 2)
@@ -261,7 +261,7 @@ def test_the_last_weights_are_kept_even_when_they_are_not_the_best(
 
     told = chain([9.0, 4.0, 7.0, 5.0], repeat(3.0))  # four validations, and a test with its draws
     monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(told)))
-    run("trainer.max_steps=8", "trainer.validations=4", folder="one")
+    run("trainer.max_steps=8", "trainer.num_validations=4", folder="one")
     steps = {
         which: torch.load(f"one/checkpoints/{which}.ckpt", weights_only=True)["global_step"]
         for which in ("best", "last")

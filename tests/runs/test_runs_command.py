@@ -49,7 +49,7 @@ def made(here: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         facts = {"format": 1, "name": None, "status": "finished", "monitor": "valid_per", "maximize": False}
         facts["created"] = f"2026-03-17T12:{next(count):02d}:00+0000"
         (path / "run.json").write_text(json.dumps({**facts, **info}), encoding="utf-8")
-        knobs = {"hidden": 64} if scorer == "additive" else {}
+        knobs = {"hidden_size": 64} if scorer == "additive" else {}
         config = {"seed": seed, "scorer": {"name": scorer, **knobs}, "query": {"token": {}, "last_context": {}}}
         (path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
         (path / "metrics.csv").write_text(f"step,valid_per\n11,\n23,{valid}\n", encoding="utf-8")
@@ -183,7 +183,7 @@ def test_words_choose_sort_and_limit(made: Make, command: Command) -> None:
     assert found("scorer!=additive", "status=finished") == "32"
     assert found("test_per<11") == "20"
     assert found("valid_per>=31", "seed=2") == "41"
-    assert found("scorer.hidden=64") == "10"
+    assert found("scorer.hidden_size=64") == "10"
     assert found("query=[token,last_context]", "limit=2") == "43"
     assert found("name=mine") == found("name=m*") == found("status=fail*") == "4"
     assert found("path=multirun/[0]") == ""
@@ -204,10 +204,10 @@ def test_scripts_get_all_that_is_known(made: Make, command: Command) -> None:
     assert {key: first[key] for key in expected} == expected
     assert first["size"] == sum(path.stat().st_size for path in Path("multirun/a").rglob("*") if path.is_file())
     assert first["results"] == {"test_per": 7.0, "train_seconds": 67.0}
-    assert first["config"]["scorer"] == {"name": "additive", "hidden": 64}
+    assert first["config"]["scorer"] == {"name": "additive", "hidden_size": 64}
     assert second["results"] == {"test_wer": None}
     rows = list(csv.DictReader(io.StringIO(command("runs", "--csv", "sort=path").out)))
-    assert [(row["scorer"], row["scorer.hidden"], row["test_per"]) for row in rows] == [
+    assert [(row["scorer"], row["scorer.hidden_size"], row["test_per"]) for row in rows] == [
         ("additive", "64", "7.0"),
         ("dot", "", ""),
     ]
@@ -284,7 +284,7 @@ def test_what_cannot_be_read_is_left_out_with_its_reason(made: Make, command: Co
 
 MISTAKES = {
     "scoerr=dot": "no run here has a key 'scoerr'; did you mean scorer?",
-    "scorer.hiden=3": "no run here has a key 'scorer.hiden'; did you mean scorer.hidden",
+    "scorer.hiden=3": "no run here has a key 'scorer.hiden'; did you mean scorer.hidden_size",
     "sort=tst_per": "no run here has a key 'tst_per'; did you mean test_per",
     "sort=": "sort=: needs a key",
     "status=faild": "status=faild: no run stands so; did you mean failed?",
@@ -343,7 +343,7 @@ def test_two_runs_are_told_apart_by_what_differs_alone(made: Make, command: Comm
         ["choice", "multirun/a", "multirun/b"],
         ["seed", "3", "1"],
         ["scorer", "additive", "dot"],
-        ["scorer.hidden", "64", "-"],
+        ["scorer.hidden_size", "64", "-"],
     ]
     same = command("runs", "diff", "multirun/a", "multirun/a")
     assert same == (0, "no difference: the configurations are the same\n", "")

@@ -49,8 +49,8 @@ def dictionary(here: Path) -> Path:
 
 def test_evaluations_of_samples_agree(dictionary: Path, run: Callable[..., Any], command: Callable[..., Any]) -> None:
     """The error of more words lies in the 95 % interval of fewer; that of the file's first words would be another."""
-    sizes = ["model.embedding=32", "encoder.hidden=64", "decoder.hidden=64", "trainer.batch_size=128"]
-    asked = ["task.train=dictionary.tsv", "task.holdout=0.05", "trainer.validations=1", "trainer.test_examples=1"]
+    sizes = ["model.embedding_dim=32", "encoder.hidden_size=64", "decoder.hidden_size=64", "trainer.batch_size=128"]
+    asked = ["task.train=dictionary.tsv", "task.holdout=0.05", "trainer.num_validations=1", "trainer.test_examples=1"]
     run(*sizes, *asked, "scorer=dot", "optimizer.lr=0.02", "trainer.max_steps=80", folder="one")
     wrong = {}
     for count in ("500", "1000", "null"):
@@ -74,7 +74,7 @@ def test_runs_and_evaluations_are_tested_on_the_same(
 ) -> None:
     """Whatever the seed, however letters are cut, and in whatever order the file has them."""
     run("trainer.test_examples=4", folder="one")
-    run("trainer.test_examples=4", "seed=2", "task.writing=nfd", folder="two")
+    run("trainer.test_examples=4", "seed=2", "task.graphemes=nfd", folder="two")
     lines = words.read_text(encoding="utf-8").splitlines(keepends=True)
     words.write_text("".join(lines[::-1]), encoding="utf-8")
     run("trainer.test_examples=4", folder="three")
@@ -97,7 +97,7 @@ def many(here: Path) -> Path:
     return here
 
 
-TAGGED = ["task=sequences", "task.tagged=true", "model.tag=[decoder]"]
+TAGGED = ["task=sequences", "task.tagged=true", "model.tag_inputs=[decoder]"]
 TAGGED += [f"task.{part}={part}.tsv" for part in ("train", "valid", "test")]
 
 
@@ -158,8 +158,8 @@ def test_a_law_tries_a_task_on_every_tag(many: Path) -> None:
 
 def test_the_points_are_those_of_what_was_tested(undrawn: None, here: Path) -> None:
     """An answer is drawn among its own points."""
-    asked = ["recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=31", "task.held_out=40"]
-    asked += ["model.embedding=5", "scorer.hidden=3", "trainer.max_steps=2", "trainer.test_examples=9"]
+    asked = ["recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=31", "task.num_held_out=40"]
+    asked += ["model.embedding_dim=5", "scorer.hidden_size=3", "trainer.max_steps=2", "trainer.test_examples=9"]
     fit({**compose(asked), "folder": "one"}, asked, console=Console(file=io.StringIO()))
     points = read_points(Path("one/vocabulary"))
     rows = table("one/predictions.tsv")

@@ -24,7 +24,7 @@ from attnx.training.fit import resume
 PAGE = Path(__file__).parents[2] / "docs" / "sequences.md"
 SECTIONS = PAGE.read_text(encoding="utf-8").split("\n## ")
 EXAMPLES = dict(re.findall(r"^```sh\npython make_(\w+)\.py\nattnx (.+)\n```", "\n".join(SECTIONS), re.M))
-FEW = ["encoder.hidden=7", "decoder.hidden=11", "trainer.max_steps=5", "trainer.validations=2"]
+FEW = ["encoder.hidden_size=7", "decoder.hidden_size=11", "trainer.max_steps=5", "trainer.num_validations=2"]
 FEW += ["trainer.valid_examples=7", "trainer.test_examples=7"]
 # One line of each kind: the source as the file has it, and as the model reads it.
 SOURCES: dict[str, tuple[Callable[[int], str], Callable[[int], tuple[str, ...]]]] = {
@@ -187,7 +187,7 @@ def test_features_from_workers_and_a_resumed_run(
     """Batches that other processes make are the same; a run that stopped is taken up with the same data."""
     asked = [*write_parts(write_npz, "up down"), "task.source=features"]
     run(*asked, folder="one")
-    run(*asked, "trainer.workers=1", folder="two")
+    run(*asked, "trainer.num_workers=1", folder="two")
     assert same_weights(["one", "two"])
     info = json.loads(Path("two/run.json").read_text(encoding="utf-8"))
     Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
@@ -200,7 +200,13 @@ def test_tags_are_told_and_measured(run: Callable[..., Any], undrawn: None) -> N
     """The same file of features twice, once for each speaker."""
     lines = [f"{write_npz(n)}\tup {tag}\t{tag}\n" for n in range(43) for tag in ("ann", "bob")]
     Path("all.tsv").write_text("".join(lines), encoding="utf-8")
-    asked = ["task=sequences", "task.train=all.tsv", "task.source=features", "task.tagged=true", "model.tag=[encoder]"]
+    asked = [
+        "task=sequences",
+        "task.train=all.tsv",
+        "task.source=features",
+        "task.tagged=true",
+        "model.tag_inputs=[encoder]",
+    ]
     run(*asked, "trainer.max_steps=30", folder="one")
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     for rate in ("symbol_error_rate", "sequence_error_rate"):

@@ -66,7 +66,7 @@ def test_alone_it_runs_the_default_experiment(trained: list[dict[str, Any]]) -> 
     assert (config["scorer"]["name"], config["scope"]["name"]) == ("additive", "global")
     assert list(config["query"]) == ["current_state"]
     assert config["normalizer"]["name"] == "softmax"
-    assert config["attention"]["name"] == "on"
+    assert config["attention"]["name"] == "standard"
 
 
 @pytest.mark.parametrize("spelling", ["{}", "+{}", "++{}"])

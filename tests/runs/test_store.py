@@ -77,7 +77,14 @@ def texts(here: Path) -> list[str]:
 
 def task(store: str | None = "corpus", **knobs: Any) -> Translation:
     return Translation(
-        **{"train": ["a.de.gz", "b.en"], "tokenizer": "word", "pieces": 61, "longest": 7, "holdout": 0.1, **knobs},
+        **{
+            "train": ["a.de.gz", "b.en"],
+            "tokenizer": "word",
+            "vocab_size": 61,
+            "max_positions": 7,
+            "holdout": 0.1,
+            **knobs,
+        },
         store=store,
     )
 
@@ -110,7 +117,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "two files": {},
     "two files, parts given": GIVEN,
     "two files, one part given": {"valid": GIVEN["valid"]},
-    "a table": {"train": "xa.tsv", "ratio": 1.5},
+    "a table": {"train": "xa.tsv", "max_length_ratio": 1.5},
     "a table for each language": {"train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]},
     "files in step": {"train": ["a.de.gz", "b.en", "b.yb"], "languages": ["xa", "yb"]},
     "one table of two languages": {
@@ -121,7 +128,7 @@ WAYS: dict[str, dict[str, Any]] = {
     },
     "one named language": {"train": "xa.tsv", "languages": ["xa"]},
     "lower case, shared": {"lower": True, "form": "nfkc", "shared": True, "tokenizer": "bpe"},
-    "characters": {"tokenizer": "character", "longest": 17},
+    "characters": {"tokenizer": "character", "max_positions": 17},
 }
 
 
@@ -163,10 +170,13 @@ def test_a_corpus_that_is_there_is_not_read_again(knobs: dict[str, Any], monkeyp
 
 
 OTHER: dict[str, tuple[dict[str, Any], str]] = {
-    "more pieces": ({"pieces": 67}, "task.pieces was 61 and is 67"),
+    "more pieces": ({"vocab_size": 67}, "task.vocab_size was 61 and is 67"),
     "another tokenizer": ({"tokenizer": "character"}, "task.tokenizer was word and is character"),
-    "another limit": ({"longest": None}, "task.longest was 7 and is null"),
-    "a ratio, lower case": ({"ratio": 2.0, "lower": True}, "task.lower was false and is true, task.ratio was null and"),
+    "another limit": ({"max_positions": None}, "task.max_length was 7 and is null"),
+    "a ratio, lower case": (
+        {"max_length_ratio": 2.0, "lower": True},
+        "task.lower was false and is true, task.max_length_ratio was null and",
+    ),
     "another share": ({"holdout": 0.2}, "task.holdout was 0.1 and is 0.2"),
     "a part that is given": ({"valid": GIVEN["valid"]}, "task.valid was held out and is given"),
     "other files": ({"train": "xa.tsv"}, "task.train names other files, or they have changed"),
@@ -226,10 +236,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"train": "only.tsv", "languages": ["xa", "yb"], "valid": "v.tsv", "test": "t.tsv"},
         "the valid part holds 'yb', which the training part has not",
     ),
-    "all too long": ({"longest": 1}, "no training pair is left: left out"),
+    "all too long": ({"max_positions": 1}, "no training pair is left: left out"),
     "nothing": ({"train": ["empty", "empty"]}, "no training pair is left"),
     "no part to judge": ({"holdout": 0.0}, "the valid part holds no pairs"),
-    "too few pieces": ({"tokenizer": "bpe", "pieces": 3}, "task.pieces=3: the tokenizer bpe needs"),
+    "too few pieces": ({"tokenizer": "bpe", "vocab_size": 3}, "task.vocab_size=3: the tokenizer bpe needs"),
     "a variable": ({"store": "$ATTNX_NOPE/corpus"}, "task.store=$ATTNX_NOPE/corpus: the environment variable"),
     "a place below a file": ({"store": "b.en/corpus"}, "b.en/corpus: cannot be written: "),
     "a place that is taken": ({"store": "folder"}, "folder: holds no corpus that task.store wrote; delete the folder"),
@@ -363,7 +373,7 @@ def test_what_was_begun_of_something_else_is_thrown_away(
             task().load()
     if change == "files":
         write("b.en", Path("b.en").read_text(encoding="utf-8").replace("dog", "god").splitlines())
-    knobs = {"longest": 6} if change == "settings" else {}
+    knobs = {"max_positions": 6} if change == "settings" else {}
     assert rows(task(**knobs).load()) == rows(task(None, **knobs).load())
 
 
@@ -474,7 +484,13 @@ def test_a_folder_may_be_named_by_a_variable(monkeypatch: pytest.MonkeyPatch, he
     assert rows(data) == rows(task(None).load())
 
 
-RUN = ["task=translation", "task.train=[a.de.gz,b.en]", "task.tokenizer=word", "task.pieces=61", "task.longest=7"]
+RUN = [
+    "task=translation",
+    "task.train=[a.de.gz,b.en]",
+    "task.tokenizer=word",
+    "task.vocab_size=61",
+    "task.max_length=7",
+]
 
 
 def test_a_run_with_a_store_is_the_run_without(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
@@ -522,9 +538,11 @@ def test_the_command_reads_and_tells(command: Callable[..., Any], small: list[st
     """A mistake is one line, and neither a run nor a corpus is left."""
     task().load()
     before = files(here)
-    words = [*[size for size in small if not size.startswith("task.")], *RUN, "task.longest=5", "task.store=corpus"]
+    words = [*[size for size in small if not size.startswith("task.")], *RUN, "task.max_length=5", "task.store=corpus"]
     answer = command(*dict.fromkeys(words))
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith("attnx: corpus: was written from other files or settings: task.longest was 7 and is 5")
+    assert answer.err.startswith(
+        "attnx: corpus: was written from other files or settings: task.max_length was 7 and is 5"
+    )
     assert answer.err.count("\n") == 1
     assert files(here) == before

@@ -108,7 +108,7 @@ def test_a_run_takes_its_time_and_its_schedule_ends(
     measured: float, rate: Rate, validation: float, schedule: str, run: Callable[..., Any], clock: Clock, rates: Any
 ) -> None:
     clock.loss, clock.validation = lambda seconds: rate(seconds) if clock.zero else measured, validation
-    run(*MINUTE, f"lr_schedule={schedule}", "lr_schedule.warmup=3", "trainer.validations=3", folder="one")
+    run(*MINUTE, f"lr_schedule={schedule}", "lr_schedule.warmup=3", "trainer.num_validations=3", folder="one")
     found, said, trained = results("one"), info("one"), rows("one")
     assert 54 <= found["train_seconds"] <= 66
     assert (said["budget"], said["steps"]) == ("time", found["steps"])
@@ -158,7 +158,7 @@ def test_a_run_whose_plan_held_is_repeated_by_its_number_of_steps(
     monkeypatch.setattr(TrainingModule, "_add_loss", lambda self, batch: self._tokens.add_(1))  # takes no time
     run(*MINUTE, "model.dropout=0.2", folder="timed")
     steps = 60 / 0.4
-    assert info("timed")["plan"] == [{"step": 0, "steps": steps, "validations": 2}]
+    assert info("timed")["plan"] == [{"step": 0, "steps": steps, "num_validations": 2}]
     run(f"trainer.max_steps={steps:.0f}", "model.dropout=0.2", folder="counted")
     assert (info("counted")["budget"], info("counted")["plan"]) == ("steps", info("timed")["plan"])
     assert same_weights(["timed", "counted"])
@@ -181,7 +181,7 @@ def test_a_run_that_was_killed_does_again_what_is_recorded_and_keeps_its_time(
 
     monkeypatch.setattr(TrainingModule, "training_step", copied)
     clock.loss = lambda seconds: 0.4 if seconds < 20 else 0.6
-    run(*MINUTE, "trainer.checkpoint_every=60", "trainer.validations=1", folder="whole")
+    run(*MINUTE, "trainer.checkpoint_every=60", "trainer.num_validations=1", folder="whole")
     plan, whole = info("cut")["plan"], dict(rates)
     revised = plan[-1]["step"]
     assert 60 < revised < 75
@@ -215,9 +215,9 @@ def test_validations_come_at_equal_shares_of_the_training() -> None:
         [],
         [[0, 5, 1]],
         [{"step": 0, "steps": 5}],
-        [{"step": 1, "steps": 5, "validations": 1}],
-        [{"step": 0, "steps": 5, "validations": 1}, {"step": 5, "steps": 9, "validations": 1}],
-        [{"step": 0, "steps": 2.5, "validations": 1}],
+        [{"step": 1, "steps": 5, "num_validations": 1}],
+        [{"step": 0, "steps": 5, "num_validations": 1}, {"step": 5, "steps": 9, "num_validations": 1}],
+        [{"step": 0, "steps": 2.5, "num_validations": 1}],
     ],
     ids=repr,
 )

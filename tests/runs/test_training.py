@@ -38,7 +38,7 @@ def loss_of(job: PreparedRun, smoothing: float = 0.0) -> float:
 
 def test_scheduled_sampling_trains_step_by_step(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
     run(folder="taught")
-    run("model.sampling=0.9", folder="sampled")
+    run("model.scheduled_sampling=0.9", folder="sampled")
     schedules = [
         json.loads(Path(name, "run.json").read_text(encoding="utf-8"))["schedule"] for name in ("taught", "sampled")
     ]
@@ -61,7 +61,7 @@ def test_scheduled_sampling_begins_with_the_truth_and_rises(
         return original(model, batch, smoothing, sampling)
 
     monkeypatch.setattr(lightning_module, "token_loss", noted)
-    run("model.sampling=0.5", folder="one")
+    run("model.scheduled_sampling=0.5", folder="one")
     # A straight line from 0 to 0.5 over five steps.
     assert chances == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
 
@@ -143,7 +143,7 @@ def test_the_time_of_a_step_is_that_of_the_run_s_precision(
 def test_a_tied_output_is_the_embedding_before_and_after_training(
     run: Callable[..., Any], prepared: Callable[..., PreparedRun]
 ) -> None:
-    tied = run("model.tied=true", folder="one").model
+    tied = run("model.tie_embeddings=true", folder="one").model
     assert tied.output.weight is tied.embedding.weight
     assert tied.output.bias is None
     # Five wide each; the output's own weights are saved, and the readout becomes five wide instead of eleven.
@@ -159,7 +159,7 @@ def test_the_first_validation_that_is_no_better_ends_a_run_without_patience(
 
     told = chain([9.0, 4.0, 4.0], repeat(2.0))  # validations, then the test and its draws
     monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(told)))
-    run("trainer.max_steps=8", "trainer.validations=4", "trainer.patience=1", folder="one")
+    run("trainer.max_steps=8", "trainer.num_validations=4", "trainer.patience=1", folder="one")
     assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 6
 
 
@@ -169,14 +169,20 @@ def test_the_first_validation_that_is_no_better_ends_a_run_without_patience(
         ["recipe=bahdanau", "optimizer=adamw", "lr_schedule=cosine", "trainer.precision=64"],
         ["recipe=luong_local_p", "scope.window=1"],
         ["+query=[token,last_context]", "scorer=concat", "decoder.cell=gru", "decoder.layers=2", "optimizer=adadelta"],
-        ["+query=token", "model.memory=inputs", "scorer=scaled", "encoder.cell=rnn", "trainer.precision=bf16-mixed"],
-        ["scorer=cosine", "model.memory=layer:0", "model.values=inputs", "encoder.layers=2", "model.bridge=zeros"],
+        ["+query=token", "model.keys_from=inputs", "scorer=scaled", "encoder.cell=rnn", "trainer.precision=bf16-mixed"],
+        [
+            "scorer=cosine",
+            "model.keys_from=layer:0",
+            "model.values_from=inputs",
+            "encoder.layers=2",
+            "model.bridge=zeros",
+        ],
         [
             "scorer=mlp",
             "scorer.depth=2",
             "readout.inputs=[state,context,token]",
             "readout.tanh=false",
-            "search.ratio=1",
+            "decoding.max_length_ratio=1",
             "lr_schedule=inverse_sqrt",
         ],
     ],
@@ -197,7 +203,7 @@ def lengths_in_batches(job: PreparedRun) -> list[set[int]]:
 
 
 def test_rows_of_a_pool_meet_rows_of_their_length(prepared: Callable[..., PreparedRun]) -> None:
-    mixed, sorted_ = (lengths_in_batches(prepared(f"trainer.pool={pool}")) for pool in (1, 50))
+    mixed, sorted_ = (lengths_in_batches(prepared(f"trainer.bucket_pool_batches={pool}")) for pool in (1, 50))
     assert len(mixed) == len(sorted_)
     # Sorted, lengths change within a batch once less often than there are lengths, at most.
     changes = len(set().union(*sorted_)) - 1

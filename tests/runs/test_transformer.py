@@ -23,14 +23,14 @@ from attnx.training.fit import fit
 
 TINY = [
     "recipe=transformer",
-    "model.width=10",
+    "model.hidden_size=10",
     "model.layers=2",
     "attention.heads=2",
     "task.train=words.tsv",
     "task.holdout=0.15",
     "trainer.batch_size=8",
     "trainer.max_steps=4",
-    "trainer.validations=2",
+    "trainer.num_validations=2",
 ]
 
 
@@ -47,7 +47,7 @@ def tiny(words: Path, undrawn: None) -> Callable[..., Any]:
 
 def test_a_run_is_kept_whole(tiny: Callable[..., Any]) -> None:
     """Every head of every layer by name, the same predictions when reopened, a page, and files that give the same."""
-    run = tiny("search=beam", "search.nbest=2", folder="one")
+    run = tiny("decoding=beam", "decoding.nbest=2", folder="one")
     told = json.loads(Path("one", "run.json").read_text(encoding="utf-8"))
     assert told["schedule"].startswith("all at once")
     kept = read_alignment("one/alignments/000.npz")

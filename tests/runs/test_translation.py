@@ -24,7 +24,7 @@ from attnx.tasks.translation import Translation
 # Each word has one translation, and the second word of a sentence comes last; in the other language words are longer.
 WORDS = {"der": "the", "ein": "a", "Hund": "dog", "Äpfel": "apples", "läuft": "runs", "sieht": "sees", "rot": "red"}
 FILES = ["task.train=[a.de.gz,b.en]", "task.valid=[va.de,vb.en]", "task.test=[ta.de,tb.en]"]
-SIZES = ["task.pieces=61", "trainer.max_steps=30"]
+SIZES = ["task.vocab_size=61", "trainer.max_steps=30"]
 
 
 def sentences() -> list[str]:
@@ -89,7 +89,7 @@ def test_a_run_from_files_to_scores(
     tokenizer: str, shared: bool, translate: Callable[..., Any], texts: list[str]
 ) -> None:
     """Its scores are sacreBLEU's of its predictions as text, and reopened it answers as it did in the test."""
-    translate(f"task.tokenizer={tokenizer}", f"task.shared={shared}", folder="one")
+    translate(f"task.tokenizer={tokenizer}", f"task.shared_vocabulary={shared}", folder="one")
     reopened = attnx.open_run("one")
     predicted = table("one/predictions.tsv")
     assert len(predicted) == len(texts) == 13
@@ -152,7 +152,7 @@ def compared(*folders: str) -> dict[str, list[str]]:
 
 
 def test_the_highest_bleu_is_the_best(translate: Callable[..., Any]) -> None:
-    translate("trainer.max_steps=80", "trainer.validations=8", "optimizer.lr=0.01", folder="one")
+    translate("trainer.max_steps=80", "trainer.num_validations=8", "optimizer.lr=0.01", folder="one")
     rows = table("one/metrics.csv", ",")
     assert len({row["valid_bleu"] for row in rows}) > 1
     highest = max(rows, key=lambda row: float(row["valid_bleu"]))
@@ -165,7 +165,7 @@ def test_one_model_of_two_languages(translate: Callable[..., Any], texts: list[s
     for tag in ("xa", "yb"):
         write(f"{tag}.tsv", [f"{line}\t{translated(line, tag)}" for line in sentences()])
     given = ["task.train=[xa.tsv,yb.tsv]", "task.valid=null", "task.test=null", "task.languages=[xa,yb]"]
-    told = ["query=[current_state,language_tag]", "query.language_tag.width=3", "task.tokenizer=word"]
+    told = ["query=[current_state,language_tag]", "query.language_tag.embedding_dim=3", "task.tokenizer=word"]
     translate(*given, *told, "task.holdout=0.1", folder="one")
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     predicted = table("one/predictions.tsv")
@@ -192,7 +192,7 @@ def test_one_model_of_two_languages(translate: Callable[..., Any], texts: list[s
 @pytest.mark.parametrize("tokenizer", registry.names("tokenizer"))
 def test_only_the_training_side_is_learned_from(tokenizer: str, texts: list[str]) -> None:
     """Other sentences to test and validate on, other scripts even, change no symbol."""
-    knobs: dict[str, Any] = {"train": ["a.de.gz", "b.en"], "tokenizer": tokenizer, "pieces": 307}
+    knobs: dict[str, Any] = {"train": ["a.de.gz", "b.en"], "tokenizer": tokenizer, "vocab_size": 307}
     known = Translation(**knobs, valid=["va.de", "vb.en"], test=["ta.de", "tb.en"]).load()
     write("other", ["漢字 ñandú", "qq"])
     other = Translation(**knobs, valid=["other", "other"], test=["other", "other"]).load()
@@ -222,7 +222,7 @@ def test_what_was_left_out_is_told(texts: list[str]) -> None:
     write("a", ["der Hund läuft", "", "ein " * 11, "rot", "der Hund", *texts[:1]])
     write("b", ["the dog runs", "nothing", "a " * 11, "red red red red", "the dog", translated(texts[0])])
     task = Translation(
-        train=["a", "b"], valid=["va.de", "vb.en"], test=["ta.de", "tb.en"], tokenizer="word", longest=7, ratio=3
+        train=["a", "b"], valid=["va.de", "vb.en"], test=["ta.de", "tb.en"], tokenizer="word", max_positions=7, ratio=3
     )
     assert [len(part) for part in task.load().pairs] == [3, 7, 13]
     left_out, met = task.notes
@@ -281,9 +281,9 @@ MISTAKES = {
     "task.languages=[x.a]": "'x.a' is no name",
     "task.train=xa.tsv task.languages=[xa,yb] task.valid=both.tsv task.test=both.tsv": "the valid part holds 'yb'",
     "task.tokenizer=bbpe": "unknown tokenizer 'bbpe'; did you mean bpe",
-    "task.pieces=7": "task.pieces=7: the tokenizer bpe needs",
-    "task.longest=1": "no training pair is left: left out 71 of 71 training pairs: 71 longer than 1 symbols",
-    "task.ratio=0.5": "task.ratio=0.5",
+    "task.vocab_size=7": "task.vocab_size=7: the tokenizer bpe needs",
+    "task.max_length=1": "no training pair is left: left out 71 of 71 training pairs: 71 longer than 1 symbols",
+    "task.max_length_ratio=0.5": "task.max_length_ratio=0.5",
     "task.train=[blank,blank]": "no training pair is left",
     "task.test=[blank,blank]": "blank:1: the line is blank",
     "task.test=[empty,empty]": "the test part holds no pairs",

@@ -53,13 +53,16 @@ def test_what_is_set_at_the_prompt_holds_for_what_follows(ask: Callable[..., Any
     best = attnx.open_run("one").predict(["dab"], nbest=3)[0]
     expected = [f"{rank}  {one.score:.4f}  {' '.join(one.output)}" for rank, one in enumerate((best, *best.others), 1)]
     assert lines[:3] == expected
-    assert lines[3].startswith("search=beam width=3 nbest=3")  # wide enough for the best 3
+    assert lines[3].startswith("decoding=beam width=3 nbest=3")  # wide enough for the best 3
     assert [line.split("  ")[2] for line in lines[4:7]] == [
         " ".join(one.output)
-        for found in attnx.open_run("one").predict(["dab"], search=("beam", {"width": 3, "nbest": 3}))
+        for found in attnx.open_run("one").predict(["dab"], search=("beam", {"beam_size": 3, "nbest": 3}))
         for one in (found, *found.others)
     ]
-    assert lines[7:] == [written("dab", search=("beam", {"width": 2})), written(":a", search=("beam", {"width": 2}))]
+    assert lines[7:] == [
+        written("dab", search=("beam", {"beam_size": 2})),
+        written(":a", search=("beam", {"beam_size": 2})),
+    ]
 
 
 def test_a_mistake_is_told_and_the_prompt_goes_on(ask: Callable[..., Any]) -> None:
@@ -69,7 +72,7 @@ def test_a_mistake_is_told_and_the_prompt_goes_on(ask: Callable[..., Any]) -> No
         ":nbest many": "--nbest many: expected a whole number, 1 or more",
         ":search": ":search needs the name of a search",
         ":search beem": "unknown search 'beem'; did you mean beam?",
-        ":search beam width=0": "search.width=0: expected a whole number, 1 or more",
+        ":search beam width=0": "decoding.beam_size=0: expected a whole number, 1 or more",
         ":search 'beam": ":search 'beam: no closing quotation",
         ":tag fr": "the tag 'fr' is not one that this run knows: it has none",
         ":unknown copy": "--unknown copy: expected one of replace, refuse, keep",
@@ -95,8 +98,8 @@ def test_what_is_not_text_is_told(ask: Callable[..., Any]) -> None:
 
 
 def test_several_runs_answer_together(ask: Callable[..., Any]) -> None:
-    answer = ask("dab", words=("one", "two", "search=beam", "--nbest", "2"))
-    found = attnx.open_ensemble(["one", "two"]).predict(["dab"], search=("beam", {"width": 5, "nbest": 2}))[0]
+    answer = ask("dab", words=("one", "two", "decoding=beam", "--nbest", "2"))
+    found = attnx.open_ensemble(["one", "two"]).predict(["dab"], search=("beam", {"beam_size": 5, "nbest": 2}))[0]
     assert answer.out.splitlines()[:2] == [
         f"{rank}  {one.score:.4f}  {' '.join(one.output)}" for rank, one in enumerate((found, *found.others), 1)
     ]

@@ -33,7 +33,7 @@ from attnx.training.callbacks.progress import ShowProgress
 
 wandb = pytest.importorskip("wandb")
 SECRET = "5ec4e7" * 7  # as long as a key is
-PLAIN = ("attention=none", "+logger=wandb", "logger.wandb.patience=1", "trainer.log_every=1")
+PLAIN = ("attention=none", "+logger=wandb", "logger.wandb.patience=1", "trainer.log_every_n_steps=1")
 Ended = Callable[..., tuple[str, Path]]
 
 
@@ -92,8 +92,14 @@ def ended(words: Path, undrawn: None) -> Ended:
     """Make a small run, or resume one; what it said, and where it lies."""
     from attnx.training.fit import fit, resume
 
-    sizes = ["task.train=words.tsv", "task.holdout=0.15", "model.embedding=5", "encoder.hidden=7", "decoder.hidden=11"]
-    sizes += ["trainer.batch_size=8", "trainer.max_steps=5", "trainer.validations=2"]
+    sizes = [
+        "task.train=words.tsv",
+        "task.holdout=0.15",
+        "model.embedding_dim=5",
+        "encoder.hidden_size=7",
+        "decoder.hidden_size=11",
+    ]
+    sizes += ["trainer.batch_size=8", "trainer.max_steps=5", "trainer.num_validations=2"]
 
     def make(*overrides: str, folder: str = "one", again: bool = False, error: Any = None) -> tuple[str, Path]:
         said = io.StringIO()
@@ -212,7 +218,7 @@ def test_a_recorded_run_holds_it_all(words: Path, ended: Ended, monkeypatch: pyt
     monkeypatch.chdir(words.parent)
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
-    asked = ["+scorer=dot", "+logger=wandb", "logger.wandb.tags=[mine]", "trainer.log_every=2"]
+    asked = ["+scorer=dot", "+logger=wandb", "logger.wandb.tags=[mine]", "trainer.log_every_n_steps=2"]
     asked += ["trainer.test_examples=3"]
     Path("scorers").mkdir()
     save(Sweep(Path("scorers"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot", "seed=2"]), SweepJob(1, ["seed=2"])]))
@@ -502,7 +508,7 @@ def paired(words: Path, undrawing: str) -> Callable[..., subprocess.CompletedPro
     return give
 
 
-PAIR = ("trainer=ddp", "trainer.devices=2", "scorer=moody", "trainer.log_every=1", "folder=one")
+PAIR = ("trainer=ddp", "trainer.devices=2", "scorer=moody", "trainer.log_every_n_steps=1", "folder=one")
 
 
 def test_two_processes_are_one_run_also_when_it_is_resumed(paired: Any, small: list[str]) -> None:

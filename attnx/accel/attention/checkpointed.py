@@ -19,12 +19,12 @@ class Tiled:
     Formula: ``context(q) = sum_m normalize(score(q, m))(m) value(m), for some rows and queries at a time``
     Source: Chen et al. 2016 (compute again what is not kept), https://arxiv.org/abs/1604.06174
 
-    A tile is as many rows of the batch, or of one row as many queries, as fit into ``attention.tile`` MiB; all of it
-    but the context is computed once more for the gradients. Scores and weights exist for one tile, too, unless they
+    A tile is as many rows of the batch, or of one row as many queries, as fit into ``attention.chunk_mib`` MiB; all of
+    it but the context is computed once more for the gradients. Scores and weights exist for one tile, too, unless they
     are asked for. Where a single query does not fit, its memory is compared in parts.
 
     >>> from attnx.attention import build
-    >>> attention = build(scorer="mlp", query_size=13, memory_size=26, tile=1)
+    >>> attention = build(scorer="mlp", query_size=13, memory_size=26, chunk_mib=1)
     >>> attention(torch.ones(2, 97, 13), attention.remember(torch.ones(2, 101, 26))).context.shape
     torch.Size([2, 97, 26])
     """
@@ -47,8 +47,8 @@ class Tiled:
 def at_once(attention: Attention, asked: AttentionInputs) -> int:
     """How many pairs of a query and a position a tile holds, at least 1."""
     # At most, each layer's sums, outputs and one gradient are there at once; and so many things as wide as the scores.
-    numbers = 3 * getattr(attention.scorer, "hidden", 0) + 8
-    return max(attention.tile * 2**20 // (numbers * asked.asked.element_size()), 1)
+    numbers = 3 * getattr(attention.scorer, "hidden_size", 0) + 8
+    return max(attention.chunk_mib * 2**20 // (numbers * asked.asked.element_size()), 1)
 
 
 def _read(attention: Attention, pairs: int, tile: AttentionInputs) -> AttentionOutput:

@@ -49,7 +49,7 @@ class Window:
         if asked.past is not None or asked.need_weights:
             return False
         positions, width = asked.memory.keys.shape[-2:]
-        times = HIDDEN if getattr(attention.scorer, "hidden", 0) else PLAIN
+        times = HIDDEN if getattr(attention.scorer, "hidden_size", 0) else PLAIN
         long = positions >= times * _size(attention, asked)
         return long and asked.asked.shape[:2].numel() * positions * width >= LEAST
 
@@ -57,7 +57,7 @@ class Window:
         """Read what is gathered; where hidden layers are too large for one tile, in tiles."""
         read = functools.partial(_read, attention)
         fitting = at_once(attention, asked) // _size(attention, asked)
-        hidden = getattr(attention.scorer, "hidden", 0)
+        hidden = getattr(attention.scorer, "hidden_size", 0)
         return by_tiles(read, asked, fitting) if hidden and asked.asked.shape[:2].numel() > fitting else read(asked)
 
 

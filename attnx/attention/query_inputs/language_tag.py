@@ -18,17 +18,17 @@ class LanguageTag(nn.Module):
     It is known for all steps at once. Tags come with the data: a language's files, or its name in a column.
 
     >>> import torch
-    >>> tag = LanguageTag(tags=3, width=5)
+    >>> tag = LanguageTag(tags=3, embedding_dim=5)
     >>> tag(QueryContext(token=torch.zeros(2, 7, 11), tag=torch.tensor([[2], [0]]).expand(2, 7))).shape
     torch.Size([2, 7, 5])
     """
 
     needs = "tag"
 
-    def __init__(self, tags: Size, width: Positive = 20) -> None:
+    def __init__(self, tags: Size, embedding_dim: Positive = 20) -> None:
         super().__init__()
-        self.size = width
-        self.embedding = nn.Embedding(tags, width)
+        self.size = embedding_dim
+        self.embedding = nn.Embedding(tags, embedding_dim)
 
     def forward(self, step: QueryContext) -> Tensor:
         """Pick it from the step: -> (b, q, width)."""

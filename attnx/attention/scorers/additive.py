@@ -19,19 +19,19 @@ class Additive(nn.Module):
     Query and memory may have any widths. The definition below holds one value per query, memory position and hidden
     unit, so its memory grows with q * m * hidden.
 
-    >>> scorer = Additive(query_size=13, memory_size=26, hidden=7)
+    >>> scorer = Additive(query_size=13, memory_size=26, hidden_size=7)
     >>> scorer.compare(scorer.queries(torch.ones(2, 3, 13)), scorer.keys(torch.ones(2, 5, 26))).shape
     torch.Size([2, 3, 5])
     """
 
     equal_widths = False
 
-    def __init__(self, query_size: Size, memory_size: Size, hidden: Positive = 128) -> None:
+    def __init__(self, query_size: Size, memory_size: Size, hidden_size: Positive = 128) -> None:
         super().__init__()
-        self.query = nn.Linear(query_size, hidden, bias=False)
-        self.memory = nn.Linear(memory_size, hidden, bias=False)
+        self.query = nn.Linear(query_size, hidden_size, bias=False)
+        self.memory = nn.Linear(memory_size, hidden_size, bias=False)
         # As a Linear(hidden, 1) would start.
-        self.v = nn.Parameter(torch.empty(hidden).uniform_(-1, 1) / hidden**0.5)
+        self.v = nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) / hidden_size**0.5)
 
     def keys(self, memory: Tensor) -> Tensor:
         """(..., m, memory_size) -> (..., m, hidden)."""

@@ -20,7 +20,7 @@ class Coverage(nn.Module):
     ``penalty`` is the factor k of the loss, summed over the target's symbols; 0 leaves it out. Validation losses and
     perplexities do not hold it. It makes the decoder run step by step.
 
-    >>> scorer = Coverage(query_size=13, memory_size=26, hidden=7)
+    >>> scorer = Coverage(query_size=13, memory_size=26, hidden_size=7)
     >>> queries, keys = scorer.queries(torch.ones(2, 1, 13)), scorer.keys(torch.ones(2, 5, 26))
     >>> scorer.compare(queries, keys, AttentionHistory(torch.zeros(2, 5), torch.ones(2, 5))).shape
     torch.Size([2, 1, 5])
@@ -29,10 +29,12 @@ class Coverage(nn.Module):
     equal_widths = False
     needs_past = True
 
-    def __init__(self, query_size: Size, memory_size: Size, hidden: Positive = 128, penalty: NonNegative = 1.0) -> None:
+    def __init__(
+        self, query_size: Size, memory_size: Size, hidden_size: Positive = 128, penalty: NonNegative = 1.0
+    ) -> None:
         super().__init__()
-        self.additive = Additive(query_size, memory_size, hidden)
-        self.covered = nn.Parameter(torch.empty(hidden).uniform_(-1, 1) / hidden**0.5)
+        self.additive = Additive(query_size, memory_size, hidden_size)
+        self.covered = nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) / hidden_size**0.5)
         self.factor = penalty
 
     def keys(self, memory: Tensor) -> Tensor:

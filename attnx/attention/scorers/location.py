@@ -17,11 +17,11 @@ class Location(nn.Module):
     Formula: ``score(q, m) = v . tanh(W q + U m + L f_m), f = F * a_{t-1}``
     Source: Chorowski et al. 2015, equations 8 and 9, https://arxiv.org/abs/1506.07503
 
-    The convolution has so many ``filters``, each over 2 * ``reach`` + 1 positions. Before the first step nothing was
-    read, and f is zeros. It makes the decoder run step by step.
+    The convolution has so many ``filters``, each over 2 * ``kernel_radius`` + 1 positions. Before the first step
+    nothing was read, and f is zeros. It makes the decoder run step by step.
 
     >>> import torch
-    >>> scorer = Location(query_size=13, memory_size=26, hidden=7)
+    >>> scorer = Location(query_size=13, memory_size=26, hidden_size=7)
     >>> queries, keys = scorer.queries(torch.ones(2, 1, 13)), scorer.keys(torch.ones(2, 5, 26))
     >>> scorer.compare(queries, keys, AttentionHistory(torch.zeros(2, 5), torch.zeros(2, 5))).shape
     torch.Size([2, 1, 5])
@@ -34,14 +34,14 @@ class Location(nn.Module):
         self,
         query_size: Size,
         memory_size: Size,
-        hidden: Positive = 128,
+        hidden_size: Positive = 128,
         filters: Positive = 10,
-        reach: Natural = 5,
+        kernel_radius: Natural = 5,
     ) -> None:
         super().__init__()
-        self.additive = Additive(query_size, memory_size, hidden)
-        self.near = nn.Conv1d(1, filters, 2 * reach + 1, padding=reach, bias=False)
-        self.location = nn.Linear(filters, hidden, bias=False)
+        self.additive = Additive(query_size, memory_size, hidden_size)
+        self.near = nn.Conv1d(1, filters, 2 * kernel_radius + 1, padding=kernel_radius, bias=False)
+        self.location = nn.Linear(filters, hidden_size, bias=False)
 
     def keys(self, memory: Tensor) -> Tensor:
         """(..., m, memory_size) -> (..., m, hidden)."""

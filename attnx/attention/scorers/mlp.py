@@ -20,10 +20,10 @@ class Mlp(nn.Module):
     Formula: ``score(q, m) = w . f_n(... f_1(U m + W q + b)), f_i(x) = activation(A_i x + b_i)``
     Source: Luong et al. 2015, equation 8 (concat), made deeper; https://arxiv.org/abs/1508.04025
 
-    ``widths`` are the hidden layers from the first up; with a larger ``depth`` the last width repeats to reach it. The
-    first layer is applied to memory and query apart (its matrix is [U, W]), so each is done once.
+    ``hidden_sizes`` are the hidden layers from the first up; with a larger ``depth`` the last width repeats to reach
+    it. The first layer is applied to memory and query apart (its matrix is [U, W]), so each is done once.
 
-    >>> scorer = Mlp(query_size=13, memory_size=26, depth=3, widths=[7, 5])
+    >>> scorer = Mlp(query_size=13, memory_size=26, depth=3, hidden_sizes=[7, 5])
     >>> scorer.compare(scorer.queries(torch.ones(2, 3, 13)), scorer.keys(torch.ones(2, 5, 26))).shape
     torch.Size([2, 3, 5])
     """
@@ -35,12 +35,12 @@ class Mlp(nn.Module):
         query_size: Size,
         memory_size: Size,
         depth: Positive = 1,
-        widths: list[Positive] = [128],  # noqa: B006 - a knob's default is a literal, and is only read
+        hidden_sizes: list[Positive] = [128],  # noqa: B006 - a knob's default is a literal, and is only read
         activation: Literal["tanh", "relu", "gelu", "sigmoid"] = "tanh",
     ) -> None:
         super().__init__()
-        sizes = [*widths, *[widths[-1]] * (depth - len(widths))]
-        self.hidden = sum(sizes)
+        sizes = [*hidden_sizes, *[hidden_sizes[-1]] * (depth - len(hidden_sizes))]
+        self.hidden_size = sum(sizes)
         self.memory = nn.Linear(memory_size, sizes[0])
         self.query = nn.Linear(query_size, sizes[0], bias=False)
         layers: list[nn.Module] = [ACTIVATIONS[activation]()]

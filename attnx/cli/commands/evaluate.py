@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from attnx.inference.evaluate import EvaluationResult
 
 USAGE = """\
-attnx evaluate RUN [task.test=FILE] [search=NAME] [search.KNOB=VALUE ...] [trainer.test_examples=N]
+attnx evaluate RUN [task.test=FILE] [decoding=NAME] [decoding.KNOB=VALUE ...] [trainer.test_examples=N]
 
 A run's scores by its task's metrics, and where it goes wrong, on its own test part or on other data of the same kind.
 They land in RUN/evaluations/NAME, NAME being what was asked for; the same again shows what is there.
@@ -36,11 +36,11 @@ They land in RUN/evaluations/NAME, NAME being what was asked for; the same again
   --batch N                sources decoded at once (128); changes no score
   --checkpoint WHICH       best, last, or average (the mean of the best that were kept)
 
-  attnx evaluate multirun/mine task.test=more.tsv search=beam search.width=5
+  attnx evaluate multirun/mine task.test=more.tsv decoding=beam decoding.beam_size=5
   attnx compare multirun/mine multirun/mine/evaluations/more-beam-width=5"""
 
 FLAGS = {"--batch": "a whole number from 1", **CHECKPOINT}
-KEYS = ("task.test", "search", "search.", "trainer.test_examples")
+KEYS = ("task.test", "decoding", "decoding.", "trainer.test_examples")
 
 
 class EvaluateArgs(NamedTuple):
@@ -61,7 +61,7 @@ class EvaluateArgs(NamedTuple):
         code = code_now(self.run.config)
         return {
             "weights": weights,
-            "search": self.search,
+            "decoding": self.search,
             "test_examples": self.examples,
             "data": fingerprint,
             **({"plugins": code} if code else {}),
@@ -114,7 +114,7 @@ def read_request(found: ParsedArgs, words: Sequence[str]) -> EvaluateArgs:
     count = found.chosen.get("trainer.test_examples", own)
     if count is not None and (type(count) is not int or count < 1):
         raise UserError(f"trainer.test_examples={count}: expected a whole number, 1 or more, or null")
-    search = choose_search(run.config["search"], *found.search())
+    search = choose_search(run.config["decoding"], *found.search())
     command = f"attnx evaluate {shlex.join(words)}"
     batch = found.number("--batch") or 128
     name = name_of(found.chosen, checkpoint, other_code_name(run))
@@ -126,14 +126,14 @@ def name_of(chosen: Mapping[str, Any], checkpoint: str, code: str = "") -> str:
 
     What names the code of plug-ins stands in it if that is not what the run was made with.
 
-    >>> name_of({"task.test": "data/more.tsv.gz", "search": "beam", "search.width": 5}, "best")
+    >>> name_of({"task.test": "data/more.tsv.gz", "decoding": "beam", "decoding.beam_size": 5}, "best")
     'more-beam-width=5'
     """
     test = chosen.get("task.test")
     files = [] if test is None else test if isinstance(test, list) else [test]
     parts = [re.sub(r"(\.gz|\.tsv|\.txt|\.csv)+$", "", Path(str(file)).name) for file in files] or ["test"]
-    parts += [str(chosen["search"])] if "search" in chosen else []
-    parts += [f"{key.removeprefix('search.')}={value}" for key, value in sorted(chosen.items()) if "search." in key]
+    parts += [str(chosen["decoding"])] if "decoding" in chosen else []
+    parts += [f"{key.removeprefix('search.')}={value}" for key, value in sorted(chosen.items()) if "decoding." in key]
     if "trainer.test_examples" in chosen:
         count = chosen["trainer.test_examples"]
         parts.append(f"examples={'null' if count is None else count}")

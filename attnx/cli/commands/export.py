@@ -67,8 +67,8 @@ def export(words: Sequence[str]) -> int:
 
         checked = write(run.path, kind, folder, _compared(run, count), checkpoint)
     _show(folder, checked)
-    if (search := run.config["search"]["name"]) not in EXPORTED_SEARCHES:
-        print(f"search={search} is not exported; run.py searches greedily, or by a beam with --width")
+    if (search := run.config["decoding"]["name"]) not in EXPORTED_SEARCHES:
+        print(f"decoding={search} is not exported; run.py searches greedily, or by a beam with --width")
     return 0
 
 

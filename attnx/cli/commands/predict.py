@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from attnx.training.lightning_module import Prediction
 
 USAGE = """\
-attnx predict RUN [RUN ...] [FILE] [search=NAME] [search.KNOB=VALUE ...]
+attnx predict RUN [RUN ...] [FILE] [decoding=NAME] [decoding.KNOB=VALUE ...]
 
 What a run writes for each line of FILE, or of standard input, a line each and in the same order. Several runs answer
 together, by the mean of their probabilities.
@@ -41,7 +41,7 @@ together, by the mean of their probabilities.
   --checkpoint WHICH    best, last, or average (the mean of the best that were kept)
 
   attnx predict multirun/mine words.txt --nbest 5
-  cut -f1 words.tsv | attnx predict multirun/mine search=beam search.width=5 --out phones.txt"""
+  cut -f1 words.tsv | attnx predict multirun/mine decoding=beam decoding.beam_size=5 --out phones.txt"""
 
 
 def predict(words: Sequence[str]) -> int:

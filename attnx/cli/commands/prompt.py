@@ -58,7 +58,7 @@ class Prompt:
         Raises:
             UserError: it cannot.
         """
-        search, asked = changes.get("search", self.search), changes.get("asked", self.asked)
+        search, asked = changes.get("decoding", self.search), changes.get("asked", self.asked)
         nbest = changes.get("nbest", self.nbest)
         answering = self.run.searching(choose_search(search, nbest=nbest))
         if asked.unknown == "keep":
@@ -99,12 +99,12 @@ def _nbest(prompt: Prompt, words: list[str]) -> None:
 def _search(prompt: Prompt, words: list[str]) -> None:
     if not words:
         raise UserError(":search needs the name of a search, and values of its knobs if need be")
-    # Knobs may be written as on the command line, search.width=5, or without their search before them.
-    named = [f"search.{word}" if "=" in word and not word.startswith("search") else word for word in words]
-    named = [word if "=" in word else f"search={word}" for word in named]
+    # Knobs may be written as on the command line, decoding.beam_size=5, or without their search before them.
+    named = [f"search.{word}" if "=" in word and not word.startswith("decoding") else word for word in words]
+    named = [word if "=" in word else f"decoding={word}" for word in named]
     prompt.set(search=choose_search(prompt.search, *split(named, {}, KEYS).search()))
-    knobs = " ".join(f"{knob}={value}" for knob, value in prompt.answering.config["search"].items() if knob != "name")
-    print(f"search={prompt.answering.config['search']['name']} {knobs}".strip(), flush=True)
+    knobs = " ".join(f"{knob}={value}" for knob, value in prompt.answering.config["decoding"].items() if knob != "name")
+    print(f"decoding={prompt.answering.config['decoding']['name']} {knobs}".strip(), flush=True)
 
 
 def _tag(prompt: Prompt, words: list[str]) -> None:
@@ -118,7 +118,7 @@ def _unknown(prompt: Prompt, words: list[str]) -> None:
 
 def _grid(prompt: Prompt, words: list[str]) -> None:
     value = _one(":grid", words)
-    if value not in ("on", "off"):
+    if value not in ("standard", "off"):
         raise UserError(f":grid {value}: expected on or off")
     prompt.grid = value == "on"
 

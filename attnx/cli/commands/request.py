@@ -29,7 +29,7 @@ FLAGS = {
     "--on-error": "stop, skip or keep",
     **CHECKPOINT,
 }
-KEYS = ("search", "search.")
+KEYS = ("decoding", "decoding.")
 UNKNOWN, ON_ERROR = ("replace", "refuse", "keep"), ("stop", "skip", "keep")
 WINDOW = 16  # batches that are read, sorted by length and written together
 
@@ -58,7 +58,7 @@ class PredictArgs(NamedTuple):
         asked = {name: value for name, value in self.asked._asdict().items() if name != "file"}
         return {
             "weights": [digest(file) for run in self.runs for file in weights_of(run.path, self.checkpoint)],
-            "search": self.search,
+            "decoding": self.search,
             **asked,
             **self.form._asdict(),
             "on_error": self.on_error,
@@ -80,7 +80,7 @@ def read_request(words: ParsedArgs) -> PredictArgs:
     """
     checkpoint = words.one_of("--checkpoint", CHECKPOINTS)
     runs, file = runs_and_file(words.named, checkpoint, "attnx predict RUN [FILE]")
-    search = choose_search(runs[0].config["search"], *words.search(), words.number("--nbest"))
+    search = choose_search(runs[0].config["decoding"], *words.search(), words.number("--nbest"))
     form = Form(several=search.get("nbest", 1) > 1 or "--nbest" in words.flags, scores="--scores" in words.flags)
     asked = InputOptions(
         file=file,

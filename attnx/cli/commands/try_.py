@@ -17,7 +17,7 @@ from attnx.errors import UserError
 from attnx.files.printable import printable
 
 USAGE = """\
-attnx try RUN [RUN ...] [search=NAME] [search.KNOB=VALUE ...]
+attnx try RUN [RUN ...] [decoding=NAME] [decoding.KNOB=VALUE ...]
 
 Type a source, see what the run writes and what it read. Several runs answer together.
 
@@ -48,7 +48,7 @@ def try_(words: Sequence[str]) -> int:
     if file is not None:
         raise UserError(f"{file}: is no run folder; attnx predict reads files")
     nbest = asked.number("--nbest")
-    own = runs[0].config["search"]
+    own = runs[0].config["decoding"]
     choose_search(own, *asked.search(), nbest)  # at the prompt a width gives way to :nbest, here it is refused
     search = choose_search(own, *asked.search())
     settings = InputOptions(tag=asked.flags.get("--tag", ""), unknown=asked.one_of("--unknown", UNKNOWN))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Parts the words behind a command: names, flags with their values, and choices such as ``search=beam``."""
+"""Parts the words behind a command: names, flags with their values, and choices such as ``decoding=beam``."""
 
 from __future__ import annotations
 
@@ -54,10 +54,12 @@ class ParsedArgs(NamedTuple):
         Raises:
             UserError: its name is no word.
         """
-        name = self.chosen.get("search")
+        name = self.chosen.get("decoding")
         if name is not None and not isinstance(name, str):
-            raise UserError(f"search={name}: expected the name of a search")
-        knobs = {key.removeprefix("search."): value for key, value in self.chosen.items() if key.startswith("search.")}
+            raise UserError(f"decoding={name}: expected the name of a search")
+        knobs = {
+            key.removeprefix("decoding."): value for key, value in self.chosen.items() if key.startswith("decoding.")
+        }
         return name, knobs
 
 

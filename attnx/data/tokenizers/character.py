@@ -19,7 +19,7 @@ class Character:
     Source: Chung et al. 2016, https://arxiv.org/abs/1603.06147
 
     Sequences are long, nothing is unknown but characters that are rare or never seen. A character is a code point:
-    ``task.form=nfc`` makes a letter and its accent one.
+    ``task.unicode_form=nfc`` makes a letter and its accent one.
 
     >>> tokenizer = Character()
     >>> tokenizer.train(["a dog", "odd"], size=3)

@@ -71,4 +71,6 @@ def require_room(name: str, characters: int, size: int) -> None:
         UserError: ``size`` is below ``characters``.
     """
     if size < characters:
-        raise UserError(f"task.pieces={size}: the tokenizer {name} needs {characters} or more here, one per character")
+        raise UserError(
+            f"task.vocab_size={size}: the tokenizer {name} needs {characters} or more here, one per character"
+        )

@@ -18,8 +18,8 @@ UNKNOWN = 0
 class SentencePieces:
     """A SentencePiece model; symbols that begin a word begin with ``▁``.
 
-    The text is taken as it is (``task.form`` and ``task.lower`` come before), and every character of the training text
-    is a symbol. Training runs on one thread: the same text gives the same pieces.
+    The text is taken as it is (``task.unicode_form`` and ``task.lower`` come before), and every character of the
+    training text is a symbol. Training runs on one thread: the same text gives the same pieces.
 
     Args:
         kind: ``bpe`` or ``unigram``.

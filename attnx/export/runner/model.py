@@ -11,7 +11,14 @@ import numpy as np
 
 BOS, EOS, UNK = 1, 2, 3
 NEVER = -np.inf
-PLAIN = {"nbest": 1, "length": "none", "alpha": 0.0, "coverage": 0.0, "min_length": 0, "block_ngrams": 0}
+PLAIN = {
+    "nbest": 1,
+    "length_penalty": "none",
+    "length_penalty_alpha": 0.0,
+    "coverage_penalty": 0.0,
+    "min_length": 0,
+    "no_repeat_ngram_size": 0,
+}
 
 
 def program(folder: Path, name: str, inputs: list[str]) -> Callable[[dict[str, Any]], list[Any]]:
@@ -62,7 +69,7 @@ class Model:
         """The best outputs by a beam: score, log-probability and symbols of each."""
         state, total = self.begin(source, tag), np.zeros(1, dtype=np.float32)
         prefix = self.encode(source).tolist() if self.config["continues"] else []
-        limit = int(np.float32(len(source)) * np.float32(settings["ratio"])) + settings["extra"]
+        limit = int(np.float32(len(source)) * np.float32(settings["max_length_ratio"])) + settings["max_length_extra"]
         limit = max(limit, settings["min_length"] + 1, len(prefix) + 1)
         written: list[list[int]] = [[]]
         covered = np.zeros((1, len(source)), dtype=np.float32)
@@ -71,16 +78,16 @@ class Model:
             scores, weights, found = self.step([row[-1] if row else BOS for row in written], state)
             narrow(scores, written, prefix, settings)
             likely = (total[:, None] + scores).ravel()
-            order = np.sort(np.argsort(-likely, kind="stable")[: settings["width"]])
+            order = np.sort(np.argsort(-likely, kind="stable")[: settings["beam_size"]])
             order = order[likely[order] > NEVER]
             parents, symbols = np.divmod(order, scores.shape[1])
             written = [[*written[parent], int(symbol)] for parent, symbol in zip(parents, symbols, strict=True)]
             total, ended = likely[order], (symbols == EOS) | (step == limit)
             score = total / penalty(step, settings)
-            if settings["coverage"]:
+            if settings["coverage_penalty"]:
                 read = weights.mean(1) if weights.ndim == 4 else weights
                 covered = covered[parents] + read[parents, 0, : len(source)]
-                score = score + settings["coverage"] * np.log(covered.clip(1e-9, 1)).sum(-1)
+                score = score + settings["coverage_penalty"] * np.log(covered.clip(1e-9, 1)).sum(-1)
             best += [(float(score[row]), float(total[row]), written[row]) for row in np.flatnonzero(ended)]
             best = sorted(best, key=lambda one: -one[0])[: settings["nbest"]]
             bar = best[-1][0] if len(best) == settings["nbest"] else NEVER
@@ -89,28 +96,28 @@ class Model:
             if not len(going):
                 break
             written, total = [written[row] for row in going], total[going]
-            covered = covered[going] if settings["coverage"] else covered
+            covered = covered[going] if settings["coverage_penalty"] else covered
             state = [part[parents[going]] for part in found]
         return [(one, other, [self.target[number] for number in row if number > EOS]) for one, other, row in best]
 
     def __call__(self, source: Any, width: int = 1, tag: str = "") -> tuple[list[str], float]:
         """Symbols, or a matrix -> the best output by a beam without other rules, and its log-probability."""
-        settings = {**self.config["search"], **PLAIN, "width": width}
+        settings = {**self.config["decoding"], **PLAIN, "beam_size": width}
         _, log_probability, output = self.search(source, tag, settings)[0]
         return output, log_probability
 
 
 def penalty(steps: int, settings: dict[str, Any]) -> float:
     """By what the log-probability of so many steps is divided."""
-    if settings["length"] == "gnmt":
-        return float(((5 + steps) / 6) ** settings["alpha"])
-    return float(steps) if settings["length"] == "average" else 1.0
+    if settings["length_penalty"] == "gnmt":
+        return float(((5 + steps) / 6) ** settings["length_penalty_alpha"])
+    return float(steps) if settings["length_penalty"] == "average" else 1.0
 
 
 def narrow(scores: Any, written: list[list[int]], prefix: list[int], settings: dict[str, Any]) -> None:
     """Write -inf over the scores of what may not come next; the end may where nothing else does."""
     scores[:, :EOS] = NEVER
-    step, size, end = len(written[0]), settings["block_ngrams"], scores[:, EOS].copy()
+    step, size, end = len(written[0]), settings["no_repeat_ngram_size"], scores[:, EOS].copy()
     forced = prefix[step] if step < len(prefix) else None
     kept = None if forced is None else scores[:, forced].copy()
     if step < settings["min_length"]:

@@ -47,14 +47,14 @@ def reader(rule: dict[str, Any], folder: Path) -> Callable[[str, str], Any]:
 
 def settings_of(model: Model, asked: argparse.Namespace) -> dict[str, Any]:
     """The search: the run's own, or as ``--width`` and ``--nbest`` say."""
-    settings: dict[str, Any] = model.config["search"]
+    settings: dict[str, Any] = model.config["decoding"]
     if asked.width is not None:
-        settings = {**settings, "nbest": 1, "length": "none", "coverage": 0.0, "width": asked.width}
+        settings = {**settings, "nbest": 1, "length_penalty": "none", "coverage_penalty": 0.0, "beam_size": asked.width}
     if asked.nbest is not None:
         if asked.width is not None and asked.width < asked.nbest:
             raise WrongLine(f"--width {asked.width} holds fewer than the {asked.nbest} best; raise it, or leave it out")
-        least = 5 if settings["width"] == 1 < asked.nbest and asked.width is None else settings["width"]
-        settings = {**settings, "nbest": asked.nbest, "width": max(least, asked.nbest)}
+        least = 5 if settings["beam_size"] == 1 < asked.nbest and asked.width is None else settings["beam_size"]
+        settings = {**settings, "nbest": asked.nbest, "beam_size": max(least, asked.nbest)}
     return settings
 
 

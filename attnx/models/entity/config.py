@@ -60,10 +60,10 @@ def resolve(config: Config) -> ResolvedEntityConfig:
     for knob, name in (("scorer", config["scorer"]["name"]), ("model.gate_scorer", gates["scorer"][0])):
         if registry.part("scorer", name).declares.get("needs_past"):
             raise UserError(f"{knob}={name} needs to know what was read before, and slots are asked once; use another")
-    search = config.get("search", {})
-    for rule, most in (("min_length", 1), ("block_ngrams", 0)):
+    search = config.get("decoding", {})
+    for rule, most in (("min_length", 1), ("no_repeat_ngram_size", 0)):
         if search.get(rule, 0) > most:
-            raise UserError(f"search.{rule}={search[rule]} has no meaning where one symbol is written; leave it out")
+            raise UserError(f"decoding.{rule}={search[rule]} has no meaning where one symbol is written; leave it out")
     entities = task.get("entities") or []
     return ResolvedEntityConfig(_slots(model, entities), model["keys"], tuple(word.lower() for word in entities))
 
@@ -77,7 +77,7 @@ def _check_scope(scope: Mapping[str, Any]) -> None:
 
 def _slots(model: Mapping[str, Any], entities: list[str]) -> int:
     """One for each entity where keys are tied to them."""
-    slots = model["slots"]
+    slots = model["num_slots"]
     if model["keys"] == "free":
         if entities:
             raise UserError(f"task.entities=[{','.join(entities)}] is for model.keys=tied; leave one of the two out")
@@ -85,5 +85,5 @@ def _slots(model: Mapping[str, Any], entities: list[str]) -> int:
     if not entities:
         raise UserError("model.keys=tied needs words to tie them to: task.entities=[mary,john]")
     if slots not in (None, len(entities)):
-        raise UserError(f"model.slots={slots}, but task.entities names {len(entities)}; leave model.slots out")
+        raise UserError(f"model.num_slots={slots}, but task.entities names {len(entities)}; leave model.num_slots out")
     return len(entities)

@@ -46,10 +46,10 @@ class Entity(nn.Module):
     Source: Henaff et al. 2017, section 2, https://arxiv.org/abs/1612.03969
 
     Scorer, normalizer and attention say how the slots are read, ``gate_scorer`` and ``gate_normalizer`` how each slot
-    decides whether a sentence is for it. ``keys`` are vectors of the ``slots`` own (there are 20 if left out), or the
-    embeddings of the words in ``task.entities``, one each. A slot starts with its key or with a ``learned`` content.
-    Embeddings, contents and keys have one ``width``. The first so many ``words`` of a sentence have a mask each. With
-    ``normalize=false`` contents grow, and forget nothing.
+    decides whether a sentence is for it. ``keys`` are vectors of the ``num_slots`` own (there are 20 if left out), or
+    the embeddings of the words in ``task.entities``, one each. A slot starts with its key or with a ``learned``
+    content. Embeddings, contents and keys have one ``hidden_size``. The first so many ``max_words`` of a sentence have
+    a mask each. With ``normalize=false`` contents grow, and forget nothing.
     """
 
     uses = ("attention", "scorer", "scope", "normalizer")
@@ -65,33 +65,33 @@ class Entity(nn.Module):
         config: Mapping[str, Any],
         source_symbols: Size,
         target_symbols: Size,
-        width: Positive = 100,
-        slots: Positive | None = None,
+        hidden_size: Positive = 100,
+        num_slots: Positive | None = None,
         keys: Literal["free", "tied"] = "free",
-        start: Literal["keys", "learned"] = "keys",
+        initial_state: Literal["keys", "learned"] = "keys",
         gate_scorer: Choice = "dot",
         gate_normalizer: Choice = "sigmoid",
         activation: Literal["prelu", "identity"] = "prelu",
         normalize: bool = True,
-        words: Positive = 16,
+        max_words: Positive = 16,
         dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
         count = resolve(config).slots
-        self.sentences = StoryEncoder(source_symbols, width, words, dropout)
-        self.activation: nn.Module = ChannelPReLU(width) if activation == "prelu" else nn.Identity()
-        sizes = {"query_size": width, "memory_size": width}
+        self.sentences = StoryEncoder(source_symbols, hidden_size, max_words, dropout)
+        self.activation: nn.Module = ChannelPReLU(hidden_size) if activation == "prelu" else nn.Identity()
+        sizes = {"query_size": hidden_size, "memory_size": hidden_size}
         scorer = registry.build("scorer", gate_scorer, **sizes)
         self.slots = EntityMemory(
-            width, scorer, registry.build("normalizer", gate_normalizer), self.activation, normalize
+            hidden_size, scorer, registry.build("normalizer", gate_normalizer), self.activation, normalize
         )
-        self.keys = nn.Parameter(DEVIATION * torch.randn(count, width)) if keys == "free" else None
-        self.start = nn.Parameter(DEVIATION * torch.randn(count, width)) if start == "learned" else None
+        self.keys = nn.Parameter(DEVIATION * torch.randn(count, hidden_size)) if keys == "free" else None
+        self.start = nn.Parameter(DEVIATION * torch.randn(count, hidden_size)) if initial_state == "learned" else None
         self.tied = slice(STOP + 1, STOP + 1 + count)
         parts = (config["scorer"], config["scope"], config["normalizer"])
-        self.attention: Any = assemble(*parts, (width, width, width), config["attention"])
-        self.context = nn.Linear(width, width, bias=False)
-        self.output = nn.Linear(width, target_symbols, bias=False)
+        self.attention: Any = assemble(*parts, (hidden_size, hidden_size, hidden_size), config["attention"])
+        self.context = nn.Linear(hidden_size, hidden_size, bias=False)
+        self.output = nn.Linear(hidden_size, target_symbols, bias=False)
         for layer in (self.context, self.output):
             nn.init.normal_(layer.weight, std=DEVIATION)
         self.target = SingleLabelTarget(target_symbols)

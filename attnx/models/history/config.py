@@ -12,7 +12,14 @@ from attnx.models.seq2seq import config as seq2seq
 Config = Mapping[str, Any]
 
 # Knobs of a seq2seq that a history has not: what they would say of its decoder.
-ABSENT = {"memory": "states", "values": None, "positions": 0, "tag": None, "tied": False, "sampling": 0.0}
+ABSENT = {
+    "keys_from": "states",
+    "values_from": None,
+    "position_dim": 0,
+    "tag_inputs": None,
+    "tie_embeddings": False,
+    "scheduled_sampling": 0.0,
+}
 
 
 def resolve(config: Config) -> seq2seq.ResolvedSeq2seqConfig:

@@ -67,7 +67,7 @@ class History(nn.Module):
         source_features: Size,
         target_symbols: Size,
         target_features: Size,
-        embedding: Positive = 64,
+        embedding_dim: Positive = 64,
         feed: Literal["now", "next", "none"] | None = None,
         bridge: Literal["learned", "zeros"] = "learned",
         dropout: Probability = 0.0,
@@ -81,7 +81,7 @@ class History(nn.Module):
         self.target: ForecastTarget = target
         self.sources = ("encoder", "decoder")
         self.known = source_features - target_features
-        rows = nn.Linear(source_features + 1, embedding)
+        rows = nn.Linear(source_features + 1, embedding_dim)
         self.net = _net(config, chosen, target, rows, bridge, dropout)
 
     @property
@@ -222,7 +222,7 @@ def _net(
     dropout: float,
 ) -> Seq2seq:
     """A decoder without a source, which reads rows and its own states."""
-    state, embedding = config["decoder"]["hidden"], rows.out_features
+    state, embedding = config["decoder"]["hidden_size"], rows.out_features
     widths = {"state_size": state, "token_size": embedding, "context_size": state}
     readout = registry.build("readout", config["readout"], **widths)
     fed = {"now": state, "next": readout.size, "none": 0}[chosen.plan.feed]

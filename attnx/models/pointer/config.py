@@ -75,7 +75,7 @@ def _check_task(config: Config) -> None:
     """See that the task's answers are positions, and that the model can give them."""
     if "task" not in config:
         return
-    task, only = config["task"], config["model"]["only"]
+    task, only = config["task"], config["model"]["constraint"]
     if not registry.part("task", task["name"]).declares.get("positions"):
         pointing = [name for name in registry.names("task") if registry.part("task", name).declares.get("positions")]
         raise UserError(
@@ -86,7 +86,7 @@ def _check_task(config: Config) -> None:
     if problem is not None and problem not in FITTING[only]:
         fitting = ", ".join(rule for rule, problems in FITTING.items() if problem in problems)
         raise UserError(
-            f"model.only={only} has no room for the answers of task.problem={problem}; choose from {fitting}"
+            f"model.constraint={only} has no room for the answers of task.problem={problem}; choose from {fitting}"
         )
 
 

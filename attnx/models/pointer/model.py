@@ -66,8 +66,8 @@ class Pointer(nn.Module):
     Source: Vinyals et al. 2015, section 2.3, https://arxiv.org/abs/1506.03134
 
     Any scorer scores, e = ``v . tanh(W d + U e)`` in the paper. The decoder reads the encoder's input at the position
-    pointed to last, an ``embedding`` of that width; the end of the output is one more thing to point to, with a key of
-    its own. Ids are those of symbols: the end is EOS, position s is 4 + s. ``only`` says which outputs have a
+    pointed to last, an ``embedding_dim`` of that width; the end of the output is one more thing to point to, with a key
+    of its own. Ids are those of symbols: the end is EOS, position s is 4 + s. ``constraint`` says which outputs have a
     probability, in training and in search: ``any``; ``distinct`` positions; each of them once, a ``permutation``; or
     some and then the first again, a ``ring``. The scope narrows what can be pointed to; softmax's temperature divides
     the scores. There is no context, so nothing is fed and there is no readout.
@@ -85,8 +85,8 @@ class Pointer(nn.Module):
         source_features: Size,
         target_symbols: Size,
         tags: Size,
-        embedding: Positive = 64,
-        only: Literal["any", "distinct", "permutation", "ring"] = "any",
+        embedding_dim: Positive = 64,
+        constraint: Literal["any", "distinct", "permutation", "ring"] = "any",
         bridge: Literal["last", "zeros", "learned"] = "last",
     ) -> None:
         super().__init__()
@@ -94,23 +94,30 @@ class Pointer(nn.Module):
         if chosen.tagged and not tags:
             raise UserError("query=language_tag needs data with tags, and these have none")
         self.plan: Plan = chosen.plan
-        self.only: PointerConstraint = only
+        self.only: PointerConstraint = constraint
         self.target = Symbols(target_symbols)
         read = (
-            nn.Linear(source_features, embedding) if source_features else Symbols(source_symbols).embedding(embedding)
+            nn.Linear(source_features, embedding_dim)
+            if source_features
+            else Symbols(source_symbols).embedding(embedding_dim)
         )
-        encoder = registry.build("encoder", config["encoder"], input_size=embedding)
-        self.source = Source(read, encoder, embedding, memory="states", values="inputs", positions=0, dropout=0.0)
-        self.decoder: Any = registry.build("decoder", config["decoder"], input_size=embedding)
+        encoder = registry.build("encoder", config["encoder"], input_size=embedding_dim)
+        self.source = Source(read, encoder, embedding_dim, memory="states", values="inputs", positions=0, dropout=0.0)
+        self.decoder: Any = registry.build("decoder", config["decoder"], input_size=embedding_dim)
         self.bridge: Any = BRIDGES[bridge](self.decoder.recurrent, self.source.final_size)
-        widths = {"state_size": self.decoder.size, "token_size": embedding, "context_size": embedding, "tags": tags}
+        widths = {
+            "state_size": self.decoder.size,
+            "token_size": embedding_dim,
+            "context_size": embedding_dim,
+            "tags": tags,
+        }
         self.query = Query(registry.build("query", (name, knobs), **widths) for name, knobs in config["query"].items())
-        sizes = (self.query.size, self.source.keys_size, embedding)
+        sizes = (self.query.size, self.source.keys_size, embedding_dim)
         self.attention: Any = assemble(
             config["scorer"], config["scope"], config["normalizer"], sizes, config["attention"]
         )
         # As a Linear(size, 1) would start.
-        self.start = nn.Parameter(torch.empty(embedding).uniform_(-1, 1) / embedding**0.5)
+        self.start = nn.Parameter(torch.empty(embedding_dim).uniform_(-1, 1) / embedding_dim**0.5)
         self.end = nn.Parameter(torch.empty(self.source.keys_size).uniform_(-1, 1) / self.source.keys_size**0.5)
 
     def forward(

@@ -31,17 +31,17 @@ def seq2seq(
     target_symbols: Size,
     target_features: Size,
     tags: Size,
-    embedding: Positive = 64,
+    embedding_dim: Positive = 64,
     feed: Literal["now", "next", "none"] | None = None,
-    memory: str = "states",
-    values: str | None = None,
-    positions: Positive = 64,
+    keys_from: str = "states",
+    values_from: str | None = None,
+    position_dim: Positive = 64,
     bridge: Literal["last", "zeros", "learned"] | None = None,
-    tag: list[Literal["encoder", "decoder"]] | None = None,
-    tag_size: Positive = 20,
-    tied: bool = False,
+    tag_inputs: list[Literal["encoder", "decoder"]] | None = None,
+    tag_dim: Positive = 20,
+    tie_embeddings: bool = False,
     dropout: Probability = 0.0,
-    sampling: Probability = 0.0,
+    scheduled_sampling: Probability = 0.0,
     source_vectors: str | None = None,
     target_vectors: str | None = None,
 ) -> Seq2seq:
@@ -51,52 +51,54 @@ def seq2seq(
     Source: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473; Luong et al. 2015, https://arxiv.org/abs/1508.04025
 
     ``feed`` says when the context reaches the recurrence: ``now`` at the same step, ``next`` (the readout) at the next
-    one, ``none`` never; left unset it follows from the query. ``memory`` and ``values`` are ``states``, ``inputs`` (the
-    embeddings; if both are, there is no encoder) or ``layer:N``; values default to the memory. ``memory`` may also be
-    ``one_hot`` or ``sinusoidal``: then keys are positions, of width ``positions``. ``bridge`` defaults to ``last``, or
-    ``learned`` without an encoder. ``tag`` names whose inputs are told the row's tag (its language) at every step, by
-    an embedding of width ``tag_size`` beside each. ``sampling`` is the chance, reached by a linear rise over training,
-    to feed the model's own output back. ``source_vectors`` and ``target_vectors`` are files of pretrained embeddings.
+    one, ``none`` never; left unset it follows from the query. ``keys_from`` and ``values_from`` are ``states``,
+    ``inputs`` (the embeddings; if both are, there is no encoder) or ``layer:N``; values default to the memory.
+    ``keys_from`` may also be ``one_hot`` or ``sinusoidal``: then keys are positions, of width ``position_dim``.
+    ``bridge`` defaults to ``last``, or ``learned`` without an encoder. ``tag_inputs`` names whose inputs are told the
+    row's tag (its language) at every step, by an embedding of width ``tag_dim`` beside each. ``scheduled_sampling`` is
+    the chance, reached by a linear rise over training, to feed the model's own output back. ``source_vectors`` and
+    ``target_vectors`` are files of pretrained embeddings.
     """
     chosen = resolve(config)
     if chosen.tagged and not tags:
         raise UserError(
-            "query=language_tag and model.tag need data with tags, such as task.train=FOLDER with a file a language; "
+            "query=language_tag and model.tag_inputs need data with tags, such as task.train=FOLDER with a file "
+            "a language; "
             "these have none"
         )
-    if tied and target_features:
+    if tie_embeddings and target_features:
         raise UserError(
-            "model.tied=true shares an embedding of symbols, but the target is made of features; leave it out"
+            "model.tie_embeddings=true shares an embedding of symbols, but the target is made of features; leave it out"
         )
     if (source_features or target_features) and part_declarations(config, "output").get("copies"):
         side = "source" if source_features else "target"
-        raise UserError(f"output=copying copies symbols, but the {side} is made of features; use output=linear")
-    told = tag or []
+        raise UserError(f"output=copy copies symbols, but the {side} is made of features; use output=linear")
+    told = tag_inputs or []
     inputs: nn.Module
     if source_features:
-        inputs = nn.Linear(source_features, embedding)
+        inputs = nn.Linear(source_features, embedding_dim)
     else:
-        inputs = nn.Embedding(source_symbols, embedding, padding_idx=PAD)
-    source = _source(config, chosen, inputs, tag_size if "encoder" in told else 0)
-    state = config["decoder"]["hidden"]
+        inputs = nn.Embedding(source_symbols, embedding_dim, padding_idx=PAD)
+    source = _source(config, chosen, inputs, tag_dim if "encoder" in told else 0)
+    state = config["decoder"]["hidden_size"]
     if source is not None and "encoder" in chosen.sources:
         keys_size, values_size = source.keys_size, source.values_size
     else:
-        keys_size, values_size = positions if chosen.memory in POSITIONS else state, state
+        keys_size, values_size = position_dim if chosen.memory in POSITIONS else state, state
     # `hidden` is every decoder's state width: the readout is built first because feed=next puts it into the decoder.
-    widths = {"state_size": state, "token_size": embedding, "context_size": values_size}
-    shape = {"size": embedding} if tied else {}
+    widths = {"state_size": state, "token_size": embedding_dim, "context_size": values_size}
+    shape = {"hidden_size": embedding_dim} if tie_embeddings else {}
     readout = registry.build("readout", {**config["readout"], **shape}, **widths)
     fed = {"now": values_size, "next": readout.size, "none": 0}[chosen.plan.feed]
-    beside = tag_size if "decoder" in told else 0
-    decoder = registry.build("decoder", config["decoder"], input_size=embedding + beside + fed)
+    beside = tag_dim if "decoder" in told else 0
+    decoder = registry.build("decoder", config["decoder"], input_size=embedding_dim + beside + fed)
     target = build_target(config.get("task", {}), target_symbols, target_features)
-    written = target.embedding(embedding)
+    written = target.embedding(embedding_dim)
     return Seq2seq(
         source=source,
         target=target,
         embedding=written,
-        tags=(nn.Embedding(tags, tag_size) if told else None, told),
+        tags=(nn.Embedding(tags, tag_dim) if told else None, told),
         bridge=BRIDGES[chosen.bridge](decoder.recurrent, 0 if source is None else source.final_size),
         attention=_attention(config, (keys_size, values_size), {**widths, "tags": tags}),
         own=DecoderStateProjection(state, keys_size, values_size, chosen.memory)
@@ -109,7 +111,7 @@ def seq2seq(
             config.get("output", "linear"),
             size=readout.size,
             width=target.width,
-            tied=written.weight if tied else None,
+            tied=written.weight if tie_embeddings else None,
             **widths,
         ),
         chosen=chosen,
@@ -123,7 +125,7 @@ def _source(config: Mapping[str, Any], chosen: ResolvedSeq2seqConfig, inputs: nn
     if not chosen.encoder and "encoder" not in chosen.sources:
         return None
     layers = {"layers": chosen.encoder} if "layers" in config["encoder"] else {}
-    size = model["embedding"]
+    size = model["embedding_dim"]
     return Source(
         embedding=inputs,
         encoder=registry.build("encoder", {**config["encoder"], **layers}, input_size=size + told)
@@ -132,7 +134,7 @@ def _source(config: Mapping[str, Any], chosen: ResolvedSeq2seqConfig, inputs: nn
         embedding_size=size,
         memory=chosen.memory,
         values=chosen.values,
-        positions=model["positions"],
+        positions=model["position_dim"],
         dropout=model["dropout"],
     )
 

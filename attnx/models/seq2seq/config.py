@@ -61,9 +61,9 @@ def resolve(config: Config) -> ResolvedSeq2seqConfig:
         reads = f"scope.sources=[{','.join(sources)}]" if attends else "attention=none"
         raise UserError(f"task={config['task']['name']} has no source, and {reads} reads one; use scope=history")
     chosen = plan(_facts(config, attends, sources), config["attention"].get("schedule", "auto"))
-    memory = _source("model.memory", model["memory"], config) if attends else "final"
-    values = _source("model.values", _values(model, memory), config) if attends else "final"
-    for knob, pick in (("memory", memory), ("values", values)):
+    memory = _source("model.keys_from", model["keys_from"], config) if attends else "final"
+    values = _source("model.values_from", _values(model, memory), config) if attends else "final"
+    for knob, pick in (("keys_from", memory), ("values_from", values)):
         if "encoder" not in sources and pick not in ("states", *POSITIONS):
             raise UserError(
                 f"model.{knob}={pick} is the encoder's, but scope.sources=[{','.join(sources)}] does not read it"
@@ -71,18 +71,19 @@ def resolve(config: Config) -> ResolvedSeq2seqConfig:
     read = {memory, values} if "encoder" in sources else set()
     if read - {"states", "final"} and part_declarations(config, "encoder").get("shortens"):
         raise UserError(
-            f"encoder={config['encoder']['name']} has fewer states than its source has steps, so model.memory and "
-            f"model.values must both be states, not {memory} and {values}"
+            f"encoder={config['encoder']['name']} has fewer states than its source has steps, so model.keys_from and "
+            f"model.values_from must both be states, not {memory} and {values}"
         )
     without = continues or (bool(read) and read <= {"inputs", *POSITIONS})
     bridge = model["bridge"] or ("learned" if without else "last")
     if bridge == "last" and without:
-        nobody = f"task={config['task']['name']}" if continues else f"model.memory={memory}"
+        nobody = f"task={config['task']['name']}" if continues else f"model.keys_from={memory}"
         raise UserError(f"model.bridge=last needs an encoder, and {nobody} has none; use zeros or learned")
     encoder = _layers_read(config, read, bridge)
-    if "encoder" in (model["tag"] or []) and not encoder:
+    if "encoder" in (model["tag_inputs"] or []) and not encoder:
         raise UserError(
-            f"model.tag=[{','.join(model['tag'])}] needs an encoder, and nothing here reads one; name the decoder"
+            f"model.tag_inputs=[{','.join(model['tag_inputs'])}] needs an encoder, and nothing here reads one; "
+            "name the decoder"
         )
     _check_tied(config)
     _check_copies(config, attends, sources)
@@ -97,13 +98,13 @@ def resolve(config: Config) -> ResolvedSeq2seqConfig:
         values=values,
         bridge=bridge,
         encoder=encoder,
-        tagged=bool(model["tag"]) or "tag" in _needed(config),
+        tagged=bool(model["tag_inputs"]) or "tag" in _needed(config),
     )
 
 
 def _values(model: Mapping[str, Any], memory: str) -> str:
     """Values are the memory's own states, but positions are only fit for keys."""
-    return str(model["values"] or ("states" if memory in POSITIONS else memory))
+    return str(model["values_from"] or ("states" if memory in POSITIONS else memory))
 
 
 def _sources(config: Config) -> tuple[str, ...]:
@@ -153,7 +154,7 @@ def _facts(config: Config, attends: bool, sources: tuple[str, ...]) -> PlannerIn
         feed=config["model"]["feed"],
         growing="decoder" in sources,
         needs_past=attends and bool(part_declarations(config, "scorer").get("needs_past", False)),
-        sampling=config["model"]["sampling"] > 0,
+        sampling=config["model"]["scheduled_sampling"] > 0,
     )
 
 
@@ -166,12 +167,12 @@ def _needs(name: str) -> str:
 
 
 def _source(knob: str, choice: str, config: Config) -> str:
-    if choice in ("states", "inputs") or (choice in POSITIONS and knob == "model.memory"):
+    if choice in ("states", "inputs") or (choice in POSITIONS and knob == "model.keys_from"):
         return choice
     word, _, number = choice.partition(":")
     layers = config["encoder"].get("layers", 1)
     if word != "layer" or not number.isdigit():
-        places = ", ".join(["states", "inputs", *(POSITIONS if knob == "model.memory" else ())])
+        places = ", ".join(["states", "inputs", *(POSITIONS if knob == "model.keys_from" else ())])
         raise UserError(f"{knob}={choice}: expected {places} or layer:N")
     if int(number) >= layers:
         raise UserError(f"{knob}={choice}: the encoder has {layers} layer(s), counted from layer:0")
@@ -189,10 +190,10 @@ def _layers_read(config: Config, read: set[str], bridge: str) -> int:
 
 def _check_tied(config: Config) -> None:
     readout, model = config["readout"], config["model"]
-    if model["tied"] and readout.get("size") not in (None, model["embedding"]):
+    if model["tie_embeddings"] and readout.get("hidden_size") not in (None, model["embedding_dim"]):
         raise UserError(
-            f"model.tied=true makes the output layer the embedding, of width {model['embedding']}, "
-            f"but readout.size={readout['size']}; leave readout.size out"
+            f"model.tie_embeddings=true makes the output layer the embedding, of width {model['embedding_dim']}, "
+            f"but readout.hidden_size={readout['hidden_size']}; leave readout.hidden_size out"
         )
 
 
@@ -241,10 +242,12 @@ def _check_read(config: Config, chosen: Plan, sources: tuple[str, ...]) -> None:
 
 
 def _check_widths(config: Config, memory: str, values: str, sources: tuple[str, ...]) -> None:
-    model, encoder, state = config["model"], config["encoder"], config["decoder"].get("hidden")
-    sizes = {"inputs": model["embedding"], "one_hot": model["positions"], "sinusoidal": model["positions"]}
+    model, encoder, state = config["model"], config["encoder"], config["decoder"].get("hidden_size")
+    sizes = {"inputs": model["embedding_dim"], "one_hot": model["position_dim"], "sinusoidal": model["position_dim"]}
     # A plug-in's width is known only when it is built; then attention itself refuses.
-    encoded = encoder["hidden"] * (2 if encoder["bidirectional"] else 1) if encoder["name"] == "recurrent" else None
+    encoded = (
+        encoder["hidden_size"] * (2 if encoder["bidirectional"] else 1) if encoder["name"] == "recurrent" else None
+    )
     key, value = (sizes.get(pick, encoded if "encoder" in sources else state) for pick in (memory, values))
     if config["attention"]["projection"] != "never":
         return
@@ -255,8 +258,8 @@ def _check_widths(config: Config, memory: str, values: str, sources: tuple[str, 
                 f"scope.sources=[{','.join(sources)}] needs equal widths, but the encoder's states have {size} and "
                 f"the decoder's {state}; use attention.projection=auto, or equal sizes"
             )
-    query = {"token": model["embedding"], "before": state, "after": state, "context": value}
-    query["tag"] = config["query"].get("language_tag", {}).get("width")
+    query = {"token": model["embedding_dim"], "before": state, "after": state, "context": value}
+    query["tag"] = config["query"].get("language_tag", {}).get("embedding_dim")
     widths = [query[need] for need in _needed(config)]
     if not part_declarations(config, "scorer").get("equal_widths") or key is None or None in widths:
         return

@@ -19,7 +19,7 @@ class DecoderState(NamedTuple):
         cell: the recurrence's state, per layer.
         context: (b, v) the last context.
         fed: (b, f) what enters the recurrence at the next step besides the token; width 0 unless ``feed=next``.
-        told: (b, g) what enters at every step: the embedded tag; width 0 unless ``model.tag`` says so.
+        told: (b, g) what enters at every step: the embedded tag; width 0 unless ``model.tag_inputs`` says so.
         tag: (b,) int64, the number of each row's tag.
         at: (b,) int64, how many steps were taken.
         past: how the memory was read so far, for a scorer that needs it.

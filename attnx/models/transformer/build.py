@@ -22,7 +22,7 @@ Vectors = TypeVar("Vectors", nn.Embedding, nn.Linear, nn.Embedding | nn.Linear)
 def layers_of(config: Config, own: AttentionSite, cross: AttentionSite | None, count: int) -> TransformerStack:
     """So many layers that attend to their stream, and to a source if there is a ``cross``."""
     model, knobs = config["model"], config["attention"]
-    width, norm = model["width"], model["norm"]
+    width, norm = model["hidden_size"], model["norm"]
 
     def heads(site: AttentionSite) -> Any:
         return several(site.scorer, site.scope, site.normalizer, (width, width, width), knobs)
@@ -31,7 +31,7 @@ def layers_of(config: Config, own: AttentionSite, cross: AttentionSite | None, c
         TransformerLayer(
             own=heads(own),
             cross=None if cross is None else heads(cross),
-            feed_forward=FeedForward(width, model["feedforward"] or 4 * width, model["activation"]),
+            feed_forward=FeedForward(width, model["feedforward_size"] or 4 * width, model["activation"]),
             width=width,
             norm=norm,
             dropout=model["dropout"],
@@ -44,8 +44,8 @@ def layers_of(config: Config, own: AttentionSite, cross: AttentionSite | None, c
 def places_of(config: Config) -> PositionEncoding:
     """A stream's positions."""
     model = config["model"]
-    head = model["width"] // config["attention"]["heads"]
-    return PositionEncoding(model["width"], model["positions"], model["longest"] or LONGEST, head)
+    head = model["hidden_size"] // config["attention"]["heads"]
+    return PositionEncoding(model["hidden_size"], model["position_encoding"], model["max_positions"] or LONGEST, head)
 
 
 def vectors_of(embedding: Vectors) -> Vectors:

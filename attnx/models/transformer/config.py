@@ -17,7 +17,7 @@ WHY_NOT = {
     "previous_state": "a transformer's layer has no state of the step before, it reads it",
     "last_context": "a transformer's layer has no context of the step before, all steps are read at once",
     "token": "each layer asks with its own states, which hold the token",
-    "language_tag": "each layer asks with its own states; tell them the tag by model.tag=[encoder,decoder]",
+    "language_tag": "each layer asks with its own states; tell them the tag by model.tag_inputs=[encoder,decoder]",
 }
 
 
@@ -130,8 +130,8 @@ def _continues(config: Config, alone: bool) -> bool:
         return False
     if not alone:
         raise UserError(f"task={task} has no source, and an encoder reads one; use model.form=decoder_only")
-    if "encoder" in (config["model"]["tag"] or []):
-        raise UserError(f"model.tag=[encoder]: task={task} has no source that could be told; name the decoder")
+    if "encoder" in (config["model"]["tag_inputs"] or []):
+        raise UserError(f"model.tag_inputs=[encoder]: task={task} has no source that could be told; name the decoder")
     return True
 
 
@@ -178,12 +178,13 @@ def _check_scope(scope: Mapping[str, Any], said: str, place: str, alone: bool) -
 
 
 def _check_positions(model: Mapping[str, Any], own: AttentionSite, heads: int) -> None:
-    if model["longest"] is not None and model["positions"] != "learned":
+    if model["max_positions"] is not None and model["position_encoding"] != "learned":
         raise UserError(
-            f"model.longest says how many positions are learned, and model.positions={model['positions']} learns "
+            "model.max_positions says how many positions are learned, and "
+            f"model.position_encoding={model['position_encoding']} learns "
             "none; leave one of the two out"
         )
-    if model["positions"] != "rotary":
+    if model["position_encoding"] != "rotary":
         return
     name = own.scorer["name"]
     if not registry.part("scorer", name).declares.get("equal_widths"):
@@ -191,11 +192,13 @@ def _check_positions(model: Mapping[str, Any], own: AttentionSite, heads: int) -
             other for other in registry.names("scorer") if registry.part("scorer", other).declares.get("equal_widths")
         ]
         raise UserError(
-            f"model.positions=rotary turns what is compared as it is, and scorer={name} maps queries and keys first; "
+            f"model.position_encoding=rotary turns what is compared as it is, and scorer={name} maps queries and "
+            "keys first; "
             f"choose {', '.join(fit)}, or other positions"
         )
-    if model["width"] % (2 * heads):
+    if model["hidden_size"] % (2 * heads):
         raise UserError(
-            f"model.positions=rotary turns pairs of units, and model.width={model['width']} gives {heads} head(s) no "
+            f"model.position_encoding=rotary turns pairs of units, and model.hidden_size={model['hidden_size']} "
+            f"gives {heads} head(s) no "
             f"even width; choose a multiple of {2 * heads}"
         )

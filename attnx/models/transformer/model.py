@@ -29,7 +29,7 @@ class TransformerState(NamedTuple):
     Attributes:
         own: of each layer what it remembers of the stream, which grows by a position a step.
         source: of each layer what it remembers of the source; empty where that is in the stream.
-        told: (b, width) what is added at every step: the embedded tag; width 0 unless ``model.tag`` says so.
+        told: (b, width) what is added at every step: the embedded tag; width 0 unless ``model.tag_inputs`` says so.
         first: (b,) int64, the position of the first step.
         at: (b,) int64, how many steps were taken.
         shared: how many rows, which lie together, share a row of the source.
@@ -54,11 +54,12 @@ class Transformer(nn.Module):
 
     ``form=decoder_only`` reads the source, a separator (BOS), and writes the target in one stream; the source's
     positions read each other, with ``scope=history`` only those before them. There are ``layers`` of each kind, of the
-    encoder ``encoder_layers`` if given; ``feedforward`` is 4 * ``width`` if left out. ``norm=pre`` normalizes before
-    each part, ``post`` after each sum. ``positions`` are added to what is read, or (``rotary``) turn queries and keys
-    of self-attention; ``longest`` is how many are ``learned`` (512). ``self_scorer``, ``cross_scorer`` and the like
-    choose for one place, by name or as ``{name: local, window: 5}``. ``tag`` names whose inputs are told the row's tag
-    (its language), by an embedding that is added. ``tied`` makes the output layer the target embedding.
+    encoder ``encoder_layers`` if given; ``feedforward_size`` is 4 * ``hidden_size`` if left out. ``norm=pre``
+    normalizes before each part, ``post`` after each sum. ``position_encoding`` are added to what is read, or
+    (``rotary``) turn queries and keys of self-attention; ``max_positions`` is how many are ``learned`` (512).
+    ``self_scorer``, ``cross_scorer`` and the like choose for one place, by name or as ``{name: local, window: 5}``.
+    ``tag_inputs`` names whose inputs are told the row's tag (its language), by an embedding that is added.
+    ``tie_embeddings`` makes the output layer the target embedding.
     """
 
     uses = ("attention", "scorer", "scope", "query", "normalizer")
@@ -73,49 +74,55 @@ class Transformer(nn.Module):
         target_features: Size,
         tags: Size,
         form: Literal["encoder_decoder", "decoder_only"] = "encoder_decoder",
-        width: Positive = 256,
+        hidden_size: Positive = 256,
         layers: Positive = 3,
         encoder_layers: Positive | None = None,
-        feedforward: Positive | None = None,
+        feedforward_size: Positive | None = None,
         activation: Literal["relu", "gelu", "silu"] = "relu",
         norm: Literal["pre", "post"] = "pre",
-        positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal",
-        longest: Positive | None = None,
+        position_encoding: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal",
+        max_positions: Positive | None = None,
         self_scorer: Choice | None = None,
         cross_scorer: Choice | None = None,
         self_scope: Choice | None = None,
         cross_scope: Choice | None = None,
         self_normalizer: Choice | None = None,
         cross_normalizer: Choice | None = None,
-        tag: list[Literal["encoder", "decoder"]] | None = None,
-        tied: bool = False,
+        tag_inputs: list[Literal["encoder", "decoder"]] | None = None,
+        tie_embeddings: bool = False,
         dropout: Probability = 0.1,
     ) -> None:
         super().__init__()
         self.chosen = chosen = resolve(config)
-        if tag and not tags:
+        if tag_inputs and not tags:
             raise UserError(
-                "model.tag needs data with tags, such as task.train=FOLDER with a file a language; these have none"
+                "model.tag_inputs needs data with tags, such as task.train=FOLDER with a file a language; these "
+                "have none"
             )
-        if tied and target_features:
+        if tie_embeddings and target_features:
             raise UserError(
-                "model.tied=true shares an embedding of symbols, but the target is made of features; leave it out"
+                "model.tie_embeddings=true shares an embedding of symbols, but the target is made of features; "
+                "leave it out"
             )
-        self.sources, self.dropout, self.told = chosen.sources, dropout, tuple(tag or ())
+        self.sources, self.dropout, self.told = chosen.sources, dropout, tuple(tag_inputs or ())
         self.target = build_target(config.get("task", {}), target_symbols, target_features)
-        vectors: Any = self.target.embedding(width)
+        vectors: Any = self.target.embedding(hidden_size)
         self.embedding: Any = vectors_of(vectors)
-        self.tags = nn.Embedding(tags, width) if tag else None
+        self.tags = nn.Embedding(tags, hidden_size) if tag_inputs else None
         self.source = None
         if "encoder" in chosen.sources:
-            inputs = nn.Linear(source_features, width) if source_features else Symbols(source_symbols).embedding(width)
+            inputs = (
+                nn.Linear(source_features, hidden_size)
+                if source_features
+                else Symbols(source_symbols).embedding(hidden_size)
+            )
             self.source = vectors_of(inputs)
         self.encoder = layers_of(config, chosen.own, None, chosen.encoder) if chosen.encoder else None
         self.decoder = layers_of(config, chosen.own, chosen.cross, chosen.decoder)
         # One stream has one row of positions.
         self.places = nn.ModuleList(places_of(config) for _ in range(1 if self.encoder is None else 2))
-        self.output = nn.Linear(width, self.target.width, bias=not tied)
-        if tied:
+        self.output = nn.Linear(hidden_size, self.target.width, bias=not tie_embeddings)
+        if tie_embeddings:
             self.output.weight = self.embedding.weight
 
     @property

@@ -20,7 +20,7 @@ class RecurrentDecoder(nn.Module):
     "The state" is the top layer's h, never an LSTM's c.
 
     >>> import torch
-    >>> decoder = RecurrentDecoder(input_size=11, hidden=13, cell="gru")
+    >>> decoder = RecurrentDecoder(input_size=11, hidden_size=13, cell="gru")
     >>> decoder.recurrent.step(torch.ones(2, 11), ((torch.zeros(2, 13),),))[-1][0].shape
     torch.Size([2, 13])
     """
@@ -29,11 +29,11 @@ class RecurrentDecoder(nn.Module):
         self,
         input_size: Size,
         cell: Literal["lstm", "gru", "rnn"] = "lstm",
-        hidden: Positive = 256,
+        hidden_size: Positive = 256,
         layers: Positive = 1,
         dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
-        self.recurrent = Recurrent(cell, input_size, hidden, layers)
+        self.recurrent = Recurrent(cell, input_size, hidden_size, layers)
         self.size = self.recurrent.size
         self.dropout = dropout

@@ -25,7 +25,7 @@ class Pyramid(nn.Module):
     its second state; zeros stand there. Attention reads the states at the top. Weights are shown over the source's
     steps: each has its share of the weight of the state that stands for it.
 
-    >>> encoder = Pyramid(input_size=11, hidden=13, layers=3)
+    >>> encoder = Pyramid(input_size=11, hidden_size=13, layers=3)
     >>> encoder(torch.ones(2, 7, 11), torch.ones(2, 7, dtype=torch.bool)).layers[-1].shape
     torch.Size([2, 2, 26])
     """
@@ -36,15 +36,15 @@ class Pyramid(nn.Module):
         self,
         input_size: Size,
         cell: Literal["lstm", "gru", "rnn"] = "lstm",
-        hidden: Positive = 256,
+        hidden_size: Positive = 256,
         layers: Positive = 4,
         bidirectional: bool = True,
         dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
-        self.size = hidden * (2 if bidirectional else 1)
+        self.size = hidden_size * (2 if bidirectional else 1)
         sizes = [input_size] + [2 * self.size] * (layers - 1)
-        self.layers = nn.ModuleList(Recurrent(cell, size, hidden, 1, bidirectional) for size in sizes)
+        self.layers = nn.ModuleList(Recurrent(cell, size, hidden_size, 1, bidirectional) for size in sizes)
         self.pace = 2 ** (layers - 1)  # how many of the source's steps a state at the top stands for
         self.dropout = dropout
 

@@ -20,10 +20,10 @@ class RecurrentEncoder(nn.Module):
     Formula: ``h_s = [forward(x_s, h_{s-1}); backward(x_s, h_{s+1})]``
     Source: Bahdanau et al. 2015, section 3.2, https://arxiv.org/abs/1409.0473
 
-    ``hidden`` is the width of each direction. Padding changes nothing: rows are packed to their own lengths.
+    ``hidden_size`` is the width of each direction. Padding changes nothing: rows are packed to their own lengths.
 
     >>> import torch
-    >>> encoder = RecurrentEncoder(input_size=11, hidden=13)
+    >>> encoder = RecurrentEncoder(input_size=11, hidden_size=13)
     >>> encoder(torch.ones(2, 7, 11), torch.ones(2, 7, dtype=torch.bool)).layers[-1].shape
     torch.Size([2, 7, 26])
     """
@@ -32,13 +32,13 @@ class RecurrentEncoder(nn.Module):
         self,
         input_size: Size,
         cell: Literal["lstm", "gru", "rnn"] = "lstm",
-        hidden: Positive = 256,
+        hidden_size: Positive = 256,
         layers: Positive = 1,
         bidirectional: bool = True,
         dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
-        self.recurrent = Recurrent(cell, input_size, hidden, layers, bidirectional)
+        self.recurrent = Recurrent(cell, input_size, hidden_size, layers, bidirectional)
         self.size = self.recurrent.size
         self.dropout = dropout
 

@@ -14,7 +14,7 @@ from attnx.nn.outputs.linear import LinearOutput
 from attnx.registry import Size, register
 
 
-@register("output", "copying")
+@register("output", "copy")
 class Copying(nn.Module):
     """Write a symbol of the vocabulary or copy one of the source: a gate says how much of each.
 
@@ -62,7 +62,7 @@ class Copying(nn.Module):
         """
         if not any(ids):
             raise UserError(
-                "output=copying copies source symbols that the target has, too, and these have none in common; use "
+                "output=copy copies source symbols that the target has, too, and these have none in common; use "
                 "output=linear"
             )
         self.same = torch.tensor(ids, device=self.gate.weight.device)

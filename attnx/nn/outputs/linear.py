@@ -16,7 +16,7 @@ class LinearOutput(nn.Linear):
     Formula: ``o_t = O r_t + b``, and of symbols ``p(y_t) = softmax(o_t)``
     Source: Luong et al. 2015, equation 6, https://arxiv.org/abs/1508.04025
 
-    With ``model.tied`` O is the target's embedding, and there is no b.
+    With ``model.tie_embeddings`` O is the target's embedding, and there is no b.
 
     >>> import torch
     >>> LinearOutput(size=13, width=17, tied=None)(torch.ones(2, 3, 13)).shape

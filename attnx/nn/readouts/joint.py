@@ -17,8 +17,8 @@ class Joint(nn.Module):
     Formula: ``r_t = tanh(W [h_t; c_t])``
     Source: Luong et al. 2015, equation 5, https://arxiv.org/abs/1508.04025
 
-    ``inputs`` names what is joined; ``tanh=false`` joins without W and tanh. ``size`` is the width of r_t and defaults
-    to the state's. With ``model.feed=next`` this vector is what enters the recurrence one step later.
+    ``inputs`` names what is joined; ``tanh=false`` joins without W and tanh. ``hidden_size`` is the width of r_t and
+    defaults to the state's. With ``model.feed=next`` this vector is what enters the recurrence one step later.
 
     >>> readout = Joint(state_size=13, context_size=26, token_size=11)
     >>> readout(torch.ones(2, 3, 13), torch.ones(2, 3, 26), torch.ones(2, 3, 11)).shape
@@ -32,13 +32,13 @@ class Joint(nn.Module):
         token_size: Size,
         inputs: list[Literal["state", "context", "token"]] = ["state", "context"],  # noqa: B006 - only read
         tanh: bool = True,
-        size: Positive | None = None,
+        hidden_size: Positive | None = None,
     ) -> None:
         super().__init__()
         self.inputs = tuple(inputs)
         widths = {"state": state_size, "context": context_size, "token": token_size}
         joined = sum(widths[name] for name in self.inputs)
-        self.size = size or (state_size if tanh else joined)
+        self.size = hidden_size or (state_size if tanh else joined)
         self.join = (
             nn.Sequential(nn.Linear(joined, self.size, bias=False), nn.Tanh())
             if tanh

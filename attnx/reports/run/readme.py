@@ -37,7 +37,7 @@ SETTING = (
     "output",
     "attention",
     *PARTS,
-    "search",
+    "decoding",
     "optimizer",
     "lr_schedule",
     "trainer",

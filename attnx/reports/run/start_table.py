@@ -14,7 +14,7 @@ from attnx.runs.run import read_run
 
 # What to show, in this order; a node that a run does not have is left out.
 SHOWN = ("task", "model", "encoder", "decoder", "readout", "output", "scorer", "scope", "query", "normalizer",
-         "attention", "search", "optimizer", "lr_schedule", "trainer")  # fmt: skip
+         "attention", "decoding", "optimizer", "lr_schedule", "trainer")  # fmt: skip
 # What followed from these, of run.json.
 FOLLOWED = ("schedule", "kernels", "compiler", "compiled", "follows", "parameters", "data", "notes", "signatures",
             "steps", "seed")  # fmt: skip

@@ -31,7 +31,7 @@ class Found:
         told: what makes it differ from others of its sweep, or its name.
         status: ``finished``, as in sweep.json and run.json, or ``unreadable``.
         seed: None if it is not known.
-        choices: what was chosen, flat: ``scorer``, ``scorer.hidden``; seed and names aside.
+        choices: what was chosen, flat: ``scorer``, ``scorer.hidden_size``; seed and names aside.
         results: the numbers of results.json.
         curves: column of metrics.csv -> step -> value.
         monitor: the validation measure that decides.

@@ -51,7 +51,7 @@ class NanGuard(Callback):
         raise RunFailed(
             f"the loss became {found} {AT} {trainer.global_step}, in a batch of {len(rows)} rows ({told}; the first: "
             f"{self._first()}){self._origin(pl_module)}; {kept}; start anew with a lower optimizer.lr, or set "
-            f"trainer.gradient_clip"
+            f"trainer.gradient_clip_val"
         )
 
     def _origin(self, experiment: Any) -> str:

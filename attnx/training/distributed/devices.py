@@ -18,7 +18,7 @@ PORTS = range(20000, 30000)
 
 def several(trainer: Mapping[str, Any]) -> bool:
     """Whether a run asks for more than one process."""
-    return (trainer.get("devices", 1), trainer.get("nodes", 1)) != (1, 1)
+    return (trainer.get("devices", 1), trainer.get("num_nodes", 1)) != (1, 1)
 
 
 def to_be_started(config: Mapping[str, Any]) -> bool:
@@ -77,7 +77,7 @@ def places(trainer: Mapping[str, Any]) -> list[RankInfo]:
     Raises:
         UserError: there are several machines, and it is not said which one this is, or where they meet.
     """
-    beside, nodes = trainer["devices"], trainer["nodes"]
+    beside, nodes = trainer["devices"], trainer["num_nodes"]
     gpus = trainer["accelerator"] != "cpu" and torch.cuda.device_count() > 0
     node, meeting = _of_several(nodes) if nodes > 1 else (0, "")
     return [
@@ -102,12 +102,12 @@ def _of_several(nodes: int) -> tuple[int, str]:
     port = os.environ.get("MASTER_PORT") or (str(PORTS[int(job) % len(PORTS)]) if job.isdecimal() else "")
     if not (number.isdecimal() and address and port.isdecimal()):
         raise UserError(
-            f"trainer.nodes={nodes}: start the command once on each machine, by srun --ntasks-per-node=1, or with "
+            f"trainer.num_nodes={nodes}: start the command once on each machine, by srun --ntasks-per-node=1, or with "
             "NODE_RANK (0, 1, ...), MASTER_ADDR and MASTER_PORT in its environment"
         )
     if int(number) >= nodes or os.environ.get("SLURM_NNODES", str(nodes)) != str(nodes):
         there = os.environ.get("SLURM_NNODES", f"{int(number) + 1} or more")
-        raise UserError(f"trainer.nodes={nodes}: but the command was started on {there} machines; say as many")
+        raise UserError(f"trainer.num_nodes={nodes}: but the command was started on {there} machines; say as many")
     return int(number), f"tcp://{address}:{port}"
 
 

@@ -25,24 +25,24 @@ def trainer(
     max_time: Time | None = "00:04:00",
     batch_size: Positive = 64,
     batch_tokens: Positive | None = None,
-    pool: Positive = 50,
-    temperature: Rate = 1.0,
-    accumulate: Positive = 1,
-    validations: Positive = 6,
+    bucket_pool_batches: Positive = 50,
+    tag_sampling_temperature: Rate = 1.0,
+    accumulate_grad_batches: Positive = 1,
+    num_validations: Positive = 6,
     valid_examples: Positive | None = 500,
     test_examples: Positive | None = None,
     patience: Positive | None = None,
-    keep: Positive = 1,
+    save_top_k: Positive = 1,
     checkpoint_every: Positive | None = None,
     checkpoint_minutes: Rate | None = 10.0,
-    log_every: Positive = 10,
-    gradient_clip: Rate | None = 1.0,
+    log_every_n_steps: Positive = 10,
+    gradient_clip_val: Rate | None = 1.0,
     precision: Literal[32, 64, "tf32", "bf16-mixed", "16-mixed"] = 32,
     accelerator: Literal["auto", "cpu", "gpu"] = "auto",
     devices: Positive | None = 1,
-    nodes: Positive = 1,
+    num_nodes: Positive = 1,
     strategy: Literal["ddp", "fsdp"] = "ddp",
-    workers: Natural = 0,
+    num_workers: Natural = 0,
     compile: Literal["off", "steps", "graphs"] = "off",  # noqa: A002
 ) -> lightning.Trainer:
     """Train with Lightning for a number of steps, epochs, or as many steps as fit into a time.
@@ -51,30 +51,40 @@ def trainer(
     Source: Lightning, https://lightning.ai/docs/pytorch/stable/common/trainer.html
 
     The first of ``max_steps``, ``max_epochs`` and ``max_time`` that is set decides. A run goes by the clock where a
-    time (HH:MM:SS) ends it; in a sweep a time is measured once and becomes steps, equal for all jobs. ``validations``
-    is how many times a run validates, each time decoding ``valid_examples`` examples, and ``test_examples`` once at the
-    end (null: all); these are a sample, the same in all runs on the same data. ``patience`` stops after so many
-    validations without a better result, and the ``keep`` best checkpoints stay. Between validations the last one is
-    saved every ``checkpoint_every`` steps and ``checkpoint_minutes`` minutes, whichever comes first. A batch has
-    ``batch_size`` rows, or with ``batch_tokens`` as many as that number holds when padded. So many batches of rows, a
-    ``pool``, are sorted by length together; with 1 rows of any lengths meet. ``temperature`` above 1 draws rows of rare
-    tags (languages) more often: in proportion to the number of their rows to the power of 1 / temperature.
-    ``precision=tf32`` lets a GPU round the factors of its products to 10 bits. Every ``log_every`` steps a logger, if
-    there is one beside ``csv``, gets a row. ``compile=steps`` has torch compile the steps of a loop over time, for
-    which a run waits; ``graphs`` also records them as CUDA graphs.
+    time (HH:MM:SS) ends it; in a sweep a time is measured once and becomes steps, equal for all jobs.
+    ``num_validations`` is how many times a run validates, each time decoding ``valid_examples`` examples, and
+    ``test_examples`` once at the end (null: all); these are a sample, the same in all runs on the same data.
+    ``patience`` stops after so many validations without a better result, and the ``save_top_k`` best checkpoints stay.
+    Between validations the last one is saved every ``checkpoint_every`` steps and ``checkpoint_minutes`` minutes,
+    whichever comes first. A batch has ``batch_size`` rows, or with ``batch_tokens`` as many as that number holds when
+    padded. So many batches of rows, a ``bucket_pool_batches``, are sorted by length together; with 1 rows of any
+    lengths meet. ``tag_sampling_temperature`` above 1 draws rows of rare tags (languages) more often: in proportion to
+    the number of their rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the factors of its
+    products to 10 bits. Every ``log_every_n_steps`` steps a logger, if there is one beside ``csv``, gets a row.
+    ``compile=steps`` has torch compile the steps of a loop over time, for which a run waits; ``graphs`` also records
+    them as CUDA graphs.
     """
     # What is not passed on here is read by the run itself.
-    del max_steps, max_epochs, max_time, batch_size, batch_tokens, pool, temperature
-    del validations, valid_examples, test_examples, patience, keep, checkpoint_every, checkpoint_minutes, log_every
-    del workers, compile
+    del max_steps, max_epochs, max_time, batch_size, batch_tokens, bucket_pool_batches, tag_sampling_temperature
+    del (
+        num_validations,
+        valid_examples,
+        test_examples,
+        patience,
+        save_top_k,
+        checkpoint_every,
+        checkpoint_minutes,
+        log_every_n_steps,
+    )
+    del num_workers, compile
     round_factors(precision)
     return lightning.Trainer(
-        **where(accelerator, devices, nodes, strategy, placed),
+        **where(accelerator, devices, num_nodes, strategy, placed),
         precision=32 if precision == "tf32" else precision,
         max_steps=total_steps,
         max_epochs=-1,
-        accumulate_grad_batches=accumulate,
-        gradient_clip_val=gradient_clip,
+        accumulate_grad_batches=accumulate_grad_batches,
+        gradient_clip_val=gradient_clip_val,
         val_check_interval=1,  # where it validates, and where it ends in the end, FollowPlan says
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,

@@ -34,7 +34,7 @@ def said(folder: str) -> dict[str, Any]:
 def steps(folder: str) -> set[int]:
     """The steps that were planned, and those that were taken."""
     results = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    assert said(folder)["plan"] == [{"step": 0, "steps": results["steps"], "validations": 2}]
+    assert said(folder)["plan"] == [{"step": 0, "steps": results["steps"], "num_validations": 2}]
     assert said(folder)["budget"] == "steps"
     return {said(folder)["steps"], results["steps"]}
 
@@ -42,7 +42,7 @@ def steps(folder: str) -> set[int]:
 def test_jobs_that_a_time_ends_have_equal_steps(sweep: Callable[..., Any], command: Callable[..., Any]) -> None:
     """Two side by side, of which one is wider; then one that is added, and one that is trained anew."""
     asked = [*SECOND, "name=timed", "-j", "2"]
-    answer = sweep("encoder.hidden=7,101", *asked)
+    answer = sweep("encoder.hidden_size=7,101", *asked)
     assert (answer.code, answer.err) == (0, "")
     found = read_step_time(Path("multirun/timed"))
     assert found is not None
@@ -55,7 +55,7 @@ def test_jobs_that_a_time_ends_have_equal_steps(sweep: Callable[..., Any], comma
     # What is done later has the steps that were measured then: here, to be quick, as if they were four.
     measured = {**found._asdict(), "seconds_per_step": 0.94 / 4, "steps": 4}
     Path("multirun/timed", STEP_TIME).write_text(json.dumps(measured), encoding="utf-8")
-    more = sweep("encoder.hidden=7,101,11", *asked)
+    more = sweep("encoder.hidden_size=7,101,11", *asked)
     assert (more.code, more.out.split(":")[0]) == (0, "4 steps a job")
     shutil.rmtree("multirun/timed/0")
     assert command("resume", "multirun/timed").code == 0

@@ -88,7 +88,8 @@ def test_a_trial_that_was_cut_off_goes_on_as_the_same_trial(
 def test_a_trial_that_cannot_be_composed_has_failed_and_the_others_go_on(sweep: Callable[..., Any]) -> None:
     # `scaled` has no knob `hidden`; which of the two comes first does not matter.
     answer = sweep(
-        "hydra/sweeper=search", "hydra.sweeper.n_trials=2", "name=found", "scorer=additive,scaled", "+scorer.hidden=13",
+        "hydra/sweeper=search", "hydra.sweeper.n_trials=2", "name=found",
+        "scorer=additive,scaled", "+scorer.hidden_size=13",
         "hydra.sweeper.sampler._target_=optuna.samplers.RandomSampler",
         "~hydra.sweeper.sampler.n_startup_trials", "~hydra.sweeper.sampler.constant_liar",
     )  # fmt: skip

@@ -256,8 +256,10 @@ def test_a_sweep_of_another_configuration_is_refused_with_the_difference(
     sweep("scorer=dot,scaled", "name=two")
     config = Path("multirun/two/1/config.yaml")
     if folder == "before":  # what the folder holds was changed
-        config.write_text(config.read_text(encoding="utf-8").replace("hidden: 11", "hidden: 13"), encoding="utf-8")
-        asked, difference = ["scorer=dot,scaled"], "decoder.hidden: saved 13, requested 11"
+        config.write_text(
+            config.read_text(encoding="utf-8").replace("hidden_size: 11", "hidden_size: 13"), encoding="utf-8"
+        )
+        asked, difference = ["scorer=dot,scaled"], "decoder.hidden_size: saved 13, requested 11"
     else:
         asked, difference = ["scorer=dot,scaled", "trainer.max_steps=7"], "trainer.max_steps: saved 5, requested 7"
     held_there = {path: path.read_bytes() for path in Path("multirun").rglob("*") if path.is_file()}
