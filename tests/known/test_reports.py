@@ -299,7 +299,7 @@ def test_the_explanation_says_what_the_run_was(write: Write) -> None:
     assert "# first\n" in text
     assert "| scorer | additive hidden=19 |" in text
     assert "| scope | global |" in text
-    assert "| query | [token,language_tag] language_tag.width=5 |" in text
+    assert "| query | [token,language_tag] language_tag.embedding_dim=5 |" in text
     assert "scaled" not in text
     assert "| test_per | 8.12 | % phone error rate |" in text
     assert "| `predictions.tsv` |" in text
@@ -333,7 +333,7 @@ def test_the_explanation_needs_only_run_json(write: Write) -> None:
         (["token", "last_context"], "[token,last_context]"),
         ({"name": "softmax"}, "softmax"),
         ({"name": "mlp", "depth": 2, "widths": None}, "mlp depth=2"),
-        ({"token": {}, "language_tag": {"width": 5}}, "[token,language_tag] language_tag.width=5"),
+        ({"token": {}, "language_tag": {"width": 5}}, "[token,language_tag] language_tag.embedding_dim=5"),
     ],
 )
 def test_configuration_in_one_line(value: object, said: str) -> None:

@@ -80,7 +80,9 @@ def forced(model: Any, found: DecodeResult, source: Tensor = SOURCE, tag: Tensor
 
 
 @each_composition
-@pytest.mark.parametrize("search", [Greedy(), Beam(5, nbest=3), Sampling(nbest=3)], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "decoding", [Greedy(), Beam(5, nbest=3), Sampling(nbest=3)], ids=lambda one: type(one).__name__
+)
 def test_what_is_written_is_what_the_model_says_of_it(decided: Built, composition: Any, search: Any) -> None:
     """Log-probability and weights of each hypothesis are those of a pass over it: every state followed its own."""
     model = decided(**composition)
@@ -146,7 +148,7 @@ def same(one: DecodeResult, other: DecodeResult) -> None:
 
 @each_composition
 @pytest.mark.parametrize(
-    "search",
+    "decoding",
     [Greedy(), Beam(5, nbest=3), Beam(3, nbest=2, length_penalty="average"), Sampling(nbest=3, top_p=0.9)],
     ids=["greedy", "beam", "average", "sampling"],
 )
@@ -341,7 +343,7 @@ def test_a_wider_beam_is_no_worse_here(decided: Built) -> None:
 SEARCHES = [Greedy, Beam, Sampling]
 
 
-@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("decoding", SEARCHES)
 @pytest.mark.parametrize("composition", ["plain", "encoder_decoder"])
 def test_a_prefix_is_kept(decided: Built, search: Any, composition: str) -> None:
     """Each row's own, longer than its limit if need be; behind it the model is free, before it nothing counts."""
@@ -367,7 +369,7 @@ def test_a_prefix_that_greedy_would_write_changes_nothing(decided: Built) -> Non
     same(Greedy()(model, SOURCE, PRESENT, prefix=free.written[:, 0, :3]), free)
 
 
-@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("decoding", SEARCHES)
 def test_choices_are_obeyed(decided: Built, search: Any) -> None:
     """A tour: each of the row's own symbols once, and only then an end."""
     model, asked = decided(scope="encoder_decoder"), []
@@ -392,7 +394,7 @@ def test_choices_are_obeyed(decided: Built, search: Any) -> None:
     torch.testing.assert_close(found.log_probability, forced(model, found, tag=torch.zeros(4).long())[0])
 
 
-@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("decoding", SEARCHES)
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_no_sequence_comes_twice(decided: Built, search: Any, size: int) -> None:
     """Where without the rule some do; and each has at least its symbols."""
@@ -409,7 +411,7 @@ def test_no_sequence_comes_twice(decided: Built, search: Any, size: int) -> None
             assert EOS not in written[:11]
 
 
-@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("decoding", SEARCHES)
 def test_where_nothing_may_come_next_it_ends(decided: Built, search: Any) -> None:
     """Whatever else was asked for."""
 
@@ -421,7 +423,7 @@ def test_where_nothing_may_come_next_it_ends(decided: Built, search: Any) -> Non
     assert (found.written[:, 0, 2] == EOS).all()
 
 
-@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("decoding", SEARCHES)
 def test_where_even_the_end_is_forbidden_it_ends(decided: Built, search: Any) -> None:
     """By the model itself, which then says of what it wrote that it is impossible."""
     model = decided()
@@ -507,7 +509,7 @@ def test_samples_depend_on_the_seed_and_the_source(decided: Built) -> None:
 
 @each_composition
 @pytest.mark.parametrize(
-    "search", [Greedy(), Beam(3, nbest=2, length_penalty="gnmt"), Sampling()], ids=lambda one: type(one).__name__
+    "decoding", [Greedy(), Beam(3, nbest=2, length_penalty="gnmt"), Sampling()], ids=lambda one: type(one).__name__
 )
 def test_an_ensemble_of_a_model_with_itself_is_that_model(decided: Built, composition: Any, search: Any) -> None:
     model = decided(**composition)

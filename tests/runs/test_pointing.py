@@ -99,7 +99,7 @@ def test_resumed_with_workers(make: Callable[..., Any], same_weights: Callable[.
     assert predicted("one") == predicted("two")
 
 
-@pytest.mark.parametrize("search", ["greedy", "beam"])
+@pytest.mark.parametrize("decoding", ["greedy", "beam"])
 def test_evaluated_beyond(search: str, make: Callable[..., Any], command: Callable[..., Any]) -> None:
     """On more points than it has met."""
     make("task.problem=sorting", "model.constraint=permutation", folder="one")

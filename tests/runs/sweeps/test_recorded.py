@@ -89,7 +89,7 @@ def test_an_entry_that_could_run_code_is_refused_by_name(
         "hydra.launcher.timeout_min=60",
         "hydra.launcher.fork=false",
         "hydra.sweeper.n_trials=20",
-        "+hydra.sweeper.params.decoder.hidden='7,11'",
+        "+hydra.sweeper.params.decoder.hidden_size='7,11'",
     ],
 )
 def test_parts_knobs_and_launchers_by_name_are_taken(entry: str) -> None:
