@@ -40,7 +40,7 @@ def write_runs(home: Path, number: int) -> Path:
         failed = job % 50 == 49
         jobs.append(
             {
-                "number": job,
+                "index": job,
                 "overrides": [f"scorer={scorer}", f"scope={scope}", f"optimizer.lr={rate}", f"seed={seed}"],
                 "status": "failed" if failed else "finished",
                 "error": "RuntimeError: the loss is not finite at step 37" if failed else None,

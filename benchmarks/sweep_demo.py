@@ -180,7 +180,7 @@ def standing(folder: Path) -> dict[str, Any]:
         compared = sum(len(row["folders"].split()) for row in csv.DictReader(file))
     return {
         "jobs": dict(Counter(job.status for job in sweep.jobs)),
-        "errors": {sweep.told(job): job.error for job in sweep.jobs if job.error},
+        "errors": {sweep.label(job): job.error for job in sweep.jobs if job.error},
         "report": text.splitlines()[2],
         "runs that it compares": compared,
     }

@@ -27,7 +27,7 @@ from peers.words import TINY, write_words
 from rich.console import Console
 from rich.table import Table
 
-from attnx.runs.run import mapping
+from attnx.files.bounded_files import read_mapping
 from attnx.runs.sweep import read_sweep
 
 # Everything that draws by chance or remembers: dropout, sampling, patience, several kept, workers, gathered gradients.
@@ -213,7 +213,7 @@ def moment(folder: Path) -> str:
     """What a run was at."""
     if not (folder / "run.json").is_file():
         return "starting"
-    if mapping(folder / "run.json").get("status") == "finished":
+    if read_mapping(folder / "run.json").get("status") == "finished":
         return "drawing"
     if any(folder.rglob("*.partial")):
         return "writing"

@@ -61,14 +61,11 @@ def value_text(value: Any) -> str:
     """A value as it is written on a command line.
 
     >>> [value_text(value) for value in (None, True, 0.1, 1.0, ["a", 2])]
-    ['null', 'true', '0.1', '1', '[a,2]']
+    ['null', 'true', '0.1', '1.0', '[a,2]']
     """
     match value:
         case None | bool():
             return WORDS[value]
-        case float():
-            short = f"{value:g}"
-            return short if float(short) == value else str(value)
         case datetime():
             return f"{value:%Y-%m-%d %H:%M}"
         case list() | tuple():

@@ -124,6 +124,20 @@ def read_yaml(path: Path, largest: int = LARGEST) -> Any:
     return parse_yaml(read_text(path, largest), str(path))
 
 
+def read_mapping(path: Path, largest: int = LARGEST) -> dict[str, Any]:
+    """Read the mapping in a JSON or YAML file; empty without the file.
+
+    Raises:
+        UserError: see :func:`read_json`; or it holds something else.
+    """
+    if not path.is_symlink() and not path.exists():
+        return {}
+    content = read_json(path, largest) if path.suffix == ".json" else read_yaml(path, largest) or {}
+    if not isinstance(content, dict):
+        raise UserError(f"{path}:1: expected names with values, found a {type(content).__name__}")
+    return content
+
+
 def read_rows(path: Path) -> Iterator[dict[str, str]]:
     """The rows of a CSV file under its first line's names; of a row that is too short, the cells that it has.
 

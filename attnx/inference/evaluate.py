@@ -21,7 +21,7 @@ from attnx.inference.metric_bootstrap import Numbers, bootstrap_metrics
 from attnx.inference.metric_intervals import measure_intervals
 from attnx.inference.trained_run import BATCH, OpenRun
 from attnx.runs.layout import VOCABULARY
-from attnx.runs.run import BaselineDifference, Interval
+from attnx.runs.results_json import BaselineDifference, Interval
 from attnx.tasks.protocols import signatures_of, token_loss
 from attnx.training.lightning_module import Prediction, computed, losses
 

@@ -25,7 +25,7 @@ from attnx.inference.checkpoint_average import averaged
 from attnx.inference.trained_run import OpenRun as OpenRun
 from attnx.inference.validate import read_whole_run, refuse_unlike, weights_of
 from attnx.registry import PartSpec
-from attnx.runs.layout import SOURCE_FEATURES, TARGET_FEATURES, VOCABULARY
+from attnx.runs.layout import SOURCE_FEATURES, SOURCE_SYMBOLS, TAGS, TARGET_FEATURES, TARGET_SYMBOLS, VOCABULARY
 from attnx.runs.plugin_copies import other_code
 from attnx.tasks.protocols import SequenceData
 from attnx.training.callbacks.step_plan import Revision, StepPlan
@@ -56,9 +56,9 @@ def reopened(folder: str | Path, checkpoint: str = "best", search: PartSpec | No
     config = {**read_whole_run(path, checkpoint).config, "folder": str(path)}
     if search is not None:
         config["decoding"] = choose_search(config["decoding"], search)
-    source = _side(path / VOCABULARY, SOURCE_FEATURES, "source.json")
-    target = _side(path / VOCABULARY, TARGET_FEATURES, "target.json")
-    data = SequenceData(Splits([], [], []), source, target, _tags(path / VOCABULARY / "tags.json"))
+    source = _side(path / VOCABULARY, SOURCE_FEATURES, SOURCE_SYMBOLS)
+    target = _side(path / VOCABULARY, TARGET_FEATURES, TARGET_SYMBOLS)
+    data = SequenceData(Splits([], [], []), source, target, _tags(path / VOCABULARY / TAGS))
     model = new_model(config, data)
     _load(model, weights_of(path, checkpoint))
     task = registry.build("task", config["task"])

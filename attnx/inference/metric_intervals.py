@@ -11,7 +11,7 @@ from torch import nn
 from attnx.inference.metric_bootstrap import Numbers
 from attnx.metrics.proportions import ProportionMetric, interval_of_mean
 from attnx.reports.stats.bootstrap import percentile_interval
-from attnx.runs.run import Interval
+from attnx.runs.results_json import Interval
 from attnx.tasks.protocols import SequenceTask
 from attnx.training.lightning_module import Prediction
 

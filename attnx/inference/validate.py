@@ -10,24 +10,28 @@ from typing import Any
 from attnx import registry
 from attnx.config.groups import CHOSEN, SCALARS, check_placement, check_scalar
 from attnx.errors import UserError, near_misses
+from attnx.files.bounded_files import read_mapping
 from attnx.runs.layout import (
+    BEST,
     CHECKPOINTS,
     CONFIG,
     EVALUATION,
     EXPLANATION,
     RUN,
     SOURCE_FEATURES,
+    SOURCE_SYMBOLS,
     TARGET_FEATURES,
+    TARGET_SYMBOLS,
     VOCABULARY,
 )
 from attnx.runs.plugin_copies import other_code, refuse_missing
-from attnx.runs.run import Run, mapping, read_run
+from attnx.runs.run import Run, read_run
 
 AVERAGE = "average"
 NEEDED = ("task", "model", "decoding")
 TO_TRAIN = (*NEEDED, "optimizer", "lr_schedule", "trainer")
 FINISHED = "{}: finished; there is nothing left to do"
-SIDES = {"source": ("source.json", SOURCE_FEATURES), "target": ("target.json", TARGET_FEATURES)}
+SIDES = {"source": (SOURCE_SYMBOLS, SOURCE_FEATURES), "target": (TARGET_SYMBOLS, TARGET_FEATURES)}
 
 
 def read_whole_run(folder: Path | str, checkpoint: str = "best") -> Run:
@@ -68,7 +72,7 @@ def read_configured(path: Path, needed: Sequence[str] = NEEDED) -> Run:
         raise UserError(f"{path}: is half-written (it has no {CONFIG}); start the run anew")
     refuse_missing(run)
     try:
-        return run._replace(config=_checked(run.config, needed))
+        return run.with_config(_checked(run.config, needed))
     except UserError as error:
         changed = other_code(run)
         raise UserError(f"{path / CONFIG}: {error}" + (f"; {changed}" if changed else "")) from error
@@ -115,12 +119,12 @@ def weights_of(folder: Path, checkpoint: str = "best") -> list[Path]:
     """
     above = folder / CHECKPOINTS
     if checkpoint == AVERAGE:
-        files = sorted(above.glob("best.ckpt")) + sorted(above.glob("best-*.ckpt"))
+        files = sorted(above.glob(BEST)) + sorted(above.glob("best-*.ckpt"))
         if len(files) < 2:
             raise UserError(f"{above}: holds {len(files)} of the best checkpoints, and an average takes two or more")
         return files
     file = above / f"{checkpoint}.ckpt"
-    if not file.is_file() and f"{CHECKPOINTS}/{file.name}" in mapping(folder / RUN).get("deleted", ()):
+    if not file.is_file() and f"{CHECKPOINTS}/{file.name}" in read_mapping(folder / RUN).get("deleted", ()):
         left = near_misses("", [other.stem for other in above.glob("*.ckpt")])
         raise UserError(f"{file}: was deleted by attnx runs prune; results and pictures are still there{left}")
     if not file.is_file():

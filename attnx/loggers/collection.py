@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.loggers.contract import End, Logger, RunStart
+from attnx.loggers.contract import Logger, RunStart
+from attnx.runs.status import RunStatus
 
 STAGES = ("train", "valid", "test")
 
@@ -55,7 +56,7 @@ class Loggers:
         for name, logger in [*self._each.items()]:
             self._try(name, logger.show, step, there)
 
-    def finish(self, end: End, summary: Mapping[str, float]) -> dict[str, str]:
+    def finish(self, end: RunStatus, summary: Mapping[str, float]) -> dict[str, str]:
         """End all; return the commands that are left to the user, by logger."""
         for logger in self._left_out:
             with suppress(Exception):  # so that it lets go of what it holds

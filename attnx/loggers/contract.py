@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-# How a run ended.
-End = Literal["finished", "failed", "interrupted"]
+from attnx.runs.status import RunStatus
 
 
 class RunStart(NamedTuple):
@@ -50,5 +49,5 @@ class Logger(Protocol):
         A picture is ``.png``, a table ``.tsv`` with a header, a page ``.html``.
         """
 
-    def finish(self, end: End, summary: Mapping[str, float]) -> str:
+    def finish(self, end: RunStatus, summary: Mapping[str, float]) -> str:
         """End, with the best and the test's values; return a command that is left to the user, or nothing."""

@@ -9,9 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attnx.loggers.contract import End, RunStart
+from attnx.loggers.contract import RunStart
 from attnx.registry import register
 from attnx.registry.optional_deps import need
+from attnx.runs.status import RunStatus
 
 MOST = 100  # rows of a table: it is shown as text
 
@@ -52,7 +53,7 @@ class TensorBoard:
             elif path.suffix == ".tsv":
                 self._text(name, _markdown(path), step)
 
-    def finish(self, end: End, summary: Mapping[str, float]) -> str:
+    def finish(self, end: RunStatus, summary: Mapping[str, float]) -> str:
         """Write the summary as scalars, and close."""
         self._text("end", end, self._step)
         self.log(self._step, {f"summary/{name}": value for name, value in summary.items()})

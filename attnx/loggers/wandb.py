@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from attnx.loggers.contract import End, RunStart
+from attnx.loggers.contract import RunStart
 from attnx.loggers.timeout import CallTimeout, within
 from attnx.loggers.wandb_files import INCOMPLETE, command, medium, model, recordings, unsent
 from attnx.loggers.wandb_server import GRACE, silence, stop, why_unreachable
 from attnx.registry import Rate, register
+from attnx.runs.status import RunStatus
 
 # What W&B takes a run's end for; 255 is its own code for one that was stopped by hand.
-CODES: dict[End, int] = {"finished": 0, "failed": 1, "interrupted": 255}
+CODES: dict[RunStatus, int] = {RunStatus.FINISHED: 0, RunStatus.FAILED: 1, RunStatus.INTERRUPTED: 255}
 LONGEST = 64  # characters of a tag
 
 
@@ -87,7 +88,7 @@ class Wandb:
         elif files:
             act()
 
-    def finish(self, end: End, summary: Mapping[str, float]) -> str:
+    def finish(self, end: RunStatus, summary: Mapping[str, float]) -> str:
         """End the run as what it ended as; return the command that uploads what is not uploaded."""
         if self.artifact and end == "finished":
             self._reaching(lambda: self._run.log_artifact(model(self._told.folder, f"model-{self._id}")))

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attnx.runs.layout import CHECKPOINTS, CONFIG, RUN, VOCABULARY
+from attnx.runs.layout import BEST, CHECKPOINTS, CONFIG, LAST, RUN, VOCABULARY
 
 MOST = 10_000  # rows of a table, beyond which W&B shows no more
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -40,7 +40,7 @@ def model(folder: Path, name: str) -> Any:
     """The best weights of a run folder, with what opens them, in the places they have in it."""
     import wandb
 
-    weights = [folder / CHECKPOINTS / checkpoint for checkpoint in ("best.ckpt", "last.ckpt")]
+    weights = [folder / CHECKPOINTS / checkpoint for checkpoint in (BEST, LAST)]
     held = [next(path for path in weights if path.is_file()), folder / CONFIG, folder / RUN]
     found = wandb.Artifact(name, type="model")
     for path in (*held, *sorted((folder / VOCABULARY).iterdir())):

@@ -1,4 +1,4 @@
-"""What a run is called among others: by what makes it differ from them."""
+"""The name of a run among others: the settings in which it differs from them."""
 
 from __future__ import annotations
 
@@ -11,44 +11,45 @@ from attnx import registry
 from attnx.config.groups import CHOSEN, DEFAULTS, default_parts
 from attnx.config.view import dotted_keys, value_text
 from attnx.runs.run import Run
-from attnx.runs.sweep import read_sweep, sweep_of
+from attnx.runs.sweep import read_sweep
 
-LONGEST = 120  # characters
-# What a name does not repeat: where a run lies, and who is told of it.
-ASIDE = ("name", "folder", "logger")
+MAX_LENGTH = 120  # characters
+# Keys that are not part of a name: the folder, and the loggers.
+IGNORED_KEYS = ("name", "folder", "logger")
 
 
 def display_name(run: Run, config: Mapping[str, Any]) -> str:
-    """The setting that differs: of a sweep's job from the other jobs, of a single run from the default composition.
+    """The settings in which a job differs from the others of its sweep, or a run from the default composition.
 
-    A single run that was given a name goes by that, the only job of a sweep by what was asked, and a run without any
+    A single run goes by the name it was given, if any; the only job of a sweep by its overrides; a run without any
     difference by its folder.
 
     Args:
-        run: as its folder says.
-        config: the whole composed configuration.
+        run: the run folder.
+        config: the composed configuration.
     """
-    sweep = sweep_of(run.path)
-    given = _in_sweep(run, sweep) if sweep else run.info.get("name")
-    name = given or _asked(run) or _difference(config) or run.path.resolve().name
-    return textwrap.shorten(name, LONGEST, placeholder=" ...")
+    job_or_name = _job_label(run, run.sweep) if run.sweep else run.info.get("name")
+    name = job_or_name or _overrides(run) or _differences(config) or run.path.resolve().name
+    return textwrap.shorten(name, MAX_LENGTH, placeholder=" ...")
 
 
-def _in_sweep(run: Run, folder: Path) -> str:
-    sweep, number = read_sweep(folder), int(run.path.resolve().name)
-    return next((sweep.told(job) for job in sweep.jobs if job.number == number and sweep.varied), "")
+def _job_label(run: Run, folder: Path) -> str:
+    sweep, index = read_sweep(folder), int(run.path.resolve().name)
+    return next((sweep.label(job) for job in sweep.jobs if job.index == index and sweep.swept_keys), "")
 
 
-def _asked(run: Run) -> str:
-    """The overrides of the command: a recipe by its name, where its parts would fill a page."""
+def _overrides(run: Run) -> str:
+    """The overrides of the command."""
     words = [word.lstrip("+") for word in run.info.get("overrides", [])]
-    return " ".join(word for word in words if word.partition("=")[0].partition(".")[0] not in ASIDE)
+    return " ".join(word for word in words if word.partition("=")[0].partition(".")[0] not in IGNORED_KEYS)
 
 
-def _difference(config: Mapping[str, Any]) -> str:
-    """Parts that are not the default ones, and knobs that are not their part's; of a run that no command asked for."""
+def _differences(config: Mapping[str, Any]) -> str:
+    """Parts other than the default ones, and knobs other than their part's defaults."""
     parts = {kind: {"name": config[kind]["name"]} for kind in CHOSEN if "name" in config.get(kind, ())}
-    usual = {**dotted_keys(registry.filled(parts)), **default_parts()}
-    found = {key: value for key, value in dotted_keys(config).items() if key in usual and value != usual[key]}
-    seed = {} if config["seed"] == DEFAULTS["seed"] else {"seed": config["seed"]}
-    return " ".join(f"{key}={value_text(value)}" for key, value in {**found, **seed}.items())
+    defaults = {**dotted_keys(registry.filled(parts)), **default_parts()}
+    settings = dotted_keys({key: value for key, value in config.items() if key not in IGNORED_KEYS})
+    changed = {key: value for key, value in settings.items() if key in defaults and value != defaults[key]}
+    if config["seed"] != DEFAULTS["seed"]:
+        changed["seed"] = config["seed"]
+    return " ".join(f"{key}={value_text(value)}" for key, value in changed.items())

@@ -17,7 +17,7 @@ from attnx.errors import UserError
 from attnx.registry.plugin_code import code_of, digests, plugin_parts, short_digest
 from attnx.registry.source_scan import Part
 from attnx.runs.layout import PLUGINS
-from attnx.runs.run import Run, plugin_digests, plugin_facts
+from attnx.runs.run import Run, plugin_digests, plugin_records
 
 
 def code_now(config: Mapping[str, Any]) -> dict[str, str]:
@@ -51,7 +51,7 @@ def refuse_missing(run: Run) -> None:
     Raises:
         UserError: one is not: which file it was, where that is looked for, and where the run keeps a copy.
     """
-    for (kind, name), told in plugin_facts(run.info).items():
+    for (kind, name), told in plugin_records(run.info).items():
         if name in registry.names(kind):
             continue
         copy = f"; the run's copy serves by {use}" if (use := _use_of_copies(run)) else ""

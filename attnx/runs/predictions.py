@@ -1,24 +1,26 @@
-"""Reads what a run predicted, in its test or in an evaluation."""
+"""Reads predictions.tsv and evaluations: what a run predicted in its test, or on other data."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from attnx.data.examples import Symbols
 from attnx.data.special_tokens import tag_symbol
 from attnx.errors import UserError
-from attnx.files.bounded_files import read_text
-from attnx.runs.layout import EVALUATION, FORMAT, PREDICTIONS, RUN, read_field, read_symbols
-from attnx.runs.run import Run, mapping, read_measured, read_run
+from attnx.files.bounded_files import read_mapping, read_text
+from attnx.runs.layout import EVALUATION, PREDICTIONS, RUN
+from attnx.runs.run import Run, check_format, read_run
+from attnx.runs.table_fields import read_field, read_symbols
 
 COLUMNS = ("source", "prediction", "references", "edits")
 
 
-class Prediction(NamedTuple):
-    """One line of predictions.tsv, cut into symbols; ``tag`` and ``name`` are "" where there are none.
+class PredictionRow(NamedTuple):
+    """One line of predictions.tsv, split into symbols; ``tag`` and ``name`` are "" without.
 
-    ``texts`` are the references as they were written, cut at spaces, where a run's metrics read text.
+    ``texts`` are the references as text, split at spaces, where a run's metrics read text.
     """
 
     source: Symbols
@@ -35,46 +37,53 @@ class Prediction(NamedTuple):
         return self.source[self.source[:1] == (tag_symbol(self.tag),) :]
 
 
-def read_outcome(folder: Path | str) -> Run:
-    """Read a run folder, or an evaluation of a run as if it were one.
+class Evaluation(Run):
+    """An evaluation of a run on other data, read like a run."""
+
+    @cached_property
+    def info(self) -> dict[str, Any]:
+        """The content of evaluation.json."""
+        info = read_mapping(self.path / EVALUATION)
+        check_format(self.path / EVALUATION, info.get("format"))
+        return info
+
+    @property
+    def name(self) -> str:
+        """The run's name and the evaluation's."""
+        return f"{self.info.get('run', '')}/{self.path.resolve().name}".strip("/")
+
+    @property
+    def evaluated_run(self) -> Run:
+        """The run that was evaluated."""
+        return Run(self.path.resolve().parents[1])
+
+
+def is_evaluation(folder: Path) -> bool:
+    """Whether a folder holds an evaluation, and not a run."""
+    return (folder / EVALUATION).is_file() and not (folder / RUN).is_file()
+
+
+def read_run_or_evaluation(folder: Path | str) -> Run:
+    """Read a run folder, or an evaluation of a run.
 
     Raises:
-        UserError: it is neither, a file of it cannot be read, or its format is too new.
+        UserError: it is neither, a file cannot be read, or its format is newer.
     """
     path = Path(folder)
-    return read_evaluation(path) if (path / EVALUATION).is_file() and not (path / RUN).is_file() else read_run(path)
+    return Evaluation(path).load() if is_evaluation(path) else read_run(path)
 
 
-def read_evaluation(folder: Path) -> Run:
-    """Read an evaluation; it goes by its run's name and its own.
-
-    Raises:
-        UserError: a file of it cannot be read, or its format is too new.
-    """
-    info = mapping(folder / EVALUATION)
-    number = info.get("format")
-    if type(number) is not int or not 1 <= number <= FORMAT:
-        raise UserError(f"{folder / EVALUATION}: format {number!r} is not one of 1 to {FORMAT}, which are known here")
-    name = f"{info.get('run', '')}/{folder.resolve().name}".strip("/")
-    return Run(folder, {**info, "name": name}, {}, *read_measured(folder))
-
-
-def run_folder(folder: Path) -> Path:
-    """The run's own folder, of a run or of an evaluation in it."""
-    return folder if (folder / RUN).is_file() else folder.resolve().parents[1]
-
-
-def wrote_symbols(folder: Path | str) -> bool:
-    """Whether a run folder holds predictions that are symbols: not those of a run that was not tested, or of numbers.
+def has_symbol_predictions(folder: Path | str) -> bool:
+    """Whether a folder holds predictions that are symbols; False for numbers, and for a run that was not tested.
 
     Raises:
-        UserError: predictions.tsv is no text.
+        UserError: predictions.tsv is not text.
     """
     path = Path(folder) / PREDICTIONS
     return path.is_file() and "edits" in read_text(path).partition("\n")[0].split("\t")
 
 
-def read_predictions(folder: Path | str) -> list[Prediction]:
+def read_predictions(folder: Path | str) -> list[PredictionRow]:
     """Read predictions.tsv of a run folder.
 
     Raises:
@@ -85,36 +94,36 @@ def read_predictions(folder: Path | str) -> list[Prediction]:
         raise UserError(f"{path}: no such file; it is written when a run is tested")
     columns, rows = read_table(path)
     if missing := [name for name in COLUMNS if name not in columns]:
-        raise UserError(f"{path}:1: no column {missing[0]!r}; this run did not write symbols")
-    return [_prediction(row, f"{path}:{number}") for number, row in enumerate(rows, start=2)]
+        raise UserError(f"{path}:1: no column {missing[0]!r}; this run's predictions are numbers, not symbols")
+    return [_parse_row(row, f"{path}:{line}") for line, row in enumerate(rows, start=2)]
 
 
 def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Read predictions.tsv as it stands: the names of its columns, and of each line its fields by these.
+    """Read predictions.tsv: the names of its columns, and the unparsed fields of each line by column.
 
     Raises:
-        UserError: it is no text, or a line has too many fields or too few.
+        UserError: it is not text, or a line has too many fields or too few.
     """
     columns, *lines = (line.split("\t") for line in read_text(path).rstrip("\n").split("\n"))
-    for number, fields in enumerate(lines, start=2):
+    for line, fields in enumerate(lines, start=2):
         if len(fields) != len(columns):
-            raise UserError(f"{path}:{number}: {len(fields)} columns where {len(columns)} were expected")
+            raise UserError(f"{path}:{line}: {len(fields)} columns where {len(columns)} were expected")
     return columns, [dict(zip(columns, fields, strict=True)) for fields in lines]
 
 
-def _prediction(row: dict[str, str], where: str) -> Prediction:
+def _parse_row(row: dict[str, str], where: str) -> PredictionRow:
     if not row["edits"].isdecimal():
         raise UserError(f"{where}: edits must be a whole number, not {row['edits']!r}")
-    return Prediction(
+    return PredictionRow(
         read_symbols(row["source"]),
         read_symbols(row["prediction"]),
-        _several(row["references"]),
+        _parse_several(row["references"]),
         int(row["edits"]),
         read_field(row.get("tag", "")),
         read_field(row.get("name", "")),
-        _several(row["texts"]) if row.get("texts") else (),
+        _parse_several(row["texts"]) if row.get("texts") else (),
     )
 
 
-def _several(field: str) -> tuple[Symbols, ...]:
+def _parse_several(field: str) -> tuple[Symbols, ...]:
     return tuple(map(read_symbols, field.split(" | ")))

@@ -1,226 +1,346 @@
-"""Reads what a run folder says of itself: what the run was, how it was configured, and what came out of it."""
+"""A run folder: its files, each read when it is first needed. Without torch."""
 
 from __future__ import annotations
 
+import copy
+import math
 import os
+import time
 from collections.abc import Mapping
+from datetime import datetime
+from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from attnx.errors import UserError
-from attnx.files.bounded_files import LARGEST, read_json, read_yaml
-from attnx.runs.layout import BASELINES, CONFIG, FORMAT, INTERVALS, RESULTS, RUN, SIGNATURES, WANDB
+from attnx.files.bounded_files import read_mapping
+from attnx.runs.config_yaml import read_config
+from attnx.runs.layout import CHECKPOINTS, CONFIG, EXPLANATION, FORMAT, LAST, LOG, METRICS, PROGRESS, RUN, WANDB
+from attnx.runs.metrics_csv import Curve, read_curves
+from attnx.runs.progress import JobProgress, last_step
+from attnx.runs.results_json import BaselineDifference, Interval, Results, read_results, short_repr
+from attnx.runs.status import RunStatus, parse_status
+from attnx.runs.sweep import is_job_running, is_sweep, sweep_of
 
-# What run.json says, where it says anything, and how that reads in a message.
+# Types of the values in run.json, and how a message names them.
 TEXT: Final = (str, "a text")
 TEXTS: Final = (list, "a list of texts")
 NUMBER: Final = (int, "a whole number")
-FACTS: Final[dict[str, tuple[type, str]]] = {
+INFO_TYPES: Final[dict[str, tuple[type, str]]] = {
     **dict.fromkeys(("name", "status", "created", "monitor", "fingerprint", "error", "data", "budget"), TEXT),
     **dict.fromkeys(("overrides", "notes", "deleted"), TEXTS),
     **dict.fromkeys(("versions", "git"), (dict, "names with values")),
     "steps": NUMBER,
     "maximize": (bool, "true or false"),
 }
+# Seconds without a write after which a run that says it is running counts as stopped: of a sweep's job, which writes
+# its step twice a second except while it is tested; of a single run, which writes at validations; before the first one.
+JOB_SILENCE_SECONDS, RUN_SILENCE_SECONDS, FIRST_SILENCE_SECONDS = 600.0, 3600.0, 86400.0
 
 
-class Interval(NamedTuple):
-    """Between which two numbers a measure lies with a confidence of 95 %."""
+class FolderUse(NamedTuple):
+    """The bytes of all files in a folder, and when one was last written, in seconds since 1970."""
 
-    low: float
-    high: float
-
-
-class BaselineDifference(NamedTuple):
-    """A measure of a run minus a baseline's on the same examples, and its 95 % interval."""
-
-    difference: float
-    low: float
-    high: float
+    size: int
+    modified: float
 
 
-class Measured(NamedTuple):
-    """What results.json holds, as the attributes of :class:`Run` say."""
-
-    results: dict[str, Any]
-    intervals: Mapping[str, Interval]
-    baselines: Mapping[str, Mapping[str, BaselineDifference]]
-    signatures: Mapping[str, str]
-
-
-class Run(NamedTuple):
-    """One run folder; what its file is missing for is empty.
+class Run:
+    """A run folder, whose files are read when they are first needed.
 
     Attributes:
-        path: of the folder.
-        info: run.json.
-        config: config.yaml.
-        results: the numbers of results.json; None for what could not be measured.
-        intervals: the 95 % interval, low and high, of the measures that have one.
-        baselines: by the name of a baseline and of a measure how much the run differs from it.
-        signatures: what exactly was computed, by the names of metrics that have a signature (BLEU, chrF, TER).
+        path: the folder.
     """
 
-    path: Path
-    info: dict[str, Any]
-    config: dict[str, Any]
-    results: dict[str, Any]
-    intervals: Mapping[str, Interval] = MappingProxyType({})
-    baselines: Mapping[str, Mapping[str, BaselineDifference]] = MappingProxyType({})
-    signatures: Mapping[str, str] = MappingProxyType({})
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    def load(self) -> Self:
+        """Read run.json, config.yaml and results.json at once.
+
+        Raises:
+            UserError: one of them cannot be read, holds something unexpected, or has a newer format.
+        """
+        _ = self.info, self.config, self.measured
+        return self
+
+    def with_config(self, config: dict[str, Any]) -> Self:
+        """The same run with another configuration, such as one with defaults filled in."""
+        run = copy.copy(self)
+        run.config = config
+        return run
+
+    @cached_property
+    def info(self) -> dict[str, Any]:
+        """The content of run.json.
+
+        Raises:
+            UserError: the file is missing or cannot be read, a value has the wrong type, or the format is newer.
+        """
+        file = self.path / RUN
+        if not file.is_file():
+            raise UserError(f"{self.path}: not a run folder (it has no {RUN})")
+        info = read_mapping(file)
+        check_format(file, info.get("format"))
+        for name, (kind, phrase) in INFO_TYPES.items():
+            value = info.get(name)
+            is_right = isinstance(value, kind) and (
+                not isinstance(value, list) or all(isinstance(item, str) for item in value)
+            )
+            if value is not None and not is_right:
+                raise UserError(f"{file}: {name}: expected {phrase}, found {short_repr(value)}")
+        return info
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The content of config.yaml; empty without the file."""
+        return read_config(self.path / CONFIG)
+
+    @cached_property
+    def measured(self) -> Results:
+        """The content of results.json; empty without the file."""
+        return read_results(self.path)
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The numbers of results.json; None for what could not be measured."""
+        return self.measured.numbers
+
+    @property
+    def intervals(self) -> Mapping[str, Interval]:
+        """The 95 % interval of each measure that has one."""
+        return self.measured.intervals
+
+    @property
+    def baselines(self) -> Mapping[str, Mapping[str, BaselineDifference]]:
+        """The difference from each baseline in each measure."""
+        return self.measured.baselines
+
+    @property
+    def signatures(self) -> Mapping[str, str]:
+        """The exact definition of each metric that has one (BLEU, chrF, TER)."""
+        return self.measured.signatures
 
     @property
     def name(self) -> str:
-        """The name the run was given, else that of its folder."""
+        """The name that the run was given, else that of its folder."""
         return str(self.info.get("name") or self.path.resolve().name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names of the run: the given one, the folder's, and ``SWEEP/JOB`` for a job of a sweep."""
+        path = self.path.absolute()
+        given = [str(name)] if (name := self.info.get("name")) else []
+        return (*given, path.name, *([f"{path.parent.name}/{path.name}"] if is_sweep(path.parent) else []))
+
+    @property
+    def sweep(self) -> Path | None:
+        """The sweep that the run is a job of."""
+        return sweep_of(self.path)
+
+    @property
+    def evaluated_run(self) -> Run:
+        """The run itself; of an evaluation, the run that was evaluated."""
+        return self
+
+    @property
+    def monitor(self) -> str:
+        """The validation measure that selects the best weights; "" if run.json does not name it."""
+        return str(self.info.get("monitor") or "")
+
+    @property
+    def test_measure(self) -> str:
+        """The monitored measure in the test's results; "" if it is not known."""
+        return f"test_{self.monitor.removeprefix('valid_')}" if self.monitor else ""
+
+    @property
+    def maximize(self) -> bool:
+        """Whether a higher value of the monitored measure is better."""
+        return bool(self.info.get("maximize"))
+
+    @property
+    def created(self) -> datetime | None:
+        """When the run was created, if run.json says so."""
+        try:
+            return datetime.fromisoformat(self.info["created"]).astimezone()
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    @property
+    def recorded_status(self) -> RunStatus | None:
+        """The status in run.json; None before the file is written."""
+        return parse_status(self.info.get("status")) if (self.path / RUN).is_file() else None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is left to do: the README is the last file that a run writes."""
+        return self.info.get("status") == RunStatus.FINISHED and (self.path / EXPLANATION).is_file()
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether the run can resume from its last checkpoint."""
+        return (self.path / CHECKPOINTS / LAST).is_file()
+
+    @property
+    def log(self) -> Path | None:
+        """The output of the job, if it was saved."""
+        return self.path / LOG if (self.path / LOG).is_file() else None
+
+    @cached_property
+    def curves(self) -> dict[str, Curve]:
+        """The columns of metrics.csv by step.
+
+        Raises:
+            UserError: it cannot be read.
+        """
+        return read_curves(self.path)
+
+    @cached_property
+    def progress(self) -> JobProgress:
+        """How far the run is; what is missing or half written is left out."""
+        try:
+            info, curves = self.info if (self.path / RUN).is_file() else {}, self.curves
+        except UserError:
+            return JobProgress()
+        job, monitor = self._job_progress, str(info.get("monitor") or "")
+        step, steps, error = job.get("step"), info.get("steps"), job.get("error")
+        return JobProgress(
+            monitor or None,
+            bool(info.get("maximize")),
+            list(curves.get(monitor, {}).values()),
+            max(step if isinstance(step, int) else 0, last_step(curves)),
+            steps if isinstance(steps, int) else 0,
+            str(error) if error else None,
+        )
+
+    @property
+    def _job_progress(self) -> dict[str, Any]:
+        try:
+            return read_mapping(self.path / PROGRESS)
+        except UserError:  # half written
+            return {}
+
+    @property
+    def job_error(self) -> str:
+        """The error in progress.json of a job that failed; "" without one."""
+        return str(self._job_progress.get("error") or "")
+
+    @cached_property
+    def use(self) -> FolderUse:
+        """The bytes of the folder, and its last write."""
+        return folder_use(self.path)
+
+    @cached_property
+    def status(self) -> RunStatus:
+        """How the run stands; also of one that was killed and could not say so."""
+        status, silence = parse_status(self.info.get("status")), time.time() - self.use.modified
+        if status == RunStatus.FINISHED and silence < JOB_SILENCE_SECONDS and not self.is_finished:
+            return RunStatus.RUNNING  # it is tested, and its pictures are drawn
+        if status != RunStatus.RUNNING:
+            return status
+        is_job = (self.path / PROGRESS).is_file()
+        if is_job and self._job_progress.get("error"):
+            return RunStatus.FAILED
+        is_active = silence < (JOB_SILENCE_SECONDS if is_job else self._allowed_silence)
+        return RunStatus.RUNNING if is_active or is_job_running(self.path) else RunStatus.STOPPED
+
+    @property
+    def _allowed_silence(self) -> float:
+        """Three times the mean time between validations of a single run, at least an hour; before the first, a day."""
+        validations = max(map(len, self.curves.values()), default=0) if self.curves else 0
+        if not validations or not self.created:
+            return FIRST_SILENCE_SECONDS
+        return max(RUN_SILENCE_SECONDS, 3 * (self.use.modified - self.created.timestamp()) / validations)
+
+    @property
+    def train_seconds(self) -> float | None:
+        """The seconds of training; of an unfinished run, from its creation to its last validation."""
+        seconds = self.results.get("train_seconds")
+        if isinstance(seconds, int | float) and math.isfinite(seconds):
+            return float(seconds)
+        if not self.created:
+            return None
+        end = time.time() if self.status == RunStatus.RUNNING else self._last_validation or self.use.modified
+        return max(0.0, end - self.created.timestamp())
+
+    @property
+    def _last_validation(self) -> float | None:
+        file = self.path / METRICS
+        return file.stat().st_mtime if file.is_file() else None
 
 
 def read_run(folder: Path | str) -> Run:
     """Read a run folder.
 
     Raises:
-        UserError: not a folder, not a run folder, an unreadable file, or a format too new.
+        UserError: not a folder, not a run folder, an unreadable file, or a newer format.
     """
-    path = Path(folder)
-    if not path.is_dir():
-        raise UserError(f"{path}: not a folder")
-    return Run(path, read_info(path), mapping(path / CONFIG), *read_measured(path))
+    run = Run(folder)
+    if not run.path.is_dir():
+        raise UserError(f"{run.path}: not a folder")
+    return run.load()
 
 
-def read_info(path: Path) -> dict[str, Any]:
-    """Read run.json alone.
+def check_format(file: Path, number: object) -> None:
+    """Check the format number in a file.
 
     Raises:
-        UserError: there is none, it cannot be read, or its format is too new.
+        UserError: it is not a number, or is newer.
     """
-    if not (path / RUN).is_file():
-        raise UserError(f"{path}: not a run folder (it has no {RUN})")
-    info = mapping(path / RUN)
-    _check_format(path / RUN, info.get("format"))
-    _check_facts(path / RUN, info)
-    return info
+    if type(number) is not int or number < 1:
+        raise UserError(f"{file}: format must be a whole number from 1 to {FORMAT}, not {number!r}")
+    if number > FORMAT:
+        raise UserError(f"{file}: run format {number} is newer than the {FORMAT} known here; update attnx")
 
 
-def read_results(path: Path) -> dict[str, Any]:
-    """Read the numbers of results.json alone; empty if there is none.
-
-    Raises:
-        UserError: it cannot be read, or holds what it should not.
-    """
-    return read_measured(path).results
-
-
-def read_measured(path: Path) -> Measured:
-    """Read results.json; empty if there is none.
-
-    Raises:
-        UserError: it cannot be read, or holds what it should not.
-    """
-    file = path / RESULTS
-    results = mapping(file)
-    intervals, baselines, signatures = (_section(file, results, name) for name in (INTERVALS, BASELINES, SIGNATURES))
-    for name, value in results.items():
-        if type(value) not in (int, float, type(None)):
-            raise UserError(f"{file}: {name}: expected a number, found a {type(value).__name__}")
-    for name, value in signatures.items():
-        if not isinstance(value, str):
-            raise UserError(f"{file}: {SIGNATURES}: {name}: expected a text, found {_shown(value)}")
-    return Measured(
-        results,
-        {name: Interval(*_numbers(file, name, value, 2)) for name, value in intervals.items()},
-        {baseline: _differences(file, _section(file, baselines.copy(), baseline)) for baseline in baselines},
-        signatures,
-    )
-
-
-def _section(file: Path, held: dict[str, Any], name: str) -> dict[str, Any]:
-    """Take a mapping out of another; empty if it is not there."""
-    section = held.pop(name, {})
-    if not isinstance(section, dict):
-        raise UserError(f"{file}: {name}: expected names with values, found a {type(section).__name__}")
-    return section
-
-
-def _differences(file: Path, held: Mapping[str, Any]) -> dict[str, BaselineDifference]:
-    return {measure: BaselineDifference(*_numbers(file, measure, value, 3)) for measure, value in held.items()}
-
-
-def _numbers(file: Path, name: str, value: Any, count: int) -> list[float]:
-    if isinstance(value, list) and len(value) == count and all(type(one) in (int, float) for one in value):
-        return value
-    raise UserError(f"{file}: {name}: expected {count} numbers, found {_shown(value)}")
+def folder_use(folder: Path | str) -> FolderUse:
+    """The bytes in a folder, and when a file in it was last written; no link is followed."""
+    size, modified = 0, 0.0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                use = folder_use(entry.path)
+            else:
+                stat = entry.stat(follow_symlinks=False)
+                use = FolderUse(stat.st_size, stat.st_mtime)
+            size, modified = size + use.size, max(modified, use.modified)
+    return FolderUse(size, modified)
 
 
 def plugin_digests(info: Mapping[str, Any]) -> dict[str, str]:
-    """The SHA-256 of each plug-in file that a run used, as its run.json says; empty if it used none."""
-    return {place: str(digest) for place, digest in _within(info, "files").items()}
+    """The SHA-256 of each plug-in file that a run used, from its run.json."""
+    return {path: str(digest) for path, digest in _plugin_section(info, "files").items()}
 
 
-def plugin_facts(info: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, str]]:
-    """Of each part of a run that was not of the core, by kind and name: its ``origin``, and its ``code``, shortened."""
-    found = {}
-    for key, facts in _within(info, "parts").items():
+def plugin_records(info: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, str]]:
+    """The ``origin`` and the short ``code`` digest of each plug-in part of a run, by kind and name."""
+    parts = {}
+    for key, facts in _plugin_section(info, "parts").items():
         kind, _, name = key.partition("=")
         if isinstance(facts, Mapping):
-            found[kind, name] = {str(word): str(value) for word, value in facts.items()}
-    return found
+            parts[kind, name] = {str(key): str(value) for key, value in facts.items()}
+    return parts
 
 
-def _within(info: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """A mapping of what run.json says of plug-ins; empty if it holds anything else."""
-    held = info.get("plugins")
-    found = held.get(what) if isinstance(held, Mapping) else None
-    return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else {}
-
-
-def _check_format(path: Path, number: object) -> None:
-    if type(number) is not int or number < 1:
-        raise UserError(f"{path}: format must be a whole number from 1 to {FORMAT}, not {number!r}")
-    if number > FORMAT:
-        raise UserError(f"{path}: run format {number} is newer than the {FORMAT} known here; update attnx")
-
-
-def _check_facts(path: Path, info: Mapping[str, Any]) -> None:
-    for name, (kind, phrase) in FACTS.items():
-        value = info.get(name)
-        right = isinstance(value, kind) and (not isinstance(value, list) or all(isinstance(one, str) for one in value))
-        if value is not None and not right:
-            raise UserError(f"{path}: {name}: expected {phrase}, found {_shown(value)}")
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-def mapping(path: Path, largest: int = LARGEST) -> dict[str, Any]:
-    """The mapping in a JSON or YAML file of at most ``largest`` bytes; empty if there is no file.
-
-    Raises:
-        UserError: it cannot be read, or holds something else; see :mod:`attnx.files.bounded_files`.
-    """
-    if not path.is_symlink() and not path.exists():
-        return {}
-    content = read_json(path, largest) if path.suffix == ".json" else read_yaml(path, largest) or {}
-    if not isinstance(content, dict):
-        raise UserError(f"{path}:1: expected names with values, found a {type(content).__name__}")
-    return content
+def _plugin_section(info: Mapping[str, Any], name: str) -> dict[str, Any]:
+    plugins = info.get("plugins")
+    section = plugins.get(name) if isinstance(plugins, Mapping) else None
+    return {str(key): value for key, value in section.items()} if isinstance(section, Mapping) else {}
 
 
 def refuse_links(folder: Path) -> None:
-    """Refuse a folder that is to be written into, if what is written could land outside it.
+    """Refuse to write into a folder if what is written could land outside it.
 
     Raises:
         UserError: it holds a link that leads out of it.
     """
-    home = folder.resolve()
-    for above, folders, files in os.walk(home):
-        for path in (Path(above, name) for name in (*folders, *files)):
-            if path.is_symlink() and not path.resolve().is_relative_to(home):
+    root = folder.resolve()
+    for parent, folders, files in os.walk(root):
+        for path in (Path(parent, name) for name in (*folders, *files)):
+            if path.is_symlink() and not path.resolve().is_relative_to(root):
                 raise UserError(
-                    f"{folder / path.relative_to(home)}: is a link that leads out of {folder}, and nothing is written "
-                    f"there; put what it leads to in its place"
+                    f"{folder / path.relative_to(root)}: is a link that leads out of {folder}, and nothing is written "
+                    f"there; replace the link by what it leads to"
                 )
-        if Path(above).name == WANDB:
-            folders.clear()  # recordings link to W&B's own logs; a run that goes on begins a recording beside them
+        if Path(parent).name == WANDB:
+            folders.clear()  # recordings link to W&B's logs; a resumed run begins a new recording

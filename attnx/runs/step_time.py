@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attnx.errors import UserError
+from attnx.files.bounded_files import read_mapping
 from attnx.registry.param_types import seconds
 from attnx.runs.layout import STEP_TIME
-from attnx.runs.run import mapping
 
 
 class StepTime(NamedTuple):
@@ -34,7 +34,7 @@ def read_step_time(sweep: Path) -> StepTime | None:
     Raises:
         UserError: the file holds something else.
     """
-    held = mapping(sweep / STEP_TIME)
+    held = read_mapping(sweep / STEP_TIME)
     if not held:
         return None
     try:

@@ -19,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attnx.config.compose import check
 from attnx.errors import UserError
+from attnx.runs.status import RunStatus
 from attnx.runs.sweep import SweepJob
 from attnx.sweeps.expand_overrides import ours
 from attnx.sweeps.job_process import JobSpec
@@ -77,8 +78,8 @@ class Submitted(Launcher):
         running = current()
         jobs = [running.job(ours(asked)) for asked in job_overrides]
         path, set_by_hydra = str(running.sweep.path), variables(self)
-        doing = tasks(self, running, {job.number: job for job in jobs}.values())
-        sent = [(job, Remote(path, job.number, task.config, set_by_hydra, task.place)) for job, task in doing]
+        doing = tasks(self, running, {job.index: job for job in jobs}.values())
+        sent = [(job, Remote(path, job.index, task.config, set_by_hydra, task.place)) for job, task in doing]
         submit(running, self.cluster, self.knobs, sent)
         return [_returned(job) for job in jobs]
 
@@ -147,7 +148,7 @@ def launch(launcher: ProcessLauncher, job_overrides: Sequence[Sequence[str]]) ->
     running = current()
     running.fork = launcher.fork
     jobs = [running.job(ours(asked)) for asked in job_overrides]
-    running.run(tasks(launcher, running, {job.number: job for job in jobs}.values()))
+    running.run(tasks(launcher, running, {job.index: job for job in jobs}.values()))
     return [_returned(job) for job in jobs]
 
 
@@ -160,7 +161,7 @@ def tasks(launcher: Any, running: SweepSession, jobs: Any) -> Iterator[tuple[Swe
             config = running.config(job.overrides) or composed(launcher, job.overrides)
             refuse_unlike(running.sweep.folder(job), config)
         except UserError as error:
-            job.status, job.error = "failed", str(error)
+            job.status, job.error = RunStatus.FAILED, str(error)
             running.screen.tell(running.sweep, job)
             continue
         yield job, running.task(job, config, **variables(launcher))

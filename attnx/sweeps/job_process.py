@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnx.errors import Interrupted, RunFailed, UserError
+from attnx.files.bounded_files import read_mapping
 from attnx.files.printable import printable
-from attnx.runs.layout import CHECKPOINTS, LOG, PROGRESS, RUN
+from attnx.runs.layout import CHECKPOINTS, LAST, LOG, PROGRESS, RUN
 from attnx.runs.plugin_copies import code_now
-from attnx.runs.run import mapping
 from attnx.runs.sweep import is_sweep, read_sweep
 from attnx.training.callbacks.heartbeat import LISTENS
 from attnx.training.distributed.slurm import signals, slurm_job
@@ -115,13 +115,13 @@ def work(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
     from attnx.training.fit import fit, resume
 
     folder = Path(config["folder"])
-    status = mapping(folder / RUN).get("status")
+    status = read_mapping(folder / RUN).get("status")
     if status == "finished":  # cut off after its results were written
         draw_and_explain(folder)
         return
     refuse_edited(folder.parent, config)
     compile_ahead(config)
-    if (folder / CHECKPOINTS / "last.ckpt").is_file():
+    if (folder / CHECKPOINTS / LAST).is_file():
         resume(folder)
     else:
         clear(folder)

@@ -68,10 +68,10 @@ class SweepScreen:
     def tell(self, sweep: Sweep, job: SweepJob) -> None:
         """Tell that a job began or how it ended, where no table does."""
         if job.status != "running":
-            self.since.pop(job.number, None)
+            self.since.pop(job.index, None)
         if self.live:
             return
-        words = f"job {job.number} {job.status}: {sweep.told(job)}"
+        words = f"job {job.index} {job.status}: {sweep.label(job)}"
         if job.status == "running":
             words += f" -> {sweep.folder(job)}"
         else:
@@ -89,13 +89,13 @@ class SweepScreen:
     def table(self, sweep: Sweep, stands: Mapping[int, JobProgress]) -> Table:
         """All jobs, or as many as there is room for."""
         table = Table(title=Text(printable(str(sweep.path))), title_justify="left", caption_justify="left")
-        varied = sweep.varied
+        varied = sweep.swept_keys
         for column in ("job", *varied, "status", "step", "time", "best"):
             table.add_column(column, justify="right" if column in ("job", "step", "time", "best") else "left")
         jobs = self._chosen(sweep.jobs)
         for job in jobs:
-            choices = [Text(printable(job.choices.get(key, ""))) for key in varied]
-            table.add_row(str(job.number), *choices, *self._told(job, stands.get(job.number)))
+            choices = [Text(printable(job.values.get(key, ""))) for key in varied]
+            table.add_row(str(job.index), *choices, *self._told(job, stands.get(job.index)))
         table.caption = Text(printable(self._summary(sweep, len(sweep.jobs) - len(jobs), stands)))
         return table
 
@@ -103,13 +103,13 @@ class SweepScreen:
         room = max(1, self.console.height - AROUND)
         if len(jobs) <= room:
             return jobs
-        ranked = sorted(jobs, key=lambda job: (FIRST.index(job.status), job.ended is None, -job.number))[:room]
-        return sorted(ranked, key=lambda job: job.number)
+        ranked = sorted(jobs, key=lambda job: (FIRST.index(job.status), job.ended is None, -job.index))[:room]
+        return sorted(ranked, key=lambda job: job.index)
 
     def _told(self, job: SweepJob, stand: JobProgress | None) -> list[Text]:
         status = Text(job.status, STYLES[job.status])
         if job.status == "running" and stand:
-            left = self._left(job.number, stand)
+            left = self._left(job.index, stand)
             step = f"{stand.step:,}/{stand.steps:,}" if stand.steps else ""
             return [status, Text(step), Text("" if left is None else f"{clock(left)} left"), Text(best(job))]
         if job.status == "failed":
@@ -131,7 +131,7 @@ class SweepScreen:
             waiting = count["waiting"] + count["interrupted"]
             said.append(f"about {clock((sum(took) / len(took) * waiting + running) / self.side_by_side)} left")
         if winner := winning(sweep):
-            said.append(f"best {best(winner)}: {sweep.told(winner)}")
+            said.append(f"best {best(winner)}: {sweep.label(winner)}")
         if hidden:
             said.append(f"{hidden} not shown")
         if self.stopping:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.runs.layout import STUDY
-from attnx.runs.progress import standing
+from attnx.runs.run import Run
 from attnx.runs.sweep import SweepJob
 from attnx.sweeps.expand_overrides import ours
 from attnx.sweeps.hydra_plugins import ProcessLauncher, tasks
@@ -90,7 +90,7 @@ class OptunaSearch:
             return None
         values = {name: trial._suggest(name, distribution) for name, distribution in self.space.items()}
         job = running.job([f"{name}={value}" for name, value in {**values, **self.fixed}.items()])
-        self.trials[job.number] = trial
+        self.trials[job.index] = trial
         save(running.sweep)
         return job
 
@@ -108,7 +108,7 @@ class OptunaSearch:
 
         if job.status == "interrupted":
             return
-        trial = self.trials.pop(job.number)
+        trial = self.trials.pop(job.index)
         if job.status == "finished" and (value := to_minimize(job)) == value:
             self.study.tell(trial, value)
         else:
@@ -119,7 +119,7 @@ class OptunaSearch:
 
         What is compared is the same validation, the first with the first: steps may differ with budget=time.
         """
-        trial, stands = self.trials[job.number], standing(current().sweep.folder(job))
+        trial, stands = self.trials[job.index], Run(current().sweep.folder(job)).progress
         reported = len(self.study._storage.get_trial(trial._trial_id).intermediate_values)
         for number, value in list(enumerate(stands.curve, start=1))[reported:]:
             trial.report(-value if stands.maximize else value, number)
@@ -130,7 +130,7 @@ class OptunaSearch:
         while jobs := [job for job in (self._next(running) for _ in range(running.side_by_side)) if job]:
             new = [job for job in jobs if job.status not in DONE]
             if new:
-                self.launcher.launch([job.overrides for job in new], initial_job_idx=new[0].number)
+                self.launcher.launch([job.overrides for job in new], initial_job_idx=new[0].index)
             for job in jobs:
                 refresh(running.sweep, job)
                 self._tell(job)

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Protocol
 
-from attnx.runs.progress import JobProgress, standing
+from attnx.runs.progress import JobProgress
+from attnx.runs.run import Run
+from attnx.runs.status import RunStatus
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.job_process import INTERRUPTED, JobSpec
 from attnx.sweeps.processes import LOST, Ended, Processes
@@ -91,12 +93,12 @@ class Pool:
         if asked is None:
             return False
         job, task = asked
-        job.status, job.started, job.ended, job.error = "running", now(), None, None
+        job.status, job.started, job.ended, job.error = RunStatus.RUNNING, now(), None, None
         job.attempts += 1
-        self.running[job.number] = time.monotonic()
+        self.running[job.index] = time.monotonic()
         begin(self.sweep)
         save(self.sweep)
-        self.processes.start(job.number, task)
+        self.processes.start(job.index, task)
         self.screen.tell(self.sweep, job)
         return True
 
@@ -107,7 +109,7 @@ class Pool:
     def _look(self) -> None:
         for number in self.running:
             job = self.sweep.jobs[number]
-            self.stands[number] = standing(self.sweep.folder(job))
+            self.stands[number] = Run(self.sweep.folder(job)).progress
             note(job, self.stands[number])
             if not self.pressed and number not in self.pruned and self.hopeless(job):
                 self.pruned.add(number)
@@ -115,9 +117,9 @@ class Pool:
 
     def _end(self, ended: Ended) -> SweepJob:
         job = self.sweep.jobs[ended.job]
-        job.seconds = round(job.seconds + time.monotonic() - self.running.pop(job.number), 3)
+        job.seconds = round(job.seconds + time.monotonic() - self.running.pop(job.index), 3)
         job.ended = now()
-        self.stands.pop(job.number, None)
+        self.stands.pop(job.index, None)
         refresh(self.sweep, job)
         if job.status != "finished":
             self._judge(job, ended.code)
@@ -128,14 +130,14 @@ class Pool:
     def _judge(self, job: SweepJob, code: int) -> None:
         """Say how a job stands that ended before it was whole."""
         folder = self.sweep.folder(job)
-        if job.number in self.pruned and code == INTERRUPTED:
-            job.status = "pruned"
-            note_run(folder, status="pruned")
+        if job.index in self.pruned and code == INTERRUPTED:
+            job.status = RunStatus.PRUNED
+            note_run(folder, status=RunStatus.PRUNED)
         elif code == INTERRUPTED or (self.pressed and code == -signal.SIGKILL):
-            job.status = "interrupted"
+            job.status = RunStatus.INTERRUPTED
         else:
-            job.status = "failed"
-            job.error = reason(code) or standing(folder).error or f"its process ended with exit code {code}"
+            job.status = RunStatus.FAILED
+            job.error = reason(code) or Run(folder).progress.error or f"its process ended with exit code {code}"
             if not folder.is_dir():
                 job.error = "its folder was deleted while it ran"
         note_end(folder, job.status, job.error)

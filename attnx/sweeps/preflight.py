@@ -15,7 +15,7 @@ from rich.console import Console
 from attnx.data.task_files import refuse_missing_files
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
-from attnx.runs.run import mapping
+from attnx.files.bounded_files import read_mapping
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.processes import Processes
@@ -55,7 +55,7 @@ def check_jobs(
         processes.start(NUMBER, task)
         while not processes.wait(SECONDS):
             pass
-        refused = mapping(Path(folder, REFUSED))  # empty if that process was killed; then the jobs will tell
+        refused = read_mapping(Path(folder, REFUSED))  # empty if that process was killed; then the jobs will tell
     _refuse(settings, [*refused.values()])
 
 
@@ -99,7 +99,7 @@ def _told(settings: Sequence[Sequence[Sequence[str]]], refused: Sequence[str]) -
     count = sum(len(jobs) for jobs, why in zip(settings, refused, strict=True) if why)
     first = next(number for number, why in enumerate(refused) if why)
     sweep = Sweep(Path(), "", [], jobs=jobs)
-    setting = sweep.told(jobs[sum(map(len, settings[:first]))])
+    setting = sweep.label(jobs[sum(map(len, settings[:first]))])
     return f"{count} of {len(jobs)} jobs cannot run, the first is {setting}: {refused[first]}"
 
 

@@ -36,20 +36,20 @@ def _opening(sweep: Sweep) -> str:
     if steps := measured(sweep):
         lines += ["", f"{steps}."]
     if winner := winning(sweep):
-        lines += ["", f"Best in validation: job {winner.number}, {best(winner)} ({sweep.told(winner)})."]
+        lines += ["", f"Best in validation: job {winner.index}, {best(winner)} ({sweep.label(winner)})."]
     return "\n".join([*lines, "", "```sh", sweep.command, "```"])
 
 
 def _jobs(sweep: Sweep) -> str:
-    varied = sweep.varied
+    varied = sweep.swept_keys
     head = ["job", *varied, "status", "best", "time"]
     rows = [_row(sweep, job, varied) for job in sweep.jobs]
     return "\n".join(["## Jobs", "", _line(head), "|" + "---|" * len(head), *rows])
 
 
 def _row(sweep: Sweep, job: SweepJob, varied: list[str]) -> str:
-    choices = [job.choices.get(key, "") for key in varied]
-    linked = f"[{job.number}]({job.number})" if sweep.folder(job).is_dir() else str(job.number)
+    choices = [job.values.get(key, "") for key in varied]
+    linked = f"[{job.index}]({job.index})" if sweep.folder(job).is_dir() else str(job.index)
     return _line([linked, *choices, job.status, best(job), clock(job.seconds) if job.seconds else ""])
 
 
@@ -59,7 +59,7 @@ def _line(fields: list[str]) -> str:
 
 def _failures(sweep: Sweep) -> str:
     lines = [
-        f"- [{job.number}]({job.number}/log.txt): {sweep.told(job)}: {job.error}"
+        f"- [{job.index}]({job.index}/log.txt): {sweep.label(job)}: {job.error}"
         for job in sweep.jobs
         if job.status == "failed"
     ]

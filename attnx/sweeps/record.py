@@ -14,18 +14,21 @@ from attnx.errors import RunFailed, UserError
 from attnx.files.atomic_files import write_json
 from attnx.registry.plugin_code import code_of, digests
 from attnx.registry.source_scan import BY_HAND, catalog
-from attnx.runs.layout import CHECKPOINTS, CONFIG, EXPLANATION, RUN, SWEEP
+from attnx.runs.layout import CONFIG, RUN, SWEEP
 from attnx.runs.plugin_copies import other_code
-from attnx.runs.progress import JobProgress, standing
-from attnx.runs.run import mapping, read_run
-from attnx.runs.sweep import FORMAT, Sweep, SweepJob, is_sweep, parted, read_sweep
+from attnx.runs.progress import JobProgress
+from attnx.runs.run import Run, read_run
+from attnx.runs.status import RunStatus
+from attnx.runs.sweep import FORMAT, Sweep, SweepJob, is_sweep, read_sweep, split_override
+from attnx.runs.writer import update_info
 
 # A search may be given more of.
 TRIALS = "hydra.sweeper.n_trials"
 # What changes nothing that is computed: where a run lies, and who else is told of it.
 ASIDE = ("folder", "logger")
 # How a run stands that is not trained again.
-KEPT = ("finished", "pruned")
+KEPT = (RunStatus.FINISHED, RunStatus.PRUNED)
+ENDED = (*KEPT, RunStatus.FAILED)
 
 
 def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir: str | None) -> Sweep:
@@ -37,8 +40,8 @@ def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir
         sweep = Sweep(folder, command, list(overrides), config_dir, created=now())
     for job in sweep.jobs:
         refresh(sweep, job)
-        if job.status == "failed":  # it is tried again
-            job.status, job.error = "waiting", None
+        if job.status == RunStatus.FAILED:  # it is tried again
+            job.status, job.error = RunStatus.WAITING, None
     plugins = (part for part in catalog().parts.values() if part.origin not in ("core", BY_HAND))
     sweep.plugins = digests(code_of(plugins))
     return sweep
@@ -46,18 +49,18 @@ def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir
 
 def refresh(sweep: Sweep, job: SweepJob) -> None:
     """Let a job stand as its run folder says: one that nobody ended was cut off, and can be gone on from."""
-    folder = sweep.folder(job)
-    stands = standing(folder)
+    run = Run(sweep.folder(job))
+    stands = run.progress
     note(job, stands)
-    said = mapping(folder / RUN).get("status")
-    if said == "finished" and not (folder / EXPLANATION).is_file():  # cut off while it was drawn
-        said = "interrupted"
-    if said is not None:
-        job.status = said if said in ("finished", "failed", "pruned") else "interrupted"
-    elif job.status != "failed":
-        job.status = "waiting"
-    if stands.error and job.status != "finished":
-        job.status, job.error = "failed", stands.error
+    status = run.recorded_status
+    if status == RunStatus.FINISHED and not run.is_finished:  # cut off while its pictures were drawn
+        status = RunStatus.INTERRUPTED
+    if status is not None:
+        job.status = status if status in ENDED else RunStatus.INTERRUPTED
+    elif job.status != RunStatus.FAILED:
+        job.status = RunStatus.WAITING
+    if stands.error and job.status != RunStatus.FINISHED:
+        job.status, job.error = RunStatus.FAILED, stands.error
 
 
 def note(job: SweepJob, stands: JobProgress) -> None:
@@ -78,7 +81,7 @@ def take(sweep: Sweep, asked: Sequence[str]) -> SweepJob:
 
 def same(one: Iterable[str], other: Iterable[str]) -> bool:
     """Whether two command lines ask the same."""
-    return sorted(map(parted, one)) == sorted(map(parted, other))
+    return sorted(map(split_override, one)) == sorted(map(split_override, other))
 
 
 def refuse_another(sweep: Sweep, overrides: Sequence[str], jobs: Sequence[Sequence[str]] | None) -> None:
@@ -94,7 +97,7 @@ def refuse_another(sweep: Sweep, overrides: Sequence[str], jobs: Sequence[Sequen
     """
     if jobs is not None and all(any(same(job.overrides, asked) for asked in jobs) for job in sweep.jobs):
         return
-    held, asked = (dict(map(parted, words)) for words in (sweep.overrides, overrides))
+    held, asked = (dict(map(split_override, words)) for words in (sweep.overrides, overrides))
     if jobs is None:
         asked[TRIALS] = held.get(TRIALS, ABSENT)
         held.setdefault(TRIALS, ABSENT)
@@ -129,14 +132,14 @@ def refuse_other_code(folder: Path) -> None:
         UserError: they have.
     """
     run = read_run(folder)
-    kept = run.info.get("status") in KEPT or (folder / CHECKPOINTS / "last.ckpt").is_file()
+    kept = run.recorded_status in KEPT or run.has_checkpoint
     if kept and (changed := other_code(run)):
         raise UserError(f"{changed}, put that back, or start the sweep anew with fresh=true")
 
 
 def begin(sweep: Sweep) -> None:
     """Note that a sweep is at work; one that has nothing left to do stays finished, whatever ends this command."""
-    sweep.status, sweep.ended = "running", None
+    sweep.status, sweep.ended = RunStatus.RUNNING, None
 
 
 def save(sweep: Sweep) -> None:
@@ -149,7 +152,7 @@ def save(sweep: Sweep) -> None:
         raise RunFailed(
             f"{sweep.path}: the sweep's folder was deleted while it ran, so nothing is left to go on with; start anew"
         )
-    jobs = [{"number": job.number, "folder": str(job.number), **asdict(job)} for job in sweep.jobs]
+    jobs = [{"index": job.index, "folder": str(job.index), **asdict(job)} for job in sweep.jobs]
     value = {key: item for key, item in asdict(sweep).items() if key not in ("path", "jobs")}
     write_json(sweep.path / SWEEP, {"format": FORMAT, "name": sweep.name, **value, "jobs": jobs})
 
@@ -157,12 +160,12 @@ def save(sweep: Sweep) -> None:
 def note_run(folder: Path, **facts: Any) -> None:
     """Add to what a run folder says of itself, once nobody else writes there."""
     if (folder / RUN).is_file():
-        write_json(folder / RUN, {**mapping(folder / RUN), **facts})
+        update_info(folder, **facts)
 
 
 def note_end(folder: Path, status: str, error: str | None = None) -> None:
     """Note in a run folder how its process ended, where that could not do so itself: it still says it is running."""
-    if mapping(folder / RUN).get("status") == "running":
+    if Run(folder).recorded_status == RunStatus.RUNNING:
         note_run(folder, status=status, **({"error": error} if error else {}))
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from attnx.errors import Stopped
 from attnx.registry.plugin_files import folders
-from attnx.runs.sweep import Sweep, SweepJob, parted
+from attnx.runs.sweep import Sweep, SweepJob, split_override
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.live_table import SweepScreen
 from attnx.sweeps.pool import Pool
@@ -131,7 +131,7 @@ def processes(fork: bool, environment: dict[str, str], lock: int) -> Processes:
 
 def key(asked: Sequence[str]) -> tuple[str, ...]:
     """What was asked, whatever the order."""
-    return tuple(f"{name}={value}" for name, value in sorted(map(parted, asked)))
+    return tuple(f"{name}={value}" for name, value in sorted(map(split_override, asked)))
 
 
 def to_minimize(job: SweepJob) -> float:

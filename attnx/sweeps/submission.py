@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.errors import UserError
+from attnx.runs.status import RunStatus
 from attnx.runs.sweep import SweepJob, read_sweep
 from attnx.sweeps.external_launchers import carry_out, leave
 from attnx.sweeps.live_table import best
@@ -118,7 +119,7 @@ def submit(
         return
     executor = _executor(running.sweep.path, cluster, knobs)
     for job, _ in asked:
-        job.status, job.started, job.ended, job.error = "running", now(), None, None
+        job.status, job.started, job.ended, job.error = RunStatus.RUNNING, now(), None, None
         job.attempts += 1
     begin(running.sweep)
     save(running.sweep)
@@ -126,7 +127,7 @@ def submit(
         handles = [executor.submit(remote) for _, remote in asked]
     tell = running.screen.console.print
     for (job, _), handle in zip(asked, handles, strict=True):
-        tell(f"job {job.number} sent as {handle.job_id}: {running.sweep.told(job)}", **PLAIN)
+        tell(f"job {job.index} sent as {handle.job_id}: {running.sweep.label(job)}", **PLAIN)
     queue = Queue(lambda line: tell(line, **PLAIN)) if cluster == "slurm" else None
     wait(running, {handle.job_id: (job, handle) for (job, _), handle in zip(asked, handles, strict=True)}, queue)
 
@@ -175,5 +176,5 @@ def _conclude(running: SweepSession, job: SweepJob) -> None:
     refresh(running.sweep, job)
     job.ended = now()
     save(running.sweep)
-    words = f"job {job.number} {job.status}: {running.sweep.told(job)}  {best(job)}".rstrip()
+    words = f"job {job.index} {job.status}: {running.sweep.label(job)}  {best(job)}".rstrip()
     running.screen.console.print(words, **PLAIN)

@@ -11,6 +11,7 @@ from typing import Literal
 
 from attnx.files.printable import printable
 from attnx.runs.layout import ERROR
+from attnx.runs.status import RunStatus
 from attnx.runs.sweep import Sweep
 from attnx.sweeps.live_table import best, winning
 from attnx.sweeps.readme import write_explanation
@@ -36,7 +37,8 @@ def conclude(sweep: Sweep, otherwise: Literal["interrupted", "failed"]) -> None:
         for job in sweep.jobs:
             if job.status in ("waiting", "running"):
                 refresh(sweep, job)
-        sweep.status = "finished" if all(job.status in DONE for job in sweep.jobs) and sweep.jobs else otherwise
+        is_complete = bool(sweep.jobs) and all(job.status in DONE for job in sweep.jobs)
+        sweep.status = RunStatus.FINISHED if is_complete else RunStatus(otherwise)
         sweep.ended = sweep.ended or now()
         save(sweep)
         write_explanation(sweep)
@@ -76,19 +78,18 @@ def report(sweep: Sweep) -> int:
     count = Counter(job.status for job in sweep.jobs)
     said = ", ".join(f"{number} {status}" for status, number in count.items())
     winner = winning(sweep)
-    leads = f"; best {best(winner)}: job {winner.number}, {sweep.told(winner)}" if winner else ""
+    leads = f"; best {best(winner)}: job {winner.index}, {sweep.label(winner)}" if winner else ""
     if steps := measured(sweep):
         print(steps, flush=True)
     print(printable(f"{sweep.path}: {len(sweep.jobs)} job(s), {said}{leads}"), flush=True)
-    if count["failed"]:
+    if count[RunStatus.FAILED]:
         again = f"attnx resume {shlex.quote(str(sweep.path))}"
         lines = [
-            printable(f"{sweep.told(job)}: {job.error}; see {sweep.log(job)}")
+            printable(f"{sweep.label(job)}: {job.error}; see {sweep.log(job)}")
             for job in sweep.jobs
             if job.status == "failed"
         ]
-        print(
-            f"attnx: {count['failed']} job(s) failed; try them again with: {again}", *lines, sep="\n  ", file=sys.stderr
-        )
+        failed = f"attnx: {count[RunStatus.FAILED]} job(s) failed; try them again with: {again}"
+        print(failed, *lines, sep="\n  ", file=sys.stderr)
     write_comparison(sweep)
     return 0 if sweep.status == "finished" else 1

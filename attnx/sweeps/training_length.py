@@ -69,5 +69,5 @@ def measured(sweep: Sweep) -> str:
     found = read_step_time(sweep.path)
     if found is None:
         return ""
-    others = "; other times in proportion" if MAX_TIME in sweep.varied else ""
+    others = "; other times in proportion" if MAX_TIME in sweep.swept_keys else ""
     return f"{found.steps:,} steps a job: as many as fit into {found.max_time}, as job {found.job} measured{others}"

@@ -14,16 +14,24 @@ from rich.console import Console
 from attnx.config.groups import CHOSEN
 from attnx.errors import Interrupted
 from attnx.files.printable import printable
-from attnx.loggers.contract import End, RunStart
+from attnx.loggers.contract import RunStart
 from attnx.registry.source_scan import SETS
 from attnx.reports.display_name import display_name
 from attnx.reports.figures.heatmaps import SHOWN, page, save
 from attnx.reports.figures.local_windows import window_of
-from attnx.reports.pages.run_page import PAGE
 from attnx.reports.run.readme import write_explanation
 from attnx.runs.alignments import read_examples
-from attnx.runs.layout import ALIGNMENTS, METRICS, PREDICTIONS
+from attnx.runs.layout import (
+    ALIGNMENTS,
+    ALIGNMENTS_PICTURE,
+    METRICS,
+    PAGE,
+    POINTS_PICTURE,
+    PREDICTIONS,
+    PREDICTIONS_PICTURE,
+)
 from attnx.runs.run import Run, read_run
+from attnx.runs.status import RunStatus
 from attnx.runs.sweep import sweep_of
 from attnx.training import run_folder
 from attnx.training.callbacks.heat_maps import HeatMaps
@@ -53,12 +61,12 @@ def recorded(job: PreparedRun, folder: Path, console: Console) -> Iterator[None]
         job.loggers.show(read_run(folder).results["steps"], _drawn(folder))
     except BaseException as error:
         stopped = isinstance(error, Interrupted | KeyboardInterrupt)
-        _end(job, folder, "interrupted" if stopped else "failed", tell)
+        _end(job, folder, RunStatus.INTERRUPTED if stopped else RunStatus.FAILED, tell)
         raise
-    _end(job, folder, "finished", tell)
+    _end(job, folder, RunStatus.FINISHED, tell)
 
 
-def _end(job: PreparedRun, folder: Path, end: End, tell: Any) -> None:
+def _end(job: PreparedRun, folder: Path, end: RunStatus, tell: Any) -> None:
     """Finish; what is left to the user is said, and kept in the folder's README."""
     process_group.note_end()
     before = read_run(folder)
@@ -102,7 +110,7 @@ def _heat_maps(job: PreparedRun) -> HeatMaps:
             run_folder.save_alignments(Path(place), decoded)
             bests = [next(iter(hypotheses.values())) for hypotheses in read_examples(place)]
             if bests:
-                picture = save(page(bests, window_of(job.config)), Path(place) / "alignments.png")
+                picture = save(page(bests, window_of(job.config)), Path(place) / ALIGNMENTS_PICTURE)
                 job.loggers.show(step, {"valid/alignments": picture})
 
     return HeatMaps([pairs[row] for row in chosen], [rows[row] for row in chosen], draw)
@@ -112,9 +120,9 @@ def _drawn(folder: Path) -> dict[str, Path]:
     """What of a finished run can be shown: predictions, heat maps, and the page of its alignments."""
     return {
         "test/predictions": folder / PREDICTIONS,
-        "test/alignments": folder / "alignments.png",
-        "test/tracks": folder / "predictions.png",
-        "test/points": folder / "points.png",
+        "test/alignments": folder / ALIGNMENTS_PICTURE,
+        "test/tracks": folder / PREDICTIONS_PICTURE,
+        "test/points": folder / POINTS_PICTURE,
         "test/page": folder / PAGE,
         **{f"heat_maps/{path.stem}": path for path in sorted((folder / ALIGNMENTS).glob("*.png"))},
     }

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from attnx.files.atomic_files import write_json
 from attnx.registry.param_types import seconds
-from attnx.runs.layout import MEASURING, STEP_TIME
+from attnx.runs.layout import STEP_TIME, STEP_TIME_LOCK
 from attnx.runs.step_time import StepTime, read_step_time
 from attnx.runs.sweep import sweep_of
 from attnx.training import step_time
@@ -64,7 +64,7 @@ def measure(job: PreparedRun) -> float:
 
 def _measured_once(sweep: Path, job: PreparedRun, folder: Path, console: Console) -> float:
     """The time of a step for all jobs of a sweep: the first job that asks measures, the others wait for it."""
-    with _alone(sweep / MEASURING, lambda: console.print(WAITING)):
+    with _alone(sweep / STEP_TIME_LOCK, lambda: console.print(WAITING)):
         found = read_step_time(sweep)
         if found is None:
             per_step = measure(job)

@@ -36,13 +36,15 @@ from attnx.runs.layout import (
     RESULTS,
     RUN,
     SOURCE_FEATURES,
+    SOURCE_SYMBOLS,
+    TAGS,
     TARGET_FEATURES,
+    TARGET_SYMBOLS,
     VOCABULARY,
-    write_field,
-    write_symbols,
 )
 from attnx.runs.naming import RUNS, chosen_folder
 from attnx.runs.plugin_copies import keep_copies
+from attnx.runs.table_fields import write_field, write_symbols
 from attnx.tasks.protocols import SequenceData, SequenceTask
 from attnx.training.lightning_module import Prediction
 from attnx.version import __version__
@@ -102,12 +104,12 @@ def save_vocabularies(folder: Path, data: SequenceData, task: SequenceTask) -> N
     """
     (folder / VOCABULARY).mkdir(exist_ok=True)
     for side, symbols, features in (
-        (data.source, "source.json", SOURCE_FEATURES),
-        (data.target, "target.json", TARGET_FEATURES),
+        (data.source, SOURCE_SYMBOLS, SOURCE_FEATURES),
+        (data.target, TARGET_SYMBOLS, TARGET_FEATURES),
     ):
         side.save(folder / VOCABULARY / (symbols if isinstance(side, Vocabulary) else features))
     if data.tags:
-        write_json(folder / VOCABULARY / "tags.json", data.tags)
+        write_json(folder / VOCABULARY / TAGS, data.tags)
     task.save(folder / VOCABULARY)
 
 

@@ -21,7 +21,7 @@ from attnx.files.parse_number import count_of
 from attnx.inference.build_model import build_model
 from attnx.laws.first_use import check_plug_ins, plug_ins_named
 from attnx.loggers.collection import Loggers
-from attnx.runs.layout import CHECKPOINTS, METRICS, PROFILE
+from attnx.runs.layout import CHECKPOINTS, LAST, METRICS, PROFILE
 from attnx.tasks.protocols import SequenceData
 from attnx.training import run_folder
 from attnx.training.build_kernels import build_kernels
@@ -256,7 +256,7 @@ def check_fits(experiment: TrainingModule, folder: Path) -> None:
     Raises:
         UserError: there is none, or its weights are those of another configuration.
     """
-    checkpoint = folder / CHECKPOINTS / "last.ckpt"
+    checkpoint = folder / CHECKPOINTS / LAST
     if not checkpoint.is_file():
         raise UserError(f"{checkpoint}: no such checkpoint; the run stopped before its first one, so start it anew")
     try:

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import torch
 
-from attnx.runs.run import mapping
+from attnx.files.bounded_files import read_mapping
 
 
 def attnx(*words: str) -> list[str]:
@@ -52,7 +52,7 @@ def descendants(number: int) -> Iterator[int]:
 
 def done(folder: Path) -> bool:
     """Whether a run is finished and explained."""
-    return mapping(folder / "run.json").get("status") == "finished" and (folder / "README.md").is_file()
+    return read_mapping(folder / "run.json").get("status") == "finished" and (folder / "README.md").is_file()
 
 
 def weights(folder: Path, which: str = "last") -> tuple[int, dict[str, bytes]]:

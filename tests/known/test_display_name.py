@@ -17,7 +17,9 @@ from attnx.sweeps.record import save
 def named(*asked: str, path: str = "multirun/runs/20260131-120000-abcdef", command: bool = True) -> str:
     config = attnx.compose(list(asked))
     info = {"name": config["name"], "overrides": list(asked) if command else []}
-    return display_name(Run(Path(path), info, config, {}), config)
+    run = Run(path)
+    run.info, run.config = info, config
+    return display_name(run, config)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from attnx.reports.stats.mean_difference import EXAMPLES, POOLED, UNEQUAL
 from attnx.reports.sweep.comparison import Comparison, comparisons
 from attnx.reports.sweep.effects import Effect
 from attnx.reports.sweep.evaluated_examples import rate, read_tested
-from attnx.reports.sweep.load_runs import gather
+from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.settings import ABSENT, varied
 from attnx.reports.sweep.write import write_report
 from attnx.runs.sweep import Sweep, SweepJob
@@ -69,7 +69,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def only(folders: list[Path]) -> Comparison:
-    (found,) = comparisons(gather(folders))
+    (found,) = comparisons(load_runs(folders))
     return found
 
 
@@ -80,12 +80,12 @@ def names(found: Comparison) -> list[str]:
 def test_a_run_that_cannot_be_read_is_no_reason_to_leave_out_the_others(write: Write, tmp_path: Path) -> None:
     write("whole", 7.0)
     write("newer", 7.0, format=999)
-    newer, whole = gather([tmp_path])
+    newer, whole = load_runs([tmp_path])
     assert (whole.status, whole.results["test_per"]) == ("finished", 7.0)
     assert newer.status == "unreadable"
     assert "newer" in newer.error
     with pytest.raises(UserError, match="newer"):
-        gather([tmp_path / "newer"])
+        load_runs([tmp_path / "newer"])
 
 
 def test_a_folder_holds_its_sweeps_and_the_single_runs_of_its_runs(
@@ -97,19 +97,19 @@ def test_a_folder_holds_its_sweeps_and_the_single_runs_of_its_runs(
     write("multirun/runs/mine", 8.0, scorer="additive")
     write("multirun/runs/broken", None, error="it fell over")
     save(Sweep(Path("multirun/scorers"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot"], "finished")]))
-    assert {str(run.path) for run in gather(["multirun"])} == {
+    assert {str(run.path) for run in load_runs(["multirun"])} == {
         "multirun/scorers/0",
         "multirun/runs/mine",
         "multirun/runs/broken",
     }
-    assert {run.path.name for run in gather(["multirun/runs"])} == {"mine", "broken"}
+    assert {run.path.name for run in load_runs(["multirun/runs"])} == {"mine", "broken"}
     page, text, *_ = write_report(["multirun"])
     assert page == Path("multirun/report.html")
     assert "3 runs: 1 failed, 2 finished." in text.read_text(encoding="utf-8")
     assert '"multirun/runs/mine"' in page.read_text(encoding="utf-8")
     Path("multirun/empty/runs").mkdir(parents=True)
     with pytest.raises(UserError, match="neither a run nor a sweep, and holds none"):
-        gather(["multirun/empty"])
+        load_runs(["multirun/empty"])
 
 
 def three(write: Write, better: tuple[float, ...] = (7.0, 7.2, 7.4), **others: float) -> list[Path]:
@@ -390,7 +390,7 @@ def test_other_test_data_are_not_compared(write: Write, tmp_path: Path) -> None:
         write("b", 50.0, scorer="mlp", edits=[0, 1], words=["q", "p"], measure="wer"),
         write("c", 0.0, scorer="mlp", edits=[0, 0], words=["p", "r"], measure="wer"),
     ]
-    found = comparisons(gather(folders))
+    found = comparisons(load_runs(folders))
     assert [len(one.settings) for one in found] == [2, 1]
     page, text, *_ = write_report(folders, tmp_path / "out")
     assert "They were tested on 2 different data, which are not compared with each other." in text.read_text()
@@ -525,7 +525,7 @@ def test_what_did_not_finish_is_listed_and_counted(write: Write, tmp_path: Path)
     """In a sweep, one job done, one failed, one that never began; and a loose run that was cut off beside it."""
     done, failed = write("s/0", 7.0, scorer="dot"), write("s/1", scorer="mlp")
     (failed / "log.txt").write_text("Traceback")
-    asked = [{"number": n, "overrides": [f"scorer={name}"]} for n, name in enumerate(["dot", "mlp", "cosine"])]
+    asked = [{"index": n, "overrides": [f"scorer={name}"]} for n, name in enumerate(["dot", "mlp", "cosine"])]
     states = [{"status": "finished"}, {"status": "failed", "error": "the loss is not finite"}, {"status": "waiting"}]
     sweep = sweep_of(done.parent, [job | state for job, state in zip(asked, states, strict=True)])
     loose = write("loose", scorer="mlp", status="interrupted")

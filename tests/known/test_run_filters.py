@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from attnx.cli.commands.run_filters import check_keys, order, read_filter, same, values
-from attnx.cli.commands.run_table import Column, differing, fitting, plain, span, weighed
+from attnx.cli.commands.run_filters import check_keys, matches, parse_filter, sort_key, split_values
+from attnx.cli.commands.run_table import Column, differing_keys, duration_text, fit_columns, plain_lines, size_text
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
 
@@ -37,14 +37,14 @@ NOON = datetime(2026, 3, 17, 12, tzinfo=UTC)
         ("size>20MB", [20_000_001], [20_000_000]),
         ("size<1.5kB", [1499], [1500]),
         ("size<7", [6], [7]),
-        ("took>90s", [91], [90]),
-        ("took>=2h", [7200], [7199]),
+        ("duration>90s", [91], [90]),
+        ("duration>=2h", [7200], [7199]),
         ("name=mine,*-full", [("mine", "0"), ("x", "g2p-full")], [("other", "0")]),
         ("name!=mine", [("other", "0")], [("mine", "0")]),
     ],
 )
 def test_what_a_word_admits(word: str, admitted: list[Any], refused: list[Any]) -> None:
-    found = read_filter(word)
+    found = parse_filter(word)
     assert [found.admits(value) for value in admitted] == [True] * len(admitted)
     assert [found.admits(value) for value in refused] == [False] * len(refused)
 
@@ -61,8 +61,8 @@ def test_what_a_word_admits(word: str, admitted: list[Any], refused: list[Any]) 
 )
 def test_since_and_until_part_the_runs_by_when_they_began(word: str, hours: float) -> None:
     for each, later in ((word, True), (word.replace("since", "until"), False)):
-        found = read_filter(each, now=NOON.timestamp())
-        assert found.key == "begun"
+        found = parse_filter(each, now=NOON.timestamp())
+        assert found.key == "created"
         assert found.admits(NOON - timedelta(hours=hours - 0.1)) is later
         assert found.admits(NOON - timedelta(hours=hours + 0.1)) is not later
         assert not found.admits(None)
@@ -74,14 +74,14 @@ def test_since_and_until_part_the_runs_by_when_they_began(word: str, hours: floa
         ("scorer=", "scorer=: needs a value"),
         ("test_per<ten", "test_per<ten: expected a number"),
         ("size>20 apples", "size>20 apples: expected a size such as 20MB"),
-        ("took>2x", "took>2x: expected a span such as 90s, 5m or 2h"),
+        ("duration>2x", "duration>2x: expected a span such as 90s, 5m or 2h"),
         ("since=yesterday", "since=yesterday: expected a span such as 2d or 12h, or a time such as 2026-01-31"),
         ("since<2d", "since<2d: write since=2d, or since=2026-01-31"),
     ],
 )
 def test_a_word_that_means_nothing_is_told(word: str, said: str) -> None:
     with pytest.raises(UserError) as told:
-        read_filter(word)
+        parse_filter(word)
     assert str(told.value) == said
 
 
@@ -94,22 +94,22 @@ def test_a_key_that_no_run_has_is_told_with_its_like() -> None:
 
 
 def test_a_bracket_is_no_pattern() -> None:
-    assert not same("a", "[abc]")
-    assert same("[a,b]", "[a,*")
-    assert values("a,[b,c],d") == ("a", "[b,c]", "d")
+    assert not matches("a", "[abc]")
+    assert matches("[a,b]", "[a,*")
+    assert split_values("a,[b,c],d") == ("a", "[b,c]", "d")
 
 
 def test_numbers_stand_before_words_and_what_is_missing_last() -> None:
     held = [None, "b", 7, float("nan"), "a", 5.0, True]
-    assert [str(value) for value in sorted(held, key=lambda value: order("", value))[:5]] == [
+    assert [str(value) for value in sorted(held, key=lambda value: sort_key("", value))[:5]] == [
         "5.0",
         "7",
         "a",
         "b",
         "True",
     ]
-    assert order("", None)[0]
-    assert order("", float("nan"))[0]
+    assert sort_key("", None)[0]
+    assert sort_key("", float("nan"))[0]
 
 
 def test_a_configuration_by_its_keys() -> None:
@@ -132,10 +132,10 @@ def test_a_configuration_by_its_keys() -> None:
 def test_a_knob_differs_among_those_that_have_it_and_a_part_where_it_is_missing() -> None:
     first = {"scorer": "additive", "scorer.hidden_size": 64, "scope": "global", "seed": 1}
     second = {"scorer": "dot", "scope": "global", "seed": 1}
-    assert differing([first, second]) == ["scorer"]
-    assert differing([first, second, {**first, "scorer.hidden_size": 32}]) == ["scorer", "scorer.hidden_size"]
-    assert differing([first, {"scorer": "additive", "scorer.hidden_size": 64, "seed": 1}]) == ["scope"]
-    assert differing([first]) == []
+    assert differing_keys([first, second]) == ["scorer"]
+    assert differing_keys([first, second, {**first, "scorer.hidden_size": 32}]) == ["scorer", "scorer.hidden_size"]
+    assert differing_keys([first, {"scorer": "additive", "scorer.hidden_size": 64, "seed": 1}]) == ["scope"]
+    assert differing_keys([first]) == []
 
 
 def columns(*widths: int) -> list[Column]:
@@ -145,22 +145,34 @@ def columns(*widths: int) -> list[Column]:
 def test_what_there_is_no_room_for_is_left_out_from_the_least_important() -> None:
     asked = columns(11, 7, 5, 13, 3)
     # Two columns stand between two.
-    assert [column.name for column in fitting(asked, 11 + 2 + 7 + 2 + 5 + 2 + 13 + 2 + 3)[0]] == list("01234")
-    shown, hidden = fitting(asked, 11 + 2 + 7 + 2 + 5 + 2 + 3)
+    assert [column.name for column in fit_columns(asked, 11 + 2 + 7 + 2 + 5 + 2 + 13 + 2 + 3)[0]] == list("01234")
+    shown, hidden = fit_columns(asked, 11 + 2 + 7 + 2 + 5 + 2 + 3)
     assert ([column.name for column in shown], [column.name for column in hidden]) == (list("0124"), ["3"])
-    assert [column.name for column in fitting(asked, 5)[0]] == ["0", "1"]
+    assert [column.name for column in fit_columns(asked, 5)[0]] == ["0", "1"]
 
 
 def test_a_path_that_is_too_long_keeps_its_end() -> None:
-    shown, _ = fitting([Column("run", ["a" * 30 + "/end"], 0), Column("status", ["finished"], 1)], 34)
+    shown, _ = fit_columns([Column("run", ["a" * 30 + "/end"], 0), Column("status", ["finished"], 1)], 34)
     assert shown[0].cells == ["…" + "a" * 19 + "/end"]  # 34 less two and the eight of "finished" are 24
 
 
 def test_plain_lines_are_as_wide_as_their_cells_and_have_no_tail() -> None:
     held = [Column("run", ["long/one", "b"], 0), Column("n", ["3", "117"], 1, right=True), Column("c", ["x", "-"], 2)]
-    assert list(plain(held)) == ["run         n  c", "long/one    3  x", "b         117  -"]
+    assert list(plain_lines(held)) == ["run         n  c", "long/one    3  x", "b         117  -"]
 
 
 def test_times_and_sizes_are_read_at_a_glance() -> None:
-    assert [span(seconds) for seconds in (0.4, 59.6, 61, 7260, 90000)] == ["0s", "1m00s", "1m01s", "2h01m", "1d01h"]
-    assert [weighed(size) for size in (0, 999, 1500, 2_340_000, 5e9)] == ["0 B", "999 B", "1.5 kB", "2.3 MB", "5.0 GB"]
+    assert [duration_text(seconds) for seconds in (0.4, 59.6, 61, 7260, 90000)] == [
+        "0s",
+        "1m00s",
+        "1m01s",
+        "2h01m",
+        "1d01h",
+    ]
+    assert [size_text(size) for size in (0, 999, 1500, 2_340_000, 5e9)] == [
+        "0 B",
+        "999 B",
+        "1.5 kB",
+        "2.3 MB",
+        "5.0 GB",
+    ]

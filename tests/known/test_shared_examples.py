@@ -19,7 +19,7 @@ from attnx.reports.comparison.shared_examples import Examples, Rate, error_rates
 from attnx.reports.stats.bootstrap import bootstrap_difference
 from attnx.reports.stats.lengths import by_length
 from attnx.runs.layout import FORMAT, RESAMPLED, RESULTS, RUN, SOURCE_FEATURES, VOCABULARY
-from attnx.runs.run import Interval
+from attnx.runs.results_json import Interval
 from attnx.training.lightning_module import Prediction
 from attnx.training.run_folder import save_predictions
 

@@ -277,7 +277,7 @@ def test_a_search_of_jobs_of_two_processes(
     assert process.returncode == 0, out + err
     jobs = read_sweep("multirun/found").jobs
     assert [(job.status, job.attempts) for job in jobs] == [("finished", 1)] * 2
-    rates = [job.choices["optimizer.lr"] for job in jobs]
+    rates = [job.values["optimizer.lr"] for job in jobs]
     assert len(set(rates)) == 2
     for number, rate in enumerate(rates):
         run(f"optimizer.lr={rate}", "trainer.batch_size=16", folder=f"alone-{number}")

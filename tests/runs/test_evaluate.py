@@ -22,7 +22,7 @@ from attnx.inference.trained_run import OpenRun as Opened
 from attnx.reports.comparison.compare import compare
 from attnx.reports.comparison.run_differences import paired_bootstrap
 from attnx.reports.significant_digits import format_difference, format_interval, format_with_interval
-from attnx.runs.predictions import read_outcome
+from attnx.runs.predictions import read_run_or_evaluation
 
 
 def table(file: str | Path) -> list[dict[str, str]]:
@@ -102,9 +102,9 @@ def test_other_data_another_search_and_where_it_goes_wrong(
         assert title in answer.out
     wrong = sum(edit > 0 for edit in edits)
     exact = binomtest(wrong, 7).proportion_ci(method="exact")
-    assert read_outcome(folder).intervals["test_wer"] == pytest.approx((100 * exact.low, 100 * exact.high))
+    assert read_run_or_evaluation(folder).intervals["test_wer"] == pytest.approx((100 * exact.low, 100 * exact.high))
     for text in (page, answer.out):
-        assert format_interval(*read_outcome(folder).intervals["test_per"]) in text
+        assert format_interval(*read_run_or_evaluation(folder).intervals["test_per"]) in text
     info = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
     assert info["asked"]["decoding"]["width"] == 3
 
@@ -195,7 +195,9 @@ def test_evaluations_are_compared_as_runs_are(more: list[str], runs: Path, comma
     rows = {row[0]: row[1:] for row in cells}
     assert rows["measure"] == ["one/more", "two/more", "one"]
     for folder, cell in zip(folders, rows["test_wer"], strict=True):
-        assert cell == format_with_interval(results(folder)["test_wer"], *read_outcome(folder).intervals["test_wer"])
+        assert cell == format_with_interval(
+            results(folder)["test_wer"], *read_run_or_evaluation(folder).intervals["test_wer"]
+        )
     assert rows["test_examples"][:2] == ["7", "7"]
     found = paired_bootstrap(folders[1], folders[0])
     assert found.difference == pytest.approx(results(folders[1])["test_wer"] - results(folders[0])["test_wer"])

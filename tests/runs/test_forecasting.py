@@ -22,7 +22,8 @@ from attnx.reports.figures.forecasts import _forecasts, draw_forecasts, page
 from attnx.reports.run.baseline_verdicts import baseline_verdict, baseline_verdicts
 from attnx.reports.run.results_table import result_rows
 from attnx.runs.predictions import read_evaluation
-from attnx.runs.run import BaselineDifference, read_run
+from attnx.runs.results_json import BaselineDifference
+from attnx.runs.run import read_run
 
 STEPS, LOOKBACK, HORIZON = 97, 7, 3
 SMALL = [

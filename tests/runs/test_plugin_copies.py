@@ -19,7 +19,7 @@ from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.inference.load import open_run
 from attnx.registry.plugin_code import code_of, plugin_parts
-from attnx.reports.sweep.load_runs import gather
+from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.settings import varied
 from attnx.sweeps.job_process import refuse_edited
 from attnx.sweeps.record import open_record, refuse_other_code, save
@@ -223,12 +223,12 @@ def test_a_plug_in_that_is_not_there_is_named(
 
 def test_a_report_holds_other_code_for_another_setting() -> None:
     shutil.copytree("one", "two")
-    same = [run.choices for run in gather(["one", "two"])]
+    same = [run.choices for run in load_runs(["one", "two"])]
     assert varied(same) == []
     held = info()
     held["plugins"]["parts"]["scorer=mine"]["code"] = "0" * 8
     Path("two/run.json").write_text(json.dumps(held), encoding="utf-8")
-    assert varied([run.choices for run in gather(["one", "two"])]) == ["scorer.mine code"]
+    assert varied([run.choices for run in load_runs(["one", "two"])]) == ["scorer.mine code"]
 
 
 def test_a_sweep_does_not_go_on_with_other_code() -> None:

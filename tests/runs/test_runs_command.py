@@ -23,15 +23,15 @@ from rich.console import Console
 
 from attnx.cli.commands import run_pruning, run_table, runs
 from attnx.cli.commands.runs import USAGE
-from attnx.runs.find import configuration
+from attnx.files.bounded_files import read_mapping
+from attnx.runs.config_yaml import read_config
 from attnx.runs.layout import EXPLANATION, LOCK
-from attnx.runs.run import mapping
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.record import open_record, save
 
 Make = Callable[..., Path]
 Command = Callable[..., Any]
-HEAD = ["run", "status", "test_per", "scorer", "seed", "begun", "took", "size"]
+HEAD = ["run", "status", "test_per", "scorer", "seed", "created", "duration", "size"]
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_one_that_says_it_runs_but_is_silent_was_stopped(made: Make, command: Co
         (folders[name] / "progress.json").write_text('{"step": 5}', encoding="utf-8")
     (folders["fallen"] / "progress.json").write_text('{"error": "out of memory"}', encoding="utf-8")
     (folders["drawn"] / "run.json").write_text(
-        json.dumps({**mapping(folders["drawn"] / "run.json"), "status": "finished"})
+        json.dumps({**read_mapping(folders["drawn"] / "run.json"), "status": "finished"})
     )
     silent_for(folders["silent"], 90000 * 200)  # its two validations were long ago, and long apart
     silent_for(folders["silent-job"], 660)
@@ -156,7 +156,7 @@ def test_one_that_says_it_runs_but_is_silent_was_stopped(made: Make, command: Co
 def test_a_silent_job_runs_while_its_sweep_says_so(sweep: Sweep, command: Command) -> None:
     for number in (0, 1):
         folder = sweep.path / str(number)
-        (folder / "run.json").write_text(json.dumps({**mapping(folder / "run.json"), "status": "running"}))
+        (folder / "run.json").write_text(json.dumps({**read_mapping(folder / "run.json"), "status": "running"}))
         (folder / "progress.json").write_text('{"step": 5}', encoding="utf-8")
         silent_for(folder, 6600)
     sweep.jobs[0].status = "running"
@@ -190,7 +190,7 @@ def test_words_choose_sort_and_limit(made: Make, command: Command) -> None:
     assert found("sort=test_per") == "20134"  # what has none comes last in either direction
     assert found("sort=-test_per") == "31024"
     assert found("sort=-test_per", "limit=2") == "31"
-    assert found("begun>=2026-03-17T12:02+00:00", "until=2026-03-17T12:04+00:00") == "32"
+    assert found("created>=2026-03-17T12:02+00:00", "until=2026-03-17T12:04+00:00") == "32"
     assert found("since=3000w") == found("multirun", "multirun/3", "2", "limit=5") == "43210"
 
 
@@ -199,8 +199,8 @@ def test_scripts_get_all_that_is_known(made: Make, command: Command) -> None:
     made("multirun/b", "dot", None, status="interrupted")
     (Path("multirun/b") / "results.json").write_text('{"test_wer": NaN}', encoding="utf-8")
     second, first = json.loads(command("runs", "--json").out, parse_constant=pytest.fail)
-    expected = {"path": "multirun/a", "name": "mine", "status": "finished", "begun": "2026-03-17T12:00:00+0000"}
-    expected |= {"took": 67.0, "monitor": "valid_per", "maximize": False, "best": 31.0}
+    expected = {"path": "multirun/a", "name": "mine", "status": "finished", "created": "2026-03-17T12:00:00+0000"}
+    expected |= {"duration": 67.0, "monitor": "valid_per", "maximize": False, "best": 31.0}
     assert {key: first[key] for key in expected} == expected
     assert first["size"] == sum(path.stat().st_size for path in Path("multirun/a").rglob("*") if path.is_file())
     assert first["results"] == {"test_per": 7.0, "train_seconds": 67.0}
@@ -217,7 +217,7 @@ def test_scripts_get_all_that_is_known(made: Make, command: Command) -> None:
 def test_a_terminal_gets_what_there_is_room_for(made: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     made("multirun/one", "additive", 7.0)
     made("multirun/two", "dot", 11.0)
-    for width, missing in ((120, ""), (36, "took"), (22, "test_per")):
+    for width, missing in ((120, ""), (36, "duration"), (22, "test_per")):
         screen = io.StringIO()
         monkeypatch.setattr(
             run_table, "Console", lambda file=screen, width=width: Console(file=file, width=width, force_terminal=True)
@@ -247,7 +247,7 @@ again: *one
     for text in (awkward, 'a: "x\ny: z"\nb: 1\n', "a: 1\na: 2\n", "a:\n  b:\n\n    c: 1\n# end\n...\n"):
         file = Path("config.yaml")
         file.write_text(text, encoding="utf-8")
-        assert configuration(file)[0] == yaml.safe_load(text), text
+        assert read_config(file) == yaml.safe_load(text), text
 
 
 def test_a_real_run_is_listed(run: Callable[..., Any], command: Command) -> None:
@@ -255,7 +255,7 @@ def test_a_real_run_is_listed(run: Callable[..., Any], command: Command) -> None
     (row,) = json.loads(command("runs", "--json").out)
     assert (row["status"], row["monitor"], row["config"]["scorer"]["name"]) == ("finished", "valid_per", "dot")
     assert row["best"] >= 0
-    assert 0 < row["took"] < 3600
+    assert 0 < row["duration"] < 3600
     assert command("runs").out.split()[:3] == ["run", "status", "test_per"]
     before = row["size"]
     answer = command("runs", "prune", "--yes")
@@ -287,7 +287,7 @@ MISTAKES = {
     "scorer.hiden=3": "no run here has a key 'scorer.hiden'; did you mean scorer.hidden_size",
     "sort=tst_per": "no run here has a key 'tst_per'; did you mean test_per",
     "sort=": "sort=: needs a key",
-    "status=faild": "status=faild: no run stands so; did you mean failed?",
+    "status=faild": "status=faild: no such status; did you mean failed?",
     "test_per<ten": "test_per<ten: expected a number",
     "limit=0": "limit=0: expected a whole number, 1 or more",
     "limit=1 limit=2": "limit is set twice",
@@ -296,7 +296,7 @@ MISTAKES = {
     "--yaml": "unknown flag --yaml",
     "--yes": "unknown flag --yes",
     "--json --csv": "--json and --csv cannot go together",
-    "compare scorer=additive": "1 run(s) chosen; attnx runs compare takes two or more",
+    "compare scorer=additive": "1 run(s) selected; attnx runs compare takes two or more",
     "compare --json": "unknown flag --json",
     "diff multirun/a": "say which runs differ",
     "diff multirun/a multirun/none": "multirun/none: not a folder",
@@ -340,7 +340,7 @@ def test_two_runs_are_told_apart_by_what_differs_alone(made: Make, command: Comm
     made("multirun/b", "dot")
     answer = command("runs", "diff", "a", "multirun/b")
     assert [line.split() for line in answer.out.splitlines()] == [
-        ["choice", "multirun/a", "multirun/b"],
+        ["key", "multirun/a", "multirun/b"],
         ["seed", "3", "1"],
         ["scorer", "additive", "dot"],
         ["scorer.hidden_size", "64", "-"],
@@ -370,9 +370,9 @@ def test_prune_shows_what_it_would_delete_and_deletes_with_yes(made: Make, comma
     answer = command("runs", "prune", "--yes")
     assert answer.out.splitlines() == [*lines[:3], "3.0 kB freed"]
     assert (files(done), files(cut)) == ({"best.ckpt"}, {"best.ckpt", "last.ckpt"})
-    assert mapping(done / "run.json")["deleted"] == ["checkpoints/best-2.ckpt", "checkpoints/last.ckpt"]
-    assert mapping(done / "run.json")["status"] == "finished"
-    assert mapping(done / "results.json") == {"test_per": 7.0, "train_seconds": 67.0}
+    assert read_mapping(done / "run.json")["deleted"] == ["checkpoints/best-2.ckpt", "checkpoints/last.ckpt"]
+    assert read_mapping(done / "run.json")["status"] == "finished"
+    assert read_mapping(done / "results.json") == {"test_per": 7.0, "train_seconds": 67.0}
     assert command("runs", "prune", "--yes") == (0, "nothing to delete\n", "")
 
 
@@ -400,7 +400,7 @@ def test_running_runs_are_left_alone(made: Make, command: Command) -> None:
     answer = command("runs", "prune", "keep=none", "--yes")
     assert "left alone: 1 running" in answer.out
     assert files(stopped) == set()
-    assert mapping(stopped / "run.json")["status"] == "interrupted"  # it does not look alive for being written to
+    assert read_mapping(stopped / "run.json")["status"] == "interrupted"  # it does not look alive for being written to
     answer = command("runs", "prune", "what=folders", "--yes")
     assert not stopped.exists()
     assert {path: (alive / path).read_bytes() for path in held} == held
@@ -418,7 +418,7 @@ def test_of_folders_the_best_or_the_last_of_each_sweep_stays(sweep: Sweep, made:
     assert goes() == ["multirun/single", "multirun/three/0", "multirun/three/1", "multirun/three/2"]
     assert goes("keep=best", "scorer!=cosine") == ["multirun/three/2"]
     for folder in sweep.path.glob("*/run.json"):
-        folder.write_text(json.dumps({**mapping(folder), "maximize": True}), encoding="utf-8")
+        folder.write_text(json.dumps({**read_mapping(folder), "maximize": True}), encoding="utf-8")
     assert goes("keep=best") == ["multirun/three/0", "multirun/three/1"]
 
 
@@ -458,7 +458,7 @@ def test_a_sweep_that_runs_is_refused(sweep: Sweep, command: Command) -> None:
 def test_a_sweep_that_was_killed_is_not_running(sweep: Sweep, command: Command) -> None:
     """Nobody was left to write that it was killed, neither in its record nor in its job's folder."""
     folder = sweep.path / "1"
-    (folder / "run.json").write_text(json.dumps({**mapping(folder / "run.json"), "status": "running"}))
+    (folder / "run.json").write_text(json.dumps({**read_mapping(folder / "run.json"), "status": "running"}))
     (folder / "progress.json").write_text('{"step": 5}', encoding="utf-8")
     silent_for(folder, 6600)
     sweep.jobs[1].status = "running"
@@ -474,13 +474,13 @@ def test_what_is_written_to_meanwhile_is_left_alone(
 ) -> None:
     run = made("multirun/one")
     silent_for(run, 66)
-    tell = run_pruning.tell
+    show_plan = run_pruning.show_plan
 
     def resumed(*shown: Any) -> None:
         (run / "run.json").write_bytes((run / "run.json").read_bytes())
-        tell(*shown)
+        show_plan(*shown)
 
-    monkeypatch.setattr(runs, "tell", resumed)
+    monkeypatch.setattr(runs, "show_plan", resumed)
     answer = command("runs", "prune", "what=folders", "--yes")
     assert (answer.code, answer.err) == (1, "attnx: multirun/one: was written to meanwhile; left alone\n")
     assert files(run) == {"best.ckpt", "best-2.ckpt", "last.ckpt"}
@@ -489,7 +489,7 @@ def test_what_is_written_to_meanwhile_is_left_alone(
 def test_a_sweep_that_begins_meanwhile_is_refused(
     sweep: Sweep, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_pruning, "at_work", lambda sweep: False)
+    monkeypatch.setattr(run_pruning, "is_locked", lambda sweep: False)
     with (sweep.path / LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         before = everything()
@@ -541,7 +541,7 @@ def test_a_deletion_that_is_cut_off_leaves_no_half_run(
 
         patch.setattr(shutil, "rmtree", cut_off)
         answer = command("runs", "prune", "what=folders", "--yes")
-        assert (answer.code, answer.err) == (130, "attnx: interrupted; the same command goes on with what is left\n")
+        assert (answer.code, answer.err) == (130, "attnx: interrupted; run the same command again to continue\n")
     assert not list(Path("multirun").rglob("run.json"))
     assert command("runs", "--paths").out == ""
     (half,) = Path("multirun").iterdir()
@@ -564,9 +564,9 @@ def test_checkpoints_are_noted_before_they_go(made: Make, command: Command, monk
         assert command("runs", "prune", "--yes").code == 130
     assert files(run) == {"best.ckpt", "best-2.ckpt", "last.ckpt"}
     noted = ["checkpoints/best-2.ckpt", "checkpoints/last.ckpt"]
-    assert mapping(run / "run.json")["deleted"] == noted
+    assert read_mapping(run / "run.json")["deleted"] == noted
     command("runs", "prune", "--yes")
-    assert (files(run), mapping(run / "run.json")["deleted"]) == ({"best.ckpt"}, noted)
+    assert (files(run), read_mapping(run / "run.json")["deleted"]) == ({"best.ckpt"}, noted)
 
 
 def test_what_cannot_be_deleted_is_told(made: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -574,7 +574,7 @@ def test_what_cannot_be_deleted_is_told(made: Make, command: Command, monkeypatc
     monkeypatch.setattr(run_pruning.Path, "rename", lambda path, new: (_ for _ in ()).throw(PermissionError(13, "no")))
     answer = command("runs", "prune", "what=folders", "--yes")
     assert answer.code == 1
-    assert answer.err.startswith("attnx: multirun/one: not deleted, or not whole: ")
+    assert answer.err.startswith("attnx: multirun/one: not deleted, or only in part: ")
     assert "0 B freed" in answer.out
 
 
@@ -614,7 +614,7 @@ def test_a_documented_use_does_what_it_says(made: Make, command: Command, words:
         folder = made(
             f"multirun/scorers/{number}", scorer, name="g2p-full", status="failed" if number == 2 else "finished"
         )
-        config = {**mapping(folder / "config.yaml"), "scope": {"name": "local", "window": 5}}
+        config = {**read_mapping(folder / "config.yaml"), "scope": {"name": "local", "window": 5}}
         (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     answer = command(*words)
     assert answer.code == 0

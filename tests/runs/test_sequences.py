@@ -17,7 +17,7 @@ from attnx.data.split import place
 from attnx.data.vocabulary import SPECIALS
 from attnx.reports.figures.heatmaps import picture
 from attnx.runs.alignments import read_alignment
-from attnx.runs.layout import write_symbols
+from attnx.runs.table_fields import write_symbols
 from attnx.tasks.sequences import AnySequence
 from attnx.training.fit import resume
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from attnx.files.printable import UNSAFE, printable, printable_json
 from attnx.reports.sweep.evaluated_examples import read_tested
-from attnx.runs.layout import BAR, read_field, read_symbols, write_field, write_symbols
 from attnx.runs.predictions import read_predictions
+from attnx.runs.table_fields import BAR, read_field, read_symbols, write_field, write_symbols
 
 Command = Callable[..., Any]
 # Turns all that follows red; names the window; the same as the first in one character of C1; turns the direction.

@@ -176,7 +176,7 @@ def test_results_that_are_not_finite_are_shown(three: Path, command: Command) ->
 
 def test_a_job_that_cannot_be_read_leaves_its_sweep(here: Path, command: Command) -> None:
     jobs = [write_run(f"multirun/sweep/{number}", 6.0 + number) for number in range(3)]
-    said = [{"number": n, "overrides": [f"scorer={name}"], "status": "finished"} for n, name in enumerate("abc")]
+    said = [{"index": n, "overrides": [f"scorer={name}"], "status": "finished"} for n, name in enumerate("abc")]
     held = {"format": 1, "command": "attnx -m", "overrides": [], "status": "finished", "jobs": said}
     Path("multirun/sweep/sweep.json").write_text(json.dumps(held))
     (jobs[1] / "config.yaml").write_text(bomb(9, 9))
@@ -189,20 +189,20 @@ def test_a_job_that_cannot_be_read_leaves_its_sweep(here: Path, command: Command
 @pytest.mark.parametrize(
     ("job", "said"),
     [
-        ({"number": "../../etc"}, "job 0 says that it is number '../../etc'"),
+        ({"index": "../../etc"}, "job 0 has the index '../../etc'"),
         ({"overrides": "scorer=dot"}, "overrides are 'scorer=dot', not a list of words"),
-        ({"best": "low"}, "best of job 0 is no number"),
-        ({"error": {}}, "error of job 0 is no text"),
+        ({"best": "low"}, "best of job 0 is not a number"),
+        ({"error": {}}, "error of job 0 is not a text"),
     ],
 )
 def test_a_sweep_of_wrong_types_is_left_out(job: dict[str, Any], said: str, here: Path, command: Command) -> None:
     write_run("multirun/good")
     Path("multirun/sweep").mkdir()
-    held = {"format": 1, "command": "", "overrides": [], "jobs": [{"number": 0, "overrides": [], **job}]}
+    held = {"format": 1, "command": "", "overrides": [], "jobs": [{"index": 0, "overrides": [], **job}]}
     Path("multirun/sweep/sweep.json").write_text(json.dumps(held))
     answer = command("report", "multirun")
     assert answer.code == 0
-    assert answer.err == f"attnx: left out: multirun/sweep/sweep.json: not whole ({said}); start over with fresh=true\n"
+    assert answer.err == f"attnx: left out: multirun/sweep/sweep.json: damaged ({said}); start over with fresh=true\n"
 
 
 def test_where_nothing_can_be_read_a_comparison_ends(three: Path, command: Command) -> None:

@@ -19,7 +19,7 @@ from attnx.inference.validate import digest, read_whole_run, weights_of
 from attnx.reports.run.evaluation import error_tables, shown, write_page, write_tables
 from attnx.runs.layout import EVALUATION, EVALUATIONS, FORMAT
 from attnx.runs.plugin_copies import code_now, other_code_name
-from attnx.runs.predictions import read_evaluation
+from attnx.runs.predictions import Evaluation
 from attnx.runs.run import Run
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _place(request: EvaluateArgs, asked: Mapping[str, Any]) -> Path:
         folder = above / (request.name if number == 1 else f"{request.name}-{number}")
         if not folder.exists():
             return folder
-        if (folder / EVALUATION).is_file() and read_evaluation(folder).info.get("asked") == asked:
+        if (folder / EVALUATION).is_file() and Evaluation(folder).info.get("asked") == asked:
             return folder
         number += 1
 

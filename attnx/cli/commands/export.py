@@ -12,7 +12,7 @@ from attnx.errors import UserError
 from attnx.export.text_rules import EXPORTED_SEARCHES
 from attnx.inference.validate import read_whole_run
 from attnx.runs.layout import EXPORT
-from attnx.runs.predictions import read_predictions, wrote_symbols
+from attnx.runs.predictions import has_symbol_predictions, read_predictions
 from attnx.runs.run import Run
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _compared(run: Run, count: int) -> list[Pair]:
     scales = run.path / VOCABULARY / SOURCE_FEATURES
     if scales.is_file():
         return _random(Features.load(scales), min(count, 100))
-    if not wrote_symbols(run.path):
+    if not has_symbol_predictions(run.path):
         raise UserError(
             f"{run.path}: has predicted no symbols that the files could be compared on; train it to its end"
         )

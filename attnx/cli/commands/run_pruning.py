@@ -1,4 +1,4 @@
-"""Deletes checkpoints or whole run folders: never of a run that is running, through a link, or half."""
+"""Deletes checkpoints or whole run folders: never of a running run, never through a link, and never by halves."""
 
 from __future__ import annotations
 
@@ -13,196 +13,182 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from attnx.cli.commands.run_table import Column, show, weighed
+from attnx.cli.commands.run_table import Column, show, size_text
 from attnx.errors import UserError
 from attnx.reports.run.readme import write_explanation
-from attnx.runs.find import Found, weight
-from attnx.runs.layout import CHECKPOINTS, EXPLANATION, LOCK, RUN, STUDY
-from attnx.runs.status import STOPPED
-from attnx.runs.sweep import at_work, is_sweep, read_sweep
-from attnx.sweeps.readme import write_explanation as write_explanation_of_sweep
-from attnx.sweeps.record import note_run, refresh, save
+from attnx.runs.layout import BEST, CHECKPOINTS, EXPLANATION, LAST, LOCK, RUN, STUDY
+from attnx.runs.run import Run, folder_use
+from attnx.runs.status import RunStatus
+from attnx.runs.sweep import is_locked, read_sweep
+from attnx.runs.writer import update_info
+from attnx.sweeps.readme import write_explanation as write_sweep_readme
+from attnx.sweeps.record import refresh, save
 
 WHAT = ("checkpoints", "folders")
 KEEP = ("best", "last", "none")
-# A folder that is being deleted, or whose deletion was cut off.
+# The name of a folder whose deletion has begun.
 DELETED = re.compile(r"\..+\.[0-9a-f]{8}\.deleted")
-# In run.json: the files that were deleted on purpose.
-NOTE = "deleted"
 
 
-class Step(NamedTuple):
-    """What is to be deleted of one run: some checkpoints, or with none its whole folder."""
+class Deletion(NamedTuple):
+    """What to delete of a run: some checkpoints; without any, its whole folder."""
 
-    run: Found
+    run: Run
     checkpoints: tuple[Path, ...]
     size: int
 
     @property
-    def sweep(self) -> Path | None:
-        """The folder of the sweep that the run is a job of."""
-        above = self.run.path.resolve().parent
-        return above if is_sweep(above) else None
+    def names(self) -> list[str]:
+        """The names of the checkpoints."""
+        return [file.name for file in self.checkpoints]
 
     @property
-    def told(self) -> str:
-        """What goes."""
-        return " ".join(file.name for file in self.checkpoints) or "the whole folder"
+    def ends_resuming(self) -> bool:
+        """Whether an unfinished run loses the checkpoint that it would resume from."""
+        return self.run.status != RunStatus.FINISHED and LAST in self.names
 
 
-def plan(runs: Sequence[Found], what: str, keep: str) -> list[Step]:
-    """What is to be deleted of runs; nothing of those that are running.
+def plan_deletions(runs: Sequence[Run], what: str, keep: str) -> list[Deletion]:
+    """The deletions for some runs, of which running ones are left alone.
 
     Args:
-        runs: those that were chosen.
+        runs: the selected runs.
         what: ``checkpoints`` or ``folders``.
-        keep: of checkpoints, that which stays in each run; of folders, the run that stays in each sweep, by its
-            validation or by when it was begun.
+        keep: the checkpoint to keep in each run; of folders, the run to keep in each sweep, ``best`` in validation or
+            ``last`` created.
     """
-    still = [run for run in runs if run.status != "running"]
+    idle = [run for run in runs if run.status != RunStatus.RUNNING]
     if what == "folders":
-        kept = _kept(still, keep)
-        return [Step(run, (), run.size) for run in still if run not in kept]
-    steps = []
-    for run in still:
-        files = _checkpoints(run, keep)
-        if files:
-            steps.append(Step(run, files, sum(file.lstat().st_size for file in files)))
-    return steps
+        kept_runs = _runs_to_keep(idle, keep)
+        return [Deletion(run, (), run.use.size) for run in idle if run not in kept_runs]
+    files = {run: _checkpoints_to_delete(run, keep) for run in idle}
+    return [Deletion(run, paths, sum(path.lstat().st_size for path in paths)) for run, paths in files.items() if paths]
 
 
-def _checkpoints(run: Found, keep: str) -> tuple[Path, ...]:
-    """Those that go; with ``best`` a run that has not ended keeps what it would go on from, too."""
+def _checkpoints_to_delete(run: Run, keep: str) -> tuple[Path, ...]:
+    """With ``best`` a run that has not finished keeps the checkpoint it resumes from, too."""
     folder = run.path / CHECKPOINTS
     if folder.is_symlink() or not folder.is_dir():
         return ()
     files = sorted(file for file in folder.glob("*.ckpt") if file.is_symlink() or file.is_file())
     if keep == "none":
         return tuple(files)
-    there = {file.name for file in files}
-    stay = {f"{keep}.ckpt"} if f"{keep}.ckpt" in there else {"best.ckpt", "last.ckpt"}
-    if keep == "best" and run.status != "finished":
-        stay.add("last.ckpt")
+    kept_file = f"{keep}.ckpt"
+    stay = {kept_file} if any(file.name == kept_file for file in files) else {BEST, LAST}
+    if keep == "best" and run.status != RunStatus.FINISHED:
+        stay.add(LAST)
     return tuple(file for file in files if file.name not in stay)
 
 
-def _kept(runs: Sequence[Found], keep: str) -> list[Found]:
-    """Of each folder of runs the best or the last; all of one in which there is none."""
-    groups: dict[tuple[Path, str], list[Found]] = {}
+def _runs_to_keep(runs: Sequence[Run], keep: str) -> list[Run]:
+    """The best or the last run of each parent folder; all runs of a folder where none was validated."""
+    groups: dict[tuple[Path, str], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.path.resolve().parent, run.monitor if keep == "best" else ""), []).append(run)
-    found: list[Found] = []
+    kept_runs: list[Run] = []
     for group in groups.values():
         if keep == "last":
-            found.append(max(group, key=lambda run: (run.begun.timestamp() if run.begun else 0.0, run.path.name)))
+            kept_runs.append(max(group, key=lambda run: (run.created.timestamp() if run.created else 0, run.path.name)))
         elif keep == "best":
-            known = [run for run in group if run.best is not None]
-            sign = -1 if group[0].maximize else 1
-            found += [min(known, key=lambda run: sign * (run.best or 0.0))] if known else group
-    return found
+            values = {run: run.progress.best for run in group if run.progress.best is not None}
+            choose = max if group[0].maximize else min
+            kept_runs += [choose(values, key=values.__getitem__)] if values else group
+    return kept_runs
 
 
-def refuse_running(steps: Sequence[Step], roots: Sequence[Path]) -> None:
-    """See that nobody works on what is to be deleted, and that it lies where it seems to.
+def refuse_running(deletions: Sequence[Deletion], roots: Sequence[Path]) -> None:
+    """Check that no sweep concerned is running, and that the roots are not links.
 
     Raises:
-        UserError: a sweep is running, or a folder is a link.
+        UserError: one is.
     """
     for root in roots:
         if root.is_symlink():
             raise UserError(f"{root}: is a link, and prune follows none; name the folder, {root.resolve()}")
-    for sweep in dict.fromkeys(step.sweep for step in steps):
-        if sweep and at_work(sweep):
-            raise _at_work(sweep)
+    for sweep in _sweeps(deletions):
+        if is_locked(sweep):
+            raise _running(sweep)
 
 
-def _at_work(sweep: Path) -> UserError:
+def _sweeps(deletions: Sequence[Deletion]) -> list[Path]:
+    sweeps = (deletion.run.sweep for deletion in deletions)
+    return list(dict.fromkeys(sweep for sweep in sweeps if sweep))
+
+
+def _running(sweep: Path) -> UserError:
     return UserError(f"{sweep}: this sweep is running; end it, or leave it out with 'name!={sweep.name}/*'")
 
 
-def tell(steps: Sequence[Step], chosen: Sequence[Found], what: str) -> None:
-    """Say what would be deleted, what would not, and what follows."""
-    if steps:
-        paths, goes, sizes = zip(*((str(step.run.path), step.told, weighed(step.size)) for step in steps), strict=True)
-        show([Column("run", [*paths], 0), Column("deletes", [*goes], 1), Column("size", [*sizes], 1, right=True)])
-    for line in consequences(steps, chosen, what):
+def show_plan(deletions: Sequence[Deletion], runs: Sequence[Run], what: str) -> None:
+    """Print what would be deleted, and what follows from it."""
+    if deletions:
+        paths = [str(deletion.run.path) for deletion in deletions]
+        files = [" ".join(deletion.names) or "the whole folder" for deletion in deletions]
+        sizes = [size_text(deletion.size) for deletion in deletions]
+        show([Column("run", paths, 0), Column("deletes", files, 1), Column("size", sizes, 1, right=True)])
+    for line in consequences(deletions, runs, what):
         print(line)
 
 
-def consequences(steps: Sequence[Step], chosen: Sequence[Found], what: str) -> Iterator[str]:
-    """A line for each thing worth knowing before."""
-    running = sum(run.status == "running" for run in chosen)
-    if running:
+def consequences(deletions: Sequence[Deletion], runs: Sequence[Run], what: str) -> Iterator[str]:
+    """A line for each consequence that the user should know."""
+    if running := sum(run.status == RunStatus.RUNNING for run in runs):
         yield f"left alone: {running} running"
-    sweeps: dict[Path, int] = {}
-    for step in steps:
-        if step.sweep and (not step.checkpoints or _ends_it(step)):
-            sweeps[step.sweep] = sweeps.get(step.sweep, 0) + 1
-    for sweep, count in sweeps.items():
+    undone = [deletion for deletion in deletions if not deletion.checkpoints or deletion.ends_resuming]
+    for sweep in _sweeps(undone):
+        count = sum(deletion.run.sweep == sweep for deletion in undone)
         if (sweep / STUDY).is_file():
             yield f"{sweep.name}: a search tries nothing twice, so {count} job(s) stay undone after this"
-            continue
-        again = f"attnx resume {shlex.quote(_seen_from_here(sweep))}"
-        yield f"{sweep.name}: {count} job(s) are trained anew by `{again}`, or by the command of the sweep"
+        else:
+            path = sweep.relative_to(Path.cwd()) if sweep.is_relative_to(Path.cwd()) else sweep
+            again = f"attnx resume {shlex.quote(str(path))}"
+            yield f"{sweep.name}: {count} job(s) are trained anew by `{again}`, or by the command of the sweep"
     if what == "folders":
         return
-    if count := sum(_ends_it(step) for step in steps):
+    if count := sum(deletion.ends_resuming for deletion in deletions):
         yield f"{count} run(s) that did not end begin anew if resumed after this"
-    if count := sum("best.ckpt" in _names(step) for step in steps):
+    if count := sum(BEST in deletion.names for deletion in deletions):
         yield f"{count} run(s) have no best weights after this, to predict, evaluate or export with"
 
 
-def _names(step: Step) -> set[str]:
-    return {file.name for file in step.checkpoints}
-
-
-def _ends_it(step: Step) -> bool:
-    """Whether a run loses what it would go on from."""
-    return step.run.status != "finished" and "last.ckpt" in _names(step)
-
-
-def _seen_from_here(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
-
-
-def carry_out(steps: Sequence[Step], halves: Sequence[Path] = ()) -> tuple[int, list[str]]:
-    """Delete; return how many bytes, and a line for each run that could not be or was written to meanwhile.
+def delete(deletions: Sequence[Deletion], cut_off: Sequence[Path] = ()) -> tuple[int, list[str]]:
+    """Delete; return the bytes freed, and a message for each run that was not deleted.
 
     Args:
-        steps: what is to be deleted of runs.
-        halves: folders whose deletion was cut off.
+        deletions: as planned.
+        cut_off: folders whose deletion was cut off before.
 
     Raises:
-        UserError: a sweep was begun meanwhile; nothing was deleted.
+        UserError: a sweep was started meanwhile; nothing was deleted.
     """
-    freed, problems = 0, []
-    sweeps = [sweep for sweep in dict.fromkeys(step.sweep for step in steps) if sweep]
+    freed, messages = 0, []
+    sweeps = _sweeps(deletions)
     with ExitStack() as stack:
         for sweep in sweeps:
-            stack.enter_context(_holding(sweep))
-        for step in steps:
+            stack.enter_context(_lock(sweep))
+        for deletion in deletions:
+            path = deletion.run.path
             try:
-                if weight(step.run.path)[1] > step.run.written:
-                    problems.append(f"{step.run.path}: was written to meanwhile; left alone")
+                if folder_use(path).modified > deletion.run.use.modified:
+                    messages.append(f"{path}: was written to meanwhile; left alone")
                     continue
-                _delete(step)
-                freed += step.size
+                _delete(deletion)
+                freed += deletion.size
             except (OSError, UserError) as error:
-                problems.append(f"{step.run.path}: not deleted, or not whole: {error}")
+                messages.append(f"{path}: not deleted, or only in part: {error}")
         for sweep in sweeps:
-            _note_sweep(sweep)
-    for half in halves:
+            _update_record(sweep)
+    for folder in cut_off:
         try:
-            clear(half)
+            _remove_folder(folder)
         except OSError as error:
-            problems.append(f"{half}: not deleted whole: {error}")
-    return freed, problems
+            messages.append(f"{folder}: deleted only in part: {error}")
+    return freed, messages
 
 
 @contextmanager
-def _holding(sweep: Path) -> Iterator[None]:
-    """Let no command run a sweep meanwhile."""
+def _lock(sweep: Path) -> Iterator[None]:
+    """Keep commands from running a sweep meanwhile."""
     try:
         file = os.open(sweep / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except OSError as error:
@@ -211,58 +197,57 @@ def _holding(sweep: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _at_work(sweep) from None
+            raise _running(sweep) from None
         yield
     finally:
         os.close(file)
 
 
-def _delete(step: Step) -> None:
-    path = step.run.path.resolve()
-    if not step.checkpoints:
-        aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.deleted")
-        path.rename(aside)
-        clear(aside)
+def _delete(deletion: Deletion) -> None:
+    run, path = deletion.run, deletion.run.path.resolve()
+    if not deletion.checkpoints:
+        renamed = path.with_name(f".{path.name}.{secrets.token_hex(4)}.deleted")
+        path.rename(renamed)
+        _remove_folder(renamed)
         return
-    already = step.run.run.info.get(NOTE) or []
-    names = [f"{CHECKPOINTS}/{file.name}" for file in step.checkpoints]
-    # Before they are deleted: what is noted and still there can be opened. And a run that was killed, and so could not
-    # say that it was, would look alive again.
-    stopped = {"status": "interrupted"} if step.run.status == STOPPED else {}
-    note_run(path, **{NOTE: list(dict.fromkeys([*already, *names]))}, **stopped)
-    for file in step.checkpoints:
+    deleted = [*(run.info.get("deleted") or []), *(f"{CHECKPOINTS}/{name}" for name in deletion.names)]
+    # Written before the files go, so that run.json never lacks one. A killed run, whose folder would look active
+    # because of this write, is marked as interrupted.
+    status = {"status": RunStatus.INTERRUPTED} if run.status == RunStatus.STOPPED else {}
+    update_info(path, deleted=list(dict.fromkeys(deleted)), **status)
+    for file in deletion.checkpoints:
         file.unlink(missing_ok=True)
     if (path / EXPLANATION).is_file():
         write_explanation(path)
 
 
-def clear(aside: Path) -> None:
-    """Delete a folder that was put aside; what makes it a run goes first."""
-    (aside / RUN).unlink(missing_ok=True)
-    shutil.rmtree(aside)
+def _remove_folder(folder: Path) -> None:
+    """Delete a renamed folder; run.json goes first, so that a half-deleted folder is not a run."""
+    (folder / RUN).unlink(missing_ok=True)
+    shutil.rmtree(folder)
 
 
-def left_over(root: Path) -> Iterator[Path]:
+def find_cut_off(root: Path) -> Iterator[Path]:
     """Folders whose deletion was cut off."""
     if (root / RUN).is_file():
         return
     with os.scandir(root) as entries:
-        inside = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    for name in inside:
+        names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    for name in names:
         if DELETED.fullmatch(name):
             yield root / name
         elif not name.startswith("."):
-            yield from left_over(root / name)
+            yield from find_cut_off(root / name)
 
 
-def _note_sweep(sweep: Path) -> None:
-    """Let a sweep's record say which of its jobs are to be done again."""
+def _update_record(sweep: Path) -> None:
+    """Mark the jobs of a sweep that have to be done again."""
     record = read_sweep(sweep)
-    before = [job.status for job in record.jobs]
+    statuses = [job.status for job in record.jobs]
     for job in record.jobs:
         if not (record.folder(job) / RUN).is_file():
             refresh(record, job)
-    if before != [job.status for job in record.jobs]:
-        record.status = "interrupted"
+    if statuses != [job.status for job in record.jobs]:
+        record.status = RunStatus.INTERRUPTED
         save(record)
-        write_explanation_of_sweep(record)
+        write_sweep_readme(record)

@@ -9,112 +9,145 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from attnx.cli.commands.run_filters import WORD, Filter, check_keys, order, read_filter, written
-from attnx.cli.commands.run_pruning import KEEP, WHAT, carry_out, left_over, plan, refuse_running, tell
-from attnx.cli.commands.run_table import ABSENT, Column, as_json, columns_of, differing, show, weighed, write_csv
+from attnx.cli.commands.run_filters import (
+    WORD,
+    Filter,
+    check_keys,
+    keys_of,
+    parse_filter,
+    settings_of,
+    sort_key,
+    value_of,
+)
+from attnx.cli.commands.run_pruning import (
+    KEEP,
+    WHAT,
+    delete,
+    find_cut_off,
+    plan_deletions,
+    refuse_running,
+    show_plan,
+)
+from attnx.cli.commands.run_table import (
+    Column,
+    as_json,
+    columns_of,
+    differing_keys,
+    setting_cells,
+    show,
+    size_text,
+    write_csv,
+)
+from attnx.config.view import value_text
 from attnx.errors import UserError, near_misses
 from attnx.files.printable import printable, text_for
-from attnx.runs.find import Found, find, read
-from attnx.runs.status import STATUSES
+from attnx.runs.find import find_runs
+from attnx.runs.run import Run, read_run
+from attnx.runs.status import LISTED_STATUSES
 
 USAGE = """\
 attnx runs [FOLDER ...] [FILTER ...] [sort=KEY] [limit=N]     list runs, the newest first
-attnx runs compare [FOLDER ...] [FILTER ...]                  lay the chosen ones side by side, as attnx compare does
-attnx runs diff RUN RUN ...                                   what differs in their configurations
+attnx runs compare [FOLDER ...] [FILTER ...]                  compare the selected ones, as attnx compare does
+attnx runs diff RUN RUN ...                                   the differences of their configurations
 attnx runs prune [FOLDER ...] [FILTER ...] [what=WHAT] [keep=WHICH] [--yes]
 
-All run folders below FOLDER (multirun), single ones and jobs of sweeps: how each stands, its result, the choices by
-which they differ, when it was begun, how long it trained, its size.
+All run folders below FOLDER (multirun), single runs and jobs of sweeps: status, result, the settings in which they
+differ, creation, duration of training, size.
 
   KEY=VALUE,VALUE       any key of config.yaml (scorer, scope.window, seed) or results.json, name, path, status;
-                        * and ? stand for anything; KEY!=VALUE for all others
-  KEY<NUMBER            also <= > >=; results, took (2h), size (20MB), numbers of the configuration
-  since=2d until=DATE   begun within two days; before a date
-  sort=KEY sort=-KEY    from the least, from the greatest
-  --json --csv --paths  all that is known of each, for scripts; or its folder alone
+                        * and ? match anything; KEY!=VALUE excludes
+  KEY<NUMBER            also <= > >=; results, duration (2h), size (20MB), numbers of the configuration
+  since=2d until=DATE   created within two days; before a date
+  sort=KEY sort=-KEY    ascending, descending
+  --json --csv --paths  everything about each run, for scripts; or its folder alone
 
 prune shows what it would delete; with --yes it deletes. Running runs are left alone.
 
   what=checkpoints      weights; results and pictures stay (the default)
   what=folders          whole run folders
-  keep=best|last|none   which weights of a run stay (best); of folders, which run of each sweep (none)
+  keep=best|last|none   the weights of a run that stay (best); of folders, the run of each sweep that stays (none)
 
   attnx runs scorer=additive status=failed seed=1,2
   attnx runs multirun/scorers 'test_per<10' sort=test_per limit=5
   attnx runs prune until=30d what=checkpoints --yes"""
 
-HOME = Path("multirun")
-FORMS: dict[str, Callable[[Sequence[Found]], None]] = {
-    "--json": lambda found: print(as_json(found)),
+ROOT = Path("multirun")
+FORMS: dict[str, Callable[[Sequence[Run]], None]] = {
+    "--json": lambda runs: print(as_json(runs)),
     "--csv": write_csv,
-    "--paths": lambda found: print(text_for(sys.stdout, "\n".join(str(run.path) for run in found))) if found else None,
+    "--paths": lambda runs: print(text_for(sys.stdout, "\n".join(str(run.path) for run in runs))) if runs else None,
 }
 OPTIONS = {"list": ("sort", "limit"), "compare": ("sort", "limit"), "prune": ("sort", "limit", "what", "keep")}
 FLAGS = {"list": tuple(FORMS), "compare": (), "prune": ("--yes",)}
 
 
 class RunsQuery(NamedTuple):
-    """What is asked: of which folders, under which conditions, how, and in what form."""
+    """A selection of runs: folders, filters, options and flags."""
 
     roots: list[Path]
     filters: list[Filter]
     options: dict[str, str]
     flags: list[str]
 
+    @property
+    def folders(self) -> list[Path]:
+        """The folders to search, by default multirun."""
+        return self.roots or [ROOT]
+
 
 def runs(words: Sequence[str]) -> int:
     """Carry out ``attnx runs WORDS``.
 
     Raises:
-        UserError: a mistake in what is asked; nothing was deleted.
+        UserError: a mistake in the command; nothing was deleted.
     """
     action = words[0] if words and words[0] in ("compare", "diff", "prune") else "list"
-    rest = words[action != "list" :]
+    arguments = words[action != "list" :]
     if action == "diff":
-        return _diff(rest)
-    asked = split(rest, action)
-    found = chosen(asked)
+        return _diff(arguments)
+    query = parse_query(arguments, action)
+    selected = select_runs(query)
     if action == "compare":
-        return _compare(found)
+        return _compare(selected)
     if action == "prune":
-        return _prune(found, asked)
-    form = FORMS[asked.flags[0]] if asked.flags else _table
-    form(found)
+        return _prune(selected, query)
+    show_form = FORMS[query.flags[0]] if query.flags else _show_table
+    show_form(selected)
     return 0
 
 
-def split(words: Sequence[str], action: str) -> RunsQuery:
-    """Part words: folders, filters, options and flags, in any order.
+def parse_query(words: Sequence[str], action: str) -> RunsQuery:
+    """Parse folders, filters, options and flags, in any order.
 
     Raises:
         UserError: an unknown flag, an option set twice, or a word that is none of these.
     """
-    asked = RunsQuery([], [], {}, [])
+    query = RunsQuery([], [], {}, [])
     for word in words:
-        found = WORD.fullmatch(word)
+        match = WORD.fullmatch(word)
         if word.startswith("-"):
             if word not in FLAGS[action]:
                 raise UserError(f"unknown flag {word}{near_misses(word, [*FLAGS[action], '--help'])}")
-            asked.flags.append(word)
-        elif found is None or Path(word).is_dir():
-            asked.roots.append(_folder(word))
-        elif found[1] in OPTIONS["prune"] and found[2] == "=":
-            _take(asked.options, found[1], found[3], action)
+            query.flags.append(word)
+        elif match is None or Path(word).is_dir():
+            query.roots.append(_folder(word))
+        elif match[1] in OPTIONS["prune"] and match[2] == "=":
+            _set_option(query.options, match[1], match[3], action)
         else:
-            asked.filters.append(read_filter(word))
-    if len(set(asked.flags)) > 1:
-        raise UserError(f"{' and '.join(dict.fromkeys(asked.flags))} cannot go together; leave one out")
-    return asked
+            query.filters.append(parse_filter(word))
+    if len(set(query.flags)) > 1:
+        raise UserError(f"{' and '.join(dict.fromkeys(query.flags))} cannot go together; leave one out")
+    return query
 
 
-def _take(options: dict[str, str], key: str, value: str, action: str) -> None:
+def _set_option(options: dict[str, str], key: str, value: str, action: str) -> None:
     if key not in OPTIONS[action]:
         raise UserError(f"{key}={value} goes with attnx runs prune only")
     if key in options:
         raise UserError(f"{key} is set twice; leave one out")
-    known = {"what": WHAT, "keep": KEEP}.get(key)
-    if known and value not in known:
-        raise UserError(f"{key}={value}: expected one of {', '.join(known)}")
+    choices = {"what": WHAT, "keep": KEEP}.get(key)
+    if choices and value not in choices:
+        raise UserError(f"{key}={value}: expected one of {', '.join(choices)}")
     if key == "limit" and not (value.isascii() and value.isdecimal() and int(value) > 0):
         raise UserError(f"limit={value}: expected a whole number, 1 or more")
     if not value.removeprefix("-"):
@@ -123,120 +156,119 @@ def _take(options: dict[str, str], key: str, value: str, action: str) -> None:
 
 
 def _folder(word: str) -> Path:
-    """A folder, also one that is named as seen from multirun."""
-    path = Path(word)
-    if path.is_dir() or not (HOME / path).is_dir():
-        if not path.is_dir():
-            hint = "; a condition is written key=value" if "/" not in word else ""
-            raise UserError(f"{word}: not a folder{hint}")
-        return path
-    return HOME / path
+    """A folder, which may be named relative to multirun."""
+    for path in (Path(word), ROOT / word):
+        if path.is_dir():
+            return path
+    hint = "; a condition is written key=value" if "/" not in word else ""
+    raise UserError(f"{word}: not a folder{hint}")
 
 
-def chosen(asked: RunsQuery) -> list[Found]:
-    """The runs that are asked for, in their order.
+def select_runs(query: RunsQuery) -> list[Run]:
+    """The selected runs, sorted.
 
     Raises:
-        UserError: a folder is not there, or no run has a key that is asked for.
+        UserError: a folder does not exist, or no run has a key of the query.
     """
-    if not asked.roots and not HOME.is_dir():
-        raise UserError(f"{HOME}: not a folder; name the folder to look into, attnx runs FOLDER")
-    found, unread = find(asked.roots or [HOME])
-    for line in unread:
-        print(f"attnx: left out: {printable(line)}", file=sys.stderr)
-    if not found:
-        print(f"attnx: no runs in {' '.join(map(str, asked.roots or [HOME]))}", file=sys.stderr)
+    if not query.roots and not ROOT.is_dir():
+        raise UserError(f"{ROOT}: not a folder; name the folder to look into, attnx runs FOLDER")
+    selected, messages = find_runs(query.folders)
+    for message in messages:
+        print(f"attnx: left out: {printable(message)}", file=sys.stderr)
+    if not selected:
+        print(f"attnx: no runs in {' '.join(map(str, query.folders))}", file=sys.stderr)
         return []
-    sort = asked.options.get("sort", "-begun")
-    known = dict.fromkeys(key for run in found for key in run.known())
-    check_keys([*(each.key for each in asked.filters), sort.removeprefix("-")], known)
-    _check_statuses(asked.filters)
-    for each in asked.filters:
-        before, found = found, [run for run in found if each.admits(run.value(each.key))]
-        if before and not found:
-            print(f"attnx: none left: {printable(_why(each, before))}", file=sys.stderr)
-    return _sorted(found, sort)[: int(asked.options.get("limit", len(found)))]
+    sort = query.options.get("sort", "-created")
+    known_keys = dict.fromkeys(key for run in selected for key in keys_of(run))
+    check_keys([*(condition.key for condition in query.filters), sort.removeprefix("-")], known_keys)
+    _check_statuses(query.filters)
+    for condition in query.filters:
+        matches = [run for run in selected if condition.admits(value_of(run, condition.key))]
+        if selected and not matches:
+            print(f"attnx: none left: {printable(_explain_empty(condition, selected))}", file=sys.stderr)
+        selected = matches
+    return _sort(selected, sort)[: int(query.options.get("limit", len(selected)))]
 
 
 def _check_statuses(filters: Sequence[Filter]) -> None:
-    for each in filters:
-        for value in each.values if each.key == "status" else ():
-            if value not in STATUSES and not set("*?") & set(value):
-                raise UserError(f"status={value}: no run stands so{near_misses(value, STATUSES)}")
+    for condition in filters:
+        for value in condition.values if condition.key == "status" else ():
+            if value not in LISTED_STATUSES and not set("*?") & set(value):
+                raise UserError(f"status={value}: no such status{near_misses(value, LISTED_STATUSES)}")
 
 
-def _why(each: Filter, before: Sequence[Found]) -> str:
-    """What the runs that were there say of a key."""
-    asked = f"{each.key}{each.sign}{','.join(each.values)}"
-    said = [run.value(each.key) for run in before]
-    there = sorted({written(value[-1] if isinstance(value, tuple) else value) for value in said if value is not None})
-    shown = ", ".join(there[:6]) + (", ..." if len(there) > 6 else "")
-    return f"{asked} of {len(before)} run(s)" + (f"; {each.key} is {shown}" if there else f"; none has a {each.key}")
+def _explain_empty(condition: Filter, runs: Sequence[Run]) -> str:
+    """Why no run passes a filter: the values that there are."""
+    values = [value_of(run, condition.key) for run in runs]
+    last = (value[-1] if isinstance(value, tuple) else value for value in values if value is not None)
+    texts = sorted(set(map(value_text, last)))
+    shown = ", ".join(texts[:6]) + (", ..." if len(texts) > 6 else "")
+    hint = f"; {condition.key} is {shown}" if texts else f"; none has a {condition.key}"
+    return f"{condition} of {len(runs)} run(s){hint}"
 
 
-def _sorted(found: Sequence[Found], sort: str) -> list[Found]:
-    """By a key; those that do not have it come last in either direction, and equal ones by their folder."""
+def _sort(runs: Sequence[Run], sort: str) -> list[Run]:
+    """Sort by a key; runs without a value come last in either direction, and equal ones by their folder."""
     key = sort.removeprefix("-")
-    keyed = [(order(key, run.value(key)), run) for run in sorted(found, key=lambda run: str(run.path))]
-    there = sorted((pair for pair in keyed if not pair[0][0]), key=lambda pair: pair[0], reverse=sort[0] == "-")
-    return [run for _, run in (*there, *(pair for pair in keyed if pair[0][0]))]
+    keyed = [(sort_key(key, value_of(run, key)), run) for run in sorted(runs, key=lambda run: str(run.path))]
+    missing = [pair for pair in keyed if pair[0][0]]
+    present = sorted((pair for pair in keyed if not pair[0][0]), key=lambda pair: pair[0], reverse=sort[0] == "-")
+    return [run for _, run in (*present, *missing)]
 
 
-def _table(found: Sequence[Found]) -> None:
-    if found:
-        show(columns_of(found))
+def _show_table(runs: Sequence[Run]) -> None:
+    if runs:
+        show(columns_of(runs))
 
 
-def _compare(found: Sequence[Found]) -> int:
-    if len(found) < 2:
-        raise UserError(f"{len(found)} run(s) chosen; attnx runs compare takes two or more")
+def _compare(runs: Sequence[Run]) -> int:
+    if len(runs) < 2:
+        raise UserError(f"{len(runs)} run(s) selected; attnx runs compare takes two or more")
     from attnx.reports.comparison.compare import compare
 
-    Console().print(compare([run.path for run in found]))
+    Console().print(compare([run.path for run in runs]))
     return 0
 
 
 def _diff(words: Sequence[str]) -> int:
     if len(words) < 2:
         raise UserError("say which runs differ: attnx runs diff RUN RUN")
-    found = [read(_folder(word)) for word in words]
-    keys = _unlike(found)
+    compared = [read_run(_folder(word)) for word in words]
+    settings = [settings_of(run) for run in compared]
+    varied = differing_keys(settings)
+    all_keys = dict.fromkeys(key for run_settings in settings for key in run_settings)  # in the order of config.yaml
+    keys = [key for key in all_keys if key in varied or any(key not in run_settings for run_settings in settings)]
     if not keys:
         print("no difference: the configurations are the same")
         return 0
-    cells = [[written(run.choices[key]) if key in run.choices else ABSENT for key in keys] for run in found]
-    heads = [str(run.path) for run in found]
-    show([Column("choice", keys, 0), *(Column(head, held, 1) for head, held in zip(heads, cells, strict=True))])
+    columns = [
+        Column(str(run.path), [cell for key in keys for cell in setting_cells([run_settings], key)], 1)
+        for run, run_settings in zip(compared, settings, strict=True)
+    ]
+    show([Column("key", keys, 0), *columns])
     return 0
 
 
-def _unlike(found: Sequence[Found]) -> list[str]:
-    """The keys in which configurations differ, those included that some do not have; in the order of config.yaml."""
-    everything = dict.fromkeys(key for run in found for key in run.choices)
-    varied = set(differing([run.choices for run in found]))
-    return [key for key in everything if key in varied or any(key not in run.choices for run in found)]
-
-
-def _prune(found: Sequence[Found], asked: RunsQuery) -> int:
-    what = asked.options.get("what", "checkpoints")
-    steps = plan(found, what, asked.options.get("keep", "best" if what == "checkpoints" else "none"))
-    roots = asked.roots or [HOME]
-    refuse_running(steps, roots)
-    halves = list(dict.fromkeys(path.resolve() for root in roots for path in left_over(root)))
-    tell(steps, found, what)
-    if halves:
-        print(f"{len(halves)} folder(s) whose deletion was cut off")
-    if not steps and not halves:
+def _prune(runs: Sequence[Run], query: RunsQuery) -> int:
+    what = query.options.get("what", "checkpoints")
+    deletions = plan_deletions(runs, what, query.options.get("keep", "best" if what == "checkpoints" else "none"))
+    refuse_running(deletions, query.folders)
+    cut_off = list(dict.fromkeys(path.resolve() for root in query.folders for path in find_cut_off(root)))
+    show_plan(deletions, runs, what)
+    if cut_off:
+        print(f"{len(cut_off)} folder(s) whose deletion was cut off")
+    if not deletions and not cut_off:
         print("nothing to delete")
         return 0
-    if "--yes" not in asked.flags:
-        print(f"{weighed(sum(step.size for step in steps))} would be freed; nothing was deleted: add --yes to delete")
+    if "--yes" not in query.flags:
+        total = size_text(sum(deletion.size for deletion in deletions))
+        print(f"{total} would be freed; nothing was deleted: add --yes to delete")
         return 0
     try:
-        freed, problems = carry_out(steps, halves)
+        freed, messages = delete(deletions, cut_off)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("the same command goes on with what is left") from None
-    print(f"{weighed(freed)} freed")
-    for line in problems:
-        print(f"attnx: {line}", file=sys.stderr)
-    return 1 if problems else 0
+        raise KeyboardInterrupt("run the same command again to continue") from None
+    print(f"{size_text(freed)} freed")
+    for message in messages:
+        print(f"attnx: {message}", file=sys.stderr)
+    return 1 if messages else 0

@@ -12,14 +12,15 @@ from rich.text import Text
 from attnx.errors import UserError
 from attnx.files.printable import printable
 from attnx.reports.comparison.run_differences import ABSENT, Compared, difference_by_draws, differences_by_examples
-from attnx.reports.comparison.shared_examples import Examples, error_rates, errors_of, read_examples, shared_part
+from attnx.reports.comparison.shared_examples import Examples, count_errors, error_rates, read_examples, shared_part
 from attnx.reports.measure_names import COUNTED, MACRO, TEST, label, measure_base, more_is_better
 from attnx.reports.significant_digits import format_value, format_with_interval
 from attnx.reports.stats.bootstrap_file import read_draws
 from attnx.reports.stats.lengths import BINS, bin_label, by_length
-from attnx.runs.layout import CONFIG, EVALUATIONS, RUN
-from attnx.runs.predictions import read_outcome, run_folder
-from attnx.runs.run import Interval, Run, mapping
+from attnx.runs.layout import EVALUATIONS
+from attnx.runs.predictions import read_run_or_evaluation
+from attnx.runs.results_json import Interval
+from attnx.runs.run import Run
 
 EXAMPLES = "test_examples"
 DIFFERENCES = (
@@ -75,7 +76,7 @@ def _read(folders: Sequence[Path | str]) -> list[Compared]:
     found, unread = [], []
     for folder in folders:
         try:
-            run = read_outcome(folder)
+            run = read_run_or_evaluation(folder)
             found.append(Compared(run, run.name, read_examples(run.path), read_draws(run.path)))
         except UserError as error:
             unread.append(error)
@@ -111,9 +112,8 @@ def _judgment(run: Run) -> dict[str, str]:
 
     A mean over tags is of the measure that a run without tags has.
     """
-    folder = run_folder(run.path)
-    task, monitor = mapping(folder / CONFIG).get("task"), mapping(folder / RUN).get("monitor")
-    measure = str(monitor or "").removesuffix(f"_{MACRO}")
+    run = run.evaluated_run
+    task, measure = run.config.get("task"), run.monitor.removesuffix(f"_{MACRO}")
     known = {"task": task.get("name") if isinstance(task, dict) else task, "main measure": measure}
     return {what: str(value) for what, value in known.items() if value}
 
@@ -220,7 +220,7 @@ def _add_lengths(table: Table, rates: Sequence[str], tests: Sequence[Examples | 
     for measure in rates:
         table.add_section()
         for length in (bin_label(BINS, number) for number in range(len(BINS) + 1)):
-            counts = [errors_of(of[length], measure).sum(0) if length in of else None for of in binned]
+            counts = [count_errors(of[length], measure).sum(0) if length in of else None for of in binned]
             if any(count is not None for count in counts):
                 values = [None if count is None else float(100 * count[0] / max(count[1], 1)) for count in counts]
                 name = Text(f"{label(TEST + measure)}, length {length}")

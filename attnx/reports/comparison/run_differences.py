@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnx.errors import UserError
-from attnx.reports.comparison.shared_examples import Examples, errors_of, read_examples, shared_part
+from attnx.reports.comparison.shared_examples import Examples, count_errors, read_examples, shared_part
 from attnx.reports.measure_names import MACRO
 from attnx.reports.significant_digits import format_difference
 from attnx.reports.stats.bootstrap import Difference, bootstrap_difference, difference_from_draws
@@ -47,7 +47,7 @@ def differences_by_examples(first: Compared, other: Compared, rate: str) -> dict
     one, two = shared_part([first.test, other.test])
     if not one.identities:
         return {rate: "no shared example"}
-    errors = errors_of(two.predictions, rate), errors_of(one.predictions, rate)
+    errors = count_errors(two.predictions, rate), count_errors(one.predictions, rate)
     found = {rate: _say(bootstrap_difference(*errors))}
     if len(set(one.tags)) > 1 and one.tags == two.tags:
         found[f"{rate}_{MACRO}"] = _say(bootstrap_difference(*errors, groups=one.tags))
@@ -92,5 +92,5 @@ def paired_bootstrap(
     first, second = shared_part(known) if len(known) == 2 else (Examples((), (), ()),) * 2
     if not first.identities:
         raise UserError(f"{a} and {b} share no test example, so they cannot be compared")
-    errors = errors_of(first.predictions, measure), errors_of(second.predictions, measure)
+    errors = count_errors(first.predictions, measure), count_errors(second.predictions, measure)
     return bootstrap_difference(*errors, samples=samples, seed=seed)

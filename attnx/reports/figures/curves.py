@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnx.errors import UserError
-from attnx.files.bounded_files import read_rows
 from attnx.reports.measure_names import PERCENT, TEST, VALID, label, measure_base, more_is_better
-from attnx.runs.layout import METRICS, RUN
-from attnx.runs.run import read_info
+from attnx.runs.layout import CURVES_PICTURE, RUN
+from attnx.runs.run import Run
 
 DPI = 150
 INK, PALE = "#333333", "#dddddd"
@@ -42,14 +39,13 @@ def draw_curves(folder: Path | str) -> Path | None:
     Raises:
         UserError: a cell of metrics.csv is not a number, or run.json cannot be read.
     """
-    source = Path(folder) / METRICS
-    columns = _columns(source) if source.is_file() else []
-    monitor = read_info(Path(folder)).get("monitor", "") if (Path(folder) / RUN).is_file() else ""
-    panels = {"loss": LOSSES, **_measures(columns, monitor)}
-    panels = {title: lines for title, lines in panels.items() if any(line.column in columns for line in lines)}
+    run = Run(folder)
+    curves = run.curves
+    monitor = run.monitor if (run.path / RUN).is_file() else ""
+    panels = {"loss": LOSSES, **_measures([*curves], monitor)}
+    panels = {title: lines for title, lines in panels.items() if any(line.column in curves for line in lines)}
     if not panels:
         return None
-    curves = read_curves(source, {line.column for lines in panels.values() for line in lines})
     figure = Figure(figsize=(4.6 * len(panels), 3.2), dpi=DPI)
     figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1, wspace=0.06)
     for number, (title, lines) in enumerate(panels.items(), start=1):
@@ -57,14 +53,9 @@ def draw_curves(folder: Path | str) -> Path | None:
         for line in lines:
             _draw(axes, curves.get(line.column, {}), line)
         _dress(axes, title)
-    target = source.with_name("curves.png")
+    target = run.path / CURVES_PICTURE
     figure.savefig(target)
     return target
-
-
-def _columns(path: Path) -> list[str]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file).fieldnames or [])
 
 
 def _measures(columns: Sequence[str], monitor: str) -> dict[str, tuple[Line, ...]]:
@@ -85,29 +76,6 @@ def _measures(columns: Sequence[str], monitor: str) -> dict[str, tuple[Line, ...
 
 def _has_direction(column: str) -> bool:
     return more_is_better(column) is not None
-
-
-def read_curves(path: Path, wanted: Set[str]) -> dict[str, dict[int, float]]:
-    """Return column -> step -> value of the filled cells; the last of a step logged twice (on resuming).
-
-    Raises:
-        UserError: a cell of a wanted column is not a number.
-    """
-    curves: dict[str, dict[int, float]] = {}
-    for number, row in enumerate(read_rows(path), start=2):
-        for column in wanted & row.keys():
-            if row[column]:
-                where = f"{path}:{number}"
-                step = int(_number(row.get("step"), where, "step"))
-                curves.setdefault(column, {})[step] = _number(row[column], where, column)
-    return curves
-
-
-def _number(text: str | None, where: str, column: str) -> float:
-    try:
-        return float(text or "")
-    except ValueError:
-        raise UserError(f"{where}: {column} must be a number, not {text!r}") from None
 
 
 def _draw(axes: Axes, points: Mapping[int, float], line: Line) -> None:

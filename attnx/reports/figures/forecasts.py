@@ -14,18 +14,19 @@ from matplotlib.figure import Figure
 from attnx.data.readers.series import Series
 from attnx.data.series_file import read_kept_series
 from attnx.files.bounded_arrays import read_arrays
-from attnx.files.bounded_files import read_text
 from attnx.reports.figures.curves import DPI, INK, PALE
 from attnx.reports.figures.fonts import Lettering, lettering_for
 from attnx.reports.figures.heatmaps import WHITE_TO_BLUE
 from attnx.reports.figures.numeric_predictions import RIGHT, WRITTEN
 from attnx.runs.alignments import Alignment, read_examples
-from attnx.runs.layout import MATRICES, PREDICTIONS, VOCABULARY, read_field
+from attnx.runs.layout import FORECASTS_PICTURE, MATRICES, PREDICTIONS, VOCABULARY
+from attnx.runs.predictions import read_table
 from attnx.runs.run import read_run
+from attnx.runs.table_fields import read_field
 
 # At most so many windows side by side, and so many columns of each below one another.
 SHOWN, COLUMNS = 3, 4
-PICTURE = "forecasts.png"
+PICTURE = FORECASTS_PICTURE
 PAST = "#333333"
 
 Matrix = npt.NDArray[np.floating]
@@ -132,7 +133,7 @@ def _draw_read(axes: Axes, one: Forecast) -> None:
 
 def _forecasts(folder: Path, task: Mapping[str, Any], kept: Sequence[Series]) -> list[Forecast]:
     """Some of the test's windows, evenly in time; of those whose weights were kept if there are any."""
-    rows = {read_field(row["name"]): row for row in _table(folder / PREDICTIONS)}
+    rows = {read_field(row["name"]): row for row in read_table(folder / PREDICTIONS)[1]}
     weights = {best.name: best for best in (next(iter(found.values())) for found in read_examples(folder))}
     order = {name: place for place, name in enumerate(_names(kept))}
     names = sorted((name for name in weights or rows if name in rows and name in order), key=order.__getitem__)
@@ -170,8 +171,3 @@ def _on_time_axis(alignment: Alignment, past: int, horizon: int) -> Matrix:
 def _names(kept: Sequence[Series]) -> list[str]:
     """What a window is called that begins at each step of the series."""
     return [f"{series.name} {label}".strip() for series in kept for label in series.labels]
-
-
-def _table(file: Path) -> list[dict[str, str]]:
-    head, *lines = (line.split("\t") for line in read_text(file).rstrip("\n").split("\n"))
-    return [dict(zip(head, line, strict=True)) for line in lines]

@@ -14,7 +14,8 @@ from attnx.files.bounded_arrays import read_arrays
 from attnx.files.bounded_files import read_text
 from attnx.reports.figures.curves import DPI, INK, PALE
 from attnx.reports.figures.fonts import lettering_for
-from attnx.runs.layout import MATRICES, PREDICTIONS, TARGET_FEATURES, VOCABULARY, read_field
+from attnx.runs.layout import MATRICES, PREDICTIONS, PREDICTIONS_PICTURE, TARGET_FEATURES, VOCABULARY
+from attnx.runs.table_fields import read_field
 
 RIGHT, WRITTEN = "#9aa3ad", "#1f68ad"
 # At most so many sequences, from short to long, and so many columns of each.
@@ -47,8 +48,8 @@ def draw_tracks(folder: Path | str) -> Path | None:
         panels[-1][column].set_xlabel("step", fontsize=8, color=INK)
     lines = panels[0][0].get_legend_handles_labels()
     figure.legend(*lines, loc="outside upper right", ncols=2, frameon=False, fontsize=8)
-    figure.savefig(folder / "predictions.png")
-    return folder / "predictions.png"
+    figure.savefig(folder / PREDICTIONS_PICTURE)
+    return folder / PREDICTIONS_PICTURE
 
 
 def _shortened(label: str) -> str:

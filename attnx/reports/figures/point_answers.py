@@ -16,13 +16,13 @@ from attnx.data.points_file import read_points
 from attnx.metrics.polygons import are_positions, canonical_polygon, is_round_trip, open_path, path_length, triangle_set
 from attnx.reports.figures.curves import DPI, INK
 from attnx.reports.figures.numeric_predictions import RIGHT, WRITTEN
-from attnx.runs.layout import PREDICTIONS, VOCABULARY
+from attnx.runs.layout import POINTS_PICTURE, PREDICTIONS, VOCABULARY
 from attnx.runs.predictions import read_predictions
 from attnx.runs.run import read_run
 
 SHOWN, ACROSS = 12, 4
 NUMBERED = 20  # points of an example, up to which each has its number beside it
-PICTURE = "points.png"
+PICTURE = POINTS_PICTURE
 
 Points = npt.NDArray[np.floating]
 Line = npt.NDArray[np.floating]

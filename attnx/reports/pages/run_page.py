@@ -21,9 +21,9 @@ from attnx.reports.run.readme import SETTING
 from attnx.reports.run.results_table import result_rows
 from attnx.reports.stats.alignment_statistics import Statistics, run_statistics, statistics_rows, with_gold
 from attnx.runs.alignments import Alignment, Weights, read_examples
+from attnx.runs.layout import PAGE
 from attnx.runs.run import Run, read_run
 
-PAGE = "page.html"
 THOUSAND = 1000  # weights are written in thousandths
 MOST = 2
 

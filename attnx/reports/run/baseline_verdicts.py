@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from attnx.reports.measure_names import TEST, label, more_is_better
 from attnx.reports.significant_digits import format_interval, format_value
-from attnx.runs.run import BaselineDifference, Run
+from attnx.runs.results_json import BaselineDifference
+from attnx.runs.run import Run
 
 FORECASTS = {"naive": "the last value", "seasonal": "the last season"}
 """What baselines forecast; others go by their names."""

@@ -20,18 +20,19 @@ from attnx.reports.stats.confusions import confusions, errors_by_symbol
 from attnx.reports.stats.lengths import error_by_length
 from attnx.reports.stats.number_errors import number_errors_by_column, number_errors_by_length
 from attnx.runs.layout import (
+    ERRORS,
     EVALUATION,
     MATRICES,
+    POINTS_PICTURE,
     PREDICTIONS,
     RESAMPLED,
     RESULTS,
     TARGET_FEATURES,
     VOCABULARY,
-    write_symbols,
 )
-from attnx.runs.predictions import read_evaluation, wrote_symbols
+from attnx.runs.predictions import Evaluation, has_symbol_predictions
+from attnx.runs.table_fields import write_symbols
 
-ERRORS = "errors.json"
 # A table's rows; each is a named tuple or a mapping of the same columns.
 Rows = Sequence[Mapping[str, Any]]
 # The measure of a task whose outputs may be too long or too short.
@@ -49,7 +50,7 @@ HOLDS = {
     PREDICTIONS: "a line for each source: source, prediction, references, errors, log probability",
     RESAMPLED: "the measures of 2,000 other draws of the sources, to tell this run from others",
     MATRICES: "the matrices that were predicted, and their references, by the names in predictions.tsv",
-    "points.png": "some of the answers drawn among their points",
+    POINTS_PICTURE: "some of the answers drawn among their points",
     "by_length.tsv": "errors by length: of the source in symbols, or of a matrix that is the reference in steps",
     "by_symbol.tsv": "for each symbol how often references hold it, and how often it was substituted, missed, inserted",
     "by_column.tsv": "the errors of each column, in its own units",
@@ -68,9 +69,9 @@ def error_tables(folder: Path) -> dict[str, Rows]:
     Raises:
         UserError: the predictions are missing or malformed.
     """
-    measures = [key for key in read_evaluation(folder).results if key.startswith(TEST)]
+    measures = [key for key in Evaluation(folder).load().results if key.startswith(TEST)]
     tables: dict[str, Any] = {}
-    if not wrote_symbols(folder):
+    if not has_symbol_predictions(folder):
         if any(measure_base(key, [LENGTH_ERROR]) for key in measures):
             tables["by_length"] = number_errors_by_length(folder)
         scales = folder.parents[1] / VOCABULARY / TARGET_FEATURES
@@ -93,7 +94,7 @@ def write_tables(folder: Path, tables: Mapping[str, Rows]) -> None:
 
 def write_page(folder: Path, name: str) -> None:
     """Write the folder's README.md from its files; ``name`` is what the folder will be called."""
-    run = read_evaluation(folder)
+    run = Evaluation(folder).load()
     lines = [f"# {run.info['run']}/{name}", "", f"An evaluation by attnx, {run.info['created']}.", ""]
     head, *rows = result_lines(run)
     held = ((f"`{name}`", holds) for name, holds in HOLDS.items() if (folder / name).is_file())
@@ -109,7 +110,7 @@ def write_page(folder: Path, name: str) -> None:
 
 def shown(folder: Path, tables: Mapping[str, Rows]) -> list[Table]:
     """The results and the first rows of every table, for a terminal."""
-    results = results_table(read_evaluation(folder))
+    results = results_table(Evaluation(folder).load())
     return [results, *(_table(TITLES[name], rows) for name, rows in tables.items() if rows)]
 
 

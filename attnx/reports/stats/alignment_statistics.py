@@ -15,10 +15,11 @@ from attnx.errors import UserError
 from attnx.files.bounded_files import read_json
 from attnx.reports.stats.gold_alignments import Gold, agreement, check_fits, read_gold
 from attnx.runs.alignments import Alignment, Weights, read_examples, read_lines, without_end
+from attnx.runs.layout import ALIGNMENT_STATISTICS
 from attnx.runs.predictions import read_predictions
 from attnx.runs.run import read_run
 
-STATISTICS = "alignment_statistics.json"
+STATISTICS = ALIGNMENT_STATISTICS
 HARDLY, AGAIN = 0.2, 2.0  # a source position is hardly read below the one, and read again and again above the other
 WIDTH = 0.2  # of the diagonal, as a share of either side
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from attnx.metrics.nearest_reference import nearest_reference
-from attnx.runs.predictions import Prediction, read_predictions
+from attnx.runs.predictions import PredictionRow, read_predictions
 
 
 class SymbolErrors(NamedTuple):
@@ -72,8 +72,8 @@ def confusions(folder: Path | str) -> list[Confusion]:
     return [Confusion(*pair, times) for pair, times in sorted(pairs.items(), key=lambda item: (-item[1], item[0]))]
 
 
-def _beside(predictions: Iterable[Prediction]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    """Each output and the reference that it is nearest_reference to."""
+def _beside(predictions: Iterable[PredictionRow]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    """Each output and the reference that it is closest to."""
     return ((one.output, nearest_reference(one.output, one.references)[1]) for one in predictions)
 
 

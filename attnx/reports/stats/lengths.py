@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attnx.metrics.nearest_reference import nearest_reference
-from attnx.runs.predictions import Prediction, read_predictions
+from attnx.runs.predictions import PredictionRow, read_predictions
 
 BINS = (4, 6, 8, 10, 12)
 
@@ -36,9 +36,9 @@ def error_by_length(folder: Path | str, bins: Sequence[int] = BINS) -> list[Row]
     return [_row(label, some) for label, some in by_length(read_predictions(folder), bins).items()]
 
 
-def by_length(predictions: Sequence[Prediction], bins: Sequence[int] = BINS) -> dict[str, list[Prediction]]:
+def by_length(predictions: Sequence[PredictionRow], bins: Sequence[int] = BINS) -> dict[str, list[PredictionRow]]:
     """The predictions of each bin that holds any, by its label, shortest first; no language's symbol is counted."""
-    binned: dict[int, list[Prediction]] = defaultdict(list)
+    binned: dict[int, list[PredictionRow]] = defaultdict(list)
     for prediction in predictions:
         binned[bisect_left(bins, len(prediction.untagged_source))].append(prediction)
     return {bin_label(bins, number): binned[number] for number in sorted(binned)}
@@ -52,7 +52,7 @@ def bin_label(bins: Sequence[int], number: int) -> str:
     return str(least) if least == bins[number] else f"{least}-{bins[number]}"
 
 
-def _row(label: str, predictions: Sequence[Prediction]) -> Row:
+def _row(label: str, predictions: Sequence[PredictionRow]) -> Row:
     edits = sum(prediction.edits for prediction in predictions)
     symbols = sum(len(nearest_reference(prediction.output, prediction.references)[1]) for prediction in predictions)
     wrong = sum(prediction.edits > 0 for prediction in predictions)

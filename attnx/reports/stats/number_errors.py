@@ -12,10 +12,10 @@ import numpy as np
 
 from attnx.errors import UserError
 from attnx.files.bounded_arrays import read_arrays
-from attnx.files.bounded_files import read_text
 from attnx.metrics.aligned_errors import Matrix, aligned_errors
 from attnx.reports.stats.lengths import BINS, bin_label
 from attnx.runs.layout import MATRICES, PREDICTIONS
+from attnx.runs.predictions import read_table
 
 
 class LengthRow(NamedTuple):
@@ -80,8 +80,7 @@ def _matrices(folder: Path | str) -> list[tuple[Matrix, Matrix]]:
     table, file = Path(folder) / PREDICTIONS, Path(folder) / MATRICES
     if not file.is_file() or not table.is_file():
         raise UserError(f"{file}: no such file; it is written where outputs are numbers")
-    head, *lines = (line.split("\t") for line in read_text(table).rstrip("\n").split("\n"))
-    rows = [dict(zip(head, line, strict=True)) for line in lines]
+    _, rows = read_table(table)
     held = read_arrays(file)
     pairs = [(held[row["prediction"]], held[row["reference"]]) for row in rows]
     # Of several quantiles the median stands first.

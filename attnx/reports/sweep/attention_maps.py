@@ -10,7 +10,7 @@ import numpy as np
 from attnx.data.evenly_spaced import evenly
 from attnx.errors import UserError
 from attnx.reports.sweep.comparison import Comparison
-from attnx.reports.sweep.load_runs import Found
+from attnx.reports.sweep.load_runs import RunRecord
 from attnx.runs.alignments import Alignment, read_examples
 
 BEST, SHOWN = 4, 8  # settings, and examples
@@ -24,7 +24,7 @@ def maps(comparison: Comparison) -> dict[str, Any] | None:
     """Of the best settings that kept alignments one run each, its best; and the examples that all of them kept."""
     if not comparison.judged:
         return None
-    held: list[tuple[int, Found, dict[Key, Alignment]]] = []
+    held: list[tuple[int, RunRecord, dict[Key, Alignment]]] = []
     for row in comparison.judged[0].rows:
         runs = comparison.settings[row.place].runs
         pick = max if comparison.judged[0].measure.more else min
@@ -43,7 +43,7 @@ def maps(comparison: Comparison) -> dict[str, Any] | None:
     }
 
 
-def _examples(run: Found) -> dict[Key, Alignment]:
+def _examples(run: RunRecord) -> dict[Key, Alignment]:
     """What was read by which example; where no source was read, what should have been written tells them apart."""
     try:
         bests = [next(iter(hypotheses.values())) for hypotheses in read_examples(run.path)]

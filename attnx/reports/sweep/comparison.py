@@ -13,12 +13,11 @@ from attnx.reports.sweep.conclusions import verdict
 from attnx.reports.sweep.conditions import unequal_conditions
 from attnx.reports.sweep.effects import Effect, Interaction, effects, factors
 from attnx.reports.sweep.evaluated_examples import TestedExamples, read_tested
-from attnx.reports.sweep.load_runs import DATA, Found
+from attnx.reports.sweep.load_runs import DATA, RunRecord
 from attnx.reports.sweep.measures import Measure, measures
 from attnx.reports.sweep.ranking import RankedSetting, ranked, supported_digits
 from attnx.reports.sweep.settings import Setting, settings, varied
-
-FINISHED = "finished"
+from attnx.runs.status import RunStatus
 
 
 class MetricComparison(NamedTuple):
@@ -61,17 +60,17 @@ class Comparison(NamedTuple):
     again: int
 
 
-def comparisons(found: Sequence[Found]) -> list[Comparison]:
+def comparisons(found: Sequence[RunRecord]) -> list[Comparison]:
     """All comparisons of finished runs, the largest first."""
-    runs = [run for run in found if run.status == FINISHED]
+    runs = [run for run in found if run.status == RunStatus.FINISHED]
     tests = {run.path: test for run in runs if (test := read_tested(run.path)) is not None}
-    apart: dict[tuple[Any, ...], list[Found]] = {}
+    apart: dict[tuple[Any, ...], list[RunRecord]] = {}
     for run in runs:
         apart.setdefault((run.monitor, run.maximize, _data(run, tests)), []).append(run)
     return [_comparison(held, tests) for held in sorted(apart.values(), key=len, reverse=True)]
 
 
-def _data(run: Found, tests: dict[Path, TestedExamples]) -> Any:
+def _data(run: RunRecord, tests: dict[Path, TestedExamples]) -> Any:
     """What a run was tested on: its examples, or, where they were not kept, what it was asked."""
     if run.path in tests:
         return tests[run.path].key
@@ -79,7 +78,7 @@ def _data(run: Found, tests: dict[Path, TestedExamples]) -> Any:
     return (repr(task), run.results.get("test_examples"))
 
 
-def _comparison(runs: Sequence[Found], tests: dict[Path, TestedExamples]) -> Comparison:
+def _comparison(runs: Sequence[RunRecord], tests: dict[Path, TestedExamples]) -> Comparison:
     chosen = [run.choices for run in runs]
     keys = varied(chosen)
     compared = settings(runs, keys)
@@ -105,7 +104,7 @@ def _same(choices: dict[str, Any], key: str, value: Any) -> bool:
     return key in choices and value_text(choices[key]) == value_text(value)
 
 
-def _title(run: Found, tests: dict[Path, TestedExamples]) -> str:
+def _title(run: RunRecord, tests: dict[Path, TestedExamples]) -> str:
     count = len(tests[run.path].tags) if run.path in tests else int(run.results.get("test_examples", 0))
     file = run.choices.get("task.test")
     task = " ".join(filter(None, [str(run.choices.get("task", "")), value_text(file) if file else ""]))

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from scipy import stats
 
 from attnx.reports.stats.mean_difference import LEVEL
-from attnx.reports.sweep.load_runs import DATA, Found
+from attnx.reports.sweep.load_runs import DATA, RunRecord
 from attnx.reports.sweep.measures import Measure, value_of
 
 STEPS = "steps"
 
 
-def unequal_conditions(runs: Sequence[Found], measure: Measure | None) -> list[str]:
+def unequal_conditions(runs: Sequence[RunRecord], measure: Measure | None) -> list[str]:
     """A sentence for each condition in which runs differ.
 
     Args:
@@ -23,13 +23,13 @@ def unequal_conditions(runs: Sequence[Found], measure: Measure | None) -> list[s
     return [*_steps(runs, measure), *_data(runs)]
 
 
-def steps_of(runs: Sequence[Found]) -> str:
+def steps_of(runs: Sequence[RunRecord]) -> str:
     """How many steps runs trained for, as text: one number, or from the least to the most."""
     counts = sorted({int(run.results[STEPS]) for run in runs if STEPS in run.results})
     return " to ".join(f"{count:,}" for count in dict.fromkeys([*counts[:1], *counts[-1:]]))
 
 
-def _steps(runs: Sequence[Found], measure: Measure | None) -> list[str]:
+def _steps(runs: Sequence[RunRecord], measure: Measure | None) -> list[str]:
     counts = [int(run.results[STEPS]) for run in runs if STEPS in run.results]
     if len(set(counts)) < 2:
         return []
@@ -42,7 +42,7 @@ def _steps(runs: Sequence[Found], measure: Measure | None) -> list[str]:
     return [f"{what} ({min(counts):,} to {max(counts):,}): {meaning}{_order(runs, measure)}."]
 
 
-def _order(runs: Sequence[Found], measure: Measure | None) -> str:
+def _order(runs: Sequence[RunRecord], measure: Measure | None) -> str:
     """How far steps order the runs as the measure does, if that is no chance."""
     if measure is None:
         return ""
@@ -56,7 +56,7 @@ def _order(runs: Sequence[Found], measure: Measure | None) -> str:
     return f" (steps and {measure.label}: rank correlation {found.statistic:+.2f})"
 
 
-def _data(runs: Sequence[Found]) -> list[str]:
+def _data(runs: Sequence[RunRecord]) -> list[str]:
     names = dict.fromkeys(str(run.choices[DATA]) for run in runs if DATA in run.choices)
     if len(names) < 2:
         return []

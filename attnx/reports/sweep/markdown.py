@@ -9,20 +9,21 @@ from attnx.files.parse_number import count_of
 from attnx.files.printable import printable
 from attnx.reports.stats.anova import FTest
 from attnx.reports.stats.mean_difference import MeanDifference
-from attnx.reports.sweep.comparison import FINISHED, Comparison, MetricComparison
+from attnx.reports.sweep.comparison import Comparison, MetricComparison
 from attnx.reports.sweep.conclusions import p_value
 from attnx.reports.sweep.conditions import steps_of
 from attnx.reports.sweep.effects import Interaction
-from attnx.reports.sweep.load_runs import Found
+from attnx.reports.sweep.load_runs import RunRecord
 from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import short
+from attnx.runs.status import RunStatus
 
 NOTHING = "No run is finished, so there is nothing to compare."
 UNMEASURED = "These runs have no measure of which it is known whether more is better."
 
 
-def markdown(title: str, found: Sequence[Found], compared: Sequence[Comparison]) -> str:
+def markdown(title: str, found: Sequence[RunRecord], compared: Sequence[Comparison]) -> str:
     """The whole of it."""
     sections = [f"# {title}: report", counted(found)]
     if not compared:
@@ -31,20 +32,20 @@ def markdown(title: str, found: Sequence[Found], compared: Sequence[Comparison])
         sections.append(f"They were tested on {len(compared)} different data, which are not compared with each other.")
     for one in compared:
         sections += [f"## {one.title[0].upper()}{one.title[1:]}", *_compared(one)]
-    if failed := [run for run in found if run.status != FINISHED]:
+    if failed := [run for run in found if run.status != RunStatus.FINISHED]:
         sections += ["## Not finished", "\n".join(map(_failure, failed))]
     return printable("\n\n".join(sections) + "\n", keep="\n")
 
 
-def counted(found: Sequence[Found]) -> str:
+def counted(found: Sequence[RunRecord]) -> str:
     """How many runs there are, and how they ended."""
     each = Counter(run.status for run in found)
     return f"{count_of(len(found), 'run')}: " + ", ".join(f"{number} {status}" for status, number in each.items()) + "."
 
 
-def _failure(run: Found) -> str:
+def _failure(run: RunRecord) -> str:
     because = f": {_cell(run.error)}" if run.error else ""
-    return f"- {_cell(run.told)}: {run.status}{because}" + (f"; see `{run.log}`" if run.log else "")
+    return f"- {_cell(run.label)}: {run.status}{because}" + (f"; see `{run.log}`" if run.log else "")
 
 
 def _compared(one: Comparison) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from attnx.reports.measure_names import PERCENT, TEST, VALID, label, measure_base, more_is_better
 from attnx.reports.run.results_table import UNITS
-from attnx.reports.sweep.load_runs import Found
+from attnx.reports.sweep.load_runs import RunRecord
 
 
 class Measure(NamedTuple):
@@ -32,7 +32,7 @@ class Measure(NamedTuple):
         return f"{value:,.{self.digits}f}"
 
 
-def measures(runs: Sequence[Found], monitor: str, maximize: bool) -> list[Measure]:
+def measures(runs: Sequence[RunRecord], monitor: str, maximize: bool) -> list[Measure]:
     """All of them, what the best weights were chosen by first, as it was in the test."""
     primary = monitor.replace(VALID, TEST, 1)
     keys = dict.fromkeys([primary, *(key for run in runs for key in run.results if key.startswith(TEST)), monitor])
@@ -47,7 +47,7 @@ def measures(runs: Sequence[Found], monitor: str, maximize: bool) -> list[Measur
     return found
 
 
-def value_of(run: Found, key: str) -> float | None:
+def value_of(run: RunRecord, key: str) -> float | None:
     """What a run has by a measure: of one of validation its best."""
     if not key.startswith(VALID):
         return run.results.get(key)

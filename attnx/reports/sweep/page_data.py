@@ -11,15 +11,16 @@ from typing import Any
 from urllib.parse import quote
 
 from attnx.reports.measure_names import PERCENT, label, measure_base
-from attnx.reports.pages.run_page import PAGE
 from attnx.reports.stats.mean_difference import MeanDifference
 from attnx.reports.sweep.attention_maps import maps
-from attnx.reports.sweep.comparison import FINISHED, Comparison, MetricComparison
+from attnx.reports.sweep.comparison import Comparison, MetricComparison
 from attnx.reports.sweep.effects import Effect
-from attnx.reports.sweep.load_runs import Found
+from attnx.reports.sweep.load_runs import RunRecord
 from attnx.reports.sweep.measures import value_of
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import short
+from attnx.runs.layout import PAGE
+from attnx.runs.status import RunStatus
 
 COSTS = {
     "steps": "steps",
@@ -34,7 +35,7 @@ POINTS = 120  # of a curve, at most
 FIGURES = 5  # significant ones of a curve's points
 
 
-def content(title: str, found: Sequence[Found], compared: Sequence[Comparison], home: Path) -> dict[str, Any]:
+def content(title: str, found: Sequence[RunRecord], compared: Sequence[Comparison], home: Path) -> dict[str, Any]:
     """What is embedded in a page that lies in the folder ``home``."""
     runs = [run for one in compared for setting in one.settings for run in setting.runs]
     numbers = {run.path: number for number, run in enumerate(runs)}
@@ -44,7 +45,7 @@ def content(title: str, found: Sequence[Found], compared: Sequence[Comparison], 
         "counts": dict(Counter(run.status for run in found)),
         "comparisons": [_comparison(one, numbers) for one in compared],
         "runs": [_run(run, compared, home) for run in runs],
-        "failures": [_failure(run, home) for run in found if run.status != FINISHED],
+        "failures": [_failure(run, home) for run in found if run.status != RunStatus.FINISHED],
     }
 
 
@@ -98,7 +99,7 @@ def _gap(gap: MeanDifference | None) -> list[Any] | None:
     return None if gap is None else list(gap)
 
 
-def _run(run: Found, compared: Sequence[Comparison], home: Path) -> dict[str, Any]:
+def _run(run: RunRecord, compared: Sequence[Comparison], home: Path) -> dict[str, Any]:
     keys = dict.fromkeys(judged.measure.key for one in compared for judged in one.judged)
     values = {key: value for key in keys if (value := value_of(run, key)) is not None}
     return {
@@ -112,9 +113,9 @@ def _run(run: Found, compared: Sequence[Comparison], home: Path) -> dict[str, An
     }
 
 
-def _failure(run: Found, home: Path) -> dict[str, Any]:
+def _failure(run: RunRecord, home: Path) -> dict[str, Any]:
     return {
-        "name": run.told,
+        "name": run.label,
         "status": run.status,
         "error": run.error,
         "folder": str(run.path),

@@ -16,8 +16,8 @@ from attnx.reports.significant_digits import digits_for
 from attnx.reports.stats.mean_difference import LEVEL, MeanDifference
 from attnx.reports.stats.multiple_comparisons import Spread, compare_draws_with_best, compare_with_best, pooled_spread
 from attnx.reports.stats.two_sources import difference_interval, resample_means
-from attnx.reports.sweep.evaluated_examples import Numbers, TestedExamples, rate, resampled
-from attnx.reports.sweep.load_runs import Found
+from attnx.reports.sweep.evaluated_examples import Numbers, TestedExamples, rate, resampled_rates
+from attnx.reports.sweep.load_runs import RunRecord
 from attnx.reports.sweep.measures import Measure, value_of
 from attnx.reports.sweep.settings import Setting
 
@@ -98,7 +98,7 @@ def supported_digits(rows: Sequence[RankedSetting], default: int) -> int:
     return max((digits_for(low, high) for low, high in intervals if high - low > TINY), default=default)
 
 
-def _values(runs: Sequence[Found], measure: Measure) -> dict[Any, float]:
+def _values(runs: Sequence[RunRecord], measure: Measure) -> dict[Any, float]:
     found = {run.seed: value_of(run, measure.key) for run in runs}
     return {seed: value for seed, value in found.items() if value is not None and math.isfinite(value)}
 
@@ -113,14 +113,14 @@ def _interval(row: RankedSetting, spread: Spread) -> tuple[float, float] | None:
     return row.mean - half, row.mean + half
 
 
-def _runs(setting: Setting, row: RankedSetting) -> list[Found]:
+def _runs(setting: Setting, row: RankedSetting) -> list[RunRecord]:
     """The runs that were measured, one of each seed."""
     by_seed = {run.seed: run for run in setting.runs}
     return [by_seed[seed] for seed in row.values]
 
 
 def _drawn(
-    settings: Mapping[int, Sequence[Found]], measure: Measure, tests: Mapping[Path, TestedExamples]
+    settings: Mapping[int, Sequence[RunRecord]], measure: Measure, tests: Mapping[Path, TestedExamples]
 ) -> dict[int, Numbers]:
     """Of each setting (samples, seeds) the measure on other draws of the test's examples, the same draws for all runs.
 
@@ -131,11 +131,13 @@ def _drawn(
     runs = [run for group in settings.values() for run in group]
     columns: dict[Path, Numbers] = {}
     if again := [run.path for run in runs if _is_recounted(run, name, measure, tests)]:
-        columns = dict(zip(again, resampled([tests[path] for path in again], name).T, strict=True))
+        columns = dict(zip(again, resampled_rates([tests[path] for path in again], name).T, strict=True))
     else:
-        kept = {run.path: tests[run.path] for run in runs if run.path in tests and measure.key in tests[run.path].drawn}
+        kept = {
+            run.path: tests[run.path] for run in runs if run.path in tests and measure.key in tests[run.path].resampled
+        }
         if len({test.order for test in kept.values()}) == 1:  # those of another order were drawn otherwise
-            columns = {path: test.drawn[measure.key] for path, test in kept.items()}
+            columns = {path: test.resampled[measure.key] for path, test in kept.items()}
     return {
         place: np.stack([columns[run.path] for run in group], axis=1)
         for place, group in settings.items()
@@ -143,7 +145,7 @@ def _drawn(
     }
 
 
-def _is_recounted(run: Found, name: str, measure: Measure, tests: Mapping[Path, TestedExamples]) -> bool:
+def _is_recounted(run: RunRecord, name: str, measure: Measure, tests: Mapping[Path, TestedExamples]) -> bool:
     """Whether the predictions are there and give the value that was written; if not, they are not what it was of."""
     if not measure.key.startswith(TEST):
         return False

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attnx.config.view import value_text
-from attnx.reports.sweep.load_runs import DATA, Found
+from attnx.reports.sweep.load_runs import DATA, RunRecord
 
 FIRST = ("task", "recipe", "model", "attention", "scorer", "scope", "query", "normalizer", "encoder", "decoder")
 ABSENT = "\N{EN DASH}"
@@ -23,7 +23,7 @@ class Setting(NamedTuple):
 
     name: str
     values: tuple[str, ...]
-    runs: list[Found]
+    runs: list[RunRecord]
 
 
 def varied(runs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -72,16 +72,16 @@ def short(keys: Sequence[str]) -> list[str]:
     return [one if last.count(one) == 1 else key for one, key in zip(last, keys, strict=True)]
 
 
-def settings(runs: Iterable[Found], keys: Sequence[str]) -> list[Setting]:
+def settings(runs: Iterable[RunRecord], keys: Sequence[str]) -> list[Setting]:
     """Put runs that differ by their seed alone together; of two that do not even differ by it, the later counts."""
-    by_values: dict[tuple[str, ...], dict[Any, Found]] = {}
+    by_values: dict[tuple[str, ...], dict[Any, RunRecord]] = {}
     for run in sorted(runs, key=lambda run: run.created):
         values = tuple(value_text(run.choices[key]) if key in run.choices else ABSENT for key in keys)
         by_values.setdefault(values, {})[run.seed] = run
     return [Setting(_name(keys, values), values, _in_order(held)) for values, held in by_values.items()]
 
 
-def _in_order(by_seed: Mapping[Any, Found]) -> list[Found]:
+def _in_order(by_seed: Mapping[Any, RunRecord]) -> list[RunRecord]:
     return [by_seed[seed] for seed in sorted(by_seed, key=lambda seed: (seed is None, seed))]
 
 

@@ -13,10 +13,11 @@ from attnx.files.printable import printable
 from attnx.reports.pages.html_template import filled
 from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.latex import latex
-from attnx.reports.sweep.load_runs import UNREADABLE, gather
+from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.markdown import markdown
 from attnx.reports.sweep.page_data import content
 from attnx.reports.sweep.spreadsheet import spreadsheet
+from attnx.runs.status import RunStatus
 
 STEM = "report"
 PAGE = Path(__file__).parents[1] / "pages" / "sweep_page.html"
@@ -32,9 +33,9 @@ def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -
     Raises:
         UserError: a folder holds no run, cannot be read, or ``out`` cannot be written.
     """
-    found = gather(folders)
+    found = load_runs(folders)
     for run in found:
-        if run.status == UNREADABLE:
+        if run.status == RunStatus.UNREADABLE:
             print(f"attnx: left out: {printable(run.error)}", file=sys.stderr)
     page = _page(folders, out)
     title = " and ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))

@@ -17,6 +17,7 @@ from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.trainer.states import TrainerFn
 
 from attnx.files.atomic_files import PARTIAL, whole_file
+from attnx.runs.layout import BEST, LAST
 from attnx.training.callbacks.stop_signal import StopSignal
 
 
@@ -56,8 +57,8 @@ class CheckpointManager(Checkpoint):
         interval: SaveInterval = SaveInterval(),  # noqa: B008  # it cannot be changed
         stopping: StopSignal | None = None,
     ) -> None:
-        self.ranked = [folder / ("best.ckpt" if rank == 1 else f"best-{rank}.ckpt") for rank in range(1, count + 1)]
-        self.best, self.last, self.monitor = self.ranked[0], folder / "last.ckpt", monitor
+        self.ranked = [folder / (BEST if rank == 1 else f"best-{rank}.ckpt") for rank in range(1, count + 1)]
+        self.best, self.last, self.monitor = self.ranked[0], folder / LAST, monitor
         self.sign = -1 if maximize else 1
         self.lowest = [math.inf] * count
         self.judged, self.rank = -1, count

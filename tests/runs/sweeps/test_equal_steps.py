@@ -15,7 +15,7 @@ import pytest
 
 from attnx.config.compose import compose
 from attnx.errors import UserError
-from attnx.runs.layout import MEASURING, STEP_TIME
+from attnx.runs.layout import STEP_TIME, STEP_TIME_LOCK
 from attnx.runs.step_time import read_step_time
 from attnx.sweeps import training_length
 from attnx.training import plan_steps
@@ -90,7 +90,7 @@ def folder(here: Path) -> Path:
 def test_a_job_waits_for_the_one_that_measures(measures: bool, job: PreparedRun, folder: Path) -> None:
     waits, planned = threading.Event(), []
     console: Any = SimpleNamespace(print=lambda line: waits.set() if "waiting" in line else None)
-    with (folder.parent / MEASURING).open("w") as other:
+    with (folder.parent / STEP_TIME_LOCK).open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         waiting = threading.Thread(target=lambda: planned.append(plan_steps.plan_steps(job, folder, console)))
         waiting.start()

@@ -21,7 +21,7 @@ def held(here: Path) -> Callable[..., Path]:
     def write(*overrides: str, number: Any = 0, config_dir: str | None = None) -> Path:
         folder = here / "multirun" / "theirs"
         folder.mkdir(parents=True, exist_ok=True)
-        jobs = [{"number": number, "overrides": ["scorer=dot"]}]
+        jobs = [{"index": number, "overrides": ["scorer=dot"]}]
         record = {"format": 1, "command": "attnx -m", "overrides": list(overrides), "jobs": jobs}
         (folder / "sweep.json").write_text(json.dumps({**record, "config_dir": config_dir}), encoding="utf-8")
         return folder
@@ -99,7 +99,7 @@ def test_parts_knobs_and_launchers_by_name_are_taken(entry: str) -> None:
 def test_what_the_jobs_hold_is_looked_at_too(held: Callable[..., Path], command: Callable[..., Any]) -> None:
     file = held("scorer=dot") / "sweep.json"
     text = file.read_text(encoding="utf-8")
-    file.write_text(text.replace('[{"number": 0, "overrides": [', '[{"number": 0, "overrides": ["~hydra.job", '))
+    file.write_text(text.replace('[{"index": 0, "overrides": [', '[{"index": 0, "overrides": ["~hydra.job", '))
     answer = command("resume", "multirun/theirs")
     assert answer.code == 2
     assert "sweep.json: holds '~hydra.job'" in answer.err
@@ -123,7 +123,7 @@ def test_a_job_lies_in_the_folder_of_its_number(held: Callable[..., Path], comma
     held("scorer=dot", number="../../../evil")
     answer = command("resume", "multirun/theirs")
     assert answer.code == 2
-    assert "sweep.json: not whole (job 0 says that it is number '../../../evil')" in answer.err
+    assert "sweep.json: damaged (job 0 has the index '../../../evil')" in answer.err
 
 
 @pytest.mark.parametrize("place", ["0", "0/checkpoints", "study.db"])

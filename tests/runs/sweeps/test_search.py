@@ -39,16 +39,16 @@ def test_a_search_tries_so_many_and_not_one_again(sweep: Callable[..., Any]) -> 
     assert answer.code == 0
     jobs = read_sweep(FOUND).jobs
     assert [(job.status, job.attempts) for job in jobs] == [("finished", 1)] * 2
-    assert len({job.choices["optimizer.lr"] for job in jobs}) == 2
+    assert len({job.values["optimizer.lr"] for job in jobs}) == 2
     # What decides is validation, at its best.
     for job, trial in zip(jobs, trials(), strict=True):
-        with (FOUND / str(job.number) / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        with (FOUND / str(job.index) / "metrics.csv").open(encoding="utf-8", newline="") as file:
             assert trial.value == min(float(row["valid_per"]) for row in csv.DictReader(file))
-        assert float(job.choices["optimizer.lr"]) == trial.params["optimizer.lr"]
+        assert float(job.values["optimizer.lr"]) == trial.params["optimizer.lr"]
     assert sweep(*ASKED, "hydra.sweeper.n_trials=3").code == 0
     assert [job.attempts for job in read_sweep(FOUND).jobs] == [1, 1, 1]
     assert [trial.params["optimizer.lr"] for trial in trials()[:2]] == [
-        float(job.choices["optimizer.lr"]) for job in jobs
+        float(job.values["optimizer.lr"]) for job in jobs
     ]
 
 
@@ -95,7 +95,7 @@ def test_a_trial_that_cannot_be_composed_has_failed_and_the_others_go_on(sweep: 
     )  # fmt: skip
     for job, trial in zip(read_sweep(FOUND).jobs, trials(), strict=False):
         assert (job.status, trial.state.name) == (
-            ("failed", "FAIL") if job.choices["scorer"] == "scaled" else ("finished", "COMPLETE")
+            ("failed", "FAIL") if job.values["scorer"] == "scaled" else ("finished", "COMPLETE")
         )
     assert answer.code in (0, 1)
 

@@ -75,8 +75,8 @@ def test_jobs_whose_machine_is_taken_away_are_sent_again_and_end_as_if_it_had_no
         assert (said.count("attnx: interrupted\n"), said.count("testing on")) == (1, 1)
     assert out.splitlines()[-1] == "multirun/cut/report.html"
     for job in found.jobs:
-        run("scorer=moody", f"seed={job.number + 1}", folder=f"whole-{job.number}")
-        assert same_weights([f"multirun/cut/{job.number}", f"whole-{job.number}"])
+        run("scorer=moody", f"seed={job.index + 1}", folder=f"whole-{job.index}")
+        assert same_weights([f"multirun/cut/{job.index}", f"whole-{job.index}"])
 
 
 @pytest.mark.skipif(not sinfo(), reason="no SLURM here: sinfo does not answer")

@@ -110,9 +110,9 @@ def test_a_sweep_trains_every_combination(sweep: Callable[..., Any]) -> None:
 def test_a_sweep_says_what_it_was_and_how_its_jobs_stand(sweep: Callable[..., Any]) -> None:
     sweep("+scorer=additive,dot", "seed=3", "name=two")
     found = read_sweep("multirun/two")
-    assert (found.name, found.status, found.varied) == ("two", "finished", ["scorer"])
+    assert (found.name, found.status, found.swept_keys) == ("two", "finished", ["scorer"])
     assert found.command.startswith("attnx -m scorer=additive,dot")
-    assert [job.choices["scorer"] for job in found.jobs] == ["additive", "dot"]
+    assert [job.values["scorer"] for job in found.jobs] == ["additive", "dot"]
     for job in found.jobs:
         assert (job.status, job.attempts, job.error, job.monitor) == ("finished", 1, None, "valid_per")
         assert job.started is not None
@@ -275,7 +275,7 @@ def test_a_sweep_to_which_values_are_added_trains_those(sweep: Callable[..., Any
     sweep("scorer=dot,scaled", "seed=1", "name=grid")
     assert sweep("scorer=cosine,dot,scaled", "seed=1", "name=grid").code == 0
     found = read_sweep("multirun/grid")
-    assert [(job.choices["scorer"], job.attempts) for job in found.jobs] == [("dot", 1), ("scaled", 1), ("cosine", 1)]
+    assert [(job.values["scorer"], job.attempts) for job in found.jobs] == [("dot", 1), ("scaled", 1), ("cosine", 1)]
     answer = sweep("scorer=cosine,dot", "seed=1", "name=grid")
     assert answer.code == 2
     assert "scorer: saved cosine,dot,scaled, requested cosine,dot" in answer.err
@@ -488,7 +488,7 @@ def test_a_hopeless_job_is_stopped_and_stays_so(
     made = Pool.__init__
 
     def hopeless(self: Pool, *others: Any) -> None:
-        made(self, *others[:4], lambda job: job.number == 0 and bool(list(Path().glob("reached-*"))))
+        made(self, *others[:4], lambda job: job.index == 0 and bool(list(Path().glob("reached-*"))))
 
     Path("wait").touch()
     with monkeypatch.context() as patch:

@@ -1,0 +1,88 @@
+"""Reads results.json: numbers, their 95 % intervals, differences from baselines, and definitions of metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attnx.errors import UserError
+from attnx.files.bounded_files import read_mapping
+from attnx.runs.layout import BASELINES, INTERVALS, RESULTS, SIGNATURES
+
+
+class Interval(NamedTuple):
+    """The two ends of a 95 % confidence interval."""
+
+    low: float
+    high: float
+
+
+class BaselineDifference(NamedTuple):
+    """A measure of a run minus a baseline's on the same examples, and its 95 % interval."""
+
+    difference: float
+    low: float
+    high: float
+
+
+class Results(NamedTuple):
+    """The content of results.json.
+
+    Attributes:
+        numbers: the measures; None for what could not be measured.
+        intervals: by measure.
+        baselines: the differences, by baseline and measure.
+        signatures: exact definitions, by metric.
+    """
+
+    numbers: dict[str, Any]
+    intervals: Mapping[str, Interval]
+    baselines: Mapping[str, Mapping[str, BaselineDifference]]
+    signatures: Mapping[str, str]
+
+
+def read_results(folder: Path) -> Results:
+    """Read results.json; empty without the file.
+
+    Raises:
+        UserError: it cannot be read, or holds something unexpected.
+    """
+    file = folder / RESULTS
+    numbers = read_mapping(file)
+    intervals, baselines, signatures = (_pop_section(file, numbers, key) for key in (INTERVALS, BASELINES, SIGNATURES))
+    for name, value in numbers.items():
+        if type(value) not in (int, float, type(None)):
+            raise UserError(f"{file}: {name}: expected a number, found a {type(value).__name__}")
+    for name, value in signatures.items():
+        if not isinstance(value, str):
+            raise UserError(f"{file}: {SIGNATURES}: {name}: expected a text, found {short_repr(value)}")
+    return Results(
+        numbers,
+        {name: Interval(*_numbers(file, name, value, 2)) for name, value in intervals.items()},
+        {name: _differences(file, _pop_section(file, baselines.copy(), name)) for name in baselines},
+        signatures,
+    )
+
+
+def _pop_section(file: Path, content: dict[str, Any], name: str) -> dict[str, Any]:
+    section = content.pop(name, {})
+    if not isinstance(section, dict):
+        raise UserError(f"{file}: {name}: expected names with values, found a {type(section).__name__}")
+    return section
+
+
+def _differences(file: Path, section: Mapping[str, Any]) -> dict[str, BaselineDifference]:
+    return {measure: BaselineDifference(*_numbers(file, measure, value, 3)) for measure, value in section.items()}
+
+
+def _numbers(file: Path, name: str, value: Any, count: int) -> list[float]:
+    if isinstance(value, list) and len(value) == count and all(type(item) in (int, float) for item in value):
+        return value
+    raise UserError(f"{file}: {name}: expected {count} numbers, found {short_repr(value)}")
+
+
+def short_repr(value: Any) -> str:
+    """The representation of a value, at most 40 characters long."""
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
