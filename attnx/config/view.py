@@ -14,7 +14,7 @@ def dotted_keys(config: Mapping[str, Any]) -> dict[str, Any]:
 
     >>> dotted_keys({"seed": 3, "scorer": {"name": "mlp", "depth": 2}})
     {'seed': 3, 'scorer': 'mlp', 'scorer.depth': 2}
-    >>> dotted_keys({"query": {"token": {}, "language_tag": {"width": 5}}})
+    >>> dotted_keys({"query": {"token": {}, "language_tag": {"embedding_dim": 5}}})
     {'query': '[token,language_tag]', 'query.language_tag.embedding_dim': 5}
     """
     return {key: value for name, node in config.items() for key, value in _flatten(str(name), node)}

@@ -294,7 +294,8 @@ def test_compare_needs_a_run() -> None:
 def test_the_explanation_says_what_the_run_was(write: Write) -> None:
     folder = write(test_per=8.125, words=7)
     (folder / CONFIG).write_text(
-        "scorer: {name: additive, hidden: 19}\nscope: global\nscaled: 3\nquery: {token: {}, language_tag: {width: 5}}\n"
+        "scorer: {name: additive, hidden: 19}\nscope: global\nscaled: 3\n"
+        "query: {token: {}, language_tag: {embedding_dim: 5}}\n"
     )
     text = write_explanation(folder).read_text()
     assert "# first\n" in text
@@ -334,7 +335,7 @@ def test_the_explanation_needs_only_run_json(write: Write) -> None:
         (["token", "last_context"], "[token,last_context]"),
         ({"name": "softmax"}, "softmax"),
         ({"name": "mlp", "depth": 2, "widths": None}, "mlp depth=2"),
-        ({"token": {}, "language_tag": {"width": 5}}, "[token,language_tag] language_tag.embedding_dim=5"),
+        ({"token": {}, "language_tag": {"embedding_dim": 5}}, "[token,language_tag] language_tag.embedding_dim=5"),
     ],
 )
 def test_configuration_in_one_line(value: object, said: str) -> None:
