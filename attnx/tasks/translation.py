@@ -36,14 +36,8 @@ from attnx.tasks.protocols import SequenceData, tags_of
 SCORES = ("bleu", "chrf", "ter")
 # The knobs that decide which rows a corpus has and what they stand for, beside its files and what is held out of it.
 SETTINGS = (
-    "languages",
-    "tokenizer",
-    "vocab_size",
-    "shared_vocabulary",
-    "lower",
-    "unicode_form",
-    "max_length",
-    "max_length_ratio",
+    *("languages", "tokenizer", "vocab_size", "shared_vocabulary"),
+    *("lower", "unicode_form", "max_length", "max_length_ratio"),
 )
 # How the unknown symbol reads in a text: as one word, whatever cuts it.
 UNKNOWN = "⁇"

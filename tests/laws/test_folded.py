@@ -90,7 +90,7 @@ def unfolded(monkeypatch: pytest.MonkeyPatch, search: Callable[[], Any]) -> Any:
 
 @pytest.mark.parametrize("enough", [1, 10**9], ids=["products in C", "products by torch"])
 @pytest.mark.parametrize("wide", [WIDE, 1000], ids=["once", "each context"])
-@pytest.mark.parametrize("decoding", [Greedy(), Beam(5, nbest=3)], ids=["greedy", "beam"])
+@pytest.mark.parametrize("search", [Greedy(), Beam(5, nbest=3)], ids=["greedy", "beam"])
 @pytest.mark.parametrize("composition", SERVED.values(), ids=SERVED)
 def test_folded_is_unfolded(
     decided: Build,

@@ -136,7 +136,7 @@ def test_narrow_numbers_are_finite() -> None:
     assert all(torch.isfinite(weight.grad).all() for weight in model.parameters())
 
 
-@pytest.mark.parametrize("decoding", [Greedy(), Beam(beam_size=7, nbest=5), Sampling(temperature=3.0, nbest=5)])
+@pytest.mark.parametrize("search", [Greedy(), Beam(beam_size=7, nbest=5), Sampling(temperature=3.0, nbest=5)])
 @pytest.mark.parametrize("rule", RULES)
 def test_a_search_finds_nothing_but_what_the_rule_allows(rule: str, search: Any) -> None:
     """With weights that know nothing. Log-probabilities are those of the pass over all steps."""

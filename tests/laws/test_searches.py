@@ -343,7 +343,7 @@ def test_a_wider_beam_is_no_worse_here(decided: Built) -> None:
 SEARCHES = [Greedy, Beam, Sampling]
 
 
-@pytest.mark.parametrize("decoding", SEARCHES)
+@pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("composition", ["plain", "encoder_decoder"])
 def test_a_prefix_is_kept(decided: Built, search: Any, composition: str) -> None:
     """Each row's own, longer than its limit if need be; behind it the model is free, before it nothing counts."""
@@ -369,7 +369,7 @@ def test_a_prefix_that_greedy_would_write_changes_nothing(decided: Built) -> Non
     same(Greedy()(model, SOURCE, PRESENT, prefix=free.written[:, 0, :3]), free)
 
 
-@pytest.mark.parametrize("decoding", SEARCHES)
+@pytest.mark.parametrize("search", SEARCHES)
 def test_choices_are_obeyed(decided: Built, search: Any) -> None:
     """A tour: each of the row's own symbols once, and only then an end."""
     model, asked = decided(scope="encoder_decoder"), []
@@ -394,7 +394,7 @@ def test_choices_are_obeyed(decided: Built, search: Any) -> None:
     torch.testing.assert_close(found.log_probability, forced(model, found, tag=torch.zeros(4).long())[0])
 
 
-@pytest.mark.parametrize("decoding", SEARCHES)
+@pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_no_sequence_comes_twice(decided: Built, search: Any, size: int) -> None:
     """Where without the rule some do; and each has at least its symbols."""
@@ -411,7 +411,7 @@ def test_no_sequence_comes_twice(decided: Built, search: Any, size: int) -> None
             assert EOS not in written[:11]
 
 
-@pytest.mark.parametrize("decoding", SEARCHES)
+@pytest.mark.parametrize("search", SEARCHES)
 def test_where_nothing_may_come_next_it_ends(decided: Built, search: Any) -> None:
     """Whatever else was asked for."""
 
@@ -423,7 +423,7 @@ def test_where_nothing_may_come_next_it_ends(decided: Built, search: Any) -> Non
     assert (found.written[:, 0, 2] == EOS).all()
 
 
-@pytest.mark.parametrize("decoding", SEARCHES)
+@pytest.mark.parametrize("search", SEARCHES)
 def test_where_even_the_end_is_forbidden_it_ends(decided: Built, search: Any) -> None:
     """By the model itself, which then says of what it wrote that it is impossible."""
     model = decided()

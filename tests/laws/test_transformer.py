@@ -177,7 +177,7 @@ def test_gradients(choice: Config) -> None:
 
 
 @pytest.mark.parametrize("form", FACTORS["form"])
-@pytest.mark.parametrize("decoding", [Greedy(), Beam(3, nbest=3)], ids=["greedy", "beam"])
+@pytest.mark.parametrize("search", [Greedy(), Beam(3, nbest=3)], ids=["greedy", "beam"])
 def test_what_a_search_finds_is_what_the_whole_pass_gives(form: str, search: Any) -> None:
     """Log-probabilities and weights of every hypothesis, of rows that share their source and are reordered."""
     torch.manual_seed(7)

@@ -39,19 +39,19 @@ ASKED = {
     "predict one words.tsv --on-error go": ["--on-error go: expected one of stop, skip, keep"],
     "predict one words.tsv --checkpoint first": ["--checkpoint first: expected one of best, last, average"],
     "predict one words.tsv --checkpoint average": ["one/checkpoints: holds 1 of the best checkpoints"],
-    "predict one words.tsv serch=beam": ["unknown key 'serch'; did you mean search"],
+    "predict one words.tsv decodng=beam": ["unknown key 'decodng'; did you mean decoding"],
     "predict one words.tsv scorer=dot": ["unknown key 'scorer'", "decoding"],
-    "predict one words.tsv decoding=beem": ["unknown search 'beem'; did you mean beam?"],
-    "predict one words.tsv search=[beam]": ["search=['beam']: expected the name of a search"],
+    "predict one words.tsv decoding=beem": ["unknown decoding 'beem'; did you mean beam?"],
+    "predict one words.tsv decoding=[beam]": ["decoding=['beam']: expected the name of a search"],
     "predict one words.tsv decoding=beam,greedy": ["decoding=beam,greedy means several values"],
-    "predict one words.tsv decoding=beam decoding=greedy": ["search is set twice"],
+    "predict one words.tsv decoding=beam decoding=greedy": ["decoding is set twice"],
     "predict one words.tsv decoding=beam decoding.beam_size=0": [
         "decoding.beam_size=0: expected a whole number, 1 or more"
     ],
-    "predict one words.tsv decoding=beam search.widht=3": [
-        "the search 'beam' has no knob 'widht'; did you mean width?"
+    "predict one words.tsv decoding=beam decoding.beam_sise=3": [
+        "the decoding 'beam' has no knob 'beam_sise'; did you mean beam_size?"
     ],
-    "predict one words.tsv decoding.beam_size=3": ["the search 'greedy' has no knob 'width'"],
+    "predict one words.tsv decoding.beam_size=3": ["the decoding 'greedy' has no knob 'beam_size'"],
     "predict one words.tsv decoding=beam decoding.beam_size=2 --nbest 3": [
         "decoding.beam_size=2 holds fewer than the 3 best"
     ],
@@ -81,7 +81,7 @@ ASKED = {
     "evaluate one task.test=[a,b]": ['task.test=["a", "b"]: expected a word or null'],
     "evaluate one task.test=null": ["task.test=null: leave it out"],
     "evaluate one trainer.test_examples=0": ["trainer.test_examples=0: expected a whole number, 1 or more, or null"],
-    "evaluate one decoding.beam_size=3": ["the search 'greedy' has no knob 'width'"],
+    "evaluate one decoding.beam_size=3": ["the decoding 'greedy' has no knob 'beam_size'"],
     "evaluate one --btch 3": ["unknown flag --btch; did you mean --batch?"],
 }
 
@@ -185,7 +185,10 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
     "no configuration": (lambda: Path("one/config.yaml").unlink(), "one: is half-written (it has no config.yaml)"),
     "an empty configuration": (lambda: Path("one/config.yaml").write_text(""), "one/config.yaml: names no task"),
     "half a configuration": (lambda: set_in("config.yaml", model=None), "one/config.yaml: names no model"),
-    "a strange configuration": (lambda: set_in("config.yaml", search=5), "search: expected a name and knobs, found 5"),
+    "a strange configuration": (
+        lambda: set_in("config.yaml", decoding=5),
+        "decoding: expected a name and knobs, found 5",
+    ),
     "a part that is gone": (
         lambda: set_in("config.yaml", scorer={"name": "addditive"}),
         "one/config.yaml: unknown scorer 'addditive'; did you mean additive?",

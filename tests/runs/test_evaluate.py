@@ -67,7 +67,7 @@ def test_other_data_another_search_and_where_it_goes_wrong(
     Path("words.tsv").unlink()  # other data are evaluated on without those that the run was trained on
     answer = command("evaluate", "one", "task.test=more.tsv", "decoding=beam", "decoding.beam_size=3")
     assert (answer.code, answer.err) == (0, "")
-    folder = Path("one/evaluations/more-beam-width=3")
+    folder = Path("one/evaluations/more-beam-beam_size=3")
     assert {path.name for path in folder.iterdir()} == {
         "README.md",
         "evaluation.json",
@@ -106,7 +106,7 @@ def test_other_data_another_search_and_where_it_goes_wrong(
     for text in (page, answer.out):
         assert format_interval(*read_run_or_evaluation(folder).intervals["test_per"]) in text
     info = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
-    assert info["asked"]["decoding"]["width"] == 3
+    assert info["asked"]["decoding"]["beam_size"] == 3
 
 
 def test_nothing_is_written_over(

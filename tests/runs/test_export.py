@@ -138,7 +138,7 @@ def test_a_tie_may_be_broken_either_way(
     )
     one, other = len(weight) - 2, len(weight) - 1
     weight[other], bias[one], bias[other] = weight[one], 3.0, 3.0
-    state["model.embedding_dim.weight"][[one, other]] *= 7  # so that they lead to unlike states
+    state["model.embedding.weight"][[one, other]] *= 7  # so that they lead to unlike states
     torch.save(held, file)
 
     def leaning(to: int, by: float) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -232,4 +232,4 @@ def test_the_experiment_is_one_told_model_of_many_languages() -> None:
     assert config["trainer"]["max_epochs"] > 0
     other = attnx.compose(["experiment=g2p_multilingual", "query=token", "task.graphemes=jamo"])
     assert list(other["query"]) == ["token"]
-    assert other["task"]["writing"] == "jamo"
+    assert other["task"]["graphemes"] == "jamo"

@@ -99,7 +99,7 @@ def test_resumed_with_workers(make: Callable[..., Any], same_weights: Callable[.
     assert predicted("one") == predicted("two")
 
 
-@pytest.mark.parametrize("decoding", ["greedy", "beam"])
+@pytest.mark.parametrize("search", ["greedy", "beam"])
 def test_evaluated_beyond(search: str, make: Callable[..., Any], command: Callable[..., Any]) -> None:
     """On more points than it has met."""
     make("task.problem=sorting", "model.constraint=permutation", folder="one")
@@ -140,8 +140,8 @@ def test_a_knob_that_would_do_nothing_is_refused() -> None:
     with pytest.raises(
         attnx.UserError, match=r"task\.max_exact_points=9 is about tours, and task\.problem=sorting has none"
     ):
-        build("task", {"name": "pointing", "problem": "sorting", "exact": 9})
-    assert build("task", {"name": "pointing", "problem": "tsp", "exact": 9}).exact == 9
+        build("task", {"name": "pointing", "problem": "sorting", "max_exact_points": 9})
+    assert build("task", {"name": "pointing", "problem": "tsp", "max_exact_points": 9}).max_exact_points == 9
 
 
 def test_a_baseline_without_pointing(make: Callable[..., Any], here: Path) -> None:

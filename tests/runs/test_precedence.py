@@ -22,7 +22,7 @@ defaults:
   - override /optimizer: sgd
 seed: 5
 model:
-  embedding: 31
+  embedding_dim: 31
 scope:
   window: 7
 trainer:
@@ -36,7 +36,7 @@ defaults:
 scorer:
   depth: 3
 model:
-  embedding: 37
+  embedding_dim: 37
 """
 BAHDANAU = """\
 # @package _global_
@@ -59,7 +59,7 @@ def mine(here: Path) -> str:
 def test_an_experiment_wins_over_the_defaults(mine: str) -> None:
     config = compose(["experiment=mine"], mine)
     assert (config["scorer"]["name"], config["scope"]["name"], config["optimizer"]["name"]) == ("dot", "local", "sgd")
-    assert (config["seed"], config["model"]["embedding"], config["scope"]["window"]) == (5, 31, 7)
+    assert (config["seed"], config["model"]["embedding_dim"], config["scope"]["window"]) == (5, 31, 7)
     assert config["trainer"]["max_steps"] == 13
 
 
@@ -68,7 +68,7 @@ def test_a_recipe_wins_over_an_experiment_in_whatever_order_they_are_named(line:
     config = compose(line, mine)
     assert (config["scorer"]["name"], config["scorer"]["depth"]) == ("mlp", 3)
     assert list(config["query"]) == ["token"]
-    assert config["model"]["embedding"] == 37
+    assert config["model"]["embedding_dim"] == 37
     # What only the experiment names stays.
     assert (config["scope"]["name"], config["scope"]["window"]) == ("local", 7)
     assert (config["seed"], config["optimizer"]["name"], config["trainer"]["max_steps"]) == (5, "sgd", 13)
@@ -79,7 +79,7 @@ def test_the_command_line_wins_over_both(mine: str) -> None:
     config = compose(["experiment=mine", "recipe=mine", *line, "scope=global", "optimizer=adam"], mine)
     assert (config["scorer"]["name"], config["scorer"]["depth"]) == ("mlp", 2)
     assert list(config["query"]) == ["previous_state"]
-    assert (config["seed"], config["model"]["embedding"], config["trainer"]["max_steps"]) == (7, 41, 17)
+    assert (config["seed"], config["model"]["embedding_dim"], config["trainer"]["max_steps"]) == (7, 41, 17)
     assert (config["scope"]["name"], config["optimizer"]["name"]) == ("global", "adam")
 
 

@@ -87,7 +87,7 @@ def test_a_search_is_chosen_and_its_knobs_are_set(runs: Path, command: Callable[
     listed = command("predict", "one", "words.txt", "decoding=beam", "decoding.beam_size=2", "decoding.nbest=2").out
     assert listed.splitlines() == [
         f"1\t{rank}\t{one.score:.6f}\t{' '.join(one.output)}"
-        for rank, one in enumerate(best_of("one", "sabeb", width=2, nbest=2), 1)
+        for rank, one in enumerate(best_of("one", "sabeb", beam_size=2, nbest=2), 1)
     ]
     wide = command("predict", "one", "words.txt", "--nbest", "7").out.splitlines()
     assert len(wide) == 7
@@ -313,7 +313,7 @@ def test_an_interrupted_output_is_gone_on_with(
 
 
 CHANGES: dict[str, tuple[Callable[[], Any], tuple[str, ...], str]] = {
-    "another search": (lambda: None, ("decoding=beam",), "was left by another request (search differs)"),
+    "another search": (lambda: None, ("decoding=beam",), "was left by another request (decoding differs)"),
     "another run": (lambda: os.replace("two", "one"), (), "was left by another request (weights differ"),
     "other scores": (lambda: None, ("--scores",), "was left by another request (scores differ"),
     "another input": (
@@ -388,9 +388,9 @@ def test_python_is_told_as_much(runs: Path) -> None:
     assert run.config["decoding"]["name"] == "greedy"  # and is so still
     assert [one.output for one in attnx.open_run("one", search="beam").predict(["dab"])] == [best.output]
     for asked, said in (
-        ({"decoding": "greedy", "nbest": 2}, "decoding=greedy finds one output for each source"),
-        ({"decoding": ("beam", {"beam_size": 2}), "nbest": 3}, "decoding.beam_size=2 holds fewer than the 3 best"),
-        ({"decoding": "beem"}, "did you mean beam"),
+        ({"search": "greedy", "nbest": 2}, "decoding=greedy finds one output for each source"),
+        ({"search": ("beam", {"beam_size": 2}), "nbest": 3}, "decoding.beam_size=2 holds fewer than the 3 best"),
+        ({"search": "beem"}, "did you mean beam"),
         ({"tag": "fr"}, "it has none"),
         ({"nbest": 0}, "nbest=0: expected a whole number, 1 or more"),
         ({"unknown": "refused"}, "unknown='refused': expected one of replace, refuse, keep"),

@@ -222,7 +222,12 @@ def test_what_was_left_out_is_told(texts: list[str]) -> None:
     write("a", ["der Hund läuft", "", "ein " * 11, "rot", "der Hund", *texts[:1]])
     write("b", ["the dog runs", "nothing", "a " * 11, "red red red red", "the dog", translated(texts[0])])
     task = Translation(
-        train=["a", "b"], valid=["va.de", "vb.en"], test=["ta.de", "tb.en"], tokenizer="word", max_positions=7, ratio=3
+        train=["a", "b"],
+        valid=["va.de", "vb.en"],
+        test=["ta.de", "tb.en"],
+        tokenizer="word",
+        max_length=7,
+        max_length_ratio=3,
     )
     assert [len(part) for part in task.load().pairs] == [3, 7, 13]
     left_out, met = task.notes
@@ -241,8 +246,8 @@ def test_what_was_left_out_is_told(texts: list[str]) -> None:
     [
         ({}, "Ein  ﬁt\u00a0A\u0308", "Ein ﬁt Ä"),
         ({"lower": True}, "Ein ÄPFEL", "ein äpfel"),
-        ({"form": "nfkc"}, "ﬁt Ａ²", "fit A2"),
-        ({"form": "none"}, "A\u0308pfel", "A\u0308pfel"),
+        ({"unicode_form": "nfkc"}, "ﬁt Ａ²", "fit A2"),
+        ({"unicode_form": "none"}, "A\u0308pfel", "A\u0308pfel"),
     ],
 )
 def test_case_and_form(knobs: dict[str, Any], text: str, cut: str, here: Path) -> None:

@@ -47,13 +47,13 @@ def test_a_piped_line_is_answered_with_what_it_read(ask: Callable[..., Any]) -> 
 
 
 def test_what_is_set_at_the_prompt_holds_for_what_follows(ask: Callable[..., Any]) -> None:
-    answer = ask(":grid off", ":nbest 3", "dab", ":search beam width=2", "dab", ":nbest 1", "dab", "::a")
+    answer = ask(":grid off", ":nbest 3", "dab", ":search beam beam_size=2", "dab", ":nbest 1", "dab", "::a")
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
     best = attnx.open_run("one").predict(["dab"], nbest=3)[0]
     expected = [f"{rank}  {one.score:.4f}  {' '.join(one.output)}" for rank, one in enumerate((best, *best.others), 1)]
     assert lines[:3] == expected
-    assert lines[3].startswith("decoding=beam width=3 nbest=3")  # wide enough for the best 3
+    assert lines[3].startswith("decoding=beam beam_size=3 nbest=3")  # wide enough for the best 3
     assert [line.split("  ")[2] for line in lines[4:7]] == [
         " ".join(one.output)
         for found in attnx.open_run("one").predict(["dab"], search=("beam", {"beam_size": 3, "nbest": 3}))
@@ -71,8 +71,8 @@ def test_a_mistake_is_told_and_the_prompt_goes_on(ask: Callable[..., Any]) -> No
         ":nbest": ":nbest needs one word behind it",
         ":nbest many": "--nbest many: expected a whole number, 1 or more",
         ":search": ":search needs the name of a search",
-        ":search beem": "unknown search 'beem'; did you mean beam?",
-        ":search beam width=0": "decoding.beam_size=0: expected a whole number, 1 or more",
+        ":search beem": "unknown decoding 'beem'; did you mean beam?",
+        ":search beam beam_size=0": "decoding.beam_size=0: expected a whole number, 1 or more",
         ":search 'beam": ":search 'beam: no closing quotation",
         ":tag fr": "the tag 'fr' is not one that this run knows: it has none",
         ":unknown copy": "--unknown copy: expected one of replace, refuse, keep",
