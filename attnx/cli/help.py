@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 
 from rich.console import Console
 from rich.text import Text
 
+from attnx.cli.commands import COMMANDS
+from attnx.cli.training_args import TrainingParser
 from attnx.config.groups import GROUPS, SCALARS, options
 
 WIDEST_PAGE = 100
@@ -37,45 +38,11 @@ CHOICES = {
 USAGE = """\
 attnx: compose an attention mechanism, train it, and see what it reads.
 
-  attnx [choice=option ...]       train one composition, the default where
+  attnx [CHOICE=OPTION ...]       train one composition, the default where
                                   nothing is chosen
-  attnx -m choice=option,option   train every combination
+  attnx -m CHOICE=OPTION,OPTION   train every combination
 
-Commands, each with a page of its own (attnx COMMAND --help):
-  list [KIND] [NAME]              what can be chosen, with formulas and knobs
-  draw [NAME ...]                 what a part does, as a picture
-  check NAME                      the laws of a part, yours too: which hold
-  data list | get | check         public data sets, fetched and checked
-  resume FOLDER                   go on with an interrupted run or sweep
-  runs [FOLDER ...] [KEY=VALUE]   list, filter, compare and prune runs
-  compare FOLDER FOLDER ...       runs side by side, and how surely
-  report FOLDER ...               which won, how surely and why: a page
-  predict RUN [FILE]              what it writes for each line
-  try RUN                         a prompt: type a source, see what it reads
-  evaluate RUN                    its scores and errors on any data
-  pictures RUN                    draw what a run read, again
-  page RUN [RUN2]                 a page to look into it, or two side by side
-  alignments RUN                  how it read, in numbers
-  export RUN                      the model as files that run without attnx
-  dashboard FOLDER|PROJECT        a W&B workspace of a sweep or a project
-
-Flags:
-  -m, --multirun                  every combination of choices with commas
-  -j, --jobs N                    so many jobs of a sweep side by side
-  -c, --cfg job|hydra|all         show the configuration, and train nothing
-      -p, --package KEY           ... a part of it, as task or hydra.launcher
-      --resolve                   ... with what its ${...} stand for
-  -i, --info WHAT                 how Hydra made it: all, config, defaults,
-                                  defaults-tree, plugins or searchpath
-  -cd, --config-dir FOLDER        your own configuration files, read first
-  -sc, --shell-completion WHAT    eval "$(attnx -sc install=bash)" lets bash
-                                  complete what you type, uninstall=bash ends
-                                  that; zsh and fish: docs/command-line.md
-  -h, --help                      this page, or that of a command
-      --hydra-help                what of Hydra can be used here
-  -V, --version                   attnx's version
-
-Choices:"""
+Commands, each with a page of its own (attnx COMMAND --help):"""
 
 EXAMPLES = """\
 Examples:
@@ -89,6 +56,8 @@ Examples:
                                   every combination, a process each
   attnx task.train=my.tsv recipe=bahdanau
                                   your own words, a paper's attention
+  eval "$(attnx -sc install=bash)"
+                                  let bash complete what you type
 
 Plug-ins are the files in plugins/ and in the folders of $ATTNX_PLUGINS.
 Runs land in multirun/."""
@@ -119,34 +88,21 @@ Of its settings those of a sweep:
 Folders are attnx's own: folder= names that of a run, name= that of a sweep."""
 
 
-def show_help() -> None:
-    """Print the page for people."""
+def print_page() -> None:
+    """Print the page on all commands, flags and choices."""
     print(USAGE)
+    for name, (arguments, purpose) in COMMANDS.items():
+        print(f"  {name} {arguments}".ljust(34) + purpose)
+    print()
+    TrainingParser().print_help()
     console = Console(highlight=False, soft_wrap=True)
     width = min(console.width, WIDEST_PAGE)
+    print("\nChoices:")
     for kind in GROUPS:
         console.print(Text(_filled(f"  {kind:<13}", " ".join(options(kind)), width)))
         console.print(Text(_filled(INDENT, CHOICES[kind], width), style="dim"))
     print(f"\nValues: {', '.join(SCALARS)}. A part's knobs: attnx list NAME.\n")
     print(EXAMPLES)
-
-
-def show_page(page: str) -> None:
-    """Print a command's page: paragraphs are filled to fit a terminal, rows wrapped below their text."""
-    width = Console().width
-    print("\n\n".join(_block(block.splitlines(), width) for block in page.split("\n\n")))
-
-
-def _block(lines: list[str], width: int) -> str:
-    if any(line.startswith(("attnx ", " ")) for line in lines):
-        return "\n".join(_wrapped(line, width) for line in lines)
-    return textwrap.fill(" ".join(lines), min(width, WIDEST_PAGE), break_on_hyphens=False)
-
-
-def _wrapped(row: str, width: int) -> str:
-    text = re.match(r" *\S+( \S+)* {2,}| *", row)
-    indent = " " * min(text.end() if text else 0, width // 2)
-    return textwrap.fill(row, width, subsequent_indent=indent or "    ", break_on_hyphens=False)
 
 
 def _filled(first: str, text: str, width: int) -> str:

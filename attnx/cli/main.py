@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import builtins
-import importlib
-import keyword
+import argparse
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from attnx.accel.malloc import keep_freed_memory
+from attnx.cli.args import Parser
+from attnx.cli.commands import COMMANDS, load_command
 from attnx.errors import Interrupted, RunFailed, UserError, cannot_write, near_misses, out_of_memory
 from attnx.files.printable import printable
+
+WITHOUT_PARTS = ("compare", "data", "runs")
+"""Commands that use no part, and need not wait until the parts are scanned."""
 
 
 def main() -> None:
@@ -71,70 +74,78 @@ def _in_one_line(error: Exception) -> str:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out a command line and return the exit code.
+    """Run a command line and return the exit code.
 
     Raises:
-        UserError: a mistake in what was asked.
+        UserError: a mistake in the command line.
     """
     if argv[:1] == ["help"] or {"--help", "-h"} & set(argv):
         return _help([word for word in argv if word not in ("help", "--help", "-h")])
-    if {"--version", "-V"} & set(argv):
-        from attnx.version import __version__
-
-        print(f"attnx {__version__}")
-        return 0
     if argv and argv[0] in COMMANDS:
-        return COMMANDS[argv[0]](list(argv[1:]))
+        return run_command(argv[0], argv[1:])
     return _compose_and_run(argv)
 
 
-def _help(words: Sequence[str]) -> int:
-    """Show the page of a command, or that of all."""
-    from attnx.cli.help import show_help, show_page
+def run_command(name: str, words: Sequence[str]) -> int:
+    """Parse the words after a command and run it.
 
-    named = next((word for word in words if word[0] not in "-+~" and "=" not in word), None)
-    if named is None:
-        show_help()
-    elif named in COMMANDS:
-        show_page(_module(named).USAGE)
+    Raises:
+        UserError: a mistake in the words.
+    """
+    command = load_command(name)
+    parser = Parser(f"attnx {name}")
+    command.add_arguments(parser)
+    arguments = parser.parse(words)
+    if name not in WITHOUT_PARTS:
+        _warn_of_broken_plugins()
+    return command.run(arguments)
+
+
+def _help(words: Sequence[str]) -> int:
+    """Print the page of a command, or that of all."""
+    from attnx.cli.help import print_page
+
+    name = next((word for word in words if word[0] not in "-+~" and "=" not in word), None)
+    if name is None:
+        print_page()
+    elif name in COMMANDS:
+        parser = Parser(f"attnx {name}")
+        load_command(name).add_arguments(parser)
+        parser.print_help()
     else:
         from attnx.config.groups import GROUPS, options
 
-        is_choice = named in GROUPS or any(named in options(group) for group in GROUPS)
-        hint = f"; write attnx list {named}" if is_choice else near_misses(named, COMMANDS)
-        raise UserError(f"no command {named!r}{hint}")
+        is_choice = name in GROUPS or any(name in options(group) for group in GROUPS)
+        hint = f"; write attnx list {name}" if is_choice else near_misses(name, COMMANDS)
+        raise UserError(f"no command {name!r}{hint}")
     return 0
 
 
 def _compose_and_run(argv: Sequence[str]) -> int:
-    from attnx.cli.flags import side_by_side_asked, split_flags
+    """Train, sweep or show a configuration."""
+    from attnx.cli.training_args import TrainingParser, hydra_flags
     from attnx.config.compose import compose, normalize
 
+    arguments = TrainingParser().parse(argv)
+    if arguments.version or arguments.hydra_help:
+        return _print_about(arguments)
     _warn_of_broken_plugins()
-    flags, overrides = split_flags(argv, COMMANDS)
-    config_dir = flags.pop("--config-dir", None)
-    side_by_side = side_by_side_asked(flags)
-    words = [word for flag, value in flags.items() for word in (flag, value) if word]
-    if "--hydra-help" in flags:
-        from attnx.cli.help import HYDRA_PAGE
-
-        print(HYDRA_PAGE)
-        return 0
-    if "--shell-completion" in flags:
+    overrides, config_dir, flags = arguments.overrides, arguments.config_dir, hydra_flags(arguments)
+    if arguments.shell_completion:
         from attnx.cli.completion import complete
 
-        return complete(words, config_dir, [*COMMANDS])
-    if "--multirun" in flags:
+        return complete(arguments.shell_completion, config_dir)
+    if arguments.multirun:
         from attnx.cli.hydra import sweep
 
-        return sweep(words, normalize(overrides), config_dir, side_by_side)
-    if flags not in ({}, {"--cfg": "job"}):
-        return _show(words, overrides, config_dir)
+        return sweep(flags, normalize(overrides), config_dir, arguments.jobs or 1)
+    if arguments.info or arguments.package or arguments.resolve or arguments.cfg not in (None, "job"):
+        return _show(flags, overrides, config_dir)
     config = compose(overrides, config_dir)
-    if flags:
+    if arguments.cfg:
         import yaml
 
-        # What will run, knobs checked and filled in; Hydra would show what it composed before that.
+        # The configuration that will run, checked and complete; Hydra would show what it composed before that.
         print(yaml.safe_dump(config, sort_keys=False), end="")
         return 0
     if not overrides:
@@ -143,14 +154,27 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     return train_one(config, overrides)
 
 
-def _show(words: Sequence[str], overrides: Sequence[str], config_dir: str | None) -> int:
-    """Have Hydra show a configuration that is right."""
+def _print_about(arguments: argparse.Namespace) -> int:
+    """Print the version or the page on Hydra."""
+    if arguments.version:
+        from attnx.version import __version__
+
+        print(f"attnx {__version__}")
+    else:
+        from attnx.cli.help import HYDRA_PAGE
+
+        print(HYDRA_PAGE)
+    return 0
+
+
+def _show(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None) -> int:
+    """Have Hydra show a configuration that is valid."""
     from attnx.cli.hydra import show
     from attnx.config.compose import compose, normalize
     from attnx.sweeps.expand_overrides import ours
 
     compose(ours(overrides), config_dir)
-    return show(words, normalize(overrides), config_dir)
+    return show(flags, normalize(overrides), config_dir)
 
 
 def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
@@ -181,31 +205,3 @@ def _warn_of_broken_plugins() -> None:
 
     for line in catalog().broken:
         print(f"attnx: plug-in left out: {printable(line)}", file=sys.stderr)
-
-
-def _module(name: str) -> Any:
-    """The module of a command, which has a function of its name and the page that ``--help`` shows."""
-    return importlib.import_module(MODULES.get(name, f"attnx.cli.commands.{_python(name)}"))
-
-
-def _python(name: str) -> str:
-    return name + "_" * (keyword.iskeyword(name) or hasattr(builtins, name))
-
-
-def _command(name: str) -> Callable[[list[str]], int]:
-    def run(words: list[str]) -> int:
-        command: Callable[[list[str]], int] = getattr(_module(name), _python(name))
-        if name not in PARTLESS:
-            _warn_of_broken_plugins()
-        return command(words)
-
-    return run
-
-
-NAMES = (
-    *("list", "draw", "check", "data", "resume", "compare"),
-    *("predict", "try", "evaluate", "pictures", "page", "alignments", "export", "dashboard", "runs", "report"),
-)
-MODULES = {"data": "attnx.cli.commands.data"}
-PARTLESS = ("compare", "data", "runs")  # use no part, and need not wait for the parts to be looked through
-COMMANDS: dict[str, Callable[[list[str]], int]] = {name: _command(name) for name in NAMES}

@@ -17,11 +17,11 @@ HEADINGS = {
 BEGINNING = """\
 # The parts, drawn
 
-What each part of attention does on one tiny example. `attnx draw folder=docs` writes this page and its pictures;
-`attnx draw` with the name of a part draws that part, also with other knobs:
+What each part of attention does on one tiny example. `attnx gallery --out docs` writes this page and its pictures;
+`attnx gallery` with the name of a part draws that part, also with other knobs:
 
 ```sh
-attnx draw local scope.window=1 scope.center=predictive
+attnx gallery local scope.window=1 scope.center=predictive
 ```
 
 ## The example

@@ -1,4 +1,4 @@
-"""The command ``attnx draw``: from its words to pictures, and to the page of all parts when no part is named."""
+"""Writes pictures of parts; of all parts also the page that shows them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PICTURES, PAGE = "parts", "parts.md"
 EXAMPLE = "scope.window=1"
 
 
-def draw(words: Sequence[str]) -> list[Path]:
+def draw(words: Sequence[str], folder: Path) -> list[Path]:
     """Draw the parts that are named; without a name all of them, and write their page.
 
     Args:
-        words: names of parts or of kinds, values of their knobs (``scope.window=1``), and ``folder=``, the current one
-            if left out: pictures go to its folder ``parts``, the page is its ``parts.md``.
+        words: names of parts or of kinds, and values of their knobs (``scope.window=1``).
+        folder: pictures go to its folder ``parts``, the page is its ``parts.md``.
 
     Returns:
         what was written, the page last.
@@ -29,13 +29,11 @@ def draw(words: Sequence[str]) -> list[Path]:
     Raises:
         UserError: no such part, knob or value; nothing was written.
     """
-    asked = [word for word in words if not word.startswith("folder=")]
-    folder = Path(next((word.partition("=")[2] for word in words if word not in asked), "."))
     for place in (folder, folder / PICTURES):
         if place.exists() and not place.is_dir():
-            raise UserError(f"folder={folder}: {place} is a file; name another folder")
-    knobs = [word for word in asked if "." in word.partition("=")[0]]
-    names = [word for word in asked if word not in knobs]
+            raise UserError(f"--out {folder}: {place} is a file; name another folder")
+    knobs = [word for word in words if "." in word.partition("=")[0]]
+    names = [word for word in words if word not in knobs]
     parts = _named(names) if names else everything()
     _refuse_strange(knobs, parts if names else ())
     choices = [Choice(part, _values(part, knobs)) for part in parts]
@@ -82,7 +80,9 @@ def _unknown(name: str, parts: Sequence[Part]) -> str:
 def _refuse_strange(knobs: Sequence[str], parts: Sequence[Part]) -> None:
     for word in knobs:
         if not any(_belongs(word, part) for part in parts):
-            raise UserError(f"{word}: no part is named that this belongs to; write it as in attnx draw local {EXAMPLE}")
+            raise UserError(
+                f"{word}: no part is named that this belongs to; write it as in attnx gallery local {EXAMPLE}"
+            )
 
 
 def _belongs(word: str, part: Part) -> bool:

@@ -19,9 +19,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from attnx.cli.flags import split_flags
 from attnx.cli.hydra import _jobs
 from attnx.cli.main import COMMANDS
+from attnx.cli.training_args import TrainingParser
 from attnx.config.compose import compose, normalize
 from attnx.config.groups import conf_folder
 from attnx.registry.source_scan import catalog
@@ -121,8 +121,9 @@ def test_a_documented_command_composes(page: Path, words: list[str], with_plugin
         return
     if words == ["--help"]:
         return
-    flags, overrides = split_flags(words, COMMANDS)
-    jobs = _jobs(normalize(overrides), None) if "--multirun" in flags else [overrides]
+    arguments = TrainingParser().parse(words)
+    overrides = arguments.overrides
+    jobs = _jobs(normalize(overrides), None) if arguments.multirun else [overrides]
     assert jobs
     for job in jobs:
         compose(job)

@@ -165,19 +165,19 @@ def test_gold_links_hold_for_what_was_written_as_its_reference(folder: Path, tmp
 def test_a_gold_file_of_another_test_is_refused(gold: str, message: str, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "gold").write_text(gold)
     with pytest.raises(UserError, match=message):
-        command(["alignments", str(folder), "--gold", str(tmp_path / "gold")])
+        command(["stats", str(folder), "--gold", str(tmp_path / "gold")])
     assert not (folder / STATISTICS).exists()
 
 
 def test_the_command_shows_and_writes_them(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "gold").write_text("1-0 1-1\n0-0\n0-0\n")
-    assert command(["alignments", str(folder), "--gold", str(tmp_path / "gold")]) == 0
+    assert command(["stats", str(folder), "--gold", str(tmp_path / "gold")]) == 0
     said = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["alignment", "error", "rate", "0.500", "0.500"] in [line[:5] for line in said]
     held = json.loads((folder / STATISTICS).read_text())
     assert (held["examples"], held["positions"], held["gold_examples"]) == (2, 4, 1)
     assert set(held["heads"]) == {"head 1", "head 2"}
-    assert command(["alignments", str(folder)]) == 0
+    assert command(["stats", str(folder)]) == 0
     assert "alignment error" not in capsys.readouterr().out
 
 
@@ -190,7 +190,7 @@ def test_any_number_of_alignments_can_be_counted_from_a_file(
     lines = [first, {**first, "rank": 2, "weights": [[1.0, 0.0]]}, {"line": 2, "rank": 1}, {**first, "line": 3}]
     path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
     assert len(read_lines(path)) == 2
-    assert command(["alignments", str(path)]) == 0
+    assert command(["stats", str(path)]) == 0
     said = {words[0]: words[1] for line in capsys.readouterr().out.splitlines() if len(words := line.split()) > 1}
     assert (said["examples"], said["entropy"]) == ("2", "1.000")
     assert list(tmp_path.iterdir()) == [path]
@@ -203,17 +203,17 @@ def test_a_file_of_something_else_is_refused(line: str, tmp_path: Path) -> None:
     path = tmp_path / "read.jsonl"
     path.write_text(f"{line}\n")
     with pytest.raises(UserError, match=r"read\.jsonl:1: "):
-        command(["alignments", str(path)])
+        command(["stats", str(path)])
 
 
 def test_mistakes(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("")
     for words, message in [
-        ([], "say which run's"),
+        ([], "attnx stats needs RUN"),
         ([str(tmp_path)], "not a run folder"),
-        ([str(tmp_path / "a.jsonl"), "--gold", "x"], "--gold goes with a run's folder"),
+        ([str(tmp_path / "a.jsonl"), "--gold", "x"], "--gold needs a run folder"),
         ([str(folder), "--gold", "x"], "x: no such file"),
         ([str(folder), "--gold", str(tmp_path)], "is a folder; name a file of links"),
     ]:
         with pytest.raises(UserError, match=message):
-            command(["alignments", *words])
+            command(["stats", *words])

@@ -577,7 +577,7 @@ def test_text_and_table_hold_the_ranking(write: Write, tmp_path: Path) -> None:
         (["nowhere"], "nowhere: not a folder"),
         (["empty"], "empty: neither a run nor a sweep, and holds none"),
         (["empty", "--outt=x"], "unknown flag --outt; did you mean --out"),
-        (["run", "out=run/run.json"], "cannot be written"),
+        (["run", "--out", "run/run.json"], "cannot be written"),
     ],
 )
 def test_nonsense_is_told_in_one_line(
@@ -600,5 +600,5 @@ def test_the_command_says_where_it_wrote(
     assert command(["report", "all/run", "all/other"]) == 0
     written = ["all/report.html", "all/report.md", "all/report.csv", "all/report.tex"]
     assert capsys.readouterr().out.splitlines() == written
-    assert command(["report", "all", "out=there"]) == 0
+    assert command(["report", "all", "--out", "there"]) == 0
     assert Path("there/report.html").is_file()

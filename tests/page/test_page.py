@@ -436,14 +436,14 @@ def test_gold_alignments_are_shown_once_they_were_counted(tmp_path: Path, write_
     (folder / STATISTICS).write_text('{"alignment_error_rate": 0.25, "gold_examples": 7}')
     assert '["alignment error rate","0.250"' in run_page([folder])
     (folder / STATISTICS).write_text("[1")
-    with pytest.raises(UserError, match=r"alignment_statistics\.json: not what attnx alignments writes"):
+    with pytest.raises(UserError, match=r"alignment_statistics\.json: not what attnx stats writes"):
         run_page([folder])
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "say which run to show"),
+        ([], "attnx page needs RUN; write attnx page RUN"),
         (["first", "second", "long"], "one run, or two side by side, and not 3"),
         (["nowhere"], "nowhere: not a folder"),
         (["empty"], "empty: it kept no alignments"),

@@ -27,9 +27,9 @@ ASKED = {
     "predict words.tsv": ["words.tsv: not a folder"],
     "predict one none.txt": ["none.txt: no such file"],
     "predict one none.txt words.tsv": ["none.txt and words.tsv are both no folders"],
-    "predict one words.tsv two": ["words.tsv: is no run folder; the file to read stands behind the runs"],
+    "predict one words.tsv two": ["words.tsv: is not a run folder; write the file to read after the runs"],
     "predict one words.tsv --nbst 3": ["unknown flag --nbst; did you mean --nbest"],
-    "predict one words.tsv --nbest": ["--nbest needs a value: a whole number from 1"],
+    "predict one words.tsv --nbest": ["--nbest needs a value"],
     "predict one words.tsv --nbest 0": ["--nbest 0: expected a whole number, 1 or more"],
     "predict one words.tsv --nbest two": ["--nbest two: expected a whole number"],
     "predict one words.tsv --scores=yes": ["--scores takes no value"],
@@ -42,7 +42,7 @@ ASKED = {
     "predict one words.tsv decodng=beam": ["unknown key 'decodng'; did you mean decoding"],
     "predict one words.tsv scorer=dot": ["unknown key 'scorer'", "decoding"],
     "predict one words.tsv decoding=beem": ["unknown decoding 'beem'; did you mean beam?"],
-    "predict one words.tsv decoding=[beam]": ["decoding=['beam']: expected the name of a search"],
+    "predict one words.tsv decoding=[beam]": ["decoding=['beam']: expected the name of a decoding"],
     "predict one words.tsv decoding=beam,greedy": ["decoding=beam,greedy means several values"],
     "predict one words.tsv decoding=beam decoding=greedy": ["decoding is set twice"],
     "predict one words.tsv decoding=beam decoding.beam_size=0": [
@@ -63,14 +63,14 @@ ASKED = {
         "decoding.length_penalty=short: expected one of none, gnmt, average"
     ],
     "predict one words.tsv decoding.max_length_ratio=[": ["decoding.max_length_ratio=["],
-    "predict one words.tsv --alignments links": ["--alignments links: its name does not say what it is to be"],
+    "predict one words.tsv --alignments links": ["--alignments links: unknown format"],
     "predict one words.tsv --out a.txt --alignments a.txt": ["--out and --alignments both name a.txt"],
     "predict one words.tsv --out words.tsv": ["words.tsv: is there already"],
     "predict one words.tsv --out no/a.txt": ["there is no folder no"],
-    "predict one words.tsv --tag fr --tag-column 2": ["--tag and --tag-column are both given"],
+    "predict one words.tsv --tag fr --tag-column 2": ["--tag and --tag-column cannot go together"],
     "predict one other words.tsv": ["other: its vocabulary/source.json is not that of one"],
     "try": ["attnx try RUN"],
-    "try one words.tsv": ["words.tsv: is no run folder; attnx predict reads files"],
+    "try one words.tsv": ["words.tsv: is not a run folder; attnx predict reads files"],
     "try one --nbst 2": ["unknown flag --nbst; did you mean --nbest?"],
     "try one decoding=beam decoding.beam_size=2 --nbest 3": ["decoding.beam_size=2 holds fewer"],
     "try one two other": ["other: its vocabulary/source.json is not that of one"],
@@ -250,4 +250,4 @@ def test_each_command_has_a_page_of_its_own(name: str, command: Callable[..., An
     for words in ([name, "--help"], [name, "one", "-h"]):
         answer = command(*words)
         assert (answer.code, answer.err) == (0, "")
-        assert answer.out.startswith(f"attnx {name} RUN")
+        assert answer.out.startswith(f"usage: attnx {name} RUN")

@@ -462,7 +462,7 @@ def test_check_takes_knobs(plug: Callable[..., Path], command: Callable[..., Any
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "say which part: attnx check NAME"),
+        ((), "attnx check needs NAME"),
         (("sofmax",), "no part 'sofmax'; did you mean softmax"),
         (("scorer=softmax",), "no scorer 'softmax'"),
         (("scorr=dot",), "there is no kind 'scorr'; did you mean scorer"),

@@ -12,8 +12,9 @@ import yaml
 
 import attnx
 from attnx import registry
-from attnx.cli.commands.dashboard import asked_of, dashboard
+from attnx.cli.commands.dashboard import asked_of
 from attnx.cli.commands.workspace import WorkspaceRequest, dumped, workspace
+from attnx.cli.main import run as run_command
 from attnx.runs.sweep import Sweep
 from attnx.sweeps.record import save
 from attnx.training.logger_session import _drawn
@@ -80,7 +81,7 @@ def test_runs_that_were_not_logged_are_told(made: Callable[..., Path]) -> None:
             asked_of(Path(folder))
     for words in ([], ["one", "two"], ["not a/project!"]):
         with pytest.raises(attnx.UserError, match=r"attnx dashboard|neither a folder"):
-            dashboard(words)
+            run_command(["dashboard", *words])
 
 
 def test_the_table_is_scorer_by_scope_and_the_best_is_on_top() -> None:
@@ -180,7 +181,7 @@ def test_it_is_saved_where_it_can_be(
     monkeypatch.setattr(wandb_server, "why_unreachable", lambda settings, patience: "")
     monkeypatch.setattr(Workspace, "save", lambda self: saved.append(self.name))
     monkeypatch.setattr(Workspace, "url", property(lambda self: f"https://wandb.ai/{self.entity}/{self.project}"))
-    assert dashboard(["multirun/scorers"]) == 0
+    assert run_command(["dashboard", "multirun/scorers"]) == 0
     assert saved == ["attnx: scorers"]
     assert capsys.readouterr().out == "https://wandb.ai/us/attnx\n"
     assert not Path("multirun/scorers/dashboard.json").exists()

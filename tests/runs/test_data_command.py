@@ -21,8 +21,6 @@ import pytest
 import yaml
 
 from attnx import registry
-from attnx.cli import main
-from attnx.cli.commands.data import data
 from attnx.config.compose import compose
 from attnx.config.groups import conf_folder
 from attnx.data.downloads import download as downloading
@@ -125,7 +123,7 @@ def ask(command: Callable[..., Any], here: Path, monkeypatch: pytest.MonkeyPatch
     """Give ``attnx data`` some words; the recipes are those of the test."""
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("ATTNX_DATA", raising=False)
-    monkeypatch.setitem(main.COMMANDS, "data", lambda words: data(words, here / "recipes"))
+    monkeypatch.setattr("attnx.cli.commands.data.FOLDER", here / "recipes")
     return lambda *words: command("data", *words)
 
 
@@ -592,7 +590,7 @@ def test_mistakes(words: str, said: str, ask: Callable[..., Any], site: Site, he
 
 
 def test_the_shipped_recipes_are_listed_without_torch(here: Path) -> None:
-    code = "import sys; from attnx.cli.commands.data import data; data(['list']); assert 'torch' not in sys.modules"
+    code = "import sys; from attnx.cli.main import run; run(['data', 'list']); assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for name in ("babi", "cmudict_g014b2b", "etth1", "multi30k", "sigmorphon2020", "tatoeba"):

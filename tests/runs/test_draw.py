@@ -14,7 +14,7 @@ from matplotlib.image import imread
 from numpy.typing import NDArray
 
 from attnx import registry
-from attnx.cli.commands.list_ import list_
+from attnx.cli.main import run as run_command
 from attnx.errors import UserError
 from attnx.gallery.decoder_step import VECTORS, step_picture
 from attnx.gallery.example import (
@@ -77,7 +77,7 @@ def plugins(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_page_is_up_to_date(plugins: Path) -> None:
     shutil.copy(ROOT / "plugins" / "gaussian.py", plugins)
     choices = [choice for part in everything() for choice in telling(part)]
-    said = "docs/parts.md: out of date; in the repository's folder, run: attnx draw folder=docs"
+    said = "docs/parts.md: out of date; in the repository's folder, run: attnx gallery --out docs"
     assert (ROOT / "docs" / "parts.md").read_text(encoding="utf-8") == page(choices), said
     pictures = list((ROOT / "docs" / "parts").iterdir())
     assert {file.name for file in pictures} == {choice.file for choice in choices}, said
@@ -85,10 +85,10 @@ def test_the_page_is_up_to_date(plugins: Path) -> None:
 
 
 def test_a_part_is_drawn_where_it_was_asked_for(here: Path) -> None:
-    assert draw(["dot"]) == [Path("parts/scorer-dot.png")]
+    assert draw(["dot"], Path()) == [Path("parts/scorer-dot.png")]
     assert (here / "parts" / "scorer-dot.png").read_bytes().startswith(PNG)
     knobs = ["scope.center=predictive", "scope.window=1"]
-    assert draw(["folder=a/b", "local", "scorer=dot", *knobs]) == [
+    assert draw(["local", "scorer=dot", *knobs], Path("a/b")) == [
         Path("a/b/parts/scope-local-scope.center-predictive-scope.window-1.png"),
         Path("a/b/parts/scorer-dot.png"),
     ]
@@ -98,7 +98,7 @@ def test_a_part_is_drawn_where_it_was_asked_for(here: Path) -> None:
 def test_without_a_name_everything_is_drawn_with_its_page(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [registry.part("query", "token"), registry.part("scope", "history")]
     monkeypatch.setattr("attnx.gallery.write.everything", lambda: parts)
-    written = draw([])
+    written = draw([], Path())
     assert [file.name for file in written] == [
         "query-token.png",
         "scope-history.png",
@@ -119,19 +119,19 @@ def test_without_a_name_everything_is_drawn_with_its_page(here: Path, monkeypatc
         (["dot", "scope.window=1"], "scope.window=1: no part is named that this belongs to"),
         (["dot", "local", "scope.windw=1"], "no knob 'windw'; did you mean window"),
         (["local", "scope.window=-1"], "scope.window=-1: expected a whole number, 0 or more"),
-        (["dot", "folder=taken"], "folder=taken: taken is a file"),
+        (["dot", "--out", "taken"], "--out taken: taken is a file"),
     ],
 )
 def test_mistakes_are_told_and_nothing_is_written(here: Path, words: list[str], message: str) -> None:
     (here / "taken").write_text("")
     with pytest.raises(UserError, match=message):
-        draw(words)
+        run_command(["gallery", *words])
     assert [file.name for file in here.iterdir()] == ["taken"]
 
 
 def test_a_plug_in_is_drawn(plugins: Path) -> None:
     (plugins / "tripled.py").write_text(PLUGIN)
-    assert draw(["tripled", "scorer.times=2"]) == [Path("parts/scorer-tripled-scorer.times-2.png")]
+    assert draw(["tripled", "scorer.times=2"], Path()) == [Path("parts/scorer-tripled-scorer.times-2.png")]
     np.testing.assert_allclose(
         read(scorer=("tripled", {"times": 2.0})).reading.scores, 2 * read(scorer="dot").reading.scores, rtol=1e-5
     )
@@ -141,20 +141,20 @@ def test_a_plug_in_is_drawn(plugins: Path) -> None:
 def test_a_query_input_that_does_not_say_what_it_needs(plugins: Path) -> None:
     (plugins / "vague.py").write_text(PLUGIN.replace('"scorer", "tripled"', '"query", "vague"'))
     with pytest.raises(UserError, match=r"vague\.py:\d+: .* must declare needs"):
-        draw(["vague"])
+        draw(["vague"], Path())
 
 
 def test_one_part_in_full_says_how_it_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
-    list_(["local"])
-    assert "attnx draw local" in capsys.readouterr().out
-    list_(["adam"])
-    assert "attnx draw" not in capsys.readouterr().out
+    run_command(["list", "local"])
+    assert "attnx gallery local" in capsys.readouterr().out
+    run_command(["list", "adam"])
+    assert "attnx gallery" not in capsys.readouterr().out
 
 
 def test_the_command_says_what_it_wrote(command: Callable[..., Any]) -> None:
-    answer = command("draw", "token")
+    answer = command("gallery", "token")
     assert (answer.code, answer.out.strip()) == (0, "parts/query-token.png")
-    assert command("draw", "tokn").code == 2
+    assert command("gallery", "tokn").code == 2
 
 
 def test_choices_that_change_a_picture_are_shown() -> None:

@@ -67,7 +67,7 @@ def test_a_source_of_features(run: Callable[..., Any], command: Callable[..., An
     [
         (["one", "--format", "onx"], "--format onx: expected one of onnx, torch"),
         (["one", "--fromat", "onnx"], "unknown flag --fromat"),
-        ([], "say which run to export"),
+        ([], "attnx export needs RUN"),
         (["nowhere"], "nowhere"),
         (["one", "--examples", "0"], "--examples 0: expected a whole number"),
         (["one", "--out", "words.tsv"], "words.tsv: is there already"),

@@ -475,16 +475,16 @@ def test_svg_holds_the_same_and_repeats(word: Path, tmp_path: Path) -> None:
 def test_a_run_can_be_drawn_again_as_svg(tmp_path: Path, command: Callable[..., Any]) -> None:
     folder = run_folder(tmp_path / "run", window=1)
     save(folder / ALIGNMENTS / "000.npz", list("abc"), ["A"])
-    answer = command("pictures", str(folder), "--format", "svg")
+    answer = command("plot", str(folder), "--format", "svg")
     assert (answer.code, answer.out.split()) == (0, [f"{folder}/alignments/000.svg", f"{folder}/alignments.svg"])
-    assert command("pictures", str(folder)).out.split()[-1].endswith("alignments.png")
+    assert command("plot", str(folder)).out.split()[-1].endswith("alignments.png")
     for words, said in [
-        ((), "say which run to draw"),
+        ((), "attnx plot needs RUN"),
         ((str(folder), "--format", "gif"), "--format gif: expected one of png, svg"),
         ((str(tmp_path),), "not a run folder"),
-        ((str(run_folder(tmp_path / "bare")),), "it kept no alignments"),
+        ((str(run_folder(tmp_path / "bare")),), "has no alignments"),
     ]:
-        answer = command("pictures", *words)
+        answer = command("plot", *words)
         assert (answer.code, said in answer.err) == (2, True), answer.err
 
 

@@ -18,7 +18,7 @@ import torch
 import attnx
 from attnx.cli import main
 from attnx.cli.commands import predict as predicting
-from attnx.cli.commands.half_written import SUFFIX
+from attnx.cli.resumable_output import SUFFIX
 from attnx.inference.trained_run import OpenRun
 
 WORDS = ["dab", "kes", "", "sabeb", "be", "kadek", " ", "a"]
@@ -195,7 +195,7 @@ def test_a_column_of_a_table(runs: Path, command: Callable[..., Any]) -> None:
     assert answer.out == text(answers("one", ["dab", "", "kes"]))
     answer = command("predict", "one", "table.tsv", "--column=3")
     assert (answer.code, answer.out) == (2, text(answers("one", ["x", ""])))
-    assert answer.err == "attnx: table.tsv:3: 2 columns, but --column 3 is asked for\n"
+    assert answer.err == "attnx: table.tsv:3: 2 columns, but --column is 3\n"
 
 
 BROKEN = b"dab\nk\xffs\n\nkes\n"
@@ -262,7 +262,7 @@ def test_lines_are_read_as_they_are_answered(
         ahead.append(read - sum(ahead))
         return decode(self, pairs, *others)
 
-    monkeypatch.setattr(predicting, "lines_of", endless)
+    monkeypatch.setattr(predicting, "numbered_lines", endless)
     monkeypatch.setattr(OpenRun, "decode", watched)
     assert len(command("predict", "one", "-", "--batch", str(batch)).out.splitlines()) == 130
     assert ahead == [32, 32, 32, 32, 2]
@@ -303,7 +303,7 @@ def test_an_interrupted_output_is_gone_on_with(
         Path(name).unlink()
     answer = cut(5, *ASKED)
     assert (answer.code, answer.out) == (130, "")
-    assert answer.err == "attnx: interrupted; 4 lines are done; the same command goes on\n"
+    assert answer.err == "attnx: interrupted; 4 lines are done; the same command continues\n"
     with open("out.txt", "ab") as out:
         out.write(b"half a l")
     answer = cut(2, *ASKED[:-2], "--batch", "2")  # how many at once changes nothing
@@ -313,9 +313,9 @@ def test_an_interrupted_output_is_gone_on_with(
 
 
 CHANGES: dict[str, tuple[Callable[[], Any], tuple[str, ...], str]] = {
-    "another search": (lambda: None, ("decoding=beam",), "was left by another request (decoding differs)"),
-    "another run": (lambda: os.replace("two", "one"), (), "was left by another request (weights differ"),
-    "other scores": (lambda: None, ("--scores",), "was left by another request (scores differ"),
+    "another search": (lambda: None, ("decoding=beam",), "was left by another request, which differs in decoding"),
+    "another run": (lambda: os.replace("two", "one"), (), "was left by another request, which differs in weights"),
+    "other scores": (lambda: None, ("--scores",), "was left by another request, which differs in has_scores"),
     "another input": (
         lambda: Path("words.txt").write_text("kab\n" * 8),
         (),
@@ -325,11 +325,11 @@ CHANGES: dict[str, tuple[Callable[[], Any], tuple[str, ...], str]] = {
     "another output": (lambda: Path("out.txt").write_text("K AA\n" * 9), (), "does not begin with what was written"),
     "no output": (lambda: Path("out.txt").unlink(), (), "out.txt: cannot be read"),
     "no record": (lambda: Path(f"out.txt{SUFFIX}").unlink(), (), "out.txt: is there already"),
-    "a broken record": (lambda: Path(f"out.txt{SUFFIX}").write_text("{"), (), "cannot be gone on from"),
+    "a broken record": (lambda: Path(f"out.txt{SUFFIX}").write_text("{"), (), "is no progress that can be continued"),
     "a strange record": (
         lambda: Path(f"out.txt{SUFFIX}").write_text('{"lines": "4"}'),
         (),
-        "cannot be gone on from",
+        "is no progress that can be continued",
     ),
 }
 

@@ -22,7 +22,7 @@ import yaml
 from rich.console import Console
 
 from attnx.cli.commands import run_pruning, run_table, runs
-from attnx.cli.commands.runs import USAGE
+from attnx.cli.commands.runs import EPILOG
 from attnx.files.bounded_files import read_mapping
 from attnx.runs.config_yaml import read_config
 from attnx.runs.layout import EXPLANATION, LOCK
@@ -294,10 +294,10 @@ MISTAKES = {
     "keep=best": "keep=best goes with attnx runs prune only",
     "nowhere": "nowhere: not a folder",
     "--yaml": "unknown flag --yaml",
-    "--yes": "unknown flag --yes",
-    "--json --csv": "--json and --csv cannot go together",
+    "--yes": "attnx runs has no flag --yes",
+    "--json --csv": "--csv and --json cannot go together",
     "compare scorer=additive": "1 run(s) selected; attnx runs compare takes two or more",
-    "compare --json": "unknown flag --json",
+    "compare --json": "attnx runs compare has no flag --json",
     "diff multirun/a": "say which runs differ",
     "diff multirun/a multirun/none": "multirun/none: not a folder",
     "diff multirun/a multirun": "multirun: not a run folder",
@@ -599,7 +599,7 @@ def documented() -> list[list[str]]:
     page = Path(__file__).parents[2] / "docs" / "runs.md"
     lines = [
         *page.read_text(encoding="utf-8").splitlines(),
-        *(line.strip() for line in USAGE.split("prune shows")[1].splitlines()),
+        *(line.strip() for line in EPILOG.splitlines()),
     ]
     return [shlex.split(line)[1:] for line in lines if re.match(r"attnx runs( |$)", line)]
 

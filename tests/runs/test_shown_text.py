@@ -101,7 +101,7 @@ def test_a_prediction_is_written_as_it_is_and_shown_in_letters(
 
 def test_what_is_tried_is_shown_in_letters(runs: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = iter([f"da{RIGHT_TO_LEFT}b", f":unknown {RED}", ":quit"])
-    monkeypatch.setattr("attnx.cli.commands.try_._piped", lambda: next(lines))
+    monkeypatch.setattr("attnx.cli.commands.try_._piped_line", lambda: next(lines))
     answer = command("try", "one", "--unknown", "keep")
     assert (answer.code, unsafe(answer.out + answer.err)) == (0, [])
     assert r"\u202e" in answer.out

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import attnx
-from attnx.cli.ascii_heatmap import grid
+from attnx.cli.ascii_heatmap import heatmap
 from attnx.cli.commands import try_ as trying
 
 
@@ -47,7 +47,7 @@ def test_a_piped_line_is_answered_with_what_it_read(ask: Callable[..., Any]) -> 
 
 
 def test_what_is_set_at_the_prompt_holds_for_what_follows(ask: Callable[..., Any]) -> None:
-    answer = ask(":grid off", ":nbest 3", "dab", ":search beam beam_size=2", "dab", ":nbest 1", "dab", "::a")
+    answer = ask(":grid off", ":nbest 3", "dab", ":decoding beam beam_size=2", "dab", ":nbest 1", "dab", "::a")
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
     best = attnx.open_run("one").predict(["dab"], nbest=3)[0]
@@ -68,15 +68,15 @@ def test_what_is_set_at_the_prompt_holds_for_what_follows(ask: Callable[..., Any
 def test_a_mistake_is_told_and_the_prompt_goes_on(ask: Callable[..., Any]) -> None:
     mistakes = {
         ":nbst 3": "unknown command :nbst; did you mean :nbest?",
-        ":nbest": ":nbest needs one word behind it",
-        ":nbest many": "--nbest many: expected a whole number, 1 or more",
-        ":search": ":search needs the name of a search",
-        ":search beem": "unknown decoding 'beem'; did you mean beam?",
-        ":search beam beam_size=0": "decoding.beam_size=0: expected a whole number, 1 or more",
-        ":search 'beam": ":search 'beam: no closing quotation",
+        ":nbest": ":nbest needs one word after it",
+        ":nbest many": ":nbest many: expected a whole number, 1 or more",
+        ":decoding": ":decoding needs a name",
+        ":decoding beem": "unknown decoding 'beem'; did you mean beam?",
+        ":decoding beam beam_size=0": "decoding.beam_size=0: expected a whole number, 1 or more",
+        ":decoding 'beam": ":decoding 'beam: no closing quotation",
         ":tag fr": "the tag 'fr' is not one that this run knows: it has none",
-        ":unknown copy": "--unknown copy: expected one of replace, refuse, keep",
-        ":grid maybe": ":grid maybe: expected on or off",
+        ":unknown copy": ":unknown copy: expected one of replace, refuse, keep",
+        ":grid maybe": ":grid maybe: expected one of on, off",
     }
     answer = ask(":grid off", *mistakes, ":unknown refuse", "daß", "dab", ":unknown keep", "daß", ":help")
     assert answer.code == 0
@@ -94,7 +94,7 @@ def test_a_mistake_is_told_and_the_prompt_goes_on(ask: Callable[..., Any]) -> No
 def test_what_is_not_text_is_told(ask: Callable[..., Any]) -> None:
     answer = ask(raw=b":grid off\nd\xffb\ndab\n")
     assert (answer.code, answer.out) == (0, f"{written('dab')}\n")
-    assert answer.err == "attnx: what was typed is not UTF-8 text\n"
+    assert answer.err == "attnx: the line is not UTF-8 text\n"
 
 
 def test_several_runs_answer_together(ask: Callable[..., Any]) -> None:
@@ -109,14 +109,14 @@ def test_at_a_terminal_there_is_a_prompt(
     runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Through a pseudo-terminal: Ctrl-C leaves the line, Ctrl-D the prompt."""
-    answer_ = trying._answer
+    answer_ = trying._respond
 
     def pressed(prompt: Any, line: str) -> None:
         if line == "kes":
             raise KeyboardInterrupt
         answer_(prompt, line)
 
-    monkeypatch.setattr(trying, "_answer", pressed)
+    monkeypatch.setattr(trying, "_respond", pressed)
     ours, theirs = os.openpty()
     os.write(ours, b":grid off\nkes\ndab\n\x04")
     with os.fdopen(theirs, encoding="utf-8") as typed:
@@ -135,7 +135,7 @@ def test_at_a_terminal_there_is_a_prompt(
 def test_a_grid_is_as_wide_as_it_looks() -> None:
     """A Chinese character takes two cells, an accent of its own none, a space is seen, and what is long is cut."""
     weights = np.array([[0.0, 1.0, 0.3, 0.6], [0.9, 0.1, 0.5, 0.8]])
-    assert list(grid(weights, ["字", "ab"], ["漢", "\u0301", "a" * 20, " "], width=60)) == [
+    assert list(heatmap(weights, ["字", "ab"], ["漢", "\u0301", "a" * 20, " "], width=60)) == [
         "   漢 \u25cc\u0301 aaaaaaaaaaa… ␣",
         "字    █ ░░░░░░░░░░░░ ▒",
         "ab ██   ▒▒▒▒▒▒▒▒▒▒▒▒ ▓",
@@ -145,7 +145,7 @@ def test_a_grid_is_as_wide_as_it_looks() -> None:
 def test_a_grid_that_is_too_wide_goes_on_below() -> None:
     """Three cells for the labels and a space; then two cells a column, of which four fit into twelve."""
     weights = np.eye(5)
-    assert list(grid(weights[:1], ["abc"], list("vwxyz"), width=12)) == [
+    assert list(heatmap(weights[:1], ["abc"], list("vwxyz"), width=12)) == [
         "    v w x y",
         "abc █",
         "    z",
@@ -154,7 +154,7 @@ def test_a_grid_that_is_too_wide_goes_on_below() -> None:
 
 
 def test_the_decoders_own_states_stand_behind_a_bar() -> None:
-    assert list(grid(np.eye(3)[1:], ["B", "C"], ["a", "b", "B"], width=40, own=1)) == [
+    assert list(heatmap(np.eye(3)[1:], ["B", "C"], ["a", "b", "B"], width=40, decoder_columns=1)) == [
         "  a b│B",
         "B   █│",
         "C    │█",

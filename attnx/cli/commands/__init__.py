@@ -1,1 +1,45 @@
-"""What a trained run is used for: predict, try, evaluate. Mistakes in what is asked are told before torch loads."""
+"""The commands: each is a module with ``add_arguments(parser)`` and ``run(arguments)``, imported when it is called."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import Protocol, cast
+
+COMMANDS = {
+    "list": ("[KIND] [NAME]", "what can be chosen, with formulas and knobs"),
+    "gallery": ("[NAME ...]", "pictures of what a part does"),
+    "check": ("NAME", "the laws of a part, yours too: which hold"),
+    "data": ("list | get | check", "public data sets: fetch them, check them"),
+    "resume": ("FOLDER", "continue an interrupted run or sweep"),
+    "runs": ("[FOLDER ...] [KEY=VALUE]", "list, filter, compare and prune runs"),
+    "compare": ("FOLDER FOLDER ...", "runs side by side, with confidence intervals"),
+    "report": ("FOLDER ...", "rank settings and test the differences: a page"),
+    "predict": ("RUN [FILE]", "the output for each line of a file"),
+    "try": ("RUN", "a prompt: see output and attention"),
+    "evaluate": ("RUN", "scores and errors on any data"),
+    "plot": ("RUN", "heat maps of a run's attention, as PNG or SVG"),
+    "page": ("RUN [RUN2]", "a browser page of one run or of two"),
+    "stats": ("RUN", "statistics of a run's alignments"),
+    "export": ("RUN", "the model as files that run without attnx"),
+    "dashboard": ("FOLDER | PROJECT", "a W&B workspace of a sweep or a project"),
+}
+"""Each command's arguments in short, and what it does."""
+BUILTINS = ("list", "try")
+"""Commands whose modules end in an underscore, so as not to hide a name of Python's."""
+
+
+class Command(Protocol):
+    """The module of a command."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's arguments and its help page."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Run the command; return the exit code."""
+
+
+def load_command(name: str) -> Command:
+    """Import the module of a command."""
+    module = importlib.import_module(f"{__name__}.{name}{'_' * (name in BUILTINS)}")
+    return cast(Command, module)

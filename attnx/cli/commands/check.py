@@ -1,53 +1,60 @@
-"""The command ``attnx check``: tries the laws of one part and says which hold."""
+"""The command ``attnx check``: test a part against the laws of its kind."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
-from attnx.cli.commands.words import split
+from attnx.cli.args import split_overrides
 from attnx.errors import UserError, near_misses
 from attnx.registry.source_scan import KINDS, SETS, Part, catalog
 
 if TYPE_CHECKING:
     from attnx.laws.check import Outcome
 
-USAGE = """\
-attnx check NAME [KIND.KNOB=VALUE ...]
+DESCRIPTION = """\
+Test a part, yours or one of attnx, against the laws of its kind: shapes, rows
+that do not mix, what it declares, masks, gradients, precision. Prints a line
+for each law: passed, FAILED or not tried; and for each failure the file and
+line, the result, and the law. docs/add-a-part.md has the contracts.
 
-Tries the laws that every part of a kind obeys on one part, yours or one of attnx: shapes, rows that do not mix,
-what it declares, masks, gradients, precision. A line for each law: passed, FAILED or not tried. Each that failed
-is told below: file and line, what came instead, and what the law says. docs/add-a-part.md has the contracts.
-
-  NAME                  a part: capped, or scorer=capped (scorer/capped) where several kinds have the name
-  KIND.KNOB=VALUE       knobs to try it with: scorer.cap=30. Knobs that are left out and are a choice (true or
-                        false, one of several words) are tried with each of their values
-
-The exit code is 0 if no law failed, and 2 if one did, or if there is no such part.
-A part in a plug-in folder is tried by a few of these laws, in milliseconds, before each training that uses it.
-
+The exit code is 0 if no law failed, and 2 if one did or there is no such
+part. A part in a plug-in folder is tested by a few of these laws, in
+milliseconds, before each training that uses it."""
+EPILOG = """\
+examples:
   attnx check capped
   attnx check scorer=capped scorer.cap=30
   attnx check task=mine task.train=words.tsv"""
+KNOBS = """\
+knobs to test the part with, as scorer.cap=30; a knob that is left out and is a choice (true or false, one of several
+words) is tested with each of its values"""
 
 
-def check(words: Sequence[str]) -> int:
-    """Carry out ``attnx check WORDS``.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and its help page."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.usage = "%(prog)s NAME [KIND.KNOB=VALUE ...]"
+    parser.add_argument("part", metavar="NAME", help="a part: capped, or scorer=capped if several kinds have the name")
+    parser.add_argument("knobs", nargs="*", metavar="KIND.KNOB=VALUE", help=KNOBS)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Test the part and print the result of each law.
 
     Raises:
-        UserError: a mistake in what is asked, or a law does not hold.
+        UserError: an unknown part or knob, or a law does not hold.
     """
-    if not words:
-        raise UserError("say which part: attnx check NAME; attnx list shows them all")
-    part = find_part(words[0])
-    place = f"{part.kind}.{part.name}." if part.kind in SETS else f"{part.kind}."
-    asked = split(words[1:], {}, (place,))
-    if asked.named:
-        raise UserError(f"attnx check tries one part, and {words[0]} is followed by {asked.named[0]!r}")
-    knobs = {key.removeprefix(place): value for key, value in asked.chosen.items()}
+    part = find_part(arguments.part)
+    prefix = f"{part.kind}.{part.name}." if part.kind in SETS else f"{part.kind}."
+    names, values = split_overrides(arguments.knobs, (prefix,))
+    if names:
+        raise UserError(f"attnx check tests one part; leave out {names[0]!r}")
+    knobs = {key.removeprefix(prefix): value for key, value in values.items()}
     return _show(part, _tried(part, knobs))
 
 

@@ -1,36 +1,42 @@
-"""The command ``attnx compare``: runs side by side, and how surely one is better."""
+"""The command ``attnx compare``: runs side by side, with confidence intervals of their differences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
 
-from attnx.cli.commands.words import split
 from attnx.errors import UserError
 
-USAGE = """\
-attnx compare FOLDER FOLDER ...
-
-A column a run, a row a measure, the best of a row in bold; errors by length; and how each differs from the first, with
-95 % intervals. Runs that were tested on different examples are compared on those they share. FOLDER is a run, or an
-evaluation of one.
-
+DESCRIPTION = """\
+Compare runs: a column for each run, a row for each metric, the best of a row
+in bold; errors by length; and the difference of each run from the first, with
+95 % intervals. Runs tested on different examples are compared on the examples
+they share. FOLDER is a run, or an evaluation of one."""
+EPILOG = """\
+example:
   attnx compare multirun/scorers/0 multirun/scorers/1
 
-Which of many won, and what each choice does: attnx report --help. Other ways to choose runs: attnx runs --help."""
+attnx report ranks many runs and shows the effect of each choice. attnx runs
+compare selects runs by their configuration."""
 
 
-def compare(words: Sequence[str]) -> int:
-    """Carry out ``attnx compare WORDS``.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and its help page."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.usage = "%(prog)s FOLDER FOLDER ..."
+    parser.add_argument("folders", nargs="*", metavar="FOLDER")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the comparison.
 
     Raises:
         UserError: fewer than two runs, or a folder that is none.
     """
-    folders = split(words, {}, ()).named
-    if len(folders) < 2:
-        raise UserError("say which runs to compare: attnx compare FOLDER FOLDER ...")
+    if len(arguments.folders) < 2:
+        raise UserError("attnx compare needs two runs or more: attnx compare FOLDER FOLDER ...")
     from rich.console import Console
 
-    from attnx.reports.comparison.compare import compare as side_by_side
+    from attnx.reports.comparison.compare import compare
 
-    Console().print(side_by_side(folders))
+    Console().print(compare(arguments.folders))
     return 0

@@ -2,55 +2,63 @@
 
 from __future__ import annotations
 
+import argparse
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attnx.cli.commands.words import split
+from attnx.cli.args import text
 from attnx.cli.commands.workspace import WorkspaceRequest, dumped, workspace
 from attnx.errors import UserError
 from attnx.runs.layout import RUN
 from attnx.runs.run import Run, read_run
 from attnx.runs.sweep import sweep_of
 
-USAGE = """\
-attnx dashboard FOLDER | [ENTITY/]PROJECT [--measure NAME] [--out FILE]
-
-Build a W&B workspace of a run, of a sweep, or of all runs of a project: results by scorer and scope, curves by each
-choice, heat maps, predictions, parallel coordinates from the choices to the result.
-
-  --measure NAME        what decides, of a project: per, wer, ... (per)
-  --out FILE            where to write the workspace if W&B cannot be reached
-
+DESCRIPTION = """\
+Build a W&B workspace of a run, of a sweep, or of all runs of a project:
+results by scorer and scope, curves by each choice, heat maps, predictions,
+and parallel coordinates from the choices to the result."""
+EPILOG = """\
+examples:
   attnx dashboard multirun/scorers
   attnx dashboard my-team/attnx --measure wer"""
-
-FLAGS = {"--measure": "the name of a measure", "--out": "a file"}
 FILE = "dashboard.json"
 PATIENCE = 10.0  # seconds for W&B to answer
 
 
-def dashboard(words: Sequence[str]) -> int:
-    """Carry out ``attnx dashboard WORDS``: save the workspace, or write it where it cannot be saved.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and its help page."""
+    parser.usage = "%(prog)s FOLDER|[ENTITY/]PROJECT [--measure NAME] [--out FILE]"
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("target", metavar="FOLDER|PROJECT", help="a run, a sweep, or a W&B project: [ENTITY/]PROJECT")
+    parser.add_argument(
+        "--measure",
+        metavar="NAME",
+        type=text,
+        default="per",
+        help="the metric that decides, of a project: per (default), wer ...",
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path, help="where to write the workspace if W&B cannot be reached"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Save the workspace to W&B, or write it to a file if W&B cannot be reached.
 
     Raises:
-        UserError: a mistake in what is asked, or runs that were not logged to W&B.
+        UserError: runs that were not logged to W&B, or a wrong project or path.
     """
-    given = split(words, FLAGS, ())
-    if len(given.named) != 1:
-        raise UserError("say of what: attnx dashboard FOLDER, or attnx dashboard [ENTITY/]PROJECT")
-    (place,) = given.named
-    if Path(place).is_dir():
-        asked = asked_of(Path(place))
-        default = Path(place) / FILE
+    target = Path(arguments.target)
+    if target.is_dir():
+        request, out = asked_of(target), target / FILE
     else:
-        asked = _of_project(place)._replace(measure=given.flags.get("--measure", "per"))
-        default = Path(f"{asked.project}-{FILE}")
-    out = Path(given.flags.get("--out", default))
+        request = _of_project(arguments.target)._replace(measure=arguments.measure)
+        out = Path(f"{request.project}-{FILE}")
+    out = arguments.out or out
     if not out.parent.is_dir():
         raise UserError(f"--out {out}: no such folder")
-    space = workspace(asked)
+    space = workspace(request)
     problem = _saved(space)
     if problem:
         out.write_text(dumped(space) + "\n", encoding="utf-8")

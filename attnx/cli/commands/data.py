@@ -1,10 +1,10 @@
-"""The command ``attnx data``: which public sets there are, bring one here, check what lies here. Without torch."""
+"""The command ``attnx data``: list, fetch and check public data sets, without torch."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -13,76 +13,63 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
+from attnx.cli.args import text
 from attnx.data.downloads.download import Unreachable, download
 from attnx.data.downloads.recipe import FOLDER, Recipe, RecipeFile, read_recipes
 from attnx.data.paths import DEFAULT_FOLDER, VARIABLE, data_folders, locate
 from attnx.errors import UserError, near_misses
 
-USAGE = """\
-attnx data list [NAME ...]       public data sets: what they are, how large, whose, and whether they are here
-attnx data get NAME [NAME ...]   fetch what is missing of a set, checked by size and SHA-256
-attnx data check NAME [...]      read the files that are here, and say which of them are right
+DESCRIPTION = """\
+Public data sets. list: what they are, how large, whose, and whether they are
+here. get: fetch the missing files of a set, checked by size and SHA-256.
+check: read the files that are here, and print which of them are right.
 
-Sets are looked for in the folder $ATTNX_DATA, if that is set, and then in the folder data of the current one. So do the
-experiments that need them. What get fetches goes to the first; a download that was cut goes on with the next get.
-
-  --to FOLDER           this folder alone
-
+Sets are looked for in the folder $ATTNX_DATA, if that is set, and then in the
+folder data of the current one, also by the experiments that need them. get
+writes to the first; an interrupted download continues with the next get."""
+EPILOG = """\
+examples:
   attnx data get multi30k && attnx experiment=multi30k_de_en
   attnx data get etth1 sigmorphon2020 --to /my/data"""
 
 
-def data(words: Sequence[str], recipes: Path = FOLDER) -> int:
-    """Carry out ``attnx data WORDS``.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and its help page."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.usage = "%(prog)s list|get|check [NAME ...] [--to FOLDER]"
+    parser.add_argument("action", nargs="?", metavar="list|get|check")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="data sets; list alone shows them")
+    parser.add_argument("--to", metavar="FOLDER", type=text, help="use only this folder")
 
-    Args:
-        words: what follows ``attnx data``.
-        recipes: the folder of the recipes.
+
+def run(arguments: argparse.Namespace) -> int:
+    """List, fetch or check data sets.
 
     Raises:
-        UserError: an unknown word or set, nothing to reach, a wrong download, a folder that cannot be written.
+        UserError: an unknown action or set, no connection, a wrong download, a folder that cannot be written.
     """
-    named, folders = _split(words)
-    verb, *names = named or [""]
-    if verb not in VERBS:
-        forms = " or ".join(f"attnx data {known} NAME" for known in VERBS)
-        raise UserError(f"attnx data {verb}".rstrip() + f": say {forms}; attnx data --help has more")
-    known = read_recipes(recipes)
-    for name in names:
-        if name not in known:
-            raise UserError(f"unknown data set {name!r}{near_misses(name, known)}")
-    if verb == "list" and not names:
-        _table(list(known.values()), folders)
-    elif not names:
-        raise UserError(f"say which data set: attnx data {verb} NAME{near_misses('', known)}")
-    for name in names:
+    action = arguments.action or ""
+    if action not in ACTIONS:
+        forms = " or ".join(f"attnx data {name} NAME" for name in ACTIONS)
+        raise UserError(f"attnx data {action}".rstrip() + f": say {forms}; attnx data --help has more")
+    folders = [Path(arguments.to).expanduser()] if arguments.to else data_folders()
+    recipes = read_recipes(FOLDER)
+    for name in arguments.names:
+        if name not in recipes:
+            raise UserError(f"unknown data set {name!r}{near_misses(name, recipes)}")
+    if action == "list" and not arguments.names:
+        _table(list(recipes.values()), folders)
+    elif not arguments.names:
+        raise UserError(f"say which data set: attnx data {action} NAME{near_misses('', recipes)}")
+    for name in arguments.names:
         folder = locate(name, folders).parent
         try:
-            VERBS[verb](known[name], folder)
+            ACTIONS[action](recipes[name], folder)
         except BrokenPipeError:
             raise
         except OSError as error:
             raise UserError(f"{error.filename or folder}: {error.strerror or error}") from error
     return 0
-
-
-def _split(words: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """Part ``--to FOLDER`` from the other words; without it the folders are those in which experiments look."""
-    named: list[str] = []
-    folders = data_folders()
-    rest = iter(words)
-    for word in rest:
-        flag, equals, value = word.partition("=")
-        if flag == "--to":
-            folder = value if equals else next(rest, "")
-            if not folder:
-                raise UserError("--to needs a value: the folder to put data sets in")
-            folders = [Path(folder).expanduser()]
-        elif flag.startswith("-"):
-            raise UserError(f"unknown flag {flag}{near_misses(flag, ['--to', '--help'])}")
-        else:
-            named.append(word)
-    return named, folders
 
 
 def _table(recipes: list[Recipe], folders: list[Path]) -> None:
@@ -172,4 +159,4 @@ def _by_hand(file: RecipeFile, folder: Path) -> str:
     return f"fetch {file.url}{member} to {folder / file.path}"
 
 
-VERBS = {"list": _show, "get": _get, "check": _check}
+ACTIONS = {"list": _show, "get": _get, "check": _check}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import re
-import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnx import registry
-from attnx.cli.commands.words import CHECKPOINT, CHECKPOINTS, ParsedArgs, split
+from attnx.cli.args import CHECKPOINTS, add_checkpoint, decoding_of, split_overrides, whole_number
 from attnx.data.task_files import refuse_missing_files
 from attnx.decoding.select import choose_search
 from attnx.errors import UserError, near_misses
@@ -25,21 +25,19 @@ from attnx.runs.run import Run
 if TYPE_CHECKING:
     from attnx.inference.evaluate import EvaluationResult
 
-USAGE = """\
-attnx evaluate RUN [task.test=FILE] [decoding=NAME] [decoding.KNOB=VALUE ...] [trainer.test_examples=N]
+DESCRIPTION = """\
+A run's scores by its task's metrics, and where it goes wrong, on its own test
+part or on other data of the same kind. They land in RUN/evaluations/NAME,
+NAME being what was asked for; the same command again shows what is there.
 
-A run's scores by its task's metrics, and where it goes wrong, on its own test part or on other data of the same kind.
-They land in RUN/evaluations/NAME, NAME being what was asked for; the same again shows what is there.
+  task.test=FILE           data to evaluate on, as in training
+  trainer.test_examples=N  a random sample of N examples (null: all); as in
+                           training for the run's own test part, else all"""
+EPILOG = """\
+examples:
+  attnx evaluate multirun/mine task.test=more.tsv decoding=beam
+  attnx compare multirun/mine multirun/mine/evaluations/more-beam"""
 
-  task.test=FILE           what to evaluate on, as the task's test is named in training
-  trainer.test_examples=N  a sample of so many (null: all); as in training for the run's own test part, else all
-  --batch N                sources decoded at once (128); changes no score
-  --checkpoint WHICH       best, last, or average (the mean of the best that were kept)
-
-  attnx evaluate multirun/mine task.test=more.tsv decoding=beam decoding.beam_size=5
-  attnx compare multirun/mine multirun/mine/evaluations/more-beam-width=5"""
-
-FLAGS = {"--batch": "a whole number from 1", **CHECKPOINT}
 KEYS = ("task.test", "decoding", "decoding.", "trainer.test_examples")
 
 
@@ -68,14 +66,25 @@ class EvaluateArgs(NamedTuple):
         }
 
 
-def evaluate(words: Sequence[str]) -> int:
-    """Carry out ``attnx evaluate WORDS``.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and its help page."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.usage = "%(prog)s RUN [task.test=FILE] [OVERRIDE ...] [FLAGS]"
+    parser.add_argument("words", nargs="*", metavar="RUN", help="a run folder")
+    parser.add_argument(
+        "--batch", metavar="N", type=whole_number, default=128, help="sources decoded at once (128); changes no score"
+    )
+    add_checkpoint(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Evaluate the run, write the result and print it.
 
     Raises:
         UserError: a mistake in what is asked, or in the data.
     """
     try:
-        return _evaluate(read_request(split(words, FLAGS, KEYS), words))
+        return _evaluate(read_request(arguments))
     except KeyboardInterrupt:
         raise KeyboardInterrupt("nothing was written; the same command starts anew") from None
 
@@ -96,29 +105,27 @@ def _evaluate(request: EvaluateArgs) -> int:
     return _show(folder, f"{folder}: start with README.md")
 
 
-def read_request(found: ParsedArgs, words: Sequence[str]) -> EvaluateArgs:
+def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
     """Check what is asked for.
 
     Raises:
         UserError: anything that is wrong with it, but for the data.
     """
-    checkpoint = found.one_of("--checkpoint", CHECKPOINTS)
-    if len(found.named) != 1:
-        more = f", not {' and '.join(found.named)}" if found.named else ""
+    names, overrides = split_overrides(arguments.words, KEYS)
+    if len(names) != 1:
+        more = f", not {' and '.join(names)}" if names else ""
         raise UserError(f"say which run to evaluate: attnx evaluate RUN{more}; data are named by task.test=FILE")
-    run = read_whole_run(found.named[0], checkpoint)
-    test = found.chosen.get("task.test")
-    if "task.test" in found.chosen:
+    run = read_whole_run(names[0], arguments.checkpoint)
+    test = overrides.get("task.test")
+    if "task.test" in overrides:
         _check_test(run, test)
     own = run.config["trainer"].get("test_examples") if test is None else None
-    count = found.chosen.get("trainer.test_examples", own)
+    count = overrides.get("trainer.test_examples", own)
     if count is not None and (type(count) is not int or count < 1):
         raise UserError(f"trainer.test_examples={count}: expected a whole number, 1 or more, or null")
-    search = choose_search(run.config["decoding"], *found.search())
-    command = f"attnx evaluate {shlex.join(words)}"
-    batch = found.number("--batch") or 128
-    name = name_of(found.chosen, checkpoint, other_code_name(run))
-    return EvaluateArgs(run, test, search, count, checkpoint, batch, name, command)
+    search = choose_search(run.config["decoding"], *decoding_of(overrides))
+    name = name_of(overrides, arguments.checkpoint, other_code_name(run))
+    return EvaluateArgs(run, test, search, count, arguments.checkpoint, arguments.batch, name, arguments.command_line)
 
 
 def name_of(chosen: Mapping[str, Any], checkpoint: str, code: str = "") -> str:
@@ -127,13 +134,17 @@ def name_of(chosen: Mapping[str, Any], checkpoint: str, code: str = "") -> str:
     What names the code of plug-ins stands in it if that is not what the run was made with.
 
     >>> name_of({"task.test": "data/more.tsv.gz", "decoding": "beam", "decoding.beam_size": 5}, "best")
-    'more-beam-width=5'
+    'more-beam-beam_size=5'
     """
     test = chosen.get("task.test")
     files = [] if test is None else test if isinstance(test, list) else [test]
     parts = [re.sub(r"(\.gz|\.tsv|\.txt|\.csv)+$", "", Path(str(file)).name) for file in files] or ["test"]
     parts += [str(chosen["decoding"])] if "decoding" in chosen else []
-    parts += [f"{key.removeprefix('search.')}={value}" for key, value in sorted(chosen.items()) if "decoding." in key]
+    parts += [
+        f"{key.removeprefix('decoding.')}={value}"
+        for key, value in sorted(chosen.items())
+        if key.startswith("decoding.")
+    ]
     if "trainer.test_examples" in chosen:
         count = chosen["trainer.test_examples"]
         parts.append(f"examples={'null' if count is None else count}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnx.cli.commands.words import CHECKPOINT, CHECKPOINTS, split
+from attnx.cli.args import add_checkpoint, one_of, whole_number
 from attnx.errors import UserError
 from attnx.export.text_rules import EXPORTED_SEARCHES
 from attnx.inference.validate import read_whole_run
@@ -19,53 +20,55 @@ if TYPE_CHECKING:
     from attnx.data.examples import Pair
     from attnx.export.folder import Checked
 
-USAGE = """\
-attnx export RUN [--format onnx|torch] [--out FOLDER]
-
-The model as two programs, one that reads a source and one that takes a step, for any number of rows and any length,
-with the vocabularies and a runner that needs numpy and onnxruntime (or torch) alone. Before the folder is there, its
-runner has found, greedily and by a beam of 5, what the run itself finds for examples of its test part. The runner
-prints what attnx predict prints; it knows FILE, --width, --nbest, --scores and --tag.
-
-  --format KIND       onnx (needs attnx[export]), or torch for torch.jit.load
-  --out FOLDER        where to (RUN/export/KIND)
-  --examples N        compare so many examples of the run's predictions.tsv (1000)
-  --checkpoint WHICH  best or last
-
+DESCRIPTION = """\
+Export the model as two programs, one that encodes a source and one that takes
+a decoding step, for any batch size and length, with the vocabularies and a
+runner that needs only numpy and onnxruntime (or torch). Before the folder is
+written, the runner's outputs, greedy and by a beam of 5, are compared with
+the run's own. The runner prints what attnx predict prints; it knows FILE,
+--width, --nbest, --scores and --tag."""
+EPILOG = """\
+examples:
   attnx export multirun/mine
   echo attention | python multirun/mine/export/onnx/run.py --width 5"""
 
-FLAGS = {
-    "--format": "onnx or torch",
-    "--out": "a folder to make",
-    "--examples": "a whole number from 1",
-    **CHECKPOINT,
-}
-FORMATS = ("onnx", "torch")
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and its help page."""
+    parser.usage = "%(prog)s RUN [--format onnx|torch] [--out FOLDER] [FLAGS]"
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument(
+        "--format",
+        metavar="KIND",
+        type=one_of("onnx", "torch"),
+        default="onnx",
+        help="onnx (needs attnx[export]), or torch for torch.jit.load",
+    )
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="where to write (RUN/export/KIND)")
+    parser.add_argument(
+        "--examples", metavar="N", type=whole_number, default=1000, help="examples of predictions.tsv to compare (1000)"
+    )
+    add_checkpoint(parser)
 
 
-def export(words: Sequence[str]) -> int:
-    """Carry out ``attnx export WORDS``.
+def run(arguments: argparse.Namespace) -> int:
+    """Export the model and print how the runner's outputs compare.
 
     Raises:
-        UserError: a mistake in what is asked, or a model that cannot be exported.
+        UserError: a folder that exists, or a model that cannot be exported.
     """
-    asked = split(words, FLAGS, ())
-    kind, checkpoint = asked.one_of("--format", FORMATS), asked.one_of("--checkpoint", CHECKPOINTS)
-    count = asked.number("--examples") or 1000
-    if len(asked.named) != 1:
-        raise UserError("say which run to export: attnx export RUN" + "".join(f", not {name}" for name in asked.named))
-    run = read_whole_run(asked.named[0], checkpoint)
-    folder = Path(asked.flags.get("--out", run.path / EXPORT / kind))
+    run = read_whole_run(arguments.run, arguments.checkpoint)
+    folder = arguments.out or run.path / EXPORT / arguments.format
     if folder.exists():
         raise UserError(f"{folder}: is there already; remove it, or name another folder with --out")
     from rich.console import Console
 
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its exporter to ONNX is full of warnings
-    with Console(stderr=True).status("writing the files, and comparing what they find with what the run finds ..."):
-        from attnx.export.folder import export as write
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch's exporter to ONNX prints many warnings
+    with Console(stderr=True).status("writing the files, and comparing their outputs with the run's ..."):
+        from attnx.export.folder import export
 
-        checked = write(run.path, kind, folder, _compared(run, count), checkpoint)
+        checked = export(run.path, arguments.format, folder, _compared(run, arguments.examples), arguments.checkpoint)
     _show(folder, checked)
     if (search := run.config["decoding"]["name"]) not in EXPORTED_SEARCHES:
         print(f"decoding={search} is not exported; run.py searches greedily, or by a beam with --width")

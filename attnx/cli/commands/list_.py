@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import textwrap
@@ -19,14 +20,15 @@ from attnx.errors import UserError, near_misses
 from attnx.gallery.part_choice import DRAWN, knob_of, spelled
 from attnx.registry.source_scan import KINDS, Part
 
-USAGE = """\
-attnx list [KIND ...] [NAME ...]
-
-What can be chosen, grouped by kind, a line each: the name, then the formula or what it is. Of a KIND, each choice with
-its formula and its knobs; of a NAME, all that is known: what it computes, its source, every knob with its default and
-what it can be. Recipes and experiments are choices, too. In a terminal a line that does not fit ends in an ellipsis; in
-a pipe or a file lines are whole.
-
+DESCRIPTION = """\
+What can be chosen, grouped by kind: a line for each choice with its name, and
+its formula or purpose. For a KIND each choice with its formula and its knobs;
+for a NAME all that is known: what it computes, its source, every knob with
+its default and its values. Recipes and experiments are choices, too. In a
+terminal a line that does not fit ends in an ellipsis; in a pipe or a file
+lines are whole."""
+EPILOG = """\
+examples:
   attnx list
   attnx list scorer
   attnx list mlp
@@ -61,14 +63,20 @@ class Preset(NamedTuple):
 Choice = Part | Preset
 
 
-def list_(words: Sequence[str]) -> int:
-    """Carry out ``attnx list WORDS``.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and its help page."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.usage = "%(prog)s [KIND ...] [NAME ...]"
+    parser.add_argument("words", nargs="*", metavar="NAME", help="a choice or a kind")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the choices.
 
     Raises:
-        UserError: an unknown word.
+        UserError: an unknown kind or name.
     """
-    if flags := [word for word in words if word.startswith("-")]:
-        raise UserError(f"unknown flag {flags[0]}{near_misses(flags[0], ['--help'])}")
+    words = arguments.words
     console = Console(highlight=False, soft_wrap=True)
     width = min(console.width, WIDEST_PAGE)
     kinds = [kind for kind in TITLES if kind in words]
@@ -159,7 +167,7 @@ def _page(choice: Choice, width: int) -> Text:
 
 
 def _ending(part: Part) -> str:
-    drawn = f"drawn by attnx draw {part.name}\n" if part.kind in DRAWN else ""
+    drawn = f"drawn by attnx gallery {part.name}\n" if part.kind in DRAWN else ""
     return f"{drawn}{part.origin}: {part.place}"
 
 

@@ -1,40 +1,43 @@
-"""The command ``attnx report``: which of many runs won, how surely, and what each choice does."""
+"""The command ``attnx report``: rank the settings of many runs and test the differences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
 
-from attnx.cli.commands.words import split
-from attnx.errors import UserError
+from attnx.cli.args import text
 
-USAGE = """\
-attnx report FOLDER [FOLDER ...] [out=FOLDER]
-
-Compare runs: which won, by how much and how surely; what each choice does; learning curves, time and memory, and the
-same examples as the best read them. FOLDER is a sweep, a run, or a folder that holds some. Runs that differ by their
-seed alone are one setting. Writes report.html, which holds all it shows and loads nothing, report.md, report.csv and
-report.tex, over older ones, and says where; a sweep writes its own when it ends.
-
-  out=FOLDER            where to; left out, the deepest folder that holds all
-
-  attnx report multirun                 every sweep, and the single runs of multirun/runs
+DESCRIPTION = """\
+Compare many runs: which setting is best, by how much, and whether the
+difference is significant; the effect of each choice; learning curves, time
+and memory, and the same examples as the best runs read them. Runs that differ
+by their seed alone are one setting. Writes report.html, which needs no other
+file, report.md, report.csv and report.tex over older ones. A sweep writes its
+own report when it ends."""
+EPILOG = """\
+examples:
+  attnx report multirun                 every sweep and run in it
   attnx report multirun/scorers
-  attnx report multirun/scorers multirun/scopes multirun/runs out=reports"""
-
-FLAGS = {"--out": "a folder"}
+  attnx report multirun/scorers multirun/scopes multirun/runs --out reports"""
 
 
-def report(words: Sequence[str]) -> int:
-    """Carry out ``attnx report WORDS``.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and its help page."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.usage = "%(prog)s FOLDER [FOLDER ...] [--out FOLDER]"
+    parser.add_argument("folders", nargs="+", metavar="FOLDER", help="a sweep, a run, or a folder that holds some")
+    parser.add_argument(
+        "--out", metavar="FOLDER", type=text, help="where to write (the deepest folder that holds all that are named)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the report and print the paths of its files.
 
     Raises:
-        UserError: a mistake in what is asked, or a folder without runs.
+        UserError: a folder without runs, or files that cannot be written.
     """
-    asked = split([f"--{word}" if word.startswith("out=") else word for word in words], FLAGS, ())
-    if not asked.named:
-        raise UserError("say what to compare: attnx report FOLDER, of a sweep, a run, or several")
     from attnx.reports.sweep.write import write_report
 
-    for path in write_report(asked.named, asked.flags.get("--out")):
+    for path in write_report(arguments.folders, arguments.out):
         print(path)
     return 0

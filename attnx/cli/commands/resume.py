@@ -2,54 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
 from pathlib import Path
 
-from attnx.cli.flags import resume_flags, side_by_side_asked
+from attnx.cli.args import text, whole_number
 from attnx.errors import UserError
 from attnx.runs.sweep import is_sweep
 
-USAGE = """\
-attnx resume FOLDER [-j N] [--config-dir FOLDER]
-
-Go on with a run that was interrupted or killed, from its last checkpoint, to the end that it would have had; or with a
-sweep: jobs that are done stay, the others go on or are begun.
-
-  -j N                  so many jobs of a sweep side by side
-  --config-dir FOLDER   your own configuration files, of a sweep that was begun with them
-
+DESCRIPTION = """\
+Continue a run that was interrupted or killed, from its last checkpoint; or a
+sweep, whose finished jobs stay."""
+EPILOG = """\
+examples:
   attnx resume multirun/mine
   attnx resume multirun/scorers -j 2"""
 
 
-def resume(words: Sequence[str]) -> int:
-    """Carry out ``attnx resume WORDS``.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and its help page."""
+    parser.usage = "%(prog)s FOLDER [-j N] [--config-dir FOLDER]"
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("folder", metavar="FOLDER", type=Path)
+    parser.add_argument("-j", "--jobs", metavar="N", type=whole_number, help="jobs of a sweep that run at a time (1)")
+    parser.add_argument(
+        "-cd",
+        "--config-dir",
+        metavar="FOLDER",
+        type=text,
+        help="your configuration files, of a sweep that began with them",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Continue the run or the sweep.
 
     Raises:
-        UserError: a mistake in what is asked, or a folder that is neither a run nor a sweep.
+        UserError: a folder that is neither a run nor a sweep, or a flag that does not fit.
     """
-    flags, folders = resume_flags(list(words))
-    if len(folders) != 1:
-        raise UserError("say which run or sweep to resume: attnx resume FOLDER")
-    if is_sweep(folders[0]):
+    folder = arguments.folder
+    if is_sweep(folder):
         from attnx.cli.hydra import go_on
 
-        side_by_side = side_by_side_asked({**flags, "--multirun": ""})
-        return go_on(Path(folders[0]), side_by_side, flags.get("--config-dir"))
-    if "--jobs" in flags:
+        return go_on(folder, arguments.jobs or 1, arguments.config_dir)
+    if arguments.jobs:
         raise UserError("-j says how many jobs of a sweep run side by side, but this is a single run")
-    if flags:
+    if arguments.config_dir:
         raise UserError("--config-dir is part of how a sweep is composed, but a single run holds its configuration")
     from attnx.inference.validate import FINISHED, is_finished, read_resumable
 
-    run = read_resumable(Path(folders[0]))  # a wrong folder is told before torch loads
+    run = read_resumable(folder)  # a wrong folder is told before torch loads
     if is_finished(run):
-        print(FINISHED.format(folders[0]))
+        print(FINISHED.format(folder))
         return 0
     from attnx.data.task_files import refuse_missing_files
 
     refuse_missing_files(run.config["task"])
     from attnx.training.fit import resume as resume_run
 
-    resume_run(folders[0])
+    resume_run(folder)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -45,28 +46,31 @@ from attnx.runs.find import find_runs
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import LISTED_STATUSES
 
-USAGE = """\
-attnx runs [FOLDER ...] [FILTER ...] [sort=KEY] [limit=N]     list runs, the newest first
-attnx runs compare [FOLDER ...] [FILTER ...]                  compare the selected ones, as attnx compare does
-attnx runs diff RUN RUN ...                                   the differences of their configurations
-attnx runs prune [FOLDER ...] [FILTER ...] [what=WHAT] [keep=WHICH] [--yes]
+DESCRIPTION = """\
+All run folders below FOLDER (multirun), single runs and jobs of sweeps:
+status, result, the settings in which they differ, creation, duration, size.
 
-All run folders below FOLDER (multirun), single runs and jobs of sweeps: status, result, the settings in which they
-differ, creation, duration of training, size.
+  attnx runs              list runs, the newest first
+  attnx runs compare      compare the selected runs, as attnx compare does
+  attnx runs diff         what differs in the configurations of the RUNs
+  attnx runs prune        show what would be deleted; with --yes delete it. Runs
+                          that are running are left alone.
 
-  KEY=VALUE,VALUE       any key of config.yaml (scorer, scope.window, seed) or results.json, name, path, status;
-                        * and ? match anything; KEY!=VALUE excludes
-  KEY<NUMBER            also <= > >=; results, duration (2h), size (20MB), numbers of the configuration
-  since=2d until=DATE   created within two days; before a date
-  sort=KEY sort=-KEY    ascending, descending
-  --json --csv --paths  everything about each run, for scripts; or its folder alone
-
-prune shows what it would delete; with --yes it deletes. Running runs are left alone.
-
-  what=checkpoints      weights; results and pictures stay (the default)
-  what=folders          whole run folders
-  keep=best|last|none   the weights of a run that stay (best); of folders, the run of each sweep that stays (none)
-
+filters and options:
+  KEY=VALUE,VALUE         any key of config.yaml (scorer, scope.window, seed) or
+                          results.json, name, path, status; * and ? match
+                          anything; KEY!=VALUE excludes
+  KEY<NUMBER              also <= > >=; results, duration (2h), size (20MB),
+                          numbers of the configuration
+  since=2d until=DATE     created within two days; before a date
+  sort=KEY sort=-KEY      ascending, descending
+  limit=N                 the first N
+  what=checkpoints        prune weights; results and pictures stay (the default)
+  what=folders            prune whole run folders
+  keep=best|last|none     which weights of a run stay (best); of folders, which
+                          run of each sweep (none)"""
+EPILOG = """\
+examples:
   attnx runs scorer=additive status=failed seed=1,2
   attnx runs multirun/scorers 'test_per<10' sort=test_per limit=5
   attnx runs prune until=30d what=checkpoints --yes"""
@@ -78,16 +82,14 @@ FORMS: dict[str, Callable[[Sequence[Run]], None]] = {
     "--paths": lambda runs: print(text_for(sys.stdout, "\n".join(str(run.path) for run in runs))) if runs else None,
 }
 OPTIONS = {"list": ("sort", "limit"), "compare": ("sort", "limit"), "prune": ("sort", "limit", "what", "keep")}
-FLAGS = {"list": tuple(FORMS), "compare": (), "prune": ("--yes",)}
 
 
 class RunsQuery(NamedTuple):
-    """A selection of runs: folders, filters, options and flags."""
+    """A selection of runs: folders, filters and options."""
 
     roots: list[Path]
     filters: list[Filter]
     options: dict[str, str]
-    flags: list[str]
 
     @property
     def folders(self) -> list[Path]:
@@ -95,48 +97,59 @@ class RunsQuery(NamedTuple):
         return self.roots or [ROOT]
 
 
-def runs(words: Sequence[str]) -> int:
-    """Carry out ``attnx runs WORDS``.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and its help page."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.usage = """attnx runs [compare] [FOLDER ...] [FILTER ...] [FLAGS]
+       attnx runs diff RUN RUN ...
+       attnx runs prune [FOLDER ...] [FILTER ...] [--yes]"""
+    parser.add_argument("words", nargs="*", metavar="FOLDER", help="where to look (multirun)")
+    forms = parser.add_mutually_exclusive_group()
+    for flag, shown in (("--json", "as JSON"), ("--csv", "as CSV"), ("--paths", "the folders alone")):
+        forms.add_argument(flag, dest="form", action="store_const", const=flag, help=f"list all that is known {shown}")
+    parser.add_argument("--yes", action="store_true", help="prune: delete what is shown")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List, compare or prune runs.
 
     Raises:
         UserError: a mistake in the command; nothing was deleted.
     """
+    words = arguments.words
     action = words[0] if words and words[0] in ("compare", "diff", "prune") else "list"
-    arguments = words[action != "list" :]
+    words = words[action != "list" :]
+    for flag, owner in ((arguments.form, "list"), ("--yes" * arguments.yes, "prune")):
+        if flag and action != owner:
+            raise UserError(f"attnx runs{f' {action}' * (action != 'list')} has no flag {flag}")
     if action == "diff":
-        return _diff(arguments)
-    query = parse_query(arguments, action)
+        return _diff(words)
+    query = parse_query(words, action)
     selected = select_runs(query)
     if action == "compare":
         return _compare(selected)
     if action == "prune":
-        return _prune(selected, query)
-    show_form = FORMS[query.flags[0]] if query.flags else _show_table
+        return _prune(selected, query, arguments.yes)
+    show_form = FORMS[arguments.form] if arguments.form else _show_table
     show_form(selected)
     return 0
 
 
 def parse_query(words: Sequence[str], action: str) -> RunsQuery:
-    """Parse folders, filters, options and flags, in any order.
+    """Parse folders, filters and options, in any order.
 
     Raises:
-        UserError: an unknown flag, an option set twice, or a word that is none of these.
+        UserError: an option set twice, or a word that is none of these.
     """
-    query = RunsQuery([], [], {}, [])
+    query = RunsQuery([], [], {})
     for word in words:
         match = WORD.fullmatch(word)
-        if word.startswith("-"):
-            if word not in FLAGS[action]:
-                raise UserError(f"unknown flag {word}{near_misses(word, [*FLAGS[action], '--help'])}")
-            query.flags.append(word)
-        elif match is None or Path(word).is_dir():
+        if match is None or Path(word).is_dir():
             query.roots.append(_folder(word))
         elif match[1] in OPTIONS["prune"] and match[2] == "=":
             _set_option(query.options, match[1], match[3], action)
         else:
             query.filters.append(parse_filter(word))
-    if len(set(query.flags)) > 1:
-        raise UserError(f"{' and '.join(dict.fromkeys(query.flags))} cannot go together; leave one out")
     return query
 
 
@@ -249,7 +262,7 @@ def _diff(words: Sequence[str]) -> int:
     return 0
 
 
-def _prune(runs: Sequence[Run], query: RunsQuery) -> int:
+def _prune(runs: Sequence[Run], query: RunsQuery, is_confirmed: bool) -> int:
     what = query.options.get("what", "checkpoints")
     deletions = plan_deletions(runs, what, query.options.get("keep", "best" if what == "checkpoints" else "none"))
     refuse_running(deletions, query.folders)
@@ -260,7 +273,7 @@ def _prune(runs: Sequence[Run], query: RunsQuery) -> int:
     if not deletions and not cut_off:
         print("nothing to delete")
         return 0
-    if "--yes" not in query.flags:
+    if not is_confirmed:
         total = size_text(sum(deletion.size for deletion in deletions))
         print(f"{total} would be freed; nothing was deleted: add --yes to delete")
         return 0

@@ -174,7 +174,7 @@ def with_gold(folder: Path | str, found: Statistics) -> Statistics:
         held = read_json(path) if path.is_file() else {}
         return found._replace(**{name: held[name] for name in OF_GOLD if name in held})
     except (ValueError, TypeError) as error:
-        raise UserError(f"{path}: not what attnx alignments writes ({error})") from error
+        raise UserError(f"{path}: not what attnx stats writes ({error})") from error
 
 
 def statistics_table(found: dict[str, Statistics], title: str) -> Table:

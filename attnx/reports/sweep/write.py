@@ -50,14 +50,14 @@ def write_report(folders: Sequence[Path | str], out: Path | str | None = None) -
         page.parent.mkdir(parents=True, exist_ok=True)
         return [_put(page.with_suffix(suffix), text) for suffix, text in texts.items()]
     except OSError as error:
-        raise UserError(f"{page}: cannot be written ({error.strerror}); say where: out=FOLDER") from error
+        raise UserError(f"{page}: cannot be written ({error.strerror}); say where: --out FOLDER") from error
 
 
 def _page(folders: Sequence[Path | str], out: Path | str | None) -> Path:
     if out is None:
         home = Path(os.path.commonpath([Path(folder).resolve() for folder in folders]))
         if home == Path(home.anchor):
-            raise UserError("these folders have none in common that a report could lie in; say where: out=FOLDER")
+            raise UserError("these folders have none in common that a report could lie in; say where: --out FOLDER")
         here = Path.cwd()
         return (home.relative_to(here) if home.is_relative_to(here) else home) / f"{STEM}.html"
     path = Path(out)

@@ -506,8 +506,8 @@ def test_a_hopeless_job_is_stopped_and_stays_so(
     ("line", "said"),
     [
         ("-j 2 scorer=dot", "add -m"),
-        ("-m -j 0 scorer=dot,scaled", "-j 0: expected a whole number"),
-        ("-m -j two scorer=dot,scaled", "-j two"),
+        ("-m -j 0 scorer=dot,scaled", "--jobs 0: expected a whole number"),
+        ("-m -j two scorer=dot,scaled", "--jobs two"),
         ("-m scorer=dot,scaled -j", "needs a value"),
         ("resume nowhere -j 2", "single run"),
         ("resume", "attnx resume FOLDER"),

@@ -1,0 +1,43 @@
+"""The command ``attnx plot``: heat maps of a run's attention, as PNG or SVG."""
+
+from __future__ import annotations
+
+import argparse
+from typing import cast
+
+from attnx.cli.args import one_of
+from attnx.errors import UserError
+from attnx.runs.run import read_run
+
+DESCRIPTION = """\
+Heat maps from a run folder: up to twelve of the saved alignments, from short
+to long, each beside its array in RUN/alignments, and six of them on one page,
+RUN/alignments.png or .svg."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and its help page."""
+    parser.usage = "%(prog)s RUN [--format png|svg]"
+    parser.description = DESCRIPTION
+    parser.epilog = "example: attnx plot multirun/mine --format svg"
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--format", type=one_of("png", "svg"), default="png", help="png (the default) or svg")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Draw the heat maps and print their paths.
+
+    Raises:
+        UserError: not a run folder, or a run without alignments.
+    """
+    read_run(arguments.run)
+    from attnx.reports.figures.entity_slots import draw_slots
+    from attnx.reports.figures.heatmaps import Format, draw_alignments
+
+    image_format = cast(Format, arguments.format)
+    paths = draw_slots(arguments.run, image_format) or draw_alignments(arguments.run, image_format)
+    if not paths:
+        raise UserError(f"{arguments.run}: has no alignments; a run with attention=none has none")
+    for path in paths:
+        print(path)
+    return 0

@@ -1,0 +1,149 @@
+"""The input of ``attnx predict``, line by line: texts, columns of a table, or names of feature files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from attnx import registry
+from attnx.data.examples import Pair
+from attnx.data.features import Features
+from attnx.data.readers.feature_files import READERS
+from attnx.data.readers.feature_matrices import Recordings
+from attnx.data.readers.lines import bounded_lines, decode_line, raw_lines
+from attnx.errors import UserError
+from attnx.files.parse_number import count_of
+
+if TYPE_CHECKING:  # torch is loaded after all arguments were checked
+    from attnx.inference.trained_run import OpenRun, Unknown
+
+
+class InputOptions(NamedTuple):
+    """How lines are read.
+
+    Attributes:
+        file: the file to read; None for standard input.
+        column: the column of a tab-separated line that is the source, from 1; None for the line itself.
+        tag: the language of every line.
+        tag_column: the column that holds the language instead.
+        unknown: what to do with unknown source symbols.
+    """
+
+    file: Path | None = None
+    column: int | None = None
+    tag: str = ""
+    tag_column: int | None = None
+    unknown: Unknown = "replace"
+
+    @property
+    def name(self) -> str:
+        """The name before a line number in messages."""
+        return "standard input" if self.file is None else str(self.file)
+
+    @property
+    def is_feature_file(self) -> bool:
+        """Whether the file is a feature matrix itself, by its suffix, and not a list of such files."""
+        return self.file is not None and self.file.suffix in READERS
+
+
+class Line(NamedTuple):
+    """A line of the input.
+
+    Attributes:
+        line_number: from 1.
+        pair: the example to decode; None for an empty line or one that cannot be read.
+        error: why it cannot be read, with its place; else empty.
+    """
+
+    line_number: int
+    pair: Pair | None = None
+    error: str = ""
+
+
+def has_feature_files(config: Mapping[str, Any]) -> bool:
+    """Whether the sources of a run with this configuration are feature files, so that lines are their names."""
+    task = config["task"]
+    properties = registry.part("task", task["name"]).declares
+    return task.get("source") == "features" or bool(properties.get("reads_files"))
+
+
+def numbered_lines(options: InputOptions, has_feature_files: bool) -> Iterator[tuple[int, bytes]]:
+    """The raw lines with their numbers; a feature file itself is one line, its name.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    if options.file is None:
+        yield from bounded_lines(sys.stdin.buffer, options.name)
+    elif has_feature_files and options.is_feature_file:
+        yield 1, options.file.name.encode()
+    else:
+        yield from raw_lines(options.file)
+
+
+class LineReader:
+    """Converts lines to examples of a run.
+
+    Args:
+        run: the loaded run.
+        options: how lines are read.
+    """
+
+    def __init__(self, run: OpenRun, options: InputOptions) -> None:
+        self.run, self.options = run, options
+        self.folder = Path() if options.file is None else options.file.parent
+        self.has_feature_files = has_feature_files(run.config)
+        columns = run.source.columns if isinstance(run.source, Features) else ()
+        self.recordings = Recordings(run.config["task"].get("step_names"), columns)
+        if options.tag_column is None:
+            run.check_tag(options.tag)
+        elif not run.experiment.data.tags:
+            raise UserError(f"--tag-column {options.tag_column}: this run knows no tags; leave it out")
+
+    def read(self, line_number: int, raw: bytes) -> Line:
+        """Read a line; an error in it is returned, not raised."""
+        location = f"{self.options.name}:{line_number}"
+        try:
+            text = decode_line(raw, location, first=line_number == 1)
+        except UserError as error:
+            return Line(line_number, error=str(error))
+        if not text.strip():
+            return Line(line_number)
+        try:
+            return Line(line_number, self.pair(*self._columns(text)))
+        except UserError as error:
+            return Line(line_number, error=f"{location}: {error}")
+
+    def pair(self, source: str, tag: str) -> Pair:
+        """The example of a text, or of the name of a feature file.
+
+        Raises:
+            UserError: it cannot be read, or the tag is unknown.
+        """
+        self.run.check_tag(tag)
+        if not self.has_feature_files:
+            return self.run.pair(source, tag, self.options.unknown)
+        if hasattr(self.run.experiment.task, "read"):
+            example: Pair = self.run.experiment.task.read(self.folder / source)
+            return example._replace(name=source)
+        recording = self.recordings.read(self.folder / source)
+        pair = self.run.pair(recording.features, tag)
+        return pair._replace(source=recording.steps, name=source)
+
+    def _columns(self, text: str) -> tuple[str, str]:
+        """The source and its tag."""
+        column, tag_column = self.options.column, self.options.tag_column
+        if column is None and tag_column is None:
+            return text.strip(), self.options.tag
+        fields = text.split("\t")
+        values = []
+        for flag, index in (("--column", column or 1), ("--tag-column", tag_column)):
+            if index is not None and index > len(fields):
+                raise UserError(f"{count_of(len(fields), 'column')}, but {flag} is {index}")
+            values.append(self.options.tag if index is None else fields[index - 1].strip())
+        source, tag = values
+        if not source:
+            raise UserError(f"column {column or 1} is empty")
+        return source, tag

@@ -1,0 +1,141 @@
+"""The output of ``attnx predict``: a line each, scores, the N best, and alignments as Pharaoh links or JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from attnx.cli.commands.predict.read import Line
+from attnx.errors import UserError
+from attnx.runs.alignments import named_heads
+
+if TYPE_CHECKING:
+    from attnx.training.lightning_module import Prediction
+
+END = "</s>"
+PHARAOH = (".txt", ".pharaoh")
+JSON_LINES = ".jsonl"
+# Separators of lines and columns.
+SEPARATORS = str.maketrans("\t\r\n", "   ")
+
+
+class Layout(NamedTuple):
+    """The columns of a line.
+
+    Attributes:
+        is_ranked: whether the N best are written: columns line, rank, score and text.
+        has_scores: whether the score is written before the text.
+    """
+
+    is_ranked: bool = False
+    has_scores: bool = False
+
+
+def hypotheses(prediction: Prediction) -> list[Prediction]:
+    """The hypotheses of a source, best first."""
+    return [prediction, *prediction.others]
+
+
+def labels(prediction: Prediction) -> tuple[list[str], list[str]]:
+    """The symbols of the rows (output) and columns (source) of a prediction's weights."""
+    assert prediction.weights is not None
+    steps, positions = prediction.weights.shape[-2:]
+    output = prediction.output if isinstance(prediction.output, list) else map(str, range(len(prediction.output)))
+    rows = [*output, END][:steps]
+    source = prediction.pair.source if positions > prediction.own else ()
+    return rows, [*source, *rows[: prediction.own]]
+
+
+def mean_weights(prediction: Prediction) -> np.ndarray[Any, Any]:
+    """The weights (t, m), averaged over heads."""
+    assert prediction.weights is not None
+    return prediction.weights.mean(0) if prediction.weights.ndim == 3 else prediction.weights
+
+
+def output_text(prediction: Prediction, task: Any) -> str:
+    """An output on one line: the task's text, or a matrix as JSON."""
+    if isinstance(prediction.output, list):
+        return str(task.text(prediction.output)).translate(SEPARATORS)
+    return json.dumps([[float(f"{number:.7g}") for number in row] for row in prediction.output.tolist()])
+
+
+def format_output(line: Line, prediction: Prediction | None, layout: Layout, task: Any) -> str:
+    """The output lines of one input line; without a prediction the same columns, empty."""
+    if prediction is None:
+        return f"{line.line_number}\t1\t\t\n" if layout.is_ranked else "\t\n" if layout.has_scores else "\n"
+    if not layout.is_ranked:
+        score = f"{prediction.score:.6f}\t" if layout.has_scores else ""
+        return f"{score}{output_text(prediction, task)}\n"
+    return "".join(
+        f"{line.line_number}\t{rank}\t{hypothesis.score:.6f}\t{output_text(hypothesis, task)}\n"
+        for rank, hypothesis in enumerate(hypotheses(prediction), 1)
+    )
+
+
+def check_alignments(file: Path) -> None:
+    """Check the suffix of a file of alignments.
+
+    Raises:
+        UserError: it belongs to no format.
+    """
+    if file.suffix not in (*PHARAOH, JSON_LINES):
+        raise UserError(
+            f"--alignments {file}: unknown format; {' and '.join(PHARAOH)} are Pharaoh links, "
+            f"{JSON_LINES} is JSON with the weights"
+        )
+
+
+def format_alignments(line: Line, prediction: Prediction | None, suffix: str, sites: Sequence[str] = ()) -> str:
+    """The alignment lines of one input line: a line for each hypothesis, best first.
+
+    ``sites`` are the model's attention layers that the heads belong to, if there are several.
+    """
+    if suffix != JSON_LINES:
+        return "".join(f"{pharaoh(item)}\n" for item in hypotheses(prediction)) if prediction else "\n"
+    if prediction is None:
+        return json.dumps({"line": line.line_number, "rank": 1}) + "\n"
+    ranked = enumerate(hypotheses(prediction), 1)
+    return "".join(_json(line.line_number, rank, hypothesis, sites) for rank, hypothesis in ranked)
+
+
+def pharaoh(prediction: Prediction) -> str:
+    """Links ``source-output`` from 0: each output symbol to the source position with the greatest weight.
+
+    A symbol with more weight on a decoder state has no link, nor has the end.
+    """
+    return " ".join(f"{position}-{step}" for step, position in _links(prediction))
+
+
+def _links(prediction: Prediction) -> Iterator[tuple[int, int]]:
+    weights = mean_weights(prediction)[: len(prediction.output)]
+    for step, row in enumerate(weights):
+        position = int(row.argmax())
+        if position < weights.shape[1] - prediction.own and row[position] > 0:
+            yield step, position
+
+
+def _json(line: int, rank: int, prediction: Prediction, sites: Sequence[str]) -> str:
+    record: dict[str, Any] = {"line": line, "rank": rank, "score": _finite(prediction.score)}
+    record["log_probability"] = _finite(prediction.log_probability)
+    if prediction.pair.tag:
+        record["tag"] = prediction.pair.tag
+    rows, columns = labels(prediction)
+    record |= {"source": columns, "output": rows, "own": prediction.own}
+    record["weights"] = _rounded(mean_weights(prediction))
+    if prediction.weights is not None and prediction.weights.ndim == 3:
+        record["names"] = named_heads(sites, len(prediction.weights))
+        record["heads"] = _rounded(prediction.weights)
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _rounded(weights: np.ndarray[Any, Any]) -> Any:
+    return np.round(weights.astype(np.float64), 6).tolist()
+
+
+def _finite(value: float) -> float | None:
+    return round(value, 6) if math.isfinite(value) else None

@@ -1,0 +1,86 @@
+"""The command line without a command, which trains: its flags, those of Hydra that attnx has, and overrides."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import NoReturn
+
+from attnx.cli.args import Parser, one_of, text, whole_number
+from attnx.cli.commands import COMMANDS
+from attnx.cli.suggestions import plain, refusal
+from attnx.errors import UserError
+
+CONFIGS = ("job", "hydra", "all")
+CONFIG_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+COMPLETION = "install=bash or uninstall=bash; also zsh and fish"
+
+
+class TrainingParser(Parser):
+    """The parser of ``attnx [FLAGS] [OVERRIDES]``."""
+
+    def __init__(self) -> None:
+        super().__init__("attnx")
+        self.usage = "%(prog)s [FLAG ...] [OVERRIDE ...]"
+        self.add_argument("overrides", nargs="*", help=argparse.SUPPRESS)
+        self.add_argument("-j", "--jobs", metavar="N", type=whole_number, help="jobs of a sweep that run at a time (1)")
+        self.add_argument(
+            "-p", "--package", metavar="KEY", type=text, help="with --cfg: a part, task or hydra.launcher"
+        )
+        self.add_argument("--resolve", action="store_true", help="with --cfg: fill in what its ${...} stand for")
+        self.add_argument(
+            "-cd", "--config-dir", metavar="FOLDER", type=text, help="your configuration files, read first"
+        )
+        actions = self.add_mutually_exclusive_group()
+        actions.add_argument("-m", "--multirun", action="store_true", help="every combination of choices with commas")
+        actions.add_argument(
+            "-c", "--cfg", metavar="WHAT", type=one_of(*CONFIGS), help=f"show the configuration: {', '.join(CONFIGS)}"
+        )
+        actions.add_argument(
+            "-i",
+            "--info",
+            metavar="WHAT",
+            type=one_of(*CONFIG_INFO),
+            help=f"how it is composed: {', '.join(CONFIG_INFO)}",
+        )
+        actions.add_argument("-sc", "--shell-completion", metavar="WHAT", type=text, help=COMPLETION)
+        actions.add_argument("--hydra-help", action="store_true", help="which settings of Hydra can be used")
+        self.add_argument("-V", "--version", action="store_true", help="print the version")
+
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """Parse a command line without a command.
+
+        Raises:
+            UserError: an unknown flag or value, flags that do not go together, or a word that is no override.
+        """
+        arguments = super().parse(words)
+        for word in arguments.overrides:
+            if not _is_override(word) or plain(word) != word:
+                self.refuse(words, words.index(word))
+        for flag in ("package", "resolve"):
+            if getattr(arguments, flag) and not arguments.cfg:
+                raise UserError(f"--{flag} says how --cfg shows a configuration; add --cfg job")
+        if arguments.jobs and not arguments.multirun:
+            raise UserError("-j says how many jobs of a sweep run at a time; add -m")
+        return arguments
+
+    def refuse(self, words: Sequence[str], index: int) -> NoReturn:
+        """Refuse a word, and say what to write instead.
+
+        Raises:
+            UserError: always.
+        """
+        raise UserError(refusal(words, index, [*COMMANDS], self.flags))
+
+
+def hydra_flags(arguments: argparse.Namespace) -> list[str]:
+    """The flags of a command line that Hydra takes, as words."""
+    words = ["--multirun"] if arguments.multirun else []
+    for flag in ("cfg", "package", "info", "shell_completion"):
+        if value := getattr(arguments, flag):
+            words += [f"--{flag.replace('_', '-')}", value]
+    return [*words, "--resolve"] if arguments.resolve else words
+
+
+def _is_override(word: str) -> bool:
+    return "=" in word.lstrip("+")[1:] or word.startswith("~")
