@@ -1,1 +1,1 @@
-"""Pictures of what each part of attention does, on one small example."""
+"""A gallery of the parts of attention: pictures and a page."""

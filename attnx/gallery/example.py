@@ -1,9 +1,10 @@
-"""The tiny example on which every part of attention is drawn: what it holds, and how a part reads it."""
+"""The small example on which every part of attention is drawn."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -11,89 +12,91 @@ from torch import Tensor
 from attnx import registry
 from attnx.attention import Attention, Memory, ScopeMask, build
 from attnx.attention.memory import concat_sources, empty_history, hide_future, update_history
-from attnx.gallery.normalizing import Normalizing
+from attnx.gallery.normalizing import NormalizerResponse
 from attnx.gallery.readings import Numbers, Reading
 from attnx.registry import PartSpec
 
-# Nine positions and two of padding; the last of the ten steps asks what the one before it asked.
-POSITIONS, PADDING, STEPS, WIDTH = 9, 2, 10, 13
-# Step 6 asks what step 2 asked, and position 6 holds almost what position 2 holds: a scorer can only tell them apart
-# if it knows what was read before.
-ASKED, AGAIN = 2, 6
-LONG = 4  # this position's vector is longer than the others
-FITTING, RATE = 60, 0.02
-# One row of scores, of which the last two are not allowed, and what another position's score rises past.
-ROW, ALLOWED, OTHER = (0.5, 2.0, 1.6, -1.0, 0.2, -0.4, 1.0, 2.5, 0.3), 7, 1.0
+# Nine positions and two of padding; the last of the ten steps has the query of the one before it.
+POSITIONS, PADDING, STEPS, STATE_SIZE = 9, 2, 10, 13
+# Step 6 has the query of step 2, and position 6 is almost equal to position 2: a scorer can only distinguish them if it
+# knows the previous weights.
+REPEATED_STEP, REPEAT_STEP = 2, 6
+LONG_POSITION = 4  # its vector is longer than the rest
+FIT_STEPS, LEARNING_RATE = 60, 0.02
+# One row of scores, of which the last two are not allowed, and the score that a rising one passes.
+SCORE_ROW, ALLOWED_COUNT, FIXED_SCORE = (0.5, 2.0, 1.6, -1.0, 0.2, -0.4, 1.0, 2.5, 0.3), 7, 1.0
 
 
-class Shown(NamedTuple):
+class FittedReading(NamedTuple):
     """How a composition reads the example, and whether its parameters were fitted to it."""
 
     reading: Reading
-    fitted: bool
+    is_fitted: bool
 
 
-def states() -> tuple[Tensor, Tensor]:
-    """The queries (1, t, d), which move along the memory (1, m, d) by a position a step."""
-    asked, held = target().float(), torch.arange(POSITIONS).float()
-    asked[AGAIN], held[AGAIN] = ASKED, ASKED + 0.4
-    memory = _vectors(held)
-    memory[LONG] *= 1.5
-    return _vectors(asked)[None], F.pad(memory, (0, 0, 0, PADDING))[None]
+def example_states() -> tuple[Tensor, Tensor]:
+    """The queries (1, t, d), which move along the memory (1, m, d) by one position a step."""
+    query_positions, memory_positions = target_positions().float(), torch.arange(POSITIONS).float()
+    query_positions[REPEAT_STEP], memory_positions[REPEAT_STEP] = REPEATED_STEP, REPEATED_STEP + 0.4
+    memory = _vectors(memory_positions)
+    memory[LONG_POSITION] *= 1.5
+    return _vectors(query_positions)[None], F.pad(memory, (0, 0, 0, PADDING))[None]
 
 
-def target() -> Tensor:
-    """(t,) the position that each step ought to read."""
+def target_positions() -> Tensor:
+    """(t,) the position that each step should read."""
     return torch.arange(STEPS).clamp(max=POSITIONS - 1)
 
 
-def _vectors(places: Tensor) -> Tensor:
-    """Vectors (n, d) of one length, the more alike the nearer their places."""
-    centers = torch.linspace(-1.5, POSITIONS + 0.5, WIDTH)
-    return 2.4 * F.normalize(torch.exp(-((places[:, None] - centers) ** 2)), dim=-1)
+def _vectors(positions: Tensor) -> Tensor:
+    """Vectors (n, d) of equal length, more similar for nearer positions."""
+    centers = torch.linspace(-1.5, POSITIONS + 0.5, STATE_SIZE)
+    return 2.4 * F.normalize(torch.exp(-((positions[:, None] - centers) ** 2)), dim=-1)
 
 
-def read(scorer: PartSpec = "dot", scope: PartSpec = "global", normalizer: PartSpec = "softmax") -> Shown:
-    """Let a composition read the example, after its parameters, if it has any, were fitted to it for a moment."""
+def read_example(
+    scorer: PartSpec = "dot", scope: PartSpec = "global", normalizer: PartSpec = "softmax"
+) -> FittedReading:
+    """Apply a composition to the example, after a short fit of its parameters, if any."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        attention = build(scorer=scorer, scope=scope, normalizer=normalizer, query_size=WIDTH, memory_size=WIDTH)
+        sizes = {"query_size": STATE_SIZE, "memory_size": STATE_SIZE}
+        attention = build(scorer=scorer, scope=scope, normalizer=normalizer, **sizes)
         assert isinstance(attention, Attention)
-        attention.eval()  # so that no part draws noise of its own
-        fitted = _fit(attention)
+        attention.eval()  # no part draws noise
+        is_fitted = _fit(attention)
     with torch.no_grad():
-        return Shown(_reading(attention), fitted)
+        return FittedReading(_reading(attention), is_fitted)
 
 
-def normalize(normalizer: PartSpec) -> Normalizing:
-    """Let a normalizer make weights of the one row of scores, and of a score that rises."""
-    rising = torch.linspace(OTHER - 4, OTHER + 4, 161)
-    row, two = torch.tensor(ROW), torch.stack([rising, torch.full_like(rising, OTHER)], dim=-1)
-    allowed = torch.arange(len(ROW)) < ALLOWED
-    parts = [registry.build("normalizer", choice).eval() for choice in (normalizer, "softmax")]
+def normalize_example(normalizer: PartSpec) -> NormalizerResponse:
+    """Apply a normalizer to the row of scores, and to a score that rises past a fixed one."""
+    sweep = torch.linspace(FIXED_SCORE - 4, FIXED_SCORE + 4, 161)
+    row, pairs = torch.tensor(SCORE_ROW), torch.stack([sweep, torch.full_like(sweep, FIXED_SCORE)], dim=-1)
+    allowed_mask = torch.arange(len(SCORE_ROW)) < ALLOWED_COUNT
+    parts = [registry.build("normalizer", spec).eval() for spec in (normalizer, "softmax")]
     with torch.no_grad():
-        weights, softmax = (part(row[None], allowed[None])[0] for part in parts)
-        weight, softmax_weight = (part(two, torch.ones_like(two, dtype=torch.bool))[:, 0] for part in parts)
-    return Normalizing(
+        weights, softmax = (part(row[None], allowed_mask[None])[0] for part in parts)
+        sweep_weights, sweep_softmax = (part(pairs, torch.ones_like(pairs, dtype=torch.bool))[:, 0] for part in parts)
+    return NormalizerResponse(
         scores=_numbers(row),
-        allowed=allowed.numpy(),
+        allowed_mask=allowed_mask.numpy(),
         weights=_numbers(weights),
         softmax=_numbers(softmax),
-        rising=_numbers(rising),
-        weight=_numbers(weight),
-        softmax_weight=_numbers(softmax_weight),
-        other=OTHER,
+        sweep=_numbers(sweep),
+        sweep_weights=_numbers(sweep_weights),
+        sweep_softmax=_numbers(sweep_softmax),
+        fixed_score=FIXED_SCORE,
     )
 
 
 def _numbers(tensor: Tensor) -> Numbers:
-    found: Numbers = tensor.double().numpy()
-    return found
+    return np.asarray(tensor.double().numpy())
 
 
 def _memory(attention: Attention) -> Memory:
-    """What may be read: the memory's states, and the queries as the decoder's own, each there once it was made."""
-    queries, memory = states()
+    """What the scope covers: the memory, and the queries as decoder states, each visible once it exists."""
+    queries, memory = example_states()
     parts = []
     if "encoder" in attention.scope.sources:
         parts.append(attention.remember(memory, torch.arange(POSITIONS + PADDING)[None] < POSITIONS))
@@ -104,70 +107,69 @@ def _memory(attention: Attention) -> Memory:
     return hide_future(joined, torch.arange(STEPS) + int(getattr(attention.scope, "include_self", False)))
 
 
-def _weigh(attention: Attention) -> tuple[Tensor, Tensor]:
-    """Scores and weights (t, m); a step at a time, since a scorer may want to know the weights before."""
-    queries, _ = states()
+def _scores_and_weights(attention: Attention) -> tuple[Tensor, Tensor]:
+    """Scores and weights (t, m), step by step if a scorer needs the previous weights."""
+    queries, _ = example_states()
     memory = _memory(attention)
     if not attention.needs_past:
-        read = attention(queries, memory, need_weights=True)
-        return read.scores[0], read.weights[0]
-    past, reads = empty_history(memory), []
-    for step in range(STEPS):
-        at = torch.tensor([step])
-        now = memory if memory.present.dim() == 2 else memory._replace(present=memory.present[:, at])
-        reads.append(attention(queries[:, at], now, at=at, past=past, need_weights=True))
-        past = update_history(past, reads[-1].weights)
-    return torch.cat([read.scores[0] for read in reads]), torch.cat([read.weights[0] for read in reads])
+        output = attention(queries, memory, need_weights=True)
+        return output.scores[0], output.weights[0]
+    past, outputs = empty_history(memory), []
+    for index in range(STEPS):
+        step = torch.tensor([index])
+        visible = memory if memory.present.dim() == 2 else memory._replace(present=memory.present[:, step])
+        outputs.append(attention(queries[:, step], visible, at=step, past=past, need_weights=True))
+        past = update_history(past, outputs[-1].weights)
+    return torch.cat([output.scores[0] for output in outputs]), torch.cat([output.weights[0] for output in outputs])
 
 
-def _field(attention: Attention, memory: Memory) -> ScopeMask:
-    """What the scope lets each query read, each source on its own, as attention asks it."""
-    queries, _ = states()
+def _scope_mask(attention: Attention, memory: Memory) -> ScopeMask:
+    """The scope's mask and gain, computed per source as attention does."""
+    queries, _ = example_states()
     present = memory.present if memory.present.dim() == 3 else memory.present[:, None]
     parts = torch.split(present, list(memory.lengths), dim=-1)
-    fields = [attention.scope(queries, torch.arange(STEPS), part) for part in parts]
-    gains = [field.gain for field in fields if field.gain is not None]
-    return ScopeMask(
-        torch.cat([field.allowed for field in fields], dim=-1), torch.cat(gains, dim=-1) if gains else None
-    )
+    masks = [attention.scope(queries, torch.arange(STEPS), part) for part in parts]
+    gains = [mask.gain for mask in masks if mask.gain is not None]
+    return ScopeMask(torch.cat([mask.allowed for mask in masks], dim=-1), torch.cat(gains, dim=-1) if gains else None)
 
 
 def _fit(attention: Attention) -> bool:
-    """Move the parameters, if there are any, so that each step reads its target: by fixed steps that grow smaller."""
+    """Fit the parameters, if any, so that each step reads its target: sign descent with a decaying step."""
     parameters = [parameter for parameter in attention.parameters() if parameter.requires_grad]
     if not parameters or "encoder" not in attention.scope.sources:
         return False
-    for step in range(FITTING):
-        loss = _missed(attention)
+    for step in range(FIT_STEPS):
+        loss = _loss(attention)
         if not loss.requires_grad:
             return False
-        slopes = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
         with torch.no_grad():
-            for parameter, slope in zip(parameters, slopes, strict=True):
-                parameter.sub_(RATE * (1 - step / FITTING) * slope.sign())
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.sub_(LEARNING_RATE * (1 - step / FIT_STEPS) * gradient.sign())
     return True
 
 
-def _missed(attention: Attention) -> Tensor:
-    """How far the weights, and any gain, are from all being 1 at the targets."""
-    at = 0, torch.arange(STEPS), target()
-    gain = _field(attention, _memory(attention)).gain
-    missed = -(_weigh(attention)[1][at[1:]] + 1e-4).log().mean()
-    # A window that lies elsewhere has weight 0 and no slope at the target; its gain, if any, has one.
-    return missed if gain is None else missed - (gain[at] + 1e-30).log().mean()
+def _loss(attention: Attention) -> Tensor:
+    """Negative log of the weights, and of any gain, at the targets."""
+    cells = torch.arange(STEPS), target_positions()
+    gain = _scope_mask(attention, _memory(attention)).gain
+    loss = -(_scores_and_weights(attention)[1][cells] + 1e-4).log().mean()
+    # Outside the window the weight and its gradient are 0 at the target; the gain still has a gradient.
+    return loss if gain is None else loss - (gain[0][cells] + 1e-30).log().mean()
 
 
 def _reading(attention: Attention) -> Reading:
     memory = _memory(attention)
-    scores, weights = _weigh(attention)
-    field = _field(attention, memory)
-    own = STEPS if "decoder" in attention.scope.sources else 0
-    positions = [*map(str, range(POSITIONS)), *["\u00b7"] * PADDING] if sum(memory.lengths) > own else []
+    scores, weights = _scores_and_weights(attention)
+    mask = _scope_mask(attention, memory)
+    decoder_states = STEPS if "decoder" in attention.scope.sources else 0
+    has_source = sum(memory.lengths) > decoder_states
+    positions = [*map(str, range(POSITIONS)), *["\u00b7"] * PADDING] if has_source else []
     return Reading(
         scores=_numbers(scores),
-        allowed=field.allowed[0].numpy(),
-        gain=None if field.gain is None else _numbers(field.gain[0]),
+        allowed_mask=mask.allowed[0].numpy(),
+        gain=None if mask.gain is None else _numbers(mask.gain[0]),
         weights=_numbers(weights),
-        columns=[*positions, *map(str, range(own))],
-        own=own,
+        columns=[*positions, *map(str, range(decoder_states))],
+        decoder_states=decoder_states,
     )

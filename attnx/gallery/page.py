@@ -1,23 +1,23 @@
-"""The page of all parts: what each does in words, its formula, its pictures, its knobs and its source."""
+"""Writes the page of all parts: description, formula, pictures, knobs and source of each."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
-from attnx.gallery.part_choice import DRAWN, Choice, knob_of, spelled
+from attnx.gallery.part_variant import DRAWN_KINDS, PartVariant, knob_key, knob_text
 from attnx.registry.source_scan import Part
 
 HEADINGS = {
     "scorer": ("Scorers", "How relevant is a memory position to a query?"),
-    "scope": ("Scopes", "Which positions may a query read?"),
-    "query": ("Query inputs", "What is compared with the memory? In color, what is picked from the decoder's step."),
+    "scope": ("Scopes", "Which memory positions can a query read?"),
+    "query": ("Query inputs", "What is compared with the memory? The selected vector of the decoder step is in color."),
     "normalizer": ("Normalizers", "How do scores become weights?"),
 }
-BEGINNING = """\
+INTRODUCTION = """\
 # The parts, drawn
 
-What each part of attention does on one tiny example. `attnx gallery --out docs` writes this page and its pictures;
+What each part of attention does on one small example. `attnx gallery --out docs` writes this page and its pictures;
 `attnx gallery` with the name of a part draws that part, also with other knobs:
 
 ```sh
@@ -26,46 +26,46 @@ attnx gallery local scope.window=1 scope.center=predictive
 
 ## The example
 
-Rows are steps, columns memory positions. Ten queries move along a memory of nine positions and two of padding: step t
-asks for position t, and the last step asks what the one before it asked. States have a width of 13, and are the more
-alike the nearer they are. Two things make it hard:
+Rows are steps, columns are memory positions. Ten queries move along a memory of nine positions and two of padding: step
+t should read position t, and the last step has the query of the step before. States have a size of 13; nearer states
+are more similar. Two things make it hard:
 
-- Step 6 asks what step 2 asked, and position 6 holds almost what position 2 holds. Who knows only query and memory
-  gives one answer to both; a window, or a scorer that knows what was read before, can tell them apart.
-- The vector of position 4 is one and a half times as long as the others.
+- Step 6 has the query of step 2, and position 6 is almost equal to position 2. A part that uses only query and memory
+  gives both the same weights; a window, or a scorer that knows the previous weights, can distinguish them.
+- The vector of position 4 is one and a half times as long as the rest.
 
-Scorers are drawn under `global` and `softmax`, scopes with `dot` and `softmax`. What has parameters was fitted for 60
-small steps to read position t at step t: its picture shows what it can do, not how it starts. The decoder's own states,
-where a scope reads them, are the queries of the steps. Normalizers are drawn beside softmax, on one row of scores and
-on one score that rises past another. Beside a part's defaults stand those of its choices that change its picture."""
+Scorers are drawn with `global` and `softmax`, scopes with `dot` and `softmax`. Parts with parameters were fitted for 60
+small steps to read position t at step t: the picture shows what a part can do, not how it starts. Decoder states, if a
+scope reads them, are the queries of the steps. Normalizers are compared with softmax on one row of scores and on one
+score that rises past a fixed one. Variants of a part are drawn if a knob changes the picture."""
 
 
-def page(choices: Sequence[Choice]) -> str:
-    """The page in Markdown; its pictures lie in the folder ``parts`` beside it."""
-    by_part: dict[tuple[str, str], list[Choice]] = {}
-    for choice in choices:
-        by_part.setdefault((choice.part.kind, choice.part.name), []).append(choice)
-    sections = [BEGINNING]
-    for kind in DRAWN:
+def page(variants: Sequence[PartVariant]) -> str:
+    """The page in Markdown; its pictures are in the folder ``parts`` next to it."""
+    by_part: dict[tuple[str, str], list[PartVariant]] = {}
+    for variant in variants:
+        by_part.setdefault((variant.part.kind, variant.part.name), []).append(variant)
+    sections = [INTRODUCTION]
+    for kind in DRAWN_KINDS:
         heading, question = HEADINGS[kind]
         sections.append(f"## {heading}\n\n{question}")
-        sections += ["\n\n".join(_section(shown)) for (of, _), shown in by_part.items() if of == kind]
+        sections += ["\n\n".join(_section(drawn)) for (part_kind, _), drawn in by_part.items() if part_kind == kind]
     return "\n\n".join(sections) + "\n"
 
 
-def _section(shown: Sequence[Choice]) -> Iterator[str]:
-    part = shown[0].part
-    first, *more = _prose(part)
+def _section(variants: Sequence[PartVariant]) -> Iterator[str]:
+    part = variants[0].part
+    summary, *details = _paragraphs(part)
     yield f"### {part.name}"
-    yield first
+    yield summary
     yield f"`{part.doc_line('Formula')}`"
-    yield from (f"![{choice}](parts/{choice.file})" for choice in shown)
-    yield from more
+    yield from (f"![{variant}](parts/{variant.file})" for variant in variants)
+    yield from details
     yield "\n".join(_facts(part))
 
 
-def _prose(part: Part) -> list[str]:
-    """The paragraphs of its docstring, but for formula, source and example."""
+def _paragraphs(part: Part) -> list[str]:
+    """The paragraphs of a docstring without formula, source and example."""
     text = re.sub(r"^(Formula|Source):.*(?:\n[ \t]+\S.*)*", "", part.doc.split(">>>")[0], flags=re.MULTILINE)
     text = text.replace("``", "`")
     return [paragraph.strip() for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()] or [part.name]
@@ -73,6 +73,6 @@ def _prose(part: Part) -> list[str]:
 
 def _facts(part: Part) -> Iterator[str]:
     for knob in part.knobs:
-        yield f"- `{knob_of(part, knob.name)}={spelled(knob.default)}`: {knob.type.phrase}"
+        yield f"- `{knob_key(part, knob.name)}={knob_text(knob.default)}`: {knob.type.phrase}"
     yield f"- Source: {part.doc_line('Source') or 'not stated'}"
     yield f"- In `{part.module}`" + ("" if part.origin == "core" else f", {part.origin}")

@@ -1,4 +1,4 @@
-"""Draws a choice: what it does on the tiny example, or, for a query input, what it picks from a decoder's step."""
+"""Draws a part variant: what it does on the example, or which vector of a decoder step a query input selects."""
 
 from __future__ import annotations
 
@@ -10,72 +10,83 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from attnx.errors import UserError
-from attnx.gallery.decoder_step import VECTORS, step_picture
-from attnx.gallery.example import AGAIN, ASKED, FITTING, LONG, Shown, normalize, read
-from attnx.gallery.normalizing import normalizing_picture
-from attnx.gallery.part_choice import Choice, alternatives
-from attnx.gallery.readings import Numbers, reading_picture
+from attnx.gallery.decoder_step import VECTORS, draw_step
+from attnx.gallery.example import (
+    FIT_STEPS,
+    LONG_POSITION,
+    REPEAT_STEP,
+    REPEATED_STEP,
+    FittedReading,
+    normalize_example,
+    read_example,
+)
+from attnx.gallery.normalizing import draw_normalizer
+from attnx.gallery.part_variant import PartVariant, alternatives
+from attnx.gallery.readings import Numbers, draw_reading
 from attnx.registry.source_scan import Part
 
-ASKS = f"Steps {ASKED} and {AGAIN} ask the same."
-HOLDS = f"Positions {ASKED} and {AGAIN} are almost alike, position {LONG} has the longest vector."
-OWN = "The decoder's own states are the queries, each there once it was made."
-FITTED = f"Fitted for {FITTING} steps to read position t at step t."
+QUERIES_NOTE = f"Steps {REPEATED_STEP} and {REPEAT_STEP} have the same query."
+MEMORY_NOTE = (
+    f"Positions {REPEATED_STEP} and {REPEAT_STEP} are almost equal; position {LONG_POSITION} has the longest vector."
+)
+STATES_NOTE = "The decoder states are the queries; each is visible from the next step on."
+FITTED_NOTE = f"Fitted for {FIT_STEPS} steps to read position t at step t."
 
 
-def picture(choice: Choice) -> Figure:
+def draw_variant(variant: PartVariant) -> Figure:
     """Draw a part.
 
     Raises:
-        UserError: its file cannot be imported, or it refuses its knobs.
+        UserError: its file cannot be imported, or it rejects its knobs.
     """
-    if choice.part.kind == "query":
-        return step_picture(_needs(choice.part), str(choice))
-    if choice.part.kind == "normalizer":
-        return normalizing_picture(normalize((choice.part.name, choice.knobs)), str(choice))
-    shown = _read(choice)
-    return reading_picture(shown.reading, str(choice), _note(shown))
+    if variant.part.kind == "query":
+        return draw_step(_required_vector(variant.part), str(variant))
+    if variant.part.kind == "normalizer":
+        return draw_normalizer(normalize_example((variant.part.name, variant.knobs)), str(variant))
+    fitted = _read(variant)
+    return draw_reading(fitted.reading, str(variant), _note(fitted))
 
 
-def telling(part: Part) -> list[Choice]:
-    """The part as it is and, of a scope or a normalizer, with other values of its choices if the weights are others."""
-    plain = Choice(part)
+def variants_to_draw(part: Part) -> list[PartVariant]:
+    """The part as it is and, of scopes and normalizers, the variants whose weights differ."""
+    default = PartVariant(part)
     if part.kind not in ("scope", "normalizer"):
-        return [plain]
-    before = _weights(plain)
-    return [plain, *(other for other in alternatives(part) if not _alike(_weights(other), before))]
+        return [default]
+    weights = _weights(default)
+    return [default, *(variant for variant in alternatives(part) if not _is_close(_weights(variant), weights))]
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write a picture in 256 colors, more than it needs and a third of the bytes."""
-    drawn = io.BytesIO()
-    figure.savefig(drawn)
-    Image.open(drawn).convert("RGB").quantize(256).save(path, optimize=True)
+    """Save a picture with 256 colors, which takes a third of the bytes."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer)
+    Image.open(buffer).convert("RGB").quantize(256).save(path, optimize=True)
     return path
 
 
-def _read(choice: Choice) -> Shown:
-    spec = choice.part.name, choice.knobs
-    return read(scorer=spec) if choice.part.kind == "scorer" else read(scope=spec)
+def _read(variant: PartVariant) -> FittedReading:
+    spec = variant.part.name, variant.knobs
+    return read_example(scorer=spec) if variant.part.kind == "scorer" else read_example(scope=spec)
 
 
-def _weights(choice: Choice) -> Numbers:
-    if choice.part.kind == "normalizer":
-        return normalize((choice.part.name, choice.knobs)).weights
-    return _read(choice).reading.weights
+def _weights(variant: PartVariant) -> Numbers:
+    if variant.part.kind == "normalizer":
+        return normalize_example((variant.part.name, variant.knobs)).weights
+    return _read(variant).reading.weights
 
 
-def _alike(one: Numbers, other: Numbers) -> bool:
-    return one.shape == other.shape and np.allclose(one, other)
+def _is_close(first: Numbers, second: Numbers) -> bool:
+    return first.shape == second.shape and np.allclose(first, second)
 
 
-def _note(shown: Shown) -> str:
-    example = [ASKS, *([HOLDS] if "source" in shown.reading.halves else [])]
-    more = [*([OWN] if shown.reading.own else []), *([FITTED] if shown.fitted else [])]
-    return "\n".join(" ".join(line) for line in (example, more) if line)
+def _note(fitted: FittedReading) -> str:
+    reading = fitted.reading
+    example = [QUERIES_NOTE, *([MEMORY_NOTE] if "source" in reading.column_groups else [])]
+    details = [*([STATES_NOTE] if reading.decoder_states else []), *([FITTED_NOTE] if fitted.is_fitted else [])]
+    return "\n".join(" ".join(line) for line in (example, details) if line)
 
 
-def _needs(part: Part) -> str:
+def _required_vector(part: Part) -> str:
     needs = part.declares.get("needs")
     if needs not in VECTORS:
         raise UserError(f"{part.place}: the query input {part.name!r} must declare needs = {', '.join(VECTORS)}")

@@ -16,27 +16,27 @@ from numpy.typing import NDArray
 from attnx import registry
 from attnx.cli.main import run as run_command
 from attnx.errors import UserError
-from attnx.gallery.decoder_step import VECTORS, step_picture
+from attnx.gallery.decoder_step import VECTORS, draw_step
 from attnx.gallery.example import (
-    AGAIN,
-    ALLOWED,
-    ASKED,
-    FITTING,
-    LONG,
-    OTHER,
+    REPEAT_STEP,
+    ALLOWED_COUNT,
+    REPEATED_STEP,
+    FIT_STEPS,
+    LONG_POSITION,
+    FIXED_SCORE,
     PADDING,
     POSITIONS,
     STEPS,
-    WIDTH,
-    normalize,
-    read,
-    target,
+    STATE_SIZE,
+    normalize_example,
+    read_example,
+    target_positions,
 )
-from attnx.gallery.page import BEGINNING, page
-from attnx.gallery.part_choice import Choice
-from attnx.gallery.pictures import picture, telling
-from attnx.gallery.readings import Reading, reading_picture
-from attnx.gallery.write import draw, everything
+from attnx.gallery.page import INTRODUCTION, page
+from attnx.gallery.part_variant import PartVariant
+from attnx.gallery.pictures import draw_variant, variants_to_draw
+from attnx.gallery.readings import Reading, draw_reading
+from attnx.gallery.write import draw_parts, drawable_parts
 from attnx.reports.figures.grid_layout import DPI
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +76,7 @@ def plugins(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_page_is_up_to_date(plugins: Path) -> None:
     shutil.copy(ROOT / "plugins" / "gaussian.py", plugins)
-    choices = [choice for part in everything() for choice in telling(part)]
+    choices = [choice for part in drawable_parts() for choice in variants_to_draw(part)]
     said = "docs/parts.md: out of date; in the repository's folder, run: attnx gallery --out docs"
     assert (ROOT / "docs" / "parts.md").read_text(encoding="utf-8") == page(choices), said
     pictures = list((ROOT / "docs" / "parts").iterdir())
@@ -85,10 +85,10 @@ def test_the_page_is_up_to_date(plugins: Path) -> None:
 
 
 def test_a_part_is_drawn_where_it_was_asked_for(here: Path) -> None:
-    assert draw(["dot"], Path()) == [Path("parts/scorer-dot.png")]
+    assert draw_parts(["dot"], Path()) == [Path("parts/scorer-dot.png")]
     assert (here / "parts" / "scorer-dot.png").read_bytes().startswith(PNG)
     knobs = ["scope.center=predictive", "scope.window=1"]
-    assert draw(["local", "scorer=dot", *knobs], Path("a/b")) == [
+    assert draw_parts(["local", "scorer=dot", *knobs], Path("a/b")) == [
         Path("a/b/parts/scope-local-scope.center-predictive-scope.window-1.png"),
         Path("a/b/parts/scorer-dot.png"),
     ]
@@ -97,8 +97,8 @@ def test_a_part_is_drawn_where_it_was_asked_for(here: Path) -> None:
 
 def test_without_a_name_everything_is_drawn_with_its_page(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [registry.part("query", "token"), registry.part("scope", "history")]
-    monkeypatch.setattr("attnx.gallery.write.everything", lambda: parts)
-    written = draw([], Path())
+    monkeypatch.setattr("attnx.gallery.write.drawable_parts", lambda: parts)
+    written = draw_parts([], Path())
     assert [file.name for file in written] == [
         "query-token.png",
         "scope-history.png",
@@ -114,9 +114,9 @@ def test_without_a_name_everything_is_drawn_with_its_page(here: Path, monkeypatc
     ("words", "message"),
     [
         (["locl"], "no part or kind 'locl'; did you mean local"),
-        (["adam"], "'adam' has no picture: .* and not of optimizer"),
-        (["scope.window=1"], "scope.window=1: no part is named that this belongs to"),
-        (["dot", "scope.window=1"], "scope.window=1: no part is named that this belongs to"),
+        (["adam"], "'adam' is of the kind optimizer; only parts of scorer, .* are drawn"),
+        (["scope.window=1"], "scope.window=1: name the part of this knob, too"),
+        (["dot", "scope.window=1"], "scope.window=1: name the part of this knob, too"),
         (["dot", "local", "scope.windw=1"], "no knob 'windw'; did you mean window"),
         (["local", "scope.window=-1"], "scope.window=-1: expected a whole number, 0 or more"),
         (["dot", "--out", "taken"], "--out taken: taken is a file"),
@@ -131,17 +131,17 @@ def test_mistakes_are_told_and_nothing_is_written(here: Path, words: list[str], 
 
 def test_a_plug_in_is_drawn(plugins: Path) -> None:
     (plugins / "tripled.py").write_text(PLUGIN)
-    assert draw(["tripled", "scorer.times=2"], Path()) == [Path("parts/scorer-tripled-scorer.times-2.png")]
+    assert draw_parts(["tripled", "scorer.times=2"], Path()) == [Path("parts/scorer-tripled-scorer.times-2.png")]
     np.testing.assert_allclose(
-        read(scorer=("tripled", {"times": 2.0})).reading.scores, 2 * read(scorer="dot").reading.scores, rtol=1e-5
+        read_example(scorer=("tripled", {"times": 2.0})).reading.scores, 2 * read_example(scorer="dot").reading.scores, rtol=1e-5
     )
-    assert "plug-in tripled.py" in page([Choice(registry.part("scorer", "tripled"))])
+    assert "plug-in tripled.py" in page([PartVariant(registry.part("scorer", "tripled"))])
 
 
 def test_a_query_input_that_does_not_say_what_it_needs(plugins: Path) -> None:
     (plugins / "vague.py").write_text(PLUGIN.replace('"scorer", "tripled"', '"query", "vague"'))
     with pytest.raises(UserError, match=r"vague\.py:\d+: .* must declare needs"):
-        draw(["vague"], Path())
+        draw_parts(["vague"], Path())
 
 
 def test_one_part_in_full_says_how_it_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,7 +159,7 @@ def test_the_command_says_what_it_wrote(command: Callable[..., Any]) -> None:
 
 def test_choices_that_change_a_picture_are_shown() -> None:
     def shown(kind: str, name: str) -> list[dict[str, Any]]:
-        return [dict(choice.knobs) for choice in telling(registry.part(kind, name))]
+        return [dict(choice.knobs) for choice in variants_to_draw(registry.part(kind, name))]
 
     assert shown("scope", "local") == [{}, {"center": "predictive"}]
     assert shown("scope", "history") == [{}, {"include_self": True}]
@@ -170,12 +170,12 @@ def test_choices_that_change_a_picture_are_shown() -> None:
 
 def test_the_page_describes_the_example_that_is_drawn() -> None:
     said = [
-        f"Step {AGAIN} asks what step {ASKED} asked, and position {AGAIN} holds almost what position {ASKED} holds",
-        f"The vector of position {LONG} ",
-        f"fitted for {FITTING}\n",
-        f"a width of {WIDTH}",
+        f"Step {REPEAT_STEP} has the query of step {REPEATED_STEP}, and position {REPEAT_STEP} is almost equal to",
+        f"The vector of position {LONG_POSITION} ",
+        f"fitted for {FIT_STEPS}\n",
+        f"a size of {STATE_SIZE}",
     ]
-    assert [text for text in said if text not in BEGINNING] == []
+    assert [text for text in said if text not in INTRODUCTION] == []
     assert (STEPS, POSITIONS, PADDING) == (10, 9, 2)  # written there in words
 
 
@@ -184,68 +184,68 @@ class TestTheExample:
 
     def test_each_step_reads_its_target_where_nothing_is_in_the_way(self) -> None:
         """Vectors of length 2.4 score 5.76 with themselves and exp(-1/2) times that with a neighbor: 1 to 0.10."""
-        weights = read(scorer="dot").reading.weights
+        weights = read_example(scorer="dot").reading.weights
         best = weights.argmax(axis=1)
-        hard = {LONG - 1, LONG + 1, AGAIN}
-        assert [step for step in range(STEPS) if best[step] != target()[step]] == [AGAIN]
-        assert all(weights[step].max() > 0.75 for step in range(STEPS) if step not in {*hard, ASKED})
+        hard = {LONG_POSITION - 1, LONG_POSITION + 1, REPEAT_STEP}
+        assert [step for step in range(STEPS) if best[step] != target_positions()[step]] == [REPEAT_STEP]
+        assert all(weights[step].max() > 0.75 for step in range(STEPS) if step not in {*hard, REPEATED_STEP})
         assert (weights[:, POSITIONS:] == 0).all()
 
     def test_what_knows_no_past_answers_the_same_question_the_same(self) -> None:
         for scorer in ("dot", "additive"):
-            weights = read(scorer=scorer).reading.weights
-            np.testing.assert_allclose(weights[ASKED], weights[AGAIN], atol=1e-6)
+            weights = read_example(scorer=scorer).reading.weights
+            np.testing.assert_allclose(weights[REPEATED_STEP], weights[REPEAT_STEP], atol=1e-6)
 
     def test_a_window_and_a_past_tell_what_is_alike_apart(self) -> None:
         for chosen in ({"scope": "local"}, {"scorer": "location"}, {"scorer": "coverage"}):
-            weights = read(**chosen).reading.weights  # type: ignore[arg-type]
-            assert weights[ASKED].argmax() == ASKED
-            assert weights[AGAIN].argmax() == AGAIN
+            weights = read_example(**chosen).reading.weights  # type: ignore[arg-type]
+            assert weights[REPEATED_STEP].argmax() == REPEATED_STEP
+            assert weights[REPEAT_STEP].argmax() == REPEAT_STEP
 
     def test_a_long_vector_draws_an_inner_product_and_no_cosine(self) -> None:
         """Position 4's is half as long again as that of position 0; a cosine there is 1, and its strength 5."""
-        dot, cosine = read(scorer="dot").reading, read(scorer=("cosine", {"learned": False})).reading
-        assert dot.scores[LONG, LONG] == pytest.approx(1.5 * dot.scores[0, 0], rel=1e-5)
-        assert cosine.scores[LONG, LONG] == pytest.approx(cosine.scores[0, 0], rel=1e-5) == 5.0
+        dot, cosine = read_example(scorer="dot").reading, read_example(scorer=("cosine", {"learned": False})).reading
+        assert dot.scores[LONG_POSITION, LONG_POSITION] == pytest.approx(1.5 * dot.scores[0, 0], rel=1e-5)
+        assert cosine.scores[LONG_POSITION, LONG_POSITION] == pytest.approx(cosine.scores[0, 0], rel=1e-5) == 5.0
 
     def test_own_states_are_there_once_they_were_made(self) -> None:
         earlier = np.tri(STEPS, STEPS, -1, dtype=np.bool_)
-        alone = read(scope="history").reading
-        assert (alone.own, len(alone.columns)) == (STEPS, STEPS)
-        np.testing.assert_array_equal(alone.allowed, earlier)
+        alone = read_example(scope="history").reading
+        assert (alone.decoder_states, len(alone.columns)) == (STEPS, STEPS)
+        np.testing.assert_array_equal(alone.allowed_mask, earlier)
         assert (alone.weights[0] == 0).all()
-        with_self = read(scope=("history", {"include_self": True})).reading
-        np.testing.assert_array_equal(with_self.allowed, earlier | np.eye(STEPS, dtype=np.bool_))
-        both = read(scope="encoder_decoder").reading
-        np.testing.assert_array_equal(both.allowed[:, -STEPS:], earlier)
-        assert both.allowed[:, :POSITIONS].all()
-        assert not both.allowed[:, POSITIONS:-STEPS].any()
+        with_self = read_example(scope=("history", {"include_self": True})).reading
+        np.testing.assert_array_equal(with_self.allowed_mask, earlier | np.eye(STEPS, dtype=np.bool_))
+        both = read_example(scope="encoder_decoder").reading
+        np.testing.assert_array_equal(both.allowed_mask[:, -STEPS:], earlier)
+        assert both.allowed_mask[:, :POSITIONS].all()
+        assert not both.allowed_mask[:, POSITIONS:-STEPS].any()
 
     def test_a_gain_is_shown_and_lies_on_the_target(self) -> None:
-        reading = read(scope=("local", {"center": "predictive", "window": 2})).reading
+        reading = read_example(scope=("local", {"center": "predictive", "window": 2})).reading
         assert reading.gain is not None
-        steps = [step for step in range(STEPS) if step not in (ASKED, AGAIN)]
-        assert (abs(reading.gain.argmax(axis=1) - target().numpy())[steps] <= 1).all()
-        assert read(scope="local").reading.gain is None
+        steps = [step for step in range(STEPS) if step not in (REPEATED_STEP, REPEAT_STEP)]
+        assert (abs(reading.gain.argmax(axis=1) - target_positions().numpy())[steps] <= 1).all()
+        assert read_example(scope="local").reading.gain is None
 
     def test_it_is_the_same_each_time_and_leaves_the_random_state_alone(self) -> None:
         import torch
 
         state = torch.get_rng_state()
-        first, second = read(scorer="additive"), read(scorer="additive")
+        first, second = read_example(scorer="additive"), read_example(scorer="additive")
         assert torch.equal(torch.get_rng_state(), state)
         np.testing.assert_array_equal(first.reading.weights, second.reading.weights)
-        assert first.fitted
-        assert not read(scorer="dot").fitted
+        assert first.is_fitted
+        assert not read_example(scorer="dot").is_fitted
 
     def test_normalizers_stand_beside_softmax(self) -> None:
-        shown = normalize("softmax")
+        shown = normalize_example("softmax")
         np.testing.assert_array_equal(shown.weights, shown.softmax)
-        assert shown.weights[:ALLOWED].sum() == pytest.approx(1)
-        assert (shown.weights[ALLOWED:] == 0).all()
-        middle = len(shown.rising) // 2
-        assert (shown.rising[middle], shown.weight[middle]) == pytest.approx((OTHER, 0.5))
-        assert (np.diff(shown.weight) > 0).all()
+        assert shown.weights[:ALLOWED_COUNT].sum() == pytest.approx(1)
+        assert (shown.weights[ALLOWED_COUNT:] == 0).all()
+        middle = len(shown.sweep) // 2
+        assert (shown.sweep[middle], shown.sweep_weights[middle]) == pytest.approx((FIXED_SCORE, 0.5))
+        assert (np.diff(shown.sweep_weights) > 0).all()
 
 
 def pixel(figure: Figure, axes: int, x: float, y: float, tmp_path: Path) -> NDArray[np.float64]:
@@ -261,17 +261,17 @@ def test_panels_show_scores_what_may_be_read_and_weights(tmp_path: Path) -> None
     """Two steps over two source positions and three states; position 1 is forbidden to step 0."""
     scores = np.array([[0.0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
     weights = np.array([[1.0, 0, 0, 0, 0], [0, 0, 0, 0, 1]])
-    allowed = np.ones((2, 5), dtype=np.bool_)
-    allowed[0, 1] = False
-    reading = Reading(scores, allowed, None, weights, ["0", "1", "0", "1", "2"], own=3)
-    figure = reading_picture(reading, "scope=any", "")
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["scores", "may be read", "weights"]
-    lefts = reading.lefts
-    assert lefts[2] - lefts[1] > 1.3  # the halves stand apart
-    assert np.diff(lefts)[[0, 2, 3]] == pytest.approx([1, 1, 1])
+    allowed_mask = np.ones((2, 5), dtype=np.bool_)
+    allowed_mask[0, 1] = False
+    reading = Reading(scores, allowed_mask, None, weights, ["0", "1", "0", "1", "2"], decoder_states=3)
+    figure = draw_reading(reading, "scope=any", "")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["scores", "allowed", "weights"]
+    left_edges = reading.left_edges
+    assert left_edges[2] - left_edges[1] > 1.3  # the halves stand apart
+    assert np.diff(left_edges)[[0, 2, 3]] == pytest.approx([1, 1, 1])
 
     def at(panel: int, row: int, column: int) -> NDArray[np.float64]:
-        return pixel(figure, panel, lefts[column] + 0.3, row + 0.3, tmp_path)
+        return pixel(figure, panel, left_edges[column] + 0.3, row + 0.3, tmp_path)
 
     assert at(0, 0, 0).min() > 0.95
     assert at(0, 0, 4)[2] < 0.2  # brown
@@ -279,26 +279,26 @@ def test_panels_show_scores_what_may_be_read_and_weights(tmp_path: Path) -> None
     assert at(2, 1, 0).min() > 0.95
     red, green, _ = at(1, 1, 1)
     assert green > red + 0.1
-    between = pixel(figure, 1, (lefts[1] + 1 + lefts[2]) / 2, 0.5, tmp_path)
+    between = pixel(figure, 1, (left_edges[1] + 1 + left_edges[2]) / 2, 0.5, tmp_path)
     assert (between == 1).all()
     written = {text.get_text() for text in figure.axes[0].texts}
-    assert {"source", "own states", "white 0.0, darkest 4.0"} <= written
+    assert {"source", "decoder states", "white 0.0, darkest 4.0"} <= written
 
 
 @pytest.mark.parametrize("needs", VECTORS)
 def test_what_a_query_input_picks_is_in_color(needs: str, tmp_path: Path) -> None:
-    figure = step_picture(needs, "query=any")
+    figure = draw_step(needs, "query=any")
     for name, vector in VECTORS.items():
-        x, y = vector.at
+        x, y = vector.position
         red, _, blue = pixel(figure, 0, x, y + 0.09, tmp_path)
         assert (blue - red > 0.3) == (name == needs), name
 
 
 def test_every_part_can_be_drawn_at_a_page_width(tmp_path: Path) -> None:
     """Nothing lies outside the picture."""
-    for part in everything():
+    for part in drawable_parts():
         if part.kind != "scorer" or part.name in ("dot", "concat"):
-            figure = picture(Choice(part))
+            figure = draw_variant(PartVariant(part))
             width, height = figure.get_size_inches() * DPI
             for axes in figure.axes:
                 needed = axes.get_tightbbox()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from attnx.gallery.write import draw
+from attnx.gallery.write import draw_parts
 
 DESCRIPTION = """\
 Pictures of what scorers, scopes, queries and normalizers do, parts/*.png.
@@ -34,6 +34,6 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         UserError: an unknown part or knob, or a wrong value; nothing was written.
     """
-    for path in draw(arguments.words, arguments.out):
+    for path in draw_parts(arguments.words, arguments.out):
         print(path)
     return 0

@@ -17,7 +17,7 @@ from attnx import registry
 from attnx.cli.help import CHOICES, WIDEST_PAGE
 from attnx.config.groups import CHOSEN, GROUPS, conf_folder, options
 from attnx.errors import UserError, near_misses
-from attnx.gallery.part_choice import DRAWN, knob_of, spelled
+from attnx.gallery.part_variant import DRAWN_KINDS, knob_key, knob_text
 from attnx.registry.source_scan import KINDS, Part
 
 DESCRIPTION = """\
@@ -167,7 +167,7 @@ def _page(choice: Choice, width: int) -> Text:
 
 
 def _ending(part: Part) -> str:
-    drawn = f"drawn by attnx gallery {part.name}\n" if part.kind in DRAWN else ""
+    drawn = f"drawn by attnx gallery {part.name}\n" if part.kind in DRAWN_KINDS else ""
     return f"{drawn}{part.origin}: {part.place}"
 
 
@@ -190,8 +190,8 @@ def _knob_table(part: Part, width: int) -> str:
 
 def _knobs(part: Part) -> dict[str, str]:
     """Every knob as it is written on the command line, with its default, and what it can be."""
-    written = (lambda name: knob_of(part, name)) if part.kind in CHOSEN else str
-    return {f"{written(knob.name)}={spelled(knob.default)}": knob.type.phrase for knob in part.knobs}
+    written = (lambda name: knob_key(part, name)) if part.kind in CHOSEN else str
+    return {f"{written(knob.name)}={knob_text(knob.default)}": knob.type.phrase for knob in part.knobs}
 
 
 def _summary(choice: Choice) -> str:

@@ -1,4 +1,4 @@
-"""What is to be drawn: a part, with its own knobs or with others."""
+"""A part to draw: with default knobs or with others."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 
 from attnx.registry.source_scan import SETS, Part
 
-DRAWN = ("scorer", "scope", "query", "normalizer")
+DRAWN_KINDS = ("scorer", "scope", "query", "normalizer")
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A part, and those of its knobs that are not left as they are."""
+class PartVariant:
+    """A part, and those of its knobs that are not at their defaults."""
 
     part: Part
     knobs: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """As it is written on the command line."""
-        chosen = f"{self.part.kind}={self.part.name}"
-        return " ".join([chosen, *(f"{knob_of(self.part, name)}={spelled(self.knobs[name])}" for name in self.knobs)])
+        """The overrides that select it on the command line."""
+        knobs = (f"{knob_key(self.part, name)}={knob_text(value)}" for name, value in self.knobs.items())
+        return " ".join([f"{self.part.kind}={self.part.name}", *knobs])
 
     @property
     def file(self) -> str:
@@ -32,22 +32,22 @@ class Choice:
         return re.sub(r"[^\w.]+", "-", str(self)).strip("-") + ".png"
 
 
-def knob_of(part: Part, name: str) -> str:
-    """A knob as it is written on the command line."""
+def knob_key(part: Part, name: str) -> str:
+    """A knob's key on the command line."""
     return f"{part.kind}.{part.name}.{name}" if part.kind in SETS else f"{part.kind}.{name}"
 
 
-def spelled(value: Any) -> str:
-    """A value as it is written on the command line."""
+def knob_text(value: Any) -> str:
+    """A knob's value on the command line."""
     if isinstance(value, list):
-        return f"[{','.join(map(spelled, value))}]"
+        return f"[{','.join(map(knob_text, value))}]"
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def alternatives(part: Part) -> list[Choice]:
-    """The part with each other value of a knob that is a choice between few."""
+def alternatives(part: Part) -> list[PartVariant]:
+    """The part with each non-default value of each knob that is a bool or a Literal."""
     return [
-        Choice(part, {knob.name: value})
+        PartVariant(part, {knob.name: value})
         for knob in part.knobs
         for value in _values(knob.annotation)
         if value != knob.default
@@ -59,7 +59,7 @@ def _values(annotation: str) -> Sequence[Any]:
     if annotation == "bool":
         return (False, True)
     match ast.parse(annotation, mode="eval").body:
-        case ast.Subscript(value=ast.Name(id="Literal"), slice=listed):
-            values = ast.literal_eval(listed)
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=items):
+            values = ast.literal_eval(items)
             return values if isinstance(values, tuple) else (values,)
     return ()
