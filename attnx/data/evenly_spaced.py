@@ -1,14 +1,14 @@
-"""Chooses some of many, evenly."""
+"""Evenly spaced indices."""
 
 from __future__ import annotations
 
 
-def evenly(count: int, most: int) -> list[int]:
-    """At most so many of ``count`` places, ascending and evenly apart: the first and the last are among them.
+def evenly_spaced_indices(count: int, limit: int) -> list[int]:
+    """At most ``limit`` of ``count`` indices, ascending and evenly spaced, the first and the last among them.
 
-    >>> evenly(9, 3), evenly(2, 3), evenly(0, 3)
+    >>> evenly_spaced_indices(9, 3), evenly_spaced_indices(2, 3), evenly_spaced_indices(0, 3)
     ([0, 4, 8], [0, 1], [])
     """
-    if count <= most:
+    if count <= limit:
         return list(range(count))
-    return [round(number * (count - 1) / (most - 1)) for number in range(most)]
+    return [round(index * (count - 1) / (limit - 1)) for index in range(limit)]

@@ -60,8 +60,9 @@ def read_example(
     """Apply a composition to the example, after a short fit of its parameters, if any."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        sizes = {"query_size": STATE_SIZE, "memory_size": STATE_SIZE}
-        attention = build(scorer=scorer, scope=scope, normalizer=normalizer, **sizes)
+        attention = build(
+            scorer=scorer, scope=scope, normalizer=normalizer, query_size=STATE_SIZE, memory_size=STATE_SIZE
+        )
         assert isinstance(attention, Attention)
         attention.eval()  # no part draws noise
         is_fitted = _fit(attention)

@@ -11,7 +11,7 @@ from torch import nn
 
 from attnx.data.baselines import Baseline, Linear, Naive, Seasonal
 from attnx.data.batches import PairDataset
-from attnx.data.evenly_spaced import evenly
+from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
 from attnx.data.paths import fill_in
@@ -207,7 +207,7 @@ class Forecasting:
     def _examples(self, rows: PairDataset) -> Iterator[tuple[Any, Any]]:
         """Of each window, or of so many evenly among them, the past and the future of the targets, scaled."""
         assert self.scales is not None
-        for place in evenly(len(rows), FITTED):
+        for place in evenly_spaced_indices(len(rows), FITTED):
             row = rows[place]
             yield row.source[: self.lookback, : self.scales.width], row.target
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from attnx.data.batches import PairDataset, collate
-from attnx.data.evenly_spaced import evenly
+from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.points_file import write_points
 from attnx.runs.layout import VOCABULARY
 from attnx.training import run_folder
@@ -29,7 +29,7 @@ def keep_examples(experiment: TrainingModule, rows: PairDataset, folder: Path) -
     """
     pairs = experiment.data.pairs.test
     by_length = sorted(range(len(pairs)), key=lambda row: len(pairs[row].source))
-    chosen = sorted(by_length[place] for place in evenly(len(by_length), KEPT))
+    chosen = sorted(by_length[place] for place in evenly_spaced_indices(len(by_length), KEPT))
     batch = collate([rows[row] for row in chosen])
     decoded = experiment.eval().cpu().float().decode([pairs[row] for row in chosen], batch, need_weights=True)
     if any(one.weights is not None for one in decoded):

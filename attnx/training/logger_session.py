@@ -12,13 +12,14 @@ from typing import Any
 from rich.console import Console
 
 from attnx.config.groups import CHOSEN
+from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.errors import Interrupted
 from attnx.files.printable import printable
 from attnx.loggers.contract import RunStart
 from attnx.registry.source_scan import SETS
 from attnx.reports.display_name import display_name
-from attnx.reports.figures.heatmaps import SHOWN, page, save
-from attnx.reports.figures.local_windows import window_of
+from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_page, save
+from attnx.reports.figures.local_windows import read_window
 from attnx.reports.run.readme import write_explanation
 from attnx.runs.alignments import read_examples
 from attnx.runs.layout import (
@@ -103,14 +104,14 @@ def _heat_maps(job: PreparedRun) -> HeatMaps:
     rows = job.loaders.valid_rows
     pairs = job.loaders.data.pairs.valid
     by_length = sorted(range(len(pairs)), key=lambda row: len(pairs[row].source))
-    chosen = sorted({by_length[round(k * (len(pairs) - 1) / (SHOWN - 1))] for k in range(SHOWN) if pairs})
+    chosen = sorted(by_length[index] for index in evenly_spaced_indices(len(by_length), MAX_PANELS_ON_PAGE))
 
     def draw(step: int, decoded: list[Any]) -> None:
         with TemporaryDirectory() as place:
             run_folder.save_alignments(Path(place), decoded)
             bests = [next(iter(hypotheses.values())) for hypotheses in read_examples(place)]
             if bests:
-                picture = save(page(bests, window_of(job.config)), Path(place) / ALIGNMENTS_PICTURE)
+                picture = save(draw_page(bests, read_window(job.config)), Path(place) / ALIGNMENTS_PICTURE)
                 job.loggers.show(step, {"valid/alignments": picture})
 
     return HeatMaps([pairs[row] for row in chosen], [rows[row] for row in chosen], draw)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from attnx.data.evenly_spaced import evenly
+from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.features import Features
 from attnx.nn.targets.forecast import subtract_last_value
 from attnx.training.lightning_module import Prediction, TrainingModule
@@ -31,7 +31,7 @@ def of_itself(experiment: TrainingModule, predictions: Sequence[Prediction]) -> 
         (number for number, one in enumerate(predictions) if one.weights is not None),
         key=lambda number: len(predictions[number].pair.source),
     )
-    numbers = sorted(by_length[place] for place in evenly(len(by_length), SHOWN))
+    numbers = sorted(by_length[place] for place in evenly_spaced_indices(len(by_length), SHOWN))
     return {number: found for number in numbers if (found := _maps(experiment, predictions[number]))}
 
 

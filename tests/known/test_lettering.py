@@ -1,17 +1,17 @@
-"""Letters of any script: how wide, where lines break, which way they run, and which font has them."""
+"""Letters of any script: how display_width, where lines break, which way they run, and which font has them."""
 
 from __future__ import annotations
 
 import pytest
 
-from attnx.reports.figures.fonts import lettering_for, right_to_left, shortened, wide, wrapped
+from attnx.reports.figures.fonts import choose_fonts, display_width, is_right_to_left, shorten, wrap
 
 NO_FONT_HAS_IT = "\U000e0fff"
 
 
 @pytest.mark.parametrize(("text", "columns"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("한a", 3), ("", 0)])
 def test_columns(text: str, columns: int) -> None:
-    assert wide(text) == columns
+    assert display_width(text) == columns
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_columns(text: str, columns: int) -> None:
     ],
 )
 def test_lines_break_at_spaces_and_else_where_they_must(text: str, width: int, lines: int, broken: str) -> None:
-    assert wrapped(text, width, lines) == broken
+    assert wrap(text, width, lines) == broken
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def test_lines_break_at_spaces_and_else_where_they_must(text: str, width: int, l
     ],
 )
 def test_an_end_stays_with_the_last_word(text: str, width: int, lines: int, broken: str) -> None:
-    assert wrapped(text, width, lines, " !") == broken
+    assert wrap(text, width, lines, " !") == broken
 
 
 def test_what_is_too_long_ends_in_an_ellipsis() -> None:
-    assert shortened("abcdef", 6) == "abcdef"
-    assert shortened("abcdefg", 6) == "abcde…"
-    assert shortened("日本語文", 6) == "日本…"  # three would leave no room for it
+    assert shorten("abcdef", 6) == "abcdef"
+    assert shorten("abcdefg", 6) == "abcde…"
+    assert shorten("日本語文", 6) == "日本…"  # three would leave no room for it
 
 
 @pytest.mark.parametrize(
@@ -56,36 +56,36 @@ def test_what_is_too_long_ends_in_an_ellipsis() -> None:
     [("abc", False), ("שלום", True), ("12 سلام", True), ("a שלום", False), ("12", False), ("日", False)],
 )
 def test_the_first_letter_says_which_way_a_text_runs(text: str, turned: bool) -> None:
-    assert right_to_left(text) is turned
+    assert is_right_to_left(text) is turned
 
 
 def test_letters_of_a_word_are_shown_as_a_word() -> None:
-    lettering = lettering_for("a\u0303b")
-    assert lettering.shown("a\u0303b") == "a\u0303b"
-    assert lettering.shown("\u0303") == "◌\u0303"
+    fonts = choose_fonts("a\u0303b")
+    assert fonts.display("a\u0303b") == "a\u0303b"
+    assert fonts.display("\u0303") == "◌\u0303"
 
 
 def test_joiners_are_kept_where_they_join_and_named_where_they_stand_alone() -> None:
-    lettering = lettering_for("a\u200cb\u200d")
-    assert lettering.shown("a\u200cb") == "a\u200cb"
-    assert lettering.shown("\u200d") == "U+200D"
+    fonts = choose_fonts("a\u200cb\u200d")
+    assert fonts.display("a\u200cb") == "a\u200cb"
+    assert fonts.display("\u200d") == "U+200D"
 
 
 def test_what_is_missing_is_named_shortly() -> None:
-    assert lettering_for("abc").lacking == ""
-    assert lettering_for("\t").lacking == ""  # it prints nothing in any font
+    assert choose_fonts("abc").warning == ""
+    assert choose_fonts("\t").warning == ""  # it prints nothing in any font
     unseen = "".join(map(chr, range(0x1FBF0 + 10, 0x1FBF0 + 14)))  # unassigned
-    assert lettering_for(unseen).lacking == ""
-    said = lettering_for("\U0001e7ff\U0001e4d0").lacking
+    assert choose_fonts(unseen).warning == ""
+    said = choose_fonts("\U0001e7ff\U0001e4d0").warning
     if said:
         assert "\n" not in said
         assert said.startswith("no installed font has U+1E")
 
 
 def test_ideographs_take_the_forms_of_the_text_s_language() -> None:
-    if lettering_for("日").missing or lettering_for("한").missing:
+    if choose_fonts("日").missing or choose_fonts("한").missing:
         pytest.skip("no installed font has ideographs (Debian: fonts-noto-cjk)")
-    families = [lettering_for(text).families[1] for text in ("日本の", "한국漢", "汉字")]
+    families = [choose_fonts(text).families[1] for text in ("日本の", "한국漢", "汉字")]
     if not all(family.startswith("Noto Sans CJK") for family in families):
         pytest.skip(f"other fonts than Noto: {families}")
     assert families == ["Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans CJK SC"]

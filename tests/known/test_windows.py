@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnx.attention.scopes.local import Local
-from attnx.reports.figures.local_windows import Window, window_of
+from attnx.reports.figures.local_windows import Window, read_window
 
 
 def config(normalizer: str = "softmax", **scope: Any) -> dict[str, Any]:
@@ -17,10 +17,12 @@ def config(normalizer: str = "softmax", **scope: Any) -> dict[str, Any]:
 
 
 def test_a_configuration_says_which_window() -> None:
-    assert window_of(config(window=3, center="monotonic")) == Window(3, monotonic=True, dense=True)
-    assert window_of(config("sparsemax", window=0, center="predictive")) == Window(0, monotonic=False, dense=False)
-    assert window_of({"scope": {"name": "global"}}) is None
-    assert window_of({}) is None
+    assert read_window(config(window=3, center="monotonic")) == Window(3, is_monotonic=True, is_dense=True)
+    assert read_window(config("sparsemax", window=0, center="predictive")) == Window(
+        0, is_monotonic=False, is_dense=False
+    )
+    assert read_window({"scope": {"name": "global"}}) is None
+    assert read_window({}) is None
 
 
 @pytest.mark.parametrize(("steps", "symbols", "reach"), [(5, 7, 1), (11, 3, 2), (2, 5, 0)])
@@ -28,7 +30,7 @@ def test_a_monotonic_window_is_where_the_scope_puts_it(steps: int, symbols: int,
     scope = Local(query_size=2, window=reach)
     present = torch.ones(1, 1, symbols, dtype=torch.bool)
     allowed = scope(torch.zeros(1, steps, 2), torch.arange(steps), present).allowed[0].numpy()
-    held = Window(reach, monotonic=True, dense=False).holds(np.zeros((steps, symbols)), own=0)
+    held = Window(reach, is_monotonic=True, is_dense=False).mask(np.zeros((steps, symbols)), decoder_states=0)
     np.testing.assert_array_equal(held, allowed)
 
 
@@ -44,7 +46,7 @@ def test_a_predicted_window_shows_in_what_has_weight() -> None:
             [0, 0, 0, 0, 0, 0],
         ]
     )
-    held = Window(1, monotonic=False, dense=True).holds(weights, own=0)
+    held = Window(1, is_monotonic=False, is_dense=True).mask(weights, decoder_states=0)
     assert held.astype(int).tolist() == [
         [0, 1, 1, 1, 0, 0],
         [1, 1, 0, 0, 0, 0],
@@ -56,11 +58,11 @@ def test_a_predicted_window_shows_in_what_has_weight() -> None:
 
 
 def test_where_a_normalizer_gives_zeros_a_predicted_window_is_not_known() -> None:
-    assert not Window(1, monotonic=False, dense=False).holds(np.ones((2, 3)) / 3, own=0).any()
+    assert not Window(1, is_monotonic=False, is_dense=False).mask(np.ones((2, 3)) / 3, decoder_states=0).any()
 
 
 def test_own_states_have_a_window_of_their_own() -> None:
     """The second half begins behind two source positions; at step 2 its last two states were read."""
     weights = np.array([[1, 0, 0, 0, 0], [0.5, 0.25, 0.25, 0, 0], [0, 0.5, 0.25, 0.25, 0]])
-    held = Window(1, monotonic=True, dense=True).holds(weights, own=3)
+    held = Window(1, is_monotonic=True, is_dense=True).mask(weights, decoder_states=3)
     assert held.astype(int).tolist() == [[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]]

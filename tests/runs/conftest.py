@@ -48,7 +48,7 @@ class Undrawn(importlib.abc.MetaPathFinder):
 
         def exec_module(module):
             run(module)
-            module.draw_alignments = module.draw_curves = module.draw_tracks = lambda folder: []
+            module.draw_alignments = module.draw_curves = module.draw_numeric_predictions = lambda folder: []
 
         spec.loader.exec_module = exec_module
         return spec
@@ -118,7 +118,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pictures: they take longer than such small runs."""
     drawn = importlib.import_module("attnx.reports.run.build_all")
     monkeypatch.setattr(drawn, "draw_alignments", lambda folder: [])
-    for drawing in ("draw_curves", "draw_forecasts", "draw_points", "draw_slots", "draw_tracks"):
+    for drawing in ("draw_curves", "draw_forecasts", "draw_points", "draw_slots", "draw_numeric_predictions"):
         monkeypatch.setattr(drawn, drawing, lambda folder: None)
 
 
@@ -181,7 +181,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Pat
     asked = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=150", "optimizer.lr=0.03"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
-        for drawing in ("draw_alignments", "draw_curves", "draw_tracks"):
+        for drawing in ("draw_alignments", "draw_curves", "draw_numeric_predictions"):
             patch.setattr(drawn, drawing, lambda folder: None)
         for seed, name in enumerate(("one", "two"), 1):
             fit({**composed(tuple(asked)), "seed": seed, "folder": name}, asked, console=Console(file=io.StringIO()))

@@ -18,16 +18,16 @@ from attnx.cli.main import run as run_command
 from attnx.errors import UserError
 from attnx.gallery.decoder_step import VECTORS, draw_step
 from attnx.gallery.example import (
-    REPEAT_STEP,
     ALLOWED_COUNT,
-    REPEATED_STEP,
     FIT_STEPS,
-    LONG_POSITION,
     FIXED_SCORE,
+    LONG_POSITION,
     PADDING,
     POSITIONS,
-    STEPS,
+    REPEAT_STEP,
+    REPEATED_STEP,
     STATE_SIZE,
+    STEPS,
     normalize_example,
     read_example,
     target_positions,
@@ -133,7 +133,9 @@ def test_a_plug_in_is_drawn(plugins: Path) -> None:
     (plugins / "tripled.py").write_text(PLUGIN)
     assert draw_parts(["tripled", "scorer.times=2"], Path()) == [Path("parts/scorer-tripled-scorer.times-2.png")]
     np.testing.assert_allclose(
-        read_example(scorer=("tripled", {"times": 2.0})).reading.scores, 2 * read_example(scorer="dot").reading.scores, rtol=1e-5
+        read_example(scorer=("tripled", {"times": 2.0})).reading.scores,
+        2 * read_example(scorer="dot").reading.scores,
+        rtol=1e-5,
     )
     assert "plug-in tripled.py" in page([PartVariant(registry.part("scorer", "tripled"))])
 

@@ -18,7 +18,7 @@ from rich.console import Console
 import attnx
 from attnx.data.series_file import read_kept_series
 from attnx.inference.load import OpenRun
-from attnx.reports.figures.forecasts import _forecasts, draw_forecasts, page
+from attnx.reports.figures.forecasts import draw_forecasts, draw_page, read_forecasts
 from attnx.reports.run.baseline_verdicts import baseline_verdict, baseline_verdicts
 from attnx.reports.run.results_table import result_rows
 from attnx.runs.predictions import read_evaluation
@@ -295,17 +295,17 @@ def test_it_is_drawn() -> None:
     assert (folder / "forecasts.png").is_file()
     assert not (folder / "predictions.png").exists()
     kept = read_kept_series(folder / "vocabulary")
-    found = _forecasts(folder, read_run(folder).config["task"], kept)
+    found = read_forecasts(folder, read_run(folder).config["task"], kept)
     assert len(found) == 3
     for one in found:
         first = kept[0].labels.index(one.name) + 78 - LOOKBACK
         expected = [[value(step, 0), value(step, 1)] for step in range(first - LOOKBACK, first + HORIZON)]
-        np.testing.assert_allclose(np.concatenate([one.past, one.right]), expected)
-        assert one.read is not None
-        np.testing.assert_allclose(one.read.sum(-1), 1, rtol=1e-5)
+        np.testing.assert_allclose(np.concatenate([one.past, one.truth]), expected)
+        assert one.attention is not None
+        np.testing.assert_allclose(one.attention.sum(-1), 1, rtol=1e-5)
         # The state of the step before it asks the others.
-        assert [bool(one.read[step, LOOKBACK + step - 1 :].any()) for step in range(HORIZON)] == [False] * HORIZON
-    assert len(page(found, ["a", "b"]).axes) == 3 * 3
+        assert [bool(one.attention[step, LOOKBACK + step - 1 :].any()) for step in range(HORIZON)] == [False] * HORIZON
+    assert len(draw_page(found, ["a", "b"]).axes) == 3 * 3
     assert draw_forecasts(folder) == folder / "forecasts.png"
 
 

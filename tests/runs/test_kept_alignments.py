@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from attnx.data.examples import Pair
-from attnx.reports.figures.local_windows import window_of
+from attnx.reports.figures.local_windows import read_window
 from attnx.reports.stats.alignment_statistics import run_statistics
 from attnx.runs.alignments import read_alignment, read_examples
 from attnx.runs.layout import ALIGNMENTS
@@ -72,13 +72,13 @@ def test_a_beam_s_hypotheses_are_kept_as_the_run_finds_them(run: Callable[..., A
 def test_windows_are_where_a_run_could_read(run: Callable[..., Any], center: str, sources: str) -> None:
     """Softmax gives weight to all that may be read and to nothing else."""
     run("scope=local", "scope.window=1", f"scope.center={center}", f"scope.sources=[{sources}]", folder="local")
-    window = window_of(read_run("local").config)
+    window = read_window(read_run("local").config)
     assert window is not None
     kept = [one for hypotheses in read_examples("local") for one in hypotheses.values()]
     assert len(kept) > 3
     assert all((one.own > 0) == ("decoder" in sources) for one in kept)
     for one in kept:
-        np.testing.assert_array_equal(window.holds(one.weights, one.own), one.weights > 0)
+        np.testing.assert_array_equal(window.mask(one.weights, one.own), one.weights > 0)
 
 
 def test_pictures_page_and_statistics_of_a_run(run: Callable[..., Any], command: Callable[..., Any]) -> None:

@@ -16,8 +16,8 @@ from rich.console import Console
 import attnx
 from attnx.data.features import Features
 from attnx.reports.comparison.compare import compare
-from attnx.reports.figures.heatmaps import picture
-from attnx.reports.figures.numeric_predictions import draw_tracks
+from attnx.reports.figures.heatmaps import draw_means
+from attnx.reports.figures.numeric_predictions import draw_numeric_predictions
 from attnx.runs.alignments import read_alignment
 from attnx.training.fit import resume
 
@@ -180,7 +180,7 @@ def test_pictures_name_files_and_steps(one: Any) -> None:
     assert arrays
     for array in arrays:
         alignment = read_alignment(array)
-        axes = picture([alignment]).axes[0]
+        axes = draw_means([alignment]).axes[0]
         n = int(alignment.name.removeprefix("in").removesuffix(".csv"))
         assert alignment.reference == tuple(f"8:0{step}" for step in range(len(right(n))))
         named = [*alignment.reference, *map(str, range(len(right(n)), 99))][: len(alignment.output)]
@@ -188,14 +188,14 @@ def test_pictures_name_files_and_steps(one: Any) -> None:
         title = axes.get_title(loc="left").replace("\n", " ")
         assert title.startswith(f"in{n}.csv \u2192 {len(alignment.output)} steps")
         assert alignment.wrong == (len(alignment.output) != len(right(n)))
-    drawn = draw_tracks("one")
+    drawn = draw_numeric_predictions("one")
     assert drawn == Path("one/predictions.png")
     assert drawn.stat().st_size > 1000
 
 
 def test_a_run_of_symbols_draws_no_curves(run: Callable[..., Any]) -> None:
     run(folder="one")
-    assert draw_tracks("one") is None
+    assert draw_numeric_predictions("one") is None
 
 
 def test_runs_of_numbers_are_compared(one: Any) -> None:

@@ -23,12 +23,12 @@ from attnx.errors import UserError
 from attnx.reports.figures.curves import draw_curves
 from attnx.reports.figures.heatmaps import (
     DPI,
+    choose_fonts,
     draw_alignment,
     draw_alignments,
-    lettering_for,
-    picture,
+    draw_heads,
+    draw_means,
     read_alignment,
-    whole_picture,
 )
 from attnx.reports.figures.local_windows import Window
 from attnx.runs.alignments import Alignment
@@ -39,7 +39,7 @@ NO_FONT_HAS_IT = "\U000e0fff"
 
 
 def save(path: Path, source: list[str], output: list[str], **others: Any) -> Path:
-    """Save an alignment whose step i reads source symbol 2i (wrapped round) and nothing else."""
+    """Save an alignment whose step i reads source symbol 2i (wrap round) and nothing else."""
     weights = np.zeros((len(output), len(source)), dtype=np.float32)
     weights[np.arange(len(output)), 2 * np.arange(len(output)) % len(source)] = 1
     arrays = {"weights": weights, "reference": np.array(output)} | others
@@ -51,7 +51,7 @@ def save(path: Path, source: list[str], output: list[str], **others: Any) -> Pat
 def cells(npz: Path, png: Path) -> NDArray[np.float64]:
     """Return the brightness (t, s), 0 to 1, in each cell of the picture, a little off center."""
     image = imread(png)[..., :3].mean(axis=-1)
-    figure = picture([read_alignment(npz)])
+    figure = draw_means([read_alignment(npz)])
     assert image.shape == pytest.approx(figure.get_size_inches()[::-1] * DPI, abs=1)
     steps, symbols = np.load(npz)["weights"].shape
     rows, columns = np.mgrid[:steps, :symbols] + 0.3
@@ -83,7 +83,7 @@ def test_more_weight_is_darker(tmp_path: Path) -> None:
 
 
 def test_cells_are_square_and_symbols_in_reading_order(word: Path) -> None:
-    axes = picture([read_alignment(word)]).axes[0]
+    axes = draw_means([read_alignment(word)]).axes[0]
     box = axes.get_window_extent()
     assert box.width / 6 == pytest.approx(box.height / 5)
     assert [label.get_text() for label in axes.get_xticklabels()] == [*"photo", "</s>"]
@@ -107,11 +107,11 @@ def test_no_ink_is_cut_off_at_the_edges(word: Path, tmp_path: Path) -> None:
 
 def test_a_wrong_word_is_marked_and_its_reference_shown(tmp_path: Path) -> None:
     npz = save(tmp_path / "a.npz", list("cat"), ["K", "AA", "T"], reference=np.array(["K", "AE", "T", "</s>"]))
-    axes = picture([read_alignment(npz)]).axes[0]
+    axes = draw_means([read_alignment(npz)]).axes[0]
     assert axes.get_title(loc="left").endswith("✗")
     assert axes.get_xlabel() == "reference: K AE T"
     right = save(tmp_path / "b.npz", list("cat"), ["K", "AE", "</s>"], reference=np.array(["K", "AE"]))
-    axes = picture([read_alignment(right)]).axes[0]
+    axes = draw_means([read_alignment(right)]).axes[0]
     assert "✗" not in axes.get_title(loc="left")
     assert axes.get_xlabel() == ""
 
@@ -120,21 +120,21 @@ def test_the_cross_stands_behind_the_last_word_and_is_never_cut_off(tmp_path: Pa
     """A title of one column too many for a line, and one of too many lines."""
     for source in (["abcdefghij"] * 2, ["abcdefghij"] * 70):
         npz = save(tmp_path / "a.npz", source, ["xyz", "</s>"], reference=np.array(["x"]))
-        *_, last = picture([read_alignment(npz)]).axes[0].get_title(loc="left").split("\n")
+        *_, last = draw_means([read_alignment(npz)]).axes[0].get_title(loc="left").split("\n")
         assert last.endswith(" ✗")
         assert len(last) > len(" ✗")
 
 
 def test_nothing_written_is_an_empty_set_and_numbers_stay_apart(tmp_path: Path) -> None:
     npz = save(tmp_path / "a.npz", list("12"), ["</s>"], reference=np.array(["2", "1"]))
-    axes = picture([read_alignment(npz)]).axes[0]
+    axes = draw_means([read_alignment(npz)]).axes[0]
     assert axes.get_title(loc="left") == "1 2 → ∅ ✗"
     assert axes.get_xlabel() == "reference: 2 1"
 
 
 def test_the_color_bar_has_room_for_its_numbers_beside_one_row(tmp_path: Path) -> None:
     npz = save(tmp_path / "a.npz", list("abc"), ["</s>"])
-    figure = picture([read_alignment(npz)])
+    figure = draw_means([read_alignment(npz)])
     figure.canvas.draw()
     _, bar = figure.axes
     boxes = sorted((label.get_window_extent() for label in bar.get_yticklabels()), key=lambda box: box.y0)
@@ -147,7 +147,7 @@ def test_the_color_bar_has_room_for_its_numbers_beside_one_row(tmp_path: Path) -
 def test_faint_weights_have_a_scale_of_their_own(weight: float, top: float, tmp_path: Path) -> None:
     """Read evenly from seventy steps, all would be white on a scale that ends at 1."""
     weights = np.full((2, 3), weight, dtype=np.float32)
-    figure = picture([read_alignment(save(tmp_path / "a.npz", list("abc"), list("AB"), weights=weights))])
+    figure = draw_means([read_alignment(save(tmp_path / "a.npz", list("abc"), list("AB"), weights=weights))])
     panel, bar = figure.axes
     assert panel.collections[0].norm.vmax == pytest.approx(top)
     assert bar.get_yticks() == pytest.approx([0, top / 2, top])
@@ -155,12 +155,12 @@ def test_faint_weights_have_a_scale_of_their_own(weight: float, top: float, tmp_
 
 def test_a_legend_explains_each_sign_that_is_drawn(tmp_path: Path) -> None:
     plain = read_alignment(save(tmp_path / "a.npz", list("abc"), list("AB")))
-    assert picture([plain]).legends == []
+    assert draw_means([plain]).legends == []
     signs = {"allowed": np.eye(2, 3, dtype=np.bool_), "center": np.array([0.0, 1.0], dtype=np.float32)}
     signed = read_alignment(save(tmp_path / "b.npz", list("abc"), list("AB"), **signs))
-    figure = picture([plain, signed], Window(1, monotonic=True, dense=True))
+    figure = draw_means([plain, signed], Window(1, is_monotonic=True, is_dense=True))
     (legend,) = figure.legends
-    said = ["outlined: the window that could be read", "hatched: could not be read", "the center of the window"]
+    said = ["outlined: the local window", "hatched: not allowed", "the center of the window"]
     assert [text.get_text() for text in legend.get_texts()] == said
     figure.canvas.draw()
     box, page = legend.get_window_extent(), figure.bbox
@@ -177,7 +177,7 @@ def test_what_a_scope_forbade_is_hatched_and_the_rest_left_alone(tmp_path: Path)
     for name in ("plain", "local"):
         draw_alignment(tmp_path / f"{name}.npz", tmp_path / f"{name}.png")
     plain, local = (imread(tmp_path / f"{name}.png")[..., :3].mean(axis=-1) for name in ("plain", "local"))
-    axes = picture([read_alignment(tmp_path / "local.npz")]).axes[0]
+    axes = draw_means([read_alignment(tmp_path / "local.npz")]).axes[0]
     for (row, column), may_read in np.ndenumerate(allowed):
         (left, bottom), (right, top) = axes.transData.transform([(column, row + 1), (column + 1, row)])
         inside = np.s_[int(len(local) - top) + 4 : int(len(local) - bottom) - 4, int(left) + 4 : int(right) - 4]
@@ -201,7 +201,7 @@ def places(axes: Any, column: float, row: float, height: int) -> tuple[int, int]
 def test_own_states_stand_apart_each_by_what_it_wrote(tmp_path: Path) -> None:
     npz = save(tmp_path / "a.npz", **OWN)
     draw_alignment(npz, tmp_path / "a.png")
-    axes = picture([read_alignment(npz)]).axes[0]
+    axes = draw_means([read_alignment(npz)]).axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["c", "a", "K", "AE", "T"]
     assert axes.get_title(loc="left") == "ca → K AE T"
     centers = axes.get_xticks()
@@ -214,9 +214,9 @@ def test_own_states_stand_apart_each_by_what_it_wrote(tmp_path: Path) -> None:
     gap = places(axes, (centers[1] + centers[2]) / 2, 1.5, len(image))
     assert (image[gap[0] - 30 : gap[0] + 30, gap[1]] == 1).all()  # no cell, no line
     below = {text.get_text(): axes.transData.inverted().transform(text.get_window_extent())[0] for text in axes.texts}
-    assert set(below) == {"source", "own states"}
+    assert set(below) == {"source", "decoder states"}
     assert below["source"][0] == pytest.approx(0, abs=0.1)
-    assert below["own states"][0] == pytest.approx(centers[2] - 0.5, abs=0.1)
+    assert below["decoder states"][0] == pytest.approx(centers[2] - 0.5, abs=0.1)
     assert min(row for _, row in below.values()) > 3
 
 
@@ -228,7 +228,7 @@ def test_own_states_that_are_not_there_yet_are_hatched_if_it_was_saved(tmp_path:
     for name in ("plain", "hatched"):
         draw_alignment(tmp_path / f"{name}.npz", tmp_path / f"{name}.png")
     plain, hatched = (imread(tmp_path / f"{name}.png")[..., :3].mean(axis=-1) for name in ("plain", "hatched"))
-    axes = picture([read_alignment(tmp_path / "hatched.npz")]).axes[0]
+    axes = draw_means([read_alignment(tmp_path / "hatched.npz")]).axes[0]
     for (row, column), may_read in np.ndenumerate(allowed):
         middle = axes.get_xticks()[column]
         bottom, left = places(axes, middle - 0.4, row + 0.9, len(hatched))
@@ -244,9 +244,9 @@ def test_own_states_alone_have_no_source_to_name(tmp_path: Path) -> None:
     npz = save(
         tmp_path / "a.npz", ["OW", "</s>"], ["OW", "</s>"], weights=weights, own=np.array(2), reference=reference
     )
-    axes = picture([read_alignment(npz)]).axes[0]
+    axes = draw_means([read_alignment(npz)]).axes[0]
     assert axes.get_title(loc="left") == "OW ✗"
-    assert [text.get_text() for text in axes.texts] == ["own states"]
+    assert [text.get_text() for text in axes.texts] == ["decoder states"]
     assert axes.get_xticks() == pytest.approx([0.5, 1.5])
     assert axes.get_xlabel() == "reference: OW T"
     reading = axes.xaxis.label.get_window_extent()
@@ -264,7 +264,7 @@ def heads(path: Path, **others: Any) -> Path:
 def test_each_head_has_a_panel_beside_their_mean(tmp_path: Path) -> None:
     npz = heads(tmp_path / "a.npz")
     draw_alignment(npz, tmp_path / "a.png")
-    figure = whole_picture(read_alignment(npz))
+    figure = draw_heads(read_alignment(npz))
     image = imread(tmp_path / "a.png")[..., :3].mean(axis=-1)
     *panels, _ = figure.axes
     titles = [axes.get_title(loc="left") for axes in panels]
@@ -279,7 +279,7 @@ def test_each_head_has_a_panel_beside_their_mean(tmp_path: Path) -> None:
 def test_heads_of_several_sites_are_called_by_them(tmp_path: Path) -> None:
     npz = heads(tmp_path / "a.npz", sites=np.array(["layer 1", "layer 1", "layer 2"]))
     assert list(read_alignment(npz).views) == ["mean", "layer 1, head 1", "layer 1, head 2", "layer 2"]
-    titles = [axes.get_title(loc="left") for axes in whole_picture(read_alignment(npz)).axes[1:-1]]
+    titles = [axes.get_title(loc="left") for axes in draw_heads(read_alignment(npz)).axes[1:-1]]
     assert titles == ["layer 1, head 1", "layer 1, head 2", "layer 2"]
     with pytest.raises(UserError, match=r"sites is \(2,\)"):
         read_alignment(heads(tmp_path / "b.npz", sites=np.array(["layer 1", "layer 2"])))
@@ -306,7 +306,7 @@ def test_every_hypothesis_is_drawn_with_its_own_weights(tmp_path: Path) -> None:
     assert "hypothesis" not in titles["001.svg"]
     assert "score" not in titles["000-10.svg"]  # it has none
     image = imread(tmp_path / ALIGNMENTS / "000-2.png")[..., :3].mean(axis=-1)
-    axes = picture([read_alignment(tmp_path / ALIGNMENTS / "000-2.npz")]).axes[0]
+    axes = draw_means([read_alignment(tmp_path / ALIGNMENTS / "000-2.npz")]).axes[0]
     darkest = [
         image[
             len(image) - 1 - int(axes.transData.transform((0, 0.3))[1]),
@@ -325,7 +325,7 @@ def test_a_window_is_outlined_where_it_could_be_read(tmp_path: Path) -> None:
     npz = save(folder / ALIGNMENTS / "000.npz", list("abcde"), list("ABCD"), weights=weights)
     png, _ = draw_alignments(folder)
     image = imread(png)[..., :3]
-    figure = picture([read_alignment(npz)], Window(1, monotonic=True, dense=True))
+    figure = draw_means([read_alignment(npz)], Window(1, is_monotonic=True, is_dense=True))
     axes = figure.axes[0]
     assert image.shape[0] == pytest.approx(figure.get_size_inches()[1] * DPI, abs=1)
     padded = np.pad(held, 1)
@@ -339,7 +339,7 @@ def test_where_each_head_predicts_its_window_the_mean_has_none(tmp_path: Path) -
     heads = np.array([[[0.5, 0.5, 0]], [[0, 0.5, 0.5]]], dtype=np.float32)
     npz = save(tmp_path / "a.npz", list("abc"), ["A"], weights=heads.mean(0), heads=heads)
     for monotonic, outlined in ((False, [False, True, True]), (True, [True] * 3)):
-        figure = whole_picture(read_alignment(npz), Window(1, monotonic, dense=True))
+        figure = draw_heads(read_alignment(npz), Window(1, is_monotonic=monotonic, is_dense=True))
         assert [
             any(isinstance(part, LineCollection) for part in axes.collections) for axes in figure.axes[:-1]
         ] == outlined
@@ -359,7 +359,7 @@ def test_a_center_is_marked_where_it_lies(tmp_path: Path) -> None:
     npz = save(tmp_path / "a.npz", list("abcde"), list("AB"), weights=np.zeros((2, 5)), center=center)
     draw_alignment(npz, tmp_path / "a.png")
     image = imread(tmp_path / "a.png")[..., :3]
-    axes = picture([read_alignment(npz)]).axes[0]
+    axes = draw_means([read_alignment(npz)]).axes[0]
     for row, column in np.ndindex(2, 5):
         x, y = axes.transData.transform((column + 0.5, row + 0.5))
         red, _, blue = image[int(len(image) - y), int(x)]
@@ -385,19 +385,19 @@ def test_any_symbol_can_be_drawn(source: list[str], tmp_path: Path) -> None:
 
 
 def test_characters_are_shown_as_themselves_or_by_their_code() -> None:
-    lettering = lettering_for(f"aʃф \t{NO_FONT_HAS_IT}")
-    assert lettering.shown("aʃф") == "aʃф"
-    assert lettering.shown(" ") == "␣"
-    assert lettering.shown("\t") == "U+0009"
-    assert lettering.shown(f"a{NO_FONT_HAS_IT}") == "aU+E0FFF"
-    assert lettering.shown("\u0303") == "◌\u0303"
+    lettering = choose_fonts(f"aʃф \t{NO_FONT_HAS_IT}")
+    assert lettering.display("aʃф") == "aʃф"
+    assert lettering.display(" ") == "␣"
+    assert lettering.display("\t") == "U+0009"
+    assert lettering.display(f"a{NO_FONT_HAS_IT}") == "aU+E0FFF"
+    assert lettering.display("\u0303") == "◌\u0303"
 
 
 def test_a_long_alignment_stays_legible(tmp_path: Path) -> None:
     letters = [chr(97 + i % 26) for i in range(79)]
     npz = save(tmp_path / "long.npz", [*letters, "</s>"], ["AE"] * 60)
     draw_alignment(npz, tmp_path / "long.png")
-    axes = picture([read_alignment(npz)]).axes[0]
+    axes = draw_means([read_alignment(npz)]).axes[0]
     labels = [*axes.get_xticklabels(), *axes.get_yticklabels()]
     assert axes.get_window_extent().width / 80 >= 28  # pixels a cell
     assert min(float(label.get_fontsize()) for label in labels) >= 8
@@ -428,13 +428,13 @@ def overlapping(figure: Figure) -> list[tuple[str, str]]:
         (["donaudampfschifffahrtsgesellschaftskapitän"] * 7, ["supercalifragilisticexpialidocious"] * 5, 0),
         ([f"w{number}" for number in range(97)], [f"W{number}" for number in range(89)], 89),
     ],
-    ids=["hundreds of words", "a long word", "long symbols", "own states"],
+    ids=["hundreds of words", "a long word", "long symbols", "decoder states"],
 )
 def test_no_texts_overlap_whatever_the_length(source: list[str], output: list[str], own: int) -> None:
     columns = (*source, *output[:own])
     weights = np.zeros((len(output), len(columns)), dtype=np.float32)
     alignment = Alignment(weights, columns, tuple(output), (*output, "more"), own=own)
-    figure = whole_picture(alignment)
+    figure = draw_heads(alignment)
     assert overlapping(figure) == []
     width, height = figure.get_size_inches()
     assert width < 30 > height  # however long, a picture ends
@@ -447,7 +447,7 @@ def test_no_texts_overlap_whatever_the_length(source: list[str], output: list[st
 def test_many_heads_of_long_sequences_fit_a_picture() -> None:
     weights = np.zeros((5, 61, 67), dtype=np.float32)
     alignment = Alignment(weights[0], ("a",) * 67, ("b",) * 61, ("b",) * 61, heads=weights[1:])
-    figure = whole_picture(alignment)
+    figure = draw_heads(alignment)
     assert len(figure.axes) == 1 + 4 + 1
     assert max(figure.get_size_inches()) < 45
     assert overlapping(figure) == []
@@ -465,7 +465,7 @@ def test_svg_holds_the_same_and_repeats(word: Path, tmp_path: Path) -> None:
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert text == (tmp_path / "b.svg").read_text(encoding="utf-8")
     root = ElementTree.fromstring(text)
-    figure = picture([read_alignment(word)])
+    figure = draw_means([read_alignment(word)])
     assert float(root.attrib["width"].removesuffix("pt")) == pytest.approx(figure.get_size_inches()[0] * 72)
     fills = re.findall(r"fill: #([0-9a-f]{6})", text)
     assert fills.count("08306b") >= 5  # a cell of weight 1 in each of five rows
@@ -496,7 +496,7 @@ def test_of_many_alignments_twelve_are_drawn_from_short_to_long(tmp_path: Path) 
 
 
 def has_font(text: str) -> bool:
-    return not lettering_for(text).missing
+    return not choose_fonts(text).missing
 
 
 SCRIPTS = {
@@ -517,7 +517,7 @@ def test_a_script_is_drawn_by_a_font_that_has_it(script: str, tmp_path: Path) ->
         pytest.skip(f"no installed font has {script} (Debian: fonts-noto-core, fonts-noto-cjk)")
     npz = save(tmp_path / "a.npz", symbols, [*symbols, "</s>"])
     draw_alignment(npz, tmp_path / "a.png")
-    figure = picture([read_alignment(npz)])
+    figure = draw_means([read_alignment(npz)])
     assert [label.get_text().removeprefix("◌") for label in figure.axes[0].get_xticklabels()] == symbols
     assert overlapping(figure) == []
     inked = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]
@@ -529,11 +529,11 @@ def test_a_script_is_drawn_by_a_font_that_has_it(script: str, tmp_path: Path) ->
 def test_a_title_of_right_to_left_words_keeps_its_arrow_between_them(tmp_path: Path) -> None:
     """Whatever the scripts, what was read stands at the left of the arrow: a mark on either side keeps them apart."""
     npz = save(tmp_path / "a.npz", ["שלום", "עולם"], ["שלום", "רב"])
-    title = picture([read_alignment(npz)]).axes[0].get_title(loc="left")
+    title = draw_means([read_alignment(npz)]).axes[0].get_title(loc="left")
     mark = "\u200e"
     assert title == f"{mark}שלום עולם{mark} → {mark}שלום רב{mark}"
     npz = save(tmp_path / "b.npz", ["ab", "c"], ["d"])
-    assert mark not in picture([read_alignment(npz)]).axes[0].get_title(loc="left")
+    assert mark not in draw_means([read_alignment(npz)]).axes[0].get_title(loc="left")
 
 
 def test_what_no_font_has_is_told_in_one_line(
@@ -546,7 +546,7 @@ def test_what_no_font_has_is_told_in_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert "no installed font has U+5B57 CJK UNIFIED IDEOGRAPH-5B57, " in line
     assert "and 2 more" in line
-    labels = picture([read_alignment(npz)]).axes[0].get_xticklabels()
+    labels = draw_means([read_alignment(npz)]).axes[0].get_xticklabels()
     assert [label.get_text() for label in labels] == ["U+65E5", "a"]
     save(npz, ["a"], ["b"])
     draw_alignments(tmp_path)
@@ -555,10 +555,10 @@ def test_what_no_font_has_is_told_in_one_line(
 
 def test_wide_labels_turn_instead_of_overlapping(tmp_path: Path) -> None:
     npz = save(tmp_path / "a.npz", ["international", "a", "understanding"], ["x"])
-    turned = [label.get_rotation() for label in picture([read_alignment(npz)]).axes[0].get_xticklabels()]
+    turned = [label.get_rotation() for label in draw_means([read_alignment(npz)]).axes[0].get_xticklabels()]
     assert turned == [90, 90, 90]
     npz = save(tmp_path / "b.npz", ["a", "</s>"], ["x"])
-    turned = [label.get_rotation() for label in picture([read_alignment(npz)]).axes[0].get_xticklabels()]
+    turned = [label.get_rotation() for label in draw_means([read_alignment(npz)]).axes[0].get_xticklabels()]
     assert turned == [0, 90]
 
 
@@ -572,7 +572,7 @@ def test_every_alignment_is_drawn_and_six_on_a_page(tmp_path: Path) -> None:
     ]
     assert all(path.read_bytes().startswith(PNG) for path in pictures)
     assert pictures[-1] == tmp_path / "alignments.png"
-    page = picture([read_alignment(path) for path in sorted((tmp_path / ALIGNMENTS).glob("*.npz"))[:6]])
+    page = draw_means([read_alignment(path) for path in sorted((tmp_path / ALIGNMENTS).glob("*.npz"))[:6]])
     *panels, _ = page.axes
     assert len(panels) == 6
     sizes = {round(axes.get_window_extent().width / (3 + number), 3) for number, axes in enumerate(panels)}

@@ -17,7 +17,7 @@ import attnx
 from attnx.config.compose import compose
 from attnx.export.folder import export
 from attnx.registry import build
-from attnx.reports.figures.point_answers import Drawn, draw_points, lines, title
+from attnx.reports.figures.point_answers import PointAnswer, answer_lines, draw_points, title
 from attnx.training.fit import fit, resume
 
 SMALL = [
@@ -153,11 +153,11 @@ def test_a_baseline_without_pointing(make: Callable[..., Any], here: Path) -> No
 def test_a_picture_shows_what_was_written() -> None:
     """Of a triangle, and of numbers in the order in which they were written."""
     points = np.array([[0, 0], [3, 0], [3, 4]])
-    assert [line.tolist() for line in lines(points, [0, 1, 2, 0], "hull")] == [[[0, 0], [3, 0], [3, 4], [0, 0]]]
-    assert len(lines(points, [0, 1, 2, 0, 1], "delaunay")) == 1
-    (line,) = lines(np.array([[0.5], [0.25]]), [1, 0], "sorting")
+    assert [line.tolist() for line in answer_lines(points, [0, 1, 2, 0], "hull")] == [[[0, 0], [3, 0], [3, 4], [0, 0]]]
+    assert len(answer_lines(points, [0, 1, 2, 0, 1], "delaunay")) == 1
+    (line,) = answer_lines(np.array([[0.5], [0.25]]), [1, 0], "sorting")
     assert line.tolist() == [[0, 0.25], [1, 0.5]]
-    assert title(Drawn(points, [1, 2, 0], [0, 1, 2, 0]), "hull") == "3 points: right"
-    assert title(Drawn(points, [0, 1], [0, 1, 2, 0]), "hull") == "3 points: wrong"
-    assert title(Drawn(points, [2, 1, 0], [0, 1, 2]), "tsp") == "3 points: 12.00, reference 12.00"
-    assert lines(points, [], "hull") == []
+    assert title(PointAnswer(points, [1, 2, 0], [0, 1, 2, 0]), "hull") == "3 points: right"
+    assert title(PointAnswer(points, [0, 1], [0, 1, 2, 0]), "hull") == "3 points: wrong"
+    assert title(PointAnswer(points, [2, 1, 0], [0, 1, 2]), "tsp") == "3 points: 12.00, reference 12.00"
+    assert answer_lines(points, [], "hull") == []

@@ -18,7 +18,7 @@ from rich.console import Console
 import attnx
 from attnx.config.compose import compose
 from attnx.errors import Interrupted, UserError
-from attnx.reports.figures.entity_slots import draw_slots, story_of
+from attnx.reports.figures.entity_slots import draw_slots, to_story
 from attnx.runs.alignments import read_examples
 from attnx.training.fit import fit, resume
 
@@ -126,7 +126,7 @@ def test_other_stories_are_measured(one: Path, command: Callable[..., Any]) -> N
 def test_what_slots_did_is_kept_and_drawn(one: Path) -> None:
     """Each example holds the gates of every slot where sentences end, and what the question read of it."""
     (_, best), *_ = (next(iter(held.items())) for held in read_examples(one))
-    story = story_of(best)
+    story = to_story(best)
     run = attnx.open_run(one)
     (found,) = run.predict([" ".join(best.source)], tag="qa1", need_weights=True)
     assert story.sentences[0] == "mary went to the garden"

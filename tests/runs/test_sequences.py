@@ -15,7 +15,7 @@ import pytest
 import attnx
 from attnx.data.split import place
 from attnx.data.vocabulary import SPECIALS
-from attnx.reports.figures.heatmaps import picture
+from attnx.reports.figures.heatmaps import draw_means
 from attnx.runs.alignments import read_alignment
 from attnx.runs.table_fields import write_symbols
 from attnx.tasks.sequences import AnySequence
@@ -157,9 +157,9 @@ def test_a_picture_is_labeled_with_the_names_of_the_steps(run: Callable[..., Any
     for array in arrays:
         alignment = read_alignment(array)
         assert alignment.source == tuple(f"9:0{step}" for step in range(alignment.weights.shape[1]))
-        labels = picture([alignment]).axes[0].get_xticklabels()
+        labels = draw_means([alignment]).axes[0].get_xticklabels()
         assert [label.get_text() for label in labels] == list(alignment.source)
-        title = picture([alignment]).axes[0].get_title(loc="left")
+        title = draw_means([alignment]).axes[0].get_title(loc="left")
         assert title.startswith(f"{alignment.name} \u2192")
         assert alignment.name in {f"rows/{n}.csv" for n in range(36, 43)}
     assert [row["name"] for row in predicted("one")] == [f"rows/{n}.csv" for n in range(36, 43)]

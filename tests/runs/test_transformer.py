@@ -16,7 +16,7 @@ from attnx.data.special_tokens import BOS
 from attnx.export.folder import export
 from attnx.inference.load import open_run
 from attnx.reports.figures import heatmaps
-from attnx.reports.figures.local_windows import window_of
+from attnx.reports.figures.local_windows import read_window
 from attnx.reports.pages.run_page import run_page
 from attnx.runs.alignments import read_alignment, read_lines
 from attnx.training.fit import fit
@@ -86,7 +86,7 @@ def test_what_streams_read_of_themselves_is_kept_and_drawn(tiny: Callable[..., A
         assert {file.with_name(f"{file.stem}-{stream}.png") for stream in ("encoder", "decoder")} <= set(drawn)
     titles = [
         axes.get_title(loc="left").replace("\n", " ")
-        for axes in heatmaps.whole_picture(found[0][1].of_itself["encoder"]).axes
+        for axes in heatmaps.draw_heads(found[0][1].of_itself["encoder"]).axes
     ]
     assert "encoder self-attention, layer 1, head 2" in titles
 
@@ -179,5 +179,5 @@ def test_the_window_that_is_drawn_is_that_of_the_weights() -> None:
         (["model.cross_scope=global"], None),
         (["model.form=decoder_only", "model.self_scope={name: local, window: 7}"], 7),
     ):
-        found = window_of(compose([*asked, *more]))
-        assert (None if found is None else found.reach) == reach
+        found = read_window(compose([*asked, *more]))
+        assert (None if found is None else found.radius) == reach

@@ -1,1 +1,1 @@
-"""Figures: what runs, their attention and their forecasts look like."""
+"""Figures of runs: heat maps, curves, forecasts, points and memory slots."""

@@ -1,10 +1,10 @@
-"""Draws how a run learned: loss on the left, the validation measure that decides on the right, over training steps."""
+"""Draws the learning curves of a run: loss, and the monitored validation metric, over training steps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,6 +15,7 @@ from attnx.runs.run import Run
 
 DPI = 150
 INK, PALE = "#333333", "#dddddd"
+MAX_MARKED_POINTS = 40
 
 
 class Line(NamedTuple):
@@ -27,14 +28,14 @@ class Line(NamedTuple):
 
 LOSSES = (Line("train_loss", "train", "#9ecae1"), Line("valid_loss", "valid", "#08519c"))
 COLORS = ("#08519c", "#d95f0e")
-# Measures that share a unit with the main measure of a task, and are drawn beside it.
+# Metrics drawn together with a task's main metric, in the same unit.
 COMPANIONS = {"per": "wer", "symbol_error_rate": "sequence_error_rate", "bleu": "chrf"}
-# Columns of the left panel, and one that is a function of them.
-OTHER_COLUMNS = ("valid_loss", "valid_perplexity")
+# Columns that the left panel shows, or a function of them.
+LOSS_COLUMNS = ("valid_loss", "valid_perplexity")
 
 
 def draw_curves(folder: Path | str) -> Path | None:
-    """Write curves.png from metrics.csv and return its path; None when there is nothing to draw.
+    """Write curves.png from metrics.csv and return its path; None if there is nothing to draw.
 
     Raises:
         UserError: a cell of metrics.csv is not a number, or run.json cannot be read.
@@ -42,64 +43,51 @@ def draw_curves(folder: Path | str) -> Path | None:
     run = Run(folder)
     curves = run.curves
     monitor = run.monitor if (run.path / RUN).is_file() else ""
-    panels = {"loss": LOSSES, **_measures([*curves], monitor)}
+    panels = {"loss": LOSSES, **_metric_panel([*curves], monitor)}
     panels = {title: lines for title, lines in panels.items() if any(line.column in curves for line in lines)}
     if not panels:
         return None
     figure = Figure(figsize=(4.6 * len(panels), 3.2), dpi=DPI)
     figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1, wspace=0.06)
-    for number, (title, lines) in enumerate(panels.items(), start=1):
-        axes = figure.add_subplot(1, len(panels), number)
+    for index, (title, lines) in enumerate(panels.items(), start=1):
+        axes = figure.add_subplot(1, len(panels), index)
         for line in lines:
-            _draw(axes, curves.get(line.column, {}), line)
-        _dress(axes, title)
+            _draw_line(axes, curves.get(line.column, {}), line)
+        _style(axes, title)
     target = run.path / CURVES_PICTURE
     figure.savefig(target)
     return target
 
 
-def _measures(columns: Sequence[str], monitor: str) -> dict[str, tuple[Line, ...]]:
-    """The panel of the validation measure that decides, by its title, with the measure that shares its unit."""
-    names = [name for name in columns if name.startswith(VALID) and name not in OTHER_COLUMNS]
-    main = monitor if monitor in columns and monitor != "valid_loss" else next(filter(_has_direction, names), None)
+def _metric_panel(columns: Sequence[str], monitor: str) -> dict[str, tuple[Line, ...]]:
+    """The panel of the monitored metric and its companion, by its title; empty without such a metric."""
+    names = [name for name in columns if name.startswith(VALID) and name not in LOSS_COLUMNS]
+    first_metric = next((name for name in names if more_is_better(name) is not None), None)
+    main = monitor if monitor in columns and monitor != "valid_loss" else first_metric
     if main is None:
         return {}
     base = measure_base(main, COMPANIONS)
     companion = main.replace(base, COMPANIONS[base], 1) if base else ""
-    drawn = [main, *([companion] if companion in columns else [])]
+    metrics = [main, *([companion] if companion in columns else [])]
     title = "validation, %" if measure_base(main, PERCENT) else "validation"
-    lines = (
-        Line(name, label(TEST + name.removeprefix(VALID)), color) for name, color in zip(drawn, COLORS, strict=False)
-    )
-    return {title: tuple(lines)}
+    labels = [label(TEST + name.removeprefix(VALID)) for name in metrics]
+    return {title: tuple(map(Line, metrics, labels, COLORS))}
 
 
-def _has_direction(column: str) -> bool:
-    return more_is_better(column) is not None
-
-
-def _draw(axes: Axes, points: Mapping[int, float], line: Line) -> None:
+def _draw_line(axes: Axes, points: Mapping[int, float], line: Line) -> None:
     if not points:
         return
     steps = sorted(points)
-    marker = "o" if len(steps) < 40 else ""
-    axes.plot(
-        steps,
-        [points[step] for step in steps],
-        color=line.color,
-        label=line.label,
-        marker=marker,
-        markersize=3,
-        linewidth=1.6,
-    )
+    style: dict[str, Any] = {"marker": "o" if len(steps) < MAX_MARKED_POINTS else "", "markersize": 3, "linewidth": 1.6}
+    axes.plot(steps, [points[step] for step in steps], color=line.color, label=line.label, **style)
 
 
-def _dress(axes: Axes, title: str) -> None:
+def _style(axes: Axes, title: str) -> None:
     axes.set_title(title, loc="left", fontsize=11, color=INK)
     axes.set_xlabel("step", color=INK)
     axes.set_xlim(left=0)
     low, high = min(0.0, axes.dataLim.y0), axes.dataLim.y1
-    axes.set_ylim(low, high + 0.1 * (high - low) if high > low else low + 1)  # with room above the highest point
+    axes.set_ylim(low, high + 0.1 * (high - low) if high > low else low + 1)  # room above the highest point
     axes.grid(axis="y", color=PALE, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)

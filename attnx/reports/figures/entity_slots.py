@@ -1,4 +1,4 @@
-"""Draws what slots did while a story was read: which of them woke at which sentence, and what the question read."""
+"""Draws an entity model's memory: the gate of each slot at each sentence of a story, and the question's attention."""
 
 from __future__ import annotations
 
@@ -13,50 +13,52 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from attnx.data.evenly_spaced import evenly
-from attnx.reports.figures.fonts import Lettering, lettering_for, shortened
+from attnx.data.evenly_spaced import evenly_spaced_indices
+from attnx.reports.figures.fonts import TextFonts, choose_fonts, shorten
 from attnx.reports.figures.grid_layout import DPI, GRID, INK, arrange
-from attnx.reports.figures.heatmaps import DRAWN, SHOWN, WHITE_TO_BLUE, Format, save
+from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, MAX_PICTURES, WHITE_TO_BLUE, Format, save
 from attnx.reports.figures.tick_labels import WRONG
 from attnx.runs.alignments import Alignment, read_examples, without_end
 from attnx.runs.layout import ALIGNMENTS, RUN
 from attnx.runs.run import read_run
 
 STOP = "."
-CELL, APART, SIZE = 0.24, 0.6, 8  # inches of a cell, cells between sentences and question, points
-LONGEST = 60  # characters of a sentence
+CELL = 0.24  # inches
+QUESTION_GAP = 0.6  # cells between sentences and question
+FONT_SIZE = 8  # points
+MAX_SENTENCE_COLUMNS = 60
 
 
 class Story(NamedTuple):
-    """One example as it is drawn.
+    """One example.
 
     Attributes:
         sentences: in order.
-        question: likewise as text.
-        gates: (n, j), how far each slot took in each sentence.
-        reading: (j,), how much of each the question read.
-        answer: what was written.
-        reference: what is right.
+        question: as text.
+        gates: (n, j) gate of each slot at each sentence.
+        attention: (j,) the question's weight on each slot.
+        answer: the output.
+        reference: the right answer.
     """
 
     sentences: list[str]
     question: str
     gates: NDArray[np.float32]
-    reading: NDArray[np.float32]
+    attention: NDArray[np.float32]
     answer: str
     reference: str
 
 
 def has_slots(config: Mapping[str, Any]) -> bool:
-    """Whether a run of this configuration kept gates and readings instead of alignments."""
+    """Whether a run of this configuration saved slots instead of alignments."""
     return (config.get("model") or {}).get("name") == "entity"
 
 
 def draw_slots(folder: Path | str, form: Format = "png") -> list[Path]:
-    """Draw stories of a run folder, evenly from short to long, beside their arrays, and the shortest on one page.
+    """Draw stories of a run folder next to their arrays, evenly from short to long, and the shortest on one page.
 
     Returns:
-        the pictures written, the page last; nothing when the run has no slots or kept no stories.
+        the pictures, the page last; nothing if the run has no slots or saved no stories.
 
     Raises:
         UserError: an array file cannot be read or its shapes disagree.
@@ -64,77 +66,79 @@ def draw_slots(folder: Path | str, form: Format = "png") -> list[Path]:
     path = Path(folder)
     if not (path / RUN).is_file() or not has_slots(config := read_run(path).config):
         return []
-    bests = [next(iter(hypotheses.items())) for hypotheses in read_examples(path)]
-    found = sorted(((file, story_of(one)) for file, one in bests), key=lambda held: len(held[1].sentences))
-    if not found:
+    bests = (next(iter(hypotheses.items())) for hypotheses in read_examples(path))
+    stories = sorted(((file, to_story(best)) for file, best in bests), key=lambda item: len(item[1].sentences))
+    if not stories:
         return []
-    places = evenly(len(found), DRAWN)
-    names = slot_names(config, found[0][1].gates.shape[1])
-    written = [save(picture([found[place][1]], names), found[place][0].with_suffix(f".{form}")) for place in places]
-    shown = [found[place][1] for place in places[:SHOWN]]
-    return [*written, save(picture(shown, names), path / f"{ALIGNMENTS}.{form}")]
+    names = slot_names(config, stories[0][1].gates.shape[1])
+    drawn = [stories[index] for index in evenly_spaced_indices(len(stories), MAX_PICTURES)]
+    pictures = [save(draw_stories([story], names), file.with_suffix(f".{form}")) for file, story in drawn]
+    page = draw_stories([story for _, story in drawn[:MAX_PANELS_ON_PAGE]], names)
+    return [*pictures, save(page, path / f"{ALIGNMENTS}.{form}")]
 
 
 def slot_names(config: Mapping[str, Any], slots: int) -> list[str]:
     """The words that the keys are tied to, or numbers from 1."""
     if config["model"].get("keys") == "tied":
         return [str(word) for word in config["task"]["entities"]]
-    return [str(number) for number in range(1, slots + 1)]
+    return [str(index) for index in range(1, slots + 1)]
 
 
-def story_of(alignment: Alignment) -> Story:
-    """What an example's arrays hold: the slots' gates where sentences end, their readings where the question does."""
-    over = (alignment.weights[None] if alignment.heads is None else alignment.heads)[:, 0]
+def to_story(alignment: Alignment) -> Story:
+    """Read a story from an example's arrays: gates at the ends of sentences, attention at the end of the question."""
+    weights = (alignment.weights[None] if alignment.heads is None else alignment.heads)[:, 0]
     source = alignment.source
-    ends = [place for place, symbol in enumerate(source) if symbol == STOP]
+    ends = [index for index, symbol in enumerate(source) if symbol == STOP]
     starts = [0, *(end + 1 for end in ends)]
     sentences = [" ".join(source[start:end]) for start, end in zip(starts, ends, strict=False)]
     answer, reference = (" ".join(without_end(symbols)) for symbols in (alignment.output, alignment.reference))
     question = " ".join(source[starts[-1] :])
-    return Story(sentences, question, over[:, ends].T, over[:, len(source) - 1], answer, reference)
+    return Story(sentences, question, weights[:, ends].T, weights[:, len(source) - 1], answer, reference)
 
 
-def picture(stories: Sequence[Story], names: Sequence[str]) -> Figure:
-    """Stories beside each other, rows of sentences and columns of slots; ready to be saved."""
+def draw_stories(stories: Sequence[Story], names: Sequence[str]) -> Figure:
+    """Draw stories side by side, with a row per sentence and a column per slot."""
     figure = Figure(figsize=(1, 1), dpi=DPI)
     FigureCanvasAgg(figure)
-    text = "".join("".join([*one.sentences, one.question, one.answer, one.reference]) for one in stories)
-    lettering = lettering_for(text + "".join(names))
-    panels = [_draw(figure, story, names, lettering) for story in stories]
+    texts = [text for story in stories for text in (*story.sentences, story.question, story.answer, story.reference)]
+    fonts = choose_fonts("".join([*texts, *names]))
+    panels = [_draw_story(figure, story, names, fonts) for story in stories]
     arrange(figure, panels, columns=min(len(panels), 2))
     return figure
 
 
-def _draw(figure: Figure, story: Story, names: Sequence[str], lettering: Lettering) -> Axes:
-    """One story: its sentences, and below a gap its question."""
+def _draw_story(figure: Figure, story: Story, names: Sequence[str], fonts: TextFonts) -> Axes:
+    """Draw one story: its sentences, and below a gap its question."""
     count, slots = len(story.sentences), len(names)
-    high = count + APART + 1 if count else 1.0
-    axes = figure.add_axes((0, 0, slots * CELL, high * CELL))
-    axes.set(xlim=(0, slots), ylim=(high, 0))
-    blocks = [(high - 1, story.reading[None]), *([(0.0, story.gates)] if count else [])]
-    for top, cells in blocks:
-        rows = top + np.arange(len(cells) + 1)
-        axes.pcolormesh(
-            np.arange(slots + 1), rows, cells, cmap=WHITE_TO_BLUE, vmin=0, vmax=1, edgecolors=GRID, linewidth=0.4
-        )
-        axes.add_patch(Rectangle((0, top), slots, len(cells), facecolor="none", edgecolor=GRID, linewidth=0.8))
+    height = count + QUESTION_GAP + 1 if count else 1.0
+    axes = figure.add_axes((0, 0, slots * CELL, height * CELL))
+    axes.set(xlim=(0, slots), ylim=(height, 0))
     axes.spines[:].set_visible(False)
-    style: dict[str, Any] = {"parse_math": False, "fontfamily": lettering.families, "color": INK}
+    _draw_cells(axes, height - 1, story.attention[None])
+    if count:
+        _draw_cells(axes, 0.0, story.gates)
+    style: dict[str, Any] = {"parse_math": False, "fontfamily": fonts.families, "color": INK}
     axes.xaxis.tick_top()
-    axes.tick_params(length=0, pad=4, labelsize=SIZE)
-    turned = 90 if max(map(len, names)) > 2 else 0
-    axes.set_xticks(np.arange(slots) + 0.5, [lettering.shown(name) for name in names], rotation=turned, **style)
-    said = [_shown(text, lettering) for text in [*story.sentences, story.question]]
-    axes.set_yticks([*(np.arange(count) + 0.5), high - 0.5], said, **style)
-    right = story.answer == story.reference
-    answer = _shown(story.answer, lettering) + (
-        "" if right else f" \u2717 (right: {_shown(story.reference, lettering)})"
-    )
-    style["color"] = INK if right else WRONG
-    axes.set_xlabel(f"\u2192 {answer}", loc="left", fontsize=SIZE + 1, labelpad=5, **style)
+    axes.tick_params(length=0, pad=4, labelsize=FONT_SIZE)
+    rotation = 90 if max(map(len, names)) > 2 else 0
+    axes.set_xticks(np.arange(slots) + 0.5, [fonts.display(name) for name in names], rotation=rotation, **style)
+    rows = [_sentence_text(text, fonts) for text in [*story.sentences, story.question]]
+    axes.set_yticks([*(np.arange(count) + 0.5), height - 0.5], rows, **style)
+    answer, is_right = f"\u2192 {_sentence_text(story.answer, fonts)}", story.answer == story.reference
+    if not is_right:
+        answer += f" \u2717 (right: {_sentence_text(story.reference, fonts)})"
+    style["color"] = INK if is_right else WRONG
+    axes.set_xlabel(answer, loc="left", fontsize=FONT_SIZE + 1, labelpad=5, **style)
     axes.xaxis.set_label_position("bottom")
     return axes
 
 
-def _shown(text: str, lettering: Lettering) -> str:
-    return shortened(" ".join(lettering.shown(word) for word in text.split(" ")), LONGEST)
+def _draw_cells(axes: Axes, top: float, cells: NDArray[np.float32]) -> None:
+    rows, columns = top + np.arange(len(cells) + 1), np.arange(cells.shape[1] + 1)
+    axes.pcolormesh(columns, rows, cells, cmap=WHITE_TO_BLUE, vmin=0, vmax=1, edgecolors=GRID, linewidth=0.4)
+    size = cells.shape[1], len(cells)
+    axes.add_patch(Rectangle((0, top), *size, facecolor="none", edgecolor=GRID, linewidth=0.8))
+
+
+def _sentence_text(text: str, fonts: TextFonts) -> str:
+    return shorten(" ".join(fonts.display(word) for word in text.split(" ")), MAX_SENTENCE_COLUMNS)

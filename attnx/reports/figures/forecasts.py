@@ -1,4 +1,4 @@
-"""Draws forecasts: for some of the test what was before, what was right, what was forecast; below, what was read."""
+"""Draws forecasts of a few test windows: past, truth and forecast per column, and attention weights below."""
 
 from __future__ import annotations
 
@@ -11,101 +11,94 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.readers.series import Series
 from attnx.data.series_file import read_kept_series
 from attnx.files.bounded_arrays import read_arrays
 from attnx.reports.figures.curves import DPI, INK, PALE
-from attnx.reports.figures.fonts import Lettering, lettering_for
+from attnx.reports.figures.fonts import choose_fonts
 from attnx.reports.figures.heatmaps import WHITE_TO_BLUE
-from attnx.reports.figures.numeric_predictions import RIGHT, WRITTEN
+from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
 from attnx.runs.alignments import Alignment, read_examples
 from attnx.runs.layout import FORECASTS_PICTURE, MATRICES, PREDICTIONS, VOCABULARY
 from attnx.runs.predictions import read_table
 from attnx.runs.run import read_run
 from attnx.runs.table_fields import read_field
 
-# At most so many windows side by side, and so many columns of each below one another.
-SHOWN, COLUMNS = 3, 4
-PICTURE = FORECASTS_PICTURE
-PAST = "#333333"
+MAX_WINDOWS, MAX_COLUMNS = 3, 4
+PAST_COLOR = "#333333"
 
 Matrix = npt.NDArray[np.floating]
 
 
 class Forecast(NamedTuple):
-    """One window of the test.
+    """One test window.
 
     Attributes:
         name: its series, if there are several, and its first forecast step.
         past: (lookback, f).
-        right: (horizon, f).
-        forecast: (q, horizon, f) the mean or the median, then the other quantiles, from low to high.
-        read: (horizon, lookback + horizon) how much each step read of each state before it; None without weights.
+        truth: (horizon, f).
+        forecast: (q, horizon, f) the mean or the median, then the remaining quantiles in ascending order.
+        attention: (horizon, lookback + horizon) weight of each step on each state before it; None without weights.
     """
 
     name: str
     past: Matrix
-    right: Matrix
+    truth: Matrix
     forecast: Matrix
-    read: Matrix | None
+    attention: Matrix | None
 
 
 def draw_forecasts(folder: Path | str) -> Path | None:
-    """Write forecasts.png from what a run has kept and return its path; None if it forecast nothing."""
+    """Write forecasts.png from the files of a run and return its path; None if it is no forecasting run."""
     folder = Path(folder)
     task = read_run(folder).config.get("task", {})
-    kept = read_kept_series(folder / VOCABULARY)
-    if "horizon" not in task or not kept or not (folder / MATRICES).is_file():
+    series = read_kept_series(folder / VOCABULARY)
+    if "horizon" not in task or not series or not (folder / MATRICES).is_file():
         return None
-    found = _forecasts(folder, task, kept)
-    if not found:
+    forecasts = read_forecasts(folder, task, series)
+    if not forecasts:
         return None
-    page(found, kept[0].columns[:COLUMNS]).savefig(folder / PICTURE)
-    return folder / PICTURE
+    draw_page(forecasts, series[0].columns[:MAX_COLUMNS]).savefig(folder / FORECASTS_PICTURE)
+    return folder / FORECASTS_PICTURE
 
 
-def page(found: Sequence[Forecast], columns: Sequence[str]) -> Figure:
-    """A column of panels a window: one for each of the series' columns, and below them what was read."""
-    attended = any(one.read is not None for one in found)
-    heights = [1.5] * len(columns) + [1.5] * attended
-    lettering = lettering_for("".join([*(one.name for one in found), *columns]))
-    style: dict[str, Any] = {"parse_math": False, "fontfamily": lettering.families, "color": INK}
-    figure = Figure(figsize=(3.9 * len(found) + 0.6, sum(heights) + 0.9), dpi=DPI)
+def draw_page(forecasts: Sequence[Forecast], columns: Sequence[str]) -> Figure:
+    """Draw a column of panels per window: one for each column of the series, and the attention weights below."""
+    has_attention = any(forecast.attention is not None for forecast in forecasts)
+    rows = len(columns) + has_attention
+    fonts = choose_fonts("".join([*(forecast.name for forecast in forecasts), *columns]))
+    style: dict[str, Any] = {"parse_math": False, "fontfamily": fonts.families, "color": INK}
+    figure = Figure(figsize=(3.9 * len(forecasts) + 0.6, 1.5 * rows + 0.9), dpi=DPI)
     figure.set_layout_engine("constrained", w_pad=0.06, h_pad=0.06)
-    panels = figure.subplots(
-        len(heights), len(found), squeeze=False, sharex="col", gridspec_kw={"height_ratios": heights}
-    )
-    for place, one in enumerate(found):
-        for number in range(len(columns)):
-            _draw_column(panels[number][place], one, number)
-        if attended:
-            _draw_read(panels[-1][place], one)
-        panels[0][place].set_title(lettering.shown(one.name).replace("␣", " "), loc="left", fontsize=9, **style)
-        panels[-1][place].set_xlabel("steps from the first that is forecast", fontsize=8, color=INK)
-    _label(panels, columns, lettering, style, attended)
+    panels = figure.subplots(rows, len(forecasts), squeeze=False, sharex="col")
+    for forecast, window in zip(forecasts, panels.T, strict=True):
+        for column in range(len(columns)):
+            _draw_column(window[column], forecast, column)
+        if has_attention:
+            _draw_attention(window[-1], forecast)
+        window[0].set_title(fonts.display(forecast.name).replace("␣", " "), loc="left", fontsize=9, **style)
+        window[-1].set_xlabel("steps from the first forecast step", fontsize=8, color=INK)
+    for axes, name in zip(panels[:, 0], columns, strict=False):
+        axes.set_ylabel(fonts.display(name), fontsize=9, **style)
+    if has_attention:
+        panels[-1][0].set_ylabel("forecast step", fontsize=8, color=INK)
     figure.align_ylabels()
     lines = panels[0][0].get_legend_handles_labels()
     figure.legend(*lines, loc="outside upper right", ncols=5, frameon=False, fontsize=8)
     return figure
 
 
-def _label(panels: Any, columns: Sequence[str], lettering: Lettering, style: Mapping[str, Any], attended: bool) -> None:
-    for number, column in enumerate(columns):
-        panels[number][0].set_ylabel(lettering.shown(column), fontsize=9, **style)
-    if attended:
-        panels[-1][0].set_ylabel("step that read", fontsize=8, color=INK)
-
-
-def _draw_column(axes: Axes, one: Forecast, number: int) -> None:
-    """The past up to its last value, and from there what was right and what was forecast."""
-    steps = np.arange(len(one.right))
-    past, right = one.past[:, number], one.right[:, number]
-    median, *others = one.forecast[..., number]
-    for low, high in zip(others[: len(others) // 2], others[::-1], strict=False):
-        axes.fill_between(steps, low, high, color=WRITTEN, alpha=0.18, linewidth=0, label="between quantiles")
-    axes.plot(np.arange(-len(past), 0), past, color=PAST, linewidth=1.1, label="before")
-    axes.plot([-1, *steps], [past[-1], *right], color=RIGHT, linewidth=2.0, label="right")
-    axes.plot(steps, median, color=WRITTEN, linewidth=1.5, label="forecast")
+def _draw_column(axes: Axes, forecast: Forecast, column: int) -> None:
+    """Draw the past, and from its last value on the truth and the forecast."""
+    steps = np.arange(len(forecast.truth))
+    past, truth = forecast.past[:, column], forecast.truth[:, column]
+    median, *quantiles = forecast.forecast[..., column]
+    for low, high in zip(quantiles[: len(quantiles) // 2], quantiles[::-1], strict=False):
+        axes.fill_between(steps, low, high, color=PREDICTION_COLOR, alpha=0.18, linewidth=0, label="between quantiles")
+    axes.plot(np.arange(-len(past), 0), past, color=PAST_COLOR, linewidth=1.1, label="past")
+    axes.plot([-1, *steps], [past[-1], *truth], color=REFERENCE_COLOR, linewidth=2.0, label="truth")
+    axes.plot(steps, median, color=PREDICTION_COLOR, linewidth=1.5, label="forecast")
     axes.axvline(-0.5, color=PALE, linewidth=1)
     axes.margins(x=0.01)
     axes.grid(axis="y", color=PALE, linewidth=0.5)
@@ -114,60 +107,47 @@ def _draw_column(axes: Axes, one: Forecast, number: int) -> None:
     axes.tick_params(length=0, labelsize=7, labelcolor=INK)
 
 
-def _draw_read(axes: Axes, one: Forecast) -> None:
-    """Each forecast step's weights over the same axis of time, white for nothing."""
-    if one.read is None:
+def _draw_attention(axes: Axes, forecast: Forecast) -> None:
+    """Draw each forecast step's weights over the same time axis, white for zero."""
+    if forecast.attention is None:
         axes.set_axis_off()
         return
-    horizon, past = len(one.right), len(one.past)
-    edges = np.arange(-past, horizon + 1) - 0.5
-    axes.pcolormesh(
-        edges, np.arange(horizon + 1), one.read, cmap=WHITE_TO_BLUE, vmin=0, vmax=one.read.max() or 1, rasterized=True
-    )
+    horizon, largest = len(forecast.truth), forecast.attention.max()
+    edges = np.arange(-len(forecast.past), horizon + 1) - 0.5
+    scale: dict[str, Any] = {"cmap": WHITE_TO_BLUE, "vmin": 0, "vmax": largest or 1}
+    axes.pcolormesh(edges, np.arange(horizon + 1), forecast.attention, rasterized=True, **scale)
     axes.set_ylim(horizon, 0)
-    axes.axvline(-0.5, color=RIGHT, linewidth=0.8)
-    axes.set_title(f"what was read; the darkest is {one.read.max():.2g}", loc="left", fontsize=8, color=INK)
+    axes.axvline(-0.5, color=REFERENCE_COLOR, linewidth=0.8)
+    axes.set_title(f"attention weights, darkest {largest:.2g}", loc="left", fontsize=8, color=INK)
     axes.spines[:].set_color(PALE)
     axes.tick_params(length=0, labelsize=7, labelcolor=INK)
 
 
-def _forecasts(folder: Path, task: Mapping[str, Any], kept: Sequence[Series]) -> list[Forecast]:
-    """Some of the test's windows, evenly in time; of those whose weights were kept if there are any."""
+def read_forecasts(folder: Path, task: Mapping[str, Any], series: Sequence[Series]) -> list[Forecast]:
+    """Read a few test windows, evenly in time, of those with saved weights if there are any."""
     rows = {read_field(row["name"]): row for row in read_table(folder / PREDICTIONS)[1]}
-    weights = {best.name: best for best in (next(iter(found.values())) for found in read_examples(folder))}
-    order = {name: place for place, name in enumerate(_names(kept))}
-    names = sorted((name for name in weights or rows if name in rows and name in order), key=order.__getitem__)
-    places = np.linspace(0, len(names) - 1, min(SHOWN, len(names)) + 2).round().astype(int)[1:-1]
-    chosen = [names[place] for place in places]
-    held = read_arrays(folder / MATRICES, [rows[name][side] for name in chosen for side in ("prediction", "reference")])
-    return [_forecast(name, rows[name], held, task, kept, weights.get(name)) for name in chosen]
-
-
-def _forecast(
-    name: str,
-    row: Mapping[str, str],
-    held: Any,
-    task: Mapping[str, Any],
-    kept: Sequence[Series],
-    alignment: Alignment | None,
-) -> Forecast:
-    right, written = held[row["reference"]], held[row["prediction"]]
-    series, start = next((one, at) for one in kept for at, known in enumerate(_names([one])) if known == name)
-    blocks = np.stack(np.split(written, written.shape[1] // right.shape[1], axis=1))
-    past = series.numbers[max(start - task["lookback"], 0) : start]
-    read = None if alignment is None else _on_time_axis(alignment, len(past), len(right))
-    return Forecast(name, past, right, blocks, read)
+    alignments = {best.name: best for best in (next(iter(hypotheses.values())) for hypotheses in read_examples(folder))}
+    starts = {f"{item.name} {label}".strip(): (item, step) for item in series for step, label in enumerate(item.labels)}
+    names = [name for name in starts if name in rows and (not alignments or name in alignments)]
+    names = [names[index] for index in evenly_spaced_indices(len(names), MAX_WINDOWS)]
+    sides = ("prediction", "reference")
+    arrays = read_arrays(folder / MATRICES, [rows[name][side] for name in names for side in sides])
+    forecasts = []
+    for name in names:
+        prediction, truth = (arrays[rows[name][side]] for side in sides)
+        quantiles = np.stack(np.split(prediction, prediction.shape[1] // truth.shape[1], axis=1))
+        window, start = starts[name]
+        past = window.numbers[max(start - task["lookback"], 0) : start]
+        alignment = alignments.get(name)
+        attention = None if alignment is None else _on_time_axis(alignment, len(past), len(truth))
+        forecasts.append(Forecast(name, past, truth, quantiles, attention))
+    return forecasts
 
 
 def _on_time_axis(alignment: Alignment, past: int, horizon: int) -> Matrix:
-    """(t, m) weights as (horizon, past + horizon): the decoder's own states stand where they were written."""
-    found = np.zeros((horizon, past + horizon))
-    read = len(alignment.read)
-    found[:, :read] += alignment.weights[:, :read]
-    found[:, past : past + alignment.own] += alignment.weights[:, read:]
-    return found
-
-
-def _names(kept: Sequence[Series]) -> list[str]:
-    """What a window is called that begins at each step of the series."""
-    return [f"{series.name} {label}".strip() for series in kept for label in series.labels]
+    """Weights (t, m) as (horizon, past + horizon); decoder states are at the steps that they predicted."""
+    weights = np.zeros((horizon, past + horizon))
+    source = len(alignment.read)
+    weights[:, :source] += alignment.weights[:, :source]
+    weights[:, past : past + alignment.own] += alignment.weights[:, source:]
+    return weights

@@ -1,4 +1,4 @@
-"""Lays heat maps out on one page: aligned at the upper left, cells of one size, one color bar, one legend."""
+"""Arranges heat maps on one page: aligned at the upper left, with one color bar and one legend."""
 
 from __future__ import annotations
 
@@ -13,70 +13,67 @@ from matplotlib.figure import Figure
 
 DPI = 150
 INK, PALE, GRID = "#222222", "#6b7280", "#dfe3e8"
-GAP, EDGE, BAR = 0.35, 0.15, 0.11  # inches: between panels, around the page, the color bar's width
-LOWEST, HIGHEST = 0.6, 2.4  # inches of the color bar: its three numbers need room
+GAP, MARGIN, BAR_WIDTH = 0.35, 0.15, 0.11  # inches: between panels, around the page, of the color bar
+MIN_BAR_HEIGHT, MAX_BAR_HEIGHT = 0.6, 2.4  # inches: the bar's three numbers need room
 
 
-class Room(NamedTuple):
-    """What a panel needs around the upper left corner of its heat map, in inches."""
+class Margins(NamedTuple):
+    """Inches that a panel needs around its heat map, measured from the upper left corner of the map."""
 
     left: float
-    above: float
+    top: float
     right: float
-    below: float
+    bottom: float
 
 
-def arrange(figure: Figure, panels: Sequence[Axes], columns: int, signs: Sequence[Artist] = ()) -> None:
-    """Set panels row by row, heat maps aligned at the upper left, and fit the page around them and a color bar.
-
-    ``signs`` are labeled artists; a legend at the foot of the page explains them.
-    """
+def arrange(figure: Figure, panels: Sequence[Axes], columns: int, legend: Sequence[Artist] = ()) -> None:
+    """Place panels row by row, and fit the page to them, a color bar and a legend of labeled artists."""
     sizes = [axes.get_position().size for axes in panels]  # the figure is one inch square until the end
-    rooms = [_room(axes) for axes in panels]
-    by_column = [rooms[column::columns] for column in range(columns)]
-    by_row = [rooms[start : start + columns] for start in range(0, len(rooms), columns)]
-    lefts = _starts([(max(r.left for r in rooms), max(r.right for r in rooms)) for rooms in by_column])
-    tops = _starts([(max(r.above for r in rooms), max(r.below for r in rooms)) for rooms in by_row])
-    corners = [(lefts[number % columns], tops[number // columns]) for number in range(len(panels))]
-    bar = max(x + width for (x, _), (width, _) in zip(corners, sizes, strict=True)) + 0.22
-    right = max(x + room.right for (x, _), room in zip(corners, rooms, strict=True))
-    tall = float(np.clip(sizes[columns - 1][1], LOWEST, HIGHEST))
-    below = max(y + room.below for (_, y), room in zip(corners, rooms, strict=True))
-    legend = _legend(figure, signs)
-    wide = max(bar + BAR + 0.55, right, EDGE + legend[0]) + EDGE
-    high = max(below, tops[0] + tall + EDGE) + legend[1] + EDGE
+    margins = [_margins(axes) for axes in panels]
+    by_column = [margins[column::columns] for column in range(columns)]
+    by_row = [margins[start : start + columns] for start in range(0, len(margins), columns)]
+    lefts = _starts([(max(m.left for m in line), max(m.right for m in line)) for line in by_column])
+    tops = _starts([(max(m.top for m in line), max(m.bottom for m in line)) for line in by_row])
+    corners = [(lefts[index % columns], tops[index // columns]) for index in range(len(panels))]
+    bar_left = max(x + width for (x, _), (width, _) in zip(corners, sizes, strict=True)) + 0.22
+    right = max(x + margin.right for (x, _), margin in zip(corners, margins, strict=True))
+    bottom = max(y + margin.bottom for (_, y), margin in zip(corners, margins, strict=True))
+    bar_height = float(np.clip(sizes[columns - 1][1], MIN_BAR_HEIGHT, MAX_BAR_HEIGHT))
+    legend_width, legend_height = _draw_legend(figure, legend)
+    page_width = max(bar_left + BAR_WIDTH + 0.55, right, MARGIN + legend_width) + MARGIN
+    page_height = max(bottom, tops[0] + bar_height + MARGIN) + legend_height + MARGIN
     boxes = [(x, y, *size) for (x, y), size in zip(corners, sizes, strict=True)]
-    boxes.append((bar, tops[0], BAR, tall))
-    figure.set_size_inches(wide, high)
-    axes_of_bar = _bar(figure, panels[0])
-    for axes, (x, y, width, height) in zip([*panels, axes_of_bar], boxes, strict=True):
-        axes.set_position((x / wide, 1 - (y + height) / high, width / wide, height / high))
+    boxes.append((bar_left, tops[0], BAR_WIDTH, bar_height))
+    figure.set_size_inches(page_width, page_height)
+    for axes, (x, y, width, height) in zip([*panels, _draw_color_bar(figure, panels[0])], boxes, strict=True):
+        y = 1 - (y + height) / page_height
+        axes.set_position((x / page_width, y, width / page_width, height / page_height))
 
 
-def _legend(figure: Figure, signs: Sequence[Artist]) -> tuple[float, float]:
-    """A legend at the lower left; its width and height in inches, 0 where there is nothing to explain."""
-    if not signs:
+def _draw_legend(figure: Figure, artists: Sequence[Artist]) -> tuple[float, float]:
+    """Draw a legend at the lower left and return its width and height in inches; 0 without artists."""
+    if not artists:
         return 0.0, 0.0
-    legend = figure.legend(handles=list(signs), loc="lower left", frameon=False, fontsize=9, labelcolor=INK)
+    legend = figure.legend(handles=list(artists), loc="lower left", frameon=False, fontsize=9, labelcolor=INK)
     box = legend.get_window_extent()
     return float(box.width) / DPI, float(box.height) / DPI
 
 
-def _room(axes: Axes) -> Room:
-    needed = axes.get_tightbbox()
-    assert needed is not None  # only an invisible axes has none
-    (x0, y0), (x1, y1) = needed.get_points() / DPI
+def _margins(axes: Axes) -> Margins:
+    box = axes.get_tightbbox()
+    assert box is not None  # only invisible axes have none
+    (x0, y0), (x1, y1) = box.get_points() / DPI
     height = float(axes.get_position().height)
-    return Room(left=-x0, above=y1 - height, right=x1, below=height - y0)
+    return Margins(left=-x0, top=y1 - height, right=x1, bottom=height - y0)
 
 
-def _starts(needs: Sequence[tuple[float, float]]) -> list[float]:
-    """Where each heat map of a line of panels starts, from what each needs before and after its start."""
-    ends = accumulate((before + after + GAP for before, after in needs), initial=EDGE)
-    return [end + before for end, (before, _) in zip(ends, needs, strict=False)]
+def _starts(margins: Sequence[tuple[float, float]]) -> list[float]:
+    """Start of each heat map in a line of panels, from the space needed on both sides of its start."""
+    ends = accumulate((low + high + GAP for low, high in margins), initial=MARGIN)
+    return [end + low for end, (low, _) in zip(ends, margins, strict=False)]
 
 
-def _bar(figure: Figure, panel: Axes) -> Axes:
+def _draw_color_bar(figure: Figure, panel: Axes) -> Axes:
     axes = figure.add_axes((0, 0, 1, 1))
     mesh = panel.collections[0]
     _, top = mesh.get_clim()

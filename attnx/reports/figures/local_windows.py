@@ -1,4 +1,4 @@
-"""Where the windows of ``scope=local`` lay when a run read: from its configuration and the weights it left."""
+"""Windows of ``scope=local`` in a finished run, from its configuration and its weights."""
 
 from __future__ import annotations
 
@@ -10,73 +10,73 @@ from numpy.typing import NDArray
 
 from attnx import registry
 
-# Normalizers that give every position of a window some weight, so that weights tell where a predicted window lay.
-DENSE = ("softmax", "sigmoid")
+# Normalizers that give every position of a window some weight, so that weights show where a predicted window was.
+DENSE_NORMALIZERS = ("softmax", "sigmoid")
 
 
 class Window(NamedTuple):
-    """The scope ``local`` as a run was configured.
+    """The scope ``local`` as configured.
 
     Attributes:
-        reach: how many positions it holds on either side of its center.
-        monotonic: whether the center is the step, and not predicted.
-        dense: whether every position of a window has some weight.
+        radius: positions on either side of the center.
+        is_monotonic: whether the center is the step instead of predicted.
+        is_dense: whether every position of a window has some weight.
     """
 
-    reach: int
-    monotonic: bool
-    dense: bool
+    radius: int
+    is_monotonic: bool
+    is_dense: bool
 
-    def holds(self, weights: NDArray[np.floating[Any]], own: int) -> NDArray[np.bool_]:
-        """Which positions each step's window held: (t, m) weights -> (t, m) bool.
+    def mask(self, weights: NDArray[np.floating[Any]], decoder_states: int) -> NDArray[np.bool_]:
+        """The positions in each step's window: (t, m) weights -> (t, m) bool.
 
-        Known are the windows around a step's own position in the source; a predicted one, and one among the decoder's
-        own states, shows in which weights are not zero. A row whose window cannot be told holds none.
+        Monotonic windows over the source are known. Predicted windows, and those over decoder states, are inferred
+        from the nonzero weights; a row whose window cannot be inferred is all False.
         """
-        steps, symbols = weights.shape
-        read = symbols - own
-        held = np.zeros(weights.shape, dtype=np.bool_)
-        if self.monotonic and read:
-            centers = np.minimum(np.arange(steps), read - 1)
-            held[:, :read] = abs(np.arange(read) - centers[:, None]) <= self.reach
-        elif self.dense:
-            held[:, :read] = [self._span(row, cut=True) for row in weights[:, :read]]
-        if self.dense and own:
-            held[:, read:] = [self._span(row, cut=False) for row in weights[:, read:]]
-        return held
+        steps, columns = weights.shape
+        source = columns - decoder_states
+        mask = np.zeros(weights.shape, dtype=np.bool_)
+        if self.is_monotonic and source:
+            centers = np.minimum(np.arange(steps), source - 1)
+            mask[:, :source] = abs(np.arange(source) - centers[:, None]) <= self.radius
+        elif self.is_dense:
+            mask[:, :source] = [self._span(row, must_touch_edge=True) for row in weights[:, :source]]
+        if self.is_dense and decoder_states:
+            mask[:, source:] = [self._span(row, must_touch_edge=False) for row in weights[:, source:]]
+        return mask
 
-    def _span(self, row: NDArray[np.floating[Any]], cut: bool) -> NDArray[np.bool_]:
-        """From the first to the last position that has weight; nothing where that is no window.
+    def _span(self, row: NDArray[np.floating[Any]], must_touch_edge: bool) -> NDArray[np.bool_]:
+        """From the first to the last nonzero weight; all False if that is no window.
 
         Args:
             row: weights.
-            cut: whether a window narrower than it should be must lie at an edge.
+            must_touch_edge: whether a window narrower than the full one must be cut off by an edge.
         """
-        found = np.flatnonzero(row)
+        nonzero = np.flatnonzero(row)
         span = np.zeros(len(row), dtype=np.bool_)
-        if len(found):
-            first, last = found[[0, -1]]
-            width, whole = last - first + 1, 2 * self.reach + 1
-            at_edge = not cut or first == 0 or last == len(row) - 1
-            span[first : last + 1] = width == whole or (width < whole and at_edge)
+        if len(nonzero):
+            first, last = nonzero[[0, -1]]
+            width, full = last - first + 1, 2 * self.radius + 1
+            may_be_cut = not must_touch_edge or first == 0 or last == len(row) - 1
+            span[first : last + 1] = width == full or (width < full and may_be_cut)
         return span
 
 
-def window_of(config: Mapping[str, Any]) -> Window | None:
-    """The window of a run's configuration; None if its scope is another."""
-    scope = _chosen(config, "scope")
+def read_window(config: Mapping[str, Any]) -> Window | None:
+    """The window of a run's configuration; None for any other scope."""
+    scope = _part(config, "scope")
     if scope.get("name") != "local" or "window" not in scope:
         return None
-    dense = _chosen(config, "normalizer").get("name", "softmax") in DENSE
-    return Window(int(scope["window"]), scope.get("center", "monotonic") == "monotonic", dense)
+    is_dense = _part(config, "normalizer").get("name", "softmax") in DENSE_NORMALIZERS
+    return Window(int(scope["window"]), scope.get("center", "monotonic") == "monotonic", is_dense)
 
 
-def _chosen(config: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """What a model chose; of one that attends at several places, at that whose weights are kept."""
+def _part(config: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """The part of the attention whose weights are saved: in a transformer, cross-attention or decoder_only's own."""
     model = config.get("model") or {}
-    place = "self" if model.get("form") == "decoder_only" else "cross"
-    own = model.get(f"{place}_{kind}")
-    if own is None:
+    site = "self" if model.get("form") == "decoder_only" else "cross"
+    spec = model.get(f"{site}_{kind}")
+    if spec is None:
         return config.get(kind) or {}
-    name, knobs = registry.spec(kind, own)
+    name, knobs = registry.spec(kind, spec)
     return {"name": name, **registry.check(kind, name, knobs)}

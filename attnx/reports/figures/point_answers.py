@@ -1,4 +1,4 @@
-"""Draws answers that are positions: for some of the test, what was written over what is right, among the points."""
+"""Draws answers to pointing problems over the right ones, among the points, for some test examples."""
 
 from __future__ import annotations
 
@@ -11,78 +11,78 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnx.data.evenly_spaced import evenly
+from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.points_file import read_points
 from attnx.metrics.polygons import are_positions, canonical_polygon, is_round_trip, open_path, path_length, triangle_set
 from attnx.reports.figures.curves import DPI, INK
-from attnx.reports.figures.numeric_predictions import RIGHT, WRITTEN
+from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
 from attnx.runs.layout import POINTS_PICTURE, PREDICTIONS, VOCABULARY
 from attnx.runs.predictions import read_predictions
 from attnx.runs.run import read_run
 
-SHOWN, ACROSS = 12, 4
-NUMBERED = 20  # points of an example, up to which each has its number beside it
-PICTURE = POINTS_PICTURE
+MAX_EXAMPLES, COLUMNS = 12, 4
+MAX_NUMBERED_POINTS = 20
 
 Points = npt.NDArray[np.floating]
 Line = npt.NDArray[np.floating]
 
 
-class Drawn(NamedTuple):
-    """One example: its points, and the positions, from 0, that were written and that are right."""
+class PointAnswer(NamedTuple):
+    """One example: its points, and the predicted and right positions, from 0."""
 
     points: Points
-    written: list[int]
-    right: list[int]
+    answer: list[int]
+    reference: list[int]
 
 
 def draw_points(folder: Path | str) -> Path | None:
-    """Write points.png from predictions.tsv and the points kept with the run; None where there are none."""
+    """Write points.png from predictions.tsv and the points saved with the run; None if it is no pointing run."""
     folder = Path(folder)
-    drawn = read_points(folder / VOCABULARY)
+    points = read_points(folder / VOCABULARY)
     problem = read_run(folder).config.get("task", {}).get("problem")
-    if not drawn or not (folder / PREDICTIONS).is_file() or problem is None:
+    if not points or not (folder / PREDICTIONS).is_file() or problem is None:
         return None
-    return draw_answers(folder, drawn, problem)
+    return draw_answers(folder, points, problem)
 
 
-def draw_answers(folder: Path, drawn: Sequence[Points], problem: str) -> Path:
-    """Write points.png beside a predictions.tsv, of whose first lines these are the points."""
-    lines = read_predictions(folder)[: len(drawn)]
+def draw_answers(folder: Path, points: Sequence[Points], problem: str) -> Path:
+    """Write points.png next to a predictions.tsv; ``points`` are those of its first lines."""
+    predictions = read_predictions(folder)[: len(points)]
     examples = [
-        Drawn(points, _places(line.output), _places(line.references[0]))
-        for points, line in zip(drawn, lines, strict=False)
+        PointAnswer(example, _positions(prediction.output), _positions(prediction.references[0]))
+        for example, prediction in zip(points, predictions, strict=False)
     ]
-    save(page(_evenly(examples), problem), folder / PICTURE)
-    return folder / PICTURE
+    by_size = sorted(examples, key=lambda example: len(example.points))
+    draw_page([by_size[index] for index in evenly_spaced_indices(len(by_size), MAX_EXAMPLES)], problem).savefig(
+        folder / POINTS_PICTURE
+    )
+    return folder / POINTS_PICTURE
 
 
-def page(examples: Sequence[Drawn], problem: str) -> Figure:
-    """A panel an example."""
-    down = -(-len(examples) // ACROSS)
-    figure = Figure(figsize=(2.6 * ACROSS, 2.7 * down + 0.4), dpi=DPI)
+def draw_page(examples: Sequence[PointAnswer], problem: str) -> Figure:
+    """Draw a panel per example."""
+    rows = -(-len(examples) // COLUMNS)
+    figure = Figure(figsize=(2.6 * COLUMNS, 2.7 * rows + 0.4), dpi=DPI)
     figure.set_layout_engine("constrained", w_pad=0.06, h_pad=0.06)
-    panels = figure.subplots(down, ACROSS, squeeze=False).flatten()
+    panels = figure.subplots(rows, COLUMNS, squeeze=False).flatten()
     for example, axes in zip(examples, panels, strict=False):
-        _draw(axes, example, problem)
+        _draw_panel(axes, example, problem)
     for axes in panels[len(examples) :]:
         axes.set_axis_off()
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2, frameon=False, fontsize=8)
     return figure
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write the picture."""
-    figure.savefig(path)
-
-
-def _draw(axes: Axes, example: Drawn, problem: str) -> None:
-    """What is right below, what was written above it; of what is no position nothing is drawn."""
-    points, written, right = example
-    known = [place for place in written if are_positions(points, [place])]
-    for answer, color, width, label in ((right, RIGHT, 3.2, "right"), (known, WRITTEN, 1.2, "written")):
-        # What is not a number breaks the line.
-        corners = [np.vstack([line, np.full((1, 2), np.nan)]) for line in lines(points, answer, problem)]
+def _draw_panel(axes: Axes, example: PointAnswer, problem: str) -> None:
+    """Draw the reference below the answer; symbols that are no positions are not drawn."""
+    points, answer, reference = example
+    valid = [position for position in answer if are_positions(points, [position])]
+    for order, color, width, label in (
+        (reference, REFERENCE_COLOR, 3.2, "right"),
+        (valid, PREDICTION_COLOR, 1.2, "prediction"),
+    ):
+        # NaN breaks the line.
+        corners = [np.vstack([line, np.full((1, 2), np.nan)]) for line in answer_lines(points, order, problem)]
         x, y = np.concatenate(corners).T if corners else ((), ())
         axes.plot(x, y, color=color, linewidth=width, label=label)
     axes.set_title(title(example, problem), loc="left", fontsize=8, color=INK)
@@ -92,14 +92,14 @@ def _draw(axes: Axes, example: Drawn, problem: str) -> None:
         return
     axes.plot(*points.T, ".", color=INK, markersize=4)
     axes.set_aspect("equal", adjustable="datalim")
-    for number, (x, y) in enumerate(points.tolist() if len(points) <= NUMBERED else (), 1):
-        axes.annotate(str(number), (x, y), (2, 2), textcoords="offset points", fontsize=6, color=INK)
+    for index, (x, y) in enumerate(points.tolist() if len(points) <= MAX_NUMBERED_POINTS else (), 1):
+        axes.annotate(str(index), (x, y), (2, 2), textcoords="offset points", fontsize=6, color=INK)
 
 
-def lines(points: Points, order: Sequence[int], problem: str) -> list[Line]:
-    """The lines (k, 2) to draw of an answer: a way round, its triangles, or numbers one after another.
+def answer_lines(points: Points, order: Sequence[int], problem: str) -> list[Line]:
+    """The lines (k, 2) of an answer: a closed path, its triangles, or numbers in order.
 
-    >>> [line.tolist() for line in lines(np.array([[0, 0], [3, 0], [3, 4]]), [1, 2], "hull")]
+    >>> [line.tolist() for line in answer_lines(np.array([[0, 0], [3, 0], [3, 4]]), [1, 2], "hull")]
     [[[3, 0], [3, 4], [3, 0]]]
     """
     if problem == "sorting":
@@ -108,22 +108,16 @@ def lines(points: Points, order: Sequence[int], problem: str) -> list[Line]:
     return [points[[*ring, ring[0]]] for ring in rings if ring]
 
 
-def title(example: Drawn, problem: str) -> str:
-    """How many points there are, and how right the answer is."""
-    points, written, right = example
-    told = f"{len(points)} {'numbers' if problem == 'sorting' else 'points'}: "
-    if problem == "tsp" and is_round_trip(points, written):
-        return f"{told}{path_length(points, written):.2f}, reference {path_length(points, right):.2f}"
-    meant: Any = {"sorting": tuple, "delaunay": triangle_set}.get(problem, canonical_polygon)
-    return told + ("right" if meant(written) == meant(right) else "wrong")
+def title(example: PointAnswer, problem: str) -> str:
+    """The number of points, and whether the answer is right, or how long a tour is."""
+    points, answer, reference = example
+    size = f"{len(points)} {'numbers' if problem == 'sorting' else 'points'}: "
+    if problem == "tsp" and is_round_trip(points, answer):
+        return f"{size}{path_length(points, answer):.2f}, reference {path_length(points, reference):.2f}"
+    canonical: Any = {"sorting": tuple, "delaunay": triangle_set}.get(problem, canonical_polygon)
+    return size + ("right" if canonical(answer) == canonical(reference) else "wrong")
 
 
-def _evenly(examples: Sequence[Drawn]) -> list[Drawn]:
-    """Some of them, evenly from few points to many."""
-    ordered = sorted(examples, key=lambda example: len(example.points))
-    return [ordered[place] for place in evenly(len(ordered), SHOWN)]
-
-
-def _places(symbols: Sequence[str]) -> list[int]:
-    """Symbols as positions from 0; what is none is left out."""
+def _positions(symbols: Sequence[str]) -> list[int]:
+    """Symbols as positions from 0; symbols that are no numbers are left out."""
     return [int(symbol) - 1 for symbol in symbols if symbol.isdecimal()]

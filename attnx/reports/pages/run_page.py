@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attnx.config.view import node_text
 from attnx.errors import UserError
-from attnx.reports.figures.local_windows import Window, window_of
+from attnx.reports.figures.local_windows import Window, read_window
 from attnx.reports.pages.html_template import filled
 from attnx.reports.run.readme import SETTING
 from attnx.reports.run.results_table import result_rows
@@ -72,7 +72,7 @@ def _told(run: Run, found: Statistics) -> dict[str, Any]:
 
 def _examples(run: Run) -> dict[tuple[Example, int], list[dict[str, Any]]]:
     """A run's examples by what they read, and how often that came before -> their hypotheses."""
-    window = window_of(run.config)
+    window = read_window(run.config)
     found: dict[tuple[Example, int], list[dict[str, Any]]] = {}
     for held in read_examples(run.path):
         best, *_ = hypotheses = list(held.values())
@@ -107,8 +107,8 @@ def _hypothesis(one: Alignment, window: Window | None) -> dict[str, Any]:
 
 def _view(name: str, weights: Weights, one: Alignment, window: Window | None) -> dict[str, Any]:
     thousandths = np.rint(np.nan_to_num(weights).clip(0) * THOUSAND).astype(int).ravel().tolist()
-    known = window and (window.monotonic or one.heads is None or name != "mean")
-    held = [_ranges(row) for row in window.holds(weights, one.own)] if window and known else None
+    known = window and (window.is_monotonic or one.heads is None or name != "mean")
+    held = [_ranges(row) for row in window.mask(weights, one.own)] if window and known else None
     return {"name": name, "weights": thousandths, "held": held}
 
 

@@ -8,7 +8,7 @@ from attnx.reports.figures.curves import draw_curves
 from attnx.reports.figures.entity_slots import draw_slots
 from attnx.reports.figures.forecasts import draw_forecasts
 from attnx.reports.figures.heatmaps import draw_alignments
-from attnx.reports.figures.numeric_predictions import draw_tracks
+from attnx.reports.figures.numeric_predictions import draw_numeric_predictions
 from attnx.reports.figures.point_answers import draw_points
 from attnx.reports.pages.run_page import write_page
 from attnx.reports.run.readme import write_explanation
@@ -21,7 +21,7 @@ def draw_and_explain(folder: Path) -> None:
         write_statistics(folder, run_statistics(folder))
         write_page([folder])
     if not draw_forecasts(folder):
-        draw_tracks(folder)
+        draw_numeric_predictions(folder)
     draw_points(folder)
     draw_curves(folder)
     write_explanation(folder)

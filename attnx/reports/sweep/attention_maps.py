@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from attnx.data.evenly_spaced import evenly
+from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.errors import UserError
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.load_runs import RunRecord
@@ -56,7 +56,7 @@ def _chosen(keys: Sequence[Key]) -> list[Key]:
     """Some, evenly from short to long."""
     by_length = sorted(keys, key=lambda key: len(key[0]))
     fitting = [key for key in by_length if len(key[0]) <= LONGEST] or by_length[:1]
-    return [fitting[place] for place in evenly(len(fitting), SHOWN)]
+    return [fitting[place] for place in evenly_spaced_indices(len(fitting), SHOWN)]
 
 
 def _shown(key: Key, read: Sequence[Alignment]) -> dict[str, Any]:
