@@ -23,6 +23,7 @@ class Query(nn.Module):
         parts = list(inputs)
         self.inputs = nn.ModuleList(parts)
         self.size: int = sum(part.size for part in parts)
+        self.needs: dict[str, str] = {type(part).__name__: part.needs for part in parts}
 
     def forward(self, step: QueryContext) -> Tensor:
         """-> (b, q, size)."""

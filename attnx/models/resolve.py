@@ -62,6 +62,5 @@ def check_tied_embeddings(tie_embeddings: bool, target_features: int) -> None:
     """
     if tie_embeddings and target_features:
         raise UserError(
-            "model.tie_embeddings=true shares the embedding of target symbols, but the target is made of "
-            "features; remove it"
+            "model.tie_embeddings=true needs target symbols to embed, but the target is made of features; remove it"
         )

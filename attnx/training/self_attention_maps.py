@@ -25,7 +25,7 @@ def of_itself(experiment: TrainingModule, predictions: Sequence[Prediction]) -> 
     Whoever writes step by step reads what one pass over all that was written reads, so it is read again at once.
     Nothing of models that have no such streams.
     """
-    if not hasattr(experiment.model, "of_itself"):
+    if not hasattr(experiment.model, "self_attention_weights"):
         return {}
     by_length = sorted(
         (number for number, one in enumerate(predictions) if one.weights is not None),
@@ -48,5 +48,5 @@ def _maps(experiment: TrainingModule, one: Prediction) -> Maps:
         written = written[:, : target.width] - (0 if last is None else last[0, :, : target.width].numpy())
     inputs = torch.cat([first[:, None], torch.as_tensor(written, dtype=first.dtype)[None]], dim=1)
     steps = one.weights.shape[-2]
-    found = model.of_itself(source, batch.present, inputs[:, :steps], batch.tag)
+    found = model.self_attention_weights(source, batch.present, inputs[:, :steps], batch.tag)
     return {stream: weights[0].float().numpy() for stream, weights in found.items()}

@@ -41,15 +41,15 @@ def by_hand() -> Any:
     """
     model = built("model.hidden_size=2", "model.num_slots=2", "model.max_words=2")
     with torch.no_grad():
-        model.sentences.masks.copy_(torch.tensor([[[0.5, 0.0], [0.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]]))
-        model.sentences.embedding.weight.zero_()
+        model.stories.masks.copy_(torch.tensor([[[0.5, 0.0], [0.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]]))
+        model.stories.embedding.weight.zero_()
         for word, vector in {A: (LN3, 11.0), B: (13.0, 0.0), Q: (-5 * LN3, 0.0), C: (17.0, -LN3 / 0.8)}.items():
-            model.sentences.embedding.weight[word] = torch.tensor(vector)
-        model.keys.copy_(torch.eye(2))
-        model.slots.held.weight.copy_(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
-        model.slots.key.weight.copy_(torch.tensor([[2 / 3, 5.0], [-20 / 3, 9.0]]))
-        model.slots.told.weight.copy_(torch.tensor([[4 / LN3, 0.0], [-10 / LN3, 0.0]]))
-        model.activation.weight.fill_(0.5)
+            model.stories.embedding.weight[word] = torch.tensor(vector)
+        model.memory.keys.copy_(torch.eye(2))
+        model.memory.map_content.weight.copy_(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+        model.memory.map_key.weight.copy_(torch.tensor([[2 / 3, 5.0], [-20 / 3, 9.0]]))
+        model.memory.map_sentence.weight.copy_(torch.tensor([[4 / LN3, 0.0], [-10 / LN3, 0.0]]))
+        model.memory.activation.weight.fill_(0.5)
         model.context.weight.copy_(20 * torch.eye(2))
         model.output.weight.zero_()
         model.output.weight[YES], model.output.weight[NO] = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
@@ -100,7 +100,7 @@ def test_words_behind_the_last_mask_share_it() -> None:
     """Of "z a a a" only the masks (0, 1), then (0, 1) again: the sum is (0, 33)."""
     model = by_hand()
     source = torch.tensor([[Z, A, A, A, STOP, Q]])
-    told = model.sentences(source, source != PAD)
+    told = model.stories(source, source != PAD)
     torch.testing.assert_close(told.sentences, torch.tensor([[[0.0, 33.0]]]))
     torch.testing.assert_close(told.question, torch.tensor([[-5 * LN3, 0.0]]))
 
@@ -114,36 +114,36 @@ def test_a_question_without_a_story_reads_the_slots_as_they_start() -> None:
 
 def test_keys_can_be_words() -> None:
     model = built("task.entities=[mary,john,sandra]", "model.keys=tied", "model.hidden_size=2")
-    rows = model.sentences.embedding.weight[STOP + 1 : STOP + 4]
+    rows = model.stories.embedding.weight[STOP + 1 : STOP + 4]
     source = torch.tensor([[Q]])
-    asked = model.sentences(source, source != PAD).question[0]
+    asked = model.stories(source, source != PAD).question[0]
     weights = model.init_state(source, source != PAD).weights[0, :, 0, 0]
     torch.testing.assert_close(weights, torch.softmax(rows @ asked, 0))
     model(source, source != PAD, source).logits.sum().backward()
     assert rows.shape == (3, 2)
-    assert model.sentences.embedding.weight.grad[STOP + 1 : STOP + 4].abs().sum() > 0
+    assert model.stories.embedding.weight.grad[STOP + 1 : STOP + 4].abs().sum() > 0
 
 
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["task=g2p"], "model=entity answers questions about stories, and task=g2p has none; use task=qa"),
+        (["task=g2p"], "model=entity answers questions about stories, but task=g2p has none; use task=qa"),
         (["attention=none"], "attention=none"),
         (["attention.schedule=step_by_step"], "attention.schedule=step_by_step"),
         (["scope=local"], "scope=local: slots have no order"),
         (["scope=history"], "scope=history"),
         (["scope.sources=[encoder,decoder]"], "no decoder states"),
-        (["scorer=coverage"], "scorer=coverage needs to know what was read before"),
-        (["model.gate_scorer=location"], "model.gate_scorer=location needs to know what was read before"),
+        (["scorer=coverage"], "scorer=coverage needs earlier attention weights"),
+        (["model.gate_scorer=location"], "model.gate_scorer=location needs earlier attention weights"),
         (["model.gate_scorer=dto"], "did you mean dot"),
         (["model.gate_normalizer=sigmod"], "did you mean sigmoid"),
-        (["decoding.min_length=2"], "decoding.min_length=2 has no meaning"),
-        (["decoding.no_repeat_ngram_size=3"], "decoding.no_repeat_ngram_size=3 has no meaning"),
+        (["decoding.min_length=2"], "decoding.min_length=2 has no effect"),
+        (["decoding.no_repeat_ngram_size=3"], "decoding.no_repeat_ngram_size=3 has no effect"),
         (["model.keys=tied"], "task.entities=[mary,john]"),
         (["task.entities=[mary,john]"], "is for model.keys=tied"),
         (
             ["task.entities=[mary,john]", "model.keys=tied", "model.num_slots=3"],
-            "model.num_slots=3, but task.entities names 2",
+            "model.num_slots=3, but task.entities has 2 words",
         ),
         (["+query=token"], "query=token has no meaning beside model=entity"),
         (["encoder.hidden_size=3"], "encoder.hidden_size=3 has no meaning beside model=entity"),

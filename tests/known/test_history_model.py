@@ -38,7 +38,7 @@ def config(**chosen: Any) -> dict[str, Any]:
 
 def loop(model: Any, rows: Tensor) -> tuple[Tensor, Tensor]:
     """The forecast (t, f), and what its steps read (t, m), of one stream (s, f + k + 1)."""
-    (layer,) = model.net.decoder.recurrent.layers
+    (layer,) = model.network.decoder.recurrent.layers
     state, states = torch.zeros(7), []
     told, weights = [], torch.zeros(len(rows), len(rows))
     for t, row in enumerate(rows):
@@ -48,12 +48,12 @@ def loop(model: Any, rows: Tensor) -> tuple[Tensor, Tensor]:
         for j, remembered in enumerate(memory):
             weights[t, j] = scores[j] / sum(scores)
             context = context + weights[t, j] * remembered
-        given = torch.cat([model.net.embedding.weight @ row + model.net.embedding.bias, context])
+        given = torch.cat([model.network.embedding.weight @ row + model.network.embedding.bias, context])
         state = torch.tanh(
             layer.weight_ih_l0 @ given + layer.bias_ih_l0 + layer.weight_hh_l0 @ state + layer.bias_hh_l0
         )
         states.append(state)
-        told.append(model.net.output.weight @ state + model.net.output.bias)
+        told.append(model.network.output.weight @ state + model.network.output.bias)
     return torch.stack(told[-AHEAD:]), weights[-AHEAD:]
 
 
@@ -96,8 +96,8 @@ def test_every_scope_is_over_the_own_past(scope: str) -> None:
     ("chosen", "said"),
     [
         ({"scope": node("scope", "encoder_decoder")}, "model=history has no encoder"),
-        ({"attention": node("attention", "none")}, "attention=none reads nothing"),
-        ({"task": node("task", "g2p")}, "task=g2p writes something else"),
+        ({"attention": node("attention", "none")}, "model=history needs attention to its own past"),
+        ({"task": node("task", "g2p")}, "task=g2p outputs something else"),
         ({"task": node("task", "language_model")}, "model=seq2seq with recipe=attention_rnn"),
         ({"query": {"current_state": {}}}, "model.feed=now contradicts query=current_state"),
     ],

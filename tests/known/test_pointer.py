@@ -13,7 +13,7 @@ import attnx
 from attnx import registry
 from attnx.config.compose import compose
 from attnx.models.pointer.config import resolve
-from attnx.models.pointer.constraints import may_follow
+from attnx.models.pointer.constraints import allowed_next
 
 SMALL = ["recipe=pointer", "task=pointing", "model.embedding_dim=1", "encoder.hidden_size=1", "decoder.hidden_size=1"]
 
@@ -77,10 +77,10 @@ FOLLOWING = {
 
 
 @pytest.mark.parametrize(("rule", "before"), [(rule, before) for rule, told in FOLLOWING.items() for before in told])
-def test_what_may_follow(rule: Any, before: tuple[int, ...]) -> None:
+def test_what_allowed_next(rule: Any, before: tuple[int, ...]) -> None:
     counts = torch.tensor([[before.count(place) for place in range(5)]])
     first = torch.tensor([[bool(before) and place == before[0] for place in range(5)]])
-    allowed = may_follow(rule, counts, first, torch.arange(5)[None] < 4)
+    allowed = allowed_next(rule, counts, first, torch.arange(5)[None] < 4)
     assert set(allowed[0].nonzero()[:, 0].tolist()) == FOLLOWING[rule][before]
 
 
@@ -88,27 +88,27 @@ def test_what_may_follow(rule: Any, before: tuple[int, ...]) -> None:
 def test_something_may_always_follow(rule: Any) -> None:
     """Also where there is nothing to point to."""
     none = torch.zeros(1, 0, dtype=torch.bool)
-    assert may_follow(rule, none.long(), none, none).tolist() == [[True]]
+    assert allowed_next(rule, none.long(), none, none).tolist() == [[True]]
 
 
 REFUSED = {
-    "task=g2p": "task=g2p asks for other symbols; use task=pointing",
+    "task=g2p": "the answers of task=g2p are other symbols; use task=pointing",
     "attention=none": "attention=none is for model=seq2seq",
     "normalizer=sparsemax": "normalizer=sparsemax: a pointer's weights are probabilities",
-    "attention.heads=2": "a pointer points with one head",
-    "attention.dropout=0.1": "attention.dropout=0.1 would drop what is pointed to",
-    "scope=history": "scope=history reads the decoder's states",
-    "scope=encoder_decoder": "a pointer points into its source alone",
+    "attention.heads=2": "a pointer has one head",
+    "attention.dropout=0.1": "attention.dropout=0.1 would drop output probabilities",
+    "scope=history": "scope=history is over the decoder's states",
+    "scope=encoder_decoder": "a pointer outputs source positions",
     "query=[current_state,last_context]": "query=last_context needs a context",
-    "query=token": "query=[token] holds no state",
+    "query=token": "query=[token] has no decoder state",
     "readout.inputs=[state]": "readout.inputs=[state] has no meaning beside model=pointer",
-    "model.constraint=permutation": "has no room for the answers of task.problem=hull; choose from any, ring",
+    "model.constraint=permutation": "does not allow the answers of task.problem=hull; choose from any, ring",
     "model.constraint=rings": "expected one of any, distinct, permutation, ring",
     "model.feed=next": "feed",
     "attention.schedule=attend_then_run": "attention.schedule=attend_then_run is not possible",
     "task.problem=delaunay model.constraint=ring": "choose from any",
-    "scope=local": "scope.window=3 leaves out positions of 5 points, and the right one may be any; use scope=global",
-    "scope=local scope.window=4 task.test=4-7": "scope.window=4 leaves out positions of 7 points",
+    "scope=local": "scope.window=3 excludes positions of 5 points, and the right one may be any; use scope=global",
+    "scope=local scope.window=4 task.test=4-7": "scope.window=4 excludes positions of 7 points",
 }
 
 

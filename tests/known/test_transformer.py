@@ -13,6 +13,7 @@ from attnx import registry
 from attnx.config.compose import compose
 from attnx.data.special_tokens import BOS
 from attnx.errors import UserError
+from attnx.models.transformer.config import resolve
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.position_encoding import PositionEncoding
 from attnx.nn.residual import Residual
@@ -66,14 +67,15 @@ def test_the_recipe_by_hand() -> None:
     Of two units each, the first head scores both 2 / sqrt(2); the second scores m 2 / sqrt(2) and n -2 / sqrt(2).
     """
     model = plain(built(*RECIPE))
-    assert (model.chosen.heads, len(model.encoder.layers), len(model.decoder.layers)) == (2, 1, 1)
+    assert (len(model.encoder.layers), len(model.decoder.layers)) == (1, 1)
+    assert model.encoder.layers[0].self_attention.heads == 2
     first, second = [1.0, -1, 1, -1], [1.0, -1, -1, 1]
     placed(model, model.source, 5, 0, first)
     placed(model, model.source, 7, 1, second)
     placed(model, model.embedding, BOS, 0, first)
     encoder, decoder = model.encoder.layers[0], model.decoder.layers[0]
     with torch.no_grad():
-        for silent in (encoder.own.out, encoder.feed_forward.down):  # what it reads changes nothing
+        for silent in (encoder.self_attention.out, encoder.feed_forward.down):  # what it reads changes nothing
             silent.weight.zero_()
         model.output.weight.copy_(torch.eye(7, 4))
         model.output.bias.zero_()
@@ -81,7 +83,7 @@ def test_the_recipe_by_hand() -> None:
     share = 1 / (1 + math.exp(-2 * math.sqrt(2)))  # 0.944
     expected = torch.tensor([[[[0.5, 0.5]], [[share, 1 - share]]]])
     torch.testing.assert_close(output.weights, expected, rtol=1e-4, atol=1e-4)
-    assert decoder.around[0].is_pre_norm is False
+    assert decoder.self_residual.is_pre_norm is False
     # Alone, it reads itself: 2 m, normalized m. Of the source (1, -1) by the first head, (s, -s) by the second.
     second_head = share - (1 - share)
     read = normalized(2, -2, 1 + second_head, -1 - second_head)
@@ -97,7 +99,7 @@ def even(*overrides: str) -> Tensor:
     )
     with torch.no_grad():
         for layer in model.decoder.layers:
-            for heads in (layer.own, layer.cross):
+            for heads in (layer.self_attention, layer.cross_attention):
                 if heads is not None:
                     heads.query.weight.zero_()
         weights: Tensor = model(SOURCE, SOURCE > 0, INPUTS, need_weights=True).weights
@@ -131,9 +133,10 @@ def test_a_window_holds_in_the_source_and_among_the_own_states() -> None:
 
 
 def test_each_head_of_each_layer_is_handed_out() -> None:
-    model = built(*RECIPE[:-1], "model.layers=3")
+    overrides = [*RECIPE[:-1], "model.layers=3"]
+    model = built(*overrides)
     assert model(SOURCE, SOURCE > 0, INPUTS, need_weights=True).weights.shape == (2, 6, 3, 3)
-    assert model.chosen.sites == tuple(f"cross-attention, layer {layer}" for layer in (1, 1, 2, 2, 3, 3))
+    assert resolve(compose(overrides)).sites == tuple(f"cross-attention, layer {layer}" for layer in (1, 1, 2, 2, 3, 3))
     assert model.sources == ("encoder",)
 
 
@@ -193,16 +196,16 @@ def test_learned_positions_end() -> None:
         ),
         (["decoder=recurrent"], "decoder=recurrent has no meaning beside model=transformer"),
         (["readout.tanh=false"], "readout.tanh=false has no meaning beside model=transformer"),
-        (["attention=none"], "model=transformer is made of attention"),
+        (["attention=none"], "model=transformer needs attention"),
         (
             ["model.scheduled_sampling=0.1"],
             "the chosen model has no knob 'scheduled_sampling'; it belongs to model=.*seq2seq",
         ),
-        (["+query=token"], "query=token beside model=transformer"),
+        (["+query=token"], "query=token does not work with model=transformer"),
         (["model.self_scorer=cosin"], "unknown scorer 'cosin'; did you mean cosine"),
         (["model.self_scorer=3"], "model.self_scorer=3: expected a part's name, or {name: ..., and its knobs} or null"),
         (["+scorer@model.self_scorer=cosin"], "unknown scorer 'cosin'; did you mean cosine"),
-        (["task=language_model", "task.train=text.txt"], "task=language_model has no source, and an encoder reads one"),
+        (["task=language_model", "task.train=text.txt"], "task=language_model has no source for an encoder to read"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -243,4 +246,4 @@ LATER = "model.cross_scope.window=5"
 
 def _places(model: Any) -> tuple[Any, Any]:
     layer = model.decoder.layers[0]
-    return layer.own, layer.cross
+    return layer.self_attention, layer.cross_attention

@@ -100,7 +100,7 @@ def test_gradients(activation: str) -> None:
     names = [name for name, _ in model.named_parameters()]
     with torch.no_grad():  # away from the bend, where there is no gradient
         for name, weight in zip(names, weights, strict=True):
-            if name == "activation.weight":
+            if name == "memory.activation.weight":
                 weight.fill_(0.3)
 
     def loss(*given: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ def test_searches_agree() -> None:
     """Greedy and every beam write the same answer, as likely, and then the end; a beam finds the answers in order."""
     model = built()
     source, present = batch([0, 1, 2, 3])
-    told = model.init_state(source, present).predicted
+    told = model.init_state(source, present).log_probs
     greedy, beam = (
         Greedy()(model, source, present, need_weights=True),
         Beam(beam_size=5, nbest=5)(model, source, present),
@@ -134,7 +134,7 @@ def test_searches_agree() -> None:
 
 def test_dropout_drops_while_training_alone() -> None:
     model = built()
-    model.sentences.dropout = 0.5
+    model.stories.dropout = 0.5
     source, present = batch([2])
     inputs = torch.tensor([[BOS, 5]])
     assert torch.equal(model(source, present, inputs).logits, model(source, present, inputs).logits)

@@ -125,7 +125,7 @@ def test_padding_is_refused() -> None:
     model = built()
     source, present, target = drawn(0)
     present[1, -1] = False
-    with pytest.raises(ValueError, match="look back equally far"):
+    with pytest.raises(ValueError, match="windows of one length"):
         model(source, present, moved(target))
 
 

@@ -195,5 +195,5 @@ def test_scores_are_divided_by_the_temperature() -> None:
 
 
 def test_a_source_beyond_the_ids_is_refused() -> None:
-    with pytest.raises(registry.UserError, match="18 positions is longer than the 17"):
+    with pytest.raises(registry.UserError, match="18 positions is longer than the maximum of 17"):
         built().init_state(torch.zeros(1, 18, 2), torch.ones(1, 18, dtype=torch.bool))

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from attnx import registry
-from attnx.data.special_tokens import EOS
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
@@ -28,8 +27,11 @@ from attnx.laws.model import (
     require_same,
     steps_are_the_pass,
 )
-from attnx.models.transformer.config import WHY_NOT, resolve
+from attnx.models.transformer.config import UNSUPPORTED_QUERIES, resolve
+from attnx.models.transformer.model import Transformer
+from attnx.models.transformer.options import AttentionSite, TransformerOptions
 from attnx.nn.targets.numbers import Numbers
+from attnx.nn.targets.symbols import Symbols
 
 pytestmark = pytest.mark.usefixtures("float64")
 Config = dict[str, Any]
@@ -197,11 +199,30 @@ def test_what_a_search_finds_is_what_the_whole_pass_gives(form: str, search: Any
             torch.testing.assert_close(read * mask, output.weights[..., : read.shape[-1]] * mask)
 
 
-def test_rows_that_share_a_source_are_not_copied() -> None:
+def test_an_encoded_source_is_not_copied_among_its_beams() -> None:
+    """Rows that take the place of others of their source read the source where it is; the past goes with them."""
     model = built()
-    state = model.reorder_beams(model.init_state(SOURCE, PRESENT), torch.tensor([0, 0, 0, 1, 1, 1]))
-    assert [memory.keys.shape[0] for memory in (*state.source, *state.own)] == [2, 2, 6, 6]
-    assert model.decode_step(torch.full((6,), EOS), state)[1].own[0].keys.shape == (6, 2, 1, 10)
+    rows = torch.tensor([0, 0, 0, 1, 1, 1])
+    state = model.reorder_beams(model.init_state(SOURCE, PRESENT), rows)
+    assert [memory.keys.shape[0] for memory in (*state.sources, *state.memories)] == [6, 6, 6, 6]
+    _, state, _ = model.decode_step(torch.tensor([5, 7, 11, 5, 7, 11]), state)
+    reordered = model.reorder_beams(state, torch.tensor([2, 0, 2, 4, 4, 3]))
+    assert all(after.keys is before.keys for after, before in zip(reordered.sources, state.sources, strict=True))
+    assert torch.equal(reordered.memories[0].keys[0], state.memories[0].keys[2])
+
+
+def test_a_notebook_builds_what_it_says() -> None:
+    """As many layers, of that size, as the constructor is given; none of it is read from a configuration."""
+    options = TransformerOptions(hidden_size=24, heads=3, self_attention=AttentionSite("dot", ("local", {"window": 2})))
+    model = Transformer(Symbols(23), Symbols(17), layers=6, encoder_layers=2, options=options)
+    assert (len(model.decoder.layers), model.encoder and len(model.encoder.layers)) == (6, 2)
+    assert model.decoder.layers[5].cross_attention.each[2].scope.window == 2
+    assert model.decoder.layers[0].feed_forward.up.weight.shape == (96, 24)
+    assert model(SOURCE, PRESENT, INPUTS).logits.shape == (2, 4, 17)
+    alone = Transformer(None, Symbols(17), layers=1, options=options)
+    assert (alone.encoder, alone.sources) == (None, ("decoder",))
+    with pytest.raises(ValueError, match="encoder_layers=2 needs a source"):
+        Transformer(None, Symbols(17), encoder_layers=2, options=options)
 
 
 def test_dropout_is_training_alone() -> None:
@@ -216,7 +237,7 @@ def test_a_history_in_the_encoder_reads_nothing_behind() -> None:
     changed = SOURCE.index_fill(1, torch.tensor([2]), 9)
     for scope, same in (("history", True), ("global", False)):
         model = built(scope=scope, cross_scope="global")
-        read = [model.init_state(source, PRESENT).source[0].keys[:, :, :2] for source in (SOURCE, changed)]
+        read = [model.init_state(source, PRESENT).sources[0].keys[:, :, :2] for source in (SOURCE, changed)]
         assert torch.allclose(*read) is same
 
 
@@ -227,41 +248,50 @@ def test_rotary_positions_are_relative(heads: int) -> None:
     with torch.no_grad():
         state = model.init_state(SOURCE[:1], PRESENT[:1])
         at = torch.arange(7)[None] + 5
-        states, stretch = model._read(SOURCE[:1], PRESENT[:1], None)[::-1]
-        later = model.decoder.remember(states, stretch._replace(turn=model.places[0].rotary(at)))
-        own = tuple(
+        states, chunk = model._embed_source(SOURCE[:1], PRESENT[:1], None)[::-1]
+        later = model.decoder.remember(states, chunk._replace(rotation=model.source_positions.rotary(at)))
+        memories = tuple(
             memory._replace(keys=torch.cat([moved.keys, memory.keys[:, :, 7:]], 2))
-            for memory, moved in zip(state.own, later, strict=True)
+            for memory, moved in zip(state.memories, later, strict=True)
         )
-        moved = state._replace(own=own, first=state.first + 5)
+        moved = state._replace(memories=memories, offset=state.offset + 5)
         torch.testing.assert_close(*(model.decode_step(INPUTS[:1, 0], one)[0] for one in (state, moved)))
 
 
 REFUSED: dict[str, tuple[Config, str]] = {
-    "no attention": ({"name": "none"}, "attention=none is without"),
+    "no attention": ({"name": "none"}, "model=transformer needs attention, but attention=none is chosen"),
     "schedule": ({"schedule": "step_by_step"}, "attention.schedule=step_by_step: a transformer has no recurrence"),
-    "own in cross": ({"scope": "history"}, "scope=history reads the own past, and cross-attention reads the source"),
-    "both": ({"scope": "encoder_decoder"}, "scope=encoder_decoder reads source and own past as one"),
-    "itself": ({"scope": ("global", {"include_self": True})}, "a position of a transformer always reads itself"),
-    "sources": ({"scope": ("global", {"sources": ["decoder"]})}, "leave sources out, and name the place"),
+    "own in cross": (
+        {"scope": "history"},
+        "scope=history is over the decoder's own past",
+    ),
+    "both": ({"scope": "encoder_decoder"}, "scope=encoder_decoder joins the source and the decoder's own past"),
+    "itself": ({"scope": ("global", {"include_self": True})}, "a transformer's positions always attend to themselves"),
+    "sources": ({"scope": ("global", {"sources": ["decoder"]})}, "remove sources, and choose the site"),
     "rotary": (
         {"scorer": "additive", "position_encoding": "rotary"},
-        "and scorer=additive maps queries and keys first",
+        "but scorer=additive maps them first",
     ),
     "odd": (
         {"position_encoding": "rotary", "hidden_size": 9, "heads": 3},
-        r"gives 3 head\(s\) no even width; .* multiple of 6",
+        r"is split among 3 head\(s\); choose a multiple of 6",
     ),
-    "max_positions": ({"max_positions": 7}, "model.position_encoding=sinusoidal learns none"),
-    "cross": ({"form": "decoder_only", "cross_scorer": "dot"}, "model.cross_scorer is of what model.form=decoder_only"),
-    "encoder": ({"form": "decoder_only", "encoder_layers": 3}, "model.encoder_layers is of what"),
+    "max_positions": (
+        {"max_positions": 7},
+        "model.max_positions is for model.position_encoding=learned, not sinusoidal",
+    ),
+    "cross": (
+        {"form": "decoder_only", "cross_scorer": "dot"},
+        "model.cross_scorer needs an encoder",
+    ),
+    "encoder": ({"form": "decoder_only", "encoder_layers": 3}, "model.encoder_layers needs an encoder"),
     "unknown": ({"self_scorer": "cosin"}, "unknown scorer 'cosin'.*cosine"),
     "knob": ({"self_scope": {"name": "local", "windw": 3}}, "the scope 'local' has no knob 'windw'.*window"),
     "no query": ({"query": ()}, "the query is empty"),
-    **{f"past {one}": ({"scorer": one}, f"scorer={one} reads the weights of the step before") for one in LOOKING_BACK},
+    **{f"past {one}": ({"scorer": one}, f"scorer={one} needs the attention weights of") for one in LOOKING_BACK},
     **{
-        f"query {one}": ({"query": (one,)}, re.escape(f"query={one} beside model=transformer: {reason}"))
-        for one, reason in WHY_NOT.items()
+        f"query {one}": ({"query": (one,)}, re.escape(f"query={one} does not work with model=transformer: {reason}"))
+        for one, reason in UNSUPPORTED_QUERIES.items()
     },
 }
 
@@ -276,7 +306,7 @@ def test_what_cannot_be_is_refused(chosen: Config, said: str) -> None:
 @pytest.mark.parametrize(
     ("chosen", "said"),
     [
-        ({"tie_embeddings": True, "written": "numbers"}, "model.tie_embeddings=true shares an embedding of symbols"),
+        ({"tie_embeddings": True, "written": "numbers"}, "model.tie_embeddings=true needs target symbols to embed"),
         ({"hidden_size": 9}, "attention.heads=2 does not divide the width of the values, 9"),
     ],
 )

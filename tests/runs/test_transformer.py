@@ -94,7 +94,7 @@ def test_what_streams_read_of_themselves_is_kept_and_drawn(tiny: Callable[..., A
 def _as_it_was_written(run: Any, one: Any) -> None:
     """Its maps are those of the symbols that were read, and of those that were written, step after step."""
     model, source = run.model.eval(), torch.tensor([run.source.encode(one.source)])
-    encoded, rows = (_noted(stack.layers[-1].own) for stack in (model.encoder, model.decoder))
+    encoded, rows = (_noted(stack.layers[-1].self_attention) for stack in (model.encoder, model.decoder))
     state, written = model.init_state(source, source > 0), [BOS, *run.target.encode(one.output)][: len(one.output)]
     np.testing.assert_allclose(one.encoder, encoded[0], atol=1e-5)
     for symbol in written:

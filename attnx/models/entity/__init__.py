@@ -1,1 +1,1 @@
-"""The model ``entity``: a recurrent entity network, a memory of slots that is written while a story is read."""
+"""The model ``entity``: a recurrent entity network, a memory of slots that answers questions about a story."""

@@ -1,4 +1,4 @@
-"""What a model ``entity`` will be, from its plain configuration: checked before torch is imported."""
+"""Resolve and check the configuration of a recurrent entity network, without importing torch."""
 
 from __future__ import annotations
 
@@ -11,79 +11,93 @@ from attnx.errors import UserError
 
 Config = Mapping[str, Any]
 
-SLOTS = 20
+DEFAULT_NUM_SLOTS = 20
 
 
 @dataclass(frozen=True)
 class ResolvedEntityConfig:
-    """What follows from the choices.
+    """The settings of an entity network that follow from its configuration.
 
     Attributes:
-        slots: how many there are.
-        keys: what they are about.
+        num_slots: number of slots.
+        keys: ``free`` or ``tied``.
         names: the words that the keys are tied to.
     """
 
-    slots: int
+    num_slots: int
     keys: str
     names: tuple[str, ...] = ()
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """What each of the maps that are handed out is of: a slot."""
-        return self.names or tuple(f"slot {number}" for number in range(1, self.slots + 1))
+        """The name of each map of weights that the model returns: one per slot."""
+        return self.names or tuple(f"slot {index}" for index in range(1, self.num_slots + 1))
 
     def summary(self) -> dict[str, str]:
-        """What a run says of it."""
-        reason = "a gate reads what its slot held before"
-        return {"schedule": f"sentence by sentence: {reason}", "follows": f"slots={self.slots} keys={self.keys}"}
+        """The lines of the start table: the schedule with its reason, and the derived settings."""
+        schedule = "sentence by sentence: a gate reads the previous content of its slot"
+        return {"schedule": schedule, "follows": f"num_slots={self.num_slots} keys={self.keys}"}
 
 
 def resolve(config: Config) -> ResolvedEntityConfig:
-    """Work out what follows from the choices of a model ``entity``, and check that all of them mean something.
+    """Resolve the configuration of an entity network and check that each of its settings has an effect.
 
     Raises:
-        UserError: one line naming what means nothing here, or contradicts something else.
+        UserError: one line with the setting that has no effect or contradicts another.
     """
-    task = config.get("task", {})
+    task, model = config.get("task", {}), config["model"]
     if task and not registry.part("task", task["name"]).declares.get("reads_stories"):
-        raise UserError(f"model=entity answers questions about stories, and task={task['name']} has none; use task=qa")
-    if config["attention"]["name"] == "none":
-        raise UserError("model=entity answers from what it reads of its slots, so attention=none leaves it nothing")
-    if config["attention"].get("schedule", "auto") != "auto":
-        raise UserError(f"attention.schedule={config['attention']['schedule']}: model=entity has one way, leave it out")
+        raise UserError(f"model=entity answers questions about stories, but task={task['name']} has none; use task=qa")
+    _check_attention(config["attention"])
     _check_scope(config["scope"])
-    model = config["model"]
-    gates = {kind: registry.spec(kind, model[f"gate_{kind}"]) for kind in ("scorer", "normalizer")}
-    for kind, (name, knobs) in gates.items():
-        registry.check(kind, name, knobs)
-    for knob, name in (("scorer", config["scorer"]["name"]), ("model.gate_scorer", gates["scorer"][0])):
-        if registry.part("scorer", name).declares.get("needs_past"):
-            raise UserError(f"{knob}={name} needs to know what was read before, and slots are asked once; use another")
-    search = config.get("decoding", {})
-    for rule, most in (("min_length", 1), ("no_repeat_ngram_size", 0)):
-        if search.get(rule, 0) > most:
-            raise UserError(f"decoding.{rule}={search[rule]} has no meaning where one symbol is written; leave it out")
+    _check_scorers(config)
+    _check_decoding(config.get("decoding", {}))
     entities = task.get("entities") or []
-    return ResolvedEntityConfig(_slots(model, entities), model["keys"], tuple(word.lower() for word in entities))
+    num_slots = _resolve_num_slots(model, entities)
+    return ResolvedEntityConfig(num_slots, model["keys"], tuple(word.lower() for word in entities))
 
 
-def _check_scope(scope: Mapping[str, Any]) -> None:
+def _check_attention(attention: Config) -> None:
+    if attention["name"] == "none":
+        raise UserError("model=entity answers by attention over its slots, but attention=none is chosen; remove it")
+    if attention.get("schedule", "auto") != "auto":
+        raise UserError(f"attention.schedule={attention['schedule']}: model=entity has a single schedule; remove it")
+
+
+def _check_scope(scope: Config) -> None:
     if scope["name"] != "global":
         raise UserError(f"scope={scope['name']}: slots have no order and there is no decoder; use scope=global")
     if list(scope.get("sources", ["encoder"])) != ["encoder"] or scope.get("include_self"):
-        raise UserError("model=entity has no decoder states; leave scope.sources and scope.include_self out")
+        raise UserError("model=entity has no decoder states; remove scope.sources and scope.include_self")
 
 
-def _slots(model: Mapping[str, Any], entities: list[str]) -> int:
-    """One for each entity where keys are tied to them."""
-    slots = model["num_slots"]
+def _check_scorers(config: Config) -> None:
+    """Check the parts of the gates, and that no scorer needs earlier weights."""
+    gates = {kind: registry.spec(kind, config["model"][f"gate_{kind}"]) for kind in ("scorer", "normalizer")}
+    for kind, (name, knobs) in gates.items():
+        registry.check(kind, name, knobs)
+    for setting, name in (("scorer", config["scorer"]["name"]), ("model.gate_scorer", gates["scorer"][0])):
+        if registry.part("scorer", name).declares.get("needs_past"):
+            raise UserError(f"{setting}={name} needs earlier attention weights, but slots are read once; use another")
+
+
+def _check_decoding(decoding: Config) -> None:
+    for name, maximum in (("min_length", 1), ("no_repeat_ngram_size", 0)):
+        if decoding.get(name, 0) > maximum:
+            raise UserError(f"decoding.{name}={decoding[name]} has no effect on an answer of one symbol; remove it")
+
+
+def _resolve_num_slots(model: Config, entities: list[str]) -> int:
+    """The number of slots: one for each entity if keys are tied to them."""
+    num_slots = model["num_slots"]
     if model["keys"] == "free":
         if entities:
-            raise UserError(f"task.entities=[{','.join(entities)}] is for model.keys=tied; leave one of the two out")
-        return int(slots or SLOTS)
+            raise UserError(f"task.entities=[{','.join(entities)}] is for model.keys=tied; remove one of the two")
+        return int(num_slots or DEFAULT_NUM_SLOTS)
     if not entities:
-        raise UserError("model.keys=tied needs words to tie them to: task.entities=[mary,john]")
-    if slots not in (None, len(entities)):
-        raise UserError(f"model.num_slots={slots}, but task.entities names {len(entities)}; leave model.num_slots out")
+        raise UserError("model.keys=tied needs words to tie the keys to; set task.entities=[mary,john]")
+    if num_slots not in (None, len(entities)):
+        raise UserError(
+            f"model.num_slots={num_slots}, but task.entities has {len(entities)} words; remove model.num_slots"
+        )
     return len(entities)

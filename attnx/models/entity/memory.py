@@ -1,85 +1,121 @@
-"""Slots side by side: at each sentence each slot decides by a gate of its own how much of it to take in."""
+"""The memory of an entity network: parallel slots, each updated by a gate of its own after every sentence."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.models.entity.story_encoder import DEVIATION
+from attnx.attention.protocols import Normalizer, Scorer
+from attnx.models.entity.story_encoder import INIT_STD
+
+
+class EntityGate(nn.Module):
+    """The gates of all slots for one sentence: scores of the slots, normalized.
+
+    Args:
+        scorer: how relevant a sentence is to a slot, from the sum of the slot's content and key.
+        normalizer: maps scores to gates.
+    """
+
+    def __init__(self, scorer: Scorer, normalizer: Normalizer) -> None:
+        super().__init__()
+        self.scorer, self.normalizer = scorer, normalizer
+
+    def forward(self, queries: Tensor, slots: Tensor, mask: Tensor) -> Tensor:
+        """Queries (b, 1, d) that the scorer has prepared, slots (b, j, d) and mask (b, 1, 1) -> gates (b, 1, j)."""
+        scores = self.scorer.compare(queries, self.scorer.keys(slots))
+        return self.normalizer(scores, mask.expand_as(scores))
 
 
 class EntityMemory(nn.Module):
-    """A memory that is written while a story is read.
+    """A memory of slots that is updated sentence by sentence.
 
     Formula: ``g_j = normalize(score(s, h_j + w_j)), h_j <- norm(h_j + g_j phi(U h_j + V w_j + W s))``
     Source: Henaff et al. 2017, equations 2 to 5, https://arxiv.org/abs/1612.03969
 
-    With the scorer ``dot`` and the normalizer ``sigmoid`` it is the paper's ``g_j = sigmoid(s . h_j + s . w_j)``. A
-    sentence that is not there changes nothing.
+    With the scorer ``dot`` and the normalizer ``sigmoid`` the gate is the paper's ``g_j = sigmoid(s . h_j + s . w_j)``.
+    Padding changes nothing.
 
     Args:
-        width: of sentences, contents and keys.
-        scorer: how much a slot has to do with a sentence, from the sum of what it holds and its key.
-        normalizer: how that becomes its gate.
+        hidden_size: width of sentences, contents and keys.
+        num_slots: number of slots.
+        gate: how much of a sentence each slot takes in.
         activation: phi.
-        normalize: whether contents have length 1 after each sentence, so that they forget.
+        normalize: whether contents are scaled to length 1 after each sentence, so that they forget.
+        keys: ``free`` (learned), or ``tied`` to word embeddings, which :meth:`forward` then needs.
+        initial_state: a slot's first content: its key (``keys``), or ``learned``.
     """
 
     def __init__(
-        self, width: int, scorer: nn.Module, normalizer: nn.Module, activation: nn.Module, normalize: bool
+        self,
+        hidden_size: int,
+        num_slots: int,
+        gate: EntityGate,
+        activation: nn.Module,
+        normalize: bool = True,
+        keys: Literal["free", "tied"] = "free",
+        initial_state: Literal["keys", "learned"] = "keys",
     ) -> None:
         super().__init__()
-        self.scorer: Any = scorer
-        self.normalizer, self.activation, self.normalize = normalizer, activation, normalize
-        self.held, self.key, self.told = (_linear(width) for _ in range(3))
+        self.hidden_size, self.num_slots, self.normalize = hidden_size, num_slots, normalize
+        self.gate, self.activation = gate, activation
+        self.map_content, self.map_key, self.map_sentence = (_linear(hidden_size) for _ in range(3))
+        self.keys = _slot_vectors(num_slots, hidden_size) if keys == "free" else None
+        self.initial_state = _slot_vectors(num_slots, hidden_size) if initial_state == "learned" else None
 
-    def forward(self, sentences: Tensor, there: Tensor, keys: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-        """Read sentences one after another.
+    def forward(self, sentences: Tensor, mask: Tensor, words: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Update the slots by one sentence after another.
 
         Args:
             sentences: (b, n, d).
-            there: (b, n) bool, which of them there are; others stand behind them.
-            keys: (j, d), what each slot is about.
-            start: (j, d), what it holds at first.
+            mask: (b, n) bool, False at padding, which comes last.
+            words: (j, d) embeddings of the words that ``tied`` keys are tied to.
 
         Returns:
-            what the slots hold at last (b, j, d), and the gates (b, n, j).
+            the final contents (b, j, d), and the gates (b, n, j).
         """
+        keys = words if self.keys is None else self.keys
+        assert keys is not None, "tied keys need word embeddings"
         rows, steps, _ = sentences.shape
-        held = start.expand(rows, -1, -1)
-        asked, told, key = self.scorer.queries(sentences), self.told(sentences), self.key(keys)
-        everywhere = there.all(0).tolist()
-        gates = [held.new_zeros(rows, 0, len(keys))]
+        contents = (keys if self.initial_state is None else self.initial_state).expand(rows, -1, -1)
+        queries, inputs = self.gate.scorer.queries(sentences), self.map_sentence(sentences)
+        key_term = self.map_key(keys)
+        is_full = mask.all(0).tolist()
+        gates = [contents.new_zeros(rows, 0, len(keys))]
         for step in range(steps):
-            now = there[:, step, None, None]
-            scores = self.scorer.compare(asked[:, step, None], self.scorer.keys(held + keys))
-            gate = self.normalizer(scores, now.expand_as(scores))
-            more = held + gate.mT * self.activation(self.held(held) + key + told[:, step, None])
-            more = F.normalize(more, dim=-1) if self.normalize else more
-            held = more if everywhere[step] else torch.where(now, more, held)
+            step_mask = mask[:, step, None, None]
+            gate = self.gate(queries[:, step, None], contents + keys, step_mask)
+            update = self.activation(self.map_content(contents) + key_term + inputs[:, step, None])
+            updated = contents + gate.mT * update
+            updated = F.normalize(updated, dim=-1) if self.normalize else updated
+            contents = updated if is_full[step] else torch.where(step_mask, updated, contents)
             gates.append(gate)
-        return held, torch.cat(gates, 1)
+        return contents, torch.cat(gates, 1)
 
 
 class ChannelPReLU(nn.PReLU):
-    """A slope for each unit of the last axis below zero, 1 at first: the identity.
+    """PReLU with a slope for each unit of the last axis, initially 1: the identity.
 
     Formula: ``phi(x) = x if x > 0 else a x``
     Source: He et al. 2015, equation 1, https://arxiv.org/abs/1502.01852
     """
 
-    def __init__(self, width: int) -> None:
-        super().__init__(width, init=1.0)
+    def __init__(self, hidden_size: int) -> None:
+        super().__init__(hidden_size, init=1.0)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """(..., width), the same shape."""
+        """(..., hidden_size), the same shape."""
         return super().forward(vectors.reshape(-1, self.num_parameters)).view(vectors.shape)
 
 
-def _linear(width: int) -> nn.Linear:
-    layer = nn.Linear(width, width, bias=False)
-    nn.init.normal_(layer.weight, std=DEVIATION)
+def _linear(size: int) -> nn.Linear:
+    layer = nn.Linear(size, size, bias=False)
+    nn.init.normal_(layer.weight, std=INIT_STD)
     return layer
+
+
+def _slot_vectors(num_slots: int, size: int) -> nn.Parameter:
+    return nn.Parameter(INIT_STD * torch.randn(num_slots, size))

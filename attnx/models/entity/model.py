@@ -1,132 +1,109 @@
-"""The model ``entity``: slots that are written while a story is read, and read once with the question."""
+"""The recurrent entity network: slots are updated while a story is read, and attended to with the question."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from attnx import registry
-from attnx.attention import AttentionOutput
-from attnx.attention.factory import assemble
+from attnx.attention import Attention, AttentionOutput
+from attnx.attention.heads import MultiHeadAttention
 from attnx.data.special_tokens import STOP
-from attnx.models.entity.config import resolve
-from attnx.models.entity.memory import ChannelPReLU, EntityMemory
-from attnx.models.entity.story_encoder import DEVIATION, EncodedStory, StoryEncoder
+from attnx.models.entity.memory import EntityMemory
+from attnx.models.entity.story_encoder import INIT_STD, EncodedStory, StoryEncoder
 from attnx.models.seq2seq.state import Output
 from attnx.models.state_ops import index_select_tree
 from attnx.nn.targets.single_label import SingleLabelTarget
-from attnx.registry import Choice, Positive, Probability, Size, register
 
 
 class AnswerState(NamedTuple):
-    """A question that was answered; every tensor has the batch as its first axis.
+    """The answers of a batch, which decoding gives out; every tensor has the batch as its first axis.
 
     Attributes:
-        predicted: (b, symbols) log-probabilities.
-        context: (b, d) what was read of the slots.
-        weights: (b, j, 1, s), for each slot its gate where a sentence ends, and where the question ends what was read
-            of it; zeros elsewhere.
-        at: (b,) int64, how many steps were taken.
+        log_probs: (b, symbols) of the answer.
+        context: (b, d) of attention over the slots.
+        weights: (b, j, 1, s), for each slot its gate at the end of each sentence, and its attention weight at the end
+            of the question; zeros elsewhere.
+        step: (b,) int64, the number of steps taken.
     """
 
-    predicted: Tensor
+    log_probs: Tensor
     context: Tensor
     weights: Tensor
-    at: Tensor
+    step: Tensor
 
 
-@register("model", "entity")
 class Entity(nn.Module):
-    """Track what a story tells in slots that are written side by side, and answer a question by reading them.
+    """Answer a question about a story by attention over slots that were updated while the story was read.
 
-    Formula: ``p_j = normalize(score(q, h_j)), u = sum_j p_j h_j, y = R phi(q + H u)``; slots h_j of ``EntityMemory``
-    Source: Henaff et al. 2017, section 2, https://arxiv.org/abs/1612.03969
+    Args:
+        stories: encodes sentences and questions.
+        memory: the slots.
+        attention: over the slots, for queries, keys and values of the memory's ``hidden_size``.
+        target: the answers.
 
-    Scorer, normalizer and attention say how the slots are read, ``gate_scorer`` and ``gate_normalizer`` how each slot
-    decides whether a sentence is for it. ``keys`` are vectors of the ``num_slots`` own (there are 20 if left out), or
-    the embeddings of the words in ``task.entities``, one each. A slot starts with its key or with a ``learned``
-    content. Embeddings, contents and keys have one ``hidden_size``. The first so many ``max_words`` of a sentence have
-    a mask each. With ``normalize=false`` contents grow, and forget nothing.
+    >>> from attnx import registry
+    >>> from attnx.attention import build
+    >>> from attnx.models.entity.memory import EntityGate
+    >>> scorer = registry.build("scorer", "dot", query_size=8, memory_size=8)
+    >>> gate = EntityGate(scorer, registry.build("normalizer", "sigmoid"))
+    >>> memory = EntityMemory(hidden_size=8, num_slots=3, gate=gate, activation=nn.Identity())
+    >>> attention = build(scorer="dot", query_size=8, memory_size=8)
+    >>> model = Entity(StoryEncoder(23, hidden_size=8), memory, attention, SingleLabelTarget(11))
+    >>> source = torch.tensor([[7, 9, STOP, 12, STOP, 13]])
+    >>> model(source, source > 0, source[:, :1]).logits.shape
+    torch.Size([1, 1, 11])
     """
 
-    uses = ("attention", "scorer", "scope", "normalizer")
-    config_module = "attnx.models.entity.config"
     sources = ("encoder",)
     sums_to_one = False
-    reads_symbols = False  # but slots
-    reads = ("entities",)
-    exports = False
 
     def __init__(
         self,
-        config: Mapping[str, Any],
-        source_symbols: Size,
-        target_symbols: Size,
-        hidden_size: Positive = 100,
-        num_slots: Positive | None = None,
-        keys: Literal["free", "tied"] = "free",
-        initial_state: Literal["keys", "learned"] = "keys",
-        gate_scorer: Choice = "dot",
-        gate_normalizer: Choice = "sigmoid",
-        activation: Literal["prelu", "identity"] = "prelu",
-        normalize: bool = True,
-        max_words: Positive = 16,
-        dropout: Probability = 0.0,
+        stories: StoryEncoder,
+        memory: EntityMemory,
+        attention: Attention | MultiHeadAttention,
+        target: SingleLabelTarget,
     ) -> None:
         super().__init__()
-        count = resolve(config).slots
-        self.sentences = StoryEncoder(source_symbols, hidden_size, max_words, dropout)
-        self.activation: nn.Module = ChannelPReLU(hidden_size) if activation == "prelu" else nn.Identity()
-        sizes = {"query_size": hidden_size, "memory_size": hidden_size}
-        scorer = registry.build("scorer", gate_scorer, **sizes)
-        self.slots = EntityMemory(
-            hidden_size, scorer, registry.build("normalizer", gate_normalizer), self.activation, normalize
-        )
-        self.keys = nn.Parameter(DEVIATION * torch.randn(count, hidden_size)) if keys == "free" else None
-        self.start = nn.Parameter(DEVIATION * torch.randn(count, hidden_size)) if initial_state == "learned" else None
-        self.tied = slice(STOP + 1, STOP + 1 + count)
-        parts = (config["scorer"], config["scope"], config["normalizer"])
-        self.attention: Any = assemble(*parts, (hidden_size, hidden_size, hidden_size), config["attention"])
-        self.context = nn.Linear(hidden_size, hidden_size, bias=False)
-        self.output = nn.Linear(hidden_size, target_symbols, bias=False)
+        self.stories, self.memory, self.attention, self.target = stories, memory, attention, target
+        self.context = nn.Linear(memory.hidden_size, memory.hidden_size, bias=False)
+        self.output = nn.Linear(memory.hidden_size, target.width, bias=False)
         for layer in (self.context, self.output):
-            nn.init.normal_(layer.weight, std=DEVIATION)
-        self.target = SingleLabelTarget(target_symbols)
-        self.views = "named" if keys == "tied" else "nameless"
+            nn.init.normal_(layer.weight, std=INIT_STD)
+        self.views = "named" if memory.keys is None else "nameless"
 
     def forward(
         self,
         source: Tensor,
-        present: Tensor,
+        source_mask: Tensor,
         inputs: Tensor,
         tag: Tensor | None = None,
         sampling: float = 0.0,
         need_weights: bool = False,
     ) -> Output:
-        """Answer (b, s) stories: logits (b, 1, symbols). Of the arguments the first two count: nothing was written."""
-        told, gates, read = self._read(source, present)
-        weights = _spread(told, gates, read, present) if need_weights else None
-        return Output(self._logits(told.question, read.context[:, 0])[:, None], weights, None)
+        """Answer (b, s) stories: logits (b, 1, symbols). ``inputs``, ``tag`` and ``sampling`` have no effect."""
+        story, gates, attention = self._attend(source, source_mask)
+        weights = _symbol_weights(story, gates, attention, source_mask) if need_weights else None
+        return Output(self._logits(story.question, attention.context[:, 0])[:, None], weights, None)
 
-    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> AnswerState:
-        """(b, s) stories and (b, s) bool -> their answers, which :meth:`decode_step` gives out."""
-        told, gates, read = self._read(source, present)
-        context = read.context[:, 0]
-        predicted = self.target.predict(self._logits(told.question, context))
-        at = torch.zeros(len(source), dtype=torch.int64, device=source.device)
-        return AnswerState(predicted, context, _spread(told, gates, read, present), at)
+    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> AnswerState:
+        """(b, s) stories and (b, s) bool -> their answers."""
+        story, gates, attention = self._attend(source, source_mask)
+        context = attention.context[:, 0]
+        log_probs = self.target.predict(self._logits(story.question, context))
+        step = torch.zeros(len(source), dtype=torch.int64, device=source.device)
+        return AnswerState(log_probs, context, _symbol_weights(story, gates, attention, source_mask), step)
 
     def decode_step(
         self, inputs: Tensor, state: AnswerState, need_weights: bool = False
     ) -> tuple[Tensor, AnswerState, AttentionOutput]:
-        """The answer, and then the end."""
-        over = (state.at > 0)[:, None]
-        predicted = torch.where(over, self.target.end_log_probs(state.predicted), state.predicted)
-        weights = state.weights.masked_fill(over[..., None, None], 0.0) if need_weights else None
-        return predicted, state._replace(at=state.at + 1), AttentionOutput(state.context[:, None], weights)
+        """The log-probabilities of the answer at the first step, and of EOS afterwards."""
+        is_answered = (state.step > 0)[:, None]
+        log_probs = torch.where(is_answered, self.target.end_log_probs(state.log_probs), state.log_probs)
+        weights = state.weights.masked_fill(is_answered[..., None, None], 0.0) if need_weights else None
+        return log_probs, state._replace(step=state.step + 1), AttentionOutput(state.context[:, None], weights)
 
     def select_rows(self, state: AnswerState, rows: Tensor) -> AnswerState:
         """The state of these rows, int64, which may repeat."""
@@ -134,28 +111,30 @@ class Entity(nn.Module):
 
     reorder_beams = select_rows
 
-    def _read(self, source: Tensor, present: Tensor) -> tuple[EncodedStory, Tensor, AttentionOutput]:
-        """Read the stories, then the slots: the gates (b, n, j), and what the questions read."""
-        told = self.sentences(source, present)
-        keys = self.sentences.embedding.weight[self.tied] if self.keys is None else self.keys
-        held, gates = self.slots(told.sentences, told.there, keys, keys if self.start is None else self.start)
-        memory = self.attention.remember(held)
-        return told, gates, self.attention(told.question[:, None], memory, need_weights=True)
+    def _attend(self, source: Tensor, source_mask: Tensor) -> tuple[EncodedStory, Tensor, AttentionOutput]:
+        """The encoded stories, the gates (b, n, j), and the questions' attention over the slots."""
+        story = self.stories(source, source_mask)
+        # The words that keys can be tied to have the first ids after those of special tokens.
+        words = self.stories.embedding.weight[STOP + 1 : STOP + 1 + self.memory.num_slots]
+        contents, gates = self.memory(story.sentences, story.mask, words)
+        slots = self.attention.remember(contents)
+        return story, gates, self.attention(story.question[:, None], slots, need_weights=True)
 
     def _logits(self, question: Tensor, context: Tensor) -> Tensor:
-        logits: Tensor = self.output(self.activation(question + self.context(context)))
+        logits: Tensor = self.output(self.memory.activation(question + self.context(context)))
         return logits
 
 
-def _spread(told: EncodedStory, gates: Tensor, read: AttentionOutput, present: Tensor) -> Tensor:
-    """Gates and reading over the symbols, (b, j, 1, s): see :class:`AnswerState`."""
-    assert read.weights is not None
-    asked = read.weights.mean(1) if read.weights.dim() == 4 else read.weights
-    steps = gates.shape[1]
-    if steps:
-        number = told.number.clamp(max=steps - 1)[..., None].expand(-1, -1, gates.shape[-1])
-        over = gates.gather(1, number).masked_fill(~told.ends[..., None], 0.0)
+def _symbol_weights(story: EncodedStory, gates: Tensor, attention: AttentionOutput, source_mask: Tensor) -> Tensor:
+    """Gates and attention weights at the symbols, (b, j, 1, s): see :class:`AnswerState`."""
+    assert attention.weights is not None
+    weights = attention.weights.mean(1) if attention.weights.dim() == 4 else attention.weights
+    sentences = gates.shape[1]
+    if sentences:
+        index = story.sentence_index.clamp(max=sentences - 1)[..., None].expand(-1, -1, gates.shape[-1])
+        symbol_gates = gates.gather(1, index).masked_fill(~story.is_end[..., None], 0.0)
     else:
-        over = gates.new_zeros(*present.shape, gates.shape[-1])
-    last = torch.arange(present.shape[1], device=present.device) == present.sum(1, keepdim=True) - 1
-    return torch.where(last[..., None], asked, over).mT[:, :, None]
+        symbol_gates = gates.new_zeros(*source_mask.shape, gates.shape[-1])
+    positions = torch.arange(source_mask.shape[1], device=source_mask.device)
+    is_last = positions == source_mask.sum(1, keepdim=True) - 1
+    return torch.where(is_last[..., None], weights, symbol_gates).mT[:, :, None]

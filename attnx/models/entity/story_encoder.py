@@ -1,4 +1,4 @@
-"""Cuts sequences into sentences, and makes a vector of each: the sum of its words, each under the mask of its place."""
+"""Encode stories: split them into sentences, each the masked sum of its word embeddings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attnx.data.special_tokens import PAD, STOP
 
-DEVIATION = 0.1  # of what is drawn at first: Henaff et al. 2017, section 5
+INIT_STD = 0.1  # Henaff et al. 2017, section 5
 
 
 class EncodedStory(NamedTuple):
@@ -18,65 +18,67 @@ class EncodedStory(NamedTuple):
 
     Attributes:
         sentences: (b, n, d), zeros where a story has fewer.
-        there: (b, n) bool, which of them there are.
-        question: (b, d), what comes behind the last full stop.
-        number: (b, s) int64, which sentence each symbol is of.
-        ends: (b, s) bool, where the full stops are.
+        mask: (b, n) bool, False where a story has fewer.
+        question: (b, d), the symbols after the last full stop.
+        sentence_index: (b, s) int64, the sentence of each symbol.
+        is_end: (b, s) bool, True at full stops.
     """
 
     sentences: Tensor
-    there: Tensor
+    mask: Tensor
     question: Tensor
-    number: Tensor
-    ends: Tensor
+    sentence_index: Tensor
+    is_end: Tensor
 
 
 class StoryEncoder(nn.Module):
     """Encode the sentences of a story, and its question.
 
-    Formula: ``s = sum_i f_i * e_i``, e_i the embedding of word i and f_i the mask of its place
+    Formula: ``s = sum_i f_i * e_i``, e_i the embedding of word i and f_i the mask of its position
     Source: Henaff et al. 2017, equation 1, https://arxiv.org/abs/1612.03969
 
-    A sentence ends at the symbol ``STOP``, which is no word of it. Sentences and questions have masks of their own, all
-    ones at first.
+    A sentence ends at the symbol ``STOP``, which is not one of its words. Sentences and questions have separate masks,
+    initially all ones.
 
     Args:
-        symbols: how many there are.
-        width: of the embeddings.
-        words: how many places have a mask; those behind them share the last one.
+        symbols: size of the vocabulary.
+        hidden_size: width of the embeddings.
+        max_words: number of positions with a mask of their own; later ones share the last.
         dropout: share of the embeddings' units dropped while training.
     """
 
-    def __init__(self, symbols: int, width: int, words: int, dropout: float = 0.0) -> None:
+    def __init__(self, symbols: int, hidden_size: int, max_words: int = 16, dropout: float = 0.0) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(symbols, width, padding_idx=PAD)
-        nn.init.normal_(self.embedding.weight, std=DEVIATION)
+        self.embedding = nn.Embedding(symbols, hidden_size, padding_idx=PAD)
+        nn.init.normal_(self.embedding.weight, std=INIT_STD)
         with torch.no_grad():
             self.embedding.weight[PAD] = 0.0
-        self.masks = nn.Parameter(torch.ones(2, words, width))
+        self.masks = nn.Parameter(torch.ones(2, max_words, hidden_size))
         self.dropout = dropout
 
-    def forward(self, source: Tensor, present: Tensor) -> EncodedStory:
+    def forward(self, source: Tensor, source_mask: Tensor) -> EncodedStory:
         """(b, s) symbols and (b, s) bool -> the sentences and the question."""
-        ends = (source == STOP) & present
-        count = ends.sum(1, keepdim=True)
-        number = ends.cumsum(1) - ends.long()
-        asked = number == count
-        _, words, width = self.masks.shape
-        place = self._places(ends).clamp(max=words - 1) + words * asked
+        is_end = (source == STOP) & source_mask
+        counts = is_end.sum(1, keepdim=True)
+        sentence_index = is_end.cumsum(1) - is_end.long()
+        is_question = sentence_index == counts
+        _, max_words, size = self.masks.shape
+        mask_index = _word_index(is_end).clamp(max=max_words - 1) + max_words * is_question
         vectors = F.dropout(self.embedding(source), self.dropout, self.training)
-        vectors = vectors * F.embedding(place, self.masks.view(2 * words, width))
-        vectors = vectors.masked_fill((ends | ~present)[..., None], 0.0)
-        # All words are summed in one go, those of the questions into a place behind the last sentence.
-        rows, most = len(source), int(count.max())
-        into = torch.where(asked, most, number) + (most + 1) * torch.arange(rows, device=source.device)[:, None]
-        sums = vectors.new_zeros(rows * (most + 1), width).index_add(0, into.flatten(), vectors.flatten(0, 1))
-        told = sums.view(rows, most + 1, width)
-        there = torch.arange(most, device=source.device) < count
-        return EncodedStory(told[:, :most], there, told[:, most], number, ends)
+        vectors = vectors * F.embedding(mask_index, self.masks.view(2 * max_words, size))
+        vectors = vectors.masked_fill((is_end | ~source_mask)[..., None], 0.0)
+        # One index_add sums all words; those of the question go to an extra row after the last sentence.
+        rows, sentences = len(source), int(counts.max())
+        offsets = (sentences + 1) * torch.arange(rows, device=source.device)[:, None]
+        index = torch.where(is_question, sentences, sentence_index) + offsets
+        sums = vectors.new_zeros(rows * (sentences + 1), size).index_add(0, index.flatten(), vectors.flatten(0, 1))
+        sums = sums.view(rows, sentences + 1, size)
+        mask = torch.arange(sentences, device=source.device) < counts
+        return EncodedStory(sums[:, :sentences], mask, sums[:, sentences], sentence_index, is_end)
 
-    def _places(self, ends: Tensor) -> Tensor:
-        """(b, s) int64, each symbol's place in its sentence."""
-        every = torch.arange(ends.shape[1], device=ends.device)
-        begins = torch.where(ends, every + 1, 0)
-        return every - F.pad(begins, (1, 0))[:, :-1].cummax(1).values
+
+def _word_index(is_end: Tensor) -> Tensor:
+    """(b, s) int64, the position of each symbol in its sentence."""
+    positions = torch.arange(is_end.shape[1], device=is_end.device)
+    starts = torch.where(is_end, positions + 1, 0)
+    return positions - F.pad(starts, (1, 0))[:, :-1].cummax(1).values

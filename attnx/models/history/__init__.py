@@ -1,1 +1,1 @@
-"""The model ``history``: an RNN that attends to its own past states."""
+"""The model ``history``: a recurrent network that attends to its own past states."""

@@ -1,4 +1,4 @@
-"""What a model ``history`` will be, from its plain configuration: checked before torch is imported."""
+"""Resolve and check the configuration of a history model, without importing torch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from attnx.models.seq2seq import config as seq2seq
 
 Config = Mapping[str, Any]
 
-# Knobs of a seq2seq that a history has not: what they would say of its decoder.
-ABSENT = {
+# The settings of a seq2seq model that a history model does not have, with the values that mean so.
+UNUSED_SETTINGS = {
     "keys_from": "states",
     "values_from": None,
     "position_dim": 0,
@@ -23,48 +23,48 @@ ABSENT = {
 
 
 def resolve(config: Config) -> seq2seq.ResolvedSeq2seqConfig:
-    """Work out what follows from the choices of a model ``history``, and check that they can go together.
-
-    What it is made of is a decoder that reads its own states and nothing else, so the rest is as with ``seq2seq``.
+    """Resolve the configuration of a history model: a seq2seq model without an encoder that attends to its own states.
 
     Raises:
-        UserError: one line naming the knobs that contradict each other and what to choose.
+        UserError: one line with the settings that contradict each other and what to choose.
     """
     _check_task(config)
     if config["attention"]["name"] == "none":
-        raise UserError("model=history reads its own past, and attention=none reads nothing; leave one of the two out")
+        raise UserError(
+            "model=history needs attention to its own past, but attention=none is chosen; remove one of the two"
+        )
     _check_scope(config["scope"])
-    alone = {
+    without_encoder = {
         "scope": {**config["scope"], "sources": ["decoder"]},
         "encoder": {"name": "none"},
-        "model": {**ABSENT, **config["model"]},
+        "model": {**UNUSED_SETTINGS, **config["model"]},
     }
-    return seq2seq.resolve({**config, **alone})
+    return seq2seq.resolve({**config, **without_encoder})
 
 
 def _check_task(config: Config) -> None:
-    """See that the task goes on with the numbers that are read."""
+    """Check that the task is to continue a series of numbers."""
     task = config.get("task")
     if task is None or "horizon" in task:
         return
     if registry.part("task", task["name"]).declares.get("continues"):
         raise UserError(
-            f"model=history goes on with numbers; for task={task['name']} the same net is model=seq2seq with "
+            f"model=history continues numbers; for task={task['name']} the same network is model=seq2seq with "
             "recipe=attention_rnn"
         )
     raise UserError(
-        f"model=history goes on with what it reads, and task={task['name']} writes something else; use "
-        "task=forecasting, or model=seq2seq"
+        f"model=history continues its input, but task={task['name']} outputs something else; use task=forecasting, or "
+        "model=seq2seq"
     )
 
 
-def _check_scope(scope: Mapping[str, Any]) -> None:
-    """See that a scope says nothing of an encoder; whatever it is, what it narrows is the own past."""
-    usual = {knob.name: knob.default for knob in registry.part("scope", scope["name"]).knobs}
-    declared = registry.part("scope", scope["name"]).declares.get("sources")
-    named = scope.get("sources", declared)
-    if named != ["decoder"] and (named != usual.get("sources") or (named and len(named) > 1)):
+def _check_scope(scope: Config) -> None:
+    """Check that the scope names no encoder; every scope is then one over the model's own past."""
+    part = registry.part("scope", scope["name"])
+    defaults = {knob.name: knob.default for knob in part.knobs}
+    sources = scope.get("sources", part.declares.get("sources"))
+    if sources != ["decoder"] and (sources != defaults.get("sources") or (sources and len(sources) > 1)):
         raise UserError(
-            f"scope={scope['name']} with sources=[{','.join(named)}]: model=history has no encoder, and reads its own "
-            "states whatever the scope; leave scope.sources out, or use scope=history"
+            f"scope={scope['name']} with sources=[{','.join(sources)}]: model=history has no encoder and attends to "
+            "its own states with every scope; remove scope.sources, or use scope=history"
         )

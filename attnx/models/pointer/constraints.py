@@ -1,79 +1,93 @@
-"""What was pointed to so far, and which positions may be pointed to next."""
+"""Constraints on the positions that a pointer network outputs, and the history they depend on."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from attnx.data.special_tokens import UNK
+from attnx.nn.targets.symbols import Symbols
 
 PointerConstraint = Literal["any", "distinct", "permutation", "ring"]
 
-FIRST = UNK + 1
-"""The id of the first position: those of the specials come before."""
+FIRST_POSITION_ID = UNK + 1
+"""The id of the first position; the ids before it are those of special tokens."""
+
+
+@dataclass(frozen=True)
+class PositionTarget(Symbols):
+    """Positions of the source as ids: EOS ends the output, position s has the id 4 + s.
+
+    Args:
+        width: number of ids: 4 more than the longest source has positions.
+        constraint: which outputs have a probability; see :func:`allowed_next`.
+    """
+
+    constraint: PointerConstraint = "any"
 
 
 class PointerHistory(NamedTuple):
-    """What was pointed to so far; every tensor has the batch as its first axis.
+    """The positions that were output so far; every tensor has the batch as its first axis.
 
     Attributes:
-        counts: (b, s) int64, or (b, t, s) before each step, how often each position was.
-        first: (b, s) bool, or (b, t, s), which one was the first.
+        counts: (b, s) int64, or (b, t, s) before each step: how often each position was output.
+        first: (b, s) bool, or (b, t, s): True at the position that was output first.
     """
 
     counts: Tensor
     first: Tensor
 
 
-def may_follow(only: PointerConstraint, counts: Tensor, first: Tensor, present: Tensor) -> Tensor:
-    """Say what may come next; where nothing else may, the end.
+def allowed_next(constraint: PointerConstraint, counts: Tensor, first: Tensor, source_mask: Tensor) -> Tensor:
+    """The mask of outputs that a constraint allows next; the end, if it allows nothing else.
 
-    ``any`` position; ``distinct`` ones; all of them, each once, a ``permutation``; or three and more of them and then
-    the first again, a ``ring``. The end may come at any time, but for the last two, where it comes when they are whole.
+    ``any`` allows every position, ``distinct`` those not output yet, with the end at any time. ``permutation`` needs
+    all positions, each once, before the end; ``ring`` at least three distinct ones, then the first again.
 
     Args:
-        only: the rule.
-        counts: (..., s) how often each position was pointed to.
-        first: (..., s) bool, True where the first one was; nowhere before there is one.
-        present: (..., s) bool.
+        constraint: its name.
+        counts: (..., s) how often each position was output.
+        first: (..., s) bool, True at the position that was output first.
+        source_mask: (..., s) bool, False at padding.
 
     Returns:
         (..., s + 1) bool, the end last.
 
-    >>> counts, there = torch.tensor([[1, 0, 1, 1, 0]]), torch.tensor([[True, True, True, True, False]])
-    >>> may_follow("ring", counts, torch.tensor([[False, False, True, False, False]]), there).int()
+    >>> counts, mask = torch.tensor([[1, 0, 1, 1, 0]]), torch.tensor([[True, True, True, True, False]])
+    >>> allowed_next("ring", counts, torch.tensor([[False, False, True, False, False]]), mask).int()
     tensor([[0, 1, 1, 0, 0, 0]], dtype=torch.int32)
     """
-    new = present & (counts == 0)
-    some, end = new, new.new_ones(*new.shape[:-1], 1)
-    if only == "any":
-        some = present.expand_as(new)
-    elif only == "permutation":
-        end = ~new.any(-1, keepdim=True)
-    elif only == "ring":
+    unused = source_mask & (counts == 0)
+    positions, end = unused, unused.new_ones(*unused.shape[:-1], 1)
+    if constraint == "any":
+        positions = source_mask.expand_as(unused)
+    elif constraint == "permutation":
+        end = ~unused.any(-1, keepdim=True)
+    elif constraint == "ring":
         end = (counts > 1).any(-1, keepdim=True)
-        enough = ((counts > 0).sum(-1, keepdim=True) >= 3) | ~new.any(-1, keepdim=True)
-        some = (new | (first & enough)) & ~end
-    return torch.cat([some, end | ~some.any(-1, keepdim=True)], dim=-1)
+        can_close = ((counts > 0).sum(-1, keepdim=True) >= 3) | ~unused.any(-1, keepdim=True)
+        positions = (unused | (first & can_close)) & ~end
+    return torch.cat([positions, end | ~positions.any(-1, keepdim=True)], dim=-1)
 
 
-def named(ids: Tensor, positions: int) -> Tensor:
-    """(...) ids -> (..., s) int64, 1 at the position that is named; ids that name none give zeros."""
-    return (ids[..., None] == FIRST + torch.arange(positions, device=ids.device)).long()
+def one_hot_positions(ids: Tensor, positions: int) -> Tensor:
+    """(...) ids -> (..., s) int64, 1 at the id's position; zeros for special tokens."""
+    return (ids[..., None] == FIRST_POSITION_ID + torch.arange(positions, device=ids.device)).long()
 
 
-def pointed_after(pointed: PointerHistory, ids: Tensor) -> PointerHistory:
-    """What was pointed to after ids (b,), too."""
-    now = named(ids, pointed.counts.shape[-1])
-    none = ~pointed.first.any(-1, keepdim=True)
-    return PointerHistory(pointed.counts + now, pointed.first | (none & (now > 0)))
+def update_pointer_history(history: PointerHistory, ids: Tensor) -> PointerHistory:
+    """The history with the output ids (b,) added."""
+    output = one_hot_positions(ids, history.counts.shape[-1])
+    is_empty = ~history.first.any(-1, keepdim=True)
+    return PointerHistory(history.counts + output, history.first | (is_empty & (output > 0)))
 
 
-def pointed_before_each(ids: Tensor, positions: int) -> PointerHistory:
-    """What was pointed to before each of the steps that read ids (b, t)."""
-    counts = named(ids, positions).cumsum(1)
-    # The first is the one that alone is counted.
-    alone = (counts.sum(-1, keepdim=True) == 1) & (counts > 0)
-    return PointerHistory(counts, alone.cummax(1).values)
+def history_per_step(ids: Tensor, positions: int) -> PointerHistory:
+    """The history before each step, from the decoder's inputs, ids (b, t)."""
+    counts = one_hot_positions(ids, positions).cumsum(1)
+    # The first position is the only one with a count when the counts sum to 1.
+    is_only_one = (counts.sum(-1, keepdim=True) == 1) & (counts > 0)
+    return PointerHistory(counts, is_only_one.cummax(1).values)

@@ -1,261 +1,259 @@
-"""The model ``pointer``: an encoder, a recurrent decoder, and attention whose weights are the output."""
+"""The pointer network: an encoder, a recurrent decoder, and attention whose weights are the output."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from attnx import registry
-from attnx.attention import AttentionHistory, AttentionOutput, Memory, Query, QueryContext
-from attnx.attention.factory import assemble
+from attnx.attention import Attention, AttentionHistory, AttentionOutput, Memory, Query, QueryContext
 from attnx.attention.memory import concat_sources, empty_history, update_history
-from attnx.attention.planner import Plan
+from attnx.attention.planner import PlannerInputs, plan
 from attnx.attention.protocols import AttentionInputs
 from attnx.errors import UserError
-from attnx.models.pointer.config import resolve
 from attnx.models.pointer.constraints import (
-    FIRST,
-    PointerConstraint,
+    FIRST_POSITION_ID,
     PointerHistory,
-    may_follow,
-    pointed_after,
-    pointed_before_each,
+    PositionTarget,
+    allowed_next,
+    history_per_step,
+    update_pointer_history,
 )
 from attnx.models.seq2seq.state import Output
 from attnx.models.state_ops import index_select_tree
-from attnx.nn.bridges import BRIDGES
+from attnx.nn.decoders.recurrent import RecurrentDecoder
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.recurrent import State
 from attnx.nn.source_encoder import Source
-from attnx.nn.targets.symbols import Symbols
-from attnx.registry import Positive, Size, register
+
+Masks = tuple[Tensor | None, ...]
 
 
 class PointerState(NamedTuple):
-    """Where a decoder stands; every tensor has the batch as its first axis, so that rows can be reordered.
+    """The state of step-by-step decoding; every tensor has the batch as its first axis.
 
     Attributes:
-        memory: the encoder's states (b, s) and, as a source of its own, the end.
-        elements: (b, 4 + s, e) what the decoder reads of each id: of a position the encoder's input there.
-        present: (b, s) bool.
-        cell: the recurrence's state, per layer.
-        pointed: what was pointed to.
-        tag: (b,) int64, the number of each row's tag.
-        at: (b,) int64, how many steps were taken.
-        past: how the memory was read so far, for a scorer that needs it.
+        memory: the encoder's states (b, s), and the end as a source of its own.
+        embeddings: (b, 4 + s, e) the decoder's input for each id: for a position, the encoder's input there.
+        source_mask: (b, s) bool, False at padding.
+        rnn_state: of the decoder, per layer.
+        history: the positions output so far.
+        tag: (b,) int64, the id of each row's tag.
+        step: (b,) int64, the number of steps taken.
+        attention_history: earlier attention weights, for a scorer that needs them.
     """
 
     memory: Memory
-    elements: Tensor
-    present: Tensor
-    cell: State
-    pointed: PointerHistory
+    embeddings: Tensor
+    source_mask: Tensor
+    rnn_state: State
+    history: PointerHistory
     tag: Tensor
-    at: Tensor
-    past: AttentionHistory | None
+    step: Tensor
+    attention_history: AttentionHistory | None
 
 
-@register("model", "pointer")
 class Pointer(nn.Module):
-    """Point to positions of the source: attention's scores over them are the output distribution.
+    """Output positions of the source: attention's scores over them are the output distribution.
 
-    Formula: ``p(C_t | C_<t, P) = softmax(u_t), u_tj = score(d_t, e_j)``, e the encoder's states, d the decoder's
-    Source: Vinyals et al. 2015, section 2.3, https://arxiv.org/abs/1506.03134
+    Args:
+        source: embeds and encodes the source; its keys are the encoder's states, its values the embeddings.
+        target: the positions, and which of them the constraint allows.
+        bridge: makes the decoder's first state.
+        query: makes the query from the decoder's state and input.
+        attention: scores the positions, in one head.
+        decoder: the recurrence, which reads the embedding of the previous position.
+        schedule: ``auto``, or ``step_by_step`` or ``run_then_attend`` to insist on.
 
-    Any scorer scores, e = ``v . tanh(W d + U e)`` in the paper. The decoder reads the encoder's input at the position
-    pointed to last, an ``embedding_dim`` of that width; the end of the output is one more thing to point to, with a key
-    of its own. Ids are those of symbols: the end is EOS, position s is 4 + s. ``constraint`` says which outputs have a
-    probability, in training and in search: ``any``; ``distinct`` positions; each of them once, a ``permutation``; or
-    some and then the first again, a ``ring``. The scope narrows what can be pointed to; softmax's temperature divides
-    the scores. There is no context, so nothing is fed and there is no readout.
+    >>> from attnx.attention import build
+    >>> from attnx.attention.query_inputs.current_state import CurrentState
+    >>> from attnx.nn.bridges import ZeroBridge
+    >>> from attnx.nn.encoders.recurrent import RecurrentEncoder
+    >>> encoder, decoder = RecurrentEncoder(7, hidden_size=5), RecurrentDecoder(7, hidden_size=13)
+    >>> source = Source(nn.Linear(2, 7), encoder, 7, memory="states", values="inputs", positions=0, dropout=0.0)
+    >>> query = Query([CurrentState(state_size=13)])
+    >>> attention = build(scorer="additive", query_size=query.size, memory_size=source.keys_size, values_size=7)
+    >>> bridge = ZeroBridge(decoder.recurrent, source.final_size)
+    >>> model = Pointer(source, PositionTarget(4 + 9, "permutation"), bridge, query, attention, decoder)
+    >>> points, mask, inputs = torch.randn(2, 3, 2), torch.ones(2, 3, dtype=torch.bool), torch.tensor([[1, 4], [1, 6]])
+    >>> model(points, mask, inputs).logits.shape
+    torch.Size([2, 2, 7])
     """
 
-    uses = ("encoder", "decoder", "attention", "scorer", "scope", "query", "normalizer")
-    config_module = "attnx.models.pointer.config"
     sources = ("encoder",)
     sums_to_one = True
 
     def __init__(
         self,
-        config: Mapping[str, Any],
-        source_symbols: Size,
-        source_features: Size,
-        target_symbols: Size,
-        tags: Size,
-        embedding_dim: Positive = 64,
-        constraint: Literal["any", "distinct", "permutation", "ring"] = "any",
-        bridge: Literal["last", "zeros", "learned"] = "last",
+        source: Source,
+        target: PositionTarget,
+        bridge: nn.Module,
+        query: Query,
+        attention: Attention,
+        decoder: RecurrentDecoder,
+        schedule: str = "auto",
     ) -> None:
         super().__init__()
-        chosen = resolve(config)
-        if chosen.tagged and not tags:
-            raise UserError("query=language_tag needs data with tags, and these have none")
-        self.plan: Plan = chosen.plan
-        self.only: PointerConstraint = constraint
-        self.target = Symbols(target_symbols)
-        read = (
-            nn.Linear(source_features, embedding_dim)
-            if source_features
-            else Symbols(source_symbols).embedding(embedding_dim)
-        )
-        encoder = registry.build("encoder", config["encoder"], input_size=embedding_dim)
-        self.source = Source(read, encoder, embedding_dim, memory="states", values="inputs", positions=0, dropout=0.0)
-        self.decoder: Any = registry.build("decoder", config["decoder"], input_size=embedding_dim)
-        self.bridge: Any = BRIDGES[bridge](self.decoder.recurrent, self.source.final_size)
-        widths = {
-            "state_size": self.decoder.size,
-            "token_size": embedding_dim,
-            "context_size": embedding_dim,
-            "tags": tags,
-        }
-        self.query = Query(registry.build("query", (name, knobs), **widths) for name, knobs in config["query"].items())
-        sizes = (self.query.size, self.source.keys_size, embedding_dim)
-        self.attention: Any = assemble(
-            config["scorer"], config["scope"], config["normalizer"], sizes, config["attention"]
-        )
-        # As a Linear(size, 1) would start.
-        self.start = nn.Parameter(torch.empty(embedding_dim).uniform_(-1, 1) / embedding_dim**0.5)
-        self.end = nn.Parameter(torch.empty(self.source.keys_size).uniform_(-1, 1) / self.source.keys_size**0.5)
+        self.source, self.target, self.bridge, self.decoder = source, target, bridge, decoder
+        self.query, self.attention = query, attention
+        self.plan = plan(PlannerInputs(query.needs, feed="none", needs_past=attention.needs_past), schedule)
+        # Initialized like the weights of a Linear(size, 1).
+        self.start = nn.Parameter(torch.empty(source.values_size).uniform_(-1, 1) / source.values_size**0.5)
+        self.end = nn.Parameter(torch.empty(source.keys_size).uniform_(-1, 1) / source.keys_size**0.5)
 
     def forward(
         self,
         source: Tensor,
-        present: Tensor,
+        source_mask: Tensor,
         inputs: Tensor,
         tag: Tensor | None = None,
         sampling: float = 0.0,
         need_weights: bool = False,
         schedule: str | None = None,
     ) -> Output:
-        """Score a target that is known.
+        """Score a target under teacher forcing.
 
         Args:
             source: (b, s) symbols, or (b, s, features).
-            present: (b, s) bool.
-            inputs: (b, t) ids that the decoder reads: BOS, then the target but for its last step.
-            tag: (b,) int64, the number of each row's tag; 0 if left out.
-            sampling: must be 0: outputs are never fed back.
+            source_mask: (b, s) bool, False at padding.
+            inputs: (b, t) ids that the decoder reads: BOS, then the target without its last step.
+            tag: (b,) int64, the id of each row's tag; 0 if left out.
+            sampling: must be 0: outputs are never fed back in training.
             need_weights: also return the probabilities of the positions (b, t, s).
-            schedule: another schedule the plan admits, for tests and benchmarks.
+            schedule: another schedule that the plan admits, for tests and benchmarks.
 
         Returns:
-            logits (b, t, 4 + s), -inf for what can never come.
+            logits (b, t, 4 + s), -inf for impossible outputs.
         """
         if sampling:
-            raise ValueError("a pointer is not trained on its own outputs")
-        start = self.init_state(source, present, tag)
-        tokens = _rows(start.elements, inputs)
-        keep = tuple(
-            dropout_mask(tokens, self.decoder.dropout, self.training, *tokens.shape[:2], self.decoder.recurrent.size)
-            for _ in self.decoder.recurrent.layers[1:]
+            raise ValueError("scheduled sampling is not possible with a pointer")
+        state = self.init_state(source, source_mask, tag)
+        tokens = _gather_rows(state.embeddings, inputs)
+        recurrent = self.decoder.recurrent
+        masks = tuple(
+            dropout_mask(tokens, self.decoder.dropout, self.training, *tokens.shape[:2], recurrent.size)
+            for _ in recurrent.layers[1:]
         )
-        run = self._at_once if (schedule or self.plan.schedule) == "run_then_attend" else self._step_by_step
-        logits, penalty = run(start, inputs, tokens, keep)
-        return Output(logits, torch.softmax(logits, -1)[..., FIRST:] if need_weights else None, penalty)
+        is_parallel = (schedule or self.plan.schedule) == "run_then_attend"
+        run = self._parallel if is_parallel else self._stepwise
+        logits, penalty = run(state, inputs, tokens, masks)
+        weights = torch.softmax(logits, -1)[..., FIRST_POSITION_ID:] if need_weights else None
+        return Output(logits, weights, penalty)
 
-    def _at_once(
-        self, start: PointerState, inputs: Tensor, tokens: Tensor, keep: tuple[Tensor | None, ...]
+    def _parallel(
+        self, state: PointerState, inputs: Tensor, tokens: Tensor, masks: Masks
     ) -> tuple[Tensor, Tensor | None]:
-        """The recurrence over all steps, then one read for all."""
+        """The recurrence over all steps, then attention for all steps."""
         steps = tokens.shape[1]
-        states = self.decoder.recurrent.run(tokens, state=start.cell, keep=keep).outputs[-1]
-        before = torch.cat([start.cell[-1][0][:, None], states[:, :-1]], dim=1)
-        step = QueryContext(tokens, before=before, after=states, tag=start.tag[:, None].expand(-1, steps))
-        at = torch.arange(steps, device=tokens.device)
-        logits, _ = self._scored(step, start, pointed_before_each(inputs, start.present.shape[1]), at)
+        states = self.decoder.recurrent.run(tokens, state=state.rnn_state, keep=masks).outputs[-1]
+        prev_states = torch.cat([state.rnn_state[-1][0][:, None], states[:, :-1]], dim=1)
+        context = QueryContext(tokens, before=prev_states, after=states, tag=state.tag[:, None].expand(-1, steps))
+        history = history_per_step(inputs, state.source_mask.shape[1])
+        logits, _ = self._logits(context, state, history, torch.arange(steps, device=tokens.device))
         return logits, None
 
-    def _step_by_step(
-        self, start: PointerState, inputs: Tensor, tokens: Tensor, keep: tuple[Tensor | None, ...]
+    def _stepwise(
+        self, state: PointerState, inputs: Tensor, tokens: Tensor, masks: Masks
     ) -> tuple[Tensor, Tensor | None]:
-        """Step after step: the scorer reads how the memory was read before."""
-        state, logits, penalties = start, [], []
+        """One step after another, for a scorer that reads earlier weights."""
+        logits, penalties = [], []
         for step in range(tokens.shape[1]):
-            masks = tuple(None if mask is None else mask[:, step] for mask in keep)
-            found, state, read = self._advance(inputs[:, step], tokens[:, step], state, masks)
-            logits.append(found)
-            penalties += [] if read.penalty is None else [read.penalty]
+            step_masks = tuple(None if mask is None else mask[:, step] for mask in masks)
+            step_logits, state, attention = self._forward_step(inputs[:, step], tokens[:, step], state, step_masks)
+            logits.append(step_logits)
+            penalties += [] if attention.penalty is None else [attention.penalty]
         return torch.cat(logits, 1), torch.cat(penalties, 1) if penalties else None
 
-    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> PointerState:
-        """(b, s) symbols or (b, s, features), (b, s) bool and (b,) tags -> the state before the first step.
+    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> PointerState:
+        """The state before the first step, from (b, s) symbols or (b, s, features), (b, s) bool and (b,) tags.
 
         Raises:
-            UserError: the source has more positions than there are ids for.
+            UserError: the source has more positions than there are ids.
         """
-        rows, positions = present.shape
-        if FIRST + positions > self.target.width:
-            raise UserError(
-                f"a source of {positions} positions is longer than the {self.target.width - FIRST} that it can point to"
-            )
-        read = self.source(source, present)
-        end = self.end.expand(rows, 1, -1)
+        rows, positions = source_mask.shape
+        max_positions = self.target.width - FIRST_POSITION_ID
+        if positions > max_positions:
+            raise UserError(f"a source of {positions} positions is longer than the maximum of {max_positions}")
+        encoded = self.source(source, source_mask)
+        values_size = encoded.values.shape[-1]
         memory = concat_sources(
-            self.attention.remember(read.keys, read.present, read.values),
-            self.attention.remember(end, values=read.values.new_zeros(rows, 1, read.values.shape[-1])),
+            self.attention.remember(encoded.keys, encoded.present, encoded.values),
+            self.attention.remember(
+                self.end.expand(rows, 1, -1), values=encoded.values.new_zeros(rows, 1, values_size)
+            ),
         )
-        none = torch.zeros_like(present)
+        start = self.start.expand(rows, FIRST_POSITION_ID, -1).to(encoded.values.dtype)
+        nowhere, zeros = torch.zeros_like(source_mask), torch.zeros(rows, dtype=torch.int64, device=source_mask.device)
         return PointerState(
             memory=memory,
-            elements=torch.cat([self.start.expand(rows, FIRST, -1).to(read.values.dtype), read.values], 1),
-            present=present,
-            cell=self.bridge(read.final, rows),
-            pointed=PointerHistory(none.long(), none),
-            tag=torch.zeros(rows, dtype=torch.int64, device=present.device) if tag is None else tag,
-            at=torch.zeros(rows, dtype=torch.int64, device=present.device),
-            past=empty_history(memory) if self.attention.needs_past else None,
+            embeddings=torch.cat([start, encoded.values], 1),
+            source_mask=source_mask,
+            rnn_state=self.bridge(encoded.final, rows),
+            history=PointerHistory(nowhere.long(), nowhere),
+            tag=zeros if tag is None else tag,
+            step=zeros,
+            attention_history=empty_history(memory) if self.attention.needs_past else None,
         )
 
     def decode_step(
         self, inputs: Tensor, state: PointerState, need_weights: bool = False
     ) -> tuple[Tensor, PointerState, AttentionOutput]:
-        """Take one step: ids (b,) -> log-probabilities (b, 4 + s), the state after, and how the positions were read."""
-        logits, after, read = self._advance(inputs, _rows(state.elements, inputs[:, None])[:, 0], state)
-        told = self.target.predict(logits[:, 0])
-        return told, after, AttentionOutput(read.context, told[:, None, FIRST:].exp() if need_weights else None)
+        """Take one step: ids (b,) -> log-probabilities (b, 4 + s), the next state, and the attention."""
+        tokens = _gather_rows(state.embeddings, inputs[:, None])[:, 0]
+        logits, next_state, attention = self._forward_step(inputs, tokens, state)
+        log_probs = self.target.predict(logits[:, 0])
+        weights = log_probs[:, None, FIRST_POSITION_ID:].exp() if need_weights else None
+        return log_probs, next_state, AttentionOutput(attention.context, weights)
 
-    def _advance(
-        self, inputs: Tensor, token: Tensor, state: PointerState, keep: tuple[Tensor | None, ...] = ()
+    def _forward_step(
+        self, inputs: Tensor, tokens: Tensor, state: PointerState, masks: Masks = ()
     ) -> tuple[Tensor, PointerState, AttentionOutput]:
-        """One step of the recurrence from the last ids (b,) and their vectors (b, e), and one read -> (b, 1, 4 + s)."""
-        cell = self.decoder.recurrent.step(token, state.cell, keep)
-        pointed = pointed_after(state.pointed, inputs)
-        step = QueryContext(
-            token[:, None], before=state.cell[-1][0][:, None], after=cell[-1][0][:, None], tag=state.tag[:, None]
+        """One step of the recurrence and of attention, from ids (b,) and embeddings (b, e) -> logits (b, 1, ...)."""
+        rnn_state = self.decoder.recurrent.step(tokens, state.rnn_state, masks)
+        history = update_pointer_history(state.history, inputs)
+        context = QueryContext(
+            tokens[:, None],
+            before=state.rnn_state[-1][0][:, None],
+            after=rnn_state[-1][0][:, None],
+            tag=state.tag[:, None],
         )
-        asked = PointerHistory(pointed.counts[:, None], pointed.first[:, None])
-        logits, read = self._scored(step, state, asked, state.at[:, None])
-        past = None if state.past is None or read.weights is None else update_history(state.past, read.weights)
-        return logits, state._replace(cell=cell, pointed=pointed, at=state.at + 1, past=past), read
+        step_history = PointerHistory(history.counts[:, None], history.first[:, None])
+        logits, attention = self._logits(context, state, step_history, state.step[:, None])
+        attention_history = state.attention_history
+        if attention_history is not None and attention.weights is not None:
+            attention_history = update_history(attention_history, attention.weights)
+        next_state = state._replace(
+            rnn_state=rnn_state, history=history, step=state.step + 1, attention_history=attention_history
+        )
+        return logits, next_state, attention
 
-    def _scored(
-        self, step: QueryContext, state: PointerState, pointed: PointerHistory, at: Tensor
+    def _logits(
+        self, context: QueryContext, state: PointerState, history: PointerHistory, steps: Tensor
     ) -> tuple[Tensor, AttentionOutput]:
-        """The logits (b, t, 4 + s) of every id at these steps, and the read that they are of."""
-        query, memory = self.query(step), state.memory
-        allowed = may_follow(self.only, pointed.counts, pointed.first, state.present[:, None])
-        field = self.attention.field(AttentionInputs(query, query, memory, at, allowed, state.past, None, True))
-        read = self.attention(query, memory, allowed=allowed, at=at, past=state.past, need_weights=True)
-        scores = read.scores / self.attention.normalizer.temperature
-        if field.gain is not None:  # it multiplies probabilities, which are then made to sum to 1 again
-            scores = scores + torch.where(field.allowed, field.gain, 1.0).log()
-        # A window may leave nothing of what the rule allows; then it is the end.
-        stuck = ~field.allowed.any(-1, keepdim=True)
-        open_ = torch.cat([field.allowed[..., :-1], field.allowed[..., -1:] | stuck], -1)
-        scores = scores.masked_fill(~open_, -torch.inf)
-        never = torch.full_like(scores[..., :1], -torch.inf)
-        return torch.cat([never, never, scores[..., -1:], never, scores[..., :-1]], -1), read
+        """The logits (b, t, 4 + s) of every id at these steps, and the attention whose scores they are."""
+        query, memory, past = self.query(context), state.memory, state.attention_history
+        allowed = allowed_next(self.target.constraint, history.counts, history.first, state.source_mask[:, None])
+        mask = self.attention.field(AttentionInputs(query, query, memory, steps, allowed, past, None, True))
+        attention = self.attention(query, memory, allowed=allowed, at=steps, past=past, need_weights=True)
+        scores = attention.scores / self.attention.normalizer.temperature
+        if mask.gain is not None:  # a gain multiplies probabilities, which are then normalized again
+            scores = scores + torch.where(mask.allowed, mask.gain, 1.0).log()
+        # Where a window excludes every allowed position, the output ends.
+        is_stuck = ~mask.allowed.any(-1, keepdim=True)
+        output_mask = torch.cat([mask.allowed[..., :-1], mask.allowed[..., -1:] | is_stuck], -1)
+        scores = scores.masked_fill(~output_mask, -torch.inf)
+        impossible = torch.full_like(scores[..., :1], -torch.inf)
+        # The ids are PAD, BOS, EOS (the end), UNK and the positions.
+        return torch.cat([impossible, impossible, scores[..., -1:], impossible, scores[..., :-1]], -1), attention
 
     def select_rows(self, state: PointerState, rows: Tensor) -> PointerState:
-        """The state of these rows: int64, which may repeat."""
+        """The state of these rows, int64, which may repeat."""
         return index_select_tree(state, rows)
 
     reorder_beams = select_rows
 
 
-def _rows(table: Tensor, ids: Tensor) -> Tensor:
+def _gather_rows(table: Tensor, ids: Tensor) -> Tensor:
     """(b, n, e) and ids (b, t) -> (b, t, e)."""
     return table.gather(1, ids[..., None].expand(-1, -1, table.shape[-1]))

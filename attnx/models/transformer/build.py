@@ -1,56 +1,108 @@
-"""Builds what a transformer is made of, from its configuration."""
+"""Build a transformer from a configuration: ``model=transformer``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal
 
-from torch import nn
-
-from attnx.attention.factory import several
-from attnx.data.special_tokens import PAD
-from attnx.models.transformer.config import AttentionSite
-from attnx.models.transformer.layer import TransformerLayer, TransformerStack
-from attnx.nn.feed_forward import FeedForward
-from attnx.nn.position_encoding import PositionEncoding
-
-Config = Mapping[str, Any]
-LONGEST = 512
-Vectors = TypeVar("Vectors", nn.Embedding, nn.Linear, nn.Embedding | nn.Linear)
+from attnx.models.resolve import check_tied_embeddings, require_tags
+from attnx.models.transformer.config import resolve
+from attnx.models.transformer.model import DEFAULT_OPTIONS, Transformer
+from attnx.models.transformer.options import TransformerOptions
+from attnx.nn.targets.build import build_target
+from attnx.nn.targets.numbers import Numbers
+from attnx.nn.targets.symbols import Symbols
+from attnx.registry import Choice, Positive, Probability, Size, register
 
 
-def layers_of(config: Config, own: AttentionSite, cross: AttentionSite | None, count: int) -> TransformerStack:
-    """So many layers that attend to their stream, and to a source if there is a ``cross``."""
-    model, knobs = config["model"], config["attention"]
-    width, norm = model["hidden_size"], model["norm"]
+@register(
+    "model",
+    "transformer",
+    config_module="attnx.models.transformer.config",
+    uses=("attention", "scorer", "scope", "query", "normalizer"),
+)
+def build_transformer(
+    config: Mapping[str, Any],
+    source_symbols: Size,
+    source_features: Size,
+    target_symbols: Size,
+    target_features: Size,
+    tags: Size,
+    form: Literal["encoder_decoder", "decoder_only"] = "encoder_decoder",
+    hidden_size: Positive = 256,
+    layers: Positive = 3,
+    encoder_layers: Positive | None = None,
+    feedforward_size: Positive | None = None,
+    activation: Literal["relu", "gelu", "silu"] = "relu",
+    norm: Literal["pre", "post"] = "pre",
+    position_encoding: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal",
+    max_positions: Positive | None = None,
+    self_scorer: Choice | None = None,
+    cross_scorer: Choice | None = None,
+    self_scope: Choice | None = None,
+    cross_scope: Choice | None = None,
+    self_normalizer: Choice | None = None,
+    cross_normalizer: Choice | None = None,
+    tag_inputs: list[Literal["encoder", "decoder"]] | None = None,
+    tie_embeddings: bool = False,
+    dropout: Probability = 0.1,
+) -> Transformer:
+    """Layers of attention and feed-forward maps: an encoder and a decoder that reads it, or a decoder alone.
 
-    def heads(site: AttentionSite) -> Any:
-        return several(site.scorer, site.scope, site.normalizer, (width, width, width), knobs)
+    Formula: ``p(y_t | y_<t, x) = softmax(O h_t), h = layers(e(y_<t) sqrt(d) + positions; layers(e(x) sqrt(d) +
+        positions))``, or of numbers ``y_t = O h_t``
+    Source: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; decoder only, Liu et al. 2018,
+        https://arxiv.org/abs/1801.10198
 
-    layers = [
-        TransformerLayer(
-            own=heads(own),
-            cross=None if cross is None else heads(cross),
-            feed_forward=FeedForward(width, model["feedforward_size"] or 4 * width, model["activation"]),
-            width=width,
-            norm=norm,
-            dropout=model["dropout"],
-        )
-        for _ in range(count)
-    ]
-    return TransformerStack(layers, width, norm)
-
-
-def places_of(config: Config) -> PositionEncoding:
-    """A stream's positions."""
-    model = config["model"]
-    head = model["hidden_size"] // config["attention"]["heads"]
-    return PositionEncoding(model["hidden_size"], model["position_encoding"], model["max_positions"] or LONGEST, head)
-
-
-def vectors_of(embedding: Vectors) -> Vectors:
-    """Start an embedding of symbols so that, times the root of its width, its units vary by 1."""
-    if isinstance(embedding, nn.Embedding):
-        nn.init.normal_(embedding.weight, std=embedding.embedding_dim**-0.5)
-        nn.init.zeros_(embedding.weight[PAD])
-    return embedding
+    ``form=decoder_only`` reads the source, a separator (BOS) and the target as one sequence; positions of the source
+    attend to each other in both directions, with ``scope=history`` only to earlier ones. The decoder has ``layers``,
+    the encoder ``encoder_layers`` or as many. ``feedforward_size`` defaults to 4 * ``hidden_size``. ``norm=pre``
+    normalizes before each sublayer, ``post`` after each sum. ``position_encoding`` is added to the embeddings, or
+    (``rotary``) rotates the queries and keys of self-attention; ``max_positions`` is the number of ``learned`` ones
+    (512). ``self_scorer``, ``cross_scorer`` and the like choose a part for self- or cross-attention alone, by name or
+    as ``{name: local, window: 5}``. ``tag_inputs`` names the streams to whose embeddings the row's tag (its language)
+    is added. ``tie_embeddings`` makes the target embedding the weight of the output layer.
+    """
+    knobs = {
+        "form": form,
+        "hidden_size": hidden_size,
+        "layers": layers,
+        "encoder_layers": encoder_layers,
+        "position_encoding": position_encoding,
+        "max_positions": max_positions,
+        "tag_inputs": tag_inputs,
+        "self_scorer": self_scorer,
+        "self_scope": self_scope,
+        "self_normalizer": self_normalizer,
+        "cross_scorer": cross_scorer,
+        "cross_scope": cross_scope,
+        "cross_normalizer": cross_normalizer,
+    }
+    resolved = resolve({**config, "model": knobs})
+    if tag_inputs:
+        require_tags(tags, "model.tag_inputs")
+    check_tied_embeddings(tie_embeddings, target_features)
+    options = TransformerOptions(
+        hidden_size=hidden_size,
+        heads=resolved.heads,
+        feedforward_size=feedforward_size,
+        activation=activation,
+        norm=norm,
+        position_encoding=position_encoding,
+        max_positions=max_positions or DEFAULT_OPTIONS.max_positions,
+        dropout=dropout,
+        tag_inputs=tuple(tag_inputs or ()),
+        self_attention=resolved.self_attention,
+        cross_attention=resolved.cross_attention,
+        attention=config["attention"],
+    )
+    source = Numbers(source_features) if source_features else Symbols(source_symbols)
+    return Transformer(
+        source if "encoder" in resolved.sources else None,
+        build_target(config.get("task", {}), target_symbols, target_features),
+        layers=layers,
+        encoder_layers=resolved.encoder_layers,
+        num_tags=tags,
+        tie_embeddings=tie_embeddings,
+        options=options,
+    )

@@ -1,4 +1,4 @@
-"""What a transformer will be, from its plain configuration: checked before torch is imported."""
+"""Resolve and check the configuration of a transformer, without importing torch."""
 
 from __future__ import annotations
 
@@ -9,196 +9,188 @@ from typing import Any
 from attnx import registry
 from attnx.errors import UserError
 from attnx.models.resolve import scope_sources
+from attnx.models.transformer.options import AttentionSite
 
 Config = Mapping[str, Any]
 
 KINDS = ("scorer", "scope", "normalizer")
-WHY_NOT = {
-    "previous_state": "a transformer's layer has no state of the step before, it reads it",
-    "last_context": "a transformer's layer has no context of the step before, all steps are read at once",
-    "token": "each layer asks with its own states, which hold the token",
-    "language_tag": "each layer asks with its own states; tell them the tag by model.tag_inputs=[encoder,decoder]",
+UNSUPPORTED_QUERIES = {
+    "previous_state": "a transformer has no recurrent state; its layers attend to earlier steps instead",
+    "last_context": "a transformer computes all steps at once, so no step has a previous context",
+    "token": "the queries of a layer are its states, which hold the token",
+    "language_tag": "the queries of a layer are its states; add the tag to them by model.tag_inputs=[encoder,decoder]",
 }
 
 
 @dataclass(frozen=True)
-class AttentionSite:
-    """One place where a layer attends: its choices, each with its knobs."""
-
-    scorer: Mapping[str, Any]
-    scope: Mapping[str, Any]
-    normalizer: Mapping[str, Any]
-
-    def __str__(self) -> str:
-        return " + ".join(str(part["name"]) for part in (self.scorer, self.scope, self.normalizer))
-
-
-@dataclass(frozen=True)
 class ResolvedTransformerConfig:
-    """The choices that follow from other choices.
+    """The settings of a transformer that follow from its configuration.
 
     Attributes:
-        own: how a stream reads itself.
-        cross: how the target's stream reads the source's; None where both are one stream.
-        encoder: layers of the source's stream; 0 where it is the target's, too, or there is none.
-        decoder: layers of the target's.
-        sources: what the weights that are handed out are over: ``encoder``, ``decoder`` or both, in this order.
-        ahead: whether a position of the source may read those behind it.
-        heads: of every site.
+        self_attention: the parts of self-attention.
+        cross_attention: the parts of cross-attention; None without an encoder.
+        encoder_layers: number of encoder layers; 0 without an encoder.
+        decoder_layers: number of decoder layers.
+        sources: what the returned weights are over: ``encoder``, ``decoder`` or both, in this order.
+        heads: of every attention.
     """
 
-    own: AttentionSite
-    cross: AttentionSite | None
-    encoder: int
-    decoder: int
+    self_attention: AttentionSite
+    cross_attention: AttentionSite | None
+    encoder_layers: int
+    decoder_layers: int
     sources: tuple[str, ...]
-    ahead: bool
     heads: int
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The place and layer of each of the heads whose weights are handed out."""
-        return self._layers("self-attention" if self.cross is None else "cross-attention", self.decoder)
+        """The place and layer of each head whose weights are returned."""
+        return self._sites("self-attention" if self.cross_attention is None else "cross-attention", self.decoder_layers)
 
     @property
     def self_attention_sites(self) -> dict[str, tuple[str, ...]]:
-        """The same of the heads by which a stream reads itself beside that, for each such stream."""
-        if self.cross is None:
+        """The same of the heads of self-attention, by stream, where the returned weights are of cross-attention."""
+        if self.cross_attention is None:
             return {}
-        layers = {"encoder": self.encoder, "decoder": self.decoder}
-        return {stream: self._layers(f"{stream} self-attention", count) for stream, count in layers.items()}
+        layers = {"encoder": self.encoder_layers, "decoder": self.decoder_layers}
+        return {stream: self._sites(f"{stream} self-attention", count) for stream, count in layers.items()}
 
-    def _layers(self, place: str, count: int) -> tuple[str, ...]:
-        return tuple(f"{place}, layer {number + 1}" for number in range(count) for _ in range(self.heads))
+    def _sites(self, name: str, layers: int) -> tuple[str, ...]:
+        return tuple(f"{name}, layer {index + 1}" for index in range(layers) for _ in range(self.heads))
 
     def summary(self) -> dict[str, str]:
-        """What a run says of it: how steps are computed and why, and how each place attends."""
-        places = [f"self-attention {self.own}", *([] if self.cross is None else [f"cross-attention {self.cross}"])]
-        layers = f"{self.encoder} + {self.decoder}" if self.cross else f"{self.decoder}"
-        schedule = "all at once: a position reads what is there by its step, so none waits for the one before"
-        return {"schedule": schedule, "follows": f"layers {layers}; {'; '.join(places)}"}
+        """The lines of the start table: the schedule with its reason, and the derived settings."""
+        sites = [f"self-attention {self.self_attention}"]
+        layers = f"{self.decoder_layers}"
+        if self.cross_attention is not None:
+            sites.append(f"cross-attention {self.cross_attention}")
+            layers = f"{self.encoder_layers} + {layers}"
+        schedule = "all at once: causal attention computes every step in one pass"
+        return {"schedule": schedule, "follows": f"layers {layers}; {'; '.join(sites)}"}
 
 
 def resolve(config: Config) -> ResolvedTransformerConfig:
-    """Work out what follows from the choices of a model ``transformer``, and check that they can go together.
+    """Resolve the configuration of a transformer and check that its settings do not contradict each other.
 
     Raises:
-        UserError: one line naming the knobs that contradict each other and what to choose.
+        UserError: one line with the settings that contradict each other and what to choose.
     """
-    model = config["model"]
     _check_attends(config)
-    alone = model["form"] == "decoder_only"
-    for knob in ("encoder_layers", *(f"cross_{kind}" for kind in KINDS)) if alone else ():
-        if model[knob] is not None:
-            raise UserError(f"model.{knob} is of what model.form=decoder_only has not, an encoder; leave it out")
-    own = _site(config, "self")
-    cross = None if alone else _site(config, "cross")
-    continues = _continues(config, alone)
-    _check_positions(model, own, config["attention"]["heads"])
+    model, heads = config["model"], config["attention"]["heads"]
+    is_decoder_only = model["form"] == "decoder_only"
+    if is_decoder_only:
+        _check_has_no_encoder(model)
+    self_attention = _resolve_site(config, "self")
+    cross_attention = None if is_decoder_only else _resolve_site(config, "cross")
+    has_source = _has_source(config)
+    _check_positions(model, self_attention, heads)
     return ResolvedTransformerConfig(
-        own=own,
-        cross=cross,
-        encoder=0 if alone else model["encoder_layers"] or model["layers"],
-        decoder=model["layers"],
-        sources=("encoder",) if not alone else ("decoder",) if continues else ("encoder", "decoder"),
-        ahead=scope_sources(own.scope) != ["decoder"],
-        heads=config["attention"]["heads"],
+        self_attention=self_attention,
+        cross_attention=cross_attention,
+        encoder_layers=0 if is_decoder_only else model["encoder_layers"] or model["layers"],
+        decoder_layers=model["layers"],
+        sources=("encoder",) if not is_decoder_only else ("encoder", "decoder") if has_source else ("decoder",),
+        heads=heads,
     )
 
 
 def _check_attends(config: Config) -> None:
     attention = config["attention"]
     if attention["name"] == "none":
-        raise UserError("model=transformer is made of attention, and attention=none is without; leave one of the two")
+        raise UserError("model=transformer needs attention, but attention=none is chosen; remove one of the two")
     if attention["schedule"] != "auto":
         raise UserError(
-            f"attention.schedule={attention['schedule']}: a transformer has no recurrence to wait for, all steps are "
-            "computed at once; leave it out"
+            f"attention.schedule={attention['schedule']}: a transformer has no recurrence and computes all steps at "
+            "once; remove it"
         )
     for name in config["query"]:
         if name != "current_state":
-            reason = WHY_NOT.get(name, "each layer asks with its own states")
-            raise UserError(f"query={name} beside model=transformer: {reason}; leave query out")
+            reason = UNSUPPORTED_QUERIES.get(name, "the queries of a layer are its states")
+            raise UserError(f"query={name} does not work with model=transformer: {reason}; remove query")
     if not config["query"]:
-        raise UserError("the query is empty, and a transformer's is current_state; leave query out")
+        raise UserError("the query is empty, but a transformer needs query=current_state; remove query")
 
 
-def _continues(config: Config, alone: bool) -> bool:
-    """Whether the task has no source."""
+def _check_has_no_encoder(model: Config) -> None:
+    for name in ("encoder_layers", *(f"cross_{kind}" for kind in KINDS)):
+        if model[name] is not None:
+            raise UserError(f"model.{name} needs an encoder, but model.form=decoder_only has none; remove it")
+
+
+def _has_source(config: Config) -> bool:
+    """Whether the task has a source."""
     task = config.get("task", {}).get("name")
     if task is None or not registry.part("task", task).declares.get("continues"):
-        return False
-    if not alone:
-        raise UserError(f"task={task} has no source, and an encoder reads one; use model.form=decoder_only")
+        return True
+    if config["model"]["form"] != "decoder_only":
+        raise UserError(f"task={task} has no source for an encoder to read; use model.form=decoder_only")
     if "encoder" in (config["model"]["tag_inputs"] or []):
-        raise UserError(f"model.tag_inputs=[encoder]: task={task} has no source that could be told; name the decoder")
-    return True
+        raise UserError(f"model.tag_inputs=[encoder]: task={task} has no source; use model.tag_inputs=[decoder]")
+    return False
 
 
-def _site(config: Config, place: str) -> AttentionSite:
-    """The choices of one place: its own where it has any, else those of all."""
-    chosen = {}
+def _resolve_site(config: Config, site: str) -> AttentionSite:
+    """The parts of ``self`` or ``cross`` attention: those chosen for it, else those of the whole model."""
+    parts = {}
     for kind in KINDS:
-        knob = f"model.{place}_{kind}"
-        own = config["model"][f"{place}_{kind}"]
-        name, knobs = registry.spec(kind, config[kind] if own is None else own)
-        chosen[kind] = {"name": name, **registry.check(kind, name, knobs)}
-        said = f"{kind}={name}" if own is None else f"{knob}={name}"
+        choice = config["model"][f"{site}_{kind}"]
+        name, knobs = registry.spec(kind, config[kind] if choice is None else choice)
+        parts[kind] = {"name": name, **registry.check(kind, name, knobs)}
+        setting = f"{kind}={name}" if choice is None else f"model.{site}_{kind}={name}"
         if kind == "scorer" and registry.part(kind, name).declares.get("needs_past"):
             raise UserError(
-                f"{said} reads the weights of the step before, and a transformer's steps are computed all at once; "
-                "choose another scorer"
+                f"{setting} needs the attention weights of the previous step, but a transformer computes all steps at "
+                "once; choose another scorer"
             )
         if kind == "scope":
-            _check_scope(chosen[kind], said, place, config["model"]["form"] == "decoder_only")
-    return AttentionSite(**chosen)
+            _check_scope(parts[kind], setting, site, config["model"]["form"] == "decoder_only")
+    return AttentionSite(**parts)
 
 
-def _check_scope(scope: Mapping[str, Any], said: str, place: str, alone: bool) -> None:
-    """See that a scope says nothing of what its place has not."""
+def _check_scope(scope: Mapping[str, Any], setting: str, site: str, is_decoder_only: bool) -> None:
+    """Check that a scope has no setting that contradicts its site."""
     defaults = {knob.name: knob.default for knob in registry.part("scope", scope["name"]).knobs}
     if scope.get("include_self"):
-        raise UserError(f"{said} with include_self=true: a position of a transformer always reads itself; leave it out")
+        raise UserError(
+            f"{setting} with include_self=true: a transformer's positions always attend to themselves; remove it"
+        )
     if scope.get("sources") != defaults.get("sources"):
         raise UserError(
-            f"{said} with sources=[{','.join(scope['sources'])}]: what is read follows from the place in a "
-            "transformer; leave sources out, and name the place: model.self_scope or model.cross_scope"
+            f"{setting} with sources=[{','.join(scope['sources'])}]: in a transformer the site determines the source; "
+            "remove sources, and choose the site by model.self_scope or model.cross_scope"
         )
-    reads = scope_sources(scope)
-    if place == "cross" and reads == ["decoder"]:
+    sources = scope_sources(scope)
+    if site == "cross" and sources == ["decoder"]:
         raise UserError(
-            f"{said} reads the own past, and cross-attention reads the source; choose another with model.cross_scope, "
-            "or model.form=decoder_only"
+            f"{setting} is over the decoder's own past, but cross-attention reads the source; choose another "
+            "model.cross_scope, or model.form=decoder_only"
         )
-    if not alone and len(reads) > 1:
+    if not is_decoder_only and len(sources) > 1:
         raise UserError(
-            f"{said} reads source and own past as one, and a decoder's layer reads them at two places; choose global, "
-            "or model.form=decoder_only"
+            f"{setting} joins the source and the decoder's own past, but a decoder layer attends to them separately; "
+            "use scope=global, or model.form=decoder_only"
         )
 
 
-def _check_positions(model: Mapping[str, Any], own: AttentionSite, heads: int) -> None:
-    if model["max_positions"] is not None and model["position_encoding"] != "learned":
+def _check_positions(model: Config, self_attention: AttentionSite, heads: int) -> None:
+    encoding = model["position_encoding"]
+    if model["max_positions"] is not None and encoding != "learned":
         raise UserError(
-            "model.max_positions says how many positions are learned, and "
-            f"model.position_encoding={model['position_encoding']} learns "
-            "none; leave one of the two out"
+            f"model.max_positions is for model.position_encoding=learned, not {encoding}; remove one of the two"
         )
-    if model["position_encoding"] != "rotary":
+    if encoding != "rotary":
         return
-    name = own.scorer["name"]
+    name, _ = registry.spec("scorer", self_attention.scorer)
     if not registry.part("scorer", name).declares.get("equal_widths"):
-        fit = [
-            other for other in registry.names("scorer") if registry.part("scorer", other).declares.get("equal_widths")
+        scorers = [
+            name for name in registry.names("scorer") if registry.part("scorer", name).declares.get("equal_widths")
         ]
         raise UserError(
-            f"model.position_encoding=rotary turns what is compared as it is, and scorer={name} maps queries and "
-            "keys first; "
-            f"choose {', '.join(fit)}, or other positions"
+            f"model.position_encoding=rotary rotates queries and keys that are compared directly, but scorer={name} "
+            f"maps them first; choose {', '.join(scorers)}, or another position encoding"
         )
     if model["hidden_size"] % (2 * heads):
         raise UserError(
-            f"model.position_encoding=rotary turns pairs of units, and model.hidden_size={model['hidden_size']} "
-            f"gives {heads} head(s) no "
-            f"even width; choose a multiple of {2 * heads}"
+            f"model.position_encoding=rotary needs an even size per head, but model.hidden_size={model['hidden_size']} "
+            f"is split among {heads} head(s); choose a multiple of {2 * heads}"
         )

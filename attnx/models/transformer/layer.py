@@ -1,4 +1,4 @@
-"""Layers of a transformer: a stream reads itself, and perhaps a source, all of a stretch at once or step by step."""
+"""Layers of a transformer: self-attention, optional cross-attention and a feed-forward map, for one step or many."""
 
 from __future__ import annotations
 
@@ -8,183 +8,212 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnx.attention import Memory
+from attnx.attention import AttentionOutput, Memory
 from attnx.attention.heads import MultiHeadAttention
 from attnx.attention.memory import append_positions, hide_future
-from attnx.models.state_ops import fold_beams_into_queries, unfold_beams
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.residual import Norm, Residual
 
 
 class SequenceChunk(NamedTuple):
-    """A piece of a stream that goes through the layers together.
+    """Consecutive positions of a sequence that go through the layers together.
 
     Attributes:
-        at: (t,) or (b, t) int64, the steps of its positions, as scopes count them.
-        turn: how queries and keys are turned, from :meth:`attnx.nn.position_encoding.PositionEncoding.rotary`; or None.
-        present: (b, t) bool, which of them are real; None if all are.
-        ahead: whether a position may read those behind it.
-        shared: how many rows, which lie together, share a row of the source.
+        steps: (t,) or (b, t) int64, the step of each position, as scopes count them.
+        rotation: of queries and keys, from :meth:`attnx.nn.position_encoding.PositionEncoding.rotary`, or None.
+        mask: (b, t) bool, False at padding; None if there is none.
+        is_bidirectional: whether a position attends to later ones; else attention is causal.
     """
 
-    at: Tensor
-    turn: Tensor | None
-    present: Tensor | None = None
-    ahead: bool = False
-    shared: int = 1
+    steps: Tensor
+    rotation: Tensor | None
+    mask: Tensor | None = None
+    is_bidirectional: bool = False
+
+
+class WeightsRequest(NamedTuple):
+    """Which attention weights a pass returns.
+
+    Attributes:
+        needs_weights: the model's weights: of cross-attention, or of self-attention in a layer without it.
+        needs_self_attention: the weights of self-attention.
+    """
+
+    needs_weights: bool = False
+    needs_self_attention: bool = False
+
+
+NO_WEIGHTS = WeightsRequest()
+
+
+class LayerOutput(NamedTuple):
+    """The output of one layer.
+
+    Attributes:
+        states: (b, t, hidden_size).
+        weights: (b, h, t, m) the model's weights, if requested.
+        self_weights: (b, h, t, m) the weights of self-attention, if requested.
+    """
+
+    states: Tensor
+    weights: Tensor | None
+    self_weights: Tensor | None
 
 
 class StackOutput(NamedTuple):
-    """What came of a stretch.
+    """The output of a stack of layers.
 
     Attributes:
-        states: (b, t, width).
-        memories: of each layer, its past with the stretch appended.
-        weights: of each layer (b, h, t, m) if asked for: over the source, or without one over the stream.
-        own: of each layer (b, h, t, m) over the stream, if asked for.
+        states: (b, t, hidden_size).
+        memories: the memory of self-attention in each layer, with the chunk appended.
+        weights: of each layer (b, h, t, m), the model's weights, if requested.
+        self_weights: of each layer (b, h, t, m), the weights of self-attention, if requested.
     """
 
     states: Tensor
     memories: tuple[Memory, ...]
     weights: list[Tensor]
-    own: list[Tensor]
-
-
-class WeightsRequest(NamedTuple):
-    """Which weights are wanted of a layer.
-
-    Attributes:
-        handed: those that the model hands out: over the source, or without one over the stream.
-        own: those over the stream, whatever else is read.
-    """
-
-    handed: bool = False
-    own: bool = False
-
-
-NOTHING = WeightsRequest()
+    self_weights: list[Tensor]
 
 
 class TransformerLayer(nn.Module):
-    """Attention to the own stream, perhaps attention to a source, and a feed-forward map.
+    """Self-attention, optional cross-attention and a feed-forward map, each with a residual connection.
 
-    Formula: ``y = around(x, attend(x, x)), z = around(y, attend(y, source)), out = around(z, f(z))``
+    Formula: ``y = residual(x, attend(x, x)), z = residual(y, attend(y, source)), out = residual(z, f(z))``
     Source: Vaswani et al. 2017, section 3.1, https://arxiv.org/abs/1706.03762
 
     Args:
-        own: attends to the own stream.
-        cross: attends to the source; None where there is none.
+        self_attention: over the layer's own sequence.
+        cross_attention: over the source; None without a source.
         feed_forward: f.
-        width: of the stream.
-        norm: before each part or after each sum.
-        dropout: share of each part's units dropped while training.
+        hidden_size: width of the states.
+        norm: before each sublayer (``pre``) or after each sum (``post``).
+        dropout: share of each sublayer's outputs dropped while training.
     """
 
     def __init__(
         self,
-        own: MultiHeadAttention,
-        cross: MultiHeadAttention | None,
+        self_attention: MultiHeadAttention,
+        cross_attention: MultiHeadAttention | None,
         feed_forward: FeedForward,
-        width: int,
+        hidden_size: int,
         norm: Norm,
         dropout: float,
     ) -> None:
         super().__init__()
-        self.own, self.cross, self.feed_forward = own, cross, feed_forward
-        parts = 2 if cross is None else 3
-        self.around = nn.ModuleList(Residual(width, norm, dropout) for _ in range(parts))
+        self.self_attention, self.cross_attention, self.feed_forward = self_attention, cross_attention, feed_forward
+        self.self_residual = Residual(hidden_size, norm, dropout)
+        self.cross_residual = None if cross_attention is None else Residual(hidden_size, norm, dropout)
+        self.feed_forward_residual = Residual(hidden_size, norm, dropout)
 
-    def remember(self, states: Tensor, past: Memory | None, stretch: SequenceChunk) -> Memory:
-        """The past with these positions appended."""
-        new = self.own.remember(self._around[0].pre(states), stretch.present, turn=stretch.turn)
-        return new if past is None else append_positions(past, new)
+    def remember(self, states: Tensor, memory: Memory | None, chunk: SequenceChunk) -> Memory:
+        """Append the chunk's states to the memory of self-attention."""
+        inputs = self.self_residual.pre(states)
+        positions = self.self_attention.remember(inputs, chunk.mask, turn=chunk.rotation)
+        return positions if memory is None else append_positions(memory, positions)
 
     def forward(
         self,
         states: Tensor,
         memory: Memory,
         source: Memory | None,
-        stretch: SequenceChunk,
-        wanted: WeightsRequest = NOTHING,
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """States (b, t, width) and a memory that holds them -> the states after, and both weights if wanted."""
-        first, *between, last = self._around
-        # One position alone may read all that is there; of several each may read what a loop would have made by then.
-        hidden = not stretch.ahead and states.shape[1] > 1
-        read = self.own(
-            first.pre(states),
-            hide_future(memory, stretch.at + 1) if hidden else memory,
-            at=stretch.at,
-            need_weights=wanted.own or (wanted.handed and source is None),
-            turn=stretch.turn,
-        )
-        own = read.weights
-        states = first.post(states, read.context)
-        if self.cross is not None:
-            (around,) = between
-            at = stretch.at if stretch.shared == 1 else stretch.at.view(-1, stretch.shared)
-            queries = fold_beams_into_queries(around.pre(states), stretch.shared)
-            read = self.cross(queries, source, at=at, need_weights=wanted.handed)
-            read = read if stretch.shared == 1 else unfold_beams(read)
-            states = around.post(states, read.context)
-        return last.post(states, self.feed_forward(last.pre(states))), read.weights, own
+        chunk: SequenceChunk,
+        request: WeightsRequest = NO_WEIGHTS,
+    ) -> LayerOutput:
+        """Map states (b, t, hidden_size), which are in the memory already, to the layer's output."""
+        needs_self_weights = request.needs_self_attention or (request.needs_weights and source is None)
+        attention = self._attend_to_self(states, memory, chunk, needs_self_weights)
+        states, weights = self.self_residual.post(states, attention.context), attention.weights
+        self_weights = weights
+        if self.cross_residual is not None:
+            attention = self._attend_to_source(states, source, chunk, request.needs_weights)
+            states, weights = self.cross_residual.post(states, attention.context), attention.weights
+        outputs = self.feed_forward(self.feed_forward_residual.pre(states))
+        return LayerOutput(self.feed_forward_residual.post(states, outputs), weights, self_weights)
 
-    @property
-    def _around(self) -> list[Residual]:
-        return list(self.around)  # type: ignore[arg-type]
+    def _attend_to_self(
+        self, states: Tensor, memory: Memory, chunk: SequenceChunk, need_weights: bool
+    ) -> AttentionOutput:
+        # A single position is the last one, so it attends to the whole memory.
+        is_causal = not chunk.is_bidirectional and states.shape[1] > 1
+        attention: AttentionOutput = self.self_attention(
+            self.self_residual.pre(states),
+            hide_future(memory, chunk.steps + 1) if is_causal else memory,
+            at=chunk.steps,
+            need_weights=need_weights,
+            turn=chunk.rotation,
+        )
+        return attention
+
+    def _attend_to_source(
+        self, states: Tensor, source: Memory | None, chunk: SequenceChunk, need_weights: bool
+    ) -> AttentionOutput:
+        assert self.cross_attention is not None
+        assert self.cross_residual is not None
+        queries = self.cross_residual.pre(states)
+        attention: AttentionOutput = self.cross_attention(queries, source, at=chunk.steps, need_weights=need_weights)
+        return attention
 
 
 class TransformerStack(nn.Module):
-    """Layers on top of each other; with ``norm=pre`` the last one's states are normalized, too.
+    """Layers on top of each other, with a final layer normalization if ``norm=pre``.
 
     Args:
         layers: lowest first.
-        width: of the stream.
-        norm: as of the layers.
+        hidden_size: width of the states.
+        norm: as in the layers.
     """
 
-    def __init__(self, layers: Iterable[TransformerLayer], width: int, norm: Norm) -> None:
+    def __init__(self, layers: Iterable[TransformerLayer], hidden_size: int, norm: Norm) -> None:
         super().__init__()
-        self.each = nn.ModuleList(layers)
-        self.norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
-
-    @property
-    def layers(self) -> list[TransformerLayer]:
-        """The layers, lowest first."""
-        return list(self.each)  # type: ignore[arg-type]
+        self.layers: Sequence[TransformerLayer] = nn.ModuleList(layers)  # type: ignore[assignment]
+        self.norm = nn.LayerNorm(hidden_size) if norm == "pre" else nn.Identity()
 
     def forward(
         self,
         states: Tensor,
-        stretch: SequenceChunk,
-        pasts: Sequence[Memory | None] | None = None,
-        sources: Sequence[Memory] | None = None,
-        wanted: WeightsRequest = NOTHING,
+        chunk: SequenceChunk,
+        memories: Sequence[Memory] = (),
+        sources: Sequence[Memory] = (),
+        request: WeightsRequest = NO_WEIGHTS,
     ) -> StackOutput:
-        """Send a stretch (b, t, width) through: each layer appends it to its past, and reads that and its source."""
-        memories, weights, owns = [], [], []
-        for number, layer in enumerate(self.layers):
-            memory = layer.remember(states, pasts[number] if pasts else None, stretch)
-            states, read, own = layer(states, memory, sources[number] if sources else None, stretch, wanted)
-            memories.append(memory)
-            weights += [] if read is None else [read]
-            owns += [] if own is None else [own]
-        return StackOutput(self.norm(states), tuple(memories), weights, owns)
+        """Send a chunk (b, t, hidden_size) through the layers.
 
-    def remember(self, states: Tensor, stretch: SequenceChunk) -> tuple[Memory, ...]:
-        """What each layer remembers of a stretch (b, t, width) that nothing comes before, and nothing more."""
+        Args:
+            states: the chunk's embeddings.
+            chunk: its positions.
+            memories: what self-attention remembers of earlier positions, one per layer; none if left out.
+            sources: what cross-attention remembers of the source, one per layer; none if left out.
+            request: the weights to return.
+        """
+        outputs: list[LayerOutput] = []
+        updated: list[Memory] = []
+        for index, layer in enumerate(self.layers):
+            updated.append(layer.remember(states, memories[index] if memories else None, chunk))
+            outputs.append(layer(states, updated[-1], sources[index] if sources else None, chunk, request))
+            states = outputs[-1].states
+        return StackOutput(
+            self.norm(states),
+            tuple(updated),
+            [output.weights for output in outputs if output.weights is not None],
+            [output.self_weights for output in outputs if output.self_weights is not None],
+        )
+
+    def remember(self, states: Tensor, chunk: SequenceChunk) -> tuple[Memory, ...]:
+        """The memory of self-attention in each layer after a chunk (b, t, hidden_size) that starts the sequence."""
         memories = []
         for layer in self.layers:
-            memories.append(layer.remember(states, None, stretch))
-            if layer is not self.layers[-1]:  # of whose states nothing is made
-                states, *_ = layer(states, memories[-1], None, stretch)
+            memories.append(layer.remember(states, None, chunk))
+            if layer is not self.layers[-1]:  # the last layer's output is not needed
+                states = layer(states, memories[-1], None, chunk).states
         return tuple(memories)
 
-    def nothing(self, rows: int, like: Tensor) -> tuple[Memory, ...]:
-        """The memory of each layer before anything is in it."""
-        return tuple(layer.own.remember(like.new_zeros(rows, 0, like.shape[-1])) for layer in self.layers)
+    def empty_memories(self, rows: int, like: Tensor) -> tuple[Memory, ...]:
+        """A memory of no positions for each layer."""
+        states = like.new_zeros(rows, 0, like.shape[-1])
+        return tuple(layer.self_attention.remember(states) for layer in self.layers)
 
 
-def joined(weights: Sequence[Tensor]) -> Tensor | None:
+def concat_layer_weights(weights: Sequence[Tensor]) -> Tensor | None:
     """Weights (b, h, t, m) of every layer -> (b, layers h, t, m); None if there are none."""
     return torch.cat(list(weights), dim=1) if weights else None

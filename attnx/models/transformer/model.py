@@ -1,261 +1,277 @@
-"""The model ``transformer``: layers that read each other's states and their own stream, with no recurrence."""
+"""The transformer: an encoder and a decoder, or one decoder that reads the source as a prefix."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.attention import AttentionOutput, Memory
+from attnx.attention.factory import several
+from attnx.attention.heads import MultiHeadAttention
 from attnx.attention.memory import concat_sources
-from attnx.errors import UserError
+from attnx.data.special_tokens import PAD
 from attnx.models.seq2seq.state import Output
 from attnx.models.state_ops import index_select_tree
-from attnx.models.transformer.build import layers_of, places_of, vectors_of
-from attnx.models.transformer.config import resolve
-from attnx.models.transformer.layer import SequenceChunk, StackOutput, WeightsRequest, joined
+from attnx.models.transformer.layer import (
+    SequenceChunk,
+    StackOutput,
+    TransformerLayer,
+    TransformerStack,
+    WeightsRequest,
+    concat_layer_weights,
+)
+from attnx.models.transformer.options import AttentionSite, TransformerOptions
+from attnx.nn.feed_forward import FeedForward
 from attnx.nn.position_encoding import PositionEncoding
-from attnx.nn.targets.build import build_target
-from attnx.nn.targets.symbols import Symbols
-from attnx.registry import Choice, Positive, Probability, Size, register
+from attnx.nn.targets.contract import TargetSpec
+
+Embedding = TypeVar("Embedding", bound=nn.Module)
+DEFAULT_OPTIONS = TransformerOptions()
 
 
 class TransformerState(NamedTuple):
-    """Where a transformer stands; every tensor has the batch as its first axis, so that rows can be reordered.
+    """The state of step-by-step decoding; every tensor has the batch as its first axis.
 
     Attributes:
-        own: of each layer what it remembers of the stream, which grows by a position a step.
-        source: of each layer what it remembers of the source; empty where that is in the stream.
-        told: (b, width) what is added at every step: the embedded tag; width 0 unless ``model.tag_inputs`` says so.
-        first: (b,) int64, the position of the first step.
-        at: (b,) int64, how many steps were taken.
-        shared: how many rows, which lie together, share a row of the source.
+        memories: of self-attention in each decoder layer; they grow by one position a step.
+        sources: of cross-attention in each decoder layer; empty without an encoder.
+        tag_embedding: (b, hidden_size) added to every input; width 0 unless ``tag_inputs`` has ``decoder``.
+        offset: (b,) int64, the position of the first step: the length of the source in a decoder-only model.
+        step: (b,) int64, the number of steps taken.
     """
 
-    own: tuple[Memory, ...]
-    source: tuple[Memory, ...]
-    told: Tensor
-    first: Tensor
-    at: Tensor
-    shared: int = 1
+    memories: tuple[Memory, ...]
+    sources: tuple[Memory, ...]
+    tag_embedding: Tensor
+    offset: Tensor
+    step: Tensor
 
 
-@register("model", "transformer")
 class Transformer(nn.Module):
-    """Layers of attention and feed-forward maps: a source's and a target's that reads it, or one stream of both.
+    """Layers of attention and feed-forward maps: an encoder and a decoder, or a decoder alone.
 
-    Formula: ``p(y_t | y_<t, x) = softmax(O h_t), h = layers(e(y_<t) sqrt(d) + positions; layers(e(x) sqrt(d) +
-        positions))``, or of numbers ``y_t = O h_t``
-    Source: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; one stream, Liu et al. 2018,
-        https://arxiv.org/abs/1801.10198
+    Without an encoder (``encoder_layers=0``) the decoder reads the source, a separator (BOS) and the target as one
+    sequence; positions of the source attend to each other in both directions.
 
-    ``form=decoder_only`` reads the source, a separator (BOS), and writes the target in one stream; the source's
-    positions read each other, with ``scope=history`` only those before them. There are ``layers`` of each kind, of the
-    encoder ``encoder_layers`` if given; ``feedforward_size`` is 4 * ``hidden_size`` if left out. ``norm=pre``
-    normalizes before each part, ``post`` after each sum. ``position_encoding`` are added to what is read, or
-    (``rotary``) turn queries and keys of self-attention; ``max_positions`` is how many are ``learned`` (512).
-    ``self_scorer``, ``cross_scorer`` and the like choose for one place, by name or as ``{name: local, window: 5}``.
-    ``tag_inputs`` names whose inputs are told the row's tag (its language), by an embedding that is added.
-    ``tie_embeddings`` makes the output layer the target embedding.
+    Args:
+        source: what a source step is: ``Symbols(23)``, or ``Numbers(3)`` for rows of 3 features; None without a source.
+        target: what a target step is.
+        layers: number of decoder layers.
+        encoder_layers: number of encoder layers; if left out ``layers``, or 0 without a source.
+        num_tags: number of tags (such as languages) that rows can have, for ``options.tag_inputs``.
+        tie_embeddings: whether the output layer has the target embedding as its weight.
+        options: sizes and parts of all layers.
+
+    >>> from attnx.nn.targets.symbols import Symbols
+    >>> model = Transformer(Symbols(23), Symbols(17), layers=6, options=TransformerOptions(hidden_size=16, heads=2))
+    >>> source, inputs = torch.tensor([[5, 7, 11]]), torch.tensor([[1, 13]])
+    >>> model(source, source > 0, inputs).logits.shape, len(model.decoder.layers)
+    (torch.Size([1, 2, 17]), 6)
     """
-
-    uses = ("attention", "scorer", "scope", "query", "normalizer")
-    config_module = "attnx.models.transformer.config"
 
     def __init__(
         self,
-        config: Mapping[str, Any],
-        source_symbols: Size,
-        source_features: Size,
-        target_symbols: Size,
-        target_features: Size,
-        tags: Size,
-        form: Literal["encoder_decoder", "decoder_only"] = "encoder_decoder",
-        hidden_size: Positive = 256,
-        layers: Positive = 3,
-        encoder_layers: Positive | None = None,
-        feedforward_size: Positive | None = None,
-        activation: Literal["relu", "gelu", "silu"] = "relu",
-        norm: Literal["pre", "post"] = "pre",
-        position_encoding: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal",
-        max_positions: Positive | None = None,
-        self_scorer: Choice | None = None,
-        cross_scorer: Choice | None = None,
-        self_scope: Choice | None = None,
-        cross_scope: Choice | None = None,
-        self_normalizer: Choice | None = None,
-        cross_normalizer: Choice | None = None,
-        tag_inputs: list[Literal["encoder", "decoder"]] | None = None,
+        source: TargetSpec | None,
+        target: TargetSpec,
+        layers: int = 3,
+        encoder_layers: int | None = None,
+        num_tags: int = 0,
         tie_embeddings: bool = False,
-        dropout: Probability = 0.1,
+        options: TransformerOptions = DEFAULT_OPTIONS,
     ) -> None:
         super().__init__()
-        self.chosen = chosen = resolve(config)
-        if tag_inputs and not tags:
-            raise UserError(
-                "model.tag_inputs needs data with tags, such as task.train=FOLDER with a file a language; these "
-                "have none"
-            )
-        if tie_embeddings and target_features:
-            raise UserError(
-                "model.tie_embeddings=true shares an embedding of symbols, but the target is made of features; "
-                "leave it out"
-            )
-        self.sources, self.dropout, self.told = chosen.sources, dropout, tuple(tag_inputs or ())
-        self.target = build_target(config.get("task", {}), target_symbols, target_features)
-        vectors: Any = self.target.embedding(hidden_size)
-        self.embedding: Any = vectors_of(vectors)
-        self.tags = nn.Embedding(tags, hidden_size) if tag_inputs else None
-        self.source = None
-        if "encoder" in chosen.sources:
-            inputs = (
-                nn.Linear(source_features, hidden_size)
-                if source_features
-                else Symbols(source_symbols).embedding(hidden_size)
-            )
-            self.source = vectors_of(inputs)
-        self.encoder = layers_of(config, chosen.own, None, chosen.encoder) if chosen.encoder else None
-        self.decoder = layers_of(config, chosen.own, chosen.cross, chosen.decoder)
-        # One stream has one row of positions.
-        self.places = nn.ModuleList(places_of(config) for _ in range(1 if self.encoder is None else 2))
-        self.output = nn.Linear(hidden_size, self.target.width, bias=not tie_embeddings)
+        encoder_layers = (layers if source else 0) if encoder_layers is None else encoder_layers
+        if encoder_layers and source is None:
+            raise ValueError(f"encoder_layers={encoder_layers} needs a source; use encoder_layers=0")
+        size = options.hidden_size
+        self.target, self.dropout, self.tag_inputs = target, options.dropout, options.tag_inputs
+        self.sources = ("encoder",) if encoder_layers else ("encoder", "decoder") if source else ("decoder",)
+        self.is_bidirectional = not options.self_attention.is_causal
+        self.embedding = _init_embedding(target.embedding(size))
+        self.tags = nn.Embedding(num_tags, size) if options.tag_inputs else None
+        self.source = None if source is None else _init_embedding(source.embedding(size))
+        self.encoder = _build_stack(options, encoder_layers, has_source=False) if encoder_layers else None
+        self.decoder = _build_stack(options, layers, has_source=encoder_layers > 0)
+        self.source_positions = _build_positions(options)
+        self.target_positions = _build_positions(options) if encoder_layers else self.source_positions
+        self.output = nn.Linear(size, target.width, bias=not tie_embeddings)
         if tie_embeddings:
-            self.output.weight = self.embedding.weight
+            self.output.weight = self.embedding.weight  # type: ignore[assignment]
 
     @property
     def sums_to_one(self) -> bool:
-        """Whether the weights that are handed out sum to 1, as far as their normalizer says so."""
+        """Whether the attention weights sum to 1, as far as their normalizer declares it."""
         layer = self.decoder.layers[0]
-        heads = layer.own if layer.cross is None else layer.cross
-        return bool(getattr(heads.each[0].normalizer, "sums_to_one", False))
+        attention = layer.cross_attention or layer.self_attention
+        return bool(getattr(attention.each[0].normalizer, "sums_to_one", False))
 
     def forward(
         self,
         source: Tensor,
-        present: Tensor,
+        source_mask: Tensor,
         inputs: Tensor,
         tag: Tensor | None = None,
         sampling: float = 0.0,
         need_weights: bool = False,
     ) -> Output:
-        """Score a target that is known, all steps at once.
+        """Score a target under teacher forcing, all steps at once.
 
         Args:
             source: (b, s) symbols, or (b, s, features).
-            present: (b, s) bool.
-            inputs: (b, t, ...) what is read: ``target.first``, then the target but for its last step.
-            tag: (b,) int64, the number of each row's tag; 0 if left out.
-            sampling: 0; to read its own outputs a transformer would have to step.
+            source_mask: (b, s) bool, False at padding.
+            inputs: (b, t, ...) the decoder's inputs: ``target.start_input``, then the target without its last step.
+            tag: (b,) int64, the id of each row's tag; 0 if left out.
+            sampling: must be 0: scheduled sampling needs steps.
             need_weights: also return the weights (b, layers h, t, m).
         """
-        state = self.init_state(source, present, tag)
-        at = torch.arange(inputs.shape[1], device=inputs.device)
-        passed = self._written(inputs, at[None], state, WeightsRequest(need_weights))
-        return Output(self.output(passed.states), joined(passed.weights), None)
+        if sampling:
+            raise ValueError("a transformer computes all steps at once, so scheduled sampling is not possible")
+        state = self.init_state(source, source_mask, tag)
+        steps = torch.arange(inputs.shape[1], device=inputs.device)
+        decoded = self._decode(inputs, steps[None], state, WeightsRequest(need_weights))
+        return Output(self.output(decoded.states), concat_layer_weights(decoded.weights), None)
 
-    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> TransformerState:
-        """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
-        rows, told = source.shape[0], self._told(source, tag)
-        none = self.output.weight.new_zeros(rows, 0)
-        own, first = self.decoder.nothing(rows, self.output.weight), present.new_zeros(rows).long()
-        read: tuple[Memory, ...] = ()
+    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> TransformerState:
+        """The state before the first step, from (b, s) symbols, (b, s) bool and (b,) tags."""
+        tag_embedding = self._tag_embedding(source, tag)
+        rows = source.shape[0]  # not len(), which an exported trace would fix
+        memories = self.decoder.empty_memories(rows, self.output.weight)
+        offset = torch.zeros(rows, dtype=torch.int64, device=source.device)
+        sources: tuple[Memory, ...] = ()
         if self.source is not None:
-            stretch, states = self._read(source, present, told)
+            chunk, states = self._embed_source(source, source_mask, tag_embedding)
             if self.encoder is None:
-                stream = self.decoder.remember(states, stretch)
-                own, first = tuple(map(concat_sources, stream, own)), present.sum(-1)
+                prefix = self.decoder.remember(states, chunk)
+                memories, offset = tuple(map(concat_sources, prefix, memories)), source_mask.sum(-1)
             else:
-                read = self._across(self.encoder(states, stretch).states, present)
-        return TransformerState(
-            own=own,
-            source=read,
-            told=none if told is None or "decoder" not in self.told else told,
-            first=first,
-            at=torch.zeros_like(first),
-        )
+                sources = self._cross_memories(self.encoder(states, chunk).states, source_mask)
+        if tag_embedding is None or "decoder" not in self.tag_inputs:
+            tag_embedding = self.output.weight.new_zeros(rows, 0)
+        return TransformerState(memories, sources, tag_embedding, offset, step=torch.zeros_like(offset))
 
     def decode_step(
         self, inputs: Tensor, state: TransformerState, need_weights: bool = False
     ) -> tuple[Tensor, TransformerState, AttentionOutput]:
-        """Take one step: (b, ...) the last one -> the next one as predicted, the state after, and what was read.
+        """Take one step: the previous output (b, ...) -> predictions (b, ...), the next state, and the attention.
 
-        Of symbols: ids (b,) -> log-probabilities (b, symbols).
+        For symbols: ids (b,) -> log-probabilities (b, symbols).
         """
-        passed = self._written(inputs[:, None], state.at[:, None], state, WeightsRequest(need_weights))
-        after = state._replace(own=passed.memories, at=state.at + 1)
-        predicted = self.target.predict(self.output(passed.states[:, 0]))
-        return predicted, after, AttentionOutput(passed.states, joined(passed.weights))
+        decoded = self._decode(inputs[:, None], state.step[:, None], state, WeightsRequest(need_weights))
+        next_state = state._replace(memories=decoded.memories, step=state.step + 1)
+        predictions = self.target.predict(self.output(decoded.states[:, 0]))
+        return predictions, next_state, AttentionOutput(decoded.states, concat_layer_weights(decoded.weights))
 
-    def of_itself(
-        self, source: Tensor, present: Tensor, inputs: Tensor, tag: Tensor | None = None
+    def self_attention_weights(
+        self, source: Tensor, source_mask: Tensor, inputs: Tensor, tag: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """What each stream reads of itself, for pictures: ``encoder`` (b, layers h, s, s), ``decoder`` (.., t, t).
+        """The weights of self-attention: ``encoder`` (b, layers h, s, s) and ``decoder`` (b, layers h, t, t).
 
-        The arguments are those of :meth:`forward`. Of one stream there is nothing: :meth:`decode_step` gives what
-        it reads.
+        The arguments are those of :meth:`forward`. Empty without an encoder: :meth:`decode_step` returns these weights.
         """
         if self.encoder is None:
             return {}
-        stretch, states = self._read(source, present, self._told(source, tag))
-        at = torch.arange(inputs.shape[1], device=inputs.device)
-        written = self._written(inputs, at[None], self.init_state(source, present, tag), WeightsRequest(own=True))
-        read = {"encoder": self.encoder(states, stretch, wanted=WeightsRequest(own=True)).own, "decoder": written.own}
-        return {stream: torch.cat(weights, dim=1) for stream, weights in read.items()}
+        request = WeightsRequest(needs_self_attention=True)
+        chunk, states = self._embed_source(source, source_mask, self._tag_embedding(source, tag))
+        steps = torch.arange(inputs.shape[1], device=inputs.device)
+        decoded = self._decode(inputs, steps[None], self.init_state(source, source_mask, tag), request)
+        weights = {
+            "encoder": self.encoder(states, chunk, request=request).self_weights,
+            "decoder": decoded.self_weights,
+        }
+        return {stream: torch.cat(layers, dim=1) for stream, layers in weights.items()}
 
     def select_rows(self, state: TransformerState, rows: Tensor) -> TransformerState:
-        """The state of these rows, int64, which may repeat; of rows that share a source all or none."""
-        source = index_select_tree(state.source, rows if state.shared == 1 else rows[:: state.shared] // state.shared)
-        return index_select_tree(state._replace(source=()), rows)._replace(source=source)
+        """The state of these rows, int64, which may repeat."""
+        return index_select_tree(state, rows)
 
     def reorder_beams(self, state: TransformerState, rows: Tensor) -> TransformerState:
-        """The state of these rows, as many of each source and those of one together: they share what was encoded."""
-        shared = len(rows) * state.shared // len(state.at)
-        return index_select_tree(state._replace(source=()), rows)._replace(source=state.source, shared=shared)
+        """The state with each row replaced by one of the same source, whose encoding is not copied."""
+        if len(rows) != len(state.step):  # each source gets another number of rows
+            return index_select_tree(state, rows)
+        return index_select_tree(state._replace(sources=()), rows)._replace(sources=state.sources)
 
-    def _told(self, source: Tensor, tag: Tensor | None) -> Tensor | None:
-        """(b, width) the embedded tags of these sources' rows, if there are any."""
+    def _tag_embedding(self, source: Tensor, tag: Tensor | None) -> Tensor | None:
+        """(b, hidden_size) the embedded tags, if any input needs them."""
         if self.tags is None:
             return None
-        told: Tensor = self.tags(source.new_zeros(len(source), dtype=torch.int64) if tag is None else tag)
-        return told
+        vectors: Tensor = self.tags(source.new_zeros(source.shape[0], dtype=torch.int64) if tag is None else tag)
+        return vectors
 
-    def _read(self, source: Tensor, present: Tensor, told: Tensor | None) -> tuple[SequenceChunk, Tensor]:
-        """The source (b, s, ...) as a stretch, and its vectors (b, s, width)."""
+    def _embed_source(
+        self, source: Tensor, source_mask: Tensor, tag_embedding: Tensor | None
+    ) -> tuple[SequenceChunk, Tensor]:
+        """The source (b, s, ...) as a chunk, and its embeddings (b, s, hidden_size)."""
         assert self.source is not None
-        places, at = self._places[0], torch.arange(source.shape[1], device=source.device)
-        if source.is_floating_point():  # what stands in padding may be no number
-            source = source.masked_fill(~present[..., None], 0.0)
-        states = self._vectors(self.source, source, places, at[None], told if "encoder" in self.told else None)
-        return SequenceChunk(at, places.rotary(at[None]), present, self.chosen.ahead), states
+        encoding, steps = self.source_positions, torch.arange(source.shape[1], device=source.device)
+        if source.is_floating_point():  # padding may be NaN
+            source = source.masked_fill(~source_mask[..., None], 0.0)
+        if "encoder" not in self.tag_inputs:
+            tag_embedding = None
+        states = self._embed(self.source, source, encoding.additive(steps[None]), tag_embedding)
+        return SequenceChunk(steps, encoding.rotary(steps[None]), source_mask, self.is_bidirectional), states
 
-    def _across(self, states: Tensor, present: Tensor) -> tuple[Memory, ...]:
-        """What each of the target's layers remembers of the encoded source."""
-        crossing = (layer.cross for layer in self.decoder.layers)
-        return tuple(cross.remember(states, present) for cross in crossing if cross is not None)
+    def _cross_memories(self, states: Tensor, source_mask: Tensor) -> tuple[Memory, ...]:
+        """The memory of cross-attention in each decoder layer: the encoded source."""
+        attentions = (layer.cross_attention for layer in self.decoder.layers)
+        return tuple(attention.remember(states, source_mask) for attention in attentions if attention is not None)
 
-    def _written(self, inputs: Tensor, at: Tensor, state: TransformerState, wanted: WeightsRequest) -> StackOutput:
-        """Send steps (b, t, ...) at (b or 1, t) through the target's layers."""
-        places, stands = self._places[-1], at + state.first[:, None]
-        told = state.told if state.told.shape[1] else None
-        states = self._vectors(self.embedding, inputs, places, stands, told)
-        stretch = SequenceChunk(at if len(at) > 1 else at[0], places.rotary(stands), shared=state.shared)
-        passed: StackOutput = self.decoder(states, stretch, state.own, state.source, wanted)
-        return passed
+    def _decode(self, inputs: Tensor, steps: Tensor, state: TransformerState, request: WeightsRequest) -> StackOutput:
+        """Send inputs (b, t, ...) of the steps (b or 1, t) through the decoder."""
+        encoding, positions = self.target_positions, steps + state.offset[:, None]
+        tag_embedding = state.tag_embedding if state.tag_embedding.shape[1] else None
+        states = self._embed(self.embedding, inputs, encoding.additive(positions), tag_embedding)
+        chunk = SequenceChunk(steps if len(steps) > 1 else steps[0], encoding.rotary(positions))
+        decoded: StackOutput = self.decoder(states, chunk, state.memories, state.sources, request)
+        return decoded
 
-    def _vectors(
-        self, embedding: nn.Module, steps: Tensor, places: PositionEncoding, at: Tensor, told: Tensor | None
+    def _embed(
+        self, embedding: nn.Module, inputs: Tensor, positions: Tensor | None, tag_embedding: Tensor | None
     ) -> Tensor:
-        """Embed (b, t, ...) and tell each step where it stands, and what it is told besides (b, width)."""
-        vectors = embedding(steps)
+        """Embed inputs (b, t, ...), and add positions (b or 1, t, hidden_size) and tags (b, hidden_size)."""
+        vectors: Tensor = embedding(inputs)
         if isinstance(embedding, nn.Embedding):
-            vectors = vectors * places.hidden_size**0.5
-        for more in (places.additive(at), None if told is None else told[:, None]):
-            vectors = vectors if more is None else vectors + more
+            vectors = vectors * embedding.embedding_dim**0.5
+        if positions is not None:
+            vectors = vectors + positions
+        if tag_embedding is not None:
+            vectors = vectors + tag_embedding[:, None]
         return F.dropout(vectors, self.dropout, self.training)
 
-    @property
-    def _places(self) -> list[PositionEncoding]:
-        return list(self.places)  # type: ignore[arg-type]
+
+def _init_embedding(embedding: Embedding) -> Embedding:
+    """Initialize an embedding of symbols so that its units, scaled by the root of its width, have variance 1."""
+    if isinstance(embedding, nn.Embedding):
+        nn.init.normal_(embedding.weight, std=embedding.embedding_dim**-0.5)
+        nn.init.zeros_(embedding.weight[PAD])
+    return embedding
+
+
+def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> TransformerStack:
+    """A stack of layers, with cross-attention if there is a source."""
+    size, norm = options.hidden_size, options.norm
+    cross_attention = options.cross_attention or options.self_attention
+    built = [
+        TransformerLayer(
+            self_attention=_build_attention(options, options.self_attention),
+            cross_attention=_build_attention(options, cross_attention) if has_source else None,
+            feed_forward=FeedForward(size, options.feedforward_size or 4 * size, options.activation),
+            hidden_size=size,
+            norm=norm,
+            dropout=options.dropout,
+        )
+        for _ in range(layers)
+    ]
+    return TransformerStack(built, size, norm)
+
+
+def _build_attention(options: TransformerOptions, site: AttentionSite) -> MultiHeadAttention:
+    size, knobs = options.hidden_size, {**options.attention, "heads": options.heads}
+    return several(site.scorer, site.scope, site.normalizer, (size, size, size), knobs)
+
+
+def _build_positions(options: TransformerOptions) -> PositionEncoding:
+    size = options.hidden_size
+    return PositionEncoding(size, options.position_encoding, options.max_positions, head_size=size // options.heads)

@@ -1,0 +1,77 @@
+"""Build a history model from a configuration: ``model=history``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from torch import nn
+
+from attnx import registry
+from attnx.attention import Query
+from attnx.attention.factory import assemble
+from attnx.models.history.config import resolve
+from attnx.models.history.model import History
+from attnx.models.resolve import require_tags
+from attnx.models.seq2seq.model import Seq2seq
+from attnx.nn.bridges import BRIDGES
+from attnx.nn.decoder_memory import DecoderStateProjection
+from attnx.nn.targets.build import build_target
+from attnx.registry import Positive, Probability, Size, register
+
+
+@register(
+    "model",
+    "history",
+    config_module="attnx.models.history.config",
+    uses=("decoder", "readout", "attention", "scorer", "scope", "query", "normalizer"),
+)
+def build_history(
+    config: Mapping[str, Any],
+    source_features: Size,
+    target_symbols: Size,
+    target_features: Size,
+    embedding_dim: Positive = 64,
+    feed: Literal["now", "next", "none"] | None = None,
+    bridge: Literal["learned", "zeros"] = "learned",
+    dropout: Probability = 0.0,
+) -> History:
+    """A recurrent network that reads a series row by row, attends to its own earlier states, and continues the series.
+
+    Formula: ``c_t = attend(h_{t-1}; h_1 .. h_{t-2}), h_t = cell([e(y_{t-1}, k_t); c_t], h_{t-1}), y_t = O r_t``, with
+        ``query=previous_state model.feed=now``, which ``recipe=attention_rnn`` sets
+    Source: attention to the own states: Cheng et al. 2016, section 3.1, https://arxiv.org/abs/1601.06733; in a language
+        model: Daniluk et al. 2017, https://arxiv.org/abs/1702.04521
+
+    It has no encoder: window and forecast are one series, and every scope is over the model's own past. The input of a
+    step has the targets of the previous step, the known features of this one (``task.known``), and whether these
+    targets are observed: not at the first step, nor in the forecast steps of a direct forecast. The other queries and
+    ``feed`` are as in ``seq2seq``. Weights are those of the forecast steps over all earlier states.
+    """
+    resolved = resolve({**config, "model": {"embedding_dim": embedding_dim, "feed": feed, "bridge": bridge}})
+    if resolved.tagged:
+        require_tags(0, "query=language_tag")
+    target = build_target(config["task"], target_symbols, target_features)
+    embedding = nn.Linear(source_features + 1, embedding_dim)
+    state_size = config["decoder"]["hidden_size"]
+    sizes = {"state_size": state_size, "token_size": embedding_dim, "context_size": state_size}
+    readout = registry.build("readout", config["readout"], **sizes)
+    feed_size = {"now": state_size, "next": readout.size, "none": 0}[resolved.plan.feed]
+    decoder = registry.build("decoder", config["decoder"], input_size=embedding_dim + feed_size)
+    query = Query(registry.build("query", choice, **sizes, tags=0) for choice in config["query"].items())
+    parts = (config["scorer"], {**config["scope"], "sources": ["decoder"]}, config["normalizer"])
+    network = Seq2seq(
+        source=None,
+        target=target,
+        embedding=embedding,
+        tags=(None, ()),
+        bridge=BRIDGES[bridge](decoder.recurrent, 0),
+        attention=(query, assemble(*parts, (query.size, state_size, state_size), config["attention"])),
+        own=DecoderStateProjection(state_size, state_size, state_size, resolved.memory),
+        decoder=decoder,
+        readout=readout,
+        output=registry.build("output", "linear", size=readout.size, width=target.width, tied=None),
+        chosen=resolved,
+        dropout=dropout,
+    )
+    return History(network, num_known=source_features - target_features)
