@@ -7,7 +7,17 @@ import errno
 import re
 import signal
 from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
 from pathlib import Path
+
+
+class ExitCode(IntEnum):
+    """Exit code of the command, of a sweep's job, and of a rank."""
+
+    FINISHED = 0
+    FAILED = 1
+    USER_ERROR = 2
+    INTERRUPTED = 128 + signal.SIGINT
 
 
 class UserError(ValueError):
@@ -19,29 +29,41 @@ class RunFailed(UserError):
 
 
 class Stopped(KeyboardInterrupt):
-    """A command was asked to stop; its text says how to go on.
+    """A command was asked to stop.
 
     Args:
-        told: that.
-        number: the signal by which it was asked.
+        message: how to go on.
+        signum: the signal that asked.
     """
 
-    def __init__(self, told: str, number: int) -> None:
-        super().__init__(told)
-        self.number = number
+    def __init__(self, message: str, signum: int) -> None:
+        super().__init__(message)
+        self.signum = signum
 
 
 class Interrupted(Exception):
-    """A run was asked to stop; ``folder`` holds what is needed to go on.
+    """A run was asked to stop, and can be resumed.
 
     Args:
-        folder: the run's.
-        number: the signal by which it was asked.
+        folder: the run folder.
+        signum: the signal that asked.
     """
 
-    def __init__(self, folder: Path, number: int = signal.SIGINT) -> None:
+    def __init__(self, folder: Path, signum: int = signal.SIGINT) -> None:
         super().__init__(str(folder))
-        self.folder, self.number = folder, number
+        self.folder, self.signum = folder, signum
+
+
+def exit_code_for(error: BaseException) -> ExitCode:
+    """The exit code of a process that an error ends.
+
+    >>> exit_code_for(UserError("trainer.devices=0")), exit_code_for(KeyboardInterrupt())
+    (<ExitCode.USER_ERROR: 2>, <ExitCode.INTERRUPTED: 130>)
+    """
+    if isinstance(error, KeyboardInterrupt | Interrupted):
+        return ExitCode.INTERRUPTED
+    is_mistake = isinstance(error, UserError) and not isinstance(error, RunFailed)
+    return ExitCode.USER_ERROR if is_mistake else ExitCode.FAILED
 
 
 def near_misses(word: str, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""What only Hydra itself can do: sweeps, printing configurations, completing choices."""
+"""Commands that Hydra carries out: sweeps, printing configurations, completing choices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from attnx.config.compose import compose
 from attnx.config.groups import conf_folder
@@ -22,243 +22,264 @@ from attnx.runs.naming import SWEEPS
 from attnx.runs.run import refuse_links
 from attnx.runs.sweep import Sweep, is_sweep, read_sweep
 from attnx.sweeps import session
-from attnx.sweeps.expand_overrides import GRIDS, SweepRequest, refuse_without, what_is_asked
-from attnx.sweeps.external_launchers import elsewhere
-from attnx.sweeps.folder_lock import held, put_aside, refuse_occupied
-from attnx.sweeps.preflight import FORKING, check_files, check_jobs, is_local
-from attnx.sweeps.processes import Processes
+from attnx.sweeps.expand_overrides import SweepRequest, check_dependencies, expand_sweep
+from attnx.sweeps.external_launchers import run_one_job
+from attnx.sweeps.folder_lock import lock_folder, refuse_occupied, rename_existing
+from attnx.sweeps.hydra_internals import BASIC_SWEEPER
+from attnx.sweeps.preflight import FORKING_LAUNCHER, check_files, check_jobs, is_local
+from attnx.sweeps.processes import NO_LOCK, Processes
 from attnx.sweeps.record import (
-    begin,
+    DONE_STATUSES,
+    get_or_add_job,
+    mark_running,
     open_record,
-    refresh,
-    refuse_another,
-    refuse_other_code,
-    refuse_unlike,
-    save,
-    take,
+    reject_other_code,
+    reject_other_config,
+    reject_other_sweep,
+    save_sweep,
+    sync_from_folder,
 )
-from attnx.sweeps.recorded import refuse_foreign
-from attnx.sweeps.session import DONE, Configs, SweepSession, environment, key
-from attnx.sweeps.summary import FINISHED, conclude, failure, is_done, report, write_comparison
-from attnx.sweeps.training_length import planned, refuse_crowded
+from attnx.sweeps.session import Configs, SweepSession, job_environment, overrides_key
+from attnx.sweeps.stored_overrides import reject_unsafe_overrides
+from attnx.sweeps.summary import failure_message, is_done, note_sweep_end, report_sweep, write_sweep_report
+from attnx.sweeps.training_length import check_equal_time, describe_length
 
-# Has Hydra raise what went wrong, instead of printing its traceback and leaving.
-UNTOUCHED = "HYDRA_FULL_ERROR"
+# With this variable Hydra raises errors instead of printing a traceback and exiting.
+RAISE_VARIABLE = "HYDRA_FULL_ERROR"
+
+
+class SweepArgs(NamedTuple):
+    """A sweep's command line.
+
+    Attributes:
+        flags: Hydra's.
+        overrides: of the sweep.
+        config_dir: a folder of the user's own configuration files.
+        max_parallel: how many jobs run at a time.
+    """
+
+    flags: Sequence[str]
+    overrides: Sequence[str]
+    config_dir: str | None = None
+    max_parallel: int = 1
+
+    def command(self) -> str:
+        """The command, to be run again."""
+        options = ["-m", *(["-j", str(self.max_parallel)] if self.max_parallel > 1 else [])]
+        options += ["--config-dir", self.config_dir] if self.config_dir else []
+        return shlex.join(["attnx", *options, *self.overrides])
 
 
 def show(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None = None) -> int:
     """``--cfg``, ``--info``, ``--shell-completion`` and the like."""
-    return _hydra([*flags, *overrides], lambda config: None, config_dir)
+    return _run_hydra([*flags, *overrides], lambda config: None, config_dir)
 
 
 def sweep(
     flags: Sequence[str],
     overrides: Sequence[str],
     config_dir: str | None = None,
-    side_by_side: int = 1,
+    max_parallel: int = 1,
     folder: Path | None = None,
 ) -> int:
-    """Run a multirun, or what is missing of it.
+    """Run a sweep, or the jobs of it that are not done.
 
     Args:
         flags: Hydra's.
-        overrides: what is asked; ``fresh=true`` puts a folder aside that holds this sweep already.
+        overrides: of the sweep; ``fresh=true`` renames a folder that holds this sweep already.
         config_dir: a folder of the user's own configuration files.
-        side_by_side: how many jobs run at a time.
+        max_parallel: how many jobs run at a time.
         folder: the sweep's; left out, it follows from the overrides.
 
     Raises:
         UserError: a mistake in any job, before anything is written; or the folder holds something else.
-        KeyboardInterrupt: Ctrl-C; the message says how to go on.
+        KeyboardInterrupt: Ctrl-C; the message says how to resume.
     """
-    fresh, overrides = _without_fresh(overrides)
-    if named := [override for override in overrides if override.lstrip("+").startswith("folder=")]:
-        raise UserError(f"{named[-1]}: each job of a sweep has a folder of its own; name the sweep by name=...")
+    is_fresh, overrides = split_fresh(overrides)
+    args = SweepArgs(flags, overrides, config_dir, max_parallel)
+    if folders := [override for override in overrides if override.lstrip("+").startswith("folder=")]:
+        raise UserError(f"{folders[-1]}: each job of a sweep has its own folder; name the sweep by name=...")
     refuse_folders(overrides)
-    asked = what_is_asked(overrides, config_dir)
-    configs = {key(job): compose(job, config_dir) for job in asked.jobs}
+    request = expand_sweep(overrides, config_dir)
+    configs = {overrides_key(job): compose(job, config_dir) for job in request.jobs}
     for config in configs.values():
         refuse_by_hand(config, "the processes of a sweep")
     folder = folder or _sweep_folder(overrides, configs)
-    refuse_without(asked)
-    refuse_crowded(configs.values(), side_by_side, asked.cluster)
-    pending = asked.jobs if fresh else _refuse_changed(folder, overrides, asked, configs)
-    with _checked(pending, asked, configs, side_by_side) as forked:
-        if fresh and (aside := put_aside(folder)):
-            print(f"{folder} is now {aside}", flush=True)
-        with held(folder) as lock:
-            record = open_record(folder, _command(overrides, side_by_side, config_dir), overrides, config_dir)
-            for job in () if asked.search else asked.jobs:
-                take(record, job)
-            if is_done(record) and not asked.search:
-                return report(record)
-            if not is_done(record):  # a search that asks for more begins when its next job does
-                begin(record)
-            save(record)
-            for line in planned(record, configs.values()):
-                print(line, flush=True)
-            told = _to_hydra(asked, side_by_side, overrides)
-            words = [*flags, f"hydra.sweep.dir={_quoted(folder)}", *told, *overrides]
-            return _run(SweepSession(record, configs, side_by_side, lock, forked), words, config_dir)
+    check_dependencies(request)
+    check_equal_time(configs.values(), max_parallel, request.cluster)
+    pending = request.jobs if is_fresh else _check_folder(folder, overrides, request, configs)
+    with _checked_processes(pending, request, configs, max_parallel) as fork_server:
+        if is_fresh and (renamed := rename_existing(folder)):
+            print(f"{folder} is now {renamed}", flush=True)
+        with lock_folder(folder) as lock:
+            record = open_record(folder, args.command(), overrides, config_dir)
+            return _run_sweep(SweepSession(record, configs, max_parallel, lock, fork_server), args, request)
+
+
+def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest) -> int:
+    """Run the jobs of a sweep that are not done, and report; return the exit code."""
+    record = running.sweep
+    for job in () if request.is_search else request.jobs:
+        get_or_add_job(record, job)
+    if is_done(record) and not request.is_search:
+        return report_sweep(record)
+    if not is_done(record):  # a search that is extended is marked when its next job starts
+        mark_running(record)
+    save_sweep(record)
+    for line in describe_length(record, running.configs.values()):
+        print(line, flush=True)
+    hydra_overrides = [f"hydra.sweep.dir={_quote(record.path)}", *_hydra_overrides(args, request)]
+    try:
+        with running:
+            code = _run_hydra([*args.flags, *hydra_overrides, *args.overrides], run_one_job, args.config_dir)
+    except (KeyboardInterrupt, Exception) as error:
+        note_sweep_end(record, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+        if is_sweep(record.path):
+            write_sweep_report(record)
+        if isinstance(error, KeyboardInterrupt | UserError):
+            raise
+        raise RunFailed(failure_message(record, error)) from error
+    note_sweep_end(record, "failed")
+    return report_sweep(record) or code
 
 
 @contextlib.contextmanager
-def _checked(
-    jobs: Sequence[Sequence[str]], asked: SweepRequest, configs: Configs, side_by_side: int
+def _checked_processes(
+    jobs: Sequence[Sequence[str]], request: SweepRequest, configs: Configs, max_parallel: int
 ) -> Iterator[Processes | None]:
-    """Check jobs that will run on this machine; lend the process that did so if they are forked from it, too.
+    """Check jobs that will run on this machine; give the fork server that did so, if they are forked from it, too.
 
     Raises:
-        UserError: some of them would refuse what they are asked.
+        UserError: some of them would be rejected.
     """
-    if not jobs or not is_local(asked.launcher, asked.cluster):
+    if not jobs or not is_local(request.launcher, request.cluster):
         yield None
         return
-    if not asked.environment:  # else only jobs know what a variable in a path stands for
+    if not request.environment:  # else only jobs know the variables in paths
         check_files(jobs, configs)
-    variables = environment(side_by_side)
-    with contextlib.closing(session.processes(True, variables, -1)) as forked:
-        check_jobs(jobs, configs, {**variables, **asked.environment}, forked)
-        if asked.launcher == FORKING:
-            yield forked
+    environment = job_environment(max_parallel)
+    with contextlib.closing(session.start_processes(True, environment, NO_LOCK)) as fork_server:
+        check_jobs(jobs, configs, {**environment, **request.environment}, fork_server)
+        if request.launcher == FORKING_LAUNCHER:
+            yield fork_server
             return
     yield None
 
 
-def _run(running: SweepSession, words: Sequence[str], config_dir: str | None) -> int:
-    """Hand a sweep to Hydra, and say at the end what became of it."""
-    record = running.sweep
-    try:
-        with running:
-            code = _hydra(words, elsewhere, config_dir)
-    except (KeyboardInterrupt, Exception) as error:
-        conclude(record, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
-        if is_sweep(record.path):
-            write_comparison(record)
-        if isinstance(error, KeyboardInterrupt | UserError):
-            raise
-        raise RunFailed(failure(record, error)) from error
-    conclude(record, "failed")
-    return report(record) or code
-
-
-def go_on(folder: Path, side_by_side: int = 1, config_dir: str | None = None) -> int:
-    """Finish what is missing of a sweep, by what its folder says that it was asked.
+def resume_sweep(folder: Path, max_parallel: int = 1, config_dir: str | None = None) -> int:
+    """Run the jobs of a sweep that are not done, by the overrides in its folder.
 
     Args:
-        folder: the sweep's; nothing that it holds is run.
-        side_by_side: how many jobs run at a time.
+        folder: the sweep's; no code in it is run.
+        max_parallel: how many jobs run at a time.
         config_dir: a folder of the user's own configuration files, which is not taken from the sweep's.
 
     Raises:
-        UserError: the folder asks for more than parts, knobs and launchers by name; or as :func:`sweep`.
+        UserError: the folder has unsafe overrides; or as :func:`sweep`.
     """
-    there = read_sweep(folder)
-    refuse_foreign(there)
-    if there.config_dir and not config_dir:
+    stored = read_sweep(folder)
+    reject_unsafe_overrides(stored)
+    if stored.config_dir and not config_dir:
         raise UserError(
-            f"{folder / SWEEP}: holds the --config-dir {there.config_dir!r}, which is not taken from a file since it "
-            "could run code; if it is yours, add --config-dir yourself"
+            f"{folder / SWEEP}: holds the --config-dir {stored.config_dir!r}, which could run code and is not read "
+            "from a file; if it is yours, add --config-dir yourself"
         )
-    for job in there.jobs:
-        refresh(there, job)
-    if is_done(there):
-        print(FINISHED.format(folder), flush=True)
+    for job in stored.jobs:
+        sync_from_folder(stored, job)
+    if is_done(stored):
+        print(f"{folder}: finished; there is nothing left to do", flush=True)
         return 0
-    return sweep(["--multirun"], there.overrides, config_dir, side_by_side, folder)
+    return sweep(["--multirun"], stored.overrides, config_dir, max_parallel, folder)
 
 
-def _without_fresh(overrides: Sequence[str]) -> tuple[bool, list[str]]:
-    asked = [override.lstrip("+") for override in overrides if override.lstrip("+").startswith("fresh=")]
-    for one in asked:
-        if one not in ("fresh=true", "fresh=false"):
-            raise UserError(f"{one}: expected true or false")
-    kept = [override for override in overrides if override.lstrip("+") not in asked]
-    return asked[-1:] == ["fresh=true"], kept
+def split_fresh(overrides: Sequence[str]) -> tuple[bool, list[str]]:
+    """The value of ``fresh=``, and the other overrides."""
+    is_fresh, remaining = False, []
+    for override in overrides:
+        name, _, value = override.lstrip("+").partition("=")
+        if name != "fresh":
+            remaining.append(override)
+        elif value not in ("true", "false"):
+            raise UserError(f"fresh={value}: expected true or false")
+        else:
+            is_fresh = value == "true"
+    return is_fresh, remaining
 
 
-def _refuse_changed(
-    folder: Path, overrides: Sequence[str], asked: SweepRequest, configs: Configs
+def _check_folder(
+    folder: Path, overrides: Sequence[str], request: SweepRequest, configs: Configs
 ) -> Sequence[Sequence[str]]:
-    """Refuse to take a folder of other jobs for these, and say what differs, before anything is written.
+    """Check that a folder holds the jobs of this sweep or none; return those that are not done.
 
-    Returns:
-        the jobs that are not done.
+    Raises:
+        UserError: it holds other jobs, with what differs.
     """
-    there = read_sweep(folder) if is_sweep(folder) else Sweep(folder, "", [])
+    stored = read_sweep(folder) if is_sweep(folder) else Sweep(folder, "", [])
     refuse_links(folder)
-    refuse_another(there, overrides, None if asked.search else asked.jobs)
+    reject_other_sweep(stored, overrides, None if request.is_search else request.jobs)
     pending = []
-    for job in asked.jobs:
-        taken = take(there, job)
-        if not asked.search:
-            refuse_unlike(there.folder(taken), configs[key(job)])
-        refresh(there, taken)
-        pending += [] if taken.status in DONE else [job]
-    for folder in map(there.folder, there.jobs if asked.search else []):
-        if (folder / RUN).is_file():
-            refuse_other_code(folder)
+    for overrides_of_job in request.jobs:
+        job = get_or_add_job(stored, overrides_of_job)
+        if not request.is_search:
+            reject_other_config(stored.folder(job), configs[overrides_key(overrides_of_job)])
+        sync_from_folder(stored, job)
+        if job.status not in DONE_STATUSES:
+            pending.append(overrides_of_job)
+    for run in map(stored.folder, stored.jobs if request.is_search else []):
+        if (run / RUN).is_file():
+            reject_other_code(run)
     return pending
 
 
-def _to_hydra(asked: SweepRequest, side_by_side: int, overrides: Sequence[str]) -> list[str]:
-    """What Hydra is told besides: which sweeper, unless that is said, and how many jobs run at a time under joblib."""
-    named = any(override.startswith("hydra/sweeper=") for override in overrides)
+def _hydra_overrides(args: SweepArgs, request: SweepRequest) -> list[str]:
+    """Further overrides for Hydra: attnx's grid sweeper in place of Hydra's, and the number of jobs under joblib."""
+    has_sweeper = any(override.startswith("hydra/sweeper=") for override in args.overrides)
+    needs_sweeper = request.sweeper == BASIC_SWEEPER and not has_sweeper
+    needs_n_jobs = "joblib" in request.launcher and args.max_parallel > 1
     return [
-        *(["hydra/sweeper=grid"] if asked.sweeper == GRIDS[1] and not named else []),
-        *([f"hydra.launcher.n_jobs={side_by_side}"] if "joblib" in asked.launcher and side_by_side > 1 else []),
+        *(["hydra/sweeper=grid"] if needs_sweeper else []),
+        *([f"hydra.launcher.n_jobs={args.max_parallel}"] if needs_n_jobs else []),
     ]
 
 
-def _jobs(overrides: Sequence[str], config_dir: str | None) -> list[list[str]]:
-    """The jobs of a sweep; of a search, one that it could choose."""
-    return what_is_asked(_without_fresh(overrides)[1], config_dir).jobs
-
-
-def _command(overrides: Sequence[str], side_by_side: int, config_dir: str | None) -> str:
-    flags = ["-m", *(["-j", str(side_by_side)] if side_by_side > 1 else [])]
-    flags += ["--config-dir", config_dir] if config_dir else []
-    return shlex.join(["attnx", *flags, *overrides])
-
-
-def _quoted(folder: Path) -> str:
-    """A path as Hydra reads it, whatever it holds."""
+def _quote(folder: Path) -> str:
+    """A path as Hydra's parser reads it."""
     escaped = str(folder).replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
 
 def _sweep_folder(overrides: Sequence[str], configs: Configs) -> Path:
-    """``name=`` under ``multirun/``, or a hash of the sorted overrides: the same command names the same folder.
+    """``name=`` in ``multirun/``, or a hash of the sorted overrides: the same command has the same folder.
 
     Raises:
-        UserError: the jobs have several names, or that folder is not a sweep's.
+        UserError: the jobs have several names, or the folder is not a sweep's.
     """
     names = {config["name"] for config in configs.values()}
     if len(names) > 1:
-        told = ", ".join(sorted(map(str, names)))
-        raise UserError(f"name={told}: a sweep has one name, and its jobs are numbered; write name=NAME")
-    words = [override.lstrip("+") for override in overrides]
-    name = names.pop() or hashlib.sha256("\n".join(sorted(words)).encode()).hexdigest()[:10]
+        listed = ", ".join(sorted(map(str, names)))
+        raise UserError(f"name={listed}: a sweep has one name, and its jobs are numbered; write name=NAME")
+    plain = sorted(override.lstrip("+") for override in overrides)
+    name = names.pop() or hashlib.sha256("\n".join(plain).encode()).hexdigest()[:10]
     refuse_occupied(SWEEPS / name)
     return SWEEPS / name
 
 
-def _hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str | None) -> int:
-    """Hand an ordered command line to Hydra.
+def _run_hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str | None) -> int:
+    """Run Hydra with a command line; return the exit code.
 
     Raises:
-        UserError: what Hydra refuses, in one line; whatever else goes wrong is raised as it is.
+        UserError: an error of Hydra's, in one line; other errors are raised as they are.
     """
     import hydra
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    from attnx.sweeps.hydra_plugins import offer
+    from attnx.sweeps.hydra_plugins import register_plugins
 
     store_options(config_dir)
-    offer()
-    kept, whole = sys.argv, os.environ.get(UNTOUCHED)
-    sys.argv, os.environ[UNTOUCHED] = ["attnx", *argv], "1"
+    register_plugins()
+    previous_argv, previous_variable = sys.argv, os.environ.get(RAISE_VARIABLE)
+    sys.argv, os.environ[RAISE_VARIABLE] = ["attnx", *argv], "1"
     try:
         hydra.main(config_path=str(conf_folder().resolve()), config_name="config", version_base="1.3")(task)()
     except SystemExit as error:
@@ -266,8 +287,8 @@ def _hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str | No
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(in_our_words(error, argv)) from error
     finally:
-        sys.argv = kept
-        del os.environ[UNTOUCHED]
-        if whole is not None:
-            os.environ[UNTOUCHED] = whole
+        sys.argv = previous_argv
+        del os.environ[RAISE_VARIABLE]
+        if previous_variable is not None:
+            os.environ[RAISE_VARIABLE] = previous_variable
     return 0

@@ -35,12 +35,12 @@ def main() -> None:
     try:
         code = run(sys.argv[1:])
     except Interrupted as stopped:
-        code = _stopped(stopped.number, f"go on with: attnx resume {shlex.quote(str(stopped.folder))}")
+        code = _stopped(stopped.signum, f"go on with: attnx resume {shlex.quote(str(stopped.folder))}")
     except UserError as error:
         print(f"attnx: {printable(str(error))}", file=sys.stderr)
         code = 1 if isinstance(error, RunFailed) else 2
     except KeyboardInterrupt as stopped:
-        code = _stopped(getattr(stopped, "number", signal.SIGINT), str(stopped) or "training had not begun")
+        code = _stopped(getattr(stopped, "signum", signal.SIGINT), str(stopped) or "training had not begun")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
@@ -54,10 +54,10 @@ def main() -> None:
 
 def _stopped(number: int, told: str) -> int:
     """Say how to go on with what was asked to stop, or have SLURM do it; return the exit code."""
-    from attnx.training.distributed.slurm import send_again
+    from attnx.training.distributed.slurm import requeue
 
     by = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-    again = send_again(number)
+    again = requeue(number)
     print(f"attnx: {by}; {again + '; ' if again else ''}{printable(told)}", file=sys.stderr)
     return 128 + number
 
@@ -171,9 +171,9 @@ def _show(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None
     """Have Hydra show a configuration that is valid."""
     from attnx.cli.hydra import show
     from attnx.config.compose import compose, normalize
-    from attnx.sweeps.expand_overrides import ours
+    from attnx.sweeps.expand_overrides import without_hydra_overrides
 
-    compose(ours(overrides), config_dir)
+    compose(without_hydra_overrides(overrides), config_dir)
     return show(flags, normalize(overrides), config_dir)
 
 
@@ -182,9 +182,9 @@ def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
     from attnx.accel.prebuild import compile_ahead
     from attnx.data.task_files import refuse_missing_files
     from attnx.runs.naming import chosen_folder
-    from attnx.training.distributed.slurm import left_off
+    from attnx.training.distributed.slurm import find_interrupted_run
 
-    earlier = left_off(overrides, config["folder"])
+    earlier = find_interrupted_run(overrides, config["folder"])
     if earlier is None:
         refuse_missing_files(config["task"])  # what is missing, or taken, is told before torch loads
         chosen_folder(config)

@@ -1,4 +1,4 @@
-"""Finds out, before anything runs, which jobs a sweep stands for and who chooses them."""
+"""Expand a sweep's command line into jobs, before anything runs, and find its launcher and sweeper."""
 
 from __future__ import annotations
 
@@ -11,40 +11,42 @@ from attnx.config.hydra_errors import in_our_words
 from attnx.config.hydra_store import store_options
 from attnx.errors import UserError
 from attnx.registry.optional_deps import need
+from attnx.sweeps.hydra_internals import BASIC_SWEEPER, split_jobs
 
-# The second is Hydra's own, in whose place attnx puts the first.
-GRIDS = ("hydra_plugins.attnx.GridSweeper", "hydra._internal.core_plugins.basic_sweeper.BasicSweeper")
-SEARCH = "hydra_plugins.attnx.OptunaSweeper"
-# Packages that others' plug-ins of Hydra's stand on, and the extras of attnx that install both.
-NEEDED = {"joblib": "joblib", "submitit": "slurm", "ray": "ray", "optuna": "optuna"}
-SUBMITTED = "hydra_plugins.attnx.Submitted"
+# Hydra takes plug-ins from the package hydra_plugins only; see attnx.sweeps.hydra_plugins.
+PLUGIN_MODULE = "hydra_plugins.attnx"
+GRID_SWEEPERS = (f"{PLUGIN_MODULE}.GridSweeper", BASIC_SWEEPER)
+SEARCH_SWEEPER = f"{PLUGIN_MODULE}.OptunaSweeper"
+SLURM_LAUNCHER = f"{PLUGIN_MODULE}.SlurmLauncher"
+# Packages that Hydra plug-ins of others need, and the extras of attnx that install both.
+EXTRAS = {"joblib": "joblib", "submitit": "slurm", "ray": "ray", "optuna": "optuna"}
 
 
 class SweepRequest(NamedTuple):
-    """What a command line stands for.
+    """A sweep as the command line asks for it.
 
     Attributes:
-        jobs: the overrides of each job; of a search, those of one job that it could choose.
-        search: whether a sweeper chooses the jobs as it goes.
-        sweeper: the class of Hydra's sweeper.
-        launcher: the class of Hydra's launcher.
-        environment: variables that jobs get besides.
-        cluster: what the launcher sends jobs to, of one that does: ``slurm`` or ``local``.
+        jobs: the overrides of each job; for a search, those of one job that it could choose.
+        is_search: whether the sweeper chooses the jobs as it goes.
+        sweeper: class of Hydra's sweeper.
+        launcher: class of Hydra's launcher.
+        environment: further environment variables of the jobs.
+        cluster: where the launcher submits jobs: ``slurm`` or ``local``; "" for other launchers.
     """
 
     jobs: list[list[str]]
-    search: bool
+    is_search: bool
     sweeper: str
     launcher: str
     environment: Mapping[str, str] = {}
     cluster: str = ""
 
 
-def what_is_asked(overrides: Sequence[str], config_dir: str | None = None) -> SweepRequest:
-    """Read a command line as Hydra's sweepers will.
+def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> SweepRequest:
+    """Expand a command line as Hydra's sweepers will.
 
     Raises:
-        UserError: it cannot be read, or stands for no job.
+        UserError: it cannot be parsed, or has no job.
     """
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
@@ -55,73 +57,74 @@ def what_is_asked(overrides: Sequence[str], config_dir: str | None = None) -> Sw
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(conf_folder().resolve()), version_base="1.3"):
-            found = _asked(overrides)
+            request = _expand(overrides)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(in_our_words(error, overrides)) from error
-    if not found.jobs:
-        raise UserError(f"{' '.join(overrides)}: stands for no job at all")
-    return found
+    if not request.jobs:
+        raise UserError(f"{' '.join(overrides)}: has no jobs; give each key at least one value")
+    return request
 
 
-def _asked(overrides: Sequence[str]) -> SweepRequest:
+def _expand(overrides: Sequence[str]) -> SweepRequest:
     from hydra import compose
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    # What a glob stands for is found where configurations are.
-    parser = OverridesParser.create(GlobalHydra.instance().config_loader())
-    one = _one(parser.parse_overrides(list(overrides)))
-    if one is None:
-        return SweepRequest([], False, GRIDS[0], "")
-    refuse_unclear(normalize(ours(one)))
-    node = compose("config", one, return_hydra_config=True).hydra
+    parser = OverridesParser.create(GlobalHydra.instance().config_loader())  # which expands globs
+    first_job = _first_values(parser.parse_overrides(list(overrides)))
+    if first_job is None:
+        return SweepRequest([], False, GRID_SWEEPERS[0], "")
+    refuse_unclear(normalize(without_hydra_overrides(first_job)))
+    node = compose("config", first_job, return_hydra_config=True).hydra
     params = [f"{name}={value}" for name, value in (node.sweeper.get("params") or {}).items()]
-    words = parser.parse_overrides([*params, *overrides])
-    sweeper, launcher = str(node.sweeper._target_), str(node.launcher._target_)
-    cluster = str(node.launcher.get("cluster", ""))
-    environment = {str(name): str(value) for name, value in node.job.env_set.items()}
-    if sweeper not in GRIDS:
-        return SweepRequest([ours(_one(words) or [])], True, sweeper, launcher, environment, cluster)
-    if endless := [word.input_line for word in words if word.is_sweep_override() and word.is_interval_sweep()]:
-        raise UserError(f"{endless[0]}: a grid cannot try all of that; add hydra/sweeper=search, or name values")
-    batches = BasicSweeper.split_arguments(words, None)
-    jobs = [ours(job) for batch in batches for job in batch]
-    return SweepRequest(jobs, False, sweeper, launcher, environment, cluster)
+    parsed = parser.parse_overrides([*params, *overrides])
+    request = SweepRequest(
+        jobs=[],
+        is_search=str(node.sweeper._target_) not in GRID_SWEEPERS,
+        sweeper=str(node.sweeper._target_),
+        launcher=str(node.launcher._target_),
+        environment={str(name): str(value) for name, value in node.job.env_set.items()},
+        cluster=str(node.launcher.get("cluster", "")),
+    )
+    if request.is_search:
+        return request._replace(jobs=[without_hydra_overrides(_first_values(parsed) or [])])
+    if intervals := [item.input_line for item in parsed if item.is_sweep_override() and item.is_interval_sweep()]:
+        raise UserError(f"{intervals[0]}: a grid cannot try an interval; add hydra/sweeper=search, or list values")
+    return request._replace(jobs=[without_hydra_overrides(job) for job in split_jobs(parsed)])
 
 
-def _one(words: list[Any]) -> list[str] | None:
-    """Of each override one value; None if one has none."""
-    chosen: dict[str, str] = {}
-    for word in words:
-        key = word.get_key_element()  # with its plus
-        if not word.is_sweep_override():
-            chosen[key] = word.get_value_element_as_str()
-        elif word.is_interval_sweep():
-            chosen[key] = str(word.value().start)
-        elif (value := next(word.sweep_string_iterator(), None)) is None:
+def _first_values(parsed: list[Any]) -> list[str] | None:
+    """Overrides with the first of their values; None if one has none."""
+    values: dict[str, str] = {}
+    for override in parsed:
+        key = override.get_key_element()  # with its plus
+        if not override.is_sweep_override():
+            values[key] = override.get_value_element_as_str()
+        elif override.is_interval_sweep():
+            values[key] = str(override.value().start)
+        elif (value := next(override.sweep_string_iterator(), None)) is None:
             return None
         else:
-            chosen[key] = value
-    return [f"{key}={value}" for key, value in chosen.items()]
+            values[key] = value
+    return [f"{key}={value}" for key, value in values.items()]
 
 
-def ours(job: Sequence[str]) -> list[str]:
-    """Without what is said to Hydra itself."""
-    return [word for word in job if not word.lstrip("+~").startswith(("hydra.", "hydra/"))]
+def without_hydra_overrides(overrides: Sequence[str]) -> list[str]:
+    """Overrides except those of Hydra's own configuration."""
+    return [override for override in overrides if not override.lstrip("+~").startswith(("hydra.", "hydra/"))]
 
 
-def refuse_without(asked: SweepRequest) -> None:
-    """See that what chooses and starts the jobs is installed.
+def check_dependencies(request: SweepRequest) -> None:
+    """Check that the packages of the sweeper and the launcher are installed.
 
     Raises:
-        UserError: it is not.
+        UserError: one is missing.
     """
-    for module, extra in NEEDED.items():
-        if any(f"hydra_{module}_" in target for target in (asked.sweeper, asked.launcher)):
+    for module, extra in EXTRAS.items():
+        if any(f"hydra_{module}_" in target for target in (request.sweeper, request.launcher)):
             need(module, extra, f"a sweep that {module} runs")
-    if asked.launcher == SUBMITTED:
+    if request.launcher == SLURM_LAUNCHER:
         need("submitit", "slurm", "a sweep that SLURM runs")
-    if asked.sweeper == SEARCH:
+    if request.sweeper == SEARCH_SWEEPER:
         need("optuna", "optuna", "a search")
         need("hydra_plugins.hydra_optuna_sweeper", "optuna", "a search")

@@ -1,4 +1,4 @@
-"""What other launchers call, joblib's, Ray's, and jobs of SLURM's: a process for one job, wherever they are."""
+"""Entry point for Hydra's launchers of others (joblib, Ray) and for SLURM's jobs: run one job in a subprocess."""
 
 from __future__ import annotations
 
@@ -13,64 +13,64 @@ from pathlib import Path
 from typing import Any
 
 from attnx.config.compose import check
-from attnx.errors import UserError
+from attnx.errors import ExitCode, UserError
 from attnx.runs.layout import LOG, PROGRESS
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
-from attnx.sweeps.expand_overrides import ours
-from attnx.sweeps.job_process import INTERRUPTED, JobSpec
-from attnx.sweeps.pool import reason
+from attnx.sweeps.expand_overrides import without_hydra_overrides
+from attnx.sweeps.job_process import JobSpec
+from attnx.sweeps.pool import signal_error
 from attnx.sweeps.processes import SubprocessProcesses
-from attnx.sweeps.record import note_end, refresh, take
-from attnx.sweeps.session import DONE, to_minimize
-from attnx.training.distributed.slurm import send_again
+from attnx.sweeps.record import DONE_STATUSES, get_or_add_job, note_job_end, sync_from_folder
+from attnx.sweeps.session import objective
+from attnx.training.distributed.slurm import requeue
 
-SECONDS = 60.0
+WAIT_SECONDS = 60.0
 
 
-def elsewhere(config: Any) -> float:
-    """Do one job in a process of its own; return what is to be minimized.
+def run_one_job(config: Any) -> float:
+    """Run one job in a subprocess; return the objective.
 
     Args:
-        config: what Hydra composed.
+        config: as Hydra composed it.
     """
     from hydra.core.hydra_config import HydraConfig
     from omegaconf import OmegaConf
 
     hydra = HydraConfig.get()
-    place = Path(hydra.runtime.cwd)
-    os.chdir(place)
-    sweep = read_sweep(place / hydra.sweep.dir)
-    job = take(sweep, ours(list(hydra.overrides.task)))
+    working_folder = Path(hydra.runtime.cwd)
+    os.chdir(working_folder)
+    sweep = read_sweep(working_folder / hydra.sweep.dir)
+    job = get_or_add_job(sweep, without_hydra_overrides(list(hydra.overrides.task)))
     plain = OmegaConf.to_container(config, resolve=True)
     assert isinstance(plain, dict)
     try:
         checked = check({str(name): value for name, value in plain.items()}, job.overrides)
     except UserError as error:
-        leave(sweep.folder(job), str(error))
+        write_error(sweep.folder(job), str(error))
     else:
-        carry_out(sweep, job, checked, dict(os.environ))
-    refresh(sweep, job)
-    return to_minimize(job)
+        run_unless_done(sweep, job, checked, dict(os.environ))
+    sync_from_folder(sweep, job)
+    return objective(job)
 
 
-def carry_out(sweep: Sweep, job: SweepJob, config: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-    """Do one job in a process of its own, unless it is done by now.
+def run_unless_done(sweep: Sweep, job: SweepJob, config: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    """Run one job in a subprocess, unless it is done by now.
 
     Args:
         sweep: the sweep.
-        job: which of its jobs.
-        config: the job's, checked.
-        environment: all variables of that process.
+        job: the job.
+        config: of the job, checked.
+        environment: all environment variables of the subprocess.
     """
-    with held(sweep.folder(job)) as lock:
-        refresh(sweep, job)
-        if job.status not in DONE:
-            _do(sweep, job, JobSpec(config, job.overrides, environment, str(Path.cwd())), lock)
+    with lock_job(sweep.folder(job)) as lock:
+        sync_from_folder(sweep, job)
+        if job.status not in DONE_STATUSES:
+            _run(sweep, job, JobSpec(config, job.overrides, environment, str(Path.cwd())), lock)
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[int]:
-    """Hold a job's folder by its log: a job that a cluster still runs for an earlier command is waited for."""
+def lock_job(folder: Path) -> Iterator[int]:
+    """Lock a job's log; waits while a cluster still runs the job for an earlier command."""
     folder.mkdir(parents=True, exist_ok=True)
     file = os.open(folder / LOG, os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -80,27 +80,26 @@ def held(folder: Path) -> Iterator[int]:
         os.close(file)
 
 
-def _do(sweep: Sweep, job: SweepJob, task: JobSpec, lock: int) -> None:
+def _run(sweep: Sweep, job: SweepJob, spec: JobSpec, lock: int) -> None:
     folder = sweep.folder(job)
     processes = SubprocessProcesses(lock)
-    processes.start(0, task._replace(config={**task.config, "folder": str(folder)}))
+    processes.start(0, spec._replace(config={**spec.config, "folder": str(folder)}))
     try:
-        while not (ended := processes.wait(SECONDS)):
+        while not (exits := processes.wait(WAIT_SECONDS)):
             pass
-    except BaseException:  # asked to stop, in whatever way this launcher does that
-        processes.signal(0, signal.SIGINT)
+    except BaseException:  # launchers stop their jobs in several ways
         processes.close()
         raise
-    # SLURM had told it to end before it told this process, which submitit has made deaf to that.
-    if ended[0].code == INTERRUPTED and (again := send_again(signal.SIGTERM)):
-        sys.exit(again)
-    if told := reason(ended[0].code):
-        leave(folder, told)
-        note_end(folder, "failed", told)
-    note_end(folder, "interrupted")
+    # SLURM sent the job a signal that submitit has this process ignore.
+    if exits[0].code == ExitCode.INTERRUPTED and (message := requeue(signal.SIGTERM)):
+        sys.exit(message)
+    if error := signal_error(exits[0].code):
+        write_error(folder, error)
+        note_job_end(folder, "failed", error)
+    note_job_end(folder, "interrupted")
 
 
-def leave(folder: Path, error: str) -> None:
-    """Leave in a job's folder what went wrong."""
+def write_error(folder: Path, error: str) -> None:
+    """Write an error into a job's folder, where the sweep reads it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / PROGRESS).write_text(json.dumps({"error": error}), encoding="utf-8")

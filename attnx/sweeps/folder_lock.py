@@ -1,4 +1,4 @@
-"""Holds a sweep's folder for one command at a time, and puts an old one aside when a sweep starts over."""
+"""Lock a sweep's folder for one command at a time, and rename the folder of a sweep that starts over."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from attnx.runs.layout import LOCK, SWEEP
 from attnx.runs.naming import refuse_link
 from attnx.runs.sweep import is_sweep
 
-# Seconds that jobs of a sweep which was killed have to end; they save a checkpoint first.
-PATIENCE = 90.0
-SECONDS = 0.1
-# What the folder of a sweep holds that was killed as it began.
-BEGUN = {LOCK, f"{SWEEP}{PARTIAL}"}
+# Time that the jobs of a sweep which was killed have to end; they save a checkpoint first.
+ORPHAN_GRACE_SECONDS = 90.0
+POLL_SECONDS = 0.1
+# Files in the folder of a sweep that was killed as it started.
+FIRST_FILES = {LOCK, f"{SWEEP}{PARTIAL}"}
 
 
 def refuse_occupied(folder: Path) -> None:
-    """See that the folder of a sweep's name is a sweep's, or free to become one.
+    """Check that a folder is a sweep's, or free for one.
 
     Raises:
         UserError: it is a link, or holds something else.
@@ -31,15 +31,15 @@ def refuse_occupied(folder: Path) -> None:
     refuse_link(folder)
     if not folder.is_dir() or is_sweep(folder):
         return
-    if other := sorted({file.name for file in folder.iterdir()} - BEGUN):
-        raise UserError(f"{folder}: is not the folder of a sweep, it holds {other[0]}; choose another name=...")
+    if names := sorted({file.name for file in folder.iterdir()} - FIRST_FILES):
+        raise UserError(f"{folder}: is not the folder of a sweep, it holds {names[0]}; choose another name=...")
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[int]:
-    """Hold a sweep's folder; give the number of the open file that holds it.
+def lock_folder(folder: Path) -> Iterator[int]:
+    """Lock a sweep's folder; give the file descriptor of the lock.
 
-    A process that inherits the file holds the folder too, so jobs which outlive their sweep are waited for.
+    A process that inherits the descriptor holds the lock, too, so a command waits for jobs of a sweep that was killed.
 
     Raises:
         UserError: the folder cannot be written, or another command runs the sweep.
@@ -50,7 +50,7 @@ def held(folder: Path) -> Iterator[int]:
     except OSError as error:
         raise UserError(f"{folder}: cannot write the sweep's folder ({error.strerror}); choose name=...") from error
     try:
-        _wait(file, folder)
+        _wait_for_lock(file, folder)
         os.truncate(file, 0)
         os.pwrite(file, str(os.getpid()).encode(), 0)
         yield file
@@ -58,18 +58,18 @@ def held(folder: Path) -> Iterator[int]:
         os.close(file)
 
 
-def _wait(file: int, folder: Path) -> None:
-    until = time.monotonic() + PATIENCE
-    while not _locked(file):
-        holder = int(os.pread(file, 20, 0) or 0)
-        if _alive(holder):
-            raise UserError(f"{folder}: another attnx runs this sweep, process {holder}; wait for it, or end it")
-        if time.monotonic() > until:
+def _wait_for_lock(file: int, folder: Path) -> None:
+    deadline = time.monotonic() + ORPHAN_GRACE_SECONDS
+    while not _try_lock(file):
+        pid = int(os.pread(file, 20, 0) or 0)
+        if _is_alive(pid):
+            raise UserError(f"{folder}: another attnx runs this sweep, process {pid}; wait for it, or end it")
+        if time.monotonic() > deadline:
             raise UserError(f"{folder}: jobs of a sweep that was killed do not end; end them, or choose name=...")
-        time.sleep(SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
-def _locked(file: int) -> bool:
+def _try_lock(file: int) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -77,27 +77,27 @@ def _locked(file: int) -> bool:
     return True
 
 
-def _alive(process: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
-        os.kill(process, 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return process > 0
+    return pid > 0
 
 
-def put_aside(folder: Path) -> Path | None:
-    """Rename the folder of a sweep that starts over; return its new name, None if there was no sweep.
+def rename_existing(folder: Path) -> Path | None:
+    """Rename the folder of a sweep that starts over; return the new path, None if there was no sweep.
 
     Raises:
         UserError: another command runs the sweep.
     """
     if not is_sweep(folder):
         return None
-    with held(folder):
-        number = 1
-        while (aside := folder.with_name(f"{folder.name}.{number}")).exists():
-            number += 1
-        folder.rename(aside)
-    return aside
+    with lock_folder(folder):
+        suffix = 1
+        while (renamed := folder.with_name(f"{folder.name}.{suffix}")).exists():
+            suffix += 1
+        folder.rename(renamed)
+    return renamed

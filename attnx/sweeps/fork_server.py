@@ -1,4 +1,4 @@
-"""A process that has imported everything and forks one copy of itself a job, so that no job waits for imports."""
+"""Fork server: a process that has imported everything and forks itself for each job, which saves its imports."""
 
 from __future__ import annotations
 
@@ -6,57 +6,63 @@ import atexit
 import contextlib
 import gc
 import importlib
-import json
 import os
-import select
 import signal
-import socket
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
 from typing import Any
 
-from attnx.sweeps.job_process import JobSpec, answer, deaf
-from attnx.training.distributed.parent_death import end_with
+from attnx.sweeps.job_process import JobSpec, ignore_slurm_signals, run_job
+from attnx.training.distributed.child_process import ChildProcess
+from attnx.training.distributed.parent_death import interrupt_with_parent
 
-# What a run imports at one time or another. Nothing of it starts a thread, which a fork would not survive.
-IMPORTED = (
+# Modules that runs import. None of them starts a thread, which a fork would not survive.
+IMPORTED_MODULES = (
     "attnx.training.fit",
     "attnx.config.compose",
     "torch._dynamo",
     "torch.utils.data",
     "torch.optim.lr_scheduler",
 )
-# Seconds that jobs have to save a checkpoint once nobody waits for them any more.
-PATIENCE = 60.0
+POLL_SECONDS = 0.02
+# Time that jobs have to save a checkpoint when the sweep has died.
+ORPHAN_GRACE_SECONDS = 60.0
 
 
-def main(connection: int, lock: int) -> None:
-    """Serve until the sweep closes the connection; each job's process leaves through here too, as Python ends.
+def serve(connection: int, lock: int) -> None:
+    """Serve until the sweep closes the connection; the process of each job ends here, too.
 
     Args:
-        connection: a socket by which jobs are asked for, and by which it is told how they end; a line of JSON each.
-        lock: a file that says that the sweep is alive, until the last of its processes is gone; -1 for none.
+        connection: file descriptor of the connection to the sweep. It receives ``("start", job, spec)``,
+            ``("signal", job, signum)`` and ``("lock",)`` with a file descriptor, and sends ``(None, threads)`` once it
+            is ready and ``(job, exit_code)`` when a job has ended.
+        lock: file descriptor of the lock file; see :mod:`attnx.sweeps.folder_lock`.
     """
-    if lock >= 0:
-        os.set_inheritable(lock, False)
-    server = _Server(socket.socket(fileno=connection))
-    task = server.serve()
-    if task is not None:
-        _leave(answer(task))
+    _close_on_exec(lock)
+    spec = _ForkServer(Connection(connection)).serve()
+    if spec is not None:
+        _exit_quickly(run_job(spec))
 
 
-def alone(lock: int) -> None:
-    """Do one job, which is read from standard input, in a process that was started for it."""
-    if lock >= 0:
-        os.set_inheritable(lock, False)
+def run_alone(lock: int, spec: Sequence[Any]) -> None:
+    """Run one job in a process that was started for it, and exit."""
+    _close_on_exec(lock)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    end_with(os.getppid())
-    sys.exit(answer(JobSpec(*json.loads(sys.stdin.read()))))
+    interrupt_with_parent(os.getppid())
+    sys.exit(run_job(JobSpec(*spec)))
 
 
-def _leave(code: int) -> None:
-    """End in good order, but let the system take the modules apart: Python would need as long as a small job."""
+def _close_on_exec(lock: int) -> None:
+    if lock >= 0:
+        os.set_inheritable(lock, False)
+
+
+def _exit_quickly(code: int) -> None:
+    """Exit without tearing modules down, which takes as long as a small job."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
@@ -66,111 +72,85 @@ def _leave(code: int) -> None:
     os._exit(code)
 
 
-def threads() -> int:
-    """How many threads of the system this process has; 1 where it cannot be told."""
+def count_threads() -> int:
+    """The number of threads of this process, those of C libraries included; 1 where the system does not say."""
     try:
         return len(os.listdir("/proc/self/task"))
     except OSError:
         return 1
 
 
-class _Server:
-    def __init__(self, connection: socket.socket) -> None:
+class _ForkServer:
+    def __init__(self, connection: Connection[Any, Any]) -> None:
         self.connection = connection
-        self.jobs: dict[int, int] = {}  # process -> job
-        self.heard = b""
-        self.process = os.getpid()
+        self.jobs: dict[int, ChildProcess] = {}
+        self.pid = os.getpid()
 
     def serve(self) -> JobSpec | None:
-        """Return a job's task in the process of that job, and None in the server once the sweep is gone."""
-        self.woken, wakes = os.pipe()
-        for end in (self.woken, wakes):
-            os.set_blocking(end, False)
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the sweep hears it, and says what is to be done
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        deaf()
-        signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
-        _import()
-        self._tell({"ready": os.getpid(), "threads": threads()})
+        """Return the job's spec in the process of a job, and None in the server once the sweep has gone."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the sweep handles it
+        ignore_slurm_signals()
+        _import_everything()
+        self._send(None, count_threads())
         while True:
-            select.select([self.connection.fileno(), self.woken], [], [])
-            self._reap()
-            asked = self._hear()
-            if asked is None:
-                self._end_all()
+            try:
+                while self.connection.poll(POLL_SECONDS):
+                    spec = self._handle(*self.connection.recv())
+                    if spec is not None:
+                        return spec
+            except (EOFError, OSError):
+                self._end_jobs()
                 return None
-            for line in asked:
-                task = self._obey(line)
-                if task is not None:
-                    for end in (self.woken, wakes):
-                        os.close(end)
-                    return task
+            self._reap()
 
-    def _hear(self) -> list[dict[str, Any]] | None:
-        """What was asked for since; None if nobody is there to ask any more."""
-        try:
-            while select.select([self.connection], [], [], 0)[0]:  # recv_fds heeds no flag
-                heard, files, *_ = socket.recv_fds(self.connection, 1 << 16, 1)
-                if not heard:
-                    return None
-                self.heard += heard
-                for file in files:  # that of the sweep, which is held open from here on
-                    os.set_inheritable(file, False)
-        except OSError:
-            return None
-        *lines, self.heard = self.heard.split(b"\n")
-        return [json.loads(line) for line in lines if line]
+    def _handle(self, kind: str, job: int = -1, value: Any = None) -> JobSpec | None:
+        """Handle a message; in the process of a job that it starts, return the spec."""
+        if kind == "lock":
+            os.set_inheritable(reduction.recv_handle(self.connection), False)  # stays open in all later jobs
+        elif kind == "signal" and job in self.jobs:
+            self.jobs[job].send_signal(value)
+        elif kind == "start":
+            pid = os.fork()
+            if not pid:
+                return self._enter_job(value)
+            self.jobs[job] = ChildProcess(pid)
+        return None
 
-    def _obey(self, asked: dict[str, Any]) -> JobSpec | None:
-        if "signal" in asked:
-            for process in [process for process, job in self.jobs.items() if job == asked["job"]]:
-                os.kill(process, asked["signal"])  # not reaped yet, so it is ours
-            return None
-        process = os.fork()
-        if process:
-            self.jobs[process] = asked["job"]
-            self._tell({"job": asked["job"], "process": process})
-            return None
-        return self._become(JobSpec(*asked["task"]))
-
-    def _become(self, task: JobSpec) -> JobSpec:
-        """In a job's process: forget the server."""
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    def _enter_job(self, spec: JobSpec) -> JobSpec:
         self.connection.close()
-        os.setpgid(0, 0)  # so that what a job starts can be ended with it
-        end_with(self.process)
-        return task
+        os.setpgid(0, 0)  # so that what a job starts can be killed with it
+        interrupt_with_parent(self.pid)
+        return spec
 
     def _reap(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.read(self.woken, 1 << 10)
-        with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                process, status = ended
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process, signal.SIGKILL)  # what the job left behind
-                if (job := self.jobs.pop(process, None)) is not None:
-                    self._tell({"job": job, "ended": os.waitstatus_to_exitcode(status)})
+        for job, process in [*self.jobs.items()]:
+            if process.has_ended():
+                self._kill_group(process)  # what the job left running
+                del self.jobs[job]
+                self._send(job, process.exit_code)
 
-    def _end_all(self) -> None:
-        """Let the jobs save and end, and end those that do not."""
-        for process in self.jobs:
-            os.kill(process, signal.SIGINT)
-        patience = time.monotonic() + PATIENCE
-        while self.jobs and time.monotonic() < patience:
-            select.select([self.woken], [], [], max(0.0, patience - time.monotonic()))
+    def _end_jobs(self) -> None:
+        """Have the jobs save and end, and kill those that do not."""
+        for process in self.jobs.values():
+            process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + ORPHAN_GRACE_SECONDS
+        while self.jobs and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
             self._reap()
-        for process in self.jobs:
-            os.killpg(process, signal.SIGKILL)
+        for process in self.jobs.values():
+            self._kill_group(process)
 
-    def _tell(self, value: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # nobody listens any more
-            self.connection.sendall(json.dumps(value).encode() + b"\n")
+    def _kill_group(self, process: ChildProcess) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    def _send(self, *message: Any) -> None:
+        with contextlib.suppress(OSError):  # the sweep has gone
+            self.connection.send(message)
 
 
-def _import() -> None:
-    for module in IMPORTED:
+def _import_everything() -> None:
+    for module in IMPORTED_MODULES:
         importlib.import_module(module)
     from attnx.accel.malloc import keep_freed_memory
     from attnx.registry.source_scan import catalog
@@ -181,4 +161,4 @@ def _import() -> None:
             with contextlib.suppress(ImportError):  # of an extra that is not installed
                 importlib.import_module(part.module)
     gc.collect()
-    gc.freeze()  # so that collecting garbage in a job does not copy what is shared with the others
+    gc.freeze()  # so that collecting garbage in a job does not copy the shared pages

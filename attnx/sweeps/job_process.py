@@ -1,4 +1,4 @@
-"""What a job's process does: it trains one composed, checked configuration in its own folder, and nothing else."""
+"""The process of a sweep's job: it trains one checked configuration in its own folder."""
 
 from __future__ import annotations
 
@@ -14,101 +14,106 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attnx.errors import Interrupted, RunFailed, UserError
+from attnx.errors import ExitCode, Interrupted, UserError, exit_code_for
 from attnx.files.bounded_files import read_mapping
 from attnx.files.printable import printable
 from attnx.runs.layout import CHECKPOINTS, LAST, LOG, PROGRESS, RUN
 from attnx.runs.plugin_copies import code_now
 from attnx.runs.sweep import is_sweep, read_sweep
-from attnx.training.callbacks.heartbeat import LISTENS
-from attnx.training.distributed.slurm import signals, slurm_job
-
-FINISHED, FAILED, MISTAKEN, INTERRUPTED = 0, 1, 2, 130
+from attnx.training.callbacks.heartbeat import PROGRESS_VARIABLE
+from attnx.training.distributed.slurm import slurm_job, stop_signals
 
 
 class JobSpec(NamedTuple):
-    """All that a job's process is told; plain, so that it can be written as JSON.
+    """What the process of a job needs, in values that JSON can hold.
 
     Attributes:
         config: composed and checked; ``folder`` is the job's own.
-        overrides: what was asked, to be noted in the run folder.
-        environment: all variables of the process.
-        place: its working folder.
-        call: what does it, by module and name; called with the configuration and the overrides.
+        overrides: of the job, to be recorded in the run folder.
+        environment: all environment variables of the process.
+        working_folder: of the process.
+        target: the function to call with the configuration and the overrides, as ``module:function``.
     """
 
     config: Mapping[str, Any]
     overrides: Sequence[str]
     environment: Mapping[str, str]
-    place: str
-    call: str = "attnx.sweeps.job_process:work"
+    working_folder: str
+    target: str = "attnx.sweeps.job_process:train_or_resume"
 
 
-def answer(task: JobSpec) -> int:
-    """Do the job and say how it ended, as an exit code; what went wrong is left in the job's folder in one line.
+def run_job(spec: JobSpec) -> int:
+    """Run a job and return the exit code; an error is left in the job's folder in one line.
 
-    Being interrupted is put off until there is someone to notice, and once the job has ended, nobody need notice.
+    SIGINT must be blocked; it is unblocked once its handler is installed, and ignored after the job has ended.
     """
-    progress = Path(task.place, task.config["folder"], PROGRESS)
-    code = FINISHED
+    progress = Path(spec.working_folder, spec.config["folder"], PROGRESS)
+    code = ExitCode.FINISHED
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-        enter(task, progress)
-        deaf()
-        module, _, name = task.call.partition(":")
-        getattr(importlib.import_module(module), name)(task.config, task.overrides)
+        setup_process(spec, progress)
+        ignore_slurm_signals()
+        module, _, name = spec.target.partition(":")
+        getattr(importlib.import_module(module), name)(spec.config, spec.overrides)
         progress.unlink(missing_ok=True)
-    except (KeyboardInterrupt, Interrupted):
-        print("attnx: interrupted")
-        code = INTERRUPTED
-    except UserError as error:
-        print(f"attnx: {printable(str(error))}")
-        _leave(progress, str(error))
-        code = FAILED if isinstance(error, RunFailed) else MISTAKEN
-    except Exception as error:
-        traceback.print_exc()
-        _leave(progress, f"{type(error).__name__}: {error}")
-        code = FAILED
+    except (KeyboardInterrupt, Exception) as error:
+        code = exit_code_for(error)
+        _report(error, progress)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return code
 
 
-def deaf() -> None:
-    """Within SLURM, which signals every process of a job, leave it to the sweep to say what is to be done.
+def _report(error: BaseException, progress: Path) -> None:
+    """Print an error into the log, and leave it in the file by which the sweep watches the job."""
+    message = str(error)
+    if isinstance(error, KeyboardInterrupt | Interrupted):
+        print("attnx: interrupted")
+        return
+    if isinstance(error, UserError):
+        print(f"attnx: {printable(message)}")
+    else:
+        traceback.print_exception(error)
+        message = f"{type(error).__name__}: {message}"
+    with contextlib.suppress(OSError):
+        progress.write_text(json.dumps({"error": " ".join(message.split())}), encoding="utf-8")
 
-    A run that has begun hears them all the same, and does nothing else than it is told then.
+
+def ignore_slurm_signals() -> None:
+    """Ignore SLURM's signals, which reach every process of a SLURM job: the sweep decides what its jobs do.
+
+    A run handles them while it trains; it then saves and ends, as the sweep will ask it to.
     """
-    for number in signals():
-        if slurm_job() and number != signal.SIGINT:
-            signal.signal(number, signal.SIG_IGN)
+    for signum in stop_signals():
+        if slurm_job() and signum != signal.SIGINT:
+            signal.signal(signum, signal.SIG_IGN)
 
 
-def enter(task: JobSpec, progress: Path) -> None:
-    """Take a job's environment, working folder and log; from here on, whatever is printed goes there."""
+def setup_process(spec: JobSpec, progress: Path) -> None:
+    """Set environment and working folder, and send all output to the job's log."""
     os.environ.clear()
-    os.environ.update(task.environment)
-    os.chdir(task.place)
+    os.environ.update(spec.environment)
+    os.chdir(spec.working_folder)
     progress.parent.mkdir(parents=True, exist_ok=True)
     progress.unlink(missing_ok=True)
-    os.environ[LISTENS] = str(progress)
+    os.environ[PROGRESS_VARIABLE] = str(progress)
     log = os.open(progress.with_name(LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for new, old in ((nothing, 0), (log, 1), (log, 2)):
-        os.dup2(new, old)
-    os.close(nothing)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for file, stream in ((null, 0), (log, 1), (log, 2)):
+        os.dup2(file, stream)
+    os.close(null)
     os.close(log)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    print(printable(f"attnx {' '.join(task.overrides)}"))
+    for output in (sys.stdout, sys.stderr):
+        output.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    print(printable(f"attnx {' '.join(spec.overrides)}"))
 
 
-def work(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
-    """Train, or go on, or do what was left undone after the training, by what the folder holds.
+def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
+    """Train, resume, or finish the report, by what the job's folder holds.
 
     Raises:
         UserError: a mistake in the configuration or the data.
-        Interrupted: the job was asked to stop; it can be gone on from.
+        Interrupted: the job was asked to stop; it can be resumed.
     """
     from attnx.accel.prebuild import compile_ahead
     from attnx.reports.run.build_all import draw_and_explain
@@ -116,32 +121,32 @@ def work(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
 
     folder = Path(config["folder"])
     status = read_mapping(folder / RUN).get("status")
-    if status == "finished":  # cut off after its results were written
+    if status == "finished":  # killed after its results were written
         draw_and_explain(folder)
         return
-    refuse_edited(folder.parent, config)
+    reject_edited_plugins(folder.parent, config)
     compile_ahead(config)
     if (folder / CHECKPOINTS / LAST).is_file():
         resume(folder)
     else:
-        clear(folder)
+        empty_folder(folder)
         fit(config, overrides)
 
 
-def refuse_edited(sweep: Path, config: Mapping[str, Any]) -> None:
-    """See that plug-ins hold the code with which the sweep began, so that all its jobs have the same.
+def reject_edited_plugins(sweep: Path, config: Mapping[str, Any]) -> None:
+    """Check that plug-ins have the code with which the sweep began, so that all its jobs have the same.
 
     Raises:
-        UserError: one does not.
+        UserError: a plug-in was edited.
     """
-    held = read_sweep(sweep).plugins if is_sweep(sweep) else {}
-    for place, digest in code_now(config).items():
-        if held.get(place, digest) != digest:
-            raise UserError(f"the plug-in {place} was edited since this sweep began; put it back, or use fresh=true")
+    recorded = read_sweep(sweep).plugins if is_sweep(sweep) else {}
+    for path, digest in code_now(config).items():
+        if recorded.get(path, digest) != digest:
+            raise UserError(f"the plug-in {path} was edited since this sweep began; put it back, or use fresh=true")
 
 
-def clear(folder: Path) -> None:
-    """Empty the folder of a job that stopped before its first checkpoint: only what it said stays."""
+def empty_folder(folder: Path) -> None:
+    """Empty the folder of a job that stopped before its first checkpoint, except for its log."""
     for path in folder.iterdir() if folder.is_dir() else ():
         if path.name == LOG:
             continue
@@ -149,8 +154,3 @@ def clear(folder: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
-
-
-def _leave(file: Path, error: str) -> None:
-    with contextlib.suppress(OSError):
-        file.write_text(json.dumps({"error": " ".join(error.split())}), encoding="utf-8")

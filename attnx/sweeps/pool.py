@@ -1,181 +1,172 @@
-"""Runs a sweep's jobs, so many at a time, and keeps the record of them; whatever one does, the others go on."""
+"""Run a sweep's jobs, several at a time, and record how each one stands."""
 
 from __future__ import annotations
 
-import contextlib
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from types import FrameType
 from typing import Protocol
 
+from attnx.errors import ExitCode
 from attnx.runs.progress import JobProgress
 from attnx.runs.run import Run
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import Sweep, SweepJob
-from attnx.sweeps.job_process import INTERRUPTED, JobSpec
-from attnx.sweeps.processes import LOST, Ended, Processes
-from attnx.sweeps.record import begin, note, note_end, note_run, now, refresh, save
-from attnx.training.distributed.slurm import signals
+from attnx.sweeps.job_process import JobSpec
+from attnx.sweeps.processes import SERVER_DIED, JobExit, Processes
+from attnx.sweeps.record import (
+    mark_running,
+    note_job_end,
+    note_progress,
+    save_sweep,
+    start_attempt,
+    sync_from_folder,
+    timestamp,
+    update_run_info,
+)
+from attnx.training.callbacks.stop_signal import StopSignal
+from attnx.training.distributed.child_process import describe_exit
 
-# Seconds between two looks at how far the jobs are.
-TICK = 0.25
-OUT_OF_MEMORY = " (by hand, or by a system that ran out of memory: lower trainer.batch_size, or -j)"
-# What Ctrl-C sends, the first, the second and the third time: save and end, end at once, be gone.
-PRESSED = (signal.SIGINT, signal.SIGINT, signal.SIGKILL)
+# Time between two looks at the progress of the running jobs.
+POLL_SECONDS = 0.25
+# What the first, second and third Ctrl-C send to the jobs: save and end, end at once, be killed.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGINT, signal.SIGKILL)
 
 
 class Screen(Protocol):
-    """Where a sweep shows how it stands."""
+    """Shows how a sweep stands."""
 
-    def show(self, sweep: Sweep, stands: Mapping[int, JobProgress]) -> None:
-        """Show all jobs, and how far those that run are."""
+    def show(self, sweep: Sweep, progress: Mapping[int, JobProgress]) -> None:
+        """Show all jobs, and the progress of those that run."""
 
-    def tell(self, sweep: Sweep, job: SweepJob) -> None:
-        """Tell what has become of one."""
+    def report_job(self, sweep: Sweep, job: SweepJob) -> None:
+        """Report that a job has started, or how it ended."""
 
-    def stop(self) -> None:
-        """Tell that no more jobs begin, and those that run are to end."""
+    def report_stop(self) -> None:
+        """Report that no more jobs start, and the running ones are to end."""
 
 
 class Pool:
     """Runs jobs.
 
     Args:
-        sweep: whose jobs they are.
-        processes: what starts them.
-        side_by_side: how many run at a time.
-        screen: where it is shown.
-        hopeless: asked now and then whether a running job is to be stopped because others are clearly better.
+        sweep: the sweep.
+        processes: starts the jobs' processes.
+        max_parallel: how many jobs run at a time.
+        screen: where to show it.
+        should_prune: called now and then for each running job; whether to stop it because others are clearly better.
     """
 
     def __init__(
         self,
         sweep: Sweep,
         processes: Processes,
-        side_by_side: int,
+        max_parallel: int,
         screen: Screen,
-        hopeless: Callable[[SweepJob], bool] = lambda job: False,
+        should_prune: Callable[[SweepJob], bool] = lambda job: False,
     ) -> None:
-        self.sweep, self.processes, self.side_by_side, self.screen = sweep, processes, side_by_side, screen
-        self.hopeless = hopeless
+        self.sweep, self.processes, self.max_parallel, self.screen = sweep, processes, max_parallel, screen
+        self.should_prune = should_prune
         self.running: dict[int, float] = {}  # job -> when it was started
-        self.stands: dict[int, JobProgress] = {}
+        self.progress: dict[int, JobProgress] = {}
         self.pruned: set[int] = set()
-        self.pressed = self.asked = 0
+        self.stop_signal = StopSignal(lambda signum: None)
+        self._sent_stops = 0
 
     def run(
-        self, asked: Iterator[tuple[SweepJob, JobSpec]], ended: Callable[[SweepJob], None] = lambda job: None
+        self, jobs: Iterator[tuple[SweepJob, JobSpec]], on_job_end: Callable[[SweepJob], None] = lambda job: None
     ) -> bool:
         """Run jobs until there are no more.
 
         Args:
-            asked: the next job and what it is to do; it is asked for one when there is room for it.
-            ended: told of each job that has ended.
+            jobs: the next job with its spec; it is asked for one when a job can start.
+            on_job_end: called with each job that has ended.
 
         Returns:
-            whether all were run: Ctrl-C has the running ones save and end, and no more begin.
+            whether all jobs ran: after Ctrl-C the running ones save and end, and no more start.
         """
-        with self._listening():
-            more, heard = True, 0
-            while self.running or (more and not self.pressed):
-                while more and not self.pressed and self.processes.ready and len(self.running) < self.side_by_side:
-                    more = self._start(next(asked, None))
-                heard = self._pass_on(heard)
-                for job in map(self._end, self._wait(more)):
-                    ended(job)
-                self._look()
-                self.screen.show(self.sweep, self.stands)
-        return not self.pressed
+        with self.stop_signal:
+            has_more = True
+            while self.running or (has_more and not self.stop_signal.signum):
+                while has_more and self._can_start():
+                    has_more = self._start(next(jobs, None))
+                self._send_stops()
+                if self.running or (has_more and not self.processes.is_ready):
+                    for job_exit in self.processes.wait(POLL_SECONDS):
+                        on_job_end(self._end(job_exit))
+                self._update_progress()
+                self.screen.show(self.sweep, self.progress)
+        return not self.stop_signal.signum
 
-    def _start(self, asked: tuple[SweepJob, JobSpec] | None) -> bool:
-        if asked is None:
+    def _can_start(self) -> bool:
+        has_room = self.processes.is_ready and len(self.running) < self.max_parallel
+        return has_room and not self.stop_signal.signum
+
+    def _start(self, item: tuple[SweepJob, JobSpec] | None) -> bool:
+        if item is None:
             return False
-        job, task = asked
-        job.status, job.started, job.ended, job.error = RunStatus.RUNNING, now(), None, None
-        job.attempts += 1
+        job, spec = item
+        start_attempt(job)
         self.running[job.index] = time.monotonic()
-        begin(self.sweep)
-        save(self.sweep)
-        self.processes.start(job.index, task)
-        self.screen.tell(self.sweep, job)
+        mark_running(self.sweep)
+        save_sweep(self.sweep)
+        self.processes.start(job.index, spec)
+        self.screen.report_job(self.sweep, job)
         return True
 
-    def _wait(self, more: bool) -> list[Ended]:
-        waits = self.running or (more and not self.processes.ready)
-        return self.processes.wait(TICK) if waits else []
+    def _update_progress(self) -> None:
+        for index in self.running:
+            job = self.sweep.jobs[index]
+            self.progress[index] = Run(self.sweep.folder(job)).progress
+            note_progress(job, self.progress[index])
+            if not self.stop_signal.signum and index not in self.pruned and self.should_prune(job):
+                self.pruned.add(index)
+                self.processes.send_signal(index, signal.SIGINT)
 
-    def _look(self) -> None:
-        for number in self.running:
-            job = self.sweep.jobs[number]
-            self.stands[number] = Run(self.sweep.folder(job)).progress
-            note(job, self.stands[number])
-            if not self.pressed and number not in self.pruned and self.hopeless(job):
-                self.pruned.add(number)
-                self.processes.signal(number, signal.SIGINT)
-
-    def _end(self, ended: Ended) -> SweepJob:
-        job = self.sweep.jobs[ended.job]
+    def _end(self, job_exit: JobExit) -> SweepJob:
+        job = self.sweep.jobs[job_exit.job]
         job.seconds = round(job.seconds + time.monotonic() - self.running.pop(job.index), 3)
-        job.ended = now()
-        self.stands.pop(job.index, None)
-        refresh(self.sweep, job)
-        if job.status != "finished":
-            self._judge(job, ended.code)
-        save(self.sweep)
-        self.screen.tell(self.sweep, job)
+        job.ended = timestamp()
+        self.progress.pop(job.index, None)
+        sync_from_folder(self.sweep, job)
+        if job.status != RunStatus.FINISHED:
+            self._note_unfinished(job, job_exit.code)
+        save_sweep(self.sweep)
+        self.screen.report_job(self.sweep, job)
         return job
 
-    def _judge(self, job: SweepJob, code: int) -> None:
-        """Say how a job stands that ended before it was whole."""
+    def _note_unfinished(self, job: SweepJob, code: int) -> None:
+        """Record the status of a job that ended before it had finished."""
         folder = self.sweep.folder(job)
-        if job.index in self.pruned and code == INTERRUPTED:
+        was_killed_by_user = self.stop_signal.signum and code == -signal.SIGKILL
+        if job.index in self.pruned and code == ExitCode.INTERRUPTED:
             job.status = RunStatus.PRUNED
-            note_run(folder, status=RunStatus.PRUNED)
-        elif code == INTERRUPTED or (self.pressed and code == -signal.SIGKILL):
+            update_run_info(folder, status=RunStatus.PRUNED)
+        elif code == ExitCode.INTERRUPTED or was_killed_by_user:
             job.status = RunStatus.INTERRUPTED
         else:
             job.status = RunStatus.FAILED
-            job.error = reason(code) or Run(folder).progress.error or f"its process ended with exit code {code}"
+            job.error = signal_error(code) or Run(folder).progress.error or f"its process {describe_exit(code)}"
             if not folder.is_dir():
                 job.error = "its folder was deleted while it ran"
-        note_end(folder, job.status, job.error)
+        note_job_end(folder, job.status, job.error)
 
-    def _pass_on(self, heard: int) -> int:
-        """Pass on what was pressed since; return how often it was by now."""
-        pressed = self.pressed
-        for press in range(heard, pressed):
-            for number in self.running:
-                self.processes.signal(number, PRESSED[min(press, len(PRESSED) - 1)])
-        if pressed and not heard:
-            self.screen.stop()
-        return pressed
-
-    @contextlib.contextmanager
-    def _listening(self) -> Iterator[None]:
-        """Count Ctrl-C, and being asked to end, instead of falling over; only the main thread may."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self._press) for number in signals()}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _press(self, number: int, frame: FrameType | None) -> None:
-        self.asked = self.asked or number
-        # A cluster sends several signals, close together, of which the first has said all.
-        self.pressed += number == signal.SIGINT or not self.pressed
+    def _send_stops(self) -> None:
+        """Send the running jobs a signal for each time that the user has asked to stop since the last call."""
+        if self.stop_signal.stop_count and not self._sent_stops:
+            self.screen.report_stop()
+        while self._sent_stops < self.stop_signal.stop_count:
+            signum = STOP_SIGNALS[min(self._sent_stops, len(STOP_SIGNALS) - 1)]
+            self._sent_stops += 1
+            for index in self.running:
+                self.processes.send_signal(index, signum)
 
 
-def reason(code: int) -> str | None:
-    """Why a process that could say nothing itself ended with a code."""
-    if code == LOST:
+def signal_error(code: int) -> str | None:
+    """The error of a process that was killed, and so could report nothing itself; None for other exit codes."""
+    if code == SERVER_DIED:
         return "the process that it was forked from was killed"
     if code >= 0:
         return None
-    known = {int(number): number.name for number in signal.Signals}
-    return f"killed by {known.get(-code, f'signal {-code}')}" + (OUT_OF_MEMORY if code == -signal.SIGKILL else "")
+    advice = "; if memory ran out, lower trainer.batch_size, or -j" if code == -signal.SIGKILL else ""
+    return f"its process {describe_exit(code)}{advice}"

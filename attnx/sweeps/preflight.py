@@ -1,4 +1,4 @@
-"""Finds out, before a sweep writes anything, which of its jobs would refuse their data or their parts."""
+"""Check, before a sweep writes anything, which of its jobs would reject their data or their parts."""
 
 from __future__ import annotations
 
@@ -17,148 +17,137 @@ from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_mapping
 from attnx.runs.sweep import Sweep, SweepJob
+from attnx.sweeps.expand_overrides import PLUGIN_MODULE
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.processes import Processes
-from attnx.sweeps.session import Configs, key
+from attnx.sweeps.session import Configs, overrides_key
 
-# The launchers whose jobs run on this machine. What a job would find on another one cannot be known here.
-FORKING = "hydra_plugins.attnx.ProcessLauncher"
-LOCAL = (FORKING, ".JoblibLauncher")
-CALL, REFUSED, NUMBER, SECONDS = "attnx.sweeps.preflight:examine", "refused.json", -1, 60.0
-# What changes nothing in what a run refuses.
-ASIDE = ("seed", "name", "folder")
+# Launchers whose jobs run on this machine. What jobs find on another machine is not known here.
+FORKING_LAUNCHER = f"{PLUGIN_MODULE}.ProcessLauncher"
+LOCAL_LAUNCHERS = (FORKING_LAUNCHER, ".JoblibLauncher")
+CHECK_TARGET, ERRORS_FILE, CHECK_JOB, WAIT_SECONDS = "attnx.sweeps.preflight:check_settings", "refused.json", -1, 60.0
+# Keys that do not change whether a run is rejected.
+NEUTRAL_KEYS = ("seed", "name", "folder")
 
 
 def is_local(launcher: str, cluster: str) -> bool:
-    """Whether a launcher of Hydra's, named by its class and what it sends jobs to, runs them on this machine."""
-    return launcher.endswith(LOCAL) or cluster == "local"
+    """Whether a launcher, given by its class and its cluster, runs jobs on this machine."""
+    return launcher.endswith(LOCAL_LAUNCHERS) or cluster == "local"
 
 
 def check_jobs(
     jobs: Sequence[Sequence[str]], configs: Configs, environment: Mapping[str, str], processes: Processes
 ) -> None:
-    """Check jobs in a copy of the process that jobs are forked from.
+    """Check jobs in one process, started as the jobs will be.
 
     Args:
-        jobs: what is asked of each.
-        configs: theirs, composed and checked, by what is asked.
+        jobs: the overrides of each.
+        configs: their configurations, composed and checked, by :func:`attnx.sweeps.session.overrides_key`.
         environment: of a job's process.
-        processes: what starts that.
+        processes: starts the process.
 
     Raises:
-        UserError: some would refuse what they are asked, with the first of them and why.
+        UserError: some would be rejected; with the first of them and the reason.
     """
-    settings = _settings(jobs, configs)
+    settings = _group_by_setting(jobs, configs)
     with TemporaryDirectory(prefix="attnx-") as folder, Console().status("checking what the jobs will read ..."):
-        chosen = [configs[key(asked[0])] for asked in settings]
-        task = JobSpec({"folder": folder, "settings": chosen}, [], environment, str(Path.cwd()), CALL)
-        processes.start(NUMBER, task)
-        while not processes.wait(SECONDS):
+        to_check = [configs[overrides_key(group[0])] for group in settings]
+        config = {"folder": folder, "settings": to_check}
+        processes.start(CHECK_JOB, JobSpec(config, [], environment, str(Path.cwd()), CHECK_TARGET))
+        while not processes.wait(WAIT_SECONDS):
             pass
-        refused = read_mapping(Path(folder, REFUSED))  # empty if that process was killed; then the jobs will tell
-    _refuse(settings, [*refused.values()])
+        errors = read_mapping(Path(folder, ERRORS_FILE))  # empty if the process was killed; then the jobs will report
+    _raise_errors(settings, [*errors.values()])
 
 
 def check_files(jobs: Sequence[Sequence[str]], configs: Configs) -> None:
-    """See that the files are there which jobs name, before anything heavy is imported.
+    """Check that the files which jobs name exist, before anything slow is imported.
 
     Raises:
-        UserError: some are not, with the first job that names one.
+        UserError: some do not, with the first job that names one.
     """
-    settings = _settings(jobs, configs)
-    _refuse(settings, [_missing(configs[key(asked[0])]) for asked in settings])
+    settings = _group_by_setting(jobs, configs)
+    tasks = [configs[overrides_key(group[0])]["task"] for group in settings]
+    _raise_errors(settings, [_error_of(partial(refuse_missing_files, task)) for task in tasks])
 
 
-def _missing(config: Mapping[str, Any]) -> str:
-    try:
-        refuse_missing_files(config["task"])
-    except UserError as error:
-        return str(error)
-    return ""
-
-
-def _settings(jobs: Sequence[Sequence[str]], configs: Configs) -> list[list[Sequence[str]]]:
-    """Jobs, those together that are of the same setting."""
+def _group_by_setting(jobs: Sequence[Sequence[str]], configs: Configs) -> list[list[Sequence[str]]]:
+    """Jobs grouped by their configuration without the neutral keys."""
     settings: dict[str, list[Sequence[str]]] = {}
     for job in jobs:
-        config = {name: value for name, value in configs[key(job)].items() if name not in ASIDE}
+        config = {name: value for name, value in configs[overrides_key(job)].items() if name not in NEUTRAL_KEYS}
         settings.setdefault(json.dumps(config), []).append(job)
     return [*settings.values()]
 
 
-def _refuse(settings: Sequence[Sequence[Sequence[str]]], refused: Sequence[str]) -> None:
-    if any(refused):
-        raise UserError(_told(settings, refused))
+def _raise_errors(settings: Sequence[Sequence[Sequence[str]]], errors: Sequence[str]) -> None:
+    """Raise the errors of settings ("" for none) as one line, with the first job unless all have the same error."""
+    if not any(errors):
+        return
+    if len({*errors}) == 1:
+        raise UserError(errors[0])
+    jobs = [SweepJob(index, list(job)) for index, job in enumerate(job for group in settings for job in group)]
+    count = sum(len(group) for group, error in zip(settings, errors, strict=True) if error)
+    first = next(index for index, error in enumerate(errors) if error)
+    job = Sweep(Path(), "", [], jobs=jobs).label(jobs[sum(map(len, settings[:first]))])
+    raise UserError(f"{count} of {len(jobs)} jobs cannot run, the first is {job}: {errors[first]}")
 
 
-def _told(settings: Sequence[Sequence[Sequence[str]]], refused: Sequence[str]) -> str:
-    """Say it in one line; with the job, unless all are refused for the same reason."""
-    if len({*refused}) == 1:
-        return refused[0]
-    jobs = [SweepJob(number, list(job)) for number, job in enumerate(job for jobs in settings for job in jobs)]
-    count = sum(len(jobs) for jobs, why in zip(settings, refused, strict=True) if why)
-    first = next(number for number, why in enumerate(refused) if why)
-    sweep = Sweep(Path(), "", [], jobs=jobs)
-    setting = sweep.label(jobs[sum(map(len, settings[:first]))])
-    return f"{count} of {len(jobs)} jobs cannot run, the first is {setting}: {refused[first]}"
+def check_settings(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
+    """In a process of its own: prepare a run of each setting, and write its error, "" for none.
 
-
-def examine(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
-    """In a process of its own: prepare a run of each setting, and write why it is refused, "" if it is not.
-
-    Settings with the same task share its data, so that these are read once. Nothing is trained or compiled.
+    Settings with the same task share its data, which are read once. Nothing is trained or compiled.
 
     Args:
         config: the ``settings``, composed and checked, and the ``folder`` to write into.
-        overrides: nothing.
+        overrides: none.
     """
-    refused: dict[int, str] = {}
-    numbered = sorted(enumerate(config["settings"]), key=_task)
-    for _, held in itertools.groupby(numbered, key=_task):
-        numbers, settings = zip(*held, strict=True)
-        refused |= zip(numbers, _refusals(settings), strict=True)
-    write_json(Path(config["folder"], REFUSED), dict(sorted(refused.items())))
+    errors: dict[int, str] = {}
+    by_task = sorted(enumerate(config["settings"]), key=_task_key)
+    for _, group in itertools.groupby(by_task, key=_task_key):
+        indices, settings = zip(*group, strict=True)
+        errors |= zip(indices, _errors_of_task(settings), strict=True)
+    write_json(Path(config["folder"], ERRORS_FILE), dict(sorted(errors.items())))
 
 
-def _task(numbered: tuple[int, Mapping[str, Any]]) -> str:
-    return json.dumps(numbered[1]["task"])
+def _task_key(indexed: tuple[int, Mapping[str, Any]]) -> str:
+    return json.dumps(indexed[1]["task"])
 
 
-def _refusals(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Why runs of one task would not begin."""
+def _errors_of_task(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The errors of settings with the same task."""
+    from attnx.laws.first_use import plug_ins_named
     from attnx.training.train import load
 
     data: Any = None
 
+    @plug_ins_named()
     def read() -> None:
         nonlocal data
         refuse_missing_files(settings[0]["task"])
         data = load(settings[0])
 
-    reason = _refusal(read)
+    error = _error_of(read)
     if data is None:
-        return [reason] * len(settings)
-    return [_refusal(partial(_prepare, setting, data)) for setting in settings]
+        return [error] * len(settings)
+    return [_error_of(partial(plug_ins_named()(_prepare), setting, data)) for setting in settings]
 
 
 def _prepare(config: Mapping[str, Any], data: Any) -> None:
     from attnx.laws.first_use import check_plug_ins
-    from attnx.training.distributed.devices import several, with_devices
+    from attnx.training.distributed.devices import needs_processes, resolve_devices
     from attnx.training.train import assemble
 
     check_plug_ins(config)
-    counted = with_devices(config)
-    if not several(counted["trainer"]):
-        assemble(counted, *data)
+    resolved = resolve_devices(config)
+    if not needs_processes(resolved["trainer"]):
+        assemble(resolved, *data)
 
 
-def _refusal(act: Callable[[], Any]) -> str:
-    """What a user could mend; of whatever else goes wrong the run itself tells, with its traceback."""
-    from attnx.laws.first_use import plug_ins_named
-
+def _error_of(act: Callable[[], Any]) -> str:
+    """The message of the UserError that an action raises; the run itself reports other errors, with a traceback."""
     try:
-        with plug_ins_named():
-            act()
+        act()
     except UserError as error:
         return str(error)
     except Exception:

@@ -1,208 +1,175 @@
-"""Starts the processes of a sweep's jobs and hears how they end: copies of one that has imported everything, or new."""
+"""Start the processes of a sweep's jobs, and report how they end: forks of a server, or a new Python a job."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import select
+import multiprocessing
 import signal
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Sequence
+from multiprocessing import reduction
 from typing import Any, NamedTuple, Protocol
 
 from attnx.sweeps.job_process import JobSpec
+from attnx.training.distributed.child_process import ChildProcess, spawn
 
-# A job's process looks for modules where this one does.
-PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from attnx.sweeps.fork_server import {0}; {0}({1})"
-SECONDS = 0.05
-# What the job of a server that died is said to have ended with: no process can.
-LOST = 256
+POLL_SECONDS = 0.05
+NO_LOCK = -1
+# Exit code of a job whose fork server died; no process can have it.
+SERVER_DIED = 256
 
 
-class Ended(NamedTuple):
-    """A job whose process ended: with an exit code, or by a signal, whose number is then negative."""
+class JobExit(NamedTuple):
+    """A job whose process has ended: its number, and the exit code, negative if a signal ended it."""
 
     job: int
     code: int
 
 
 class Processes(Protocol):
-    """What starts processes."""
+    """Starts a process for each job."""
 
     @property
-    def ready(self) -> bool:
-        """Whether it can do so at once."""
+    def is_ready(self) -> bool:
+        """Whether a job can start at once."""
 
-    def hold(self, lock: int) -> None:
-        """Have all processes from now on hold a file open."""
+    def set_lock(self, lock: int) -> None:
+        """Have later processes keep the lock file open."""
 
-    def start(self, job: int, task: JobSpec) -> None:
+    def start(self, job: int, spec: JobSpec) -> None:
         """Start a job."""
 
-    def signal(self, job: int, number: int) -> None:
-        """Send a job's process a signal, if it has not ended."""
+    def send_signal(self, job: int, signum: int) -> None:
+        """Send a signal to a job's process, unless it has ended."""
 
-    def wait(self, seconds: float) -> list[Ended]:
-        """The jobs that ended; waits so long for the first."""
+    def wait(self, seconds: float) -> list[JobExit]:
+        """Wait for jobs to end, at most so long; return those that did."""
 
     def close(self) -> None:
-        """Start no more."""
+        """Start no more jobs, and wait until all processes have ended."""
 
 
 class ForkServerProcesses:
-    """Forks jobs from a process that has imported everything; a new one takes the place of one that was killed.
+    """Forks jobs from a server process that has imported everything; a server that was killed is replaced.
 
     Args:
-        environment: of that process; what a job's own says of threads must be said here too.
-        lock: a file that all processes hold open; -1 for none.
+        environment: environment variables of the server. Those that concern threads must be the jobs' too.
+        lock: file descriptor that all processes keep open.
     """
 
-    def __init__(self, environment: dict[str, str], lock: int = -1) -> None:
+    def __init__(self, environment: dict[str, str], lock: int = NO_LOCK) -> None:
         self.environment, self.lock = environment, lock
-        self.running: dict[int, int | None] = {}  # job -> process, once it is known
-        self._begin()
+        self.jobs: set[int] = set()
+        self._start_server()
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether the server has imported everything."""
         return self.threads > 0
 
-    def _begin(self) -> None:
-        self.connection, theirs = socket.socketpair()
-        kept = [theirs.fileno(), *([self.lock] if self.lock >= 0 else [])]
-        self.server = _python(f"main({kept[0]}, {self.lock})", self.environment, kept)
-        theirs.close()
-        self.heard, self.threads = b"", 0
+    def _start_server(self) -> None:
+        self.connection, server_end = multiprocessing.Pipe()
+        with server_end:
+            pass_fds = [server_end.fileno(), *([self.lock] if self.lock != NO_LOCK else [])]
+            arguments = [server_end.fileno(), self.lock]
+            self.server = spawn("attnx.sweeps.fork_server:serve", arguments, self.environment, pass_fds)
+        self.threads = 0
 
-    def hold(self, lock: int) -> None:
-        """Have all processes from now on hold a file open."""
+    def set_lock(self, lock: int) -> None:
+        """Have later processes keep the lock file open."""
         self.lock = lock
-        with contextlib.suppress(OSError):  # as below
-            socket.send_fds(self.connection, [b"\n"], [lock])
+        self._send("lock")
+        with contextlib.suppress(OSError):  # the server has died, which `wait` notices
+            reduction.send_handle(self.connection, lock, self.server.pid)
 
-    def start(self, job: int, task: JobSpec) -> None:
+    def start(self, job: int, spec: JobSpec) -> None:
         """Start a job."""
-        self.running[job] = None
-        self._say({"job": job, "task": task})
+        self.jobs.add(job)
+        self._send("start", job, spec)
 
-    def signal(self, job: int, number: int) -> None:
-        """Send a job's process a signal, if it has not ended."""
-        self._say({"job": job, "signal": int(number)})
+    def send_signal(self, job: int, signum: int) -> None:
+        """Send a signal to a job's process, unless it has ended."""
+        self._send("signal", job, int(signum))
 
-    def wait(self, seconds: float) -> list[Ended]:
-        """The jobs that ended; waits so long for the first."""
-        until = time.monotonic() + seconds
-        ended: list[Ended] = []
-        while not ended and (left := until - time.monotonic()) > 0:
-            if select.select([self.connection], [], [], left)[0]:
-                ended = self._listen()
-        return ended
+    def _send(self, *message: Any) -> None:
+        with contextlib.suppress(OSError):  # the server has died, which `wait` notices
+            self.connection.send(message)
 
-    def _listen(self) -> list[Ended]:
+    def wait(self, seconds: float) -> list[JobExit]:
+        """Wait for jobs to end, at most so long; return those that did."""
+        deadline = time.monotonic() + seconds
         try:
-            heard = self.connection.recv(1 << 16)
-        except OSError:
-            heard = b""
-        if not heard:
-            return self._lost()
-        *lines, self.heard = (self.heard + heard).split(b"\n")
-        ended = []
-        for said in map(json.loads, lines):
-            self.threads = said.get("threads", self.threads)
-            if "process" in said:
-                self.running[said["job"]] = said["process"]
-            elif "ended" in said:
-                self.running.pop(said["job"], None)
-                ended.append(Ended(said["job"], said["ended"]))
-        return ended
+            while self.connection.poll(max(0.0, deadline - time.monotonic())):
+                job, value = self.connection.recv()
+                if job is not None:
+                    self.jobs.discard(job)
+                    return [JobExit(job, value)]
+                self.threads = value
+        except (EOFError, OSError):
+            return self._replace_server()
+        return []
 
-    def _lost(self) -> list[Ended]:
-        """The server is gone, and its jobs with it.
+    def _replace_server(self) -> list[JobExit]:
+        """Start another server; the jobs of the one that died ended with it.
 
         Raises:
-            RuntimeError: it could not even begin.
+            RuntimeError: it died before it was ready, so another one would, too.
         """
-        if not self.ready:
+        if not self.is_ready:
             raise RuntimeError("the process that jobs are forked from ended while it imported what they need")
-        lost = [Ended(job, LOST) for job in self.running]
-        self.running.clear()
+        exits = [JobExit(job, SERVER_DIED) for job in self.jobs]
+        self.jobs.clear()
         self.connection.close()
         self.server.wait()
-        self._begin()
-        return lost
-
-    def _say(self, value: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # that it is gone is noticed where it is listened to
-            self.connection.sendall(json.dumps(value).encode() + b"\n")
+        self._start_server()
+        return exits
 
     def close(self) -> None:
-        """Start no more."""
+        """Start no more jobs, and wait until all processes have ended."""
         self.connection.close()
-        if not self.running:
-            self.server.kill()  # whatever it was importing
+        if not self.jobs:
+            self.server.send_signal(signal.SIGKILL)  # it may still be importing
         self.server.wait()
 
 
 class SubprocessProcesses:
-    """Starts a new process a job, which imports everything itself.
+    """Starts a new Python for each job, which imports everything itself.
 
     Args:
-        lock: a file that all processes hold open; -1 for none.
+        lock: file descriptor that all processes keep open.
     """
 
-    def __init__(self, lock: int = -1) -> None:
-        self.lock, self.ready = lock, True
-        self.running: dict[int, subprocess.Popen[bytes]] = {}
+    is_ready = True
 
-    def hold(self, lock: int) -> None:
-        """Have all processes from now on hold a file open."""
+    def __init__(self, lock: int = NO_LOCK) -> None:
+        self.lock = lock
+        self.processes: dict[int, ChildProcess] = {}
+
+    def set_lock(self, lock: int) -> None:
+        """Have later processes keep the lock file open."""
         self.lock = lock
 
-    def start(self, job: int, task: JobSpec) -> None:
+    def start(self, job: int, spec: JobSpec) -> None:
         """Start a job."""
-        kept = [self.lock] if self.lock >= 0 else []
-        process = _python(f"alone({self.lock})", dict(task.environment), kept, stdin=subprocess.PIPE)
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), process.stdin as told:
-            told.write(json.dumps(task).encode())
-        self.running[job] = process
+        pass_fds = [self.lock] if self.lock != NO_LOCK else []
+        target = "attnx.sweeps.fork_server:run_alone"
+        self.processes[job] = spawn(target, [self.lock, spec], spec.environment, pass_fds)
 
-    def signal(self, job: int, number: int) -> None:
-        """Send a job's process a signal, if it has not ended."""
-        if job in self.running:
-            self.running[job].send_signal(number)
+    def send_signal(self, job: int, signum: int) -> None:
+        """Send a signal to a job's process, unless it has ended."""
+        if job in self.processes:
+            self.processes[job].send_signal(signum)
 
-    def wait(self, seconds: float) -> list[Ended]:
-        """The jobs that ended; waits so long for the first."""
-        until = time.monotonic() + seconds
-        while True:
-            ended = [
-                Ended(job, process.returncode) for job, process in self.running.items() if process.poll() is not None
-            ]
-            if ended or time.monotonic() >= until:
-                break
-            time.sleep(SECONDS)
-        for job, _ in ended:
-            del self.running[job]
-        return ended
+    def wait(self, seconds: float) -> list[JobExit]:
+        """Wait for jobs to end, at most so long; return those that did."""
+        deadline = time.monotonic() + seconds
+        while not any(process.has_ended() for process in self.processes.values()) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        jobs = [job for job, process in self.processes.items() if process.exit_code is not None]
+        return [JobExit(job, self.processes.pop(job).exit_code or 0) for job in jobs]
 
     def close(self) -> None:
-        """Start no more."""
-        for process in self.running.values():
+        """Start no more jobs, interrupt the running ones, and wait until all processes have ended."""
+        for process in self.processes.values():
             process.send_signal(signal.SIGINT)
-        for process in self.running.values():
+        for process in self.processes.values():
             process.wait()
-
-
-def _python(
-    call: str, environment: dict[str, str], kept: Sequence[int], stdin: int = subprocess.DEVNULL
-) -> subprocess.Popen[bytes]:
-    """A Python of our own, out of reach of the terminal's Ctrl-C."""
-    name, _, arguments = call.rstrip(")").partition("(")
-    program = PROGRAM.format(name, arguments)
-    command = [sys.executable, "-c", program, json.dumps([os.path.abspath(place) for place in sys.path])]
-    return subprocess.Popen(command, env=environment, pass_fds=kept, start_new_session=True, stdin=stdin)

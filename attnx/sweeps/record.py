@@ -1,4 +1,4 @@
-"""Keeps ``sweep.json``: which jobs there are and how each stands, whole at any moment."""
+"""The record of a running sweep: get, add and update its jobs, and write ``sweep.json`` atomically."""
 
 from __future__ import annotations
 
@@ -22,24 +22,23 @@ from attnx.runs.status import RunStatus
 from attnx.runs.sweep import FORMAT, Sweep, SweepJob, is_sweep, read_sweep, split_override
 from attnx.runs.writer import update_info
 
-# A search may be given more of.
-TRIALS = "hydra.sweeper.n_trials"
-# What changes nothing that is computed: where a run lies, and who else is told of it.
-ASIDE = ("folder", "logger")
-# How a run stands that is not trained again.
-KEPT = (RunStatus.FINISHED, RunStatus.PRUNED)
-ENDED = (*KEPT, RunStatus.FAILED)
+# A search may be extended.
+TRIALS_KEY = "hydra.sweeper.n_trials"
+# Keys that change no result: where a run lies, and its loggers.
+NEUTRAL_KEYS = ("folder", "logger")
+# Statuses of runs that are not trained again.
+DONE_STATUSES = (RunStatus.FINISHED, RunStatus.PRUNED)
 
 
 def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir: str | None) -> Sweep:
-    """The record in a folder, each job as its own folder says that it stands; a new one if there is none."""
+    """The sweep in a folder, each job with the status of its run folder; a new sweep if there is none."""
     if is_sweep(folder):
         sweep = read_sweep(folder)
         sweep.command, sweep.overrides, sweep.config_dir = command, list(overrides), config_dir
     else:
-        sweep = Sweep(folder, command, list(overrides), config_dir, created=now())
+        sweep = Sweep(folder, command, list(overrides), config_dir, created=timestamp())
     for job in sweep.jobs:
-        refresh(sweep, job)
+        sync_from_folder(sweep, job)
         if job.status == RunStatus.FAILED:  # it is tried again
             job.status, job.error = RunStatus.WAITING, None
     plugins = (part for part in catalog().parts.values() if part.origin not in ("core", BY_HAND))
@@ -47,128 +46,131 @@ def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir
     return sweep
 
 
-def refresh(sweep: Sweep, job: SweepJob) -> None:
-    """Let a job stand as its run folder says: one that nobody ended was cut off, and can be gone on from."""
+def sync_from_folder(sweep: Sweep, job: SweepJob) -> None:
+    """Set a job's status from its run folder; a run that says it is running was killed, and can be resumed."""
     run = Run(sweep.folder(job))
-    stands = run.progress
-    note(job, stands)
+    note_progress(job, run.progress)
     status = run.recorded_status
-    if status == RunStatus.FINISHED and not run.is_finished:  # cut off while its pictures were drawn
+    if status == RunStatus.FINISHED and not run.is_finished:  # killed while it drew the report
         status = RunStatus.INTERRUPTED
     if status is not None:
-        job.status = status if status in ENDED else RunStatus.INTERRUPTED
+        job.status = status if status in (*DONE_STATUSES, RunStatus.FAILED) else RunStatus.INTERRUPTED
     elif job.status != RunStatus.FAILED:
         job.status = RunStatus.WAITING
-    if stands.error and job.status != RunStatus.FINISHED:
-        job.status, job.error = RunStatus.FAILED, stands.error
+    if run.progress.error and job.status != RunStatus.FINISHED:
+        job.status, job.error = RunStatus.FAILED, run.progress.error
 
 
-def note(job: SweepJob, stands: JobProgress) -> None:
-    """Note how well a job does."""
-    job.monitor, job.maximize, job.best = stands.monitor, stands.maximize, stands.best
+def note_progress(job: SweepJob, progress: JobProgress) -> None:
+    """Set a job's metric and best value."""
+    job.monitor, job.maximize, job.best = progress.monitor, progress.maximize, progress.best
 
 
-def take(sweep: Sweep, asked: Sequence[str]) -> SweepJob:
-    """The job that was asked this, in whatever order; a new one if none was."""
+def start_attempt(job: SweepJob) -> None:
+    """Set a job's status as it starts."""
+    job.status, job.started, job.ended, job.error = RunStatus.RUNNING, timestamp(), None, None
+    job.attempts += 1
+
+
+def get_or_add_job(sweep: Sweep, overrides: Sequence[str]) -> SweepJob:
+    """The job with these overrides, in any order; a new one if there is none."""
     for job in sweep.jobs:
-        if same(job.overrides, asked):
+        if are_equal(job.overrides, overrides):
             return job
-    job = SweepJob(len(sweep.jobs), list(asked))
+    job = SweepJob(len(sweep.jobs), list(overrides))
     sweep.jobs.append(job)
-    refresh(sweep, job)
+    sync_from_folder(sweep, job)
     return job
 
 
-def same(one: Iterable[str], other: Iterable[str]) -> bool:
-    """Whether two command lines ask the same."""
-    return sorted(map(split_override, one)) == sorted(map(split_override, other))
+def are_equal(first: Iterable[str], second: Iterable[str]) -> bool:
+    """Whether two command lines have the same overrides."""
+    return sorted(map(split_override, first)) == sorted(map(split_override, second))
 
 
-def refuse_another(sweep: Sweep, overrides: Sequence[str], jobs: Sequence[Sequence[str]] | None) -> None:
-    """Refuse to take a folder of another sweep for this one; one to which jobs are added is no other.
+def reject_other_sweep(sweep: Sweep, overrides: Sequence[str], jobs: Sequence[Sequence[str]] | None) -> None:
+    """Refuse a folder that holds another sweep; a sweep to which jobs are added is the same.
 
     Args:
-        sweep: what the folder holds.
-        overrides: what is asked now.
-        jobs: of this sweep; None if a search chooses them as it goes.
+        sweep: the sweep in the folder.
+        overrides: of the command.
+        jobs: the overrides of its jobs; None if a search chooses them.
 
     Raises:
-        UserError: what the folder holds is not asked for any more, with what was changed.
+        UserError: the folder has jobs that the command has not; with what changed.
     """
-    if jobs is not None and all(any(same(job.overrides, asked) for asked in jobs) for job in sweep.jobs):
+    if jobs is not None and all(any(are_equal(job.overrides, new) for new in jobs) for job in sweep.jobs):
         return
-    held, asked = (dict(map(split_override, words)) for words in (sweep.overrides, overrides))
+    recorded, requested = (dict(map(split_override, words)) for words in (sweep.overrides, overrides))
     if jobs is None:
-        asked[TRIALS] = held.get(TRIALS, ABSENT)
-        held.setdefault(TRIALS, ABSENT)
-    if sweep.jobs and (changed := differences(held, asked)):
-        raise UserError(f"{sweep.path}: holds another sweep: {changes_text(changed)}; choose name=..., or fresh=true")
+        requested[TRIALS_KEY] = recorded.get(TRIALS_KEY, ABSENT)
+        recorded.setdefault(TRIALS_KEY, ABSENT)
+    if sweep.jobs and (changes := differences(recorded, requested)):
+        raise UserError(f"{sweep.path}: holds another sweep: {changes_text(changes)}; choose name=..., or fresh=true")
 
 
-def refuse_unlike(folder: Path, config: Mapping[str, Any]) -> None:
-    """Refuse to go on with a run of another configuration.
+def reject_other_config(folder: Path, config: Mapping[str, Any]) -> None:
+    """Refuse to resume a run of another configuration.
 
     Raises:
-        UserError: its folder holds one, with what differs.
+        UserError: the folder holds one, with what differs.
     """
     if not (folder / CONFIG).is_file() or not (folder / RUN).is_file():
         return
-    held, asked = (
-        {name: value for name, value in each.items() if name not in ASIDE}
-        for each in (registry.filled(read_run(folder).config), config)
+    recorded, requested = (
+        {name: value for name, value in node.items() if name not in NEUTRAL_KEYS}
+        for node in (registry.filled(read_run(folder).config), config)
     )
-    changed = differences(held, asked)
-    if changed:
+    changes = differences(recorded, requested)
+    if changes:
         raise UserError(
-            f"{folder}: holds a run of another configuration: {changes_text(changed)}; choose name=..., or fresh=true"
+            f"{folder}: holds a run of another configuration: {changes_text(changes)}; choose name=..., or fresh=true"
         )
-    refuse_other_code(folder)
+    reject_other_code(folder)
 
 
-def refuse_other_code(folder: Path) -> None:
-    """Refuse to add jobs to a finished or half-finished one whose plug-ins have other code by now.
+def reject_other_code(folder: Path) -> None:
+    """Refuse to add jobs to a run whose plug-ins have been edited since.
 
     Raises:
-        UserError: they have.
+        UserError: they have, and the run has finished or has a checkpoint.
     """
     run = read_run(folder)
-    kept = run.recorded_status in KEPT or run.has_checkpoint
-    if kept and (changed := other_code(run)):
-        raise UserError(f"{changed}, put that back, or start the sweep anew with fresh=true")
+    has_results = run.recorded_status in DONE_STATUSES or run.has_checkpoint
+    if has_results and (change := other_code(run)):
+        raise UserError(f"{change}, put that back, or start the sweep anew with fresh=true")
 
 
-def begin(sweep: Sweep) -> None:
-    """Note that a sweep is at work; one that has nothing left to do stays finished, whatever ends this command."""
+def mark_running(sweep: Sweep) -> None:
+    """Set the sweep's status to running."""
     sweep.status, sweep.ended = RunStatus.RUNNING, None
 
 
-def save(sweep: Sweep) -> None:
-    """Write ``sweep.json``, whole or not at all.
+def save_sweep(sweep: Sweep) -> None:
+    """Write ``sweep.json`` atomically.
 
     Raises:
         RunFailed: the sweep's folder was deleted.
     """
     if not sweep.path.is_dir():
-        raise RunFailed(
-            f"{sweep.path}: the sweep's folder was deleted while it ran, so nothing is left to go on with; start anew"
-        )
+        raise RunFailed(f"{sweep.path}: the sweep's folder was deleted while it ran; start the sweep anew")
     jobs = [{"index": job.index, "folder": str(job.index), **asdict(job)} for job in sweep.jobs]
-    value = {key: item for key, item in asdict(sweep).items() if key not in ("path", "jobs")}
-    write_json(sweep.path / SWEEP, {"format": FORMAT, "name": sweep.name, **value, "jobs": jobs})
+    fields = {key: value for key, value in asdict(sweep).items() if key not in ("path", "jobs")}
+    write_json(sweep.path / SWEEP, {"format": FORMAT, "name": sweep.name, **fields, "jobs": jobs})
 
 
-def note_run(folder: Path, **facts: Any) -> None:
-    """Add to what a run folder says of itself, once nobody else writes there."""
+def update_run_info(folder: Path, **fields: Any) -> None:
+    """Add to ``run.json`` of a run that has ended."""
     if (folder / RUN).is_file():
-        update_info(folder, **facts)
+        update_info(folder, **fields)
 
 
-def note_end(folder: Path, status: str, error: str | None = None) -> None:
-    """Note in a run folder how its process ended, where that could not do so itself: it still says it is running."""
+def note_job_end(folder: Path, status: str, error: str | None = None) -> None:
+    """Record how a job ended in ``run.json``, if its process could not: the file still says that it is running."""
     if Run(folder).recorded_status == RunStatus.RUNNING:
-        note_run(folder, status=status, **({"error": error} if error else {}))
+        update_run_info(folder, status=status, **({"error": error} if error else {}))
 
 
-def now() -> str:
+def timestamp() -> str:
     """The time as it is written in files."""
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")

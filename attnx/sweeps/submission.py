@@ -1,4 +1,4 @@
-"""Sends a sweep's jobs to SLURM by submitit, and waits until SLURM is done with each, however often it comes back."""
+"""Submit a sweep's jobs to SLURM by submitit, and wait until SLURM is done with each, however often it is requeued."""
 
 from __future__ import annotations
 
@@ -11,170 +11,175 @@ from pathlib import Path
 from typing import Any
 
 from attnx.errors import UserError
-from attnx.runs.status import RunStatus
 from attnx.runs.sweep import SweepJob, read_sweep
-from attnx.sweeps.external_launchers import carry_out, leave
-from attnx.sweeps.live_table import best
-from attnx.sweeps.record import begin, note_end, now, refresh, save
-from attnx.sweeps.session import DONE, SweepSession
-from attnx.training.distributed.slurm import queued
+from attnx.sweeps.external_launchers import run_unless_done, write_error
+from attnx.sweeps.live_table import best_text
+from attnx.sweeps.record import (
+    DONE_STATUSES,
+    mark_running,
+    note_job_end,
+    save_sweep,
+    start_attempt,
+    sync_from_folder,
+    timestamp,
+)
+from attnx.sweeps.session import SweepSession
+from attnx.training.distributed.slurm import queued_jobs
 
-# What submitit calls alike on all clusters; other knobs are SLURM's own.
-SHARED = (
-    "name",
-    "timeout_min",
-    "nodes",
-    "tasks_per_node",
-    "cpus_per_task",
-    "gpus_per_node",
-    "mem_gb",
+# Options that submitit names alike on all clusters; the others are SLURM's own.
+SHARED_OPTIONS = (
+    *("name", "timeout_min", "nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node", "mem_gb"),
     "stderr_to_stdout",
 )
-# Seconds between two looks at the jobs' files, and between two questions to SLURM, which has others to serve.
-SECONDS, POLL = 1.0, 15.0
-# A job that is missing so often when SLURM is asked is not coming back.
-MISSES = 2
-# Of the sweep's folder: where submitit keeps what it sends, and what the jobs say before attnx begins.
-SUBMITTED = ".submitit"
-PLAIN: Any = {"highlight": False, "markup": False, "soft_wrap": True}
-GIVEN_UP = "SLURM's time was up, and the job was sent again as often as hydra.launcher.max_num_timeout says"
+# Time between two looks at the jobs' files, and between two calls of squeue, which loads the cluster's controller.
+POLL_SECONDS, SQUEUE_SECONDS = 1.0, 15.0
+# A job that squeue does not list so many times in a row has ended.
+MAX_MISSES = 2
+# Folder within the sweep's for submitit's files, and for what jobs print before attnx starts.
+SUBMITIT_FOLDER = ".submitit"
+PRINT_OPTIONS: Any = {"highlight": False, "markup": False, "soft_wrap": True}
+NOT_REQUEUED = "SLURM's time limit was reached, and the job was requeued hydra.launcher.max_num_timeout times"
 
 
-class Remote:
-    """One job, as it is sent: plain values, and nothing that must be composed anew.
+class RemoteJob:
+    """One job as it is submitted: plain values, composed and checked.
 
     Args:
         sweep: the sweep's folder.
-        number: the job's.
-        config: composed and checked.
-        variables: those that Hydra sets for a job.
-        place: the working folder.
+        index: of the job.
+        config: of the job.
+        variables: environment variables that Hydra sets for a job.
+        working_folder: of the job.
     """
 
     def __init__(
-        self, sweep: str, number: int, config: Mapping[str, Any], variables: Mapping[str, str], place: str
+        self, sweep: str, index: int, config: Mapping[str, Any], variables: Mapping[str, str], working_folder: str
     ) -> None:
-        self.sweep, self.number, self.config = sweep, number, config
-        self.variables, self.place = variables, place
+        self.sweep, self.index, self.config = sweep, index, config
+        self.variables, self.working_folder = variables, working_folder
 
     def __call__(self) -> None:
-        """Do it, where SLURM runs it."""
+        """Run the job on the cluster."""
         from submitit.core.utils import UncompletedJobError
 
-        os.chdir(self.place)
+        os.chdir(self.working_folder)
         sweep = read_sweep(self.sweep)
-        job = sweep.jobs[self.number]
+        job = sweep.jobs[self.index]
         try:
-            carry_out(sweep, job, self.config, {**os.environ, **self.variables})
-        except UncompletedJobError:  # submitit's way to end a job that it does not send again
-            leave(sweep.folder(job), GIVEN_UP)
+            run_unless_done(sweep, job, self.config, {**os.environ, **self.variables})
+        except UncompletedJobError:  # submitit will not requeue it again
+            write_error(sweep.folder(job), NOT_REQUEUED)
 
     def checkpoint(self) -> Any:
-        """What submitit sends when SLURM wants the machine: the same, since the run folder says how far it is."""
+        """What submitit submits when SLURM needs the machine: the same job, which resumes from its run folder."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
 
 
-class Queue:
-    """What SLURM has of this user's jobs, asked now and then; where it cannot be asked, the jobs' files must do.
+class SlurmQueue:
+    """Polls squeue for jobs that SLURM has ended; where squeue fails, the jobs' files decide.
 
     Args:
-        tell: says a line to the user.
+        report: prints a line for the user.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self.tell = tell
-        self._missed: dict[str, int] = {}
-        self._next, self._told = 0.0, False
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self.report = report
+        self._misses: dict[str, int] = {}
+        self._next_poll, self._has_reported = 0.0, False
 
-    def left(self, numbers: Iterable[str]) -> set[str]:
-        """Those of some jobs that SLURM has no more."""
-        if time.monotonic() < self._next:
+    def ended_jobs(self, job_ids: Iterable[str]) -> set[str]:
+        """Those of some jobs that squeue no longer lists."""
+        if time.monotonic() < self._next_poll:
             return set()
-        self._next = time.monotonic() + POLL
+        self._next_poll = time.monotonic() + SQUEUE_SECONDS
         try:
-            known = queued()
+            queued = queued_jobs()
         except UserError as error:
-            if not self._told:
-                self.tell(f"{error}; waiting for what the jobs write themselves")
-            self._told = True
+            if not self._has_reported:
+                self.report(f"{error}; waiting for what the jobs write themselves")
+            self._has_reported = True
             return set()
-        self._missed = {number: self._missed.get(number, 0) + 1 for number in numbers if number not in known}
-        return {number for number, count in self._missed.items() if count >= MISSES}
+        self._misses = {job_id: self._misses.get(job_id, 0) + 1 for job_id in job_ids if job_id not in queued}
+        return {job_id for job_id, count in self._misses.items() if count >= MAX_MISSES}
 
 
 def submit(
-    running: SweepSession, cluster: str, knobs: Mapping[str, Any], asked: Sequence[tuple[SweepJob, Remote]]
+    session: SweepSession, cluster: str, options: Mapping[str, Any], submissions: Sequence[tuple[SweepJob, RemoteJob]]
 ) -> None:
-    """Send jobs and wait for them.
+    """Submit jobs and wait for them.
 
     Args:
-        running: the sweep at work.
+        session: the running sweep.
         cluster: ``slurm`` or ``local``.
-        knobs: what each job is given, as submitit calls it.
-        asked: jobs, and what is sent of each.
+        options: of each job, as submitit calls them.
+        submissions: jobs, and what is submitted for each.
     """
-    if not asked:
+    if not submissions:
         return
-    executor = _executor(running.sweep.path, cluster, knobs)
-    for job, _ in asked:
-        job.status, job.started, job.ended, job.error = RunStatus.RUNNING, now(), None, None
-        job.attempts += 1
-    begin(running.sweep)
-    save(running.sweep)
-    with executor.batch():  # one array
-        handles = [executor.submit(remote) for _, remote in asked]
-    tell = running.screen.console.print
-    for (job, _), handle in zip(asked, handles, strict=True):
-        tell(f"job {job.index} sent as {handle.job_id}: {running.sweep.label(job)}", **PLAIN)
-    queue = Queue(lambda line: tell(line, **PLAIN)) if cluster == "slurm" else None
-    wait(running, {handle.job_id: (job, handle) for (job, _), handle in zip(asked, handles, strict=True)}, queue)
+    executor = _executor(session.sweep.path, cluster, options)
+    for job, _ in submissions:
+        start_attempt(job)
+    mark_running(session.sweep)
+    save_sweep(session.sweep)
+    with executor.batch():  # one job array
+        handles = [executor.submit(remote) for _, remote in submissions]
+    waiting = {handle.job_id: (job, handle) for (job, _), handle in zip(submissions, handles, strict=True)}
+    for job_id, (job, _) in waiting.items():
+        _report(session, f"job {job.index} sent as {job_id}: {session.sweep.label(job)}")
+    wait(session, waiting, SlurmQueue(lambda line: _report(session, line)) if cluster == "slurm" else None)
 
 
-def _executor(path: Path, cluster: str, knobs: Mapping[str, Any]) -> Any:
-    """submitit's, in a folder of its own: what it finds there it unpickles, so nobody may have written there before."""
+def _report(session: SweepSession, line: str) -> None:
+    session.screen.console.print(line, **PRINT_OPTIONS)
+
+
+def _executor(sweep: Path, cluster: str, options: Mapping[str, Any]) -> Any:
+    """Submitit's executor, in a new folder: submitit unpickles results, so nobody may have written there before."""
     from submitit import AutoExecutor
 
-    named = dict(knobs)
-    resent = {"slurm_max_num_timeout": named.pop("max_num_timeout")} if "max_num_timeout" in named else {}
-    folder = path / SUBMITTED / secrets.token_hex(4)
+    options = dict(options)
+    limits = {"slurm_max_num_timeout": options.pop("max_num_timeout")} if "max_num_timeout" in options else {}
+    folder = sweep / SUBMITIT_FOLDER / secrets.token_hex(4)
     folder.mkdir(parents=True, mode=0o700)
-    executor = AutoExecutor(folder=folder / "%j", cluster=cluster, **resent)
-    executor.update_parameters(**{name if name in SHARED else f"{cluster}_{name}": named[name] for name in named})
+    executor = AutoExecutor(folder=folder / "%j", cluster=cluster, **limits)
+    prefixes = {name: "" if name in SHARED_OPTIONS else f"{cluster}_" for name in options}
+    executor.update_parameters(**{f"{prefixes[name]}{name}": value for name, value in options.items()})
     return executor
 
 
-def wait(running: SweepSession, waiting: dict[str, tuple[SweepJob, Any]], queue: Queue | None) -> None:
-    """Wait until each job has ended for good, and note how.
+def wait(session: SweepSession, waiting: dict[str, tuple[SweepJob, Any]], queue: SlurmQueue | None) -> None:
+    """Wait until each job has ended and will not be requeued, and record how.
 
     Args:
-        running: the sweep at work.
-        waiting: jobs by the numbers that the cluster gave them, with submitit's handle.
-        queue: what SLURM has; None where the jobs run here.
+        session: the running sweep.
+        waiting: jobs by the cluster's job ids, with submitit's handles.
+        queue: SLURM's queue; None where the jobs run on this machine.
     """
     while waiting:
-        left = queue.left(waiting) if queue else {number for number, (_, handle) in waiting.items() if handle.done()}
-        for number, (job, handle) in list(waiting.items()):
-            if number in left or (handle.paths.result_pickle.exists() and _has_ended(running, job)):
-                del waiting[number]
-                _conclude(running, job)
+        if queue is None:
+            ended = {job_id for job_id, (_, handle) in waiting.items() if handle.done()}
+        else:
+            ended = queue.ended_jobs(waiting)
+        for job_id, (job, handle) in list(waiting.items()):
+            if job_id in ended or (handle.paths.result_pickle.exists() and _has_ended(session, job)):
+                del waiting[job_id]
+                _note_end(session, job)
         if waiting:
-            time.sleep(SECONDS)
+            time.sleep(POLL_SECONDS)
 
 
-def _has_ended(running: SweepSession, job: SweepJob) -> bool:
-    """Whether a job's files say that it will not go on; one that was interrupted may be sent again."""
-    found = replace(job)
-    refresh(running.sweep, found)
-    return found.status in (*DONE, "failed")
+def _has_ended(session: SweepSession, job: SweepJob) -> bool:
+    """Whether a job's files say that it has ended for good; an interrupted job may be requeued."""
+    current = replace(job)
+    sync_from_folder(session.sweep, current)
+    return current.status in (*DONE_STATUSES, "failed")
 
 
-def _conclude(running: SweepSession, job: SweepJob) -> None:
-    folder = running.sweep.folder(job)
-    note_end(folder, "interrupted")  # it was ended too suddenly to say so
-    refresh(running.sweep, job)
-    job.ended = now()
-    save(running.sweep)
-    words = f"job {job.index} {job.status}: {running.sweep.label(job)}  {best(job)}".rstrip()
-    running.screen.console.print(words, **PLAIN)
+def _note_end(session: SweepSession, job: SweepJob) -> None:
+    note_job_end(session.sweep.folder(job), "interrupted")  # if it was killed, it could not record that
+    sync_from_folder(session.sweep, job)
+    job.ended = timestamp()
+    save_sweep(session.sweep)
+    _report(session, f"job {job.index} {job.status}: {session.sweep.label(job)}  {best_text(job)}".rstrip())

@@ -1,4 +1,4 @@
-"""Says how long the jobs of a sweep train: as many steps each, or as long each."""
+"""How long the jobs of a sweep train: equally many steps, or equally long."""
 
 from __future__ import annotations
 
@@ -8,46 +8,47 @@ from typing import Any
 from attnx.errors import UserError
 from attnx.runs.step_time import read_step_time
 from attnx.runs.sweep import Sweep
-from attnx.sweeps.session import cores
+from attnx.training.distributed.child_process import available_cores
 
-MAX_TIME = "trainer.max_time"
+MAX_TIME_KEY = "trainer.max_time"
 
 
-def times(configs: Iterable[Mapping[str, Any]], budget: str) -> list[str]:
-    """The times of the jobs that a time ends, and whose budget is in steps, or in time."""
+def time_limits(configs: Iterable[Mapping[str, Any]], budget: str) -> list[str]:
+    """The values of ``trainer.max_time`` of jobs that no number of steps or epochs ends, with a budget."""
     trainers = [config["trainer"] for config in configs if config["budget"] == budget]
-    ended_by_time = (one for one in trainers if one.get("max_steps") is None and one.get("max_epochs") is None)
-    return sorted({one["max_time"] for one in ended_by_time if one.get("max_time")})
+    timed = [item for item in trainers if item.get("max_steps") is None and item.get("max_epochs") is None]
+    return sorted({trainer["max_time"] for trainer in timed if trainer.get("max_time")})
 
 
-def refuse_crowded(configs: Iterable[Mapping[str, Any]], side_by_side: int, cluster: str) -> None:
-    """See that jobs which are compared at equal time have equal shares of this machine.
+def check_equal_time(configs: Iterable[Mapping[str, Any]], max_parallel: int, cluster: str) -> None:
+    """Check that jobs which are compared at equal time have equal shares of this machine.
 
     Args:
         configs: of the jobs.
-        side_by_side: how many run at a time.
-        cluster: what the launcher sends jobs to, of one that does.
+        max_parallel: how many run at a time.
+        cluster: where the launcher submits jobs.
 
     Raises:
-        UserError: there are more jobs at a time than cores, or nobody says how many.
+        UserError: more jobs run at a time than there are cores, or the launcher does not limit their number.
     """
     configs = [*configs]
-    if not times(configs, "time"):
+    if not time_limits(configs, "time"):
         return
-    if side_by_side > cores():
+    cores = available_cores()
+    if max_parallel > cores:
         raise UserError(
-            f"budget=time gives each job a core or more, and this machine has {cores()} for -j {side_by_side}; "
-            f"use -j {cores()} or fewer"
+            f"budget=time needs a core for each job, and this machine has {cores} for -j {max_parallel}; "
+            f"use -j {cores} or fewer"
         )
     if cluster == "local" and len(configs) > 1:
         raise UserError(
-            "budget=time gives each job a share of the machine, and hydra/launcher=slurm_here runs all jobs at once; "
-            "use hydra/launcher=processes"
+            "budget=time needs an equal share of the machine for each job, and hydra/launcher=slurm_here runs all "
+            "jobs at once; use hydra/launcher=processes"
         )
 
 
-def planned(sweep: Sweep, configs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Lines that say, before the jobs begin, how long they will train; none where that is no time.
+def describe_length(sweep: Sweep, configs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Lines that say how long jobs with a time limit will train; printed before they start.
 
     Args:
         sweep: the sweep.
@@ -55,19 +56,20 @@ def planned(sweep: Sweep, configs: Iterable[Mapping[str, Any]]) -> list[str]:
     """
     configs = [*configs]
     lines = [
-        f"each job trains for {time} by its own clock (budget=time), so numbers of steps will differ"
-        for time in times(configs, "time")
+        f"each job trains for {limit} by its own clock (budget=time), so numbers of steps will differ"
+        for limit in time_limits(configs, "time")
     ]
-    if in_steps := times(configs, "steps"):
-        first = f"the first job measures how many steps fit into {' and '.join(in_steps)}; equal times are equal steps"
-        lines.append(measured(sweep) or first)
+    if limits := time_limits(configs, "steps"):
+        plan = f"the first job measures how many steps fit into {' and '.join(limits)}; equal times are equal steps"
+        lines.append(measured_steps(sweep) or plan)
     return lines
 
 
-def measured(sweep: Sweep) -> str:
-    """How many steps the jobs' time was found to be; "" before it was measured."""
-    found = read_step_time(sweep.path)
-    if found is None:
+def measured_steps(sweep: Sweep) -> str:
+    """How many steps fit into the jobs' time, as one of them measured; "" before that."""
+    step_time = read_step_time(sweep.path)
+    if step_time is None:
         return ""
-    others = "; other times in proportion" if MAX_TIME in sweep.swept_keys else ""
-    return f"{found.steps:,} steps a job: as many as fit into {found.max_time}, as job {found.job} measured{others}"
+    proportion = "; other times in proportion" if MAX_TIME_KEY in sweep.swept_keys else ""
+    source = f"as job {step_time.job} measured"
+    return f"{step_time.steps:,} steps a job: as many as fit into {step_time.max_time}, {source}{proportion}"

@@ -16,8 +16,8 @@ from attnx.errors import UserError, in_a_line
 from attnx.models.seq2seq.compiled_step import CompileOptions, keep_gradients
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.tasks.protocols import token_loss
-from attnx.training.distributed.devices import device_of
-from attnx.training.distributed.process_group import here
+from attnx.training.distributed.devices import training_device
+from attnx.training.distributed.process_group import rank_info
 from attnx.training.lightning_module import TrainingModule
 from attnx.training.loaders import Loaders
 
@@ -36,7 +36,7 @@ def compile_steps(experiment: TrainingModule, loaders: Loaders, trainer: Mapping
     Raises:
         UserError: CUDA graphs without CUDA, or there is no compiler that works.
     """
-    how, model, device = trainer.get("compile", "off"), experiment.model, device_of(trainer)
+    how, model, device = trainer.get("compile", "off"), experiment.model, training_device(trainer)
     if how == "off":
         return None
     if how == "graphs" and device.type != "cuda":
@@ -69,7 +69,7 @@ def _nothing(model: torch.nn.Module, how: str, trainer: Mapping[str, Any]) -> st
         return f"{WORDS[model.plan.schedule]} has no loop of steps"
     if any(weight.device.type != "cpu" for weight in model.parameters()):
         return "parts of the model have devices of their own"
-    if trainer.get("strategy") == "fsdp" and here().world > 1:
+    if trainer.get("strategy") == "fsdp" and rank_info().world_size > 1:
         return "the weights of a step are shared out among processes"
     if how == "graphs" and model.own is not None:
         return "the memory grows, so that no step is the graph of another"

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnx.data.batches import Batch, Row
 from attnx.errors import UserError
-from attnx.training.distributed.parent_death import end_with
+from attnx.training.distributed.parent_death import interrupt_with_parent
 
 SHARED_MEMORY = Path("/dev/shm")
 # The semaphores of an event.
@@ -54,7 +54,7 @@ def begin_worker(number: int) -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     assert parent.pid is not None
-    end_with(parent.pid, signal.SIGKILL)
+    interrupt_with_parent(parent.pid, signal.SIGKILL)
 
 
 def refuse_full_memory(workers: int) -> None:

@@ -18,7 +18,7 @@ from attnx.errors import Interrupted, RunFailed, Stopped, UserError, behind, can
 from attnx.laws.first_use import plug_in_of
 from attnx.runs.layout import ERROR, RUN
 from attnx.training import run_folder
-from attnx.training.callbacks.nan_guard import AT
+from attnx.training.callbacks.nan_guard import STEP_NOTE_PREFIX
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.data_workers import out_of_shared_memory
 
@@ -43,7 +43,7 @@ def told(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
             yield
         except (KeyboardInterrupt, Interrupted) as stopped:
             stopping.ignore()
-            number = stopped.number if isinstance(stopped, Interrupted) else stopping.asked or signal.SIGINT
+            number = stopped.signum if isinstance(stopped, Interrupted) else stopping.signum or signal.SIGINT
             if is_deleted(folder):
                 raise Stopped(deleted(folder), number) from None
             _note(folder, status="interrupted")
@@ -76,7 +76,7 @@ def deleted(folder: Path) -> str:
 
 def in_one_line(error: BaseException, folder: Path, trainer: Mapping[str, Any]) -> str:
     """Say what went wrong, or nothing if that is not known."""
-    where = "".join(f" {note}" for note in getattr(error, "__notes__", []) if note.startswith(AT))
+    where = "".join(f" {note}" for note in getattr(error, "__notes__", []) if note.startswith(STEP_NOTE_PREFIX))
     if out_of_memory(error):
         knob = "batch_tokens" if trainer.get("batch_tokens") else "batch_size"
         return (

@@ -27,9 +27,9 @@ from attnx.runs.run import refuse_links
 from attnx.tasks.protocols import signatures_of
 from attnx.training import run_folder
 from attnx.training.callbacks.step_plan import StepPlan, read_plan
-from attnx.training.distributed.devices import device_of, places, to_be_started, with_devices
-from attnx.training.distributed.launcher import ProcessTask, can_copy, together
-from attnx.training.distributed.process_group import here, orders
+from attnx.training.distributed.devices import needs_launch, rank_infos, resolve_devices, training_device
+from attnx.training.distributed.launcher import ProcessTask, can_fork, launch_ranks
+from attnx.training.distributed.process_group import rank_info, receive_commands
 from attnx.training.distributed.slurm import slurm_job
 from attnx.training.failure_report import told
 from attnx.training.logger_session import recorded
@@ -52,8 +52,8 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
     """
     config = _whole(config)
     code_now(config)  # a plug-in whose source cannot be kept is told before anything is written
-    config = with_devices(config)
-    if to_be_started(config):
+    config = resolve_devices(config)
+    if needs_launch(config):
         return _in_processes(ProcessTask("attnx.training.fit:fit", [config, list(overrides)]), config)
     console = console or Console()
     job = prepare(config)
@@ -78,7 +78,7 @@ def _begin(job: PreparedRun, folder: Path, console: Console) -> OpenRun:
     run_folder.save_vocabularies(folder, job.data, job.experiment.task)
     console.print(composed(folder))
     plan = plan_steps(job, folder, console)
-    run_folder.note(folder, **plan.facts())
+    run_folder.note(folder, **plan.run_fields())
     console.print(_length(plan, job.config["trainer"]))
     with recorded(job, folder, console):
         train(job, folder, plan, console)
@@ -104,17 +104,17 @@ def resume(folder: str | Path, console: Console | None = None) -> OpenRun:
     if info.get("status") == "finished":  # killed after its results were written
         with told(path, {}):
             return _shown(path, console)
-    config = with_devices(config)
-    if to_be_started(config):
+    config = resolve_devices(config)
+    if needs_launch(config):
         return _in_processes(ProcessTask("attnx.training.fit:resume", [str(path)]), config)
     job = prepare(config)
     fingerprint = job.loaders.train_rows.fingerprint()
     if info.get("fingerprint", fingerprint) != fingerprint:
         raise UserError(f"{path}: the training data are not those the run began with; put them back, or start anew")
-    if (began := info.get("processes", 1)) != here().world:
+    if (began := info.get("processes", 1)) != rank_info().world_size:
         raise UserError(
             f"{path}: began with {began} processes (trainer.devices times trainer.num_nodes) and cannot go on with "
-            f"{here().world}: their shares of the data would be others; set them back, or start anew"
+            f"{rank_info().world_size}: their shares of the data would be others; set them back, or start anew"
         )
     begun = "plan" in info and any((path / CHECKPOINTS).glob("*.ckpt"))
     if begun:
@@ -154,16 +154,16 @@ def _explained(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
 
 def _in_processes(work: ProcessTask, config: Mapping[str, Any]) -> OpenRun:
     """Have several processes train; the first one as if it were alone, the others with it."""
-    follow, ranks_here = ProcessTask("attnx.training.fit:follow", [config]), places(config["trainer"])
-    if not can_copy(ranks_here[0].backend):
+    follow, ranks_here = ProcessTask("attnx.training.fit:follow", [config]), rank_infos(config["trainer"])
+    if not can_fork(ranks_here[0].backend):
         refuse_by_hand(config, "the processes that train together")
-    return reopened(together(work, follow, ranks_here))
+    return reopened(launch_ranks(work, follow, ranks_here))
 
 
 def follow(config: Mapping[str, Any]) -> None:
     """Do what the first of several processes does, in another one, and write nothing."""
     job = prepare(config)
-    for order in orders():
+    for order in receive_commands():
         if order.plan is None:
             measure(job)
         else:
@@ -199,7 +199,10 @@ def _share(drawn: Sequence[Any], part: Sequence[Any]) -> str:
 def _where(config: Mapping[str, Any]) -> dict[str, Any]:
     """On what a run trains, if that is not one process on one device."""
     placed = {part: str(device) for part, device in placement_of(config).items()}
-    return {**({"placement": placed} if placed else {}), **({"processes": here().world} if here().world > 1 else {})}
+    return {
+        **({"placement": placed} if placed else {}),
+        **({"processes": rank_info().world_size} if rank_info().world_size > 1 else {}),
+    }
 
 
 def _length(plan: StepPlan, trainer: Mapping[str, Any]) -> str:
@@ -212,8 +215,8 @@ def _length(plan: StepPlan, trainer: Mapping[str, Any]) -> str:
 def _batch(trainer: Mapping[str, Any]) -> str:
     """How much a step sees."""
     if trainer.get("batch_tokens"):
-        return f"up to {trainer['batch_tokens'] * trainer['accumulate_grad_batches'] * here().world:,} tokens"
-    return f"{trainer['batch_size'] * trainer['accumulate_grad_batches'] * here().world} rows"
+        return f"up to {trainer['batch_tokens'] * trainer['accumulate_grad_batches'] * rank_info().world_size:,} tokens"
+    return f"{trainer['batch_size'] * trainer['accumulate_grad_batches'] * rank_info().world_size} rows"
 
 
 def _told(job: PreparedRun) -> dict[str, Any]:
@@ -240,7 +243,7 @@ def _projection(job: PreparedRun) -> str:
 
 def _compiler(job: PreparedRun) -> dict[str, str]:
     """Why what the run could have in C it does not have, if so; a GPU computes nothing in C."""
-    found = without_c(job.config) if device_of(job.config["trainer"]).type == "cpu" else None
+    found = without_c(job.config) if training_device(job.config["trainer"]).type == "cpu" else None
     return {"compiler": found} if found else {}
 
 

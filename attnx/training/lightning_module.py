@@ -106,7 +106,7 @@ class TrainingModule(lightning.LightningModule):
         put right when the last one's are there.
         """
         mine = loss.total + loss.penalty
-        total, tokens = process_group.summed(torch.stack([mine.detach().double(), loss.tokens.double()]))
+        total, tokens = process_group.all_reduce_sum(torch.stack([mine.detach().double(), loss.tokens.double()]))
         self._gathered.append(tokens)
         # Gradients are averaged over the processes, and what is returned is divided by the turns.
         share = mine * (self.trainer.world_size * turns / self._gathered[0]).to(mine.dtype)
@@ -154,7 +154,7 @@ class TrainingModule(lightning.LightningModule):
 
     def _log_loss(self, stage: str) -> None:
         """The loss per step over all targets, whatever the batches were; of symbols also what it means."""
-        total, tokens = process_group.summed(torch.stack([self._total, self._tokens]))
+        total, tokens = process_group.all_reduce_sum(torch.stack([self._total, self._tokens]))
         self.log_dict(losses(stage, total / tokens, self.data.target))
 
     def test_step(self, batch: Batch, batch_index: int) -> None:
@@ -169,8 +169,8 @@ class TrainingModule(lightning.LightningModule):
         if not self.test_metrics:
             self._log_loss("test")
         self._log_metrics("test", self.test_metrics)
-        if process_group.here().world > 1:
-            parts = process_group.gathered({row: _paired(one, None) for row, one in self._predicted.items()})
+        if process_group.rank_info().world_size > 1:
+            parts = process_group.gather_on_main({row: _paired(one, None) for row, one in self._predicted.items()})
             pairs = self.data.pairs.test
             self._predicted = {row: _paired(one, pairs[row]) for part in parts for row, one in part.items()}
 

@@ -17,7 +17,7 @@ from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO
 from attnx.tasks.protocols import SequenceData
 from attnx.training.data_workers import SharedBatches, begin_worker, refuse_full_memory
-from attnx.training.distributed.process_group import here
+from attnx.training.distributed.process_group import rank_info
 
 Loader = DataLoader[Row]
 
@@ -53,12 +53,12 @@ class Loaders(lightning.LightningDataModule):
                 f"trainer.tag_sampling_temperature={temperature:g} draws rows by their tags, and these data have none"
             )
         self.train_rows = data.train_rows()
-        turns, world = trainer["accumulate_grad_batches"], here().world
+        turns, world = trainer["accumulate_grad_batches"], rank_info().world_size
         size = None if tokens else trainer["batch_size"] * turns * world
         tokens = tokens and tokens * turns * world
         pool = trainer.get("bucket_pool_batches", 50)
         self.batches = BucketBatches(self.train_rows, size, tokens, seed=seed, pool=pool, temperature=temperature)
-        self.shares = ShardedBatchSampler(self.batches, here().rank, world, turns)
+        self.shares = ShardedBatchSampler(self.batches, rank_info().rank, world, turns)
         self.valid_rows = data.judged_rows(data.pairs.valid)
         self.test_rows = data.judged_rows(data.pairs.test)
         self.judged_at_once = 4 * trainer["batch_size"]
@@ -76,8 +76,8 @@ class Loaders(lightning.LightningDataModule):
         return self._judged(self.test_rows)
 
     def _judged(self, rows: PairDataset) -> Loader:
-        batches = BucketBatches(rows, self.judged_at_once * here().world, shuffle=False)
-        return _loader(rows, ShardedBatchSampler(batches, here().rank, here().world))
+        batches = BucketBatches(rows, self.judged_at_once * rank_info().world_size, shuffle=False)
+        return _loader(rows, ShardedBatchSampler(batches, rank_info().rank, rank_info().world_size))
 
     def state_dict(self) -> dict[str, Any]:
         """Where in the data the run stands."""

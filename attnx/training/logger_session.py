@@ -69,7 +69,7 @@ def recorded(job: PreparedRun, folder: Path, console: Console) -> Iterator[None]
 
 def _end(job: PreparedRun, folder: Path, end: RunStatus, tell: Any) -> None:
     """Finish; what is left to the user is said, and kept in the folder's README."""
-    process_group.note_end()
+    process_group.mark_finishing()
     before = read_run(folder)
     summary = _summary(before, job.experiment.task.monitor, job.experiment.task.maximize)
     left = job.loggers.finish(end, summary)

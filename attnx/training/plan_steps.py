@@ -57,7 +57,7 @@ def seconds_allowed(job: PreparedRun) -> float:
 
 def measure(job: PreparedRun) -> float:
     """How many seconds a step takes; several processes measure together."""
-    process_group.lead(process_group.RankCommand())
+    process_group.send_command(process_group.RankCommand())
     device, trainer = placement_of(job.config).get("decoder"), job.config["trainer"]
     return step_time.seconds_per_step(seconds_allowed(job), job.experiment, job.loaders, trainer, device, job.clock)
 

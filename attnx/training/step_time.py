@@ -15,9 +15,9 @@ from torch import nn
 
 from attnx.data.batches import Batch
 from attnx.tasks.protocols import token_loss
-from attnx.training.callbacks.time_budget import SPARE
+from attnx.training.callbacks.time_budget import VALIDATION_SHARE
 from attnx.training.distributed import process_group
-from attnx.training.distributed.devices import device_of
+from attnx.training.distributed.devices import training_device
 from attnx.training.lightning_module import TrainingModule
 from attnx.training.loaders import Loaders
 from attnx.training.precision import precision_of, round_factors
@@ -48,7 +48,7 @@ def seconds_per_step(
         placed: where batches go, if the model's parts are on devices of their own already.
         clock: tells seconds.
     """
-    device = placed or device_of(trainer)
+    device = placed or training_device(trainer)
     trial = copy.deepcopy(experiment.model)
     step = _stepping(trial if placed else trial.to(device), experiment, trainer, device)
     with torch.random.fork_rng():
@@ -60,10 +60,10 @@ def seconds_per_step(
             elif number >= WARM:
                 taken += 1
                 spent = _now(device, clock) - started
-                if process_group.told(partial(bool, spent > min(SECONDS, SHARE * seconds))):
+                if process_group.broadcast_from_main(partial(bool, spent > min(SECONDS, SHARE * seconds))):
                     break
         per_step: float = (_now(device, clock) - started) / taken * trainer["accumulate_grad_batches"]
-    return process_group.told(lambda: per_step)
+    return process_group.broadcast_from_main(lambda: per_step)
 
 
 def steps_within(seconds: float, per_step: float) -> int:
@@ -72,7 +72,7 @@ def steps_within(seconds: float, per_step: float) -> int:
     >>> steps_within(100, 0.5)
     188
     """
-    return max(1, int((1 - SPARE) * seconds / per_step))
+    return max(1, int((1 - VALIDATION_SHARE) * seconds / per_step))
 
 
 def _stepping(
@@ -91,10 +91,10 @@ def _stepping(
         with precision.forward_context():
             loss = token_loss(model, batch, experiment.task.smoothing, settings.sampling)
         precision.backward((loss.total + loss.penalty) / loss.tokens.clamp(min=1), None)
-        if process_group.here().world > 1:
+        if process_group.rank_info().world_size > 1:
             for weight in model.parameters():
                 if weight.grad is not None:
-                    process_group.summed(weight.grad)
+                    process_group.all_reduce_sum(weight.grad)
         if clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), clip)
         precision.optimizer_step(optimizer)

@@ -40,7 +40,7 @@ from attnx.training.callbacks.throughput import Throughput
 from attnx.training.callbacks.time_budget import TimeBudget
 from attnx.training.compiling import compile_steps
 from attnx.training.distributed import model_parallel, process_group
-from attnx.training.distributed.devices import device_of
+from attnx.training.distributed.devices import training_device
 from attnx.training.kept_examples import keep_examples
 from attnx.training.lightning_module import Settings, TrainingModule
 from attnx.training.loaders import Loaders, draw_examples
@@ -81,7 +81,7 @@ def prepare(config: Config) -> PreparedRun:
     devices = placement_of(config)
     job = assemble(config, *load(config))
     trainer = config["trainer"]
-    job.kernels = build_kernels(job.experiment.model, devices.get("attention", device_of(trainer)))
+    job.kernels = build_kernels(job.experiment.model, devices.get("attention", training_device(trainer)))
     job.compiled = compile_steps(job.experiment, job.loaders, trainer)
     return job
 
@@ -140,7 +140,7 @@ def placement_of(config: Config) -> dict[str, torch.device]:
 
 def _loggers(config: Config) -> Loggers:
     """Those that were chosen, in the first of several processes alone."""
-    return Loggers(config.get("logger", {}) if process_group.first() else {})
+    return Loggers(config.get("logger", {}) if process_group.is_main_process() else {})
 
 
 def train(job: PreparedRun, folder: Path, plan: StepPlan, console: Console, resume: bool = False) -> dict[str, float]:
@@ -149,7 +149,7 @@ def train(job: PreparedRun, folder: Path, plan: StepPlan, console: Console, resu
     Raises:
         Interrupted: by Ctrl-C or another signal; ``last`` was saved.
     """
-    process_group.lead(process_group.RankCommand(plan, str(folder.absolute()), resume))
+    process_group.send_command(process_group.RankCommand(plan, str(folder.absolute()), resume))
     job.experiment.settings = job.experiment.settings._replace(plan=plan)
     task = job.experiment.task
     choice = job.config["trainer"]
@@ -163,7 +163,7 @@ def train(job: PreparedRun, folder: Path, plan: StepPlan, console: Console, resu
         try:
             return _train_and_test(job, folder, console, trainer, throughput, keep, resume)
         except (KeyboardInterrupt, SystemExit):  # the latter is what Lightning makes of the former
-            raise Interrupted(folder, stopping.asked or signal.SIGINT) from None
+            raise Interrupted(folder, stopping.signum or signal.SIGINT) from None
 
 
 def _train_and_test(
@@ -177,11 +177,13 @@ def _train_and_test(
 ) -> dict[str, float]:
     last = str(keep.last) if resume else None
     trainer.fit(job.experiment, datamodule=job.loaders, ckpt_path=last, weights_only=True)
-    if keep.judged != trainer.global_step:  # the run ended between two validations
+    if keep.validated_step != trainer.global_step:  # the run ended between two validations
         trainer.validate(job.experiment, datamodule=job.loaders, verbose=False)
-    trained = throughput.spent
+    trained = throughput.elapsed
     # Until the first process has arranged them, the others wait.
-    load_weights(job.experiment.model, process_group.told(lambda: keep.best if keep.best.is_file() else keep.last))
+    load_weights(
+        job.experiment.model, process_group.broadcast_from_main(lambda: keep.best if keep.best.is_file() else keep.last)
+    )
     console.print(f"testing on {count_of(len(job.loaders.test_rows), 'example')} ...")
     tested = trainer.test(job.experiment, datamodule=job.loaders, verbose=False)[0]
     results = {
@@ -194,7 +196,7 @@ def _train_and_test(
         "parameters": sum(weight.numel() for weight in job.experiment.model.parameters()),
         **peak_memory(),
     }
-    if process_group.first():
+    if process_group.is_main_process():
         save_test(job.experiment, folder, results)
         keep_examples(job.experiment, job.loaders.test_rows, folder)
     return results
@@ -228,14 +230,18 @@ def _trainer(
         NanGuard(folder, job.data),
         throughput,
         MetricsFile(folder / METRICS, throughput),
-        *([TimeBudget(plan, throughput, lambda plan: run_folder.note(folder, **plan.facts()))] if plan.seconds else []),
+        *(
+            [TimeBudget(plan, throughput, lambda plan: run_folder.note(folder, **plan.run_fields()))]
+            if plan.seconds
+            else []
+        ),
         FollowPlan(plan),
         ShowProgress(console, throughput, task.monitor),
         keep,
     ]
     if job.loggers:
         callbacks[-1:-1] = [Logs(job.loggers, throughput, choice["log_every_n_steps"]), *job.callbacks]
-    if job.config.get("profile") and process_group.first():
+    if job.config.get("profile") and process_group.is_main_process():
         callbacks.append(Profile(folder / PROFILE, console))
     if choice["patience"] is not None:
         mode = "max" if task.maximize else "min"

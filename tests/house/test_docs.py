@@ -19,12 +19,13 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from attnx.cli.hydra import _jobs
+from attnx.cli.hydra import split_fresh
 from attnx.cli.main import COMMANDS
 from attnx.cli.training_args import TrainingParser
 from attnx.config.compose import compose, normalize
 from attnx.config.groups import conf_folder
 from attnx.registry.source_scan import catalog
+from attnx.sweeps.expand_overrides import expand_sweep
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -35,6 +36,7 @@ TRY = """
 import doctest, importlib, sys
 import pytest
 from attnx.registry.source_scan import catalog
+from attnx.sweeps.expand_overrides import expand_sweep
 
 catalog()  # puts the plug-in folders in force
 names = sys.argv[1 : sys.argv.index("--")]
@@ -123,7 +125,7 @@ def test_a_documented_command_composes(page: Path, words: list[str], with_plugin
         return
     arguments = TrainingParser().parse(words)
     overrides = arguments.overrides
-    jobs = _jobs(normalize(overrides), None) if arguments.multirun else [overrides]
+    jobs = expand_sweep(split_fresh(normalize(overrides))[1]).jobs if arguments.multirun else [overrides]
     assert jobs
     for job in jobs:
         compose(job)

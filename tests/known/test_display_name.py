@@ -11,7 +11,7 @@ import attnx
 from attnx.reports.display_name import display_name
 from attnx.runs.run import Run
 from attnx.runs.sweep import Sweep, SweepJob
-from attnx.sweeps.record import save
+from attnx.sweeps.record import save_sweep
 
 
 def named(*asked: str, path: str = "multirun/runs/20260131-120000-abcdef", command: bool = True) -> str:
@@ -28,7 +28,7 @@ def sweep(tmp_path: Path) -> Any:
 
     def name(asked: list[str], *jobs: list[str], number: int = 0) -> str:
         held = Sweep(tmp_path, "attnx -m", asked, jobs=[SweepJob(place, job) for place, job in enumerate(jobs)])
-        save(held)
+        save_sweep(held)
         return named(*jobs[number], path=str(held.folder(held.jobs[number])))
 
     return name

@@ -27,7 +27,7 @@ from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.settings import ABSENT, varied
 from attnx.reports.sweep.write import write_report
 from attnx.runs.sweep import Sweep, SweepJob
-from attnx.sweeps.record import save
+from attnx.sweeps.record import save_sweep
 
 Write = Callable[..., Path]
 T_4 = 2.776445  # Student's t of 4 degrees of freedom is farther from zero with a chance of 5 %
@@ -96,7 +96,7 @@ def test_a_folder_holds_its_sweeps_and_the_single_runs_of_its_runs(
     write("multirun/scorers/0", 7.0, scorer="dot")
     write("multirun/runs/mine", 8.0, scorer="additive")
     write("multirun/runs/broken", None, error="it fell over")
-    save(Sweep(Path("multirun/scorers"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot"], "finished")]))
+    save_sweep(Sweep(Path("multirun/scorers"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot"], "finished")]))
     assert {str(run.path) for run in load_runs(["multirun"])} == {
         "multirun/scorers/0",
         "multirun/runs/mine",

@@ -135,7 +135,7 @@ def forked_ranks(undrawing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes that train together are forks of this one, in spite of pytest-xdist's threads; new ones import for
     seconds, and draw nothing."""
     monkeypatch.setattr(
-        importlib.import_module("attnx.training.distributed.launcher"), "can_copy", lambda backend: True
+        importlib.import_module("attnx.training.distributed.launcher"), "can_fork", lambda backend: True
     )
     monkeypatch.setenv("PYTHONPATH", undrawing)
 

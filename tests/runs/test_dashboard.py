@@ -16,7 +16,7 @@ from attnx.cli.commands.dashboard import asked_of
 from attnx.cli.commands.workspace import WorkspaceRequest, dumped, workspace
 from attnx.cli.main import run as run_command
 from attnx.runs.sweep import Sweep
-from attnx.sweeps.record import save
+from attnx.sweeps.record import save_sweep
 from attnx.training.logger_session import _drawn
 
 pytest.importorskip("wandb_workspaces")
@@ -62,7 +62,7 @@ def panels(space: Any) -> dict[str, list[dict[str, Any]]]:
 def test_a_sweep_says_which_runs_are_meant(made: Callable[..., Path]) -> None:
     made("multirun/scorers/0", wandb_with(project="mine", entity="us"), monitor="valid_bleu", maximize=True)
     made("multirun/scorers/1", wandb_with(project="mine", entity="us"))
-    save(Sweep(Path("multirun/scorers"), "attnx -m", []))
+    save_sweep(Sweep(Path("multirun/scorers"), "attnx -m", []))
     expected = WorkspaceRequest("mine", "us", group="scorers", measure="bleu", maximize=True)
     assert asked_of(Path("multirun/scorers")) == expected
     assert asked_of(Path("multirun/scorers/0")) == expected

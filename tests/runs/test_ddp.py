@@ -21,7 +21,7 @@ import torch
 from attnx.errors import UserError
 from attnx.runs.sweep import read_sweep
 from attnx.training.distributed import launcher
-from attnx.training.distributed.devices import counted, places
+from attnx.training.distributed.devices import rank_infos, resolve_device_count
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
@@ -132,7 +132,7 @@ def test_processes_that_are_no_copies_learn_what_copies_learn(
     run: Callable[..., Any], same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(*TWO, folder="copied")
-    monkeypatch.setattr(launcher, "can_copy", lambda backend: False)
+    monkeypatch.setattr(launcher, "can_fork", lambda backend: False)
     run(*TWO, folder="new")
     assert same_weights(["copied", "new"])
 
@@ -299,31 +299,31 @@ def test_two_machines(sized: Callable[..., list[str]], run: Callable[..., Any], 
     assert Path("one/predictions.tsv").read_bytes() == Path("two/predictions.tsv").read_bytes()
 
 
-KNOBS = {"accelerator": "cpu", "devices": 2, "nodes": 1, "strategy": "ddp"}
+KNOBS = {"accelerator": "cpu", "devices": 2, "num_nodes": 1, "strategy": "ddp"}
 
 
 def test_what_cannot_be_is_told_before_anything_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"say how many processes: trainer\.devices=2"):
-        counted({**KNOBS, "devices": None})
-    with pytest.raises(UserError, match="among GPUs, and there is none"):
-        counted({**KNOBS, "strategy": "fsdp"})
+        resolve_device_count({**KNOBS, "devices": None})
+    with pytest.raises(UserError, match="over GPUs, and none is visible"):
+        resolve_device_count({**KNOBS, "strategy": "fsdp"})
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
-    with pytest.raises(UserError, match=r"trainer\.devices=5: GPUs to be seen here: 3"):
-        counted({**KNOBS, "accelerator": "auto", "devices": 5})
-    assert counted({**KNOBS, "accelerator": "auto", "devices": None})["devices"] == 3
+    with pytest.raises(UserError, match=r"trainer\.devices=5: only 3 GPUs are visible"):
+        resolve_device_count({**KNOBS, "accelerator": "auto", "devices": 5})
+    assert resolve_device_count({**KNOBS, "accelerator": "auto", "devices": None})["devices"] == 3
     for name in ("NODE_RANK", "SLURM_NODEID", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UserError, match="start the command once on each machine"):
-        places({**KNOBS, "nodes": 2})
+        rank_infos({**KNOBS, "num_nodes": 2})
 
 
 def test_places_on_the_second_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"NODE_RANK": "1", "MASTER_ADDR": "there", "MASTER_PORT": "2000"}.items():
         monkeypatch.setenv(name, value)
-    found = places({**KNOBS, "devices": 3, "nodes": 2})
-    assert [(place.rank, place.local, place.world, place.node) for place in found] == [
+    found = rank_infos({**KNOBS, "devices": 3, "num_nodes": 2})
+    assert [(place.rank, place.local_rank, place.world_size, place.node_rank) for place in found] == [
         (3, 0, 6, 1),
         (4, 1, 6, 1),
         (5, 2, 6, 1),
     ]
-    assert {place.meeting for place in found} == {"tcp://there:2000"}
+    assert {place.init_method for place in found} == {"tcp://there:2000"}

@@ -18,7 +18,7 @@ import torch
 from attnx.data.batches import PairDataset
 from attnx.training import run_folder
 from attnx.training.callbacks.progress import ShowProgress
-from attnx.training.distributed.slurm import send_again
+from attnx.training.distributed.slurm import requeue
 from attnx.training.failure_report import in_one_line
 from attnx.training.lightning_module import TrainingModule
 
@@ -325,7 +325,7 @@ def test_of_an_array_only_the_task_is_sent_again(
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert send_again(signal.SIGUSR1) == f"SLURM will start job {job} again, and it goes on"
+    assert requeue(signal.SIGUSR1) == f"SLURM will start job {job} again, and it goes on"
     assert slurm() == [f"show job {job}", f"requeue {job}"]
 
 
@@ -336,7 +336,7 @@ def test_a_job_that_slurm_sends_again_by_itself_is_left_to_it(
     """As one that must make room at once; SLURM has counted the restart by then."""
     monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
     Path("shown").write_text(f"JobState=COMPLETING\n   Requeue=1 Restarts={int(restarts) + again}\n", encoding="utf-8")
-    assert bool(send_again(signal.SIGTERM)) is bool(again)
+    assert bool(requeue(signal.SIGTERM)) is bool(again)
     assert slurm() == ["show job 17"]
 
 

@@ -50,7 +50,7 @@ MOMENTS: dict[str, tuple[str, Any, str, int]] = {
     "behind a row that no checkpoint knows": ("kept", CheckpointManager, "_save", 5),
     "as it begins a checkpoint": ("patience", torch, "save", 5),
     "with a checkpoint that has no name yet": ("turns", os, "replace", 13),
-    "before the best is named": ("kept", CheckpointManager, "_arrange", 3),
+    "before the best is named": ("kept", CheckpointManager, "_rank_last", 3),
     "while the best are moved": ("kept", Path, "replace", 2),
     "before the new best has its name": ("kept", attnx.training.callbacks.checkpoint, "whole_file", 2),
     "as its patience is at its end": ("patience", TrainingModule, "on_test_start", 1),

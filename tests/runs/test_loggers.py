@@ -23,7 +23,7 @@ from attnx.errors import Interrupted
 from attnx.loggers.collection import Loggers
 from attnx.loggers.contract import RunStart
 from attnx.runs.sweep import Sweep, SweepJob
-from attnx.sweeps.record import save
+from attnx.sweeps.record import save_sweep
 from attnx.training.callbacks.logs import gradient_norms
 from attnx.training.callbacks.progress import ShowProgress
 
@@ -81,7 +81,8 @@ def test_mistakes_are_told(asked: list[str], told: str) -> None:
 def test_a_plug_in_is_told_everything(run: Callable[..., Any], journal: Callable[[str], Lines]) -> None:
     """The steps are five, with validations after the third and the last; a row is due every second."""
     Path("mine").mkdir()
-    save(Sweep(Path("mine"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot", "seed=1"]), SweepJob(1, ["scorer=mlp"])]))
+    jobs = [SweepJob(0, ["scorer=dot", "seed=1"]), SweepJob(1, ["scorer=mlp"])]
+    save_sweep(Sweep(Path("mine"), "attnx -m", [], jobs=jobs))
     run("+scorer=dot", "+query=[token,last_context]", "+logger=journal", "trainer.log_every_n_steps=2", folder="mine/0")
     first, *between, last = journal("mine/0")
     assert (first["group"], first["start"]) == ("mine", "scorer=dot seed=1")
@@ -198,9 +199,9 @@ def test_the_first_process_alone_logs(
     from attnx.training import train
     from attnx.training.distributed import process_group
 
-    monkeypatch.setattr(process_group, "_here", process_group.RankInfo(rank=1, world=2))
+    monkeypatch.setattr(process_group, "_rank_info", process_group.RankInfo(rank=1, world_size=2))
     assert not train._loggers({"logger": {"journal": {}}})
-    monkeypatch.setattr(process_group, "_here", process_group.RankInfo(rank=0, world=2))
+    monkeypatch.setattr(process_group, "_rank_info", process_group.RankInfo(rank=0, world_size=2))
     assert train._loggers({"logger": {"journal": {}}})
 
 

@@ -21,8 +21,8 @@ from attnx.inference.load import open_run
 from attnx.registry.plugin_code import code_of, plugin_parts
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.settings import varied
-from attnx.sweeps.job_process import refuse_edited
-from attnx.sweeps.record import open_record, refuse_other_code, save
+from attnx.sweeps.job_process import reject_edited_plugins
+from attnx.sweeps.record import open_record, reject_other_code, save_sweep
 from attnx.training.fit import fit, resume
 
 HELPER = "STEEP = 3.0\n"
@@ -232,22 +232,22 @@ def test_a_report_holds_other_code_for_another_setting() -> None:
 
 
 def test_a_sweep_does_not_go_on_with_other_code() -> None:
-    refuse_other_code(Path("one"))
+    reject_other_code(Path("one"))
     edit(NEGATED)
     with pytest.raises(
         UserError, match=r"the code of mine\.py.*, put that back, or start the sweep anew with fresh=true"
     ):
-        refuse_other_code(Path("one"))
+        reject_other_code(Path("one"))
 
 
 def test_a_job_of_a_sweep_runs_the_code_with_which_that_began(here: Path) -> None:
     (here / "grid").mkdir()
-    save(open_record(here / "grid", "attnx -m scorer=mine,dot", [], None))
-    refuse_edited(here / "grid", {"scorer": {"name": "mine"}})
+    save_sweep(open_record(here / "grid", "attnx -m scorer=mine,dot", [], None))
+    reject_edited_plugins(here / "grid", {"scorer": {"name": "mine"}})
     edit("STEEP = 2.0\n", "_steep")
-    refuse_edited(here / "grid", {"scorer": {"name": "dot"}})
+    reject_edited_plugins(here / "grid", {"scorer": {"name": "dot"}})
     with pytest.raises(UserError, match=r"the plug-in _steep\.py was edited since this sweep began"):
-        refuse_edited(here / "grid", {"scorer": {"name": "mine"}})
+        reject_edited_plugins(here / "grid", {"scorer": {"name": "mine"}})
 
 
 def test_training_ends_with_the_code_with_which_it_began(

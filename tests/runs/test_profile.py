@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from attnx.cli import main
-from attnx.training.callbacks.profile import BETWEEN, FIRST
+from attnx.training.callbacks.profile import BETWEEN, WARMUP_STEPS
 
 PARTS = {"source", "attention", "decoder", "output", "data", "optimizer", BETWEEN}
 
@@ -19,7 +19,7 @@ PARTS = {"source", "attention", "decoder", "output", "data", "optimizer", BETWEE
 def test_every_part_is_measured(
     schedule: str, words: Path, small: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    steps = FIRST + 3
+    steps = WARMUP_STEPS + 3
     asked = [*small, f"trainer.max_steps={steps}", "trainer.num_validations=1", f"attention.schedule={schedule}"]
     assert main.run([*asked, "profile=true", "folder=one"]) == 0
     told = json.loads(Path("one/profile.json").read_text(encoding="utf-8"))
@@ -35,14 +35,16 @@ def test_every_part_is_measured(
 
 
 def test_a_run_that_is_too_short_says_so(words: Path, small: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run([*small, f"trainer.max_steps={FIRST - 1}", "profile=true", "folder=one"]) == 0
-    assert f"the first {FIRST} are not looked at" in " ".join(capsys.readouterr().out.split())
+    assert main.run([*small, f"trainer.max_steps={WARMUP_STEPS - 1}", "profile=true", "folder=one"]) == 0
+    assert f"{WARMUP_STEPS} are warm-up" in " ".join(capsys.readouterr().out.split())
     assert not Path("one/profile.json").exists()
 
 
 def test_weights_are_those_of_a_run_without(words: Path, small: list[str]) -> None:
     for folder, profile in (("with", "true"), ("without", "false")):
-        assert main.run([*small, f"trainer.max_steps={FIRST + 2}", f"profile={profile}", f"folder={folder}"]) == 0
+        assert (
+            main.run([*small, f"trainer.max_steps={WARMUP_STEPS + 2}", f"profile={profile}", f"folder={folder}"]) == 0
+        )
     one, other = (json.loads(Path(name, "results.json").read_text(encoding="utf-8")) for name in ("with", "without"))
     spent = {"train_seconds", "train_examples_per_second", "train_tokens_per_second", "peak_memory_mb"}
     assert {name: one[name] for name in one.keys() - spent} == {name: other[name] for name in other.keys() - spent}

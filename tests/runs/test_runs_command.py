@@ -27,7 +27,7 @@ from attnx.files.bounded_files import read_mapping
 from attnx.runs.config_yaml import read_config
 from attnx.runs.layout import EXPLANATION, LOCK
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
-from attnx.sweeps.record import open_record, save
+from attnx.sweeps.record import open_record, save_sweep
 
 Make = Callable[..., Path]
 Command = Callable[..., Any]
@@ -71,7 +71,7 @@ def sweep(made: Make) -> Sweep:
     for number, (scorer, per, valid) in enumerate(asked):
         made(f"multirun/three/{number}", scorer, per, valid=valid)
     found = Sweep(Path("multirun/three"), "attnx -m ...", ["scorer=dot,cosine,additive"], status="finished", jobs=jobs)
-    save(found)
+    save_sweep(found)
     return found
 
 
@@ -160,7 +160,7 @@ def test_a_silent_job_runs_while_its_sweep_says_so(sweep: Sweep, command: Comman
         (folder / "progress.json").write_text('{"step": 5}', encoding="utf-8")
         silent_for(folder, 6600)
     sweep.jobs[0].status = "running"
-    save(sweep)
+    save_sweep(sweep)
     assert paths(command, "status=running") == []
     with (sweep.path / LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -462,7 +462,7 @@ def test_a_sweep_that_was_killed_is_not_running(sweep: Sweep, command: Command) 
     (folder / "progress.json").write_text('{"step": 5}', encoding="utf-8")
     silent_for(folder, 6600)
     sweep.jobs[1].status = "running"
-    save(sweep)
+    save_sweep(sweep)
     (sweep.path / LOCK).touch()
     answer = command("runs", "prune", "what=folders", "status=stopped", "--yes")
     assert (answer.code, answer.err, folder.exists()) == (0, "", False)

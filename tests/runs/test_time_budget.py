@@ -128,7 +128,7 @@ def test_the_clock_of_the_first_of_several_processes_decides(run: Callable[..., 
     """The other one's says that a step takes ten times as long; both must revise the same plan, or none would end."""
 
     def rate(seconds: float) -> float:
-        return (0.6 if seconds < 30 else 1.2) * (1 if process_group.first() else 10)
+        return (0.6 if seconds < 30 else 1.2) * (1 if process_group.is_main_process() else 10)
 
     clock.loss = rate
     run(*MINUTE, "trainer=ddp", "trainer.devices=2", folder="one")
@@ -153,8 +153,8 @@ def test_the_same_clock_gives_the_same_run(
 def test_a_run_whose_plan_held_is_repeated_by_its_number_of_steps(
     run: Callable[..., Any], clock: Clock, same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step_time, "SPARE", 0.0)
-    monkeypatch.setattr("attnx.training.callbacks.time_budget.SPARE", 0.0)
+    monkeypatch.setattr(step_time, "VALIDATION_SHARE", 0.0)
+    monkeypatch.setattr("attnx.training.callbacks.time_budget.VALIDATION_SHARE", 0.0)
     monkeypatch.setattr(TrainingModule, "_add_loss", lambda self, batch: self._tokens.add_(1))  # takes no time
     run(*MINUTE, "model.dropout=0.2", folder="timed")
     steps = 60 / 0.4
@@ -200,10 +200,10 @@ def test_a_run_that_was_killed_does_again_what_is_recorded_and_keeps_its_time(
 
 def test_validations_come_at_equal_shares_of_the_training() -> None:
     plan = StepPlan([Revision(0, 7, 3)])
-    assert [step for step in range(9) if plan.validates(step)] == [3, 5, 7]
+    assert [step for step in range(9) if plan.has_validation_after(step)] == [3, 5, 7]
     # From step 4 on, 4/7 of the way, three steps are six: 4/7 + 3/7 k/6 passes 2/3 with k = 2, and is 1 with k = 6.
     plan.revisions.append(Revision(4, 10, 3))
-    assert [step for step in range(12) if plan.validates(step)] == [3, 6, 10]
+    assert [step for step in range(12) if plan.has_validation_after(step)] == [3, 6, 10]
     assert plan.progress(6) == pytest.approx(5 / 7)
     assert (plan.progress(0), plan.progress(10), plan.progress(99)) == (0, 1, 1)
 

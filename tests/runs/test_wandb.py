@@ -28,7 +28,7 @@ from attnx.errors import Interrupted
 from attnx.loggers.wandb_files import unsent
 from attnx.loggers.wandb_server import has_key, silence, stop
 from attnx.runs.sweep import Sweep, SweepJob
-from attnx.sweeps.record import save
+from attnx.sweeps.record import save_sweep
 from attnx.training.callbacks.progress import ShowProgress
 
 wandb = pytest.importorskip("wandb")
@@ -221,7 +221,9 @@ def test_a_recorded_run_holds_it_all(words: Path, ended: Ended, monkeypatch: pyt
     asked = ["+scorer=dot", "+logger=wandb", "logger.wandb.tags=[mine]", "trainer.log_every_n_steps=2"]
     asked += ["trainer.test_examples=3"]
     Path("scorers").mkdir()
-    save(Sweep(Path("scorers"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot", "seed=2"]), SweepJob(1, ["seed=2"])]))
+    save_sweep(
+        Sweep(Path("scorers"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot", "seed=2"]), SweepJob(1, ["seed=2"])])
+    )
     said, folder = ended(*asked, "logger.wandb.artifact=true", folder="scorers/0")
     assert "wandb: WANDB_MODE=offline; recording offline\n" in said
     (place,) = recordings(folder)
@@ -448,7 +450,7 @@ from torch import Tensor, distributed
 
 from attnx.attention.scorers.dot import Dot
 from attnx.registry import register
-from attnx.training.distributed.supervisor import GRACE
+from attnx.training.distributed.supervisor import GRACE_SECONDS
 
 
 @register("scorer", "moody")
@@ -487,7 +489,7 @@ class Slow:
     def show(self, step, files): ...
 
     def finish(self, end, summary):
-        time.sleep(GRACE + 1)
+        time.sleep(GRACE_SECONDS + 1)
         return ""
 '''
 

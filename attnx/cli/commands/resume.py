@@ -41,9 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
     """
     folder = arguments.folder
     if is_sweep(folder):
-        from attnx.cli.hydra import go_on
+        from attnx.cli.hydra import resume_sweep
 
-        return go_on(folder, arguments.jobs or 1, arguments.config_dir)
+        return resume_sweep(folder, arguments.jobs or 1, arguments.config_dir)
     if arguments.jobs:
         raise UserError("-j says how many jobs of a sweep run side by side, but this is a single run")
     if arguments.config_dir:

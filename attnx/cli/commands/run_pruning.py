@@ -21,8 +21,8 @@ from attnx.runs.run import Run, folder_use
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import is_locked, read_sweep
 from attnx.runs.writer import update_info
-from attnx.sweeps.readme import write_explanation as write_sweep_readme
-from attnx.sweeps.record import refresh, save
+from attnx.sweeps.readme import write_readme as write_sweep_readme
+from attnx.sweeps.record import save_sweep, sync_from_folder
 
 WHAT = ("checkpoints", "folders")
 KEEP = ("best", "last", "none")
@@ -246,8 +246,8 @@ def _update_record(sweep: Path) -> None:
     statuses = [job.status for job in record.jobs]
     for job in record.jobs:
         if not (record.folder(job) / RUN).is_file():
-            refresh(record, job)
+            sync_from_folder(record, job)
     if statuses != [job.status for job in record.jobs]:
         record.status = RunStatus.INTERRUPTED
-        save(record)
+        save_sweep(record)
         write_sweep_readme(record)

@@ -22,7 +22,7 @@ from attnx.config.view import value_text
 from attnx.files.printable import printable, printable_json, text_for
 from attnx.reports.significant_digits import format_value
 from attnx.runs.run import Run
-from attnx.sweeps.live_table import STYLES
+from attnx.sweeps.live_table import STATUS_STYLES
 
 ABSENT = "-"
 GAP = 2
@@ -31,7 +31,7 @@ HIDDEN_KEYS = ("folder", "logger", "seed")
 # Characters that a path keeps where there is no room.
 MIN_PATH_WIDTH = 24
 RANKS = {"run": 0, "status": 1, "test": 2, "valid": 3, "choice": 4, "created": 5, "duration": 6, "size": 7, "seed": 8}
-STATUS_STYLES = {**STYLES, "stopped": "yellow"}
+STATUS_STYLES = {**STATUS_STYLES, "stopped": "yellow"}
 
 
 class Column(NamedTuple):

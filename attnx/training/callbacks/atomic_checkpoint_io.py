@@ -1,4 +1,4 @@
-"""Writes checkpoints that are whole or not there."""
+"""Write checkpoints atomically."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from attnx.files.atomic_files import settle, whole_file
 
 
-class WholeCheckpoints(TorchCheckpointIO):
-    """Write beside the old file, wait for the disk, and only then take the old one's place.
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Lightning's checkpoint plug-in with atomic writes: a partial file, fsync, then a rename.
 
-    Lightning's own writes into the system's temporary folder and copies from there if that is another disk, so that a
-    process which is killed can leave half a checkpoint.
+    Lightning's own plug-in writes into the system's temporary folder and copies from there if that is another disk, so
+    a process that is killed can leave half a checkpoint.
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
-        """Save."""
+        """Write a checkpoint."""
         path = Path(path)
         with whole_file(path) as partial:
-            with partial.open("wb") as file:  # torch's own writing into a path does not say why it failed
+            with partial.open("wb") as file:  # given a path, torch does not report why a write failed
                 torch.save(checkpoint, file)
             settle(partial)
         settle(path.parent)

@@ -1,4 +1,4 @@
-"""Keeps what a run can be tested with and gone on from, and stops it at a moment worth keeping."""
+"""Save the last and the best checkpoints, and stop a run where it can be resumed."""
 
 from __future__ import annotations
 
@@ -29,23 +29,24 @@ class SaveInterval(NamedTuple):
 
 
 class CheckpointManager(Checkpoint):
-    """Save ``last.ckpt`` at every validation, at intervals and when a run is stopped; the best are names of it.
+    """Saves ``last.ckpt`` at each validation, at intervals and when a run is stopped; the best are hard links to it.
 
-    ``best.ckpt`` is best by a metric; of the ``count`` best the others are ``best-2.ckpt`` and so on, by rank. All that
-    a resumed run must know is in ``last.ckpt``, which is written first and takes the place of the old one at once. So a
-    run that is killed at any moment goes on from one that is whole, and brings the others in order if they are not.
+    ``best.ckpt`` has the best metric, ``best-2.ckpt`` the second best, and so on. ``last.ckpt`` holds all that a
+    resumed run needs. It is written first, atomically. A run that is killed at any moment resumes from a complete
+    checkpoint, and completes the renaming of the others.
 
-    Nothing is saved but between two steps, when weights and counters agree and no gradients are being gathered: what
-    goes on from there computes what an undisturbed run does. Lightning's own callback saves also what an exception
-    left, writes its last file only beside a new best one, and notes absolute paths, so a moved folder cannot go on.
+    Checkpoints are saved between two optimizer steps only, when weights and counters agree and no gradients are being
+    accumulated, so a resumed run computes what an undisturbed run does. Lightning's own callback also saves the state
+    that an exception left, writes its last file only with a new best one, and stores absolute paths, so that a moved
+    folder cannot be resumed.
 
     Args:
-        folder: where the checkpoints lie.
-        monitor: the metric that says which weights are best.
-        maximize: whether it is to be large rather than small.
-        count: how many of the best stay.
+        folder: of the checkpoints.
+        monitor: the metric that ranks checkpoints.
+        maximize: whether higher is better.
+        count: how many of the best are kept.
         interval: between validations.
-        stopping: says whether the run is to stop.
+        stop_signal: whether the run was asked to stop.
     """
 
     def __init__(
@@ -54,43 +55,44 @@ class CheckpointManager(Checkpoint):
         monitor: str,
         maximize: bool = False,
         count: int = 1,
-        interval: SaveInterval = SaveInterval(),  # noqa: B008  # it cannot be changed
-        stopping: StopSignal | None = None,
+        interval: SaveInterval = SaveInterval(),  # noqa: B008  # immutable
+        stop_signal: StopSignal | None = None,
     ) -> None:
         self.ranked = [folder / (BEST if rank == 1 else f"best-{rank}.ckpt") for rank in range(1, count + 1)]
         self.best, self.last, self.monitor = self.ranked[0], folder / LAST, monitor
         self.sign = -1 if maximize else 1
-        self.lowest = [math.inf] * count
-        self.judged, self.rank = -1, count
-        self.interval, self.stopping = interval, stopping or StopSignal()
-        self.saved, self._whole, self._next = -1, False, math.inf
+        self.lowest_values = [math.inf] * count  # of the best checkpoints, signed so that lower is better
+        self.rank = count  # of the last validated checkpoint, from 0
+        self.validated_step = self.saved_step = -1
+        self.interval, self.stop_signal = interval, stop_signal or StopSignal()
+        self._is_between_steps, self._next_save = False, math.inf
 
     def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Do what a run that was killed left undone, and take away what it left half written."""
+        """Delete partial files of a run that was killed, and finish its renaming."""
         if not trainer.is_global_zero:
             return
-        for left in [*self.last.parent.glob(f"*{PARTIAL}"), self.last.with_name("new.ckpt")]:
-            left.unlink(missing_ok=True)
-        if self.judged == self.saved and self.last.is_file():
-            self._arrange()
+        for partial in self.last.parent.glob(f"*{PARTIAL}"):
+            partial.unlink(missing_ok=True)
+        if self.validated_step == self.saved_step and self.last.is_file():
+            self._rank_last()
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """From now on there is something to keep."""
-        self._wait()
-        self.stopping.patient = True
-        self.stopping.listen()  # Lightning has begun to
+        """From now on a stop waits for the end of the step."""
+        self._schedule_save()
+        self.stop_signal.is_polled = True
+        self.stop_signal.listen()  # Lightning has installed its own handlers
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """From now on nothing changes, and who asks to stop does not wait."""
-        self.stopping.patient = False
-        if any_process(trainer, bool(self.stopping.asked)):
+        """From now on a stop interrupts at once."""
+        self.stop_signal.is_polled = False
+        if self._must_stop(trainer):
             raise KeyboardInterrupt
 
     def on_train_batch_start(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Until the step is done, nothing is to be saved."""
-        self._whole = False
+        """A step has begun."""
+        self._is_between_steps = False
 
     def on_train_batch_end(
         self,
@@ -100,77 +102,83 @@ class CheckpointManager(Checkpoint):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        """Save if it is time to, and stop if asked to, unless gradients are being gathered or a validation is due."""
-        due = (trainer.fit_loop.total_batch_idx + 1) % (trainer.val_check_batch or 1) == 0  # as FollowPlan says
-        if due or trainer.fit_loop._should_accumulate():
+        """Save if it is time to, and stop if asked to, unless gradients accumulate or a validation follows."""
+        is_validated = (trainer.fit_loop.total_batch_idx + 1) % (trainer.val_check_batch or 1) == 0  # by FollowPlan
+        if is_validated or trainer.fit_loop._should_accumulate():
             return
-        stop = any_process(trainer, bool(self.stopping.asked))
-        if stop or any_process(trainer, self._is_time(trainer.global_step)):
+        must_stop = self._must_stop(trainer)
+        if must_stop or any_process(trainer, self._is_save_time(trainer.global_step)):
             self._save(trainer)
-        if stop:
+        if must_stop:
             raise KeyboardInterrupt
-        self._whole = True
+        self._is_between_steps = True
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Save, then stop if asked to."""
-        self.judged = trainer.global_step
-        found = self.sign * float(trainer.callback_metrics[self.monitor])
-        # One that equals another, or is no number, comes behind it.
-        self.rank = bisect.bisect_right(self.lowest, found)
-        self.lowest = [*self.lowest[: self.rank], found, *self.lowest[self.rank :]][: len(self.ranked)]
+        """Save and rank the checkpoint, then stop if asked to."""
+        self.validated_step = trainer.global_step
+        value = self.sign * float(trainer.callback_metrics[self.monitor])
+        self.rank = bisect.bisect_right(self.lowest_values, value)  # equal values and NaN rank behind
+        self.lowest_values.insert(self.rank, value)
+        del self.lowest_values[len(self.ranked) :]
         self._save(trainer)
         if trainer.is_global_zero:
-            self._arrange()
-        if trainer.state.fn == TrainerFn.FITTING and any_process(trainer, bool(self.stopping.asked)):
+            self._rank_last()
+        if trainer.state.fn == TrainerFn.FITTING and self._must_stop(trainer):
             raise KeyboardInterrupt
 
     def on_exception(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException
     ) -> None:
-        """Save what was learned, if what went wrong did so between two steps, as where batches are loaded."""
-        if self._whole and trainer.world_size == 1 and self.saved != trainer.global_step:
-            with suppress(Exception):  # what went wrong first is what is to be told
+        """Save, if the error arose between two steps, as where batches are loaded."""
+        if self._is_between_steps and trainer.world_size == 1 and self.saved_step != trainer.global_step:
+            with suppress(Exception):  # the first error is the one to report
                 self._save(trainer)
 
-    def _is_time(self, step: int) -> bool:
-        steps = self.interval.steps
-        return bool(steps and step % steps == 0) or time.monotonic() > self._next
+    def _must_stop(self, trainer: lightning.Trainer) -> bool:
+        return any_process(trainer, bool(self.stop_signal.signum))
 
-    def _wait(self) -> None:
-        self._next = time.monotonic() + 60 * (self.interval.minutes or math.inf)
+    def _is_save_time(self, step: int) -> bool:
+        steps = self.interval.steps
+        return bool(steps and step % steps == 0) or time.monotonic() > self._next_save
+
+    def _schedule_save(self) -> None:
+        self._next_save = time.monotonic() + 60 * (self.interval.minutes or math.inf)
 
     def _save(self, trainer: lightning.Trainer) -> None:
-        self.saved, self._whole = trainer.global_step, False  # what stops this is not to begin it again
+        self.saved_step, self._is_between_steps = trainer.global_step, False  # an error in it must not save again
         trainer.save_checkpoint(self.last)
-        self._wait()
+        self._schedule_save()
 
-    def _arrange(self) -> None:
-        """Give the last checkpoint, just validated, its rank among the best; right also if that was cut off before."""
-        places = self.ranked[self.rank :]
-        if not places or (places[0].is_file() and filecmp.cmp(places[0], self.last, shallow=False)):
+    def _rank_last(self) -> None:
+        """Link the last checkpoint to its rank; it may be that this was interrupted before."""
+        paths = self.ranked[self.rank :]
+        if not paths or (paths[0].is_file() and filecmp.cmp(paths[0], self.last, shallow=False)):
             return
-        free = next((number for number, place in enumerate(places) if not place.is_file()), len(places) - 1)
-        for number in range(free, 0, -1):
-            places[number - 1].replace(places[number])
-        with whole_file(places[0]) as partial:
+        free = next((index for index, path in enumerate(paths) if not path.is_file()), len(paths) - 1)
+        for index in range(free, 0, -1):
+            paths[index - 1].replace(paths[index])
+        with whole_file(paths[0]) as partial:
             try:
                 os.link(self.last, partial)
-            except OSError:  # not every file system can
+            except OSError:  # some file systems have no hard links
                 shutil.copyfile(self.last, partial)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run must know."""
-        return {"lowest": self.lowest, "judged": self.judged, "rank": self.rank, "saved": self.saved}
+        """State for a resumed run."""
+        return {
+            "lowest_values": self.lowest_values,
+            "rank": self.rank,
+            "validated_step": self.validated_step,
+            "saved_step": self.saved_step,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from there."""
-        lowest = state_dict["lowest"]
-        known = lowest if isinstance(lowest, list) else [lowest]  # a number, before several were kept
-        self.lowest = [*known, *self.lowest][: len(self.ranked)]
-        self.judged = state_dict["judged"]
-        self.rank, self.saved = state_dict.get("rank", len(self.ranked)), state_dict.get("saved", -1)
+        """Restore the state."""
+        self.lowest_values = [*state_dict["lowest_values"], *self.lowest_values][: len(self.ranked)]
+        self.rank = state_dict["rank"]
+        self.validated_step, self.saved_step = state_dict["validated_step"], state_dict["saved_step"]
 
 
-def any_process(trainer: lightning.Trainer, mine: bool) -> bool:
-    """Whether any of several processes says so: all of them must do the same after the same step."""
-    return trainer.strategy.reduce_boolean_decision(mine, all=False) if trainer.world_size > 1 else mine
+def any_process(trainer: lightning.Trainer, value: bool) -> bool:
+    """Whether a value is true in any process of the group: all must do the same after the same step."""
+    return trainer.strategy.reduce_boolean_decision(value, all=False) if trainer.world_size > 1 else value

@@ -1,4 +1,4 @@
-"""Finds which module of a model gave the first output that is not finite, by a second pass over the same batch."""
+"""Find the module whose output is the first that is not finite, by a second pass over the same batch."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ from attnx.registry.source_scan import KINDS
 
 
 def first_not_finite(model: nn.Module, compute: Callable[[], Any]) -> str:
-    """Say which module gave the first output that is not finite: where in the model, which part, file and line.
+    """Describe the first module whose output is not finite: its path in the model, its part, file and line.
 
     Args:
-        model: whose modules are watched.
-        compute: the pass that ended in a number that is not finite.
+        model: the model.
+        compute: the forward pass that ended in a number that is not finite.
 
     Returns:
         a clause; "" if every output is finite this time.
     """
-    if unfit := [name for name, weight in model.named_parameters() if not bool(weight.isfinite().all())]:
-        return f"weights were not finite before this step ({unfit[0]}), so a gradient of the step before was not"
-    found: list[tuple[str, nn.Module, str]] = []
+    if bad_weights := [name for name, weight in model.named_parameters() if not bool(weight.isfinite().all())]:
+        return (
+            f"weights were not finite before this step ({bad_weights[0]}), so a gradient of the previous step was not"
+        )
+    outputs: list[tuple[str, nn.Module, str]] = []  # path, module and method of the first one
 
-    def look(path: str, module: nn.Module, method: str, output: Any) -> None:
-        if not found and any(not_finite(leaf) for leaf in tree_leaves(output)):
-            found.append((path, module, method))
+    def check(path: str, module: nn.Module, method: str, output: Any) -> None:
+        if not outputs and any(not_finite(leaf) for leaf in tree_leaves(output)):
+            outputs.append((path, module, method))
 
-    with ExitStack() as watches, torch.no_grad():
+    with ExitStack() as stack, torch.no_grad():
         for path, module in model.named_modules():
-            watches.enter_context(_watched(path, module, look))
+            stack.enter_context(_watch(path, module, check))
         compute()
-    return _clause(*found[0], model) if found else ""
+    return _describe(*outputs[0], model) if outputs else ""
 
 
 def not_finite(value: Any) -> bool:
@@ -48,8 +50,8 @@ def not_finite(value: Any) -> bool:
 
 
 @contextmanager
-def _watched(path: str, module: nn.Module, look: Callable[[str, nn.Module, str, Any], None]) -> Iterator[None]:
-    """Look at what the module's forward and its other public methods return, such as a scorer's ``compare``."""
+def _watch(path: str, module: nn.Module, check: Callable[[str, nn.Module, str, Any], None]) -> Iterator[None]:
+    """Check the outputs of a module's forward and of its other public methods, such as a scorer's ``score``."""
     classes = type(module).__mro__[: type(module).__mro__.index(nn.Module)]
     methods = {
         name
@@ -57,9 +59,11 @@ def _watched(path: str, module: nn.Module, look: Callable[[str, nn.Module, str, 
         for name, item in vars(class_).items()
         if isinstance(item, types.FunctionType) and not name.startswith("_") and name != "forward"
     } - vars(module).keys()
-    hook = module.register_forward_hook(lambda _, given, output: look(path, module, "forward", output))
+    hook = module.register_forward_hook(lambda _, inputs, output: check(path, module, "forward", output))
     for name in methods:
-        object.__setattr__(module, name, _watching(getattr(module, name), functools.partial(look, path, module, name)))
+        object.__setattr__(
+            module, name, _check_output(getattr(module, name), functools.partial(check, path, module, name))
+        )
     try:
         yield
     finally:
@@ -68,18 +72,18 @@ def _watched(path: str, module: nn.Module, look: Callable[[str, nn.Module, str, 
             object.__delattr__(module, name)
 
 
-def _watching(method: Callable[..., Any], look: Callable[[Any], None]) -> Callable[..., Any]:
+def _check_output(method: Callable[..., Any], check: Callable[[Any], None]) -> Callable[..., Any]:
     @functools.wraps(method)
-    def call(*given: Any, **named: Any) -> Any:
-        output = method(*given, **named)
-        look(output)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        output = method(*args, **kwargs)
+        check(output)
         return output
 
     return call
 
 
-def _clause(path: str, module: nn.Module, method: str, model: nn.Module) -> str:
-    """The module by its path, and the registered part that it is or belongs to."""
+def _describe(path: str, module: nn.Module, method: str, model: nn.Module) -> str:
+    """A module by its path, and the registered part that it is or belongs to."""
     names = path.split(".") if path else []
     first = f"the first output that is not finite is of {path or 'the model'}.{method}"
     for depth in range(len(names), -1, -1):

@@ -1,4 +1,4 @@
-"""Tells a sweep how far its job is, by a small file."""
+"""Report a job's step to its sweep, in a small file."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pathlib import Path
 
 from attnx.files.atomic_files import write_json
 
-# Names the file in a job's environment; who has none is not listened to.
-LISTENS = "ATTNX_PROGRESS"
-SECONDS = 0.5
+# Environment variable naming the file; a run that is no job of a sweep has none.
+PROGRESS_VARIABLE = "ATTNX_PROGRESS"
+INTERVAL_SECONDS = 0.5
 
 
 class Heartbeat:
-    """Writes the step into the file that ``$ATTNX_PROGRESS`` names, twice a second at most."""
+    """Writes the step into the file that ``$ATTNX_PROGRESS`` names, at most twice a second."""
 
     def __init__(self) -> None:
-        self.file = Path(os.environ[LISTENS]) if os.environ.get(LISTENS) else None
-        self._next = 0.0
+        self.file = Path(os.environ[PROGRESS_VARIABLE]) if os.environ.get(PROGRESS_VARIABLE) else None
+        self._next_write = 0.0
 
     def beat(self, step: int) -> None:
-        """Write, if it is time to; training does not stop because nobody can be told of it."""
-        if self.file is None or time.monotonic() < self._next:
+        """Write the step if it is time to; an error of the file system does not stop training."""
+        if self.file is None or time.monotonic() < self._next_write:
             return
-        self._next = time.monotonic() + SECONDS
+        self._next_write = time.monotonic() + INTERVAL_SECONDS
         with contextlib.suppress(OSError):
             write_json(self.file, {"step": step})

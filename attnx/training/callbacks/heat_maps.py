@@ -1,4 +1,4 @@
-"""Decodes a few validation examples with their weights at each validation, for whoever draws them."""
+"""Decode a few validation examples with their attention weights at each validation, to draw heat maps."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from attnx.data.examples import Pair
 
 
 class HeatMaps(Callback):
-    """Look at the same examples again and again; the first process alone.
+    """Decodes the same examples at each validation, in the main process.
 
     Args:
         pairs: the examples.
-        rows: the same, as the model reads them.
-        draw: gets the optimizer step and what was decoded.
+        rows: the same, encoded.
+        draw: called with the optimizer step and the decoded examples.
     """
 
     def __init__(self, pairs: Sequence[Pair], rows: Sequence[Row], draw: Callable[[int, list[Any]], None]) -> None:
         self.pairs, self.rows, self.draw = pairs, rows, draw
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Decode and hand on."""
+        """Decode and draw."""
         if not trainer.is_global_zero or not self.pairs:
             return
-        training = pl_module.training
+        was_training = pl_module.training
         batch = move_data_to_device(collate(self.rows), pl_module.device)
         with torch.no_grad():
             decoded = pl_module.eval().decode(self.pairs, batch, need_weights=True)  # type: ignore[operator]
-        pl_module.train(training)
+        pl_module.train(was_training)
         self.draw(trainer.global_step, decoded)

@@ -1,4 +1,4 @@
-"""Hands what training measures to the loggers: losses, speed, gradient norms, and what validations find."""
+"""Log losses, speed, gradient norms and validation metrics."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from torch import Tensor, nn
 from attnx.loggers.collection import Loggers
 from attnx.training.callbacks.throughput import Throughput
 
-# The parts that gradient norms are told of; a child of the model that is not here goes by its own name.
-PARTS = {"source": "encoder", "query": "attention", "own": "attention", "bridge": "decoder", "readout": "output"}
+# Names under which the gradient norms of a model's children are logged; a child that is missing keeps its name.
+CHILD_NAMES = {"source": "encoder", "query": "attention", "own": "attention", "bridge": "decoder", "readout": "output"}
 
 
 class Logs(Callback):
-    """Log every so many optimizer steps, and at validations; by the first process alone.
+    """Logs every few optimizer steps and at validations, in the main process.
 
     Args:
-        loggers: what takes the values.
-        throughput: what counts examples a second.
-        every: optimizer steps between two rows. A loss is the mean over them; gradient norms are the last step's.
+        loggers: the loggers.
+        throughput: measures examples a second.
+        interval: optimizer steps between two rows. A loss is the mean over them; gradient norms are the last step's.
     """
 
-    def __init__(self, loggers: Loggers, throughput: Throughput, every: int) -> None:
-        self.loggers, self.throughput, self.every = loggers, throughput, every
+    def __init__(self, loggers: Loggers, throughput: Throughput, interval: int) -> None:
+        self.loggers, self.throughput, self.interval = loggers, throughput, interval
         self._losses: list[Tensor] = []
         self._norms: dict[str, Tensor] = {}
-        self._logged = 0
+        self._last_step = 0
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """A resumed run goes on from the step it was stopped at."""
-        self._logged = trainer.global_step
+        """Start at the step of a resumed run."""
+        self._last_step = trainer.global_step
 
     def on_before_optimizer_step(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, optimizer: torch.optim.Optimizer
     ) -> None:
-        """Measure the gradients as they are before they are clipped, if this step gets a row."""
-        if trainer.is_global_zero and (trainer.global_step + 1) % self.every == 0:
+        """Measure the gradients before they are clipped, if this step gets a row."""
+        if trainer.is_global_zero and (trainer.global_step + 1) % self.interval == 0:
             assert isinstance(pl_module.model, nn.Module)
             self._norms = gradient_norms(pl_module.model)
 
@@ -52,28 +52,28 @@ class Logs(Callback):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        """Keep the loss; what is kept is read (which waits for a GPU) only when a row is due."""
+        """Keep the loss; it is read, which waits for a GPU, only when a row is written."""
         if not trainer.is_global_zero:
             return
         self._losses.append(outputs["loss"].detach())
         step = trainer.global_step
-        if step > self._logged and step % self.every == 0:
-            self._logged = step
+        if step > self._last_step and step % self.interval == 0:
+            self._last_step = step
             self.loggers.log(step, self._row(trainer))
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Log what a validation found, and what was measured since the last row."""
+        """Log the metrics of a validation, and what was measured since the last row."""
         if trainer.is_global_zero:
-            found = {name: float(value) for name, value in trainer.callback_metrics.items()}
-            valid = {name: value for name, value in found.items() if name.startswith("valid_")}
+            metrics = trainer.callback_metrics
+            valid = {name: float(value) for name, value in metrics.items() if name.startswith("valid_")}
             self.loggers.log(trainer.global_step, {**(self._row(trainer) if self._losses else {}), **valid})
 
     def _row(self, trainer: lightning.Trainer) -> dict[str, float]:
         names = ["train_loss", *(f"gradient_norm/{part}" for part in self._norms)]
-        read = torch.stack([torch.stack(self._losses).mean(), *self._norms.values()]).tolist()
+        values = torch.stack([torch.stack(self._losses).mean(), *self._norms.values()]).tolist()
         self._losses, self._norms = [], {}
         return {
-            **dict(zip(names, read, strict=True)),
+            **dict(zip(names, values, strict=True)),
             "train_learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
             "train_epoch": float(trainer.current_epoch),
             "train_examples_per_second": self.throughput.examples_per_second,
@@ -82,7 +82,7 @@ class Logs(Callback):
 
 
 def gradient_norms(model: nn.Module) -> dict[str, Tensor]:
-    """The Euclidean norm of each part's gradients, and of all; a weight that two parts share is the first one's.
+    """The Euclidean norm of the gradients of each child, and of all; a shared weight counts for the first child.
 
     >>> model = nn.ModuleDict({"source": nn.Linear(2, 1, bias=False), "output": nn.Linear(2, 1, bias=False)})
     >>> model["source"].weight.grad, model["output"].weight.grad = torch.tensor([[3.0, 0]]), torch.tensor([[0, 4.0]])
@@ -93,6 +93,6 @@ def gradient_norms(model: nn.Module) -> dict[str, Tensor]:
     for name, weight in model.named_parameters():
         if weight.grad is not None:
             child = name.partition(".")[0]
-            gradients[PARTS.get(child, child)].append(weight.grad)
-    norms = {part: nn.utils.get_total_norm(held).float() for part, held in gradients.items()}
+            gradients[CHILD_NAMES.get(child, child)].append(weight.grad)
+    norms = {part: nn.utils.get_total_norm(grads).float() for part, grads in gradients.items()}
     return {**norms, "all": torch.stack([*norms.values()]).norm()} if norms else {}

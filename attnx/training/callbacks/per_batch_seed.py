@@ -1,4 +1,4 @@
-"""Gives every batch its own random numbers, so that a run which was interrupted draws what it would have drawn."""
+"""Seed the random numbers anew at each batch, so that a resumed run draws what an undisturbed run draws."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lightning.pytorch.callbacks import Callback
 
 
 class PerBatchSeed(Callback):
-    """Start the random numbers of dropout and sampling anew at each batch, from the seed, the epoch and the batch.
+    """Seeds dropout and sampling at each training batch, from the run's seed, the epoch and the batch.
 
-    Where examples are judged they start anew too, from the seed and the step. Of several processes that train one model
-    each draws its own; the first draws what one alone would.
+    A validation and the test are seeded from the run's seed and the step. Each process of a group draws its own
+    numbers; rank 0 draws those of a single process.
 
     Args:
-        seed: the run's.
+        seed: of the run.
     """
 
     def __init__(self, seed: int) -> None:
@@ -38,6 +38,6 @@ class PerBatchSeed(Callback):
         _seed(self.seed, trainer.global_step, trainer.global_rank)
 
 
-def _seed(*place: int) -> None:
-    # Zeros at the end change nothing: they are what numpy fills up with.
-    torch.manual_seed(int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0]))
+def _seed(*entropy: int) -> None:
+    # Trailing zeros, such as rank 0, change nothing: numpy pads with them.
+    torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]))

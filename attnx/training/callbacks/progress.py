@@ -1,4 +1,4 @@
-"""Shows how far a run is: a bar in a terminal, a line per validation anywhere else, and a sweep that listens."""
+"""Show a run's progress: a bar in a terminal, a line per validation elsewhere, and a file for its sweep."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from attnx.training.callbacks.heartbeat import Heartbeat
 from attnx.training.callbacks.throughput import Throughput
 
-# Steps between updates of the loss: reading it waits for the device.
-EVERY = 10
-# Measures shown after a validation; where there are more (one a language), only what decides is.
-MOST = 4
+# Steps between updates of the loss; reading it waits for the device.
+LOSS_INTERVAL_STEPS = 10
+# With more metrics than this (one a language), only the loss and the monitored one are shown.
+MAX_METRICS = 4
 
 
 class ShowProgress(Callback):
-    """Draw progress with rich.
+    """Shows progress with rich.
 
     Args:
-        console: where to draw.
-        throughput: what counts examples a second.
-        monitor: the metric that says which weights are best.
+        console: where to show it.
+        throughput: measures examples a second.
+        monitor: the metric that ranks checkpoints.
     """
 
     def __init__(self, console: Console, throughput: Throughput, monitor: str) -> None:
@@ -33,7 +33,7 @@ class ShowProgress(Callback):
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[status]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -42,13 +42,15 @@ class ShowProgress(Callback):
         )
         self.heartbeat = Heartbeat()
         self._task: Any = None
-        self._judged = ""
+        self._metrics = ""
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Begin the bar at the step a resumed run begins at."""
+        """Start the bar at the step of a resumed run."""
         if trainer.is_global_zero:
             self.bar.start()
-            self._task = self.bar.add_task("training", total=trainer.max_steps, completed=trainer.global_step, told="")
+            self._task = self.bar.add_task(
+                "training", total=trainer.max_steps, completed=trainer.global_step, status=""
+            )
 
     def on_train_batch_end(
         self,
@@ -62,23 +64,24 @@ class ShowProgress(Callback):
         if self._task is None:
             return
         self.heartbeat.beat(trainer.global_step)
-        told: dict[str, Any] = {}
-        if trainer.global_step % EVERY == 0:
-            speed = f"{self.throughput.examples_per_second:.0f} examples/s"
-            told = {"told": f"loss {float(outputs['loss']):.3f}  {speed}  {self._judged}"}
-        self.bar.update(self._task, completed=trainer.global_step, total=trainer.max_steps, **told)
+        fields: dict[str, Any] = {}
+        if trainer.global_step % LOSS_INTERVAL_STEPS == 0:
+            fields = {"status": f"loss {float(outputs['loss']):.3f}  {self._speed()}  {self._metrics}"}
+        self.bar.update(self._task, completed=trainer.global_step, total=trainer.max_steps, **fields)
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Tell what the validation found."""
+        """Show the metrics."""
         logged = trainer.callback_metrics
         names = [name for name in logged if name.startswith("valid_") and name != "valid_perplexity"]
-        if len(names) > MOST:
+        if len(names) > MAX_METRICS:
             names = ["valid_loss", self.monitor]
-        self._judged = "  ".join(f"{name} {float(logged[name]):.4g}" for name in names)
+        self._metrics = "  ".join(f"{name} {float(logged[name]):.4g}" for name in names)
         if trainer.is_global_zero and not self.console.is_terminal:
-            speed = f"{self.throughput.examples_per_second:.0f} examples/s"
-            line = f"step {trainer.global_step}/{trainer.max_steps}  {self._judged}  {speed}"
+            line = f"step {trainer.global_step}/{trainer.max_steps}  {self._metrics}  {self._speed()}"
             self.console.print(line, soft_wrap=True)
+
+    def _speed(self) -> str:
+        return f"{self.throughput.examples_per_second:.0f} examples/s"
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """End the bar."""

@@ -1,57 +1,72 @@
-"""Hears that a run is to stop: by Ctrl-C, by SIGTERM, or by a cluster that wants its machine back."""
+"""Catch the signals that ask a process to stop: SIGINT, SIGTERM, and SLURM's warnings."""
 
 from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
-from attnx.training.distributed.slurm import signals
+from attnx.training.distributed.slurm import stop_signals
 
 
 class StopSignal:
-    """As a context, takes those signals over; only the main thread may.
+    """Signal handlers while the context is open; only the main thread may install them.
 
-    The first one is noted, if there is somebody who looks for it; without, and by a second Ctrl-C, they interrupt at
-    once. A cluster sends several of its own, close together: those count as one.
+    Without ``on_signal`` the first signal is only noted if the training loop polls for it (``is_polled``). Otherwise it
+    raises KeyboardInterrupt, as a second Ctrl-C does in any case.
+
+    Args:
+        on_signal: called with the number of each signal, instead of raising KeyboardInterrupt.
 
     Attributes:
-        asked: the first signal that came, 0 before.
-        patient: whether somebody looks whether there was one.
+        signum: the first signal that arrived; 0 before.
+        ctrl_c_count: how often SIGINT arrived.
+        is_polled: whether a loop looks at ``signum``.
     """
 
-    def __init__(self) -> None:
-        self.asked = 0
-        self.patient = False
-        self._presses = 0
-        self._before: dict[signal.Signals, Any] = {}
+    def __init__(self, on_signal: Callable[[int], None] | None = None) -> None:
+        self.signum = self.ctrl_c_count = 0
+        self.is_polled = False
+        self._on_signal = on_signal or self._interrupt
+        self._previous_handlers: dict[signal.Signals, Any] = {}
+
+    @property
+    def stop_count(self) -> int:
+        """How often the user asked to stop; the signals that a cluster sends close together count as one."""
+        return self.ctrl_c_count + (self.signum not in (0, signal.SIGINT))
 
     def __enter__(self) -> StopSignal:
-        """Listen."""
+        """Install the handlers."""
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.getsignal(number) for number in signals()}
+            self._previous_handlers = {signum: signal.getsignal(signum) for signum in stop_signals()}
         self.listen()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Give them back; Lightning has Ctrl-C ignored once it was heard."""
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Restore the previous handlers; Lightning leaves Ctrl-C ignored once it has handled one."""
+        for signum, handler in self._previous_handlers.items():
+            signal.signal(signum, handler)
 
     def listen(self) -> None:
-        """Listen, whoever has listened meanwhile."""
-        for number in self._before:
-            signal.signal(number, self._hear)
+        """Install the handlers again, if another library has replaced them."""
+        for signum in self._previous_handlers:
+            signal.signal(signum, self._handle)
 
     def ignore(self) -> None:
-        """Hear nothing more: what is being written about the end is not to be cut off, too."""
-        for number in self._before:
-            signal.signal(number, signal.SIG_IGN)
+        """Ignore further signals, so that they cannot cut off what is written at the end."""
+        for signum in self._previous_handlers:
+            signal.signal(signum, signal.SIG_IGN)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        self.asked = self.asked or number
-        self._presses += number == signal.SIGINT
-        if not self.patient or self._presses > 1:
-            self.patient = False
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        self.signum = self.signum or signum
+        self.ctrl_c_count += signum == signal.SIGINT
+        self._on_signal(signum)
+
+    def _interrupt(self, signum: int) -> None:
+        if not self.is_polled or self.ctrl_c_count > 1:
+            self.is_polled = False
             raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""On how many devices a run trains, and where each of its processes is; what cannot be is told at once."""
+"""Devices of a run: how many processes train, and the rank of each one on this machine."""
 
 from __future__ import annotations
 
@@ -10,109 +10,111 @@ from typing import Any
 import torch
 
 from attnx.errors import UserError
-from attnx.training.distributed.process_group import RankInfo, here
+from attnx.training.distributed.process_group import RankInfo, rank_info
 
-# Ports that jobs of a cluster may take; which one follows from the job's number.
-PORTS = range(20000, 30000)
+# Ports of the rendezvous; which one follows from the job's id.
+CLUSTER_PORTS = range(20000, 30000)
 
 
-def several(trainer: Mapping[str, Any]) -> bool:
-    """Whether a run asks for more than one process."""
+def needs_processes(trainer: Mapping[str, Any]) -> bool:
+    """Whether a run trains in more than one process."""
     return (trainer.get("devices", 1), trainer.get("num_nodes", 1)) != (1, 1)
 
 
-def to_be_started(config: Mapping[str, Any]) -> bool:
-    """Whether a run asks for processes, and this is none of them."""
-    return several(config["trainer"]) and here().world == 1
+def needs_launch(config: Mapping[str, Any]) -> bool:
+    """Whether a run trains in several processes that are still to be launched."""
+    return needs_processes(config["trainer"]) and rank_info().world_size == 1
 
 
-def with_devices(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with the number of devices that there are where none is said.
+def resolve_devices(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration whose ``trainer.devices`` is a number.
 
     Raises:
-        UserError: as :func:`counted`; or parts of the model are to be on devices of their own besides.
+        UserError: as :func:`resolve_device_count`; or both ``placement`` and several processes are asked for.
     """
-    if config.get("placement") and several(config["trainer"]):
+    if config.get("placement") and needs_processes(config["trainer"]):
         raise UserError(
             "placement puts one model on several devices, trainer=ddp a copy on each; leave one of them out"
         )
-    return {**config, "trainer": counted(config["trainer"]) if here().world == 1 else config["trainer"]}
+    trainer = config["trainer"]
+    return {**config, "trainer": resolve_device_count(trainer) if rank_info().world_size == 1 else trainer}
 
 
-def counted(trainer: Mapping[str, Any]) -> dict[str, Any]:
-    """The trainer's knobs with the number of devices that there are where none is said.
+def resolve_device_count(trainer: Mapping[str, Any]) -> dict[str, Any]:
+    """The trainer's parameters with the number of visible GPUs where ``devices`` is left open.
 
     Raises:
-        UserError: there are not so many, or not of that kind, or their number cannot be known.
+        UserError: there are too few GPUs, or none, or their number is unknown.
     """
     gpus = 0 if trainer.get("accelerator") == "cpu" else torch.cuda.device_count()
-    asked = trainer.get("devices", 1)
-    if trainer.get("accelerator") == "gpu" and not gpus and several(trainer):
-        raise UserError("trainer.accelerator=gpu: there is no GPU to be seen here that several processes can train on")
-    if asked is None and not gpus:
-        raise UserError("trainer.devices: there is no GPU to be seen here; say how many processes: trainer.devices=2")
-    if gpus and several(trainer) and (asked or 0) > gpus:
+    devices = trainer.get("devices", 1)
+    has_several = needs_processes(trainer)
+    if trainer.get("accelerator") == "gpu" and not gpus and has_several:
+        raise UserError("trainer.accelerator=gpu: no GPU is visible here; use trainer.accelerator=cpu")
+    if devices is None and not gpus:
+        raise UserError("trainer.devices: no GPU is visible here; say how many processes: trainer.devices=2")
+    if gpus and has_several and (devices or 0) > gpus:
         raise UserError(
-            f"trainer.devices={asked}: GPUs to be seen here: {gpus}; say as many, or trainer.accelerator=cpu"
+            f"trainer.devices={devices}: only {gpus} GPUs are visible; use as many, or trainer.accelerator=cpu"
         )
-    if trainer.get("strategy") == "fsdp" and several(trainer) and not gpus:
-        raise UserError(
-            "trainer=fsdp shares a model out among GPUs, and there is none to be seen here; use trainer=ddp"
-        )
-    return {**trainer, "devices": asked or gpus} if "devices" in trainer else dict(trainer)
+    if trainer.get("strategy") == "fsdp" and has_several and not gpus:
+        raise UserError("trainer=fsdp shards a model over GPUs, and none is visible here; use trainer=ddp")
+    return {**trainer, "devices": devices or gpus} if "devices" in trainer else dict(trainer)
 
 
-def device_of(trainer: Mapping[str, Any]) -> torch.device:
-    """Where this process will train."""
-    gpu = trainer.get("accelerator") != "cpu" and torch.cuda.is_available()
-    return torch.device("cuda", here().local) if gpu else torch.device("cpu")
+def training_device(trainer: Mapping[str, Any]) -> torch.device:
+    """The device that this process trains on."""
+    has_gpu = trainer.get("accelerator") != "cpu" and torch.cuda.is_available()
+    return torch.device("cuda", rank_info().local_rank) if has_gpu else torch.device("cpu")
 
 
-def places(trainer: Mapping[str, Any]) -> list[RankInfo]:
-    """Of each process on this machine.
+def rank_infos(trainer: Mapping[str, Any]) -> list[RankInfo]:
+    """The ranks of the processes on this machine.
 
     Args:
-        trainer: knobs, counted.
+        trainer: the trainer's parameters, resolved.
 
     Raises:
-        UserError: there are several machines, and it is not said which one this is, or where they meet.
+        UserError: there are several machines, and the environment does not say which one this is, or where they meet.
     """
-    beside, nodes = trainer["devices"], trainer["num_nodes"]
-    gpus = trainer["accelerator"] != "cpu" and torch.cuda.device_count() > 0
-    node, meeting = _of_several(nodes) if nodes > 1 else (0, "")
+    processes, nodes = trainer["devices"], trainer["num_nodes"]
+    has_gpu = trainer["accelerator"] != "cpu" and torch.cuda.device_count() > 0
+    node_rank, init_method = _find_node(nodes) if nodes > 1 else (0, "")
     return [
         RankInfo(
-            rank=node * beside + local,
-            world=nodes * beside,
-            local=local,
-            beside=beside,
-            node=node,
-            backend="nccl" if gpus else "gloo",
-            meeting=meeting,
+            rank=node_rank * processes + local_rank,
+            world_size=nodes * processes,
+            local_rank=local_rank,
+            local_world_size=processes,
+            node_rank=node_rank,
+            backend="nccl" if has_gpu else "gloo",
+            init_method=init_method,
         )
-        for local in range(beside)
+        for local_rank in range(processes)
     ]
 
 
-def _of_several(nodes: int) -> tuple[int, str]:
-    """The number of this machine, and where all of them meet."""
-    number = os.environ.get("NODE_RANK", os.environ.get("SLURM_NODEID", ""))
+def _find_node(nodes: int) -> tuple[int, str]:
+    """The rank of this machine and the address where all machines meet, from the environment."""
+    node_rank = os.environ.get("NODE_RANK", os.environ.get("SLURM_NODEID", ""))
     job = os.environ.get("SLURM_JOB_ID", "")
     address = os.environ.get("MASTER_ADDR") or _first_host(os.environ.get("SLURM_JOB_NODELIST", ""))
-    port = os.environ.get("MASTER_PORT") or (str(PORTS[int(job) % len(PORTS)]) if job.isdecimal() else "")
-    if not (number.isdecimal() and address and port.isdecimal()):
+    port = os.environ.get("MASTER_PORT") or (
+        str(CLUSTER_PORTS[int(job) % len(CLUSTER_PORTS)]) if job.isdecimal() else ""
+    )
+    if not (node_rank.isdecimal() and address and port.isdecimal()):
         raise UserError(
             f"trainer.num_nodes={nodes}: start the command once on each machine, by srun --ntasks-per-node=1, or with "
             "NODE_RANK (0, 1, ...), MASTER_ADDR and MASTER_PORT in its environment"
         )
-    if int(number) >= nodes or os.environ.get("SLURM_NNODES", str(nodes)) != str(nodes):
-        there = os.environ.get("SLURM_NNODES", f"{int(number) + 1} or more")
-        raise UserError(f"trainer.num_nodes={nodes}: but the command was started on {there} machines; say as many")
-    return int(number), f"tcp://{address}:{port}"
+    if int(node_rank) >= nodes or os.environ.get("SLURM_NNODES", str(nodes)) != str(nodes):
+        machines = os.environ.get("SLURM_NNODES", f"{int(node_rank) + 1} or more")
+        raise UserError(f"trainer.num_nodes={nodes}: the command was started on {machines} machines; use that number")
+    return int(node_rank), f"tcp://{address}:{port}"
 
 
 def _first_host(names: str) -> str:
-    """The first of SLURM's names of machines.
+    """The first of SLURM's host names.
 
     >>> _first_host("gpu[07-09,12],cpu1"), _first_host("one,two")
     ('gpu07', 'one')

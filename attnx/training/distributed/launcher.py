@@ -1,179 +1,145 @@
-"""Starts the processes that train one model, waits for them, and sees that none is left, however one of them ends."""
+"""Launch the ranks of a run on this machine, and wait for them; none outlives the launcher."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attnx.errors import Interrupted, RunFailed, UserError
-from attnx.training.distributed.process_group import FOLDER, RankInfo, joined
-from attnx.training.distributed.supervisor import (
-    FAILED,
-    FINISHED,
-    INTERRUPTED,
-    MISTAKEN,
-    ExitReport,
-    ProcessSupervisor,
-    RankProcess,
-)
+from attnx.errors import ExitCode, Interrupted, RunFailed, UserError, exit_code_for
+from attnx.training.distributed.child_process import ChildProcess, spawn
+from attnx.training.distributed.parent_death import interrupt_with_parent
+from attnx.training.distributed.process_group import MESSAGE_FOLDER_VARIABLE, RankInfo, init_process_group
+from attnx.training.distributed.supervisor import ExitReport, ProcessSupervisor, report_file
 
-# So long a process whose starter is gone has to save and end, in seconds.
-ORPHANED = 30.0
-# So long threads that will end are waited for, in seconds.
-JOINED = 5.0
-PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from attnx.training.distributed.launcher import started; started()"
-)
+# Time that a rank has to save and end when its launcher has died.
+ORPHAN_GRACE_SECONDS = 30.0
+# Time to wait for a thread that is about to end.
+JOIN_SECONDS = 5.0
 
 
 class ProcessTask(NamedTuple):
-    """What each process does: it calls a function; all plain, so that it can be written as JSON.
+    """A function call, in values that JSON can hold.
 
     Attributes:
-        call: module and name.
-        given: arguments.
+        target: the function, as ``module:function``.
+        arguments: its arguments.
     """
 
-    call: str
-    given: Sequence[Any]
+    target: str
+    arguments: Sequence[Any]
 
-    def do(self) -> None:
-        """Do it."""
-        module, _, name = self.call.partition(":")
-        getattr(importlib.import_module(module), name)(*self.given)
+    def run(self) -> None:
+        """Call the function."""
+        module, _, name = self.target.partition(":")
+        getattr(importlib.import_module(module), name)(*self.arguments)
 
 
-def together(lead: ProcessTask, follow: ProcessTask, places: Sequence[RankInfo]) -> Path:
-    """Have processes train a model together, each in its place; return the run folder.
+def launch_ranks(main: ProcessTask, worker: ProcessTask, ranks: Sequence[RankInfo]) -> Path:
+    """Train one model in several processes; return the run folder.
 
-    They are copies of this process where that is safe, else new ones, which import everything themselves.
+    The processes are forks of this one where that is safe, else new ones, which import everything themselves.
 
     Args:
-        lead: what the first of all does.
-        follow: what the others do.
-        places: of those on this machine.
+        main: the task of rank 0.
+        worker: the task of the other ranks.
+        ranks: those on this machine.
 
     Raises:
-        UserError: a mistake, as the first that found it says.
-        Interrupted: they were asked to stop, and a run can be gone on with.
-        KeyboardInterrupt: they were asked to stop before.
-        RunFailed: one failed, or was killed.
+        UserError: a mistake, as the first rank that found it reports.
+        Interrupted: the run was asked to stop, and can be resumed.
+        KeyboardInterrupt: it was asked to stop before it could be resumed.
+        RunFailed: a rank failed, or was killed.
     """
-    with tempfile.TemporaryDirectory(prefix="attnx-") as folder, _lifeline() as (ours, theirs):
-        places = [place._replace(meeting=place.meeting or f"file://{folder}/meeting") for place in places]
-        begin = _copy if can_copy(places[0].backend) else _new
-        children = [begin(follow if place.rank else lead, place, Path(folder), ours, theirs) for place in places]
-        watch = ProcessSupervisor(children, Path(folder))
+    with tempfile.TemporaryDirectory(prefix="attnx-") as folder:
+        ranks = [info._replace(init_method=info.init_method or f"file://{folder}/meeting") for info in ranks]
+        start = _fork if can_fork(ranks[0].backend) else _spawn
+        processes = [start(worker if info.rank else main, info, folder) for info in ranks]
+        supervisor = ProcessSupervisor(processes, ranks, Path(folder))
         try:
-            with watch:
-                watch.wait()
+            with supervisor:
+                supervisor.wait()
         finally:
-            watch.end()
-        watch.judge()
-        return watch.run
+            supervisor.kill_all()
+        supervisor.raise_first_failure()
+        return supervisor.run_path
 
 
-def can_copy(backend: str) -> bool:
-    """Whether a process may be forked: no thread would be lost, and CUDA, which survives no fork, is not needed."""
-    for thread in threading.enumerate():  # one compiles kernels ahead, as a run begins
+def can_fork(backend: str) -> bool:
+    """Whether this process may be forked: it has one thread, and needs no CUDA, which survives no fork."""
+    for thread in threading.enumerate():  # kernels may still be compiling
         if thread is not threading.current_thread() and not thread.daemon:
-            thread.join(JOINED)
+            thread.join(JOIN_SECONDS)
     return sys.platform == "linux" and backend == "gloo" and len(os.listdir("/proc/self/task")) == 1
 
 
-@contextlib.contextmanager
-def _lifeline() -> Iterator[tuple[int, int]]:
-    """Two ends of a pipe that nobody writes into: it is closed when this process is gone, however that came."""
-    theirs, ours = os.pipe()
-    try:
-        yield ours, theirs
-    finally:
-        os.close(ours)
-        os.close(theirs)
-
-
-def _copy(work: ProcessTask, place: RankInfo, folder: Path, ours: int, theirs: int) -> RankProcess:
+def _fork(task: ProcessTask, info: RankInfo, folder: str) -> ChildProcess:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    process = os.fork()
-    if process:
-        return RankProcess(process, place)
-    code = FAILED
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        return ChildProcess(pid)
+    code: int = ExitCode.FAILED
     try:
-        os.close(ours)
-        os.setpgid(0, 0)  # out of reach of the terminal's Ctrl-C, which the parent hears
-        code = _act(work, place, folder, theirs)
+        os.setpgid(0, 0)  # out of reach of the terminal's Ctrl-C, which the parent handles
+        code = _rank_main(task, info, Path(folder), parent)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
     finally:
         os._exit(code)
 
 
-def _new(work: ProcessTask, place: RankInfo, folder: Path, ours: int, theirs: int) -> RankProcess:
-    command = [sys.executable, "-c", PROGRAM, json.dumps([os.path.abspath(path) for path in sys.path])]
-    process = subprocess.Popen(command, pass_fds=[theirs], process_group=0, stdin=subprocess.PIPE)
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError), process.stdin as told:
-        told.write(json.dumps([work, place, str(folder), theirs]).encode())
-    return RankProcess(process, place)
+def _spawn(task: ProcessTask, info: RankInfo, folder: str) -> ChildProcess:
+    return spawn("attnx.training.distributed.launcher:run_spawned_rank", [task, info, folder, os.getpid()])
 
 
-def started() -> None:
-    """Do the work that a new process reads from its input."""
-    work, place, folder, theirs = json.loads(sys.stdin.read())
-    sys.exit(_act(ProcessTask(*work), RankInfo(*place), Path(folder), theirs))
+def run_spawned_rank(task: Sequence[Any], info: Sequence[Any], folder: str, parent: int) -> None:
+    """Run the task of a rank in a new process, and exit."""
+    sys.exit(_rank_main(ProcessTask(*task), RankInfo(*info), Path(folder), parent))
 
 
-def _act(work: ProcessTask, place: RankInfo, folder: Path, theirs: int) -> int:
-    """In a process of its own: work, and say how it ended."""
+def _rank_main(task: ProcessTask, info: RankInfo, folder: Path, parent: int) -> int:
+    """Run the task of a rank in its process, leave a report of how it ended, and return the exit code."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_end_with_parent, args=[theirs], daemon=True).start()
-    os.environ[FOLDER] = str(folder)
-    if place.local:
-        _keep_quiet(folder / f"log-{place.rank}")
+    interrupt_with_parent(parent, grace_seconds=ORPHAN_GRACE_SECONDS)
+    os.environ[MESSAGE_FOLDER_VARIABLE] = str(folder)
+    if info.local_rank:  # local rank 0 alone writes to the screen
+        _redirect_output(folder / f"log-{info.rank}")
     try:
-        with joined(place):
-            work.do()
-    except Interrupted as stopped:
-        said = ExitReport(time.time(), INTERRUPTED, folder=str(stopped.folder), number=stopped.number)
-    except KeyboardInterrupt as stopped:
-        said = ExitReport(time.time(), INTERRUPTED, str(stopped), number=getattr(stopped, "number", signal.SIGINT))
-    except RunFailed as error:
-        said = ExitReport(time.time(), FAILED, str(error))
-    except UserError as error:
-        said = ExitReport(time.time(), MISTAKEN, str(error))
-    except Exception as error:
-        line = f"rank {place.rank} of {place.world} failed: {type(error).__name__}: {' '.join(str(error).split())}"
-        said = ExitReport(time.time(), FAILED, line, traceback=traceback.format_exc())
-    else:
-        said = ExitReport(time.time(), FINISHED)
-    (folder / f"said-{place.rank}").write_text(json.dumps(said), encoding="utf-8")
-    return said.code
+        with init_process_group(info):
+            task.run()
+        report = ExitReport(time.time(), ExitCode.FINISHED)
+    except (KeyboardInterrupt, Exception) as error:
+        report = _report_of(error, info)
+    report_file(folder, info.rank).write_text(json.dumps(report), encoding="utf-8")
+    return report.code
 
 
-def _end_with_parent(theirs: int) -> None:
-    os.read(theirs, 1)
-    os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(ORPHANED)
-    os._exit(INTERRUPTED)
+def _report_of(error: BaseException, info: RankInfo) -> ExitReport:
+    report = ExitReport(time.time(), exit_code_for(error), str(error))
+    if isinstance(error, Interrupted):
+        return report._replace(message="", folder=str(error.folder), signum=error.signum)
+    if isinstance(error, KeyboardInterrupt):
+        return report._replace(signum=getattr(error, "signum", signal.SIGINT))
+    if isinstance(error, UserError | RunFailed):
+        return report
+    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    message = f"rank {info.rank} of {info.world_size} failed: {reason}"
+    return report._replace(message=message, traceback="".join(traceback.format_exception(error)))
 
 
-def _keep_quiet(log: Path) -> None:
-    """Only the first process of a machine writes to the screen."""
+def _redirect_output(log: Path) -> None:
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):
         os.dup2(file, stream)

@@ -1,4 +1,4 @@
-"""Where and how Lightning trains: on one device, or as one of several processes that attnx has started."""
+"""Lightning's arguments for devices and strategy: one device, parts on devices of their own, or one rank of several."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvir
 from lightning.pytorch.strategies import DDPStrategy, FSDPStrategy, Strategy
 
 from attnx.training.distributed.model_parallel import ModelParallelStrategy
-from attnx.training.distributed.process_group import here
+from attnx.training.distributed.process_group import rank_info
 
 
-def where(
-    accelerator: str, devices: int | None, nodes: int, strategy: str, placed: Mapping[str, torch.device]
+def trainer_kwargs(
+    accelerator: str, devices: int | None, nodes: int, strategy: str, placement: Mapping[str, torch.device]
 ) -> dict[str, Any]:
-    """Lightning's arguments.
+    """Keyword arguments of ``lightning.Trainer``.
 
     Raises:
         RuntimeError: several processes are asked for, and this is none of them.
     """
-    place = here()
-    if placed:
-        kind = "gpu" if placed["decoder"].type == "cuda" else "cpu"
-        index = [placed["decoder"].index] if kind == "gpu" else 1
-        return {"accelerator": kind, "devices": index, "strategy": ModelParallelStrategy(placed)}
-    if place.world == 1:
+    info = rank_info()
+    if placement:
+        kind = "gpu" if placement["decoder"].type == "cuda" else "cpu"
+        index = [placement["decoder"].index] if kind == "gpu" else 1
+        return {"accelerator": kind, "devices": index, "strategy": ModelParallelStrategy(placement)}
+    if info.world_size == 1:
         if devices not in (1, None) or nodes != 1:
-            raise RuntimeError(f"devices={devices}, nodes={nodes}: a trainer of several is built in their processes")
+            raise RuntimeError(f"devices={devices}, nodes={nodes}: build the trainer in a process of a process group")
         return {"accelerator": accelerator, "devices": 1}
     return {
-        "accelerator": "gpu" if place.backend == "nccl" else "cpu",
-        "devices": place.beside,
+        "accelerator": "gpu" if info.backend == "nccl" else "cpu",
+        "devices": info.local_world_size,
         "num_nodes": nodes,
         "strategy": _strategy(strategy),
     }
 
 
 def _strategy(name: str) -> Strategy:
-    # It reads what `joined` set: Lightning is to start no processes itself, whatever cluster it may find around it.
+    # It reads the variables that `init_process_group` sets: Lightning must start no processes itself, on any cluster.
     environment = TorchElasticEnvironment()
     if name == "fsdp":
         return FSDPStrategy(cluster_environment=environment, state_dict_type="full")

@@ -1,4 +1,4 @@
-"""Which of the processes that train one model this is, and what they tell each other."""
+"""The process group of a run: the rank of this process, collectives, and commands from the main process."""
 
 from __future__ import annotations
 
@@ -12,110 +12,110 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.distributed as dist
-from lightning.pytorch.utilities import rank_zero_only
-from lightning_utilities.core.rank_zero import rank_zero_only as utilities
+from lightning.pytorch.utilities import rank_zero_only as lightning_rank_zero_only
+from lightning_utilities.core.rank_zero import rank_zero_only as utilities_rank_zero_only
 from torch import Tensor
 
 from attnx.training.callbacks.step_plan import StepPlan
+from attnx.training.distributed.child_process import available_cores
 
 T = TypeVar("T")
-# That all of them wait for one, which may draw or save meanwhile.
-PATIENCE = timedelta(minutes=30)
-# Where a process leaves what the one that started it is to know: a variable of the environment, and files in it.
-FOLDER, RUN, ENDING = "ATTNX_RANKS", "run", "ending"
+# The main process may draw or save while the others wait.
+COLLECTIVE_TIMEOUT = timedelta(minutes=30)
+# Environment variable naming the folder where ranks leave messages for the launcher, and files in it: the path of the
+# run folder; a marker that the main process has begun to finish its loggers.
+MESSAGE_FOLDER_VARIABLE, RUN_PATH_FILE, FINISHING_FILE = "ATTNX_RANKS", "run", "ending"
 
 
 class RankInfo(NamedTuple):
-    """The place of a process among those that train one model.
+    """Rank of a process among those that train one model, in torch's terms.
 
     Attributes:
-        rank: its number among all; the first one writes.
-        world: how many there are.
-        local: its number on its machine, which is also that of its device.
-        beside: how many are on its machine.
-        node: the number of its machine.
-        backend: by what they talk: ``gloo`` on CPUs, ``nccl`` on GPUs.
-        meeting: where they meet, as torch's ``init_method``.
+        rank: among all processes; rank 0 writes.
+        world_size: number of processes.
+        local_rank: on its machine, which is also the index of its device.
+        local_world_size: number of processes on its machine.
+        node_rank: of its machine.
+        backend: ``gloo`` on CPUs, ``nccl`` on GPUs.
+        init_method: where the processes meet.
     """
 
     rank: int = 0
-    world: int = 1
-    local: int = 0
-    beside: int = 1
-    node: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+    local_world_size: int = 1
+    node_rank: int = 0
     backend: str = "gloo"
-    meeting: str = ""
+    init_method: str = ""
 
 
-_here = RankInfo()
+_rank_info = RankInfo()
 
 
-def here() -> RankInfo:
-    """The place of this process; that of one alone, if it is."""
-    return _here
+def rank_info() -> RankInfo:
+    """The rank of this process; rank 0 of 1 outside a process group."""
+    return _rank_info
 
 
-def first() -> bool:
-    """Whether this process is the one that writes the run folder, the screen and the loggers."""
-    return _here.rank == 0
+def is_main_process() -> bool:
+    """Whether this process has rank 0, which writes the run folder, the screen and the loggers."""
+    return _rank_info.rank == 0
 
 
 @contextlib.contextmanager
-def joined(place: RankInfo) -> Iterator[None]:
-    """Meet the others, and part from them."""
-    global _here
-    _here = place
-    for name, value in _variables(place).items():
-        os.environ[name] = str(value)
-    for one in (rank_zero_only, utilities):
-        setattr(one, "rank", place.rank)  # noqa: B010  # as Lightning does
-    if place.backend == "nccl":
-        torch.cuda.set_device(place.local)
+def init_process_group(info: RankInfo) -> Iterator[None]:
+    """Join the process group, and leave it at the end."""
+    global _rank_info
+    _rank_info = info
+    os.environ.update({name: str(value) for name, value in _torchrun_variables(info).items()})
+    for rank_zero_only in (lightning_rank_zero_only, utilities_rank_zero_only):
+        setattr(rank_zero_only, "rank", info.rank)  # noqa: B010  # as Lightning does
+    if info.backend == "nccl":
+        torch.cuda.set_device(info.local_rank)
     elif "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(max(1, _cores() // place.beside))
-    # Objects and flags go between CPUs, whatever gradients do.
-    backend = "cpu:gloo,cuda:nccl" if place.backend == "nccl" else place.backend
+        torch.set_num_threads(max(1, available_cores() // info.local_world_size))
+    # Objects and flags travel between CPUs, whatever gradients do.
     dist.init_process_group(
-        backend, init_method=place.meeting, rank=place.rank, world_size=place.world, timeout=PATIENCE
+        "cpu:gloo,cuda:nccl" if info.backend == "nccl" else info.backend,
+        init_method=info.init_method,
+        rank=info.rank,
+        world_size=info.world_size,
+        timeout=COLLECTIVE_TIMEOUT,
     )
     yield
-    dist.barrier()  # the first one may draw; where it ends, all do
+    dist.barrier()  # rank 0 may still draw; where it ends, all end
     dist.destroy_process_group()
 
 
-def _variables(place: RankInfo) -> dict[str, Any]:
-    """What Lightning asks the environment, as torchrun would have set it."""
-    named: dict[str, Any] = {
-        "RANK": place.rank,
-        "WORLD_SIZE": place.world,
-        "LOCAL_RANK": place.local,
-        "GROUP_RANK": place.node,
+def _torchrun_variables(info: RankInfo) -> dict[str, Any]:
+    """The environment variables that Lightning reads, as torchrun would set them."""
+    variables: dict[str, Any] = {
+        "RANK": info.rank,
+        "WORLD_SIZE": info.world_size,
+        "LOCAL_RANK": info.local_rank,
+        "GROUP_RANK": info.node_rank,
     }
-    if place.world == place.beside and sys.platform == "linux":  # a machine alone need not know its name
-        named["GLOO_SOCKET_IFNAME"] = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
-    return named
+    if info.world_size == info.local_world_size and sys.platform == "linux":  # a single machine needs no host name
+        variables["GLOO_SOCKET_IFNAME"] = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
+    return variables
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def told(make: Callable[[], T]) -> T:
-    """What the first process makes, as all of them know it."""
-    if _here.world == 1:
+def broadcast_from_main(make: Callable[[], T]) -> T:
+    """Compute a value in the main process, and return it in all of them."""
+    if _rank_info.world_size == 1:
         return make()
-    held = [make() if first() else None]
-    dist.broadcast_object_list(held)
-    return held[0]  # type: ignore[return-value]
+    values = [make() if is_main_process() else None]
+    dist.broadcast_object_list(values)
+    return values[0]  # type: ignore[return-value]
 
 
 class RankCommand(NamedTuple):
-    """What the first process has the others do with it.
+    """A command that the main process sends to the other ranks, which then do the same as it.
 
     Attributes:
-        plan: of the steps to train and test by; None to measure how long steps take.
-        folder: the run's.
-        resume: whether from its last checkpoint.
+        plan: the steps to train and test by; None to measure the time of a step.
+        folder: the run folder.
+        resume: whether to start from its last checkpoint.
     """
 
     plan: StepPlan | None = None
@@ -123,48 +123,48 @@ class RankCommand(NamedTuple):
     resume: bool = False
 
 
-def lead(order: RankCommand) -> None:
-    """Have the others follow; and who started the processes is told where the run lies."""
-    if _here.world > 1 and first():
-        _note(told(lambda: order))
+def send_command(command: RankCommand) -> None:
+    """Send a command from the main process to the other ranks, and leave the run folder's path for the launcher."""
+    if _rank_info.world_size > 1 and is_main_process():
+        _save_run_path(broadcast_from_main(lambda: command))
 
 
-def orders() -> Iterator[RankCommand]:
-    """What a process is to do that is not the first one, until it has trained."""
+def receive_commands() -> Iterator[RankCommand]:
+    """The commands to a rank other than 0, until it has trained."""
     while True:
-        order = told(_nothing)
-        _note(order)
-        yield order
-        if order.plan is not None:
+        command = broadcast_from_main(_no_command)
+        _save_run_path(command)
+        yield command
+        if command.plan is not None:
             return
 
 
-def _note(order: RankCommand) -> None:
-    if order.folder and not _here.local:
-        Path(os.environ[FOLDER], RUN).write_text(order.folder, encoding="utf-8")
+def _save_run_path(command: RankCommand) -> None:
+    if command.folder and not _rank_info.local_rank:
+        Path(os.environ[MESSAGE_FOLDER_VARIABLE], RUN_PATH_FILE).write_text(command.folder, encoding="utf-8")
 
 
-def note_end() -> None:
-    """Let who started the processes know that the first one has begun to tell its loggers how the run ended."""
-    if _here.world > 1:
-        Path(os.environ[FOLDER], ENDING).touch()
+def mark_finishing() -> None:
+    """Leave a marker for the launcher: the main process has begun to finish its loggers."""
+    if _rank_info.world_size > 1:
+        Path(os.environ[MESSAGE_FOLDER_VARIABLE], FINISHING_FILE).touch()
 
 
-def _nothing() -> RankCommand:
-    raise RuntimeError("the first process gives the orders")
+def _no_command() -> RankCommand:
+    raise RuntimeError("only the main process sends commands")
 
 
-def summed(numbers: Tensor) -> Tensor:
-    """The sum over all processes, in the place of this one's."""
-    if _here.world > 1:
-        dist.all_reduce(numbers)
-    return numbers
+def all_reduce_sum(values: Tensor) -> Tensor:
+    """Sum a tensor over all processes, in place."""
+    if _rank_info.world_size > 1:
+        dist.all_reduce(values)
+    return values
 
 
-def gathered(mine: T) -> list[T]:
-    """What each process has, by their numbers, in the first one; in the others nothing."""
-    if _here.world == 1:
-        return [mine]
-    held: list[Any] | None = [None] * _here.world if first() else None
-    dist.gather_object(mine, held)
-    return held or []
+def gather_on_main(value: T) -> list[T]:
+    """The values of all processes by rank, in the main process; an empty list in the others."""
+    if _rank_info.world_size == 1:
+        return [value]
+    values: list[Any] | None = [None] * _rank_info.world_size if is_main_process() else None
+    dist.gather_object(value, values)
+    return values or []

@@ -1,4 +1,4 @@
-"""Runs within SLURM: a job that is to give its machine up is sent again, and then goes on where it was."""
+"""Runs within SLURM: requeue a job that loses its machine, and find the run that it left."""
 
 from __future__ import annotations
 
@@ -12,86 +12,88 @@ from pathlib import Path
 from attnx.errors import UserError
 from attnx.runs.run import Run, read_run
 
-# By these SLURM warns a job, if it was asked to: sbatch --signal=USR1@90.
-WARNINGS = (signal.SIGUSR1, signal.SIGUSR2)
-SECONDS = 30.0
+# Signals by which SLURM warns a job, if it was asked to: sbatch --signal=USR1@90.
+WARNING_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
+COMMAND_TIMEOUT_SECONDS = 30.0
 
 
 def slurm_job() -> str | None:
-    """The number of the job that this process is part of; None outside SLURM.
+    """The id of the job that this process is part of; None outside SLURM.
 
-    Of a job of an array it is the array's and the task's: the last one's own is that of the whole array.
+    For a job of an array this is the id of the array and the index: SLURM_JOB_ID of its last job is that of the array.
     """
     array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     return (f"{array}_{task}" if array and task else os.environ.get("SLURM_JOB_ID")) or None
 
 
-def signals() -> tuple[signal.Signals, ...]:
-    """The signals that ask a run, or a sweep, to stop; SLURM's warnings are nobody's elsewhere."""
-    return (signal.SIGINT, signal.SIGTERM, *(WARNINGS if slurm_job() else ()))
+def stop_signals() -> tuple[signal.Signals, ...]:
+    """The signals that ask a run or a sweep to stop: SIGINT, SIGTERM, and within SLURM its warnings."""
+    return (signal.SIGINT, signal.SIGTERM, *(WARNING_SIGNALS if slurm_job() else ()))
 
 
-def send_again(number: int) -> str | None:
-    """Have SLURM send this job again after a signal, if that meant that the machine is wanted by others.
+def requeue(signum: int) -> str | None:
+    """Have SLURM start this job again after a signal, if the signal meant that the machine is needed elsewhere.
 
-    SIGTERM also comes with ``scancel``, after which a job must not come back. Of a job that is pre-empted, SLURM knows
-    since when, if it was given time to end; if not, SLURM has counted a restart, and sends it again by itself.
+    SIGTERM is also what ``scancel`` sends, after which a job must not come back. A preempted job has a PreemptTime if
+    it was given time to end; otherwise SLURM has counted a restart, and starts it again by itself.
 
     Returns:
-        what became of it, for the user; None if it was not to be sent again.
+        a clause for the user; None if the job was not requeued.
     """
     job = slurm_job()
     if job is None or os.environ.get("SLURM_PROCID", "0") != "0":
         return None
-    shown = _ask("scontrol", "show", "job", job)[1]
-    restarts = re.search(r"\bRestarts=(\d+)", shown)
-    again = f"SLURM will start job {job} again, and it goes on"
-    if restarts and int(restarts[1]) > _restarts():
-        return again
-    if number not in WARNINGS and not (number == signal.SIGTERM and re.search(r"\bPreemptTime=\d", shown)):
+    description = _run_command("scontrol", "show", "job", job)[1]
+    restarts = re.search(r"\bRestarts=(\d+)", description)
+    message = f"SLURM will start job {job} again, and it goes on"
+    if restarts and int(restarts[1]) > _restart_count():
+        return message
+    is_preempted = signum == signal.SIGTERM and re.search(r"\bPreemptTime=\d", description)
+    if signum not in WARNING_SIGNALS and not is_preempted:
         return None
-    done, said = _ask("scontrol", "requeue", job)
-    return again if done else f"scontrol requeue {job} failed: {said}"
+    is_requeued, output = _run_command("scontrol", "requeue", job)
+    return message if is_requeued else f"scontrol requeue {job} failed: {output}"
 
 
-def queued() -> set[str]:
-    """The jobs of this user that SLURM has yet to end: waiting, running, or to be sent again.
+def queued_jobs() -> set[str]:
+    """The jobs of this user that SLURM has not ended: waiting, running, or to be started again.
 
     Raises:
-        UserError: SLURM cannot be asked.
+        UserError: squeue failed.
     """
-    done, said = _ask("squeue", "--noheader", "--array", f"--user={os.getuid()}", "--format=%i")
-    if not done:
-        raise UserError(f"squeue failed: {said}")
-    return set(said.split())
+    has_succeeded, output = _run_command("squeue", "--noheader", "--array", f"--user={os.getuid()}", "--format=%i")
+    if not has_succeeded:
+        raise UserError(f"squeue failed: {output}")
+    return set(output.split())
 
 
-def _restarts() -> int:
-    """How often this job was sent again before it started."""
+def _restart_count() -> int:
+    """How often SLURM had restarted this job when it started."""
     return int(os.environ.get("SLURM_RESTART_COUNT") or 0)
 
 
-def _ask(*words: str) -> tuple[bool, str]:
+def _run_command(*words: str) -> tuple[bool, str]:
+    """Run a command; return whether it succeeded, and its output in one line."""
     try:
-        told = subprocess.run(words, capture_output=True, text=True, check=False, timeout=SECONDS)
+        result = subprocess.run(words, capture_output=True, text=True, check=False, timeout=COMMAND_TIMEOUT_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         return False, " ".join(str(error).split())
-    return told.returncode == 0, " ".join((told.stdout + told.stderr).split())
+    return result.returncode == 0, " ".join((result.stdout + result.stderr).split())
 
 
-def left_off(overrides: Sequence[str], folder: str | None = None) -> Run | None:
-    """The run that this command began before SLURM sent its job again; None if this is the job's first time.
+def find_interrupted_run(overrides: Sequence[str], folder: str | None = None) -> Run | None:
+    """The run that this command started before SLURM requeued its job; None if the job was not requeued.
 
     Args:
-        overrides: what the command asks.
-        folder: where it asks the run to be, if it does.
+        overrides: of the command.
+        folder: the run folder that it asks for, if any.
     """
     job = slurm_job()
-    if job is None or not _restarts():
+    if job is None or not _restart_count():
         return None
-    for place in [Path(folder)] if folder else sorted(Path("multirun", "runs").glob("*"), reverse=True):
+    for path in [Path(folder)] if folder else sorted(Path("multirun", "runs").glob("*"), reverse=True):
         try:
-            run = read_run(place)
+            run = read_run(path)
         except UserError:
             continue
         if run.info.get("slurm_job") == job and run.info.get("overrides") == list(overrides):

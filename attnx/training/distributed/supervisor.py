@@ -1,4 +1,4 @@
-"""Watches the processes that train one model: passes signals on, notices which ended first and why, ends the others."""
+"""Supervise the ranks of a run: forward signals, detect the first failure, end the other ranks."""
 
 from __future__ import annotations
 
@@ -7,202 +7,186 @@ import json
 import os
 import shlex
 import signal
-import subprocess
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import NamedTuple
 
-from attnx.errors import Interrupted, RunFailed, Stopped, UserError
+from attnx.errors import ExitCode, Interrupted, RunFailed, Stopped, UserError
 from attnx.runs.layout import ERROR
 from attnx.training import run_folder
-from attnx.training.distributed.process_group import ENDING, RUN, RankInfo
-from attnx.training.distributed.slurm import signals
+from attnx.training.callbacks.stop_signal import StopSignal
+from attnx.training.distributed.child_process import ChildProcess, describe_exit
+from attnx.training.distributed.process_group import FINISHING_FILE, RUN_PATH_FILE, RankInfo
 from attnx.training.failure_report import is_deleted
 
-SECONDS = 0.05
-# So long the first process may take to end by itself once another has ended, in seconds; and longer, if by then it
-# tells the loggers, of which each has a limit of its own.
-GRACE, TELLING = 3.0, 60.0
-FINISHED, FAILED, MISTAKEN, INTERRUPTED = 0, 1, 2, 130
-# The Ctrl-C that ends all at once.
-LAST = 3
+POLL_SECONDS = 0.05
+# Time that rank 0 has to end by itself once another rank has ended; and in addition, if it is finishing its loggers by
+# then, each of which has a limit of its own.
+GRACE_SECONDS, LOGGER_SECONDS = 3.0, 60.0
+CTRL_C_COUNT_TO_KILL = 3
 
 
 class ExitReport(NamedTuple):
-    """What a process says of its end.
+    """What a rank reports of its end; reports are ordered by time.
 
     Attributes:
-        at: when, in seconds.
-        code: as what.
-        line: what went wrong.
-        folder: of a run that was asked to stop, where it lies.
-        number: the signal by which it was asked.
-        traceback: of what nobody foresaw.
+        time: seconds since the epoch.
+        code: exit code.
+        message: what went wrong, in one line.
+        folder: the run folder, if the run was interrupted and can be resumed.
+        signum: the signal that interrupted it.
+        traceback: of an unexpected error.
     """
 
-    at: float
+    time: float
     code: int
-    line: str = ""
+    message: str = ""
     folder: str = ""
-    number: int = 0
+    signum: int = 0
     traceback: str = ""
 
 
-class RankProcess:
-    """A process that was started; its number, and how it ended once it has."""
-
-    def __init__(self, process: int | subprocess.Popen[bytes], place: RankInfo) -> None:
-        self._process, self.place = process, place
-        self.number = process if isinstance(process, int) else process.pid
-        self.code: int | None = None
-
-    def ended(self) -> bool:
-        """Look whether it has ended."""
-        if self.code is None:
-            if isinstance(self._process, int):
-                found, status = os.waitpid(self._process, os.WNOHANG)
-                self.code = os.waitstatus_to_exitcode(status) if found else None
-            else:
-                self.code = self._process.poll()
-        return self.code is not None
-
-    def send(self, number: int) -> None:
-        """Send a signal, if it has not ended."""
-        if not self.ended():
-            os.kill(self.number, number)
+def report_file(folder: Path, rank: int) -> Path:
+    """The file of a rank's exit report."""
+    return folder / f"exit-{rank}.json"
 
 
 class ProcessSupervisor:
-    """The processes on this machine; as a context it hears what asks this one to stop.
+    """Supervises the ranks on this machine; as a context it handles the signals that ask this process to stop.
 
-    A signal goes to the first of them, and all stop together; a third Ctrl-C ends them.
+    Signals are forwarded to rank 0, and all ranks stop after the same step. A third Ctrl-C kills them.
 
     Args:
-        children: the processes.
-        folder: where they say how they ended.
+        processes: the processes of the ranks on this machine.
+        ranks: their ranks.
+        folder: where ranks leave messages.
     """
 
-    def __init__(self, children: Sequence[RankProcess], folder: Path) -> None:
-        self.children, self.folder = children, folder
-        self._seen: dict[int, float] = {}  # rank -> when it was seen that it had ended badly, unless it was by us
+    def __init__(self, processes: Sequence[ChildProcess], ranks: Sequence[RankInfo], folder: Path) -> None:
+        self.processes, self.ranks, self.folder = processes, ranks, folder
+        self.stop_signal = StopSignal(self._forward)
+        self._failure_times: dict[int, float] = {}  # local rank -> when its failure was noticed, unless killed by us
         self._killed: set[int] = set()
-        self._presses = 0
-        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> ProcessSupervisor:
-        """Listen; only the main thread may."""
-        if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._hear) for number in signals()}
+        """Install signal handlers."""
+        self.stop_signal.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Give the signals back."""
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Restore signal handlers."""
+        self.stop_signal.__exit__(kind, error, traceback)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        self._presses += number == signal.SIGINT
-        if self._presses < LAST:
-            self.children[0].send(number)
+    def _forward(self, signum: int) -> None:
+        if not self._must_kill():
+            self.processes[0].send_signal(signum)
+
+    def _must_kill(self) -> bool:
+        return self.stop_signal.ctrl_c_count >= CTRL_C_COUNT_TO_KILL
 
     def wait(self) -> None:
-        """Wait until all have ended; when one ends badly, see that all do."""
-        until: float | None = None
-        while self._left():
-            first, *others = self.children
-            bad = any(child.code not in (None, FINISHED, INTERRUPTED) for child in self.children)
-            if until is None and (bad or first.code is not None):
-                until = time.monotonic() + GRACE
-            late = until is not None and time.monotonic() > until + TELLING * (self.folder / ENDING).exists()
-            for child in self.children if late or self._presses >= LAST else others if bad else ():
-                self._kill(child)
-            time.sleep(SECONDS)
+        """Wait until all ranks have ended; if one fails, end the others."""
+        deadline: float | None = None
+        while self._are_running():
+            codes = [process.exit_code for process in self.processes]
+            has_failed = any(code not in (None, ExitCode.FINISHED, ExitCode.INTERRUPTED) for code in codes)
+            if deadline is None and (has_failed or codes[0] is not None):
+                deadline = time.monotonic() + GRACE_SECONDS
+            is_late = deadline is not None and time.monotonic() > deadline + self._logger_seconds()
+            if is_late or self._must_kill():
+                self._kill(range(len(self.processes)))
+            elif has_failed:
+                self._kill(range(1, len(self.processes)))
+            time.sleep(POLL_SECONDS)
 
-    def _left(self) -> bool:
-        """Look at all of them; return whether one has not ended."""
-        ended = [self._look(child) for child in self.children]
-        return not all(ended)
+    def _logger_seconds(self) -> float:
+        return LOGGER_SECONDS if (self.folder / FINISHING_FILE).exists() else 0.0
 
-    def _look(self, child: RankProcess) -> bool:
-        if child.ended() and child.code and child.place.rank not in self._killed:
-            self._seen.setdefault(child.place.rank, time.time())
-        return child.code is not None
+    def _are_running(self) -> bool:
+        """Poll all ranks; return whether one is running."""
+        has_ended = [self._has_ended(index) for index in range(len(self.processes))]
+        return not all(has_ended)
 
-    def _kill(self, child: RankProcess) -> None:
-        if not self._look(child):
-            self._killed.add(child.place.rank)
-            child.send(signal.SIGKILL)
+    def _has_ended(self, index: int) -> bool:
+        process = self.processes[index]
+        if process.has_ended() and process.exit_code and index not in self._killed:
+            self._failure_times.setdefault(index, time.time())
+        return process.exit_code is not None
 
-    def end(self) -> None:
-        """Leave none behind."""
-        for child in self.children:
-            self._kill(child)
-        while self._left():
-            time.sleep(SECONDS)
+    def _kill(self, indices: Sequence[int]) -> None:
+        for index in indices:
+            if not self._has_ended(index):
+                self._killed.add(index)
+                self.processes[index].send_signal(signal.SIGKILL)
 
-    def judge(self) -> None:
-        """Raise what the first that did not end well said of it; if none did, there is nothing to raise.
+    def kill_all(self) -> None:
+        """Kill the ranks that are running."""
+        self._kill(range(len(self.processes)))
+        while self._are_running():
+            time.sleep(POLL_SECONDS)
+
+    def raise_first_failure(self) -> None:
+        """Raise what the first rank that failed has reported, if any failed.
 
         Raises:
-            UserError: a mistake.
-            Interrupted: they were asked to stop, and a run can be gone on with.
-            KeyboardInterrupt: they were asked to stop before.
-            RunFailed: one failed, or was killed.
+            UserError: a mistake in the configuration or the data.
+            Interrupted: the run was asked to stop, and can be resumed.
+            KeyboardInterrupt: it was asked to stop before it could be resumed.
+            RunFailed: a rank failed, or was killed.
         """
-        ended = [self._said(child) for child in self.children if child.code]
-        said = min((one for one in ended if one is not None), default=None)
-        if said is None and not self._presses:
+        reports = [self._report(index) for index, process in enumerate(self.processes) if process.exit_code]
+        first = min((report for report in reports if report is not None), default=None)
+        if first is None and not self.stop_signal.ctrl_c_count:
             return
-        mine = self._said(self.children[0])
-        if said is None or said.code == INTERRUPTED:
-            raise self._stopped(mine if mine is not None and mine.code == INTERRUPTED else said)
-        raise MISTAKES.get(said.code, RunFailed)(self._blamed(said))
+        if first is None or first.code == ExitCode.INTERRUPTED:
+            main = self._report(0)
+            raise self._interruption(main if main is not None and main.code == ExitCode.INTERRUPTED else first)
+        raise (UserError if first.code == ExitCode.USER_ERROR else RunFailed)(self._explain(first))
 
-    def _stopped(self, said: ExitReport | None) -> BaseException:
-        """What is raised where they were asked to stop; one that a third Ctrl-C ended could not note that it was."""
-        if said is not None and said.folder:
-            return Interrupted(Path(said.folder), said.number)
-        if said is not None and said.line:
-            return Stopped(said.line, said.number)
-        if not (self.folder / RUN).is_file():
+    def _interruption(self, report: ExitReport | None) -> BaseException:
+        """The exception for a run that was asked to stop; a rank that was killed could not record that it was."""
+        if report is not None and report.folder:
+            return Interrupted(Path(report.folder), report.signum)
+        if report is not None and report.message:
+            return Stopped(report.message, report.signum)
+        if not self._has_run_folder():
             return KeyboardInterrupt()
         with contextlib.suppress(OSError, ValueError):
-            run_folder.note(self.run, status="interrupted")
-        return Interrupted(self.run)
+            run_folder.note(self.run_path, status="interrupted")
+        return Interrupted(self.run_path)
 
-    def _said(self, child: RankProcess) -> ExitReport | None:
-        rank, world = child.place.rank, child.place.world
+    def _report(self, index: int) -> ExitReport | None:
+        """What a rank has reported, or what its exit code says; None if it was killed by the supervisor."""
+        info, code = self.ranks[index], self.processes[index].exit_code
         with contextlib.suppress(OSError, ValueError):
-            return ExitReport(*json.loads((self.folder / f"said-{rank}").read_text(encoding="utf-8")))
-        if rank not in self._seen or child.code is None:
+            return ExitReport(*json.loads(report_file(self.folder, info.rank).read_text(encoding="utf-8")))
+        if index not in self._failure_times or code is None:
             return None
-        # It could not say when, but it was before those that missed it.
-        at, who = self._seen[rank] - 2 * SECONDS, f"rank {rank} of {world}"
-        if child.code >= 0:
-            return ExitReport(at, FAILED, f"{who} ended with exit code {child.code}")
-        known = {int(number): number.name for number in signal.Signals}
-        by_whom = " (by hand, or by a system that ran out of memory)" if child.code == -signal.SIGKILL else ""
-        return ExitReport(at, FAILED, f"{who} was killed by {known.get(-child.code, -child.code)}{by_whom}")
+        # It ended before the ranks that missed it reported that they did.
+        ended = self._failure_times[index] - 2 * POLL_SECONDS
+        return ExitReport(ended, ExitCode.FAILED, f"rank {info.rank} of {info.world_size} {describe_exit(code)}")
+
+    def _has_run_folder(self) -> bool:
+        return (self.folder / RUN_PATH_FILE).is_file()
 
     @property
-    def run(self) -> Path:
+    def run_path(self) -> Path:
         """The run folder."""
-        return Path(os.path.relpath((self.folder / RUN).read_text(encoding="utf-8")))
+        return Path(os.path.relpath((self.folder / RUN_PATH_FILE).read_text(encoding="utf-8")))
 
-    def _blamed(self, said: ExitReport) -> str:
-        """What went wrong, kept in the run folder too if there is one by now, and how to go on."""
-        if said.code == MISTAKEN or not (self.folder / RUN).is_file() or is_deleted(self.run):
-            return said.line
-        run, line = self.run, said.line
+    def _explain(self, report: ExitReport) -> str:
+        """What went wrong and how to resume; also recorded in the run folder, if there is one."""
+        message = report.message
+        if report.code == ExitCode.USER_ERROR or not self._has_run_folder() or is_deleted(self.run_path):
+            return message
+        run = self.run_path
         with contextlib.suppress(OSError, ValueError):
-            if said.traceback:
-                (run / ERROR).write_text(said.traceback, encoding="utf-8")
-                line += f"; the traceback is in {run / ERROR}"
-            run_folder.note(run, status="failed", error=line)
-        return line if "attnx resume" in line else f"{line}; go on with: attnx resume {shlex.quote(str(run))}"
-
-
-MISTAKES = {MISTAKEN: UserError, FAILED: RunFailed}
+            if report.traceback:
+                (run / ERROR).write_text(report.traceback, encoding="utf-8")
+                message += f"; the traceback is in {run / ERROR}"
+            run_folder.note(run, status="failed", error=message)
+        return message if "attnx resume" in message else f"{message}; go on with: attnx resume {shlex.quote(str(run))}"

@@ -10,8 +10,8 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from attnx.registry import Natural, Positive, Rate, Time, register
-from attnx.training.callbacks.atomic_checkpoint_io import WholeCheckpoints
-from attnx.training.distributed.lightning_args import where
+from attnx.training.callbacks.atomic_checkpoint_io import AtomicCheckpointIO
+from attnx.training.distributed.lightning_args import trainer_kwargs
 from attnx.training.precision import round_factors
 
 
@@ -79,7 +79,7 @@ def trainer(
     del num_workers, compile
     round_factors(precision)
     return lightning.Trainer(
-        **where(accelerator, devices, num_nodes, strategy, placed),
+        **trainer_kwargs(accelerator, devices, num_nodes, strategy, placed),
         precision=32 if precision == "tf32" else precision,
         max_steps=total_steps,
         max_epochs=-1,
@@ -90,7 +90,7 @@ def trainer(
         num_sanity_val_steps=0,
         use_distributed_sampler=False,
         callbacks=callbacks,
-        plugins=[WholeCheckpoints()],
+        plugins=[AtomicCheckpointIO()],
         logger=False,  # attnx has its own: attnx/loggers
         enable_progress_bar=False,
         enable_model_summary=False,

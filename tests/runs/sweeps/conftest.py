@@ -14,7 +14,7 @@ import pytest
 
 from attnx.sweeps import session
 from attnx.sweeps.job_process import JobSpec
-from attnx.sweeps.processes import Ended, ForkServerProcesses
+from attnx.sweeps.processes import ForkServerProcesses, JobExit
 
 # A scorer that does what the files beside it say: fall over, end by a signal, or wait to be interrupted.
 MOODY = '''\
@@ -28,7 +28,7 @@ from torch import Tensor
 
 from attnx.attention.scorers.dot import Dot
 from attnx.registry import register
-from attnx.training.distributed.slurm import signals
+from attnx.training.distributed.slurm import stop_signals
 
 
 @register("scorer", "moody")
@@ -55,7 +55,7 @@ class Moody(Dot):
 
     def wait(self) -> None:
         before, heard = signal.getsignal(signal.SIGINT), []
-        for number in signals():
+        for number in stop_signals():
             signal.signal(number, lambda *what: heard.append(before(*what)))
         Path(f"reached-{os.getpid()}").touch()
         while not heard:
@@ -79,19 +79,19 @@ class Kept:
         self.server = server
 
     @property
-    def ready(self) -> bool:
-        return self.server.ready
+    def is_ready(self) -> bool:
+        return self.server.is_ready
 
     def start(self, job: int, task: JobSpec) -> None:
         self.server.start(job, task)
 
-    def signal(self, job: int, number: int) -> None:
-        self.server.signal(job, number)
+    def send_signal(self, job: int, signum: int) -> None:
+        self.server.send_signal(job, signum)
 
-    def wait(self, seconds: float) -> list[Ended]:
+    def wait(self, seconds: float) -> list[JobExit]:
         return self.server.wait(seconds)
 
-    def hold(self, lock: int) -> None:
+    def set_lock(self, lock: int) -> None:
         pass
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ def sweep(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Any]:
     """Sweep over small runs of five steps."""
-    monkeypatch.setattr(session, "processes", lambda *_: Kept(server))
+    monkeypatch.setattr(session, "start_processes", lambda *_: Kept(server))
 
     def ask(*asked: str) -> Any:
         named = {word.partition("=")[0].lstrip("+") for word in asked}

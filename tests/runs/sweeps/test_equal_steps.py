@@ -126,7 +126,7 @@ def test_a_file_that_no_job_wrote_is_told(held: object, here: Path) -> None:
 def test_jobs_at_equal_time_have_cores_of_their_own(
     command: Callable[..., Any], small: list[str], words: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_length, "cores", lambda: 2)
+    monkeypatch.setattr(training_length, "available_cores", lambda: 2)
     timed = ["scorer=dot,additive", "budget=time", "trainer.max_time=00:00:01"]
     timed += [size for size in small if "max_steps" not in size]
     many = command("-m", *timed, "-j", "3")
@@ -138,6 +138,6 @@ def test_jobs_at_equal_time_have_cores_of_their_own(
 def test_jobs_at_equal_time_are_not_all_run_at_once() -> None:
     configs = [{"budget": "time", "trainer": {"max_time": "00:00:01"}}] * 2
     with pytest.raises(UserError, match="slurm_here runs all jobs at once"):
-        training_length.refuse_crowded(configs, 1, "local")
-    training_length.refuse_crowded(configs[:1], 1, "local")
-    training_length.refuse_crowded([{**config, "budget": "steps"} for config in configs], 1, "local")
+        training_length.check_equal_time(configs, 1, "local")
+    training_length.check_equal_time(configs[:1], 1, "local")
+    training_length.check_equal_time([{**config, "budget": "steps"} for config in configs], 1, "local")

@@ -12,9 +12,9 @@ from attnx.errors import UserError
 from attnx.runs.sweep import read_sweep
 from attnx.sweeps import preflight
 from attnx.sweeps.job_process import JobSpec
-from attnx.sweeps.preflight import check_jobs, examine, is_local
-from attnx.sweeps.processes import Ended
-from attnx.sweeps.session import key
+from attnx.sweeps.preflight import check_jobs, check_settings, is_local
+from attnx.sweeps.processes import JobExit
+from attnx.sweeps.session import overrides_key
 
 
 @pytest.fixture
@@ -71,21 +71,21 @@ def test_a_sweep_that_starts_over_is_put_aside_only_if_it_can_run(
 class Here:
     """Does what it is told at once, in this process."""
 
-    ready = True
+    is_ready = True
 
     def __init__(self) -> None:
         self.told: list[JobSpec] = []
 
-    def hold(self, lock: int) -> None: ...
+    def set_lock(self, lock: int) -> None: ...
 
     def start(self, job: int, task: JobSpec) -> None:
         self.told.append(task)
-        examine(task.config, task.overrides)
+        check_settings(task.config, task.overrides)
 
-    def signal(self, job: int, number: int) -> None: ...
+    def send_signal(self, job: int, signum: int) -> None: ...
 
-    def wait(self, seconds: float) -> list[Ended]:
-        return [Ended(preflight.NUMBER, 0)]
+    def wait(self, seconds: float) -> list[JobExit]:
+        return [JobExit(preflight.CHECK_JOB, 0)]
 
     def close(self) -> None: ...
 
@@ -107,8 +107,13 @@ def test_data_are_read_once_a_task_and_settings_prepared_once_whatever_the_seeds
     monkeypatch.setattr(preflight, "_prepare", lambda config, data: prepared.append((config["scorer"], data)))
     asked = [[f"scorer={s}", f"task.train={t}", f"seed={n}"] for s in "de" for t in ("good", "bad") for n in (1, 2)]
     configs = {
-        key(job): {"scorer": job[0][-1], "task": {"train": job[1].partition("=")[2]}, "seed": number, "name": None}
-        for number, job in enumerate(asked)
+        overrides_key(job): {
+            "scorer": job[0][-1],
+            "task": {"train": job[1].partition("=")[2]},
+            "seed": n,
+            "name": None,
+        }
+        for n, job in enumerate(asked)
     }
     here = Here()
     with pytest.raises(UserError, match=r"4 of 8 jobs .* is scorer=d task\.train=bad seed=1: bad: is bad"):
@@ -126,12 +131,12 @@ def test_what_falls_over_is_left_to_the_job(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(preflight, "refuse_missing_files", lambda task: None)
     monkeypatch.setattr("attnx.training.train.load", load)
-    check_jobs([["seed=1"]], {key(["seed=1"]): {"task": {}, "seed": 1}}, {}, Here())
+    check_jobs([["seed=1"]], {overrides_key(["seed=1"]): {"task": {}, "seed": 1}}, {}, Here())
 
 
 def test_only_what_runs_on_this_machine_is_checked_on_it() -> None:
     assert is_local("hydra_plugins.attnx.ProcessLauncher", "")
-    assert is_local("hydra_plugins.attnx.Submitted", "local")
+    assert is_local("hydra_plugins.attnx.SlurmLauncher", "local")
     assert is_local("hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher", "")
-    assert not is_local("hydra_plugins.attnx.Submitted", "slurm")
+    assert not is_local("hydra_plugins.attnx.SlurmLauncher", "slurm")
     assert not is_local("hydra_plugins.hydra_ray_launcher.ray_launcher.RayLauncher", "")

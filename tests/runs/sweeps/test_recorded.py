@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from attnx.cli import hydra
-from attnx.sweeps.recorded import is_harmless
+from attnx.sweeps.stored_overrides import is_safe
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_an_entry_that_could_run_code_is_refused_by_name(
     ],
 )
 def test_parts_knobs_and_launchers_by_name_are_taken(entry: str) -> None:
-    assert is_harmless(entry)
+    assert is_safe(entry)
 
 
 def test_what_the_jobs_hold_is_looked_at_too(held: Callable[..., Path], command: Callable[..., Any]) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from attnx.config.compose import compose
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
-from attnx.sweeps.record import save
+from attnx.sweeps.record import save_sweep
 from attnx.sweeps.session import SweepSession
 
 optuna = pytest.importorskip("optuna")
@@ -115,29 +115,29 @@ def test_what_is_worse_than_the_median_at_the_same_validation_is_hopeless(maximi
     from hydra.core.plugins import Plugins
 
     Plugins.instance()
-    from attnx.sweeps.optuna_sweeper import OptunaSearch
+    from attnx.sweeps.optuna_sweeper import OptunaSweeper
 
     sign = -1 if maximize else 1
     sweep = Sweep(here / "s", "attnx -m", [])
     sweep.path.mkdir()
-    found = OptunaSearch(
+    found = OptunaSweeper(
         9, lambda seed: optuna.samplers.RandomSampler(seed), optuna.pruners.MedianPruner(1, 0), 1, None
     )
     with SweepSession(sweep, {}, 1, -1) as running:
         found.space = {"optimizer.lr": optuna.distributions.UniformDistribution(0.1, 0.9)}
-        found.fixed, found.trials, found.study = {}, {}, found._open(sweep.path, optuna)
-        done = found._next(running)
+        found.fixed, found.trials, found.study = {}, {}, found._open_study(sweep.path)
+        done = found._suggest_job(running)
         assert done is not None
         curve(sweep.folder(done), [sign * 9.0, sign * 5.0, sign * 3.0], maximize)
-        assert not found._hopeless(done)  # there is nothing to compare it with
+        assert not found._should_prune(done)  # there is nothing to compare it with
         done.status, done.best, done.maximize = "finished", sign * 3.0, maximize
         found._tell(done)
         for values, expected in (([8.0], False), ([10.0], True), ([8.0, 6.0], True), ([8.0, 4.0], False)):
-            job = found._next(running)
+            job = found._suggest_job(running)
             assert job is not None
             curve(sweep.folder(job), [sign * value for value in values], maximize)
-            assert found._hopeless(job) is expected
-            assert not found._hopeless(job)  # nothing new was found since
+            assert found._should_prune(job) is expected
+            assert not found._should_prune(job)  # nothing new was found since
             job.status = "pruned"
             found._tell(job)
     states = [trial.state.name for trial in found.study.get_trials()]
@@ -169,5 +169,5 @@ def test_a_grid_cannot_try_an_interval(command: Callable[..., Any], here: Path) 
 def test_a_saved_search_reads_back(here: Path) -> None:
     sweep = Sweep(here / "s", "attnx -m", ["seed=1"], jobs=[SweepJob(0, ["seed=1"], "pruned", best=2.0)])
     sweep.path.mkdir()
-    save(sweep)
+    save_sweep(sweep)
     assert read_sweep(sweep.path).jobs[0].status == "pruned"

@@ -20,8 +20,8 @@ from rich.console import Console
 from attnx.errors import UserError
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import submission
-from attnx.sweeps.external_launchers import held
-from attnx.sweeps.record import save
+from attnx.sweeps.external_launchers import lock_job
+from attnx.sweeps.record import save_sweep
 from attnx.sweeps.session import SweepSession
 
 UncompletedJobError = pytest.importorskip("submitit.core.utils").UncompletedJobError
@@ -110,10 +110,10 @@ def test_a_job_that_a_cluster_still_runs_is_waited_for(here: Path) -> None:
     folder, order = Path("multirun/one/0"), []
 
     def later() -> None:
-        with held(folder):
+        with lock_job(folder):
             order.append("later")
 
-    with held(folder):
+    with lock_job(folder):
         thread = threading.Thread(target=later)
         thread.start()
         thread.join(0.2)
@@ -158,9 +158,9 @@ def asks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
             asked[0] += 1
             return left.pop(0)()
 
-        monkeypatch.setattr(submission, "queued", answer)
-        monkeypatch.setattr(submission, "POLL", 0.0)
-        monkeypatch.setattr(submission, "SECONDS", 0.0)
+        monkeypatch.setattr(submission, "queued_jobs", answer)
+        monkeypatch.setattr(submission, "SQUEUE_SECONDS", 0.0)
+        monkeypatch.setattr(submission, "POLL_SECONDS", 0.0)
         return asked
 
     return set_up
@@ -185,7 +185,7 @@ def test_a_job_that_is_sent_again_is_waited_for(
         return back()
 
     asked = asks(missing, back, missing, back, done)
-    submission.wait(running, waiting, submission.Queue(pytest.fail))
+    submission.wait(running, waiting, submission.SlurmQueue(pytest.fail))
     assert asked == [5]
     assert read_sweep(running.sweep.path).jobs[0].status == "finished"
 
@@ -197,7 +197,7 @@ def test_a_job_that_slurm_has_no_more_was_interrupted(
     running, waiting = sent
     says(running, status)
     asked = asks(set, set)
-    submission.wait(running, waiting, submission.Queue(pytest.fail))
+    submission.wait(running, waiting, submission.SlurmQueue(pytest.fail))
     assert asked == [2]
     assert read_sweep(running.sweep.path).jobs[0].status == "interrupted"
     assert json.loads((running.sweep.path / "0" / "run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
@@ -218,7 +218,7 @@ def test_where_slurm_cannot_be_asked_the_jobs_files_do_and_one_line_says_so(
         return fail()
 
     asks(fail, fail, fail_as_it_ends)
-    submission.wait(running, waiting, submission.Queue(said.append))
+    submission.wait(running, waiting, submission.SlurmQueue(said.append))
     assert said == ["squeue failed: no controller; waiting for what the jobs write themselves"]
     assert read_sweep(running.sweep.path).jobs[0].status == "finished"
 
@@ -231,19 +231,19 @@ def test_a_job_that_is_not_sent_again_any_more_says_so_in_a_line(
 ) -> None:
     """Where submitit has counted the times; the command that waits hears of it by the job's files."""
     running, waiting = sent
-    save(running.sweep)
+    save_sweep(running.sweep)
 
     def counted(*_: Any) -> None:
         says(running, "interrupted")
         raise UncompletedJobError("Job not requeued because: timed-out too many times.")
 
-    monkeypatch.setattr(submission, "carry_out", counted)
-    submission.Remote(str(running.sweep.path), 0, {}, {}, str(here))()
+    monkeypatch.setattr(submission, "run_unless_done", counted)
+    submission.RemoteJob(str(running.sweep.path), 0, {}, {}, str(here))()
     (here / "result.pkl").touch()
     asks(lambda: {"4711_0"})
-    submission.wait(running, waiting, submission.Queue(pytest.fail))
+    submission.wait(running, waiting, submission.SlurmQueue(pytest.fail))
     (job,) = read_sweep(running.sweep.path).jobs
-    assert (job.status, job.error) == ("failed", submission.GIVEN_UP)
+    assert (job.status, job.error) == ("failed", submission.NOT_REQUEUED)
 
 
 def test_what_is_sent_lies_where_nobody_has_written_before(here: Path) -> None:

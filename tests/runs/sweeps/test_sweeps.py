@@ -26,11 +26,11 @@ from attnx.runs.layout import LOCK
 from attnx.runs.progress import JobProgress
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import session, summary
-from attnx.sweeps.folder_lock import held
-from attnx.sweeps.live_table import SweepScreen
-from attnx.sweeps.pool import TICK, Pool
+from attnx.sweeps.folder_lock import lock_folder
+from attnx.sweeps.live_table import LiveTable
+from attnx.sweeps.pool import POLL_SECONDS, Pool
 from attnx.sweeps.processes import ForkServerProcesses
-from attnx.sweeps.record import open_record, save
+from attnx.sweeps.record import open_record, save_sweep
 
 SECONDS = 0.01
 Calm = Callable[[], None]
@@ -211,7 +211,7 @@ def test_a_job_that_a_signal_ends_failed_by_its_name(sweep: Callable[..., Any], 
     answer = sweep("+scorer=moody,dot", "name=two")
     assert answer.code == 1
     assert stands("multirun/two") == ["failed", "finished"]
-    assert "scorer=moody: killed by SIGKILL" in answer.err
+    assert "scorer=moody: its process was killed by SIGKILL" in answer.err
 
 
 def test_a_killed_job_goes_on_from_its_last_checkpoint(
@@ -293,7 +293,7 @@ def test_a_sweep_that_starts_over_puts_the_old_one_aside(sweep: Callable[..., An
 
 
 def test_one_folder_is_swept_by_one_command(sweep: Callable[..., Any]) -> None:
-    with held(Path("multirun/one")):
+    with lock_folder(Path("multirun/one")):
         answer = sweep("scorer=dot", "name=one")
     assert answer.code == 2
     assert f"another attnx runs this sweep, process {os.getpid()}" in answer.err
@@ -320,13 +320,12 @@ def test_jobs_run_side_by_side(sweep: Callable[..., Any], moody: Path, reached: 
 
 @pytest.mark.parametrize(("cores", "jobs", "threads"), [(17, 3, "5"), (2, 5, "1")])
 def test_threads_are_divided(cores: int, jobs: int, threads: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "cores", lambda: cores)
+    monkeypatch.setattr(session, "available_cores", lambda: cores)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    sweep = Sweep(here, "attnx -m", [])
-    assert session.SweepSession(sweep, {}, jobs, -1).environment()["OMP_NUM_THREADS"] == threads
-    assert "OMP_NUM_THREADS" not in session.SweepSession(sweep, {}, 1, -1).environment()
+    assert session.job_environment(jobs)["OMP_NUM_THREADS"] == threads
+    assert "OMP_NUM_THREADS" not in session.job_environment(1)
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    assert session.SweepSession(sweep, {}, jobs, -1).environment()["OMP_NUM_THREADS"] == "7"
+    assert session.job_environment(jobs)["OMP_NUM_THREADS"] == "7"
 
 
 @pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")])
@@ -375,7 +374,7 @@ def test_a_job_that_a_third_ctrl_c_ends_is_interrupted_in_all_files(
         jobs = reached()
         for _ in range(3):
             process.send_signal(signal.SIGINT)
-            time.sleep(2 * TICK)  # of several that wait, a process hears one
+            time.sleep(2 * POLL_SECONDS)  # of several that wait, a process hears one
         _, err = process.communicate()
     assert (process.returncode, err) == (130, "attnx: interrupted; go on with: attnx resume multirun/cut\n")
     until_free("multirun/cut")
@@ -390,9 +389,9 @@ def test_ctrl_c_while_the_end_is_written_does_not_leave_a_sweep_that_says_it_is_
     def slow(sweep: Sweep) -> None:
         if sweep.ended:
             signal.raise_signal(signal.SIGINT)
-        save(sweep)
+        save_sweep(sweep)
 
-    monkeypatch.setattr(summary, "save", slow)
+    monkeypatch.setattr(summary, "save_sweep", slow)
     assert sweep("scorer=dot", "name=one").code == 0
     assert read_sweep("multirun/one").status == "finished"
 
@@ -409,7 +408,7 @@ def test_a_finished_sweep_says_so_and_stays_so_whatever_ends_who_asks_again(
     def interrupt(_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(hydra, "report", interrupt)
+    monkeypatch.setattr(hydra, "report_sweep", interrupt)
     assert sweep("scorer=dot", "name=one").code == 130
     assert read_sweep("multirun/one").status == "finished"
 
@@ -428,7 +427,7 @@ def test_a_sweep_whose_folder_is_deleted_meanwhile_ends_in_one_line(
     thread.start()
     answer = sweep("scorer=moody", "seed=1,2", "name=gone")
     thread.join()
-    told = "multirun/gone: the sweep's folder was deleted while it ran, so nothing is left to go on with; start anew"
+    told = "multirun/gone: the sweep's folder was deleted while it ran; start the sweep anew"
     assert (answer.code, answer.err) == (1, f"attnx: {told}\n")
     assert not Path("multirun/gone").exists()
 
@@ -469,7 +468,7 @@ def test_a_server_that_is_killed_takes_no_later_job_with_it(
     def kill() -> None:
         jobs = reached()
         Path("wait").unlink()
-        server.server.kill()
+        server.server.send_signal(signal.SIGKILL)
         while not all(map(gone, jobs)):
             time.sleep(SECONDS)
 
@@ -534,9 +533,9 @@ def mixed(here: Path) -> Sweep:
 
 def test_the_table_shows_every_job(mixed: Sweep) -> None:
     console = Console(width=120, force_terminal=True, record=True, file=io.StringIO())
-    screen = SweepScreen(console, side_by_side=1)
+    screen = LiveTable(console, max_parallel=1)
     running = JobProgress(monitor="valid_per", curve=[9.0, 8.5], step=20, steps=50)
-    screen.since[1] = (time.monotonic() - 10, 10)
+    screen.first_steps[1] = (time.monotonic() - 10, 10)
     console.print(screen.table(mixed, {1: running}))
     lines = console.export_text().splitlines()
     rows = [line for line in lines if "dot" in line or "mlp" in line]
@@ -551,7 +550,7 @@ def test_the_table_shows_every_job(mixed: Sweep) -> None:
 
 def test_a_sweep_folder_is_read_as_it_was_written(mixed: Sweep) -> None:
     mixed.path.mkdir()
-    save(mixed)
+    save_sweep(mixed)
     assert read_sweep(mixed.path) == mixed
     file = mixed.path / "sweep.json"
     file.write_text(file.read_text(encoding="utf-8").replace('"format": 1', '"format": 2'), encoding="utf-8")
@@ -562,6 +561,6 @@ def test_a_sweep_folder_is_read_as_it_was_written(mixed: Sweep) -> None:
 def test_a_record_believes_the_folders(mixed: Sweep) -> None:
     """What is gone is to be done; what was running and has no folder never began."""
     mixed.path.mkdir()
-    save(mixed)
+    save_sweep(mixed)
     found = open_record(mixed.path, "attnx -m", [], None)
     assert [job.status for job in found.jobs] == ["waiting"] * 4

@@ -1,0 +1,77 @@
+"""Check the overrides in ``sweep.json`` before a sweep is resumed: a file that others wrote must run no code."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+from attnx.config.groups import CHOSEN, GROUPS, SCALARS
+from attnx.errors import UserError
+from attnx.runs.layout import SWEEP
+from attnx.runs.sweep import Sweep
+
+# Options of Hydra's launchers and sweepers that are numbers or words. The others are commands, classes or variables.
+LAUNCHER_OPTIONS = (
+    *("fork", "n_jobs", "partition", "account", "qos", "constraint", "timeout_min", "nodes", "tasks_per_node"),
+    *("cpus_per_task", "gpus_per_node", "mem_gb", "array_parallelism", "max_num_timeout", "signal_delay_s"),
+)
+SWEEPER_OPTIONS = ("n_trials", "seed", "max_batch_size")
+SAFE_KEYS = {f"hydra.launcher.{name}" for name in LAUNCHER_OPTIONS}
+SAFE_KEYS |= {f"hydra.sweeper.{name}" for name in SWEEPER_OPTIONS}
+PARAMS_PREFIX = "hydra.sweeper.params."
+QUOTES = "'\""
+NAME = re.compile(r"[\w-]+")
+NAMES = re.compile(r"[\w\-,*()\[\]'\" ]*")  # no path
+WORD = re.compile(r"[\w.,:/@%+'\"-]*")
+INTERPOLATION = re.compile(r"\$\{[\w.]+\}")  # the value of another key
+
+
+def reject_unsafe_overrides(sweep: Sweep) -> None:
+    """Refuse overrides that could run code: all but parts, parameters, a name, and launchers and sweepers by name.
+
+    Raises:
+        UserError: there is one.
+    """
+    for override in [*sweep.overrides, *(word for job in sweep.jobs for word in job.overrides)]:
+        if not is_safe(override):
+            raise UserError(
+                f"{sweep.path / SWEEP}: holds {override!r}, which could run code and is not read from a file; "
+                f"if the sweep is yours, repeat the whole command: attnx -m ... name={shlex.quote(sweep.name)}"
+            )
+
+
+def is_safe(override: str) -> bool:
+    """Whether an override can only choose parts and set their parameters.
+
+    >>> is_safe("scorer=dot,mlp"), is_safe("hydra/launcher=slurm"), is_safe("hydra.launcher.partition=gpu")
+    (True, True, True)
+    >>> is_safe("+hydra.job.env_set.PYTHONPATH=evil"), is_safe("experiment=../evil")
+    (False, False)
+    """
+    parsed = _parse(override)
+    if parsed is None:
+        return False
+    key, value = parsed.key_or_group, override.partition("=")[2]
+    head = re.split(r"[./]", key)[0]
+    if "_target_" in override or "${" in INTERPOLATION.sub("", value):  # a resolver is a function call
+        return False
+    if parsed.package is not None and parsed.package.split(".")[0] not in CHOSEN:
+        return False
+    if head != "hydra":
+        return bool(NAMES.fullmatch(value)) if key in GROUPS else head in (*CHOSEN, *SCALARS, "placement")
+    if key.startswith(PARAMS_PREFIX):
+        return is_safe(f"{key.removeprefix(PARAMS_PREFIX)}={value.strip(QUOTES)}")
+    pattern = NAME if key in ("hydra/launcher", "hydra/sweeper") else WORD if key in SAFE_KEYS else None
+    return pattern is not None and bool(pattern.fullmatch(value))
+
+
+def _parse(override: str) -> Any:
+    """An override as Hydra parses it; None if it cannot."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        return OverridesParser.create().parse_override(override)
+    except HydraException:
+        return None
