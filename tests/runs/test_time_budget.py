@@ -158,7 +158,7 @@ def test_a_run_whose_plan_held_is_repeated_by_its_number_of_steps(
     monkeypatch.setattr(TrainingModule, "_add_loss", lambda self, batch: self._tokens.add_(1))  # takes no time
     run(*MINUTE, "model.dropout=0.2", folder="timed")
     steps = 60 / 0.4
-    assert info("timed")["plan"] == [{"step": 0, "steps": steps, "num_validations": 2}]
+    assert info("timed")["plan"] == [{"step": 0, "steps": steps, "validations": 2}]
     run(f"trainer.max_steps={steps:.0f}", "model.dropout=0.2", folder="counted")
     assert (info("counted")["budget"], info("counted")["plan"]) == ("steps", info("timed")["plan"])
     assert same_weights(["timed", "counted"])
@@ -215,9 +215,9 @@ def test_validations_come_at_equal_shares_of_the_training() -> None:
         [],
         [[0, 5, 1]],
         [{"step": 0, "steps": 5}],
-        [{"step": 1, "steps": 5, "num_validations": 1}],
-        [{"step": 0, "steps": 5, "num_validations": 1}, {"step": 5, "steps": 9, "num_validations": 1}],
-        [{"step": 0, "steps": 2.5, "num_validations": 1}],
+        [{"step": 1, "steps": 5, "validations": 1}],
+        [{"step": 0, "steps": 5, "validations": 1}, {"step": 5, "steps": 9, "num_validations": 1}],
+        [{"step": 0, "steps": 2.5, "validations": 1}],
     ],
     ids=repr,
 )

@@ -34,7 +34,7 @@ def said(folder: str) -> dict[str, Any]:
 def steps(folder: str) -> set[int]:
     """The steps that were planned, and those that were taken."""
     results = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    assert said(folder)["plan"] == [{"step": 0, "steps": results["steps"], "num_validations": 2}]
+    assert said(folder)["plan"] == [{"step": 0, "steps": results["steps"], "validations": 2}]
     assert said(folder)["budget"] == "steps"
     return {said(folder)["steps"], results["steps"]}
 
