@@ -36,7 +36,6 @@ TRY = """
 import doctest, importlib, sys
 import pytest
 from attnx.registry.source_scan import catalog
-from attnx.sweeps.expand_overrides import expand_sweep
 
 catalog()  # puts the plug-in folders in force
 names = sys.argv[1 : sys.argv.index("--")]

@@ -170,7 +170,9 @@ def test_a_checkpoint_that_does_not_fit_is_told_and_left_alone(
     before = {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()}
     config = Path("one/config.yaml")
     # The decoder is 11 wide; an LSTM has four gates, so its weights have 44 rows.
-    config.write_text(config.read_text(encoding="utf-8").replace("hidden_size: 11", "hidden_size: 13"), encoding="utf-8")
+    config.write_text(
+        config.read_text(encoding="utf-8").replace("hidden_size: 11", "hidden_size: 13"), encoding="utf-8"
+    )
     answer = command("resume", "one")
     assert answer.code == 2
     assert answer.err.count("\n") == 1
