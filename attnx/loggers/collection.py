@@ -1,4 +1,4 @@
-"""Several loggers as one, of which none can stop a run."""
+"""A collection of loggers; an error in one never stops a run."""
 
 from __future__ import annotations
 
@@ -15,75 +15,77 @@ STAGES = ("train", "valid", "test")
 
 
 class Loggers:
-    """What was chosen as ``logger=``; false if that is nothing but files.
-
-    A logger that raises is told of in one line, and left out from then on.
+    """The loggers of a run. A logger that raises is removed, with one line for the user.
 
     Args:
-        chosen: names and knobs.
+        specs: names and parameters.
 
     Raises:
-        UserError: one needs a package that is not installed.
+        UserError: a logger needs a package that is not installed.
     """
 
-    def __init__(self, chosen: Mapping[str, Mapping[str, Any]]) -> None:
-        built = {name: registry.build("logger", (name, knobs)) for name, knobs in chosen.items()}
-        self._each: dict[str, Logger] = {name: logger for name, logger in built.items() if logger is not None}
-        self._left_out: list[Logger] = []
-        self._tell: Callable[[str], None] = print
+    def __init__(self, specs: Mapping[str, Mapping[str, Any]]) -> None:
+        built = {name: registry.build("logger", (name, params)) for name, params in specs.items()}
+        self._loggers: dict[str, Logger] = {name: logger for name, logger in built.items() if logger is not None}
+        self._removed: list[Logger] = []
+        self._report: Callable[[str], None] = print
 
     def __bool__(self) -> bool:
-        return bool(self._each)
+        """Whether there are loggers."""
+        return bool(self._loggers)
 
     def start(self, run: RunStart) -> dict[str, Any]:
-        """Begin; return what each wants to be told when the run goes on."""
-        self._tell = run.tell
-        kept = dict(run.kept)
-        for name, logger in [*self._each.items()]:
-            found = self._try(name, logger.start, run._replace(kept=kept.get(name, {})))
-            kept |= {} if found is None else {name: dict(found)}
-        return kept
+        """Start all; return the state of each, for a resumed run."""
+        self._report = run.report
+        states = dict(run.state)
+        for name, logger in [*self._loggers.items()]:
+            state = self._try(name, logger.start, run._replace(state=states.get(name, {})))
+            if state is not None:
+                states[name] = dict(state)
+        return states
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Log values by attnx's names: ``valid_per`` becomes ``valid/per``."""
-        named = sectioned(values)
-        for name, logger in [*self._each.items()]:
-            self._try(name, logger.log, step, named)
+        by_section = add_sections(values)
+        for name, logger in [*self._loggers.items()]:
+            self._try(name, logger.log, step, by_section)
 
     def show(self, step: int, files: Mapping[str, Path]) -> None:
-        """Show those files that are there."""
-        there = {key: path for key, path in files.items() if path.is_file()}
-        for name, logger in [*self._each.items()]:
-            self._try(name, logger.show, step, there)
+        """Show those files that exist."""
+        existing = {key: path for key, path in files.items() if path.is_file()}
+        for name, logger in [*self._loggers.items()]:
+            self._try(name, logger.show, step, existing)
 
-    def finish(self, end: RunStatus, summary: Mapping[str, float]) -> dict[str, str]:
-        """End all; return the commands that are left to the user, by logger."""
-        for logger in self._left_out:
-            with suppress(Exception):  # so that it lets go of what it holds
-                logger.finish(end, {})
-        named = sectioned(summary)
-        left = {name: self._try(name, logger.finish, end, named) for name, logger in [*self._each.items()]}
-        return {name: command for name, command in left.items() if command}
+    def finish(self, status: RunStatus, summary: Mapping[str, float]) -> dict[str, str]:
+        """Finish all; return the commands that the user has to run, by logger."""
+        for logger in self._removed:
+            with suppress(Exception):  # so that it releases what it holds
+                logger.finish(status, {})
+        by_section = add_sections(summary)
+        commands = {
+            name: self._try(name, logger.finish, status, by_section) for name, logger in [*self._loggers.items()]
+        }
+        return {name: command for name, command in commands.items() if command}
 
-    def _try(self, name: str, act: Callable[..., Any], *told: Any) -> Any:
+    def _try(self, name: str, method: Callable[..., Any], *args: Any) -> Any:
         try:
-            return act(*told)
+            return method(*args)
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            self._tell(f"{name}: {reason}; the run goes on without this logger")
-            self._left_out.append(self._each.pop(name))
+            self._report(f"{name}: {reason}; the run goes on without this logger")
+            self._removed.append(self._loggers.pop(name))
             return None
 
 
-def sectioned(values: Mapping[str, float]) -> dict[str, float]:
-    """Values with a slash behind their stage, by which dashboards group them.
+def add_sections(values: Mapping[str, float]) -> dict[str, float]:
+    """Values with a slash after their stage, by which dashboards group them.
 
-    >>> sectioned({"valid_per": 7.0, "steps": 5.0})
+    >>> add_sections({"valid_per": 7.0, "steps": 5.0})
     {'valid/per': 7.0, 'steps': 5.0}
     """
-    return {_sectioned(name): value for name, value in values.items()}
+    return {_add_section(name): value for name, value in values.items()}
 
 
-def _sectioned(name: str) -> str:
-    stage, underscore, rest = name.partition("_")
-    return f"{stage}/{rest}" if underscore and stage in STAGES else name
+def _add_section(name: str) -> str:
+    stage, underscore, metric = name.partition("_")
+    return f"{stage}/{metric}" if underscore and stage in STAGES else name

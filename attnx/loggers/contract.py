@@ -1,4 +1,4 @@
-"""What a logger is, and what it is told when a run begins."""
+"""The protocol of loggers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from attnx.runs.status import RunStatus
 
 
 class RunStart(NamedTuple):
-    """What a logger is told of a run that begins or goes on.
+    """What a logger gets when a run starts or resumes.
 
     Attributes:
-        folder: the run's; a logger may keep a folder of its own name in it.
-        name: what makes it differ from others, in a line.
-        group: the sweep it is a job of, else the name that was given, else None.
-        tags: the parts chosen, as on a command line: ``scorer=dot``.
-        config: the whole configuration and what followed from it, plain containers.
-        kept: what this logger returned when the run began; empty then.
-        tell: says a line to the user.
+        folder: the run folder; a logger may keep a folder of its own name in it.
+        name: what distinguishes the run from others, in one line.
+        group: the sweep that the run belongs to, else the name given by the user, else None.
+        tags: the parts chosen, as on the command line: ``scorer=dot``.
+        config: the configuration and what follows from it, plain containers.
+        state: what this logger returned when the run started; empty then.
+        report: prints a line for the user.
     """
 
     folder: Path
@@ -27,27 +27,27 @@ class RunStart(NamedTuple):
     group: str | None
     tags: Sequence[str]
     config: Mapping[str, Any]
-    kept: Mapping[str, Any]
-    tell: Callable[[str], None]
+    state: Mapping[str, Any]
+    report: Callable[[str], None]
 
 
 class Logger(Protocol):
-    """Takes what a run measures and draws; nothing that goes wrong in it stops the run.
+    """Receives what a run measures and draws; an error in it does not stop the run.
 
-    Names have a slash behind their stage: ``train/loss``, ``valid/per``, ``test/predictions``.
+    Names have a slash after their stage: ``train/loss``, ``valid/per``, ``test/predictions``.
     """
 
     def start(self, run: RunStart) -> Mapping[str, Any]:
-        """Begin, or go on with what was kept; return what a resumed run must know, plain values and no secret."""
+        """Start or resume; return the state that a resumed run needs, plain values and no secret."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Take what was measured at an optimizer step; steps never fall, but may repeat."""
+        """Log values of an optimizer step; steps never decrease, but may repeat."""
 
     def show(self, step: int, files: Mapping[str, Path]) -> None:
-        """Take files by name, of which the ending says what they are; afterwards they may be gone.
+        """Log files by name; they may be deleted afterwards.
 
         A picture is ``.png``, a table ``.tsv`` with a header, a page ``.html``.
         """
 
-    def finish(self, end: RunStatus, summary: Mapping[str, float]) -> str:
-        """End, with the best and the test's values; return a command that is left to the user, or nothing."""
+    def finish(self, status: RunStatus, summary: Mapping[str, float]) -> str:
+        """Finish, with the best validation and the test; return a command that the user has to run, "" for none."""

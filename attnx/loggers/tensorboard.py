@@ -14,7 +14,7 @@ from attnx.registry import register
 from attnx.registry.optional_deps import need
 from attnx.runs.status import RunStatus
 
-MOST = 100  # rows of a table: it is shown as text
+MAX_TABLE_ROWS = 100  # tables are shown as text
 
 
 @register("logger", "tensorboard")
@@ -29,15 +29,15 @@ class TensorBoard:
         need("tensorboard", "tensorboard", "logger=tensorboard")
 
     def start(self, run: RunStart) -> Mapping[str, Any]:
-        """Begin a file; a resumed run begins another beside it."""
+        """Start an event file; a resumed run adds another one."""
         from torch.utils.tensorboard import SummaryWriter
 
         self._writer = SummaryWriter(run.folder / "tensorboard")
         self._step = 0
-        if not run.kept:
-            shown = json.dumps(run.config, indent=2, ensure_ascii=False).replace("\n", "\n    ")
-            self._text("run", f"{run.name}\n\n    {shown}")
-        return {"begun": True}
+        if not run.state:
+            config = json.dumps(run.config, indent=2, ensure_ascii=False).replace("\n", "\n    ")
+            self._text("run", f"{run.name}\n\n    {config}")
+        return {"is_started": True}
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Write scalars."""
@@ -53,9 +53,9 @@ class TensorBoard:
             elif path.suffix == ".tsv":
                 self._text(name, _markdown(path), step)
 
-    def finish(self, end: RunStatus, summary: Mapping[str, float]) -> str:
+    def finish(self, status: RunStatus, summary: Mapping[str, float]) -> str:
         """Write the summary as scalars, and close."""
-        self._text("end", end, self._step)
+        self._text("end", status, self._step)
         self.log(self._step, {f"summary/{name}": value for name, value in summary.items()})
         self._writer.close()
         return ""
@@ -73,6 +73,6 @@ def _pixels(path: Path) -> Any:
 
 def _markdown(path: Path) -> str:
     with path.open(encoding="utf-8", newline="") as file:
-        rows = [*islice(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE), MOST + 1)]
+        rows = [*islice(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE), MAX_TABLE_ROWS + 1)]
     rows.insert(1, ["---"] * len(rows[0]))
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)

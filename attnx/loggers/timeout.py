@@ -1,4 +1,4 @@
-"""Does what may hang, for so long and no longer."""
+"""Call a function with a timeout."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any
 
 
 class CallTimeout(TimeoutError):
-    """Something was not done in its time; it is left behind, in a thread that ends with the process."""
+    """A call did not return in time; it continues in a thread that ends with the process."""
 
 
-def within(seconds: float, act: Callable[[], Any]) -> Any:
-    """Do something, and return or raise what it does.
+def call_with_timeout(seconds: float, function: Callable[[], Any]) -> Any:
+    """Call a function in a thread; return or raise what it does.
 
     Raises:
-        Stuck: it takes longer.
+        CallTimeout: it takes longer.
 
-    >>> within(5, lambda: 7)
+    >>> call_with_timeout(5, lambda: 7)
     7
     """
-    returned: list[Any] = []
-    raised: list[BaseException] = []
+    results: list[Any] = []
+    errors: list[BaseException] = []
 
     def run() -> None:
         try:
-            returned.append(act())
+            results.append(function())
         except BaseException as error:
-            raised.append(error)
+            errors.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
         raise CallTimeout(f"not done within {seconds:g} s")
-    if raised:
-        raise raised[0]
-    return returned[0]
+    if errors:
+        raise errors[0]
+    return results[0]

@@ -1,4 +1,4 @@
-"""What W&B is given as files, and where it keeps what it records."""
+"""Files for W&B: media, the model artifact, and W&B's recordings in the run folder."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ from typing import Any
 
 from attnx.runs.layout import BEST, CHECKPOINTS, CONFIG, LAST, RUN, VOCABULARY
 
-MOST = 10_000  # rows of a table, beyond which W&B shows no more
+MAX_TABLE_ROWS = 10_000  # W&B shows no more
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
-INCOMPLETE = "incomplete"  # marks the folder of a recording that the server did not take whole
+INCOMPLETE = "incomplete"  # file that marks a recording of which the server has only a part
 
 
-def medium(path: Path) -> Any:
-    """What W&B makes of a file, by its ending."""
+def as_media(path: Path) -> Any:
+    """A file as W&B's media type, by its ending."""
     import wandb
 
     if path.suffix == ".tsv":
         with path.open(encoding="utf-8", newline="") as file:
-            head, *rows = islice(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE), MOST + 1)
+            header, *rows = islice(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE), MAX_TABLE_ROWS + 1)
         columns = [_numbers(cells) for cells in zip(*rows, strict=True)]
-        return wandb.Table(columns=[*head], data=[*map(list, zip(*columns, strict=True))])
+        return wandb.Table(columns=[*header], data=[*map(list, zip(*columns, strict=True))])
     if path.suffix == ".html":
         return wandb.Html(str(path), inject=False)
     return wandb.Image(str(path), caption=path.stem)
 
 
 def _numbers(cells: Sequence[str]) -> Sequence[str] | list[float]:
-    """A column as numbers, by which it can be sorted, if it holds nothing else."""
+    """A column as numbers, if all its cells are numbers; W&B then sorts it by value."""
     return [float(cell) for cell in cells] if all(NUMBER.fullmatch(cell) for cell in cells) else cells
 
 
-def model(folder: Path, name: str) -> Any:
-    """The best weights of a run folder, with what opens them, in the places they have in it."""
+def model_artifact(folder: Path, name: str) -> Any:
+    """The best checkpoint of a run with the files that open it, by their paths in the run folder."""
     import wandb
 
     weights = [folder / CHECKPOINTS / checkpoint for checkpoint in (BEST, LAST)]
-    held = [next(path for path in weights if path.is_file()), folder / CONFIG, folder / RUN]
-    found = wandb.Artifact(name, type="model")
-    for path in (*held, *sorted((folder / VOCABULARY).iterdir())):
-        found.add_file(str(path), name=path.relative_to(folder).as_posix(), policy="immutable")
-    return found
+    files = [next(path for path in weights if path.is_file()), folder / CONFIG, folder / RUN]
+    artifact = wandb.Artifact(name, type="model")
+    for path in (*files, *sorted((folder / VOCABULARY).iterdir())):
+        artifact.add_file(str(path), name=path.relative_to(folder).as_posix(), policy="immutable")
+    return artifact
 
 
 def recordings(folder: Path) -> list[Path]:
-    """The folders of what was recorded of a run, in the order of their times."""
+    """The folders of a run's recordings, oldest first."""
     return sorted(folder.glob("wandb/*run-*-*"), key=lambda path: path.name.removeprefix("offline-"))
 
 
-def unsent(folder: Path) -> list[Path]:
-    """Those that are not uploaded; ``wandb sync`` marks what it has uploaded."""
+def unsynced(folder: Path) -> list[Path]:
+    """The recordings that are not uploaded; ``wandb sync`` marks those that it has uploaded."""
     return [
         path
         for path in recordings(folder)
@@ -62,7 +62,7 @@ def unsent(folder: Path) -> list[Path]:
     ]
 
 
-def command(paths: Sequence[Path]) -> str:
-    """What uploads recordings; nothing if there are none."""
-    online = ["--include-online"] if any(path.name.startswith("run-") for path in paths) else []
-    return shlex.join(["wandb", "sync", *online, *map(str, paths)]) if paths else ""
+def sync_command(paths: Sequence[Path]) -> str:
+    """The command that uploads recordings; "" if there are none."""
+    include_online = ["--include-online"] if any(path.name.startswith("run-") for path in paths) else []
+    return shlex.join(["wandb", "sync", *include_online, *map(str, paths)]) if paths else ""

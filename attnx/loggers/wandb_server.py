@@ -1,4 +1,4 @@
-"""Whether a W&B server can be reached at all, found out in a time of our own: its client would wait and wait."""
+"""Check whether a W&B server answers, with a timeout that W&B's client does not have; and stop W&B's own process."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from attnx.loggers.timeout import CallTimeout, within
+from attnx.loggers.timeout import CallTimeout, call_with_timeout
 
-GRACE = 2.0  # seconds for what should take none
+STOP_SECONDS = 2.0  # time for calls that should return at once
 
 
-def why_unreachable(settings: Any, patience: float) -> str:
-    """Why nothing can be uploaded, in words; nothing if it can be tried.
+def offline_reason(settings: Any, timeout: float) -> str:
+    """Why nothing can be uploaded; "" if it can be tried.
 
     Args:
         settings: W&B's, with the server's address, and a key if one was given in this process.
-        patience: seconds that the server has to answer anything at all.
+        timeout: seconds that the server has to answer.
     """
     address = str(settings.base_url)
-    if not (getattr(settings, "api_key", None) or has_key(address)):
+    if not (getattr(settings, "api_key", None) or has_api_key(address)):
         return "no API key (`wandb login`, or WANDB_API_KEY)"
-    return silence(address, patience)
+    return unreachable_reason(address, timeout)
 
 
-def has_key(address: str) -> bool:
-    """Whether the environment or a netrc file has a key for a server; which it is nobody here wants to know."""
+def has_api_key(address: str) -> bool:
+    """Whether the environment or a netrc file has a key for a server. The key itself is not read."""
     if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
         return True
     homes = [os.environ["NETRC"]] if os.environ.get("NETRC") else ["~/.netrc", "~/_netrc"]
@@ -43,12 +43,12 @@ def has_key(address: str) -> bool:
     return False
 
 
-def silence(address: str, patience: float) -> str:
-    """Why a server gives no answer; nothing if it gives any, be it a refusal."""
-    late = f"{address} does not answer within {patience:g} s"
+def unreachable_reason(address: str, timeout: float) -> str:
+    """Why a server does not answer; "" if it does, be it with an error."""
+    late = f"{address} does not answer within {timeout:g} s"
     try:
-        # Looking up its name can take longer than the timeout says.
-        within(patience, lambda: urllib.request.urlopen(address, timeout=patience).close())
+        # urlopen does not limit the time of the name look-up.
+        call_with_timeout(timeout, lambda: urllib.request.urlopen(address, timeout=timeout).close())
     except urllib.error.HTTPError:
         return ""
     except TimeoutError:
@@ -59,17 +59,17 @@ def silence(address: str, patience: float) -> str:
     return ""
 
 
-def stop(wandb: Any) -> None:
-    """End W&B's own process on this machine, so that another can begin; one that hangs is killed.
+def stop_service(wandb: Any) -> None:
+    """Stop W&B's own process on this machine, so that another can start; a process that hangs is killed.
 
-    It writes what it is told into the run folder every second, so what it was told before is there.
+    It writes into the run folder every second, so little is lost. Its handle is a private attribute of W&B's.
     """
     connection = getattr(wandb.setup(), "_connection", None)
     process = getattr(getattr(connection, "_proc", None), "_process", None)
-    with contextlib.suppress(Exception, SystemExit):  # its exit code is none of ours
+    with contextlib.suppress(Exception, SystemExit):  # it exits with a code of its own
         try:
-            within(GRACE, lambda: wandb.teardown(0))
+            call_with_timeout(STOP_SECONDS, lambda: wandb.teardown(0))
         except CallTimeout:
             if process is not None:
                 process.kill()
-                within(GRACE, process.wait)
+                call_with_timeout(STOP_SECONDS, process.wait)

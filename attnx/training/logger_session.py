@@ -55,7 +55,7 @@ def recorded(job: PreparedRun, folder: Path, console: Console) -> Iterator[None]
         console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
     try:
-        kept = job.loggers.start(_beginning(read_run(folder), job.config)._replace(tell=tell))
+        kept = job.loggers.start(_beginning(read_run(folder), job.config)._replace(report=tell))
         run_folder.note(folder, logged=kept)
         job.callbacks.append(_heat_maps(job))
         yield
@@ -94,8 +94,8 @@ def _beginning(run: Run, config: Mapping[str, Any]) -> RunStart:
             "choices": {kind: "+".join(held) for kind, held in names.items()},
             "run": {"folder": str(run.path), **{key: run.info[key] for key in FACTS if key in run.info}},
         },
-        kept=run.info.get("logged", {}),
-        tell=print,
+        state=run.info.get("logged", {}),
+        report=print,
     )
 
 

@@ -178,7 +178,7 @@ def test_it_is_saved_where_it_can_be(
 
     made("multirun/scorers/0", wandb_with(entity="us"))
     saved: list[str] = []
-    monkeypatch.setattr(wandb_server, "why_unreachable", lambda settings, patience: "")
+    monkeypatch.setattr(wandb_server, "offline_reason", lambda settings, patience: "")
     monkeypatch.setattr(Workspace, "save", lambda self: saved.append(self.name))
     monkeypatch.setattr(Workspace, "url", property(lambda self: f"https://wandb.ai/{self.entity}/{self.project}"))
     assert run_command(["dashboard", "multirun/scorers"]) == 0

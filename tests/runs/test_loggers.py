@@ -181,7 +181,7 @@ def test_a_logger_that_raises_is_left_out(method: str, tmp_path: Path) -> None:
     picture, told = tmp_path / "a.png", []
     picture.touch()
     loggers = Loggers({})
-    loggers._each = {"bad": Fails()}
+    loggers._loggers = {"bad": Fails()}
     beginning = RunStart(tmp_path, "one", None, [], {}, {}, told.append)
     loggers.start(beginning)
     loggers.log(1, {"valid_per": 7.0})

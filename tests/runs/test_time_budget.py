@@ -216,11 +216,11 @@ def test_validations_come_at_equal_shares_of_the_training() -> None:
         [[0, 5, 1]],
         [{"step": 0, "steps": 5}],
         [{"step": 1, "steps": 5, "validations": 1}],
-        [{"step": 0, "steps": 5, "validations": 1}, {"step": 5, "steps": 9, "num_validations": 1}],
+        [{"step": 0, "steps": 5, "validations": 1}, {"step": 5, "steps": 9, "validations": 1}],
         [{"step": 0, "steps": 2.5, "validations": 1}],
     ],
     ids=repr,
 )
 def test_a_plan_that_is_none_is_told(plan: object) -> None:
-    with pytest.raises(UserError, match=r"one/run\.json: plan: it is not the steps of a run"):
+    with pytest.raises(UserError, match=r"one/run\.json: plan: is not a valid step plan"):
         read_plan(Path("one"), {"budget": "steps", "plan": plan}, None)

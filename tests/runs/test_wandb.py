@@ -25,8 +25,8 @@ from rich.console import Console
 
 from attnx.config.compose import compose
 from attnx.errors import Interrupted
-from attnx.loggers.wandb_files import unsent
-from attnx.loggers.wandb_server import has_key, silence, stop
+from attnx.loggers.wandb_files import unsynced
+from attnx.loggers.wandb_server import has_api_key, stop_service, unreachable_reason
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
 from attnx.training.callbacks.progress import ShowProgress
@@ -49,7 +49,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
     faulthandler.dump_traceback_later(120, exit=True, file=sys.__stderr__)
     yield
-    stop(wandb)
+    stop_service(wandb)
     faulthandler.cancel_dump_traceback_later()
 
 
@@ -302,10 +302,10 @@ def test_a_resumed_run_is_the_same_one(ended: Ended, at_step: Callable[..., None
     assert (first.exit_code, second.exit_code) == (255, 0)
     assert [[row["_step"] for row in part.history] for part in (first, second)] == [[1, 2, 3, 4], [5]]
     assert "wandb sync {} {}\n".format(*recordings(folder)) in said
-    assert unsent(folder) == recordings(folder)
+    assert unsynced(folder) == recordings(folder)
     for place in recordings(folder):
         (place / f"run-{first.run['run_id']}.wandb.synced").touch()  # as `wandb sync` leaves it
-    assert unsent(folder) == []
+    assert unsynced(folder) == []
 
 
 def test_a_resumed_run_goes_on_at_the_server(ended: Ended, at_step: Callable[..., None], server: Server) -> None:
@@ -558,8 +558,11 @@ def test_finding_out_takes_no_longer_than_it_may() -> None:
     """A port that takes a call and never answers, and one that nobody listens at."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         port = deaf.getsockname()[1]
-        assert silence(f"http://127.0.0.1:{port}", 0.3) == f"http://127.0.0.1:{port} does not answer within 0.3 s"
-    assert "cannot be reached" in silence(f"http://127.0.0.1:{port}", 5)
+        assert (
+            unreachable_reason(f"http://127.0.0.1:{port}", 0.3)
+            == f"http://127.0.0.1:{port} does not answer within 0.3 s"
+        )
+    assert "cannot be reached" in unreachable_reason(f"http://127.0.0.1:{port}", 5)
 
 
 def test_a_key_may_be_in_a_netrc_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -567,7 +570,7 @@ def test_a_key_may_be_in_a_netrc_file(tmp_path: Path, monkeypatch: pytest.Monkey
     file.write_text(f"machine wandb.example.org\n  login user\n  password {SECRET}\n", encoding="utf-8")
     file.chmod(0o600)
     monkeypatch.setenv("NETRC", str(file))
-    assert has_key("https://wandb.example.org")
-    assert not has_key("https://api.wandb.ai")
+    assert has_api_key("https://wandb.example.org")
+    assert not has_api_key("https://api.wandb.ai")
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
-    assert has_key("https://api.wandb.ai")
+    assert has_api_key("https://api.wandb.ai")

@@ -111,9 +111,9 @@ def _saved(space: Any) -> str:
     """Save a workspace; why that could not be done."""
     import wandb
 
-    from attnx.loggers.wandb_server import why_unreachable
+    from attnx.loggers.wandb_server import offline_reason
 
-    if problem := why_unreachable(wandb.setup().settings, PATIENCE):
+    if problem := offline_reason(wandb.setup().settings, PATIENCE):
         return f"wandb: {problem}"
     try:
         space.entity = space.entity or str(wandb.Api().default_entity)

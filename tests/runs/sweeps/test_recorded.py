@@ -64,7 +64,7 @@ def test_an_entry_that_could_run_code_is_refused_by_name(
     monkeypatch.setattr(hydra, "sweep", lambda *_: pytest.fail("it was gone on with"))
     answer = command("resume", "multirun/theirs")
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"attnx: multirun/theirs/sweep.json: holds {entry!r}, which is not taken from a file")
+    assert answer.err.startswith(f"attnx: multirun/theirs/sweep.json: holds {entry!r}, which could run code")
     assert answer.err.count("\n") == 1
 
 
@@ -112,7 +112,7 @@ def test_a_folder_of_configurations_is_named_by_who_goes_on(
     held("scorer=dot", config_dir="theirs")
     answer = command("resume", "multirun/theirs")
     assert answer.code == 2
-    assert "sweep.json: holds the --config-dir 'theirs', which is not taken from a file" in answer.err
+    assert "sweep.json: holds the --config-dir 'theirs', which could run code" in answer.err
     found: list[Any] = []
     monkeypatch.setattr(hydra, "sweep", lambda *asked: found.append(asked) or 0)
     assert command("resume", "multirun/theirs", "--config-dir", "mine", "-j", "3").code == 0
