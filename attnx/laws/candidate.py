@@ -1,4 +1,4 @@
-"""A part whose laws are tried, and where in its file each of its members stands."""
+"""The part that a law is checked on, and the source locations of its members."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from attnx import registry
 from attnx.registry.source_scan import Part
 
 
-class NotTried(Exception):
-    """A law cannot be tried with what there is here; its text says why."""
+class LawSkipped(Exception):
+    """A law does not apply, or cannot be checked; the text says why."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A part whose laws are tried.
+    """A part that laws are checked on.
 
     Attributes:
-        kind: what kind of part it is.
+        kind: of part.
         name: its registered name.
-        knobs: the values of knobs it is built with; the others keep their defaults.
+        knobs: options it is built with; the remaining ones keep their defaults.
     """
 
     kind: str
@@ -38,16 +38,16 @@ class Candidate:
         return registry.part(self.kind, self.name)
 
     def declares(self, fact: str, default: Any = None) -> Any:
-        """What its source declares."""
+        """A declaration in its source."""
         return self.info.declares.get(fact, default)
 
     def build(self, **supplied: Any) -> Any:
-        """Build it, without dropout: a law is about what a part computes."""
+        """Build it in evaluation mode, without dropout."""
         part = registry.build(self.kind, (self.name, self.knobs), **supplied)
         return part.eval() if isinstance(part, nn.Module) else part
 
-    def place(self, member: str = "") -> str:
-        """``file:line`` of a method, of a declaration, or else of the part itself."""
+    def location(self, member: str = "") -> str:
+        """``file:line`` of a method or a declaration, or of the part itself."""
         item = registry.find(self.kind, self.name)
         method = inspect.unwrap(getattr(item, member, None) or item) if member else None
         code = getattr(method, "__code__", None)
@@ -55,7 +55,7 @@ class Candidate:
             return f"{code.co_filename}:{code.co_firstlineno}"
         return f"{self.info.file}:{self.info.lines.get(member, self.info.line)}"
 
-    def place_of_error(self, error: BaseException) -> str:
-        """``file:line`` of the last line of the part's own file that an exception went through; else of the part."""
+    def error_location(self, error: BaseException) -> str:
+        """``file:line`` of the last frame of an exception in the part's file, or of the part."""
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(self.info.file)]
-        return f"{self.info.file}:{frames[-1].lineno}" if frames else self.place()
+        return f"{self.info.file}:{frames[-1].lineno}" if frames else self.location()

@@ -1,4 +1,4 @@
-"""The laws of attention for one part of it, composed with parts of the core."""
+"""The laws of attention for one of its parts, composed with parts of the core."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 from attnx.laws import attention, attention_sources
 from attnx.laws.candidate import Candidate
 
-# A part is tried with these beside it, and with a scope that bounds what is read.
-BESIDE: dict[str, Any] = {"scorer": "additive", "scope": "global", "normalizer": "softmax"}
-BOUNDED = ("local", {"window": 1})
+# The parts that the candidate is composed with; every law is checked with two scopes.
+DEFAULT_PARTS: dict[str, Any] = {"scorer": "additive", "scope": "global", "normalizer": "softmax"}
+LOCAL_SCOPE = ("local", {"window": 1})
 
 
-def _of_attention(law: Callable[[attention.Parts], None]) -> Callable[[Candidate], None]:
+def _attention_law(law: Callable[[attention.Parts], None]) -> Callable[[Candidate], None]:
     @functools.wraps(law)
-    def holds(candidate: Candidate) -> None:
-        for scope in ("global", BOUNDED):
-            law({**BESIDE, "scope": scope, candidate.kind: (candidate.name, candidate.knobs)})
+    def checked_law(candidate: Candidate) -> None:
+        for scope in ("global", LOCAL_SCOPE):
+            law({**DEFAULT_PARTS, "scope": scope, candidate.kind: (candidate.name, candidate.knobs)})
 
-    return holds
+    return checked_law
 
 
 QUICK: tuple[Callable[[Candidate], None], ...] = ()
-LAWS = tuple(_of_attention(law) for law in (*attention.LAWS, *attention_sources.LAWS))
+LAWS = tuple(_attention_law(law) for law in (*attention.LAWS, *attention_sources.LAWS))

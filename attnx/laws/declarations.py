@@ -1,4 +1,4 @@
-"""What each kind of part declares in its source, where the planner reads it before anything is imported."""
+"""Checks of a part's declarations and methods."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from attnx.registry.declarations import REQUIRED
 
 
 def require_declarations(candidate: Candidate, part: Any) -> None:
-    """Raise a violation unless the built part says what its source declares (:mod:`attnx.registry.declarations`)."""
+    """Check that the built part agrees with the declarations in its source (:mod:`attnx.registry.declarations`)."""
     for fact in REQUIRED.get(candidate.kind, {}):
-        declared, found = candidate.declares(fact), getattr(part, fact, None)
-        require(found == declared, fact, f"the class declares {fact} = {declared!r}, and the object has {found!r}")
+        declared, value = candidate.declares(fact), getattr(part, fact, None)
+        require(value == declared, fact, f"the class declares {fact} = {declared!r}, and the object has {value!r}")
 
 
 def require_methods(part: Any, methods: Sequence[str]) -> None:
-    """Raise a violation unless the part is an ``nn.Module`` that has these methods of its own."""
-    require(isinstance(part, nn.Module), "", f"it is {described(part)}, which is no torch.nn.Module")
+    """Check that the part is an ``nn.Module`` that defines these methods."""
+    require(isinstance(part, nn.Module), "", f"it is {described(part)} instead of a torch.nn.Module")
     for name in methods:
         method = getattr(type(part), name, None)
         inherited = method is getattr(nn.Module, name, None)

@@ -18,24 +18,23 @@ SOURCE = torch.tensor(
 PRESENT = SOURCE != 0
 
 
-def decided_model(**choices: Any) -> Any:
-    """A small model that has opinions: its symbols are not all about as likely as each other."""
+def confident_model(**choices: Any) -> Any:
+    """A small model whose symbols differ in probability."""
     model = small_model(small_config(**choices)).eval()
     with torch.no_grad():
         getattr(model.output, "vocabulary", model.output).weight *= 11
     return model
 
 
-def searched(part: Any, model: Any, source: Tensor, present: Tensor, **more: Any) -> DecodeResult:
-    """What is found, of the right types and shapes."""
+def decode(part: Any, model: Any, source: Tensor, present: Tensor, **kwargs: Any) -> DecodeResult:
+    """Decode, and check the types and shapes of the result."""
     with torch.no_grad():
-        found = part(model, source, present, **more)
-    require(isinstance(found, DecodeResult), "__call__", f"it returned {described(found)} instead of a DecodeResult")
-    written = require_tensor(found.written, "__call__", (len(source), None, None))
-    for value in (found.lengths, found.log_probability, found.score):
+        result: DecodeResult = part(model, source, present, **kwargs)
+    require(isinstance(result, DecodeResult), "__call__", f"it returned {described(result)} instead of a DecodeResult")
+    written = require_tensor(result.written, "__call__", (len(source), None, None))
+    for value in (result.lengths, result.log_probability, result.score):
         require_tensor(value, "__call__", written.shape[:2])
-    require((found.lengths <= written.shape[2]).all(), "__call__", "lengths are beyond what is written")
-    result: DecodeResult = found
+    require((result.lengths <= written.shape[2]).all(), "__call__", "lengths exceed the outputs")
     return result
 
 
@@ -44,41 +43,41 @@ def declarations(search: Candidate) -> None:
     part = search.build()
     require(callable(part), "", "it cannot be called")
     require(callable(getattr(part, "check", None)), "", f"{type(part).__name__} has no method check")
-    part.check(decided_model())
+    part.check(confident_model())
 
 
 def shapes(search: Candidate) -> None:
     """A search finds n hypotheses a row, best first, with weights if they are asked for."""
-    found = searched(search.build(), decided_model(), SOURCE, PRESENT, need_weights=True)
-    require((found.score.diff(dim=1) <= 0).all(), "__call__", "hypotheses are not in the order of their scores")
-    require_tensor(found.weights, "__call__", (*found.written.shape, None))
+    result = decode(search.build(), confident_model(), SOURCE, PRESENT, need_weights=True)
+    require((result.score.diff(dim=1) <= 0).all(), "__call__", "hypotheses are not in the order of their scores")
+    require_tensor(result.weights, "__call__", (*result.written.shape, None))
 
 
 def rows_are_independent(search: Candidate) -> None:
-    """A row is written as it would be alone and without padding."""
+    """The output of a row does not depend on other rows, nor on padding."""
     part = search.build()
     for scope in ("global", "encoder_decoder"):
-        model = decided_model(scope=scope)
-        together = searched(part, model, SOURCE, PRESENT)
+        model = confident_model(scope=scope)
+        together = decode(part, model, SOURCE, PRESENT)
         for row, length in enumerate(PRESENT.sum(-1).tolist()):
             pick = slice(row, row + 1)
-            alone = searched(part, model, SOURCE[pick, :length], PRESENT[pick, :length])
+            alone = decode(part, model, SOURCE[pick, :length], PRESENT[pick, :length])
             same = torch.equal(alone.lengths, together.lengths[pick])
             steps = int(alone.lengths.max()) if same else 0
             same = same and torch.equal(alone.written[..., :steps], together.written[pick, :, :steps])
-            require(same, "__call__", f"row {row} is written otherwise beside other rows")
+            require(same, "__call__", f"row {row} has another output in a batch")
 
 
 def log_probabilities_are_the_models(search: Candidate) -> None:
-    """The log-probability of what is written is what the model gives it, step by step."""
-    model = decided_model()
-    found = searched(search.build(), model, SOURCE, PRESENT)
-    best, lengths = found.written[:, 0], found.lengths[:, 0]
+    """The log-probability of an output is the sum of the model's over its steps."""
+    model = confident_model()
+    result = decode(search.build(), model, SOURCE, PRESENT)
+    best, lengths = result.written[:, 0], result.lengths[:, 0]
     with torch.no_grad():
         inputs = torch.cat([model.target.start_input(len(best), best.device)[:, None], best[:, :-1]], 1)
         steps = torch.log_softmax(model(SOURCE, PRESENT, inputs).logits, -1).gather(-1, best[..., None])[..., 0]
     total = (steps * (torch.arange(best.shape[1]) < lengths[:, None])).sum(-1)
-    require_close(found.log_probability[:, 0], total, "__call__", "the log-probability is not the model's")
+    require_close(result.log_probability[:, 0], total, "__call__", "the log-probability is not the model's")
 
 
 QUICK = (declarations, shapes)

@@ -19,25 +19,25 @@ PRESENT = torch.arange(7) < LENGTHS[:, None]
 
 
 def encode(part: Any, inputs: Tensor, present: Tensor) -> EncoderOutput:
-    """The states, of the right types and shapes."""
+    """Encode, and check the types and shapes of the output."""
     encoded = part(inputs, present)
     right = isinstance(encoded, tuple) and len(encoded) == 2
     require(
         right, "forward", f"it returned {described(encoded)} instead of an EncoderOutput (attnx.nn.encoders.contract)"
     )
     layers, final = encoded
-    require(isinstance(layers, list) and layers, "forward", "its layers are no list of tensors, lowest first")
+    require(isinstance(layers, list) and layers, "forward", "its layers are not a list of tensors, lowest first")
     pace = getattr(part, "pace", 1)
     require_tensor(layers[-1], "forward", (len(inputs), -(-inputs.shape[1] // pace), part.size))
-    require(isinstance(final, tuple) and final, "forward", "its final state is no tuple, with a tuple for each layer")
+    require(isinstance(final, tuple) and final, "forward", "its final state is not a tuple with one tuple per layer")
     for state in final:
-        require(isinstance(state, tuple) and state, "forward", "the final state of a layer is no tuple of tensors")
+        require(isinstance(state, tuple) and state, "forward", "the final state of a layer is not a tuple of tensors")
         require_tensor(state[0], "forward", (len(inputs), part.size))
     return EncoderOutput(*encoded)
 
 
 def declarations(encoder: Candidate) -> None:
-    """An encoder is an nn.Module with a forward and a ``size``, the width of its states; if it ``shortens``, a pace."""
+    """An encoder is an nn.Module with a forward and a ``size``, the width of its states; with ``shortens``, a pace."""
     part = encoder.build(input_size=INPUT)
     require_methods(part, ("forward",))
     size = getattr(part, "size", None)
@@ -47,25 +47,30 @@ def declarations(encoder: Candidate) -> None:
 
 
 def shapes(encoder: Candidate) -> None:
-    """An encoder answers with an Encoded: the states of every layer, lowest first, and the final state of each."""
+    """An encoder returns an EncoderOutput: the states and the final state of every layer, lowest first."""
     encode(encoder.build(input_size=INPUT), torch.randn(3, 7, INPUT), PRESENT)
 
 
 def rows_are_independent(encoder: Candidate) -> None:
-    """A row is encoded as it is alone and without padding, whatever finite numbers stand there."""
+    """The encoding of a row does not depend on other rows, nor on padding with finite numbers."""
     part, inputs = encoder.build(input_size=INPUT), torch.randn(3, 7, INPUT)
     together = encode(part, inputs, PRESENT)
     for row, length in enumerate(LENGTHS.tolist()):
         alone = encode(part, inputs[row : row + 1, :length], PRESENT[row : row + 1, :length])
         states = alone.layers[-1][0]
         among = together.layers[-1][row, : len(states)]
-        require_close(among, states, "forward", f"row {row} is encoded otherwise beside other rows and padding")
-        for one, other in zip(together.final, alone.final, strict=True):
-            require_close(one[0][row], other[0][0], "forward", f"row {row} ends otherwise beside other rows")
+        require_close(among, states, "forward", f"row {row} has other states in a batch")
+        for state, expected in zip(together.final, alone.final, strict=True):
+            require_close(
+                state[0][row],
+                expected[0][0],
+                "forward",
+                f"row {row} has another final state in a batch",
+            )
 
 
 def numbers_are_finite(encoder: Candidate) -> None:
-    """States and gradients are finite, those of a row without any symbol too."""
+    """States and gradients are finite, also those of an empty row."""
     part, inputs = encoder.build(input_size=INPUT), torch.randn(3, 7, INPUT, requires_grad=True)
     encoded = encode(part, inputs, PRESENT & (LENGTHS > 1)[:, None])
     require_finite(encoded.layers[-1], "forward", "states")

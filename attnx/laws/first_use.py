@@ -1,4 +1,4 @@
-"""Tries the plug-in parts of a configuration before training, and says which plug-in an exception came from."""
+"""Check the plug-in parts of a configuration before training, and find the plug-in that raised an exception."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Chosen = tuple[str, str, Mapping[str, Any]]
 
 
 def check_plug_ins(config: Mapping[str, Any]) -> None:
-    """Try each part of a configuration that is not the core's by the quick laws of its kind: some milliseconds each.
+    """Check every plug-in part of a configuration by the quick laws of its kind: some milliseconds each.
 
     Raises:
-        UserError: a part breaks a law; the line names its file and line.
+        UserError: a part breaks a law; the message has its file and line.
     """
     for kind, name, knobs in [*chosen_parts(config), *_plug_in_kernels()]:
         info = registry.part(kind, name)
@@ -30,7 +30,7 @@ def check_plug_ins(config: Mapping[str, Any]) -> None:
 
 
 def _plug_in_kernels() -> Iterator[Chosen]:
-    """The kernels of plug-ins, which serve unasked; one that cannot be imported is left out where kernels are built."""
+    """The kernels of plug-ins, except those that cannot be imported, which attention skips."""
     for name in registry.names("kernel"):
         if registry.part("kernel", name).origin != "core":
             try:
@@ -42,8 +42,8 @@ def _plug_in_kernels() -> Iterator[Chosen]:
 
 @functools.cache
 def broken_plug_ins() -> dict[tuple[str, str], str]:
-    """Every plug-in part that breaks a law of its kind or cannot be imported, by kind and name, and a line of why."""
-    found = {}
+    """The failures of plug-in parts that break a law or cannot be imported, by kind and name."""
+    failures = {}
     for part in catalog().parts.values():
         if part.origin != "core":
             try:
@@ -51,17 +51,17 @@ def broken_plug_ins() -> dict[tuple[str, str], str]:
             except UserError as error:
                 line = str(error)
             if line:
-                found[part.kind, part.name] = line
-    return found
+                failures[part.kind, part.name] = line
+    return failures
 
 
 def sound_names(kind: str) -> list[str]:
-    """The names of a kind that can be composed with any others: all but those of :func:`broken_plug_ins`."""
+    """The names of a kind without those of :func:`broken_plug_ins`."""
     return [name for name in registry.names(kind) if (kind, name) not in broken_plug_ins()]
 
 
 def chosen_parts(config: Mapping[str, Any]) -> Iterator[Chosen]:
-    """Kind, name and knobs of every part that a configuration names, those in knobs of others included."""
+    """Kind, name and options of every part in a configuration, including parts in options of parts."""
     for kind in (kind for kind in KINDS if kind in config):
         nodes = config[kind].items() if kind in SETS else [registry.spec(kind, config[kind])]
         for name, knobs in nodes:
@@ -70,7 +70,7 @@ def chosen_parts(config: Mapping[str, Any]) -> Iterator[Chosen]:
 
 
 def _in_knobs(knobs: Mapping[str, Any]) -> Iterator[Chosen]:
-    """Parts named by knobs, such as ``cross_scorer`` or ``tokenizer``: the end of the knob's name is the kind."""
+    """Parts in options such as ``cross_scorer`` or ``tokenizer``: the option's name ends with the kind."""
     for knob, value in knobs.items():
         kind = next((kind for kind in KINDS if knob == kind or knob.endswith(f"_{kind}")), None)
         if kind is not None and isinstance(value, str | Mapping):
@@ -80,8 +80,8 @@ def _in_knobs(knobs: Mapping[str, Any]) -> Iterator[Chosen]:
 
 
 @contextmanager
-def plug_ins_named() -> Iterator[None]:
-    """Turn an exception that a plug-in's code raised into one line that names the part, its file and line.
+def report_plug_in_errors() -> Iterator[None]:
+    """Convert an exception in a plug-in into one line with the part, its file and line.
 
     Raises:
         UserError: that line.
@@ -91,19 +91,21 @@ def plug_ins_named() -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        if not (line := plug_in_of(error)):
+        if not (line := find_plug_in(error)):
             raise
         raise UserError(line) from error
 
 
-def plug_in_of(error: BaseException) -> str:
-    """Which plug-in part an exception came through last, where in its file, and what it says; "" if through none."""
-    others = [part for part in catalog().parts.values() if part.origin != "core"]
+def find_plug_in(error: BaseException) -> str:
+    """The last plug-in part in an exception's traceback, its location and the message; "" if there is none."""
+    plug_ins = [part for part in catalog().parts.values() if part.origin != "core"]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        above = [part for part in others if str(part.file) == frame.filename and part.line <= (frame.lineno or 0)]
-        if above:
-            part = max(above, key=lambda part: part.line)
-            said = next(iter(str(error).strip().splitlines()), "")
-            place = f"{frame.filename}:{frame.lineno} ({frame.name})"
-            return f"the {part.kind} {part.name!r}, {place}: {type(error).__name__}: {said}; {advice(part)}"
+        candidates = [
+            part for part in plug_ins if str(part.file) == frame.filename and part.line <= (frame.lineno or 0)
+        ]
+        if candidates:
+            part = max(candidates, key=lambda part: part.line)
+            message = next(iter(str(error).strip().splitlines()), "")
+            location = f"{frame.filename}:{frame.lineno} ({frame.name})"
+            return f"the {part.kind} {part.name!r}, {location}: {type(error).__name__}: {message}; {advice(part)}"
     return ""

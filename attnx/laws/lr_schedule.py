@@ -15,46 +15,46 @@ from attnx.laws.violation import described, require
 STEPS = 23
 
 
-def built(lr_schedule: Candidate) -> tuple[Any, Any]:
+def build(lr_schedule: Candidate) -> tuple[Any, Any]:
     """An optimizer of rate 1, and its schedule for 23 steps."""
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
     return optimizer, lr_schedule.build(optimizer=optimizer, progress=lambda step: min(1.0, step / STEPS))
 
 
 def rates(optimizer: Any, schedule: Any, steps: int) -> list[float]:
-    """The rate before each of some steps."""
-    found = []
+    """The rate before each step."""
+    values = []
     for _ in range(steps):
-        found.append(float(optimizer.param_groups[0]["lr"]))
+        values.append(float(optimizer.param_groups[0]["lr"]))
         optimizer.step()
         schedule.step()
-    return found
+    return values
 
 
 def declarations(lr_schedule: Candidate) -> None:
-    """A schedule is one of torch.optim.lr_scheduler, over the optimizer it is given."""
-    _, schedule = built(lr_schedule)
+    """A schedule is an LRScheduler of torch over its optimizer."""
+    _, schedule = build(lr_schedule)
     require(isinstance(schedule, LRScheduler), "", f"it is {described(schedule)} instead of an LRScheduler")
 
 
-def rates_are_rates(lr_schedule: Candidate) -> None:
-    """Rates are finite, never negative, and somewhere above 0, up to the last step and beyond it."""
-    found = rates(*built(lr_schedule), STEPS + 3)
-    wrong = [rate for rate in found if not math.isfinite(rate) or rate < 0]
+def rates_are_valid(lr_schedule: Candidate) -> None:
+    """Rates are finite and at least 0, up to the last step and after it, and not all of them are 0."""
+    values = rates(*build(lr_schedule), STEPS + 3)
+    wrong = [rate for rate in values if not math.isfinite(rate) or rate < 0]
     require(not wrong, "", f"a rate is {wrong[:1]}")
-    require(any(found), "", "every rate is 0")
+    require(any(values), "", "every rate is 0")
 
 
-def a_schedule_goes_on_where_it_stopped(lr_schedule: Candidate) -> None:
-    """A schedule with the state of another goes on as that does: so a run is resumed."""
-    optimizer, schedule = built(lr_schedule)
+def restored_schedules_continue(lr_schedule: Candidate) -> None:
+    """A schedule with the restored state of another continues with the same rates."""
+    optimizer, schedule = build(lr_schedule)
     rates(optimizer, schedule, 7)
-    other, resumed = built(lr_schedule)
-    other.load_state_dict(optimizer.state_dict())
+    second, resumed = build(lr_schedule)
+    second.load_state_dict(optimizer.state_dict())
     resumed.load_state_dict(schedule.state_dict())
-    same = rates(other, resumed, 5) == rates(optimizer, schedule, 5)
-    require(same, "", "restored from its state it gives other rates")
+    same = rates(second, resumed, 5) == rates(optimizer, schedule, 5)
+    require(same, "", "restored from its state, it gives different rates")
 
 
-QUICK = (declarations, rates_are_rates)
-LAWS = (*QUICK, a_schedule_goes_on_where_it_stopped)
+QUICK = (declarations, rates_are_valid)
+LAWS = (*QUICK, restored_schedules_continue)

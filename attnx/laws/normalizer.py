@@ -9,10 +9,10 @@ from torch import Tensor
 
 from attnx.laws.candidate import Candidate
 from attnx.laws.declarations import require_declarations, require_methods
-from attnx.laws.gradients import agree, require_finite_gradients, require_used
+from attnx.laws.gradients import gradient_error, require_finite_gradients, require_used
 from attnx.laws.violation import Violation, require, require_close, require_finite, require_tensor
 
-# Rows in which all, some, one and none of 7 positions are allowed.
+# The masks of four rows: all, some, one and none of 7 positions allowed.
 ALLOWED = torch.tensor(
     [[1, 1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0, 1], [0, 0, 0, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0]], dtype=torch.bool
 )
@@ -23,9 +23,9 @@ def scores(spread: float = 1.0) -> Tensor:
     return spread * torch.randn(4, 7)
 
 
-def weigh(part: Any, given: Tensor, allowed: Tensor) -> Tensor:
-    """The weights, of the right type and shape."""
-    return require_tensor(part(given, allowed), "forward", given.shape)
+def weigh(part: Any, inputs: Tensor, allowed: Tensor) -> Tensor:
+    """The weights, their type and shape checked."""
+    return require_tensor(part(inputs, allowed), "forward", inputs.shape)
 
 
 def declarations(normalizer: Candidate) -> None:
@@ -43,24 +43,24 @@ def shapes(normalizer: Candidate) -> None:
 
 
 def any_leading_axes(normalizer: Candidate) -> None:
-    """Any leading axes pass through, and one row of what is allowed serves all queries."""
+    """Any leading axes are accepted, and the mask broadcasts over queries."""
     part = normalizer.build()
     for leading in ((), (2,), (2, 13)):
         weigh(part, torch.randn(*leading, 3, 7), torch.ones(*leading, 3, 7, dtype=torch.bool))
-    given, narrow = torch.randn(4, 3, 7), ALLOWED[:, None]
-    wide = weigh(part, given, narrow.expand(4, 3, 7))
-    require_close(weigh(part, given, narrow), wide, "forward", "what is allowed does not broadcast")
+    inputs, narrow = torch.randn(4, 3, 7), ALLOWED[:, None]
+    wide = weigh(part, inputs, narrow.expand(4, 3, 7))
+    require_close(weigh(part, inputs, narrow), wide, "forward", "the mask does not broadcast")
 
 
-def forbidden_is_zero(normalizer: Candidate) -> None:
-    """What is not allowed weighs 0."""
+def masked_weights_are_zero(normalizer: Candidate) -> None:
+    """Masked positions have a weight of 0."""
     weights = weigh(normalizer.build(), scores(), ALLOWED)
     most = weights[~ALLOWED].abs().max().item()
-    require(most == 0, "forward", f"it gave a weight of {most:.3g} to what is not allowed")
+    require(most == 0, "forward", f"it gave a weight of {most:.3g} to a masked position")
 
 
-def sums_to_one_is_true(normalizer: Candidate) -> None:
-    """Weights are never negative; where ``sums_to_one`` is declared, rows sum to 1, or to 0 if nothing is allowed."""
+def distributions_sum_to_one(normalizer: Candidate) -> None:
+    """Weights are never negative; if ``sums_to_one`` is declared, rows sum to 1, or to 0 if masked entirely."""
     part = normalizer.build()
     for spread in (1.0, 1e4):
         weights = weigh(part, scores(spread), ALLOWED)
@@ -70,84 +70,84 @@ def sums_to_one_is_true(normalizer: Candidate) -> None:
             require_close(weights.sum(-1), expected, "forward", "a row does not sum to 1, or to 0 where it must")
 
 
-def forbidden_scores_change_nothing(normalizer: Candidate) -> None:
-    """Scores of what is not allowed change no weight."""
-    part, given = normalizer.build(), scores()
-    other = torch.where(ALLOWED, given, 1e3 * torch.randn(4, 7))
-    same = torch.equal(weigh(part, given, ALLOWED), weigh(part, other, ALLOWED))
-    require(same, "forward", "other scores at forbidden positions changed the weights")
+def masked_scores_have_no_effect(normalizer: Candidate) -> None:
+    """Scores of masked positions have no effect on the weights."""
+    part, inputs = normalizer.build(), scores()
+    changed = torch.where(ALLOWED, inputs, 1e3 * torch.randn(4, 7))
+    same = torch.equal(weigh(part, inputs, ALLOWED), weigh(part, changed, ALLOWED))
+    require(same, "forward", "scores of masked positions changed the weights")
 
 
-def poison_where_forbidden(normalizer: Candidate) -> None:
-    """Whatever stands where nothing is allowed, weights and gradients are finite, and its own gradient is 0."""
+def masked_scores_may_be_nan(normalizer: Candidate) -> None:
+    """Weights and gradients are finite for any score of a masked position, NaN included, and its gradient is 0."""
     part = normalizer.build()
     for poison in (torch.inf, -torch.inf, torch.nan, 1e4):
-        given = scores().masked_fill(~ALLOWED, poison).requires_grad_()
-        weights = weigh(part, given, ALLOWED)
-        require_finite(weights, "forward", f"weights beside a forbidden score of {poison}")
-        require((weights[3] == 0).all(), "forward", "it gave weight where nothing is allowed")
+        inputs = scores().masked_fill(~ALLOWED, poison).requires_grad_()
+        weights = weigh(part, inputs, ALLOWED)
+        require_finite(weights, "forward", f"weights next to a masked score of {poison}")
+        require((weights[3] == 0).all(), "forward", "it gave weight to a row that is masked entirely")
         (weights * torch.randn(4, 7)).sum().backward()  # type: ignore[no-untyped-call]
-        require_finite_gradients(part, {f"scores beside a forbidden {poison}": given}, "forward")
-        if given.grad is not None:
-            require((given.grad[~ALLOWED] == 0).all(), "forward", "a forbidden score has a gradient")
+        require_finite_gradients(part, {f"scores next to a masked {poison}": inputs}, "forward")
+        if inputs.grad is not None:
+            require((inputs.grad[~ALLOWED] == 0).all(), "forward", "a masked score has a gradient other than 0")
 
 
-def no_nan_on_the_way(normalizer: Candidate) -> None:
-    """No intermediate gradient is NaN, where a search for the first NaN of a run would find it."""
-    given = scores().requires_grad_()
+def intermediate_gradients_are_finite(normalizer: Candidate) -> None:
+    """No intermediate gradient is NaN, as anomaly detection would report it."""
+    inputs = scores().requires_grad_()
     with torch.autograd.set_detect_anomaly(True):
-        weigh(normalizer.build(), given, ALLOWED).sum().backward()  # type: ignore[no-untyped-call]
+        weigh(normalizer.build(), inputs, ALLOWED).sum().backward()  # type: ignore[no-untyped-call]
 
 
-def extreme_scores(normalizer: Candidate) -> None:
-    """Large scores of either sign, alone or all of them, give finite weights and gradients in every precision."""
+def large_scores_give_finite_results(normalizer: Candidate) -> None:
+    """Large scores of either sign, one or all, give finite weights and gradients in every precision."""
     part = normalizer.build()
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         for extreme in (1e4, -1e4):
             for plain in (torch.full((4, 7), extreme), scores().index_fill(1, torch.tensor([3]), extreme)):
-                given = plain.to(dtype).requires_grad_()
-                weights = weigh(part, given, ALLOWED)
+                inputs = plain.to(dtype).requires_grad_()
+                weights = weigh(part, inputs, ALLOWED)
                 (weights * torch.randn(4, 7, dtype=dtype)).sum().backward()  # type: ignore[no-untyped-call]
                 require_finite(weights, "forward", f"weights of scores of {extreme:g} in {dtype}")
-                require_finite(given.grad, "forward", f"gradients of scores of {extreme:g} in {dtype}")
+                require_finite(inputs.grad, "forward", f"gradients of scores of {extreme:g} in {dtype}")
 
 
 def permuting_the_scores_permutes_the_weights(normalizer: Candidate) -> None:
     """Permuting the positions permutes the weights."""
-    part, given, order = normalizer.build(), scores(), torch.tensor([4, 0, 6, 2, 5, 1, 3])
-    permuted = weigh(part, given[:, order], ALLOWED[:, order])
-    straight = weigh(part, given, ALLOWED)[:, order]
+    part, inputs, order = normalizer.build(), scores(), torch.tensor([4, 0, 6, 2, 5, 1, 3])
+    permuted = weigh(part, inputs[:, order], ALLOWED[:, order])
+    straight = weigh(part, inputs, ALLOWED)[:, order]
     require_close(permuted, straight, "forward", "weights depend on the order of the positions")
 
 
 def rows_are_independent(normalizer: Candidate) -> None:
-    """A row of a batch weighs what it weighs alone."""
-    part, given = normalizer.build(), scores()
-    together = weigh(part, given, ALLOWED)
+    """The weights of a row do not depend on other rows."""
+    part, inputs = normalizer.build(), scores()
+    together = weigh(part, inputs, ALLOWED)
     for row in range(4):
-        alone = weigh(part, given[row : row + 1], ALLOWED[row : row + 1])[0]
-        require_close(together[row], alone, "forward", f"row {row} weighs otherwise beside other rows")
+        alone = weigh(part, inputs[row : row + 1], ALLOWED[row : row + 1])[0]
+        require_close(together[row], alone, "forward", f"row {row} has other weights in a batch")
 
 
-def padding_changes_nothing(normalizer: Candidate) -> None:
-    """Forbidden positions behind the others change no weight, and weigh 0."""
-    part, given = normalizer.build(), scores()
+def padding_has_no_effect(normalizer: Candidate) -> None:
+    """Padding has no effect on the weights, and a weight of 0."""
+    part, inputs = normalizer.build(), scores()
     longer = torch.cat([ALLOWED, torch.zeros(4, 6, dtype=torch.bool)], -1)
-    padded = weigh(part, torch.cat([given, torch.randn(4, 6)], -1), longer)
-    require_close(padded[:, :7], weigh(part, given, ALLOWED), "forward", "padding changed the weights")
-    require((padded[:, 7:] == 0).all(), "forward", "padding weighs something")
+    padded = weigh(part, torch.cat([inputs, torch.randn(4, 6)], -1), longer)
+    require_close(padded[:, :7], weigh(part, inputs, ALLOWED), "forward", "padding changed the weights")
+    require((padded[:, 7:] == 0).all(), "forward", "padding has a weight above 0")
 
 
-def differentiable_is_true(normalizer: Candidate) -> None:
-    """Gradients agree with finite differences, unless ``differentiable = False`` is declared; then they do not."""
+def gradients_are_derivatives_if_declared(normalizer: Candidate) -> None:
+    """Gradients agree with finite differences, unless ``differentiable = False`` is declared: then they must not."""
     part, declared = normalizer.build(), normalizer.declares("differentiable", True)
-    apart = agree(lambda given: weigh(part, given, ALLOWED), [scores()], part, fast=False)
-    if apart and declared:
-        raise Violation("forward", f"the gradient is not the derivative: {apart}")
-    require(apart or declared, "differentiable", "it declares False, and its gradient is the derivative")
+    error = gradient_error(lambda inputs: weigh(part, inputs, ALLOWED), [scores()], part, fast=False)
+    if error and declared:
+        raise Violation("forward", f"the gradient is not the derivative: {error}")
+    require(error or declared, "differentiable", "it declares False, but its gradient is the derivative")
 
 
-def every_parameter_is_used(normalizer: Candidate) -> None:
+def every_parameter_has_a_gradient(normalizer: Candidate) -> None:
     """Every parameter has a gradient."""
     part = normalizer.build()
     (weigh(part, scores().requires_grad_(), ALLOWED) * torch.randn(4, 7)).sum().backward()  # type: ignore[no-untyped-call]
@@ -155,61 +155,65 @@ def every_parameter_is_used(normalizer: Candidate) -> None:
 
 
 def temperature_divides_the_scores(normalizer: Candidate) -> None:
-    """A knob ``temperature``, where there is one, divides the scores."""
+    """An option ``temperature`` divides the scores."""
     if "temperature" not in [knob.name for knob in normalizer.info.knobs]:
         return
-    given = scores()
+    inputs = scores()
     plain = Candidate("normalizer", normalizer.name, {**normalizer.knobs, "temperature": 1.0}).build()
     for temperature in (0.3, 5.0):
         knobs = {**normalizer.knobs, "temperature": temperature}
         warm = Candidate("normalizer", normalizer.name, knobs).build()
-        found, expected = weigh(warm, given, ALLOWED), weigh(plain, given / temperature, ALLOWED)
-        require_close(found, expected, "forward", f"temperature={temperature} does not divide the scores")
+        actual, expected = weigh(warm, inputs, ALLOWED), weigh(plain, inputs / temperature, ALLOWED)
+        require_close(actual, expected, "forward", f"temperature={temperature} does not divide the scores")
 
 
-def a_larger_score_gets_no_less(normalizer: Candidate) -> None:
+def weights_keep_the_order_of_scores(normalizer: Candidate) -> None:
     """Weights keep the order of the scores."""
-    given = scores()
-    weights = weigh(normalizer.build(), given, torch.ones_like(ALLOWED))
-    ordered = weights.gather(-1, given.argsort(-1))
+    inputs = scores()
+    weights = weigh(normalizer.build(), inputs, torch.ones_like(ALLOWED))
+    ordered = weights.gather(-1, inputs.argsort(-1))
     require((ordered.diff(dim=-1) >= 0).all(), "forward", "a larger score got a smaller weight")
 
 
-def an_empty_memory_has_no_weights(normalizer: Candidate) -> None:
-    """No scores give no weights, as at the first step of a memory that grows."""
-    given = torch.randn(2, 3, 0).requires_grad_()
-    weigh(normalizer.build(), given, torch.ones(2, 1, 0, dtype=torch.bool)).sum().backward()  # type: ignore[no-untyped-call]
-    require(given.grad is not None and given.grad.shape == (2, 3, 0), "forward", "no scores have no gradient")
+def empty_memory_gives_empty_weights(normalizer: Candidate) -> None:
+    """A memory of no positions gives no weights, as at the first step of a growing memory."""
+    inputs = torch.randn(2, 3, 0).requires_grad_()
+    weigh(normalizer.build(), inputs, torch.ones(2, 1, 0, dtype=torch.bool)).sum().backward()  # type: ignore[no-untyped-call]
+    require(
+        inputs.grad is not None and inputs.grad.shape == (2, 3, 0),
+        "forward",
+        "an empty tensor of scores has no gradient",
+    )
 
 
-def inputs_stay_as_they_are(normalizer: Candidate) -> None:
-    """Scores and what is allowed are not written into."""
-    given, allowed = scores(), ALLOWED.clone()
-    before = given.clone()
-    normalizer.build()(given, allowed)
-    require(torch.equal(given, before), "forward", "it changed the scores in place")
-    require(torch.equal(allowed, ALLOWED), "forward", "it changed what is allowed in place")
+def inputs_are_not_modified(normalizer: Candidate) -> None:
+    """Scores and mask are not modified in place."""
+    inputs, allowed = scores(), ALLOWED.clone()
+    original = inputs.clone()
+    normalizer.build()(inputs, allowed)
+    require(torch.equal(inputs, original), "forward", "it changed the scores in place")
+    require(torch.equal(allowed, ALLOWED), "forward", "it changed the mask in place")
 
 
-def float32_loses_nothing(normalizer: Candidate) -> None:
-    """Long rows of float32 give what float64 gives, within the digits that a float32 holds."""
+def float32_agrees_with_float64(normalizer: Candidate) -> None:
+    """Long rows in float32 agree with float64 to the precision of float32."""
     part = normalizer.build()
     for spread in (0.1, 1.0, 13.0):
-        given = spread * torch.randn(5, 997, dtype=torch.float32)
+        inputs = spread * torch.randn(5, 997, dtype=torch.float32)
         allowed = torch.rand(5, 997) < 0.7
-        found, expected = weigh(part.float(), given, allowed), weigh(part.double(), given.double(), allowed)
-        require(found.dtype == torch.float32, "forward", f"weights of float32 are {found.dtype}")
-        require_close(found.double(), expected, "forward", "float32 is less exact", rtol=1e-5, atol=1e-6)
+        actual, expected = weigh(part.float(), inputs, allowed), weigh(part.double(), inputs.double(), allowed)
+        require(actual.dtype == torch.float32, "forward", f"weights of float32 are {actual.dtype}")
+        require_close(actual.double(), expected, "forward", "float32 differs from float64", rtol=1e-5, atol=1e-6)
 
 
 def bfloat16(normalizer: Candidate) -> None:
-    """Weights of bfloat16 are bfloat16, and finite; so are gradients, and sums as far as it has digits."""
-    given = scores(1e4).to(torch.bfloat16).requires_grad_()
-    weights = weigh(normalizer.build().to(torch.bfloat16), given, ALLOWED)
+    """Weights and gradients in bfloat16 are finite and bfloat16; sums are 1 to its precision."""
+    inputs = scores(1e4).to(torch.bfloat16).requires_grad_()
+    weights = weigh(normalizer.build().to(torch.bfloat16), inputs, ALLOWED)
     weights.sum().backward()  # type: ignore[no-untyped-call]
     require(weights.dtype == torch.bfloat16, "forward", f"weights of bfloat16 are {weights.dtype}")
     require_finite(weights, "forward", "weights of bfloat16")
-    require_finite(given.grad, "forward", "gradients of bfloat16")
+    require_finite(inputs.grad, "forward", "gradients of bfloat16")
     if normalizer.declares("sums_to_one"):
         # 7 weights, each rounded by at most 2^-9 of itself.
         sums, expected = weights.double().sum(-1), ALLOWED.any(-1).double()
@@ -219,25 +223,25 @@ def bfloat16(normalizer: Candidate) -> None:
 QUICK = (
     declarations,
     shapes,
-    forbidden_is_zero,
-    sums_to_one_is_true,
+    masked_weights_are_zero,
+    distributions_sum_to_one,
     rows_are_independent,
-    poison_where_forbidden,
+    masked_scores_may_be_nan,
 )
 LAWS = (
     *QUICK,
     any_leading_axes,
-    forbidden_scores_change_nothing,
-    no_nan_on_the_way,
-    extreme_scores,
+    masked_scores_have_no_effect,
+    intermediate_gradients_are_finite,
+    large_scores_give_finite_results,
     permuting_the_scores_permutes_the_weights,
-    padding_changes_nothing,
-    differentiable_is_true,
-    every_parameter_is_used,
+    padding_has_no_effect,
+    gradients_are_derivatives_if_declared,
+    every_parameter_has_a_gradient,
     temperature_divides_the_scores,
-    a_larger_score_gets_no_less,
-    an_empty_memory_has_no_weights,
-    inputs_stay_as_they_are,
-    float32_loses_nothing,
+    weights_keep_the_order_of_scores,
+    empty_memory_gives_empty_weights,
+    inputs_are_not_modified,
+    float32_agrees_with_float64,
     bfloat16,
 )

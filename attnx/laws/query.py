@@ -17,20 +17,20 @@ SIZES = {"state_size": 13, "context_size": 11, "token_size": 7, "tags": 101}
 WIDTHS = {"token": 7, "before": 13, "after": 13, "context": 11}
 
 
-def step(leave_out: tuple[str, ...] = ()) -> QueryContext:
-    """Three random steps of two rows, without some fields."""
+def random_step(leave_out: tuple[str, ...] = ()) -> QueryContext:
+    """Random context of three steps of two rows, without some fields."""
     fields = {name: torch.randn(2, 3, width) for name, width in WIDTHS.items()}
     fields["tag"] = torch.randint(SIZES["tags"], (2, 3))
     return QueryContext(**{name: field for name, field in fields.items() if name not in leave_out})
 
 
-def picked(part: Any, given: QueryContext) -> Tensor:
-    """What it picks from steps, of the right type and shape."""
-    return require_tensor(part(given), "forward", (*given.token.shape[:-1], part.size))
+def apply(part: Any, inputs: QueryContext) -> Tensor:
+    """The query input's output, its type and shape checked."""
+    return require_tensor(part(inputs), "forward", (*inputs.token.shape[:-1], part.size))
 
 
 def declarations(query: Candidate) -> None:
-    """A query input is an nn.Module with a forward and a ``size``, and declares the one field it ``needs``."""
+    """A query input is an nn.Module with a forward and a ``size``, and declares the field it ``needs``."""
     part, needs = query.build(**SIZES), query.declares("needs")
     require_declarations(query, part)
     require_methods(part, ("forward",))
@@ -40,42 +40,42 @@ def declarations(query: Candidate) -> None:
 
 
 def shapes(query: Candidate) -> None:
-    """What is picked is (b, q, size)."""
-    picked(query.build(**SIZES), step())
+    """Outputs have the shape (b, q, size)."""
+    apply(query.build(**SIZES), random_step())
 
 
-def it_reads_what_it_needs(query: Candidate) -> None:
-    """What it needs changes the outcome, and no other field does; those may be unknown."""
-    part, given, needs = query.build(**SIZES), step(), query.declares("needs")
-    changed = step()._replace(**{needs: getattr(given, needs)})
-    require_close(picked(part, given), picked(part, changed), "forward", f"it reads other fields than {needs}")
-    same = torch.equal(picked(part, given), picked(part, step()))
+def outputs_depend_on_needs_alone(query: Candidate) -> None:
+    """Outputs depend on the field it needs and on no other; the others may be missing."""
+    part, inputs, needs = query.build(**SIZES), random_step(), query.declares("needs")
+    changed = random_step()._replace(**{needs: getattr(inputs, needs)})
+    require_close(apply(part, inputs), apply(part, changed), "forward", f"it reads other fields than {needs}")
+    same = torch.equal(apply(part, inputs), apply(part, random_step()))
     require(not same, "forward", f"it does not read {needs}, which it declares to need")
     unknown = tuple(name for name in QueryContext._fields if name not in ("token", needs))
-    require_finite(picked(part, step(leave_out=unknown)), "forward", "outputs")
+    require_finite(apply(part, random_step(leave_out=unknown)), "forward", "outputs")
 
 
 def rows_are_independent(query: Candidate) -> None:
-    """A step of a row is picked as it is alone."""
-    part, given = query.build(**SIZES), step()
-    together = picked(part, given)
+    """The output of a step of a row does not depend on other rows or steps."""
+    part, inputs = query.build(**SIZES), random_step()
+    together = apply(part, inputs)
     for row, position in itertools.product(range(2), range(3)):
         pick = (slice(row, row + 1), slice(position, position + 1))
-        alone = picked(part, QueryContext(*(field[pick] for field in given if field is not None)))
-        require_close(alone, together[pick], "forward", f"row {row} is picked otherwise beside other rows or steps")
+        alone = apply(part, QueryContext(*(field[pick] for field in inputs if field is not None)))
+        require_close(alone, together[pick], "forward", f"row {row} has another output in a batch")
 
 
-def an_unknown_field_is_refused(query: Candidate) -> None:
-    """A field that is not known yet is refused, not read as something else."""
+def a_missing_field_is_rejected(query: Candidate) -> None:
+    """A missing field raises an error."""
     part, needs = query.build(**SIZES), query.declares("needs")
-    if needs == "token":  # which is always known
+    if needs == "token":  # which is never missing
         return
     try:
-        part(step(leave_out=(needs,)))
+        part(random_step(leave_out=(needs,)))
     except Exception:
         return
-    raise Violation("forward", f"it answered without {needs}, which it declares to need")
+    raise Violation("forward", f"it returned an output without {needs}, which it declares to need")
 
 
-QUICK = (declarations, shapes, rows_are_independent, it_reads_what_it_needs)
-LAWS = (*QUICK, an_unknown_field_is_refused)
+QUICK = (declarations, shapes, rows_are_independent, outputs_depend_on_needs_alone)
+LAWS = (*QUICK, a_missing_field_is_rejected)

@@ -15,55 +15,55 @@ from attnx.laws.violation import require, require_close, require_finite, require
 SIZES = {"state_size": 13, "context_size": 11, "token_size": 7}
 
 
-def drawn(*leading: int) -> list[Tensor]:
+def random_inputs(*leading: int) -> list[Tensor]:
     """Random states, contexts and tokens."""
     return [torch.randn(*leading, size) for size in SIZES.values()]
 
 
-def read_out(part: Any, given: list[Tensor]) -> Tensor:
-    """The vectors, of the right type and shape."""
-    return require_tensor(part(*given), "forward", (*given[0].shape[:-1], part.size))
+def read_out(part: Any, inputs: list[Tensor]) -> Tensor:
+    """The readout's output, its type and shape checked."""
+    return require_tensor(part(*inputs), "forward", (*inputs[0].shape[:-1], part.size))
 
 
 def declarations(readout: Candidate) -> None:
-    """A readout is an nn.Module with a forward and a ``size``, the width of what it returns."""
+    """A readout is an nn.Module with a forward and a ``size``, the width of its output."""
     part = readout.build(**SIZES)
     require_methods(part, ("forward",))
     size = getattr(part, "size", None)
-    require(isinstance(size, int) and size > 0, "", f"its size, the width of what it returns, is {size!r}")
+    require(isinstance(size, int) and size > 0, "", f"its size, the width of its output, is {size!r}")
 
 
 def any_leading_axes(readout: Candidate) -> None:
     """States, contexts and tokens of one step (b, ...) or of all (b, t, ...) give vectors (..., size)."""
     part = readout.build(**SIZES)
     for leading in ((2,), (2, 3)):
-        read_out(part, drawn(*leading))
+        read_out(part, random_inputs(*leading))
 
 
 def rows_and_steps_are_independent(readout: Candidate) -> None:
-    """A step of a row is read out as it is alone."""
-    part, given = readout.build(**SIZES), drawn(2, 3)
-    together = read_out(part, given)
+    """The output of a step of a row does not depend on other rows or steps."""
+    part, inputs = readout.build(**SIZES), random_inputs(2, 3)
+    together = read_out(part, inputs)
     for row in range(2):
         for step in range(3):
-            alone = read_out(part, [tensor[row : row + 1, step] for tensor in given])
-            require_close(together[row, step], alone[0], "forward", f"row {row} is read out otherwise beside others")
+            alone = read_out(part, [tensor[row : row + 1, step] for tensor in inputs])
+            require_close(together[row, step], alone[0], "forward", f"row {row} has another output in a batch")
 
 
 def numbers_are_finite(readout: Candidate) -> None:
-    """Vectors and gradients are finite, and every parameter has one."""
-    part, given = readout.build(**SIZES), [tensor.requires_grad_() for tensor in drawn(2, 3)]
-    vectors = read_out(part, given)
+    """Outputs and gradients are finite, and every parameter has a gradient."""
+    part, inputs = readout.build(**SIZES), [tensor.requires_grad_() for tensor in random_inputs(2, 3)]
+    vectors = read_out(part, inputs)
     require_finite(vectors, "forward", "vectors")
     vectors.sum().backward()  # type: ignore[no-untyped-call]
-    require_finite_gradients(part, dict(zip(("states", "contexts", "tokens"), given, strict=True)), "forward")
+    require_finite_gradients(part, dict(zip(("states", "contexts", "tokens"), inputs, strict=True)), "forward")
     require_used(part)
 
 
 def gradients(readout: Candidate) -> None:
     """Gradients agree with finite differences."""
     part = readout.build(**SIZES)
-    require_gradients(lambda *given: read_out(part, list(given)), drawn(2, 3), part, "forward")
+    require_gradients(lambda *inputs: read_out(part, list(inputs)), random_inputs(2, 3), part, "forward")
 
 
 QUICK = (declarations, any_leading_axes, numbers_are_finite, rows_and_steps_are_independent)

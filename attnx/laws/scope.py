@@ -17,30 +17,30 @@ WIDTH, STEPS, MEMORY = 5, 3, 11
 LENGTHS = (7, 4, 1, 0)
 
 
-def built(scope: Candidate) -> Any:
+def build(scope: Candidate) -> Any:
     """The scope for queries of width 5."""
     return scope.build(query_size=WIDTH, memory_size=MEMORY)
 
 
 def present(lengths: tuple[int, ...] = LENGTHS, size: int = 7) -> Tensor:
-    """(b, 1, m), the same for all queries."""
+    """(b, 1, m), the same mask for all queries."""
     return (torch.arange(size) < torch.tensor(lengths)[:, None])[:, None]
 
 
 def growing(size: int = 7) -> Tensor:
-    """(b, q, m), as of a memory that grows by two a step, from nothing."""
+    """(b, q, m), the mask of a memory that grows by two positions a step, from none."""
     return present(size=size) & (torch.arange(size) < 2 * torch.arange(STEPS)[:, None])
 
 
 PRESENT = (present, growing)
 
 
-def asked(part: Any, queries: Tensor, at: Tensor, there: Tensor) -> ScopeMask:
-    """What the scope says, of the right types and shapes."""
-    field = part(queries, at, there)
+def scope_mask(part: Any, queries: Tensor, steps: Tensor, mask: Tensor) -> ScopeMask:
+    """The scope's output, its types and shapes checked."""
+    field = part(queries, steps, mask)
     right = isinstance(field, tuple) and len(field) == 2
     require(right, "forward", f"it returned {described(field)} instead of an attnx.attention.ScopeMask")
-    shape = (*queries.shape[:2], there.shape[-1])
+    shape = (*queries.shape[:2], mask.shape[-1])
     allowed = require_tensor(field[0], "forward", shape)
     require(allowed.dtype == torch.bool, "forward", f"allowed is {allowed.dtype} instead of torch.bool")
     if field[1] is not None:
@@ -50,91 +50,93 @@ def asked(part: Any, queries: Tensor, at: Tensor, there: Tensor) -> ScopeMask:
     return ScopeMask(*field)
 
 
-def require_same(found: ScopeMask, expected: ScopeMask, difference: str) -> None:
-    """Raise a violation unless two answers of a scope are one."""
-    require(torch.equal(found.allowed, expected.allowed), "forward", f"{difference}: other positions are allowed")
-    require((found.gain is None) == (expected.gain is None), "forward", f"{difference}: a gain came or went")
-    if found.gain is not None and expected.gain is not None:
-        require_close(found.gain, expected.gain, "forward", f"{difference}: the gain differs")
+def require_same(actual: ScopeMask, expected: ScopeMask, difference: str) -> None:
+    """Check that two outputs of a scope are the same."""
+    require(torch.equal(actual.allowed, expected.allowed), "forward", f"{difference}: other positions are allowed")
+    require((actual.gain is None) == (expected.gain is None), "forward", f"{difference}: one of them has a gain")
+    if actual.gain is not None and expected.gain is not None:
+        require_close(actual.gain, expected.gain, "forward", f"{difference}: the gain differs")
 
 
-def picked(field: ScopeMask, pick: Any) -> ScopeMask:
-    """Some rows or steps of an answer."""
+def select(field: ScopeMask, pick: Any) -> ScopeMask:
+    """Some rows or steps of a mask."""
     return ScopeMask(field.allowed[pick], None if field.gain is None else field.gain[pick])
 
 
 def declarations(scope: Candidate) -> None:
-    """A scope is an nn.Module with a forward; its ``sources`` are known from its source or its knob."""
-    part, info = built(scope), scope.info
+    """A scope is an nn.Module with a forward; its ``sources`` are a declaration or an option."""
+    part, info = build(scope), scope.info
     require_methods(part, ("forward",))
-    known = {"sources": ["encoder"], "include_self": False, **info.declares}
-    known |= {knob.name: knob.default for knob in info.knobs} | dict(scope.knobs)
-    for fact, value in (("sources", tuple(known["sources"])), ("include_self", known["include_self"])):
-        found = getattr(part, fact, None if fact == "sources" else False)
-        found = tuple(found) if isinstance(found, list) else found
+    declared = {"sources": ["encoder"], "include_self": False, **info.declares}
+    declared |= {knob.name: knob.default for knob in info.knobs} | dict(scope.knobs)
+    for fact, value in (("sources", tuple(declared["sources"])), ("include_self", declared["include_self"])):
+        actual = getattr(part, fact, None if fact == "sources" else False)
+        actual = tuple(actual) if isinstance(actual, list) else actual
         require(
-            found == value, fact, f"{fact} is {found!r} on the object and {value!r} by its declaration, knob or default"
+            actual == value,
+            fact,
+            f"{fact} is {actual!r} on the object and {value!r} by declaration, option or default",
         )
 
 
-def nothing_absent_is_allowed(scope: Candidate) -> None:
-    """A scope answers with a ScopeMask whose ``allowed`` is (b, q, m) bool, and never allows what is not present."""
-    part = built(scope)
-    for there in (make() for make in PRESENT):
-        field = asked(part, torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), there)
-        require(not (field.allowed & ~there).any(), "forward", "it allows positions that are not present")
+def padding_is_never_allowed(scope: Candidate) -> None:
+    """A scope returns a ScopeMask whose ``allowed`` is (b, q, m) bool, and False at masked positions."""
+    part = build(scope)
+    for mask in (make() for make in PRESENT):
+        field = scope_mask(part, torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), mask)
+        require(not (field.allowed & ~mask).any(), "forward", "it allows masked positions")
 
 
-def a_row_with_something_present_may_read_something(scope: Candidate) -> None:
-    """Where something is present, something is allowed."""
-    part = built(scope)
-    for there in (make() for make in PRESENT):
-        field = asked(part, torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), there)
-        empty = there.any(-1).expand(4, STEPS) & ~field.allowed.any(-1)
-        require(not empty.any(), "forward", "a query may read nothing, though something is present")
+def every_query_has_an_allowed_position(scope: Candidate) -> None:
+    """A row with unmasked positions has at least one allowed position."""
+    part = build(scope)
+    for mask in (make() for make in PRESENT):
+        field = scope_mask(part, torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), mask)
+        empty = mask.any(-1).expand(4, STEPS) & ~field.allowed.any(-1)
+        require(not empty.any(), "forward", "a query has no allowed position, though some are not masked")
 
 
-def a_loop_is_all_at_once(scope: Candidate) -> None:
-    """Asked one step at a time, a scope answers as it does for all steps."""
-    part, queries = built(scope), torch.randn(4, STEPS, WIDTH)
-    for at in (torch.tensor([[0, 1, 2], [5, 6, 7], [2, 2, 2], [3, 1, 0]]), torch.arange(STEPS)):
-        for there in (make() for make in PRESENT):
-            whole, wide = asked(part, queries, at, there), there.expand(4, STEPS, 7)
+def steps_equal_one_call(scope: Candidate) -> None:
+    """A call for each step gives what one call for all steps gives."""
+    part, queries = build(scope), torch.randn(4, STEPS, WIDTH)
+    for steps in (torch.tensor([[0, 1, 2], [5, 6, 7], [2, 2, 2], [3, 1, 0]]), torch.arange(STEPS)):
+        for mask in (make() for make in PRESENT):
+            expected, wide = scope_mask(part, queries, steps, mask), mask.expand(4, STEPS, 7)
             for step in range(STEPS):
                 pick = slice(step, step + 1)
-                alone = asked(part, queries[:, pick], at[..., pick], wide[:, pick])
-                require_same(alone, picked(whole, (slice(None), pick)), f"asked about step {step} alone")
+                alone = scope_mask(part, queries[:, pick], steps[..., pick], wide[:, pick])
+                require_same(alone, select(expected, (slice(None), pick)), f"step {step} in a call of its own")
 
 
 def rows_are_independent(scope: Candidate) -> None:
-    """A row of a batch is answered as it is alone."""
-    part, queries, at = built(scope), torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
-    for there in (make() for make in PRESENT):
-        whole = asked(part, queries, at, there)
+    """The mask of a row does not depend on other rows."""
+    part, queries, steps = build(scope), torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
+    for mask in (make() for make in PRESENT):
+        expected = scope_mask(part, queries, steps, mask)
         for row in (slice(row, row + 1) for row in range(4)):
-            alone = asked(part, queries[row], at, there[row])
-            require_same(alone, picked(whole, row), f"row {row.start} alone is answered otherwise than beside others")
+            alone = scope_mask(part, queries[row], steps, mask[row])
+            require_same(alone, select(expected, row), f"row {row.start} in a batch of its own")
 
 
-def padding_changes_nothing(scope: Candidate) -> None:
-    """Absent positions behind a memory leave the answer for the others as it was."""
-    part, queries, at = built(scope), torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
+def padding_has_no_effect(scope: Candidate) -> None:
+    """Padding after a memory has no effect on the mask of its positions."""
+    part, queries, steps = build(scope), torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
     for make in PRESENT:
-        tight, padded = asked(part, queries, at, make()), asked(part, queries, at, make(size=13))
-        require_same(picked(padded, (..., slice(0, 7))), tight, "with absent positions behind the memory")
+        tight, padded = scope_mask(part, queries, steps, make()), scope_mask(part, queries, steps, make(size=13))
+        require_same(select(padded, (..., slice(0, 7))), tight, "with padding after the memory")
 
 
 def a_memory_of_no_positions(scope: Candidate) -> None:
-    """A memory of no positions is answered with none: so a history begins."""
-    asked(built(scope), torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), present(size=0))
+    """A memory of no positions is accepted, as at the first step of a history."""
+    scope_mask(build(scope), torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), present(size=0))
 
 
-def a_gain_is_a_share(scope: Candidate) -> None:
-    """A gain is above 0 and at most 1 where something may be read; without one a scope has no parameters."""
-    part, queries, at = built(scope), torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
-    field = asked(part, queries, at, present())
+def gains_are_between_0_and_1(scope: Candidate) -> None:
+    """Gains of allowed positions are above 0 and at most 1; a scope without a gain has no parameters."""
+    part, queries, steps = build(scope), torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
+    field = scope_mask(part, queries, steps, present())
     if field.gain is None:
-        require(not list(part.parameters()), "forward", "without a gain nothing trains the scope's parameters")
+        require(not list(part.parameters()), "forward", "it has parameters but no gain, so they have no gradient")
         return
     inside = field.gain.expand_as(field.allowed)[field.allowed]
     require(((inside > 0) & (inside <= 1)).all(), "forward", f"the gain is {inside.min():.3g} to {inside.max():.3g}")
@@ -142,26 +144,26 @@ def a_gain_is_a_share(scope: Candidate) -> None:
 
 def gradients(scope: Candidate) -> None:
     """Gradients of a gain agree with finite differences."""
-    part, queries, at = built(scope), torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
-    allowed = asked(part, queries, at, present()).allowed
-    if part(queries, at, present())[1] is not None:
+    part, queries, steps = build(scope), torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
+    allowed = scope_mask(part, queries, steps, present()).allowed
+    if part(queries, steps, present())[1] is not None:
         require_gradients(
-            lambda queries: part(queries, at, present())[1].expand_as(allowed)[allowed], [queries], part, "forward"
+            lambda queries: part(queries, steps, present())[1].expand_as(allowed)[allowed], [queries], part, "forward"
         )
 
 
 def bfloat16(scope: Candidate) -> None:
     """A gain of bfloat16 is finite."""
-    part = built(scope).to(torch.bfloat16)
-    field = asked(part, torch.randn(4, STEPS, WIDTH, dtype=torch.bfloat16), torch.arange(STEPS), present())
+    part = build(scope).to(torch.bfloat16)
+    field = scope_mask(part, torch.randn(4, STEPS, WIDTH, dtype=torch.bfloat16), torch.arange(STEPS), present())
     require_finite(field.gain, "forward", "gains of bfloat16")
 
 
 QUICK = (
     declarations,
-    nothing_absent_is_allowed,
-    a_row_with_something_present_may_read_something,
+    padding_is_never_allowed,
+    every_query_has_an_allowed_position,
     rows_are_independent,
-    a_gain_is_a_share,
+    gains_are_between_0_and_1,
 )
-LAWS = (*QUICK, a_loop_is_all_at_once, padding_changes_nothing, a_memory_of_no_positions, gradients, bfloat16)
+LAWS = (*QUICK, steps_equal_one_call, padding_has_no_effect, a_memory_of_no_positions, gradients, bfloat16)

@@ -1,4 +1,4 @@
-"""Small configurations and models, in which the laws of models, and of the parts they are built of, are tried."""
+"""Small configurations and models for the laws of models and their parts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 from attnx import registry
 from attnx.laws.candidate import Candidate
 
-# Sizes that keep the laws fast; a part that is not named here is tried with its own defaults.
+# Sizes that keep the laws fast; parts that are not listed keep their defaults.
 SMALL: dict[tuple[str, str], dict[str, Any]] = {
     ("scorer", "additive"): {"hidden_size": 19},
     ("scorer", "mlp"): {"hidden_sizes": [19]},
@@ -20,40 +20,40 @@ SMALL: dict[tuple[str, str], dict[str, Any]] = {
     ("query", "language_tag"): {"embedding_dim": 5},
     ("model", "transformer"): {"hidden_size": 20, "feedforward_size": 23, "layers": 2, "dropout": 0.0},
 }
-USUAL = {"model": "seq2seq", "encoder": "recurrent", "decoder": "recurrent", "readout": "joint"}
-ATTENDING = ("scorer", "scope", "normalizer", "query")
-# Symbols from 4 to 16 are the same on both sides, where they can be copied.
+DEFAULT_MODEL_PARTS = {"model": "seq2seq", "encoder": "recurrent", "decoder": "recurrent", "readout": "joint"}
+ATTENTION_KINDS = ("scorer", "scope", "normalizer", "query")
+# Symbols from 4 to 16 are in both vocabularies, so that they can be copied.
 SOURCE_SYMBOLS, TARGET_SYMBOLS, TAGS = 23, 17, 3
 
 
 def small_config(**choices: Any) -> dict[str, Any]:
     """A configuration of small parts: ``small_config(scorer="dot", query=["token"], model={"feed": "now"})``."""
     nodes: dict[str, Any] = {"scorer": "additive", "scope": "global", "normalizer": "softmax", "attention": "standard"}
-    nodes |= {kind: choice for kind, choice in choices.items() if kind not in (*USUAL, "query")}
+    nodes |= {kind: choice for kind, choice in choices.items() if kind not in (*DEFAULT_MODEL_PARTS, "query")}
     nodes |= _sized(choices, heads=registry.spec("attention", nodes["attention"])[1].get("heads", 1))
     config: dict[str, Any] = {}
     for kind, choice in nodes.items():
         name, knobs = registry.spec(kind, choice)
         config[kind] = {"name": name, **registry.check(kind, name, {**SMALL.get((kind, name), {}), **knobs})}
-    asked = choices.get("query", ["current_state"])
-    knobs_of = asked if isinstance(asked, Mapping) else {name: SMALL.get(("query", name), {}) for name in asked}
-    config["query"] = {name: registry.check("query", name, knobs) for name, knobs in knobs_of.items()}
+    query = choices.get("query", ["current_state"])
+    query_knobs = query if isinstance(query, Mapping) else {name: SMALL.get(("query", name), {}) for name in query}
+    config["query"] = {name: registry.check("query", name, knobs) for name, knobs in query_knobs.items()}
     if config["attention"]["name"] == "none":
-        config = {kind: node for kind, node in config.items() if kind not in ATTENDING}
+        config = {kind: node for kind, node in config.items() if kind not in ATTENTION_KINDS}
     return config
 
 
 def _sized(choices: Mapping[str, Any], heads: int) -> dict[str, Any]:
-    """Model, encoder, decoder and readout, with small values of the sizes that they have as knobs."""
-    # Primes, as many times as there are heads, which must divide them.
+    """Model, encoder, decoder and readout with small sizes."""
+    # Primes times the number of heads, which must divide them.
     sizes = {
         "model": {"embedding_dim": 7, "position_dim": 19},
         "encoder": {"hidden_size": 11},
         "decoder": {"hidden_size": 13},
     }
     nodes = {}
-    for kind, usual in USUAL.items():
-        node = {"name": usual, **choices.get(kind, {})}
+    for kind, default in DEFAULT_MODEL_PARTS.items():
+        node = {"name": default, **choices.get(kind, {})}
         knobs = {knob.name: knob.type for knob in registry.part(kind, node["name"]).knobs}
         small = {knob: size * heads for knob, size in sizes.get(kind, {}).items() if knob in knobs}
         nodes[kind] = {**{knob: size for knob, size in small.items() if knobs[knob].accepts(size)}, **node}
@@ -67,12 +67,12 @@ def small_model(config: Mapping[str, Any], features: int = 0, target_features: i
     assert isinstance(model, nn.Module)
     match = getattr(getattr(model, "output", None), "match", None)
     if match is not None:
-        match([number if 4 <= number < TARGET_SYMBOLS else 0 for number in range(SOURCE_SYMBOLS)])
+        match([index if 4 <= index < TARGET_SYMBOLS else 0 for index in range(SOURCE_SYMBOLS)])
     return model
 
 
 def model_with(candidate: Candidate) -> Any:
-    """A small sequence-to-sequence model with the candidate in its place."""
+    """A small seq2seq model that contains the candidate."""
     choice: Any = {"name": candidate.name, **candidate.knobs}
     if candidate.kind == "query":
         choice = {candidate.name: {**SMALL.get(("query", candidate.name), {}), **candidate.knobs}}

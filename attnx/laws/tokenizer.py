@@ -15,7 +15,7 @@ METHODS = ("train", "cut", "join", "save", "load")
 
 
 def trained(tokenizer: Candidate) -> Any:
-    """A tokenizer that has learned from some texts."""
+    """A tokenizer trained on some texts."""
     part = tokenizer.build()
     part.train(TEXTS, SIZE)
     return part
@@ -28,8 +28,8 @@ def declarations(tokenizer: Candidate) -> None:
     require(not missing, "", f"{type(part).__name__} has no method {', '.join(missing)}")
 
 
-def it_learns_symbols(tokenizer: Candidate) -> None:
-    """The same texts give the same symbols, sorted, and no more than were asked for."""
+def training_is_deterministic(tokenizer: Candidate) -> None:
+    """The same texts give the same symbols, sorted and at most as many as requested."""
     first, second = trained(tokenizer).symbols, trained(tokenizer).symbols
     require(isinstance(first, tuple), "train", f"its symbols are {described(first)} instead of a tuple")
     require(first == second, "train", "the same texts gave other symbols")
@@ -37,26 +37,26 @@ def it_learns_symbols(tokenizer: Candidate) -> None:
     require(0 < len(first) <= SIZE, "train", f"it learned {len(first)} symbols of at most {SIZE}")
 
 
-def joining_gives_back_what_was_cut(tokenizer: Candidate) -> None:
-    """A text that was cut is joined to the same text, and is made of learned symbols."""
+def joining_inverts_cutting(tokenizer: Candidate) -> None:
+    """Cutting and joining a text gives the text, by way of learned symbols."""
     part = trained(tokenizer)
     for text in TEXTS[:4]:
         symbols = part.cut(text)
         require(part.join(symbols) == text, "join", f"{text!r} came back as {part.join(symbols)!r}")
         unknown = [symbol for symbol in symbols if symbol not in part.symbols]
-        require(not unknown, "cut", f"{unknown[:1]} is none of its symbols")
+        require(not unknown, "cut", f"{unknown[:1]} is not one of its symbols")
 
 
-def it_is_saved_and_loaded(tokenizer: Candidate) -> None:
-    """A tokenizer that loads what another saved cuts as that does."""
-    part, other = trained(tokenizer), tokenizer.build()
+def reloaded_tokenizers_are_the_same(tokenizer: Candidate) -> None:
+    """A tokenizer that is saved and loaded cuts as before."""
+    part, reloaded = trained(tokenizer), tokenizer.build()
     with tempfile.TemporaryDirectory() as folder:
         part.save(Path(folder) / "tokenizer")
-        other.load(Path(folder) / "tokenizer")
-    require(other.symbols == part.symbols, "load", "it loaded other symbols than were saved")
-    same = all(other.cut(text) == part.cut(text) for text in TEXTS[:4])
-    require(same, "load", "loaded, it cuts otherwise")
+        reloaded.load(Path(folder) / "tokenizer")
+    require(reloaded.symbols == part.symbols, "load", "it loaded other symbols than it saved")
+    same = all(reloaded.cut(text) == part.cut(text) for text in TEXTS[:4])
+    require(same, "load", "loaded, it cuts differently")
 
 
 QUICK = (declarations,)
-LAWS = (*QUICK, it_learns_symbols, joining_gives_back_what_was_cut, it_is_saved_and_loaded)
+LAWS = (*QUICK, training_is_deterministic, joining_inverts_cutting, reloaded_tokenizers_are_the_same)

@@ -1,4 +1,4 @@
-"""A part with each value of its knobs that are a choice."""
+"""The variants of a part: each value of every option that is a choice."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from attnx.laws.candidate import Candidate
 
 
 def variants(candidate: Candidate) -> list[Candidate]:
-    """The candidate itself, and with each other value of a ``bool`` or ``Literal`` knob that it leaves open.
+    """The candidate, and a copy for each other value of a ``bool`` or ``Literal`` option that it does not set.
 
-    A task is tried as it is: other values may mean other data.
+    A task has no variants: other values may need other data.
     """
-    others = (
+    knobs = (
         []
         if candidate.kind == "task"
         else [
             {knob.name: value}
             for knob in candidate.info.knobs
             if knob.name not in candidate.knobs
-            for value in choices_of(knob.annotation)
+            for value in knob_values(knob.annotation)
             if value != knob.default
         ]
     )
-    return [candidate, *(replace(candidate, knobs={**candidate.knobs, **other}) for other in others)]
+    return [candidate, *(replace(candidate, knobs={**candidate.knobs, **change}) for change in knobs)]
 
 
-def choices_of(annotation: str) -> Sequence[Any]:
+def knob_values(annotation: str) -> Sequence[Any]:
     """The values of a ``bool`` or of a ``Literal``; none for any other type."""
     if annotation == "bool":
         return (False, True)

@@ -1,4 +1,4 @@
-"""How a law says that it is broken: which member of the part is at fault, and what came instead."""
+"""The exception of a broken law, and the checks that raise it."""
 
 from __future__ import annotations
 
@@ -13,65 +13,65 @@ class Violation(AssertionError):
     """A part breaks a law.
 
     Args:
-        member: the method or declaration at fault; "" for the part itself.
-        found: what came instead of what the law says.
+        member: the method or declaration that broke it; "" for the part itself.
+        message: the result that the law excludes.
     """
 
-    def __init__(self, member: str, found: str) -> None:
-        super().__init__(f"{member}: {found}" if member else found)
-        self.member, self.found = member, found
+    def __init__(self, member: str, message: str) -> None:
+        super().__init__(f"{member}: {message}" if member else message)
+        self.member, self.message = member, message
 
 
-def require(holds: Any, member: str, found: str) -> None:
-    """Raise a violation unless the condition holds."""
-    if not holds:
-        raise Violation(member, found)
+def require(is_valid: Any, member: str, message: str) -> None:
+    """Raise a violation if a condition is false."""
+    if not is_valid:
+        raise Violation(member, message)
 
 
 def require_tensor(value: Any, member: str, shape: Sequence[int | None] | None = None) -> Tensor:
-    """Return the value if it is a tensor of this shape; None stands for any size."""
+    """Return the value, checked to be a tensor of this shape; None is any size."""
     require(isinstance(value, Tensor), member, f"it returned {described(value)} instead of a tensor")
     if shape is not None:
         fits = len(value.shape) == len(shape) and all(
-            size in (None, found) for size, found in zip(shape, value.shape, strict=False)
+            expected in (None, actual) for expected, actual in zip(shape, value.shape, strict=False)
         )
-        wanted = ", ".join("any" if size is None else str(size) for size in shape)
-        require(fits, member, f"it returned the shape {tuple(value.shape)} instead of ({wanted})")
+        expected = ", ".join("any" if size is None else str(size) for size in shape)
+        require(fits, member, f"it returned the shape {tuple(value.shape)} instead of ({expected})")
     assert isinstance(value, Tensor)
     return value
 
 
 def require_finite(value: Tensor | None, member: str, what: str) -> None:
-    """Raise a violation if the tensor holds NaN or infinity; a gradient that is None is none."""
+    """Check that a tensor has no NaN or infinity; None, a missing gradient, has none."""
     if value is not None and not bool(value.isfinite().all()):
-        number = value[~value.isfinite()][0].item()
-        raise Violation(member, f"{what} hold {number}")
+        entry = value[~value.isfinite()][0].item()
+        raise Violation(member, f"{what} contain {entry}")
 
 
 def require_close(
-    found: Tensor,
+    actual: Tensor,
     expected: Tensor,
     member: str,
     difference: str,
     rtol: float | None = None,
     atol: float | None = None,
 ) -> None:
-    """Raise a violation if two tensors differ by more than rounding.
+    """Check that two tensors are the same up to rounding.
 
     Args:
-        found: one.
-        expected: the other.
-        member: at fault if they differ.
-        difference: what it means that they differ.
-        rtol: relative tolerance; left out, and atol too, that of their precision.
+        actual: the tensor that was computed.
+        expected: the tensor it should be.
+        member: the method or declaration to report.
+        difference: the message if they differ.
+        rtol: relative tolerance; the default depends on their precision, as that of atol.
         atol: absolute tolerance.
     """
-    require(found.shape == expected.shape, member, f"{difference}: {tuple(found.shape)}, not {tuple(expected.shape)}")
+    require(actual.shape == expected.shape, member, f"{difference}: {tuple(actual.shape)}, not {tuple(expected.shape)}")
     try:
-        torch.testing.assert_close(found, expected, rtol=rtol, atol=atol)
+        torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol)
     except AssertionError:
-        apart = (found.double() - expected.double()).abs().nan_to_num(torch.inf).max().item()
-        raise Violation(member, f"{difference} (by up to {apart:.3g})") from None
+        difference_size = (actual.double() - expected.double()).abs().nan_to_num(torch.inf).max().item()
+        raise Violation(member, f"{difference} (by up to {difference_size:.3g})") from None
 
 
 def described(value: Any) -> str:

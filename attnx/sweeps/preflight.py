@@ -116,12 +116,12 @@ def _task_key(indexed: tuple[int, Mapping[str, Any]]) -> str:
 
 def _errors_of_task(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """The errors of settings with the same task."""
-    from attnx.laws.first_use import plug_ins_named
+    from attnx.laws.first_use import report_plug_in_errors
     from attnx.training.train import load
 
     data: Any = None
 
-    @plug_ins_named()
+    @report_plug_in_errors()
     def read() -> None:
         nonlocal data
         refuse_missing_files(settings[0]["task"])
@@ -130,7 +130,7 @@ def _errors_of_task(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     error = _error_of(read)
     if data is None:
         return [error] * len(settings)
-    return [_error_of(partial(plug_ins_named()(_prepare), setting, data)) for setting in settings]
+    return [_error_of(partial(report_plug_in_errors()(_prepare), setting, data)) for setting in settings]
 
 
 def _prepare(config: Mapping[str, Any], data: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from lightning.pytorch.utilities import rank_zero_only
 
 from attnx.errors import Interrupted, RunFailed, Stopped, UserError, behind, cannot_write, out_of_memory
-from attnx.laws.first_use import plug_in_of
+from attnx.laws.first_use import find_plug_in
 from attnx.runs.layout import ERROR, RUN
 from attnx.training import run_folder
 from attnx.training.callbacks.nan_guard import STEP_NOTE_PREFIX
@@ -97,7 +97,7 @@ def in_one_line(error: BaseException, folder: Path, trainer: Mapping[str, Any]) 
             f"a data worker died (process {died[1]} {died[2]}); go on with: {_resume(folder)}; if it happens again, "
             f"set trainer.num_workers to 0 in {folder / 'config.yaml'}"
         )
-    if line := plug_in_of(error):
+    if line := find_plug_in(error):
         return f"{line}; the traceback is in {folder / ERROR}"
     return ""
 

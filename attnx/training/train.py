@@ -19,7 +19,7 @@ from attnx import registry
 from attnx.errors import Interrupted, UserError
 from attnx.files.parse_number import count_of
 from attnx.inference.build_model import build_model
-from attnx.laws.first_use import check_plug_ins, plug_ins_named
+from attnx.laws.first_use import check_plug_ins, report_plug_in_errors
 from attnx.loggers.collection import Loggers
 from attnx.runs.layout import CHECKPOINTS, LAST, METRICS, PROFILE
 from attnx.tasks.protocols import SequenceData
@@ -69,7 +69,7 @@ class PreparedRun:
     clock: Callable[[], float] = time.perf_counter  # tells seconds
 
 
-@plug_ins_named()
+@report_plug_in_errors()
 def prepare(config: Config) -> PreparedRun:
     """Try the plug-in parts, read the data and build the model.
 

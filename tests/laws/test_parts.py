@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from attnx import registry
-from attnx.laws.candidate import Candidate, NotTried
-from attnx.laws.check import MODULES, failure, laws_of, name_of, statement
+from attnx.laws.candidate import Candidate, LawSkipped
+from attnx.laws.check import MODULES, kind_laws, law_failure, law_name, statement
 from attnx.laws.variants import variants
 
 KINDS = (
@@ -26,7 +26,7 @@ KINDS = (
 EACH = [
     pytest.param(law, Candidate(kind, name), id=f"{kind}-{name}-{law.__name__}")
     for kind in KINDS
-    for law in laws_of(kind)
+    for law in kind_laws(kind)
     if not law.__module__.endswith(".model")  # tests of schedules compose these with everything
     for name in registry.names(kind)
 ]
@@ -36,15 +36,15 @@ EACH = [
 def test_a_part_obeys_the_laws_of_its_kind(law: Any, candidate: Candidate) -> None:
     for variant in variants(candidate):
         try:
-            assert failure(law, variant) == ""
-        except NotTried as reason:
+            assert law_failure(law, variant) == ""
+        except LawSkipped as reason:
             pytest.skip(str(reason))
 
 
 @pytest.mark.parametrize("kind", MODULES)
 def test_a_law_says_what_it_is(kind: str) -> None:
     """It has a name of its own among those of its kind, and a statement."""
-    laws = laws_of(kind)
-    assert len({name_of(law) for law in laws}) == len(laws)
+    laws = kind_laws(kind)
+    assert len({law_name(law) for law in laws}) == len(laws)
     assert all(statement(law) for law in laws)
-    assert set(laws_of(kind, quick=True)) <= set(laws)
+    assert set(kind_laws(kind, quick=True)) <= set(laws)

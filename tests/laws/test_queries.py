@@ -12,7 +12,7 @@ from attnx import registry
 from attnx.attention import Query
 from attnx.laws import query as laws
 from attnx.laws.candidate import Candidate
-from attnx.laws.query import SIZES, step
+from attnx.laws.query import SIZES, random_step
 
 pytestmark = pytest.mark.usefixtures("float64")
 Choice = tuple[str, dict[str, Any]]
@@ -32,7 +32,7 @@ def test_law(law: Any, each_query: Choice) -> None:
 def test_it_says_why_it_cannot_be_asked_yet(name: str) -> None:
     needs = registry.part("query", name).declares["needs"]
     with pytest.raises(AssertionError, match=r"before what its query needs|given no tags"):
-        make((name, {}))(step(leave_out=(needs,)))
+        make((name, {}))(random_step(leave_out=(needs,)))
 
 
 @pytest.mark.parametrize(
@@ -40,18 +40,18 @@ def test_it_says_why_it_cannot_be_asked_yet(name: str) -> None:
     [("token", "token"), ("previous_state", "before"), ("current_state", "after"), ("last_context", "context")],
 )
 def test_what_each_picks(name: str, picks: str) -> None:
-    given = step()
+    given = random_step()
     assert torch.equal(make((name, {}))(given), getattr(given, picks))
 
 
 def test_a_tag_is_embedded() -> None:
-    given, part = step(), make(("language_tag", {"embedding_dim": 5}))
+    given, part = random_step(), make(("language_tag", {"embedding_dim": 5}))
     assert torch.equal(part(given), part.embedding.weight[given.tag])
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(["token", "previous_state", "language_tag"], 2)))
 def test_a_query_is_its_inputs_in_the_order_given(order: tuple[str, ...]) -> None:
-    given = step()
+    given = random_step()
     parts = [make((name, {})) for name in order]
     query = Query(parts)
     assert query.size == sum(part.size for part in parts)
@@ -61,4 +61,4 @@ def test_a_query_is_its_inputs_in_the_order_given(order: tuple[str, ...]) -> Non
 def test_the_empty_query_has_no_width() -> None:
     query = Query([])
     assert query.size == 0
-    assert query(step()).shape == (2, 3, 0)
+    assert query(random_step()).shape == (2, 3, 0)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from attnx import registry
 from attnx.errors import UserError
 from attnx.laws.first_use import sound_names
-from attnx.laws.model import INPUTS, OF_A_CASE, PRESENT, SOURCE, TAG, Case, learned
+from attnx.laws.model import INPUTS, MODEL_LAWS, PRESENT, SOURCE, TAG, Case, outputs_and_gradients
 from attnx.models.seq2seq.config import resolve
 from attnx.models.seq2seq.schedules import SCHEDULES
 from attnx.nn.targets.numbers import Numbers
@@ -181,7 +181,7 @@ def choices(chosen: Config) -> Config:
 
 def assert_laws(model: Any) -> None:
     """All laws of schedules."""
-    for law in OF_A_CASE:
+    for law in MODEL_LAWS:
         law(Case(model.eval(), inputs=ROWS if isinstance(model.target, Numbers) else INPUTS))
 
 
@@ -312,7 +312,7 @@ def test_a_forbidden_schedule_would_be_wrong(built: Built, schedule: str) -> Non
     assert model.plan.admitted == ("step_by_step",)
     if schedule != "step_by_step":
         with pytest.raises((AssertionError, RuntimeError)):
-            learned(Case(model), schedule)
+            outputs_and_gradients(Case(model), schedule)
 
 
 @pytest.mark.parametrize("features", [0, 5])

@@ -17,7 +17,7 @@ Choice = tuple[str, dict[str, Any]]
 
 
 def make(choice: Choice) -> Any:
-    return laws.built(Candidate("scope", *choice))
+    return laws.build(Candidate("scope", *choice))
 
 
 @pytest.mark.parametrize("law", laws.LAWS)

@@ -17,15 +17,15 @@ from attnx.errors import UserError
 from attnx.laws.first_use import sound_names
 from attnx.laws.model import (
     INPUTS,
-    OF_A_CASE,
+    MODEL_LAWS,
     PRESENT,
     SOURCE,
     TAG,
     Case,
-    learned,
-    nothing_looks_ahead,
+    later_inputs_have_no_effect,
+    outputs_and_gradients,
     require_same,
-    steps_are_the_pass,
+    steps_equal_the_pass,
 )
 from attnx.models.transformer.config import UNSUPPORTED_QUERIES, resolve
 from attnx.models.transformer.model import Transformer
@@ -135,8 +135,8 @@ def test_the_laws_hold(combination: Config) -> None:
     """In combinations of all choices, such that any two which can meet do so in one of them."""
     model, defined = of(combination), of({**combination, "kernels": "off"})
     defined.load_state_dict(model.state_dict())
-    require_same(learned(case(defined)), learned(case(model)), "without kernels")
-    for law in OF_A_CASE:
+    require_same(outputs_and_gradients(case(defined)), outputs_and_gradients(case(model)), "without kernels")
+    for law in MODEL_LAWS:
         law(case(model))
     assert_what_is_read_matters(case(model))
 
@@ -152,8 +152,8 @@ def test_every_scorer_scope_and_normalizer_steps_as_it_trains(scorer: str, scope
     """In self-attention and, ``history`` aside, in cross-attention."""
     knobs = {"cross_scope": "global"} if scope == "history" else {}
     model = built(scorer=scorer, scope=scope, normalizer=normalizer, layers=1, **knobs)
-    steps_are_the_pass(case(model))
-    nothing_looks_ahead(case(model))
+    steps_equal_the_pass(case(model))
+    later_inputs_have_no_effect(case(model))
     assert_what_is_read_matters(case(model))
 
 

@@ -117,7 +117,7 @@ def mine(optimizer: object, progress: object) -> object:
     return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
 """
 SEARCH = """\
-@register("search", "mine")
+@register("decoding", "mine")
 class Mine:
     def check(self, model: object) -> None:
         return None
@@ -181,7 +181,9 @@ BROKEN = {
     "rows that mix": Broken(
         "scorer", SHAPE, "return queries @ (keys - keys.mean(0)).mT", "def compare", "otherwise beside other rows"
     ),
-    "NaN": Broken("scorer", SHAPE, "return (queries @ keys.mT).log()", "def compare", "scores of random numbers hold"),
+    "NaN": Broken(
+        "scorer", SHAPE, "return (queries @ keys.mT).log()", "def compare", "scores of random numbers contain"
+    ),
     "a gradient of NaN": Broken(
         "scorer",
         SHAPE,
@@ -197,7 +199,7 @@ BROKEN = {
         "ScopeMask(present.",
         "ScopeMask(torch.ones_like(present).",
         "def forward",
-        "allows positions that are not present",
+        "allows masked positions",
     ),
     "a scope that returns a tensor": Broken(
         "scope",
@@ -214,22 +216,26 @@ BROKEN = {
         "ScopeMask(present",
         "ScopeMask(False & present",
         "def forward",
-        "may read nothing, though something is present",
+        "a query has no allowed position",
     ),
     "a scope without sources": Broken(
         "scope", '    sources = ("encoder",)\n', "    pass\n", "class Mine", "sources is None"
     ),
     "a normalizer that does not mask": Broken(
-        "normalizer", " * allowed", "", "def forward", "a weight of 0.5 to what is not allowed"
+        "normalizer", " * allowed", "", "def forward", "a weight of 0.5 to a masked position"
     ),
     "a normalizer of no distribution": Broken(
         "normalizer", "sums_to_one = False", "sums_to_one = True", "def forward", "does not sum to 1"
     ),
     "a normalizer with poison": Broken(
-        "normalizer", "scores.masked_fill(~allowed, 0.0)", "scores", "def forward", "a forbidden score of nan hold nan"
+        "normalizer",
+        "scores.masked_fill(~allowed, 0.0)",
+        "scores",
+        "def forward",
+        "a masked score of nan contain nan",
     ),
     "a normalizer that mixes rows": Broken(
-        "normalizer", "* allowed", "* allowed / allowed.sum()", "def forward", "otherwise beside other rows"
+        "normalizer", "* allowed", "* allowed / allowed.sum()", "def forward", "row 0 has other weights in a batch"
     ),
     "a query that needs nothing known": Broken(
         "query", '"after"', '"now"', 'needs = "now"', "needs is 'now'; a step has token"
@@ -248,7 +254,11 @@ BROKEN = {
         "a Tensor instead of an EncoderOutput",
     ),
     "an encoder that reads padding": Broken(
-        "encoder", "self.map(inputs))", "self.map(inputs - inputs.mean(1, True)))", "def forward", "rows and padding"
+        "encoder",
+        "self.map(inputs))",
+        "self.map(inputs - inputs.mean(1, True)))",
+        "def forward",
+        "row 1 has other states in a batch",
     ),
     "an encoder without a size": Broken(
         "encoder", "self.size", "self.width", "class Mine", "its size, the width of its"
@@ -388,10 +398,12 @@ def test_check_prints_each_law(plug: Callable[..., Path], command: Callable[...,
     assert answer.err.count("\n") == 1
     rows = {line.strip().rpartition("  ")[0].strip(): line.split()[-1] for line in answer.out.splitlines()}
     assert rows["shapes"] == "passed"
-    assert rows["forbidden is zero"] == "FAILED"
-    failed = [line for line in answer.out.splitlines() if line.startswith("forbidden is zero: the normalizer 'other'")]
+    assert rows["masked weights are zero"] == "FAILED"
+    failed = [
+        line for line in answer.out.splitlines() if line.startswith("masked weights are zero: the normalizer 'other'")
+    ]
     assert len(failed) == 1
-    assert failed[0].endswith("the law: What is not allowed weighs 0")
+    assert failed[0].endswith("the law: Masked positions have a weight of 0")
 
 
 TASK = """\
@@ -467,8 +479,8 @@ def test_check_takes_knobs(plug: Callable[..., Path], command: Callable[..., Any
         (("scorer=softmax",), "no scorer 'softmax'"),
         (("scorr=dot",), "there is no kind 'scorr'; did you mean scorer"),
         (("cosine",), "write attnx check scorer=cosine or attnx check lr_schedule=cosine"),
-        (("wandb",), "there are no laws of a logger"),
-        (("dot", "scaled"), "tries one part"),
+        (("wandb",), "there are no laws for logger"),
+        (("dot", "scaled"), "tests one part"),
     ],
 )
 def test_check_says_what_it_cannot_do(words: tuple[str, ...], said: str, command: Callable[..., Any]) -> None:

@@ -20,7 +20,7 @@ from attnx.data.points_file import read_points
 from attnx.data.readers.cmudict import read_cmudict
 from attnx.errors import UserError
 from attnx.laws.candidate import Candidate
-from attnx.laws.task import SHOWN, the_monitor_is_measured
+from attnx.laws.task import NUM_EXAMPLES, monitor_is_measured
 from attnx.training.fit import fit
 from attnx.training.loaders import draw_examples
 from attnx.training.train import load
@@ -151,9 +151,9 @@ def test_a_law_tries_a_task_on_every_tag(many: Path) -> None:
     """Its measure, a mean over tags, is found though the first tag alone has more examples than are tried."""
     knobs = {"train": "train.tsv", "valid": "train.tsv", "test": "test.tsv", "tagged": True}
     lines = Path("train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
-    more = [f"{'a ' * number}a\tA\tady\n" for number in range(3, 3 + SHOWN)]
+    more = [f"{'a ' * number}a\tA\tady\n" for number in range(3, 3 + NUM_EXAMPLES)]
     Path("train.tsv").write_text("".join([*more, *lines]), encoding="utf-8")
-    the_monitor_is_measured(Candidate("task", "sequences", knobs))
+    monitor_is_measured(Candidate("task", "sequences", knobs))
 
 
 def test_the_points_are_those_of_what_was_tested(undrawn: None, here: Path) -> None:

@@ -92,7 +92,7 @@ def _show(part: Part, outcomes: Sequence[Outcome]) -> int:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     for outcome in outcomes:
-        untried = f"not tried: {outcome.untried}" if outcome.untried else "passed"
+        untried = f"not tried: {outcome.skip_reason}" if outcome.skip_reason else "passed"
         table.add_row(f"  {outcome.law}", "FAILED" if outcome.failure else untried)
     console.print(table, highlight=False)
     broken = [outcome for outcome in outcomes if outcome.failure]

@@ -91,6 +91,6 @@ def _describe(path: str, module: nn.Module, method: str, model: nn.Module) -> st
         kind = next((kind for kind in KINDS if registry.name_of(kind, part)), None)
         if kind is not None:
             name = str(registry.name_of(kind, part))
-            place = Candidate(kind, name).place(method if part is module else "")
+            place = Candidate(kind, name).location(method if part is module else "")
             return f"{first}: the {kind} {name!r}, {place}"
     return f"{first}, a {type(module).__name__}"
