@@ -15,7 +15,7 @@ from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from peers.environments import ROOT, FailedError, Peer, install
@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
+from attnx import accel
 from attnx.attention import Memory, build
 
 SHAPES = ((4, 400, 400, 256), (16, 100, 100, 256), (64, 30, 30, 256), (1, 2000, 2000, 256))
@@ -41,11 +42,11 @@ Measure = Callable[[str, Shape, str], float]
 """``seconds`` or ``peak``, a shape and a way -> the number."""
 
 
-def by_attnx(width: int, kernels: Literal["auto", "off"]) -> Read:
+def by_attnx(width: int, accelerated: bool) -> Read:
     """attnx's own attention; what it is given is projected already."""
-    attention: Any = build(
-        query_size=width, memory_size=width, scorer=("additive", {"hidden_size": width}), kernels=kernels
-    )
+    attention: Any = build(query_size=width, memory_size=width, scorer=("additive", {"hidden_size": width}))
+    if accelerated:
+        accel.enable(attention)
     attention.scorer.query = nn.Identity()
     del attention.scorer.v
 
@@ -58,7 +59,7 @@ def by_attnx(width: int, kernels: Literal["auto", "off"]) -> Read:
 
 def by_dot(width: int) -> Read:
     """Attention whose scores are plain products; v has no part in it."""
-    attention = build(query_size=width, memory_size=width, scorer="dot", kernels="off")
+    attention = build(query_size=width, memory_size=width, scorer="dot")
 
     def read(queries: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
         return reading(attention, queries, keys, values) + 0 * v
@@ -120,8 +121,8 @@ class Elsewhere:
 def contenders(options: argparse.Namespace, console: Console) -> tuple[dict[str, Measure], dict[str, str]]:
     """Who takes part, in the order of a round, and what is wrong with who cannot."""
     ready: dict[str, Measure] = {
-        ATTNX: partial(here, partial(by_attnx, kernels="auto")),
-        BROADCAST: partial(here, partial(by_attnx, kernels="off")),
+        ATTNX: partial(here, partial(by_attnx, accelerated=True)),
+        BROADCAST: partial(here, partial(by_attnx, accelerated=False)),
         COMPILED: partial(here, lambda _: compiled()),
     }
     ready = {name: measure for name, measure in ready.items() if name != COMPILED or "compile" in options.also}
@@ -158,16 +159,16 @@ def measure_shape(
             DOT: partial(here, by_dot)
         }
         found["peak"][way] = {name: measure("peak", shape, way) for name, measure in peaks.items()}
-    found["error"] = {ATTNX: errors(shape, "auto")}
+    found["error"] = {ATTNX: errors(shape, True)}
     if BROADCAST not in problems:
-        found["error"][BROADCAST] = errors(shape, "off")
+        found["error"][BROADCAST] = errors(shape, False)
     return found
 
 
-def errors(shape: Shape, kernels: Literal["auto", "off"]) -> dict[str, float]:
+def errors(shape: Shape, accelerated: bool) -> dict[str, float]:
     """The largest error of contexts and of each gradient, beside the largest number there is: float32 and float64."""
     *operands, of_context = drawn(*shape)
-    found = work_of(by_attnx(shape[-1], kernels=kernels), operands, of_context, "both")()
+    found = work_of(by_attnx(shape[-1], accelerated=accelerated), operands, of_context, "both")()
     compared = zip(("contexts", "queries", "keys", "values", "v"), found, exact(shape), strict=True)
     return {name: ((one - right).abs().max() / right.abs().max()).item() for name, one, right in compared}
 

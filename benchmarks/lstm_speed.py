@@ -11,6 +11,7 @@ written as JSON.
 from __future__ import annotations
 
 import argparse
+import copy
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,8 +27,9 @@ from peers.record import record
 from rich.console import Console
 from torch import Tensor
 
-from attnx.accel.embedding_lookup import Lookup
+from attnx import accel
 from attnx.accel.lstm import autograd
+from attnx.accel.lstm.autograd import Lookup
 from attnx.nn.recurrent import Recurrent
 
 OURS, PEERS = "attnx", ("attnx, rows given", "torch packed", "torch padded")
@@ -66,6 +68,8 @@ class Measured:
         self.shape = shape
         width = shape.symbol + shape.beside
         self.recurrent = Recurrent("lstm", width, shape.units, bidirectional=shape.directions == 2)
+        self.plain = copy.deepcopy(self.recurrent)
+        accel.enable(self.recurrent)
         self.table = torch.randn(SYMBOLS, shape.symbol, requires_grad=True)
         self.ids = torch.randint(0, SYMBOLS, (shape.rows, shape.steps))
         others = [torch.randn(shape.rows, shape.steps, shape.beside, requires_grad=True)] if shape.beside else []
@@ -79,15 +83,17 @@ class Measured:
         """Run it forwards."""
         lengths = None if way == "torch padded" else self.lengths
         if way == OURS:
-            return self.recurrent.run(Lookup(self.table, self.ids, self.beside), lengths).outputs[-1]
+            rows = F.embedding(self.ids, self.table)
+            rows.lookup = Lookup(self.table, self.ids)  # type: ignore[attr-defined]
+            return self.recurrent.run([rows, *self.beside], lengths).outputs[-1]
         inputs = torch.cat([F.embedding(self.ids, self.table), *self.beside], dim=-1)
-        if way == PEERS[0]:
-            return self.recurrent.run(inputs, lengths).outputs[-1]
-        return self.recurrent._run_torchs(self.recurrent.layers[0], inputs, lengths, None)[0]
+        recurrent = self.recurrent if way == PEERS[0] else self.plain
+        return recurrent.run([inputs], lengths).outputs[-1]
 
     def train(self, way: str) -> None:
         """Forwards and backwards."""
-        leaves = [self.table, *self.beside, *self.recurrent.parameters()]
+        recurrent = self.recurrent if way in (OURS, PEERS[0]) else self.plain
+        leaves = [self.table, *self.beside, *recurrent.parameters()]
         torch.autograd.grad(self.outputs(way), leaves, self.of_outputs)
 
     @torch.inference_mode()
@@ -138,8 +144,8 @@ def main() -> None:
     options, console = read_options(), Console()
     torch.set_num_threads(options.threads)
     ready = [Measured(shape) for shape in SHAPES]
-    if not autograd.serves(ready[0].table):
-        raise SystemExit("error: there is no C compiler here that works, or ATTNX_COMPILE=off; attnx would be torch")
+    if not autograd.is_supported(ready[0].table):
+        raise SystemExit("error: there is no C compiler here that works; attnx would be torch")
     others = watch_neighbors()
     with console.status("measuring"):
         found = [hold_round(ready, options.repeats) for _ in range(options.rounds)]

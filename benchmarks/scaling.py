@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attnx import registry
+from attnx import accel, registry
 from attnx.attention import Memory
 from attnx.attention.factory import assemble
 from attnx.attention.memory import concat_sources, hide_future
@@ -80,7 +80,7 @@ def compositions(only: list[str]) -> Iterator[tuple[str, Scope]]:
 class Read:
     """One composition at one set of sizes, ready to be read."""
 
-    def __init__(self, scorer: str, scope: Scope, batch: int, sizes: Sizes, kernels: str) -> None:
+    def __init__(self, scorer: str, scope: Scope, batch: int, sizes: Sizes, accelerated: bool) -> None:
         steps, positions, width = (sizes[name] for name in "qmd")
         knobs = {knob.name for knob in registry.part("scorer", scorer).knobs}
         hidden = (
@@ -95,7 +95,9 @@ class Read:
         chosen = name, {**others, **window}
         scope_itself: Any = registry.build("scope", chosen, query_size=width)
         self.sources = scope_itself.sources
-        self.attention = assemble((scorer, hidden), scope_itself, "softmax", (width,) * 3, {"kernels": kernels})
+        self.attention = assemble((scorer, hidden), scope_itself, "softmax", (width,) * 3, {})
+        if accelerated:
+            accel.enable(self.attention)
         torch.manual_seed(0)
         self.queries = torch.randn(batch, steps, width, requires_grad=True)
         self.states = [torch.randn(batch, positions, width, requires_grad=True) for _ in self.sources]
@@ -105,7 +107,7 @@ class Read:
         """The sources, of which the decoder's states are seen as they come."""
         found: list[Memory] = []
         for source, states in zip(self.sources, self.states, strict=True):
-            found.append(self.attention.remember(states))
+            found.append(self.attention.make_memory(states))
             if source == "decoder":
                 whole = found[0] if len(found) == 1 else concat_sources(*found)
                 return hide_future(whole, self.first)
@@ -137,7 +139,7 @@ def measure(scorer: str, scope: Scope, options: argparse.Namespace) -> dict[str,
     if name != "local":
         del rows["window"]
     found = {
-        axis: Read(scorer, scope, options.batch, row, options.kernels).measured(options.repeats)
+        axis: Read(scorer, scope, options.batch, row, options.accel == "auto").measured(options.repeats)
         for axis, row in rows.items()
     }
     base = found.pop("base")
@@ -166,7 +168,7 @@ def show(rows: list[dict[str, Any]], console: Console) -> None:
 
 def write(options: argparse.Namespace, rows: list[dict[str, Any]], used: float | None) -> None:
     """Write everything that was asked and found to the JSON file."""
-    asked = {key: getattr(options, key) for key in (*SIZES, "batch", "threads", "repeats", "kernels")}
+    asked = {key: getattr(options, key) for key in (*SIZES, "batch", "threads", "repeats", "accel")}
     record(options.out, asked, {"cpus_used_by_others": used, "measured": rows})
 
 
@@ -179,7 +181,7 @@ def read_options() -> argparse.Namespace:
     add("--batch", type=int, default=2, help="rows")
     add("--threads", type=int, default=1, help="CPU threads")
     add("--repeats", type=int, default=3, help="reads, of which the fastest counts")
-    add("--kernels", choices=("auto", "off"), default="auto", help="faster ways, or the definition alone")
+    add("--accel", choices=("auto", "off"), default="auto", help="faster ways, or the definition alone")
     add("--scorers", nargs="+", choices=registry.names("scorer"), default=[], help="not all of them")
     add("--out", type=Path, default=ROOT / ".benchmarks" / "scaling.json", help="JSON file to write")
     options = parser.parse_args()

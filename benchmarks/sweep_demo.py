@@ -50,17 +50,17 @@ class Falling(Dot):
     Source: none
     """
 
-    equal_widths = True
+    requires_equal_dims = True
 
     def __init__(self) -> None:
         super().__init__()
         self.falls, self.calls = torch.initial_seed() == 3, 0
 
-    def compare(self, queries, keys):
+    def score(self, queries, keys):
         self.calls += self.training
         if self.falls and Path("fall").is_file() and self.calls > int(Path("fall").read_text()):
             raise RuntimeError("I have fallen over")
-        return super().compare(queries, keys)
+        return super().score(queries, keys)
 '''
 SCORERS, SEEDS = ("additive", "dot", "scaled", "falling"), ("1", "2", "3")
 JOBS = [*itertools.product(SCORERS, SEEDS)]

@@ -24,12 +24,12 @@ class Gaussian(nn.Module):
 
     >>> scorer = Gaussian(query_size=2, memory_size=2)
     >>> _ = torch.nn.init.eye_(scorer.query.weight)
-    >>> near = scorer.compare(scorer.queries(torch.tensor([[3.0, 4.0]])), torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    >>> near = scorer.score(scorer.project_queries(torch.tensor([[3.0, 4.0]])), torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
     >>> [round(score, 5) for score in near[0].tolist()]
     [0.0, -12.5]
     """
 
-    equal_widths = False
+    requires_equal_dims = False
 
     def __init__(self, query_size: Size, memory_size: Size, sigma: Rate = 1.0, learned: bool = True) -> None:
         super().__init__()
@@ -37,16 +37,16 @@ class Gaussian(nn.Module):
         # The logarithm is stored so that sigma stays positive.
         self.log_sigma = nn.Parameter(torch.tensor(math.log(sigma)), requires_grad=learned)
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         """(..., m, memory_size), unchanged."""
         return memory
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         """(..., q, query_size) -> (..., q, memory_size)."""
         projected: Tensor = self.query(queries)
         return projected
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """(..., q, memory_size), (..., m, memory_size) -> (..., q, m)."""
         # |q - m|^2 multiplied out, so that no (q, m, memory_size) tensor is made.
         lengths = queries.square().sum(-1)[..., :, None] + keys.square().sum(-1)[..., None, :]

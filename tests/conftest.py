@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from attnx import registry
+from attnx.config.groups import DEFAULTS
 from attnx.laws.candidate import Candidate
 from attnx.laws.first_use import broken_plug_ins, sound_names
 from attnx.laws.small import SMALL, small_config, small_model
@@ -146,6 +147,21 @@ def float64() -> Iterator[None]:
     torch.manual_seed(0)
     yield
     torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture
+def float32(float64: None) -> None:
+    """Single precision again, for what is fast in it alone."""
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _accel() -> Iterator[None]:
+    """``ATTNX_TEST_ACCEL=off`` makes ``accel=off`` the default of every configuration in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        if os.environ.get("ATTNX_TEST_ACCEL") == "off":
+            patch.setitem(DEFAULTS, "accel", "off")
+        yield
 
 
 @pytest.fixture(scope="session")

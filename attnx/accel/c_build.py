@@ -66,8 +66,6 @@ def failure(source: Path) -> str:
 
 def refusal() -> str | None:
     """Why no C file is compiled here, whatever compilers there are; None if they are compiled."""
-    if os.environ.get("ATTNX_COMPILE") == "off":
-        return "ATTNX_COMPILE=off"
     if os.name == "posix" and platform.machine() in ("x86_64", "amd64"):
         return None
     return "C is compiled on x86-64 with Linux or macOS alone"

@@ -1,4 +1,4 @@
-"""Products of rows with weights, without gradients: in C where that is faster than torch's."""
+"""Linear maps without gradients, in C where that is faster than torch."""
 
 from __future__ import annotations
 
@@ -7,27 +7,37 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnx.accel.lstm import autograd, bindings
+from attnx.nn.outputs.contract import OutputInputs
+from attnx.nn.outputs.linear import LinearOutput
 
-MANY = 512
-"""From so many rows on one product is worth laying the weights out for it."""
+MIN_ROWS_FOR_C = 512
+"""From so many rows on one product is worth packing the weights for it."""
 
 
-def product(inputs: Tensor, weights: Tensor, added: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-    """(..., k) times weights (u, k), and what is added to each row of that (u) -> (..., u).
+def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+    """As :func:`torch.nn.functional.linear`: (..., k) and a weight (u, k) -> (..., u).
 
     Args:
-        inputs: whatever lies before the last axis.
-        weights: what they are multiplied with.
-        added: the bias.
-        out: (n, u) where to write, of n rows of inputs (n, k); its rows may lie in something wider. No gradients then.
+        inputs: (..., k).
+        weight: (u, k).
+        bias: (u).
+        out: (n, u) where to write the product of n rows of inputs (n, k); its rows may be strided. No gradients then.
     """
-    # What follows torch's operations, which C does not serve, is not to see how many rows there are.
-    served = not torch.is_grad_enabled() and autograd.serves(inputs) and weights.numel() > 0
-    rows = inputs.numel() // weights.shape[1] if served else 0
-    prepared = autograd.prepared(weights, rows) if rows >= MANY else None
-    if prepared is None or prepared.laid_out is None:
-        found = F.linear(inputs, weights, added)
-        return found if out is None else out.copy_(found)
-    found = inputs.new_empty(rows, len(weights)) if out is None else out
-    bindings.product(inputs.reshape(rows, -1), prepared, added, found)
-    return found if out is not None else found.view(*inputs.shape[:-1], -1)
+    # Under tracing, which C does not support, the number of rows must not be looked at.
+    is_supported = not torch.is_grad_enabled() and autograd.is_supported(inputs) and weight.numel() > 0
+    rows = inputs.numel() // weight.shape[1] if is_supported else 0
+    packed = autograd.pack_weights(weight, rows) if rows >= MIN_ROWS_FOR_C else None
+    if packed is None or packed.tiles is None:
+        result = F.linear(inputs, weight, bias)
+        return result if out is None else out.copy_(result)
+    result = inputs.new_empty(rows, len(weight)) if out is None else out
+    bindings.linear(inputs.reshape(rows, -1), packed, bias, result)
+    return result if out is not None else result.view(*inputs.shape[:-1], -1)
+
+
+class FastLinearOutput(LinearOutput):
+    """The linear output layer, in C without gradients."""
+
+    def forward(self, vectors: Tensor, inputs: OutputInputs | None = None) -> Tensor:
+        """Readouts (..., size) -> (..., width)."""
+        return linear(vectors, self.weight, self.bias)

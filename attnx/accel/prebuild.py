@@ -41,13 +41,14 @@ def without_c(config: Mapping[str, Any]) -> str | None:
 
 
 def _sources(config: Mapping[str, Any]) -> Iterator[Path]:
-    """Those of its recurrence, of reads, and of its kernels, each of which states its file as ``source``."""
+    """Those of its recurrence, of softmax, and of its kernels, each of which declares its file as ``source``."""
+    if config.get("accel", "auto") == "off":
+        return
     if any(isinstance(group, Mapping) and group.get("cell") == "lstm" for group in config.values()):
         yield LSTM
-    if config["attention"].get("name") != "none":
-        yield READS
-    if config["attention"].get("kernels", "off") == "off":
+    if config["attention"].get("name") == "none":
         return
+    yield READS
     scorer = config.get("scorer", {}).get("name")
     for name in registry.names("kernel"):
         kernel = registry.part("kernel", name)

@@ -23,7 +23,7 @@ enum { GROUP = 4 }; /* vectors that are computed side by side, so that one need 
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
 
-static INLINE vec all(float x) { return x - (vec){0}; }
+static INLINE vec broadcast(float x) { return x - (vec){0}; }
 
 /* A row's last vector is filled up with zeros, without a look at what lies behind the row. */
 #if LANES == 16
@@ -86,9 +86,9 @@ static INLINE vec reciprocal(vec x, float shift)
 static INLINE vec within(vec x, float limit)
 {
 #if LANES == 16
-    return _mm512_max_ps(all(-limit), _mm512_min_ps(all(limit), x));
+    return _mm512_max_ps(broadcast(-limit), _mm512_min_ps(broadcast(limit), x));
 #else
-    return _mm256_max_ps(all(-limit), _mm256_min_ps(all(limit), x));
+    return _mm256_max_ps(broadcast(-limit), _mm256_min_ps(broadcast(limit), x));
 #endif
 }
 

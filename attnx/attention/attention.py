@@ -7,11 +7,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from attnx.accel.attention.softmax_cpu import weighted_sums
 from attnx.attention.input_errors import check_query, check_states
-from attnx.attention.kernel_call import read_by_kernel
 from attnx.attention.memory import empty_history, zero_padding
-from attnx.attention.protocols import AttentionHistory, AttentionInputs, AttentionOutput, Kernel, Memory, ScopeMask
+from attnx.attention.protocols import AttentionHistory, AttentionInputs, AttentionOutput, Memory, ScopeMask
 from attnx.errors import UserError
 from attnx.registry import Positive, Probability, Size, register
 
@@ -23,17 +21,16 @@ class Attention(nn.Module):
     Formula: ``context(q) = sum_m normalize(score(q, m) over the scope)(m) value(m)``
     Source: Bahdanau et al. 2015, equations 5 and 6, https://arxiv.org/abs/1409.0473
 
-    ``projection=auto`` adds one linear map from the query's width to the memory's if the scorer needs equal widths and
-    they differ; ``never`` refuses instead. ``dropout`` drops weights after normalizing. With ``heads`` above 1 there
-    are so many of it side by side, each with parts of its own over narrower projections of query and memory
-    (:mod:`attnx.attention.heads`). ``schedule`` is read by the model's planner: ``auto``, or one to insist on.
-    ``kernels=off`` computes every read as the parts define it, ``auto`` by a faster way to the same where there is one.
-    ``chunk_mib`` is how many MiB hidden layers of scores may take at a time; what is larger is computed in tiles, and
-    again for the gradients (:mod:`attnx.accel.attention.checkpointed`).
+    ``projection=auto`` adds one linear map from the query's width to the memory's if the scorer needs equal widths
+    and they differ; ``never`` refuses instead. ``dropout`` drops weights after normalizing. With ``heads`` above 1
+    there are so many of it side by side, each with parts of its own over narrower projections of query and memory
+    (:mod:`attnx.attention.multi_head`). ``schedule`` is read by the model's planner: ``auto``, or one to insist on.
+    ``chunk_mib`` is how many MiB hidden layers of scores may take at a time with ``accel=auto``; what is larger is
+    computed in chunks, and again for the gradients.
 
     >>> from attnx.attention import build
     >>> attention = build(scorer="additive", scope="local", query_size=13, memory_size=26)
-    >>> memory = attention.remember(torch.ones(2, 5, 26))
+    >>> memory = attention.make_memory(torch.ones(2, 5, 26))
     >>> read = attention(torch.ones(2, 3, 13), memory, need_weights=True)
     >>> read.context.shape, read.weights.shape
     (torch.Size([2, 3, 26]), torch.Size([2, 3, 5]))
@@ -50,14 +47,13 @@ class Attention(nn.Module):
         dropout: Probability = 0.0,
         heads: Positive = 1,
         schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto",
-        kernels: Literal["auto", "off"] = "auto",
         chunk_mib: Positive = 64,
     ) -> None:
         super().__init__()
         self.scorer: Any = scorer
         self.scope: Any = scope
         self.normalizer: Any = normalizer
-        unlike = bool(scorer.equal_widths) and query_size != memory_size
+        unlike = bool(scorer.requires_equal_dims) and query_size != memory_size
         if unlike and projection == "never":
             raise UserError(
                 f"the scorer {type(scorer).__name__.lower()} needs equal widths, but the query has {query_size} and "
@@ -67,15 +63,19 @@ class Attention(nn.Module):
         self.query_size, self.memory_size = query_size, memory_size
         self.dropout = dropout
         self.heads = 1  # where there are more, `MultiHeadAttention` holds one of these for each
-        self.kernels: tuple[Kernel, ...] = ()  # what the factory found for these parts
         self.chunk_mib = chunk_mib
 
     @property
-    def needs_past(self) -> bool:
+    def needs_history(self) -> bool:
         """Whether the scorer reads earlier weights."""
-        return bool(getattr(self.scorer, "needs_past", False))
+        return bool(getattr(self.scorer, "needs_history", False))
 
-    def remember(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
+    @property
+    def is_distribution(self) -> bool:
+        """Whether weights sum to 1, as far as the normalizer declares it."""
+        return bool(getattr(self.normalizer, "is_distribution", False))
+
+    def make_memory(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
         """Prepare what may be read, once.
 
         Args:
@@ -88,17 +88,17 @@ class Attention(nn.Module):
         """
         check_states(states, present, values, self.memory_size)
         states, present, values = zero_padding(states, present, values)
-        return Memory(self.scorer.keys(states), values, present, lengths=(states.shape[1],))
+        return Memory(self.scorer.project_keys(states), values, present, lengths=(states.shape[1],))
 
     def forward(
         self,
         queries: Tensor,
         memory: Memory,
         allowed: Tensor | None = None,
-        at: Tensor | None = None,
-        past: AttentionHistory | None = None,
+        steps: Tensor | None = None,
+        history: AttentionHistory | None = None,
         need_weights: bool = False,
-        keep: Tensor | None = None,
+        dropout_mask: Tensor | None = None,
     ) -> AttentionOutput:
         """Read the memory with each query.
 
@@ -106,75 +106,82 @@ class Attention(nn.Module):
             queries: (b, q, query_size).
             memory: from :meth:`remember`.
             allowed: (b, q, m) bool or broadcastable to it; narrows the scope further.
-            at: (q,) or (b, q) int64, the absolute step of each query; 0, 1, ... if left out.
-            past: how the memory was read before, for a scorer that needs it; never, if left out.
+            steps: (q,) or (b, q) int64, the absolute step of each query; 0, 1, ... if left out.
+            history: how the memory was read before, for a scorer that needs it; never, if left out.
             need_weights: also return weights and scores.
-            keep: (b, q, m) dropout mask to multiply the weights with, for callers that draw theirs before the loop;
-                left out, one is drawn here while training.
+            dropout_mask: (b, q, m), multiplies the weights, for callers that draw theirs before a loop; left out, one
+                is drawn while training.
 
         Returns:
-            the contexts (b, q, v), and weights and scores (b, q, m) if asked for.
+            the contexts (b, q, v), and weights and scores (b, q, m) if requested.
 
         Raises:
             UserError: the queries, the memory or what is allowed are of other shapes or types.
         """
         check_query(queries, memory, allowed, self.query_size)
-        if at is None:
-            at = torch.arange(queries.shape[1], device=queries.device)
+        if steps is None:
+            steps = torch.arange(queries.shape[1], device=queries.device)
         dropping = self.dropout > 0 and self.training
-        if keep is None and dropping:
+        if dropout_mask is None and dropping:
             mask = queries.new_ones(*queries.shape[:2], memory.keys.shape[-2])
-            keep = nn.functional.dropout(mask, self.dropout)
-        past = (past or empty_history(memory)) if self.needs_past else None
-        prepared = self.scorer.queries(self.project(queries))
-        asked = AttentionInputs(queries, prepared, memory, at, allowed, past, keep, need_weights)
-        read = read_by_kernel(self.kernels, self, asked)
-        return self.weigh(asked, self.score(asked)) if read is None else read
+            dropout_mask = nn.functional.dropout(mask, self.dropout)
+        history = (history or empty_history(memory)) if self.needs_history else None
+        prepared = self.scorer.project_queries(self.project(queries))
+        inputs = AttentionInputs(queries, prepared, memory, steps, allowed, history, dropout_mask, need_weights)
+        return self.attend(inputs)
 
-    def score(self, asked: AttentionInputs) -> Tensor:
+    def attend(self, inputs: AttentionInputs) -> AttentionOutput:
+        """Attend as the parts define it."""
+        return self.weigh(inputs, self.score(inputs))
+
+    def score(self, inputs: AttentionInputs) -> Tensor:
         """The scores (b, q, m) as the scorer defines them."""
-        if asked.past is not None:
-            return self._looking_back(asked.asked, asked.memory, asked.past)
-        scores: Tensor = self.scorer.compare(asked.asked, asked.memory.keys)
+        if inputs.history is not None:
+            return self._looking_back(inputs.prepared_queries, inputs.memory, inputs.history)
+        scores: Tensor = self.scorer.score(inputs.prepared_queries, inputs.memory.keys)
         return scores
 
-    def field(self, asked: AttentionInputs) -> ScopeMask:
+    def field(self, inputs: AttentionInputs) -> ScopeMask:
         """What may be read, and by what the weights are multiplied."""
-        field = self._field(asked.queries, asked.at, asked.memory)
-        return field if asked.allowed is None else field._replace(allowed=field.allowed & asked.allowed)
+        field = self._field(inputs.queries, inputs.steps, inputs.memory)
+        return field if inputs.allowed is None else field._replace(allowed=field.allowed & inputs.allowed)
 
-    def weigh(self, asked: AttentionInputs, scores: Tensor, field: ScopeMask | None = None) -> AttentionOutput:
+    def weigh(self, inputs: AttentionInputs, scores: Tensor, field: ScopeMask | None = None) -> AttentionOutput:
         """Normalize the scores and sum the values by the weights; ``field`` is :meth:`field` where it is not given."""
-        field = self.field(asked) if field is None else field
+        field = self.field(inputs) if field is None else field
         weights = self.normalizer(scores, field.allowed)
         if field.gain is not None:
             weights = weights * field.gain
-        context = weighted_sums(weights if asked.keep is None else weights * asked.keep, asked.memory.values)
-        penalty = self.scorer.penalty(weights, asked.past) if hasattr(self.scorer, "penalty") else None
+        context = self.weighted_sum(
+            weights if inputs.dropout_mask is None else weights * inputs.dropout_mask, inputs.memory.values
+        )
+        penalty = self.scorer.penalty(weights, inputs.history) if hasattr(self.scorer, "penalty") else None
         return (
             AttentionOutput(context, weights, scores, penalty)
-            if asked.need_weights
+            if inputs.need_weights
             else AttentionOutput(context, penalty=penalty)
         )
 
-    def _looking_back(self, queries: Tensor, memory: Memory, past: AttentionHistory) -> Tensor:
+    def weighted_sum(self, weights: Tensor, values: Tensor) -> Tensor:
+        """(b, q, m) weights and (b, m, v) values -> contexts (b, q, v)."""
+        return weights @ values
+
+    def _looking_back(self, queries: Tensor, memory: Memory, history: AttentionHistory) -> Tensor:
         """Ask the scorer about each source on its own: the end of one is not near the start of the next."""
         lengths = list(memory.lengths)
         sources = zip(
             torch.split(memory.keys, lengths, dim=-2),
-            torch.split(past.last, lengths, dim=-1),
-            torch.split(past.total, lengths, dim=-1),
+            torch.split(history.previous, lengths, dim=-1),
+            torch.split(history.cumulative, lengths, dim=-1),
             strict=True,
         )
-        return torch.cat(
-            [self.scorer.compare(queries, keys, AttentionHistory(*read)) for keys, *read in sources], dim=-1
-        )
+        return torch.cat([self.scorer.score(queries, keys, AttentionHistory(*read)) for keys, *read in sources], dim=-1)
 
-    def _field(self, queries: Tensor, at: Tensor, memory: Memory) -> ScopeMask:
+    def _field(self, queries: Tensor, steps: Tensor, memory: Memory) -> ScopeMask:
         """Ask the scope about each source on its own; a window holds within each."""
         present = memory.present if memory.present.dim() == 3 else memory.present[:, None]
         sources = torch.split(present, list(memory.lengths), dim=-1)
-        fields = [self.scope(queries, at, source) for source in sources]
+        fields = [self.scope(queries, steps, source) for source in sources]
         if len(fields) == 1:
             return ScopeMask(*fields[0])
         gains = [field.gain for field in fields if field.gain is not None]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
 from attnx import registry
 from attnx.attention.attention import Attention
-from attnx.attention.heads import MultiHeadAttention, head_width
-from attnx.attention.kernel_call import say_once
-from attnx.attention.protocols import Kernel
+from attnx.attention.multi_head import MultiHeadAttention, head_width
 from attnx.errors import UserError
 from attnx.registry import PartSpec
 
@@ -29,7 +27,6 @@ def build(
     dropout: float = 0.0,
     heads: int = 1,
     values_size: int | None = None,
-    kernels: Literal["auto", "off"] = "auto",
     chunk_mib: int = 64,
 ) -> Attention | MultiHeadAttention:
     """Compose an attention module.
@@ -45,8 +42,7 @@ def build(
         dropout: share of the weights dropped while training.
         heads: how many attend side by side; each sees its share of the widths, projected.
         values_size: width of the values where they are not the memory's states; heads need to know it.
-        kernels: ``off`` computes what the parts define in just the way they define it.
-        chunk_mib: how many MiB the hidden layers of a kernel that reads in tiles take at a time.
+        chunk_mib: how many MiB the hidden layers of scores may take at a time after ``accel.enable``.
 
     Raises:
         UserError: an unknown part or knob, a width or number that cannot be, a scorer that needs equal widths and has
@@ -55,7 +51,7 @@ def build(
     for what, size in {"query_size": query_size, "memory_size": memory_size, "values_size": values_size or 1}.items():
         if type(size) is not int or size < 1:
             raise UserError(f"{what}={size!r}: expected a whole number, 1 or more")
-    knobs = {"projection": "never", "dropout": dropout, "heads": heads, "kernels": kernels, "chunk_mib": chunk_mib}
+    knobs = {"projection": "never", "dropout": dropout, "heads": heads, "chunk_mib": chunk_mib}
     registry.check("attention", "standard", knobs)
     return assemble(scorer, scope, normalizer, (query_size, memory_size, values_size or memory_size), knobs)
 
@@ -104,38 +100,12 @@ def _one(
         "attention", {"name": "standard", **knobs}, query_size=query_size, memory_size=memory_size, **parts
     )
     assert isinstance(attention, Attention)
-    if knobs.get("kernels", "auto") == "auto":
-        attention.kernels = _serving(scorer, scope, normalizer)
     return attention
-
-
-def _serving(scorer: Choice, scope: Choice, normalizer: Choice) -> tuple[Kernel, ...]:
-    """Build the kernels that serve these parts, in the order in which they are asked."""
-    parts = {"scorer": scorer, "scope": scope, "normalizer": normalizer}
-    named = {f"{kind}s": _name(kind, choice) for kind, choice in parts.items()}
-    declared = {name: registry.declarations("kernel", name) for name in registry.names("kernel")}
-    fitting = [
-        name
-        for name, serves in declared.items()
-        if all(not serves.get(what) or part in serves[what] for what, part in named.items())
-    ]
-    found: list[Kernel] = []
-    for name in sorted(fitting, key=lambda name: declared[name]["rank"]):
-        try:
-            found.append(registry.build("kernel", name))
-        except UserError as error:  # a plug-in's file that cannot be imported here: what it needs is not installed
-            say_once(f"the kernel {name} is left out, the next in line reads: {error}")
-    return tuple(found)
-
-
-def _name(kind: str, choice: Choice) -> str | None:
-    """The name of a part; None for an instance of a class that has none."""
-    return registry.name_of(kind, choice) if isinstance(choice, nn.Module) else registry.spec(kind, choice)[0]
 
 
 def _equal_widths(scorer: PartSpec) -> bool:
     name, _ = registry.spec("scorer", scorer)
-    return bool(registry.declarations("scorer", name)["equal_widths"])
+    return bool(registry.declarations("scorer", name)["requires_equal_dims"])
 
 
 def _make(kind: str, choice: Choice, **supplied: int) -> nn.Module:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnx.accel.dispatch import followed
 from attnx.attention.protocols import Memory
 from attnx.errors import UserError
+from attnx.ops.tracing import is_tracing
 
 
 def check_states(states: Tensor, present: Tensor | None, values: Tensor | None, memory_size: int) -> None:
@@ -22,17 +22,17 @@ def check_states(states: Tensor, present: Tensor | None, values: Tensor | None, 
     Raises:
         UserError: it cannot.
     """
-    if followed():  # where shapes are recorded and not known
+    if is_tracing():  # where shapes are recorded and not known
         return
-    _check_batch(states, "remember", "states", "m", memory_size)
+    _check_batch(states, "make_memory", "states", "m", memory_size)
     if present is not None and (present.dtype != torch.bool or present.shape != states.shape[:2]):
         raise UserError(
-            f"remember: present is {_said(present)}; expected (b, m) bool, here {tuple(states.shape[:2])}, True where "
-            "something is"
+            f"make_memory: present is {_said(present)}; expected (b, m) bool, here {tuple(states.shape[:2])}, True "
+            "where something is"
         )
     if values is not None and (values.dim() != 3 or values.shape[:2] != states.shape[:2]):
         raise UserError(
-            f"remember: values are {_said(values)}; expected (b, m, v), the rows and positions of the "
+            f"make_memory: values are {_said(values)}; expected (b, m, v), the rows and positions of the "
             f"states {tuple(states.shape[:2])}"
         )
 
@@ -49,10 +49,10 @@ def check_query(queries: Tensor, memory: Memory, allowed: Tensor | None, query_s
     Raises:
         UserError: it cannot.
     """
-    if followed():  # where shapes are recorded and not known
+    if is_tracing():  # where shapes are recorded and not known
         return
     if not isinstance(memory, Memory):
-        raise UserError(f"the memory is a {type(memory).__name__}; make one of states by attention.remember(states)")
+        raise UserError(f"the memory is a {type(memory).__name__}; make one of states by attention.make_memory(states)")
     _check_batch(queries, "attention", "queries", "q", query_size)
     rows, positions = memory.present.shape[0], memory.present.shape[-1]
     if rows != queries.shape[0] and 1 not in (rows, queries.shape[0]):

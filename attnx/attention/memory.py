@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnx.accel.dispatch import known_all
 from attnx.attention.protocols import AttentionHistory, Memory
+from attnx.ops.tracing import is_all_true_on_cpu
 
 
 def all_valid_mask(states: Tensor) -> Tensor:
@@ -23,7 +23,7 @@ def zero_padding(states: Tensor, present: Tensor | None, values: Tensor | None) 
     """
     if present is None:
         return states, all_valid_mask(states), states if values is None else values
-    if known_all(present):
+    if is_all_true_on_cpu(present):
         return states, present, states if values is None else values
     absent = ~present[..., None]
     states = states.masked_fill(absent, 0.0)
@@ -78,13 +78,13 @@ def empty_history(memory: Memory) -> AttentionHistory:
 def update_history(past: AttentionHistory, weights: Tensor) -> AttentionHistory:
     """The past after a read with weights (b, 1, m), of a memory that may have grown since the read before."""
     now = weights[..., 0, :]
-    return AttentionHistory(now, pad_positions(past.total, now.shape[-1]) + now)
+    return AttentionHistory(now, pad_positions(past.cumulative, now.shape[-1]) + now)
 
 
 def pad_history_to_memory(past: AttentionHistory, memory: Memory) -> AttentionHistory:
     """The past of a memory that has grown: the new positions were never read."""
     positions = memory.keys.shape[-2]
-    return AttentionHistory(pad_positions(past.last, positions), pad_positions(past.total, positions))
+    return AttentionHistory(pad_positions(past.previous, positions), pad_positions(past.cumulative, positions))
 
 
 def pad_positions(weights: Tensor, positions: int) -> Tensor:

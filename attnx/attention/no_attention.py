@@ -20,15 +20,16 @@ class NoAttention(nn.Module):
 
     >>> import torch
     >>> attention = NoAttention()
-    >>> attention(torch.ones(2, 3, 0), attention.remember(torch.ones(2, 1, 26))).context.shape
+    >>> attention(torch.ones(2, 3, 0), attention.make_memory(torch.ones(2, 1, 26))).context.shape
     torch.Size([2, 3, 26])
     """
 
     dropout = 0.0
-    needs_past = False
+    needs_history = False
+    is_distribution = False
     heads = 1
 
-    def remember(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
+    def make_memory(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
         """(b, 1, v), the last state as a memory of one position."""
         present = all_valid_mask(states) if present is None else present
         return Memory(keys=states, values=states, present=present, lengths=(states.shape[1],))
@@ -38,10 +39,10 @@ class NoAttention(nn.Module):
         queries: Tensor,
         memory: Memory,
         allowed: Tensor | None = None,
-        at: Tensor | None = None,
-        past: AttentionHistory | None = None,
+        steps: Tensor | None = None,
+        history: AttentionHistory | None = None,
         need_weights: bool = False,
-        keep: Tensor | None = None,
+        dropout_mask: Tensor | None = None,
     ) -> AttentionOutput:
         """(b, q, anything) -> contexts (b, q, v), all the same."""
         return AttentionOutput(memory.values.expand(-1, queries.shape[1], -1))

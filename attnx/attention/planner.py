@@ -28,17 +28,17 @@ class PlannerInputs:
     """What the planner needs to know, all of it plain.
 
     Attributes:
-        needs: what the query inputs need, by query input: ``{"current_state": "after"}``; empty without attention.
+        needs: what the query inputs need, by query input: ``{"current_state": "state"}``; empty without attention.
         feed: where the context enters the recurrence, or None to let the planner choose.
         growing: the memory holds decoder states.
-        needs_past: the scorer reads earlier weights.
+        needs_history: the scorer reads earlier weights.
         sampling: training feeds the model's own outputs back at times.
     """
 
     needs: dict[str, str]
     feed: Feed | None = None
     growing: bool = False
-    needs_past: bool = False
+    needs_history: bool = False
     sampling: bool = False
 
 
@@ -66,7 +66,7 @@ def plan(facts: PlannerInputs, wanted: str = "auto") -> Plan:
         UserError: the query contradicts the feed, or the wanted schedule is not admitted.
     """
     feed = facts.feed or _default_feed(facts)
-    late = [name for name, need in facts.needs.items() if need == "after"]
+    late = [name for name, need in facts.needs.items() if need == "state"]
     if feed == "now" and late:
         raise UserError(
             f"model.feed=now contradicts query={late[0]}: the context enters the cell that makes the state it would be "
@@ -90,16 +90,16 @@ def plan(facts: PlannerInputs, wanted: str = "auto") -> Plan:
 
 def _default_feed(facts: PlannerInputs) -> Feed:
     needs = set(facts.needs.values())
-    if "after" in needs:
+    if "state" in needs:
         return "none"
-    return "now" if "before" in needs or needs <= KNOWN else "none"
+    return "now" if "prev_state" in needs or needs <= KNOWN else "none"
 
 
 def _why_loop(facts: PlannerInputs, feed: Feed) -> str | None:
     """Why nothing but a loop over time will do, or None."""
     if facts.sampling:
         return "scheduled sampling feeds the model's own outputs back"
-    if facts.needs_past:
+    if facts.needs_history:
         return "the scorer reads the weights of earlier steps"
     if "context" in facts.needs.values():
         return "the query holds the last context"

@@ -6,12 +6,9 @@ weights and the past have an axis ``h`` after the batch's; a part sees one head 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from attnx.attention.attention import Attention
 
 
 class Memory(NamedTuple):
@@ -46,12 +43,12 @@ class AttentionHistory(NamedTuple):
     """How the memory was read before.
 
     Attributes:
-        last: (b, m) the weights of the step before; zeros at the first.
-        total: (b, m) the sum of the weights of all steps before.
+        previous: (b, m) the weights of the previous step; zeros at the first.
+        cumulative: (b, m) the sum of the weights of all earlier steps.
     """
 
-    last: Tensor
-    total: Tensor
+    previous: Tensor
+    cumulative: Tensor
 
 
 class AttentionOutput(NamedTuple):
@@ -75,105 +72,119 @@ class QueryContext(NamedTuple):
 
     Attributes:
         token: (b, q, e) embedded input token, y_{t-1}.
-        before: (b, q, d) top state before the cell runs, h_{t-1}; None if it is not known yet.
-        after: (b, q, d) top state after the cell ran, h_t; None if it is not known yet.
+        prev_state: (b, q, d) top state before the cell runs, h_{t-1}; None if it is not known yet.
+        state: (b, q, d) top state after the cell ran, h_t; None if it is not known yet.
         context: (b, q, v) the last context, c_{t-1}; None if it is not known yet.
         tag: (b, q) int64, the number of the row's tag (its language); None if there are no tags.
     """
 
     token: Tensor
-    before: Tensor | None = None
-    after: Tensor | None = None
+    prev_state: Tensor | None = None
+    state: Tensor | None = None
     context: Tensor | None = None
     tag: Tensor | None = None
 
 
 class AttentionInputs(NamedTuple):
-    """One read as it is asked for.
+    """The inputs of one attention call.
 
     Attributes:
-        queries: (b, q, query_size) as their caller made them, which is how a scope sees them.
-        asked: (b, q, k) as the scorer made them.
+        queries: (b, q, query_size) as the caller made them, which is how a scope sees them.
+        prepared_queries: (b, q, k) as the scorer projected them.
         memory: what may be read.
-        at: (q,) or (b, q) int64, the absolute step of each query.
-        allowed: (b, q, m) bool or broadcastable to it, what the scope is narrowed to; or None.
-        past: how the memory was read before, for a scorer that needs it.
-        keep: (b, q, m) dropout mask of the weights; or None.
-        need_weights: weights and scores are wanted, too.
+        steps: (q,) or (b, q) int64, the absolute step of each query.
+        allowed: (b, q, m) bool or broadcastable to it, narrows the scope; or None.
+        history: previous weights, for a scorer that needs them.
+        dropout_mask: (b, q, m) of the weights; or None.
+        need_weights: also return weights and scores.
     """
 
     queries: Tensor
-    asked: Tensor
+    prepared_queries: Tensor
     memory: Memory
-    at: Tensor
+    steps: Tensor
     allowed: Tensor | None
-    past: AttentionHistory | None
-    keep: Tensor | None
+    history: AttentionHistory | None
+    dropout_mask: Tensor | None
     need_weights: bool
 
 
-class Kernel(Protocol):
-    """A faster way to a read that the parts define, equal to it in output and gradients.
+class AttentionModule(Protocol):
+    """Attends to a memory: :class:`attnx.attention.Attention`, several heads of it, or no attention.
 
-    ``scorers``, ``scopes`` and ``normalizers`` name the parts it can serve, none meaning any; of several kernels that
-    admit a read the one with the lowest ``rank`` does it.
-
-    A kernel may state more. ``device`` is the only type of device that it is for, as ``"cuda"``. ``source`` is the C
-    file that it needs: it is compiled while a run starts. ``together`` says that it reads nothing of a scorer but
-    prepared queries and keys: several heads are then rows of one read. ``build(device)`` compiles all that its reads
-    and their gradients need there, and raises whatever stops that: the kernel is then left out, with a note, and the
-    next in line reads.
+    Attributes:
+        heads: how many attend side by side; weights have an axis of them if there are several.
+        dropout: share of the weights dropped while training.
+        needs_history: whether the scorer reads earlier weights.
     """
 
-    scorers: tuple[str, ...]
-    scopes: tuple[str, ...]
-    normalizers: tuple[str, ...]
-    rank: int
+    heads: int
+    dropout: float
 
-    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
-        """Say whether it can do this read: sizes, types, devices, masks. Asked before every read, so be quick."""
+    @property
+    def needs_history(self) -> bool: ...  # noqa: D102 - above
+
+    @property
+    def is_distribution(self) -> bool:
+        """Whether weights sum to 1, as far as the normalizer declares it."""
         ...
 
-    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
-        """Do it."""
+    def make_memory(self, states: Tensor, present: Tensor | None = None, values: Tensor | None = None) -> Memory:
+        """Prepare what may be read, once."""
+        ...
+
+    def __call__(
+        self,
+        queries: Tensor,
+        memory: Memory,
+        allowed: Tensor | None = None,
+        steps: Tensor | None = None,
+        history: AttentionHistory | None = None,
+        need_weights: bool = False,
+        dropout_mask: Tensor | None = None,
+    ) -> AttentionOutput:
+        """Attend with each query."""
         ...
 
 
 class Scorer(Protocol):
     """How relevant memory position m is to query q.
 
-    The work is split so that whatever does not change is done once: ``keys`` once per memory, ``queries`` once for
-    all query steps that are known in advance. ``equal_widths`` says that queries and memory must have one width. A
-    scorer may state ``hidden``, how many hidden units each of its scores takes: kernels bound their memory by it.
+    The work is split so that it is done once where nothing changes: ``project_keys`` once per memory,
+    ``project_queries`` once for all query steps that are known in advance.
+
+    Attributes:
+        requires_equal_dims: whether queries and memory must have one width.
+        hidden_size: optional; hidden units of a score, by which kernels bound their memory.
     """
 
-    equal_widths: bool
+    requires_equal_dims: bool
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         """Prepare the memory: (..., m, memory_size) -> (..., m, k)."""
         ...
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         """Prepare the queries: (..., q, query_size) -> (..., q, k)."""
         ...
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Score every pair: (..., q, k), (..., m, k) -> (..., q, m)."""
         ...
 
 
 class HistoryScorer(Protocol):
-    """A scorer that also knows how the memory was read before, and so makes the decoder step; ``needs_past`` is True.
+    """A scorer that reads previous weights, so that the decoder runs step by step; ``needs_history`` is True.
 
-    ``keys`` and ``queries`` are those of :class:`Scorer`. It may have a method ``penalty(weights, past)``,
-    (b, q, m) -> (b, q), whose sum over the target's steps joins the training loss.
+    ``project_keys`` and ``project_queries`` are those of :class:`Scorer`. It may have a method
+    ``penalty(weights, history)``, (b, q, m) -> (b, q), whose sum over the target's steps joins the training loss.
     """
 
-    equal_widths: bool
-    needs_past: bool
+    requires_equal_dims: bool
+    needs_history: bool
 
-    def compare(self, queries: Tensor, keys: Tensor, past: AttentionHistory) -> Tensor:
-        """Score every pair: (b, q, k), (b, m, k) and the past -> (b, q, m)."""
+    def score(self, queries: Tensor, keys: Tensor, history: AttentionHistory) -> Tensor:
+        """Score every pair: (b, q, k), (b, m, k) and the history -> (b, q, m)."""
         ...
 
 
@@ -187,12 +198,12 @@ class Scope(Protocol):
     sources: tuple[str, ...]
     include_self: bool
 
-    def __call__(self, queries: Tensor, at: Tensor, present: Tensor) -> ScopeMask:
-        """Say what each query may read.
+    def __call__(self, queries: Tensor, steps: Tensor, present: Tensor) -> ScopeMask:
+        """The mask of what each query may read.
 
         Args:
             queries: (b, q, query_size).
-            at: (b, q) or (q,) int64, the absolute decoder step of each query, so that a loop and an all-at-once
+            steps: (b, q) or (q,) int64, the absolute decoder step of each query, so that a loop and an all-at-once
                 pass agree.
             present: (b, 1, m) or (b, q, m) bool, the positions of one source that are there when each query asks.
         """
@@ -200,9 +211,9 @@ class Scope(Protocol):
 
 
 class Normalizer(Protocol):
-    """How scores become weights. ``sums_to_one`` says that a row's weights sum to 1 (or 0 if all is forbidden)."""
+    """How scores become weights. ``is_distribution`` says that a row's weights sum to 1 (or 0 if all is forbidden)."""
 
-    sums_to_one: bool
+    is_distribution: bool
 
     def __call__(self, scores: Tensor, allowed: Tensor) -> Tensor:
         """(..., m) scores and what is allowed -> (..., m) weights, 0 where forbidden."""

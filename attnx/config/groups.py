@@ -28,13 +28,14 @@ SCALARS = {
     "folder": "str | None",
     "profile": "bool",
     "budget": "Literal['steps', 'time']",
+    "accel": "Literal['auto', 'off']",
 }
 # Knobs by the names that other programs give them.
 KNOBS_ELSEWHERE = {"batch": "batch_size", "epochs": "max_epochs", "learning_rate": "lr", "steps": "max_steps"}
 # Parts of a model that can be put on devices of their own: `placement.attention=cuda:1`.
 PLACED = ("encoder", "attention", "decoder")
 # Of those that must be something.
-DEFAULTS = {"seed": 1, "profile": False, "budget": "steps"}
+DEFAULTS = {"seed": 1, "profile": False, "budget": "steps", "accel": "auto"}
 LARGEST_SEED = 2**32 - 1
 
 

@@ -1,4 +1,4 @@
-"""The search ``beam``."""
+"""Beam search, the decoding ``beam``."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from attnx.attention.memory import stack_step_weights
 from attnx.data.special_tokens import EOS
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.contracts import DecodeResult, NextTokenFilter, StepModel
-from attnx.decoding.hypotheses import NEVER, better, hypotheses, nothing, trimmed
+from attnx.decoding.hypotheses import NEG_INF, empty_results, group_by_source, merge_best, trim
 from attnx.decoding.penalties import Length, length_penalty, score_coverage
 from attnx.errors import UserError
 from attnx.registry import Natural, NonNegative, Positive, Rate, register
 
-WORTH = 0.9
-"""The share of rows that at most go on when the others are left out."""
+MAX_ACTIVE_SHARE = 0.9
+"""Finished rows are dropped once at most this share of the rows is active: to drop them costs a gather."""
 
 
 class ActiveBeams(NamedTuple):
-    """What is still written: w hypotheses of each of a rows, those of a row together.
+    """Hypotheses that are still written: w of each of a rows, those of a row together.
 
     Attributes:
         rows: (a,) their rows in the batch.
         state: the model's, of a * w rows.
-        total: (a, w) log-probabilities; -inf where there is none.
+        total: (a, w) log-probabilities; -inf where there is no hypothesis.
         written: (a * w, t).
-        weights: (a * w, t, m), or (a * w, h, t, m), what each has read; None if nobody asks.
+        weights: (a * w, t, m), or (a * w, h, t, m), their attention weights; None unless needed.
     """
 
     rows: Tensor
@@ -74,7 +74,7 @@ class Beam:
     def check(self, model: StepModel) -> None:
         """As :meth:`Search.check`: a beam is of symbols, and coverage is what weights that sum to 1 add up to."""
         self.rules.check(model, "beam")
-        if self.coverage_penalty and not (model.sums_to_one and "encoder" in model.sources):
+        if self.coverage_penalty and not (model.is_distribution and "encoder" in model.sources):
             raise UserError(
                 "decoding.coverage_penalty adds up attention weights on the source that sum to 1 at each step, "
                 "and this model "
@@ -94,78 +94,76 @@ class Beam:
     ) -> DecodeResult:
         """As :class:`Search`; ``nbest`` hypotheses a row, no two alike."""
         self.check(model)
-        rules = self.rules.within(model, prefix, choices)
-        limit, reading = rules.limit(present), need_weights or self.coverage_penalty > 0
-        kindest = length_penalty(self.length_penalty, self.length_penalty_alpha, limit)
-        running, found = _started(model.init_state(source, present, tag), len(limit), source.device), None
-        while len(running.rows):
-            running = self._extended(model, running, rules, reading)
-            ended = (running.written[:, -1] == EOS).view_as(running.total)
-            ended |= (limit[running.rows] == running.written.shape[1])[:, None]
-            if found is None or bool(ended.any()):
-                more = self._judged(running, ended, present)
-                found = better(nothing(len(limit), self.nbest, more) if found is None else found, more, running.rows)
-                running = running._replace(total=running.total.masked_fill(ended, NEVER))
-            # What can become of a hypothesis with log-probability T: T only falls and is 0 or less, so that the largest
-            # penalty it may be divided by, that of its row's limit, is the kindest; that of coverage is at most 0. One
-            # that cannot outdo the last of the best is given up, and a row is done when all its are.
-            hopeful = running.total / kindest[running.rows, None] > found.score[running.rows, -1:]
-            running = running._replace(total=running.total.masked_fill(~hopeful, NEVER))
-            running = _going_on(model, running, hopeful.any(1))
-        assert found is not None, "a batch has rows, and a row at least one step"
-        return trimmed(found if need_weights else found._replace(weights=None), "decoder" in model.sources)
+        rules = self.rules.for_batch(model, prefix, choices)
+        limit, needs_weights = rules.limit(present), need_weights or self.coverage_penalty > 0
+        max_penalty = length_penalty(self.length_penalty, self.length_penalty_alpha, limit)
+        beams, result = _init_beams(model.init_state(source, present, tag), len(limit), source.device), None
+        while len(beams.rows):
+            beams = self._expand(model, beams, rules, needs_weights)
+            is_ended = (beams.written[:, -1] == EOS).view_as(beams.total)
+            is_ended |= (limit[beams.rows] == beams.written.shape[1])[:, None]
+            if result is None or bool(is_ended.any()):
+                finished = self._score_finished(beams, is_ended, present)
+                result = empty_results(len(limit), self.nbest, finished) if result is None else result
+                result = merge_best(result, finished, beams.rows)
+                beams = beams._replace(total=beams.total.masked_fill(is_ended, NEG_INF))
+            # The bound of a hypothesis: its log-probability only falls and is at most 0, so that the largest penalty
+            # that may divide it, that of its row's limit, is the kindest; that of coverage is at most 0. A hypothesis
+            # whose bound is not above the last of the best is dropped, and a row is done when all its are.
+            can_win = beams.total / max_penalty[beams.rows, None] > result.score[beams.rows, -1:]
+            beams = beams._replace(total=beams.total.masked_fill(~can_win, NEG_INF))
+            beams = _drop_finished_rows(model, beams, can_win.any(1))
+        assert result is not None, "a batch has rows, and a row at least one step"
+        return trim(result if need_weights else result._replace(weights=None), "decoder" in model.sources)
 
-    def _extended(
-        self, model: StepModel, running: ActiveBeams, rules: DecodingConstraints, reading: bool
+    def _expand(
+        self, model: StepModel, beams: ActiveBeams, rules: DecodingConstraints, needs_weights: bool
     ) -> ActiveBeams:
-        """The likeliest of all that the hypotheses can become in one step, ended ones among them."""
-        rows, _, total, written, weights = running
+        """The likeliest continuations of all hypotheses by one step, ended ones among them."""
+        rows, _, total, written, weights = beams
         width = total.shape[1]
         inputs = written[:, -1] if written.shape[1] else model.target.start_input(len(rows), rows.device)
-        predicted, state, read = model.decode_step(inputs, running.state, reading)
-        rules.narrow(predicted, written, rows.repeat_interleave(width))
+        predicted, state, attention = model.decode_step(inputs, beams.state, needs_weights)
+        rules.apply_(predicted, written, rows.repeat_interleave(width))
         symbols = predicted.shape[1]
         likely = predicted.view(len(rows), width, symbols).add_(total[..., None]).flatten(1)
-        total, place = likely.topk(min(self.beam_size, likely.shape[1]))
-        place, order = place.sort(1)  # those of one parent lie together, and what is the same is computed once
-        total = total.gather(1, order)
-        parents = (place // symbols + width * torch.arange(len(rows), device=rows.device)[:, None]).flatten()
-        if reading and read.weights is not None:
-            weights = stack_step_weights([read.weights] if weights is None else [weights, read.weights])[parents]
-        written = torch.cat([written[parents], (place % symbols).view(-1, 1)], 1)
-        return ActiveBeams(rows, model.reorder_beams(state, parents), total, written, weights)
+        total, index = likely.topk(min(self.beam_size, likely.shape[1]))
+        parents = (index // symbols + width * torch.arange(len(rows), device=rows.device)[:, None]).flatten()
+        if needs_weights and attention.weights is not None:
+            steps = [attention.weights] if weights is None else [weights, attention.weights]
+            weights = stack_step_weights(steps)[parents]
+        written = torch.cat([written[parents], (index % symbols).view(-1, 1)], 1)
+        # More hypotheses than before need copies of the encoded source; as many stay with theirs.
+        select = model.reorder_beams if len(parents) == len(rows) * width else model.select_rows
+        return ActiveBeams(rows, select(state, parents), total, written, weights)
 
-    def _judged(self, running: ActiveBeams, ended: Tensor, present: Tensor) -> DecodeResult:
-        """The running hypotheses by rows, scored where they have ended."""
-        steps = torch.full_like(ended, running.written.shape[1], dtype=torch.int64)
-        score = running.total / length_penalty(self.length_penalty, self.length_penalty_alpha, steps)
+    def _score_finished(self, beams: ActiveBeams, is_ended: Tensor, present: Tensor) -> DecodeResult:
+        """The hypotheses by rows, scored where they have ended."""
+        steps = torch.full_like(is_ended, beams.written.shape[1], dtype=torch.int64)
+        score = beams.total / length_penalty(self.length_penalty, self.length_penalty_alpha, steps)
         if self.coverage_penalty:
-            assert running.weights is not None
-            there = present[running.rows, None]
-            read = running.weights[..., : present.shape[1]].sum(-2)
-            covered = (read.mean(1) if read.dim() == 3 else read).view(*ended.shape, -1)
-            score = score + self.coverage_penalty * score_coverage(covered, there)
-        score = score.masked_fill(~ended, NEVER)
-        flat = running.written, steps.flatten(), running.total.flatten(), score.flatten(), running.weights
-        return hypotheses(DecodeResult(*flat), ended.shape[1])
+            assert beams.weights is not None
+            covered = beams.weights[..., : present.shape[1]].sum(-2)
+            covered = (covered.mean(1) if covered.dim() == 3 else covered).view(*is_ended.shape, -1)
+            score = score + self.coverage_penalty * score_coverage(covered, present[beams.rows, None])
+        score = score.masked_fill(~is_ended, NEG_INF)
+        flat = beams.written, steps.flatten(), beams.total.flatten(), score.flatten(), beams.weights
+        return group_by_source(DecodeResult(*flat), is_ended.shape[1])
 
 
-def _started(state: Any, rows: int, device: torch.device) -> ActiveBeams:
-    """One hypothesis for each row, with nothing written."""
-    every = torch.arange(rows, device=device)
-    return ActiveBeams(every, state, torch.zeros(rows, 1, device=device), every.new_zeros(rows, 0), None)
+def _init_beams(state: Any, rows: int, device: torch.device) -> ActiveBeams:
+    """One empty hypothesis for each row."""
+    all_rows = torch.arange(rows, device=device)
+    return ActiveBeams(all_rows, state, torch.zeros(rows, 1, device=device), all_rows.new_zeros(rows, 0), None)
 
 
-def _going_on(model: StepModel, running: ActiveBeams, which: Tensor) -> ActiveBeams:
-    """Without the rows that are done (a,), as soon as they are so many that to leave them out is less work than they.
-
-    Until then they go on in vain: nothing that they find is better than what they have found.
-    """
-    left = which.nonzero()[:, 0]
-    if not 0 < len(left) <= WORTH * len(which):
-        return running if len(left) else running._replace(rows=left)
-    width = running.total.shape[1]
-    kept = (left[:, None] * width + torch.arange(width, device=left.device)).flatten()
-    weights = None if running.weights is None else running.weights[kept]
-    state = model.select_rows(running.state, kept)
-    return ActiveBeams(running.rows[left], state, running.total[left], running.written[kept], weights)
+def _drop_finished_rows(model: StepModel, beams: ActiveBeams, is_active: Tensor) -> ActiveBeams:
+    """Drop finished rows (a,) once they are a tenth. Until then they keep running; their results cannot improve."""
+    active = is_active.nonzero()[:, 0]
+    if not 0 < len(active) <= MAX_ACTIVE_SHARE * len(is_active):
+        return beams if len(active) else beams._replace(rows=active)
+    width = beams.total.shape[1]
+    selected = (active[:, None] * width + torch.arange(width, device=active.device)).flatten()
+    weights = None if beams.weights is None else beams.weights[selected]
+    state = model.select_rows(beams.state, selected)
+    return ActiveBeams(beams.rows[active], state, beams.total[active], beams.written[selected], weights)

@@ -1,4 +1,4 @@
-"""What may be written, whatever the search: how much at least and at most, how it begins, what never comes next."""
+"""Constraints on outputs: minimum and maximum length, a prefix, repeated n-grams, a filter of next tokens."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from torch import Tensor
 
 from attnx.data.special_tokens import BOS, EOS, PAD
 from attnx.decoding.contracts import NextTokenFilter, StepModel
-from attnx.decoding.hypotheses import NEVER
+from attnx.decoding.hypotheses import NEG_INF
 from attnx.errors import UserError
 from attnx.nn.targets.symbols import Symbols
 
 
 @dataclass(frozen=True)
 class DecodingConstraints:
-    """The rules of one search.
+    """Constraints that every search obeys.
 
     Args:
-        max_length_ratio: how many times its source's length a row may have steps.
-        max_length_extra: and how many steps besides.
-        min_length: how many symbols it has at least, EOS not counted.
-        no_repeat_ngram_size: of what length no sequence of symbols comes twice; 0 for none.
-        prefix: (b, p) how each row begins, padded with PAD; None for no such thing.
-        choices: what else says what may come next; None for nothing.
-        steps: how many steps every row has, whatever else is said; None where that is not known before.
+        max_length_ratio: maximum steps of a row per step of its source.
+        max_length_extra: steps added to that maximum.
+        min_length: minimum number of symbols, EOS not counted.
+        no_repeat_ngram_size: length of the symbol sequences that never come twice; 0 for any.
+        prefix: (b, p) the first symbols of each row, padded with PAD; or None.
+        choices: filters the next tokens; or None.
+        steps: how many steps every row has; None where the length is open.
     """
 
     max_length_ratio: float
@@ -37,10 +37,10 @@ class DecodingConstraints:
     steps: int | None = None
 
     def check(self, model: StepModel, search: str | None = None) -> None:
-        """Refuse what is about symbols where numbers are written: rules, or a search that has this name.
+        """Check that nothing about symbols meets a target of numbers: these constraints, or a search of this name.
 
         Raises:
-            UserError: there is something such.
+            UserError: the target is made of numbers, and a constraint or the search is about symbols.
         """
         if isinstance(model.target, Symbols):
             return
@@ -48,13 +48,15 @@ class DecodingConstraints:
             raise UserError(
                 f"decoding={search} chooses among symbols, but the target is made of numbers; use decoding=greedy"
             )
-        asked = [name for name in ("min_length", "no_repeat_ngram_size") if getattr(self, name)]
-        asked += [name for name in ("prefix", "choices") if getattr(self, name) is not None]
-        if asked:
-            raise UserError(f"{asked[0]} is a rule about symbols, but the target is made of numbers; leave it out")
+        names = [name for name in ("min_length", "no_repeat_ngram_size") if getattr(self, name)]
+        names += [name for name in ("prefix", "choices") if getattr(self, name) is not None]
+        if names:
+            raise UserError(f"{names[0]} is a rule about symbols, but the target is made of numbers; leave it out")
 
-    def within(self, model: StepModel, prefix: Tensor | None, choices: NextTokenFilter | None) -> DecodingConstraints:
-        """These rules for one batch.
+    def for_batch(
+        self, model: StepModel, prefix: Tensor | None, choices: NextTokenFilter | None
+    ) -> DecodingConstraints:
+        """These constraints for one batch.
 
         Raises:
             UserError: they are about symbols and the target is not, or a prefix has padding or an end inside.
@@ -64,11 +66,11 @@ class DecodingConstraints:
         if prefix is not None:
             ends = (prefix == PAD) | (prefix == EOS)
             if bool((prefix == BOS).any() | (ends[:, :-1] & (prefix[:, 1:] != PAD)).any()):
-                raise UserError("a prefix holds symbols, perhaps EOS behind them, and then nothing but PAD")
+                raise UserError("a prefix holds symbols, perhaps EOS after them, and then only PAD")
         return rules
 
     def limit(self, present: Tensor) -> Tensor:
-        """(b, s) bool, what of each source is there -> (b,) the most steps of each row, whatever batch it is in."""
+        """(b, s) bool, the source mask -> (b,) the maximum steps of each row, which no other row changes."""
         if self.steps is not None:
             return present.new_full((len(present),), self.steps, dtype=torch.int64)
         limit = ((present.sum(-1) * self.max_length_ratio).long() + self.max_length_extra).clamp(
@@ -78,43 +80,44 @@ class DecodingConstraints:
             limit = torch.maximum(limit, (self.prefix != PAD).sum(-1) + 1)
         return limit
 
-    def narrow(self, scores: Tensor, written: Tensor, rows: Tensor) -> None:
-        """Write -inf over the scores (r, symbols) of what may not come next; EOS may where nothing else does.
+    def apply_(self, scores: Tensor, written: Tensor, rows: Tensor) -> None:
+        """Write -inf over the scores (r, symbols) of forbidden symbols; EOS stays where all else is forbidden.
 
         Args:
-            scores: log-probabilities.
-            written: (r, t) what has been written.
+            scores: log-probabilities, changed in place.
+            written: (r, t) the symbols so far.
             rows: (r,) the row of the batch that each belongs to.
         """
-        scores[:, :EOS] = NEVER  # PAD and BOS
-        step, end = written.shape[1], None
+        scores[:, :EOS] = NEG_INF  # PAD and BOS
+        step, eos_score = written.shape[1], None
         if self.min_length or self.no_repeat_ngram_size or self.choices is not None:
-            end = scores[:, EOS].clone()
-        forced = kept = None
+            eos_score = scores[:, EOS].clone()
+        forced = forced_score = None
         if self.prefix is not None and step < self.prefix.shape[1]:
             forced = self.prefix[rows, step, None]
-            kept = scores.gather(1, forced)
+            forced_score = scores.gather(1, forced)
         if step < self.min_length:
-            scores[:, EOS] = NEVER
+            scores[:, EOS] = NEG_INF
         if 0 < self.no_repeat_ngram_size <= step:
-            scores.scatter_(1, repeats(written, self.no_repeat_ngram_size), NEVER)
+            scores.scatter_(1, repeated_ngram_ends(written, self.no_repeat_ngram_size), NEG_INF)
         if self.choices is not None:
-            scores.masked_fill_(~self.choices(written, rows), NEVER)
-        if end is not None:
-            stuck = (scores == NEVER).all(-1)
-            # Of a model that forbids the end, too, the row is all but impossible; but it ends.
-            scores[:, EOS] = torch.where(stuck, end.clamp(min=torch.finfo(end.dtype).min), scores[:, EOS])
-        if forced is not None and kept is not None:
-            scores.masked_fill_(forced != PAD, NEVER).scatter_(1, forced, kept)
+            scores.masked_fill_(~self.choices(written, rows), NEG_INF)
+        if eos_score is not None:
+            is_stuck = (scores == NEG_INF).all(-1)
+            # If the model forbids EOS, too, the row is all but impossible; but it ends.
+            eos_score = eos_score.clamp(min=torch.finfo(eos_score.dtype).min)
+            scores[:, EOS] = torch.where(is_stuck, eos_score, scores[:, EOS])
+        if forced is not None and forced_score is not None:
+            scores.masked_fill_(forced != PAD, NEG_INF).scatter_(1, forced, forced_score)
 
 
-def repeats(written: Tensor, size: int) -> Tensor:
-    """What would make the last ``size`` symbols of (r, t) a sequence that was there before: (r, n), or else PAD.
+def repeated_ngram_ends(written: Tensor, size: int) -> Tensor:
+    """Symbols that would complete an n-gram of this size for the second time: (r, t) -> (r, n), else PAD.
 
-    >>> repeats(torch.tensor([[5, 7, 11, 5, 13, 5], [5, 7, 11, 5, 13, 17]]), 2)
+    >>> repeated_ngram_ends(torch.tensor([[5, 7, 11, 5, 13, 5], [5, 7, 11, 5, 13, 17]]), 2)
     tensor([[ 7,  0,  0, 13,  0],
             [ 0,  0,  0,  0,  0]])
     """
-    earlier = written.unfold(1, size, 1)
-    again = (earlier[..., :-1] == written[:, None, written.shape[1] - size + 1 :]).all(-1)
-    return torch.where(again, earlier[..., -1], PAD)
+    ngrams = written.unfold(1, size, 1)
+    is_repeated = (ngrams[..., :-1] == written[:, None, written.shape[1] - size + 1 :]).all(-1)
+    return torch.where(is_repeated, ngrams[..., -1], PAD)

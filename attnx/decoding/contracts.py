@@ -19,7 +19,7 @@ class StepModel(Protocol):
 
     Attributes:
         sources: what its memory holds, ``encoder``, ``decoder`` or both, in the order of the weights' columns.
-        sums_to_one: whether the weights of a read sum to 1.
+        is_distribution: whether the weights of a read sum to 1.
         target: what a step is: what is read first, and what to pick of what :meth:`decode_step` gives.
         views: what the weights' second axis, where there is one, goes over: ``heads`` (a model need not say so);
             ``named`` things, the same in every model of such data; or ``nameless`` ones, each model's own.
@@ -29,7 +29,7 @@ class StepModel(Protocol):
     target: TargetSpec
 
     @property
-    def sums_to_one(self) -> bool: ...  # noqa: D102 - above
+    def is_distribution(self) -> bool: ...  # noqa: D102 - above
 
     def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> Any:
         """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
@@ -38,26 +38,23 @@ class StepModel(Protocol):
     def decode_step(
         self, inputs: Tensor, state: Any, need_weights: bool = False
     ) -> tuple[Tensor, Any, AttentionOutput]:
-        """(b, ...) the last step -> the next one as predicted (b, width), the state after, and what was read (q = 1).
+        """(b, ...) the last output -> the next one's prediction (b, width), the next state, and the attention (q = 1).
 
-        Of symbols: ids (b,) -> log-probabilities (b, symbols), in a tensor that its caller may write into. Of what was
-        read the weights count: a context may be mapped already to where it is needed.
+        Of symbols: ids (b,) -> log-probabilities (b, symbols), in a tensor that its caller may write into. Searches
+        read the weights of the attention and not its context.
         """
         ...
 
     def select_rows(self, state: Any, rows: Tensor) -> Any:
-        """The state of these rows: int64 indices, which may repeat.
-
-        Of a state that was reordered it is all rows of a source or none.
-        """
+        """The state of these rows: int64 indices, which may repeat."""
         ...
 
     def reorder_beams(self, state: Any, rows: Tensor) -> Any:
-        """The state where each row is one of its own source's, and what was encoded need not be copied.
+        """The state with each row replaced by one of the same source: as :meth:`select_rows`, but need not copy memory.
 
         Args:
-            state: as many rows for each source, those of one together.
-            rows: int64 indices; also as many for each source and together, but perhaps more of them, or fewer.
+            state: of any rows.
+            rows: int64 indices, as many as the state has rows; each row and its replacement have the same source.
         """
         ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -36,47 +37,57 @@ class Ensemble(nn.Module):
     def __init__(self, models: Sequence[nn.Module]) -> None:
         super().__init__()
         self.models = nn.ModuleList(models)
-        first, *others = self._members
-        for other in others:
-            if other.target != first.target:
-                raise UserError(f"an ensemble writes one thing, but its models write {first.target} and {other.target}")
+        self.members: list[StepModel] = list(self.models)  # type: ignore[arg-type]
+        first = self.members[0]
+        for member in self.members:
+            if member.target != first.target:
+                raise UserError(
+                    f"an ensemble has one target, but its models have {first.target} and {member.target}; choose "
+                    "models of one task and vocabulary"
+                )
         self.sources, self.target = first.sources, first.target
-        self.sums_to_one = all(model.sums_to_one for model in self._members)
+        self.is_distribution = all(member.is_distribution for member in self.members)
 
-    @property
-    def _members(self) -> list[StepModel]:
-        return list(self.models)  # type: ignore[arg-type]
+    def with_members(self, members: Sequence[StepModel]) -> Ensemble:
+        """The same ensemble, decoded by other step models of its members."""
+        ensemble = copy.copy(self)
+        ensemble.members = list(members)
+        return ensemble
 
     def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> tuple[Any, ...]:
         """The states of all, before the first step."""
-        return tuple(model.init_state(source, present, tag) for model in self._members)
+        return tuple(model.init_state(source, present, tag) for model in self.members)
 
     def decode_step(
         self, inputs: Tensor, state: tuple[Any, ...], need_weights: bool = False
     ) -> tuple[Tensor, tuple[Any, ...], AttentionOutput]:
         """As :meth:`StepModel.decode_step`, the mean of all; the context is the first one's."""
-        asked = zip(self._members, state, strict=True)
-        predicted, states, reads = zip(
-            *(model.decode_step(inputs, own, need_weights) for model, own in asked), strict=True
-        )
-        told = torch.stack(predicted)
-        mean = told.logsumexp(0) - math.log(len(told)) if isinstance(self.target, Symbols) else told.mean(0)
-        return mean, states, AttentionOutput(reads[0].context, self._mean_weights(reads))
+        outputs = [
+            member.decode_step(inputs, member_state, need_weights)
+            for member, member_state in zip(self.members, state, strict=True)
+        ]
+        predicted, states, attentions = zip(*outputs, strict=True)
+        stacked = torch.stack(predicted)
+        is_symbols = isinstance(self.target, Symbols)
+        mean = stacked.logsumexp(0) - math.log(len(stacked)) if is_symbols else stacked.mean(0)
+        return mean, states, AttentionOutput(attentions[0].context, self._mean_weights(attentions))
 
-    def _mean_weights(self, reads: Sequence[AttentionOutput]) -> Tensor | None:
-        """None where not all have read the same positions, in the same order."""
-        weights = [read.weights for read in reads if read.weights is not None]
-        alike = len({tuple(one.shape) for one in weights}) == len({model.sources for model in self._members}) == 1
-        views = {getattr(model, "views", "heads") for model in self._members}
-        if not alike or len(weights) < len(reads) or "nameless" in views:
+    def _mean_weights(self, attentions: Sequence[AttentionOutput]) -> Tensor | None:
+        """None unless all attended to the same positions, in the same order."""
+        weights = [attention.weights for attention in attentions if attention.weights is not None]
+        shapes, sources = {tuple(part.shape) for part in weights}, {member.sources for member in self.members}
+        views = {getattr(member, "views", "heads") for member in self.members}
+        if not len(shapes) == len(sources) == 1 or len(weights) < len(attentions) or "nameless" in views:
             return None
         mean = torch.stack(weights).mean(0)
         return mean.mean(1) if mean.dim() == 4 and views == {"heads"} else mean
 
     def select_rows(self, state: tuple[Any, ...], rows: Tensor) -> tuple[Any, ...]:
         """As :meth:`StepModel.select_rows`."""
-        return tuple(model.select_rows(own, rows) for model, own in zip(self._members, state, strict=True))
+        pairs = zip(self.members, state, strict=True)
+        return tuple(member.select_rows(member_state, rows) for member, member_state in pairs)
 
     def reorder_beams(self, state: tuple[Any, ...], rows: Tensor) -> tuple[Any, ...]:
         """As :meth:`StepModel.reorder_beams`."""
-        return tuple(model.reorder_beams(own, rows) for model, own in zip(self._members, state, strict=True))
+        pairs = zip(self.members, state, strict=True)
+        return tuple(member.reorder_beams(member_state, rows) for member, member_state in pairs)

@@ -1,4 +1,4 @@
-"""The search ``greedy``."""
+"""Greedy search, the decoding ``greedy``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.contracts import DecodeResult, NextTokenFilter, StepModel
-from attnx.decoding.stepwise import one_by_one
+from attnx.decoding.stepwise import decode_stepwise
 from attnx.registry import Natural, Rate, register
 
 
@@ -49,8 +49,14 @@ class Greedy:
         choices: NextTokenFilter | None = None,
     ) -> DecodeResult:
         """As :class:`Search`; one hypothesis a row."""
-        rules = self.rules.within(model, prefix, choices)
+        rules = self.rules.for_batch(model, prefix, choices)
         start = model.init_state(source, present, tag)
-        return one_by_one(
-            model, start, rules.limit(present), 1, need_weights, rules, lambda told, *_: model.target.greedy(told)
+        return decode_stepwise(
+            model,
+            start,
+            rules.limit(present),
+            1,
+            need_weights,
+            rules,
+            lambda predicted, *_: model.target.greedy(predicted),
         )

@@ -1,4 +1,4 @@
-"""What a search found, put together and in order: the hypotheses of a row of the batch, best first."""
+"""Results of a search: the hypotheses of each source, best first."""
 
 from __future__ import annotations
 
@@ -10,65 +10,65 @@ from torch import Tensor
 
 from attnx.decoding.contracts import DecodeResult
 
-NEVER = float("-inf")
+NEG_INF = float("-inf")
 
 
-def each(found: DecodeResult, change: Callable[[Tensor], Tensor]) -> DecodeResult:
-    """Change every part of it, one after the other."""
-    *parts, weights = found
-    written, lengths, log_probability, score = map(change, parts)
+def map_fields(result: DecodeResult, change: Callable[[Tensor], Tensor]) -> DecodeResult:
+    """Apply a function to every field in turn."""
+    *fields, weights = result
+    written, lengths, log_probability, score = map(change, fields)
     return DecodeResult(written, lengths, log_probability, score, None if weights is None else change(weights))
 
 
-def hypotheses(found: DecodeResult, count: int) -> DecodeResult:
-    """(b * n, ...), those of a row together -> (b, n, ...)."""
-    return each(found, lambda part: part.view(len(part) // count, count, *part.shape[1:]))
+def group_by_source(result: DecodeResult, count: int) -> DecodeResult:
+    """(b * n, ...), those of a source together -> (b, n, ...)."""
+    return map_fields(result, lambda field: field.view(len(field) // count, count, *field.shape[1:]))
 
 
-def nothing(rows: int, count: int, like: DecodeResult) -> DecodeResult:
-    """(rows, count, ...): nothing is found yet of what will be ``like`` this."""
-    none = each(like, lambda part: part.new_zeros(rows, count, *part.shape[2:]))
-    never = like.score.new_full((rows, count), NEVER)
-    return none._replace(log_probability=never, score=never.clone())
+def empty_results(rows: int, count: int, like: DecodeResult) -> DecodeResult:
+    """No hypotheses (rows, count, ...), in fields with the shapes of ``like``."""
+    zeros = map_fields(like, lambda field: field.new_zeros(rows, count, *field.shape[2:]))
+    lowest = like.score.new_full((rows, count), NEG_INF)
+    return zeros._replace(log_probability=lowest, score=lowest.clone())
 
 
-def best(found: DecodeResult, count: int) -> DecodeResult:
-    """The so many that have the highest scores, in order; of equals the first."""
-    order = found.score.sort(dim=1, descending=True, stable=True).indices[:, :count]
+def best(result: DecodeResult, count: int) -> DecodeResult:
+    """The ``count`` hypotheses with the highest scores, in order; of equal ones the first."""
+    order = result.score.sort(dim=1, descending=True, stable=True).indices[:, :count]
     rows = torch.arange(len(order), device=order.device)[:, None]
-    return each(found, lambda part: part[rows, order])
+    return map_fields(result, lambda field: field[rows, order])
 
 
-def better(found: DecodeResult, more: DecodeResult, rows: Tensor) -> DecodeResult:
-    """What was found (b, n, ...) with more (r, k, ...) of these rows (r,), where that is better.
+def merge_best(result: DecodeResult, new: DecodeResult, rows: Tensor) -> DecodeResult:
+    """The best of a result (b, n, ...) and new hypotheses (r, k, ...) of its rows (r,).
 
-    What comes later is no shorter, nor is what it read narrower.
+    The new ones are at least as long, in steps and in memory positions.
     """
-    found = found._replace(written=_as_long(found.written, more.written, 1))
-    if found.weights is not None and more.weights is not None:
-        found = found._replace(weights=_as_long(found.weights, more.weights, 2))
-    both = _paired(found, more, lambda one, other: torch.cat([one[rows], other], 1))
-    kept = best(both, found.score.shape[1])
-    return _paired(found, kept, lambda one, other: one.index_copy(0, rows, other))
+    result = result._replace(written=_pad_to(result.written, new.written, 1))
+    if result.weights is not None and new.weights is not None:
+        result = result._replace(weights=_pad_to(result.weights, new.weights, 2))
+    both = _zip_fields(result, new, lambda field, new_field: torch.cat([field[rows], new_field], 1))
+    merged = best(both, result.score.shape[1])
+    return _zip_fields(result, merged, lambda field, new_field: field.index_copy(0, rows, new_field))
 
 
-def trimmed(found: DecodeResult, growing: bool) -> DecodeResult:
-    """Without steps that no hypothesis has, and without the states they would have made if the memory is growing."""
-    steps, longest = found.written.shape[2], int(found.lengths.max())
-    found = found._replace(written=found.written[:, :, :longest])
-    if found.weights is None:
-        return found
-    columns = found.weights.shape[-1] - (steps - longest if growing else 0)
-    return found._replace(weights=found.weights[..., :longest, :columns])
+def trim(result: DecodeResult, has_decoder_memory: bool) -> DecodeResult:
+    """Drop steps that no hypothesis has, and the decoder states of these steps if the memory holds such."""
+    steps, longest = result.written.shape[2], int(result.lengths.max())
+    result = result._replace(written=result.written[:, :, :longest])
+    if result.weights is None:
+        return result
+    columns = result.weights.shape[-1] - (steps - longest if has_decoder_memory else 0)
+    return result._replace(weights=result.weights[..., :longest, :columns])
 
 
-def _as_long(part: Tensor, other: Tensor, axes: int) -> Tensor:
-    """Padded with zeros at the end of so many last axes, to the sizes that another has."""
-    lacking = [size - mine for size, mine in zip(other.shape[-axes:], part.shape[-axes:], strict=True)]
-    return F.pad(part, [number for lack in reversed(lacking) for number in (0, lack)])
+def _pad_to(field: Tensor, target: Tensor, axes: int) -> Tensor:
+    """Pad the last axes with zeros to the sizes of a target."""
+    missing = [size - own_size for size, own_size in zip(target.shape[-axes:], field.shape[-axes:], strict=True)]
+    return F.pad(field, [number for count in reversed(missing) for number in (0, count)])
 
 
-def _paired(found: DecodeResult, more: DecodeResult, join: Callable[[Tensor, Tensor], Tensor]) -> DecodeResult:
-    """Join each part with the other's."""
-    others = iter(part for part in more if part is not None)
-    return each(found, lambda part: join(part, next(others)))
+def _zip_fields(result: DecodeResult, new: DecodeResult, join: Callable[[Tensor, Tensor], Tensor]) -> DecodeResult:
+    """Join each field with the same field of another result."""
+    new_fields = iter(field for field in new if field is not None)
+    return map_fields(result, lambda field: join(field, next(new_fields)))

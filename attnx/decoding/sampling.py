@@ -1,4 +1,4 @@
-"""The search ``sampling``."""
+"""Sampling, the decoding ``sampling``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from attnx.data.special_tokens import EOS
 from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.contracts import DecodeResult, NextTokenFilter, StepModel
 from attnx.decoding.hypotheses import best
-from attnx.decoding.row_rng import keys, uniform
-from attnx.decoding.stepwise import one_by_one
+from attnx.decoding.row_rng import row_seeds, uniform
+from attnx.decoding.stepwise import decode_stepwise
 from attnx.errors import UserError
 from attnx.nn.targets.contract import GreedyStep
 from attnx.registry import Natural, Positive, Rate, register
@@ -62,32 +62,32 @@ class Sampling:
     ) -> DecodeResult:
         """As :class:`Search`; ``nbest`` hypotheses a row."""
         self.check(model)
-        rules = self.rules.within(model, prefix, choices)
-        key = keys(source, present, self.seed)
+        rules = self.rules.for_batch(model, prefix, choices)
+        seeds = row_seeds(source, present, self.seed)
 
-        def pick(predicted: Tensor, going: Tensor, step: int) -> GreedyStep:
-            chance = uniform(key[going // self.nbest], going % self.nbest, step)
-            symbol = self.drawn(predicted, chance)
+        def pick(predicted: Tensor, rows: Tensor, step: int) -> GreedyStep:
+            uniforms = uniform(seeds[rows // self.nbest], rows % self.nbest, step)
+            symbol = self.sample(predicted, uniforms)
             return GreedyStep(symbol, predicted.gather(1, symbol[:, None])[:, 0], symbol == EOS)
 
         start = model.init_state(source, present, tag)
-        found = one_by_one(model, start, rules.limit(present), self.nbest, need_weights, rules, pick)
-        return best(found, self.nbest)
+        result = decode_stepwise(model, start, rules.limit(present), self.nbest, need_weights, rules, pick)
+        return best(result, self.nbest)
 
-    def drawn(self, scores: Tensor, chance: Tensor) -> Tensor:
-        """One of each row's symbols (r,), from log-probabilities (r, symbols) and numbers from 0 to 1 (r,).
+    def sample(self, scores: Tensor, uniforms: Tensor) -> Tensor:
+        """A symbol of each row (r,), from log-probabilities (r, symbols) and numbers from 0 to 1 (r,).
 
-        >>> shares = torch.tensor([[0.125, 0.375, 0.5]])
-        >>> Sampling(top_k=2).drawn(shares.log().expand(3, -1), torch.tensor([0, 0.5, 0.6]))
+        >>> probabilities = torch.tensor([[0.125, 0.375, 0.5]])
+        >>> Sampling(top_k=2).sample(probabilities.log().expand(3, -1), torch.tensor([0, 0.5, 0.6]))
         tensor([2, 2, 1])
         """
-        ranked = 0 < self.top_k < scores.shape[1] or self.top_p < 1
-        places = None
-        if ranked:
-            scores, places = scores.topk(min(self.top_k or scores.shape[1], scores.shape[1]))
-        shares = torch.softmax(scores.double() / self.temperature, -1)
+        is_truncated = 0 < self.top_k < scores.shape[1] or self.top_p < 1
+        symbols = None
+        if is_truncated:
+            scores, symbols = scores.topk(min(self.top_k or scores.shape[1], scores.shape[1]))
+        probabilities = torch.softmax(scores.double() / self.temperature, -1)
         if self.top_p < 1:
-            shares = shares * (shares.cumsum(-1) - shares < self.top_p)
-        reached = shares.cumsum(-1)
-        place = torch.searchsorted(reached, (chance.double() * reached[:, -1])[:, None], right=True)
-        return (place if places is None else places.gather(1, place))[:, 0]
+            probabilities = probabilities * (probabilities.cumsum(-1) - probabilities < self.top_p)
+        cumulative = probabilities.cumsum(-1)
+        index = torch.searchsorted(cumulative, (uniforms.double() * cumulative[:, -1])[:, None], right=True)
+        return (index if symbols is None else symbols.gather(1, index))[:, 0]

@@ -72,7 +72,7 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
 
 def _write(folder: Path, run: OpenRun, kind: str) -> None:
     ending, write = WRITERS[kind]
-    model = cast("Seq2seq", copy.deepcopy(run.model)).requires_grad_(False)  # its kernels will be taken off
+    model = cast("Seq2seq", copy.deepcopy(run.model)).requires_grad_(False)  # its fast paths will be disabled
     found = programs(model, _sources(run), bool(run.experiment.data.tags))
     for name, program in zip(NAMES, found, strict=True):
         write(program, folder / f"{name}.{ending}")

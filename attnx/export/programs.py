@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnx.attention.attention import Attention
+from attnx import accel
 from attnx.export.flat import flat, nested
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.models.seq2seq.state import DecoderState
@@ -88,14 +88,12 @@ def programs(model: Exported, sources: Callable[[int, int], Tensor], tagged: boo
     """The programs of a model: reading a source, and taking a step.
 
     Args:
-        model: in evaluation mode. Its kernels are taken off: a file can hold torch's own operations alone.
+        model: in evaluation mode. Its fast paths are disabled: a file can hold torch's own operations alone.
         sources: (rows, steps) -> any sources of that size.
         tagged: whether rows have tags.
     """
-    for part in model.modules():
-        if isinstance(part, Attention):
-            part.kernels = ()
-    pace = getattr(model, "pace", 1)  # how many steps a state of the source stands for: in states, too, they are unlike
+    accel.disable(model)
+    pace = getattr(model, "downsampling", 1)  # steps for a state of the source; states differ in number, too
     small, large = (_example(model, sources, tagged, rows, steps * pace) for rows, steps in ((2, 5), (3, 7)))
     state = [f"state_{number}" for number in range(len(flat(small.state)))]
     given = ["source", "present", *(["tag"] if tagged else [])]

@@ -25,15 +25,15 @@ class Vector(NamedTuple):
 
 VECTORS = {
     "context": Vector("$c_{t-1}$  last context", (0.95, 1.85), "known after the previous step has read"),
-    "before": Vector("$h_{t-1}$  previous state", (0.95, 1.2), "known before the cell runs"),
+    "prev_state": Vector("$h_{t-1}$  previous state", (0.95, 1.2), "known before the cell runs"),
     "token": Vector(
         "$e(y_{t-1})$  token", (2.6, 0.55), "known before the cell runs; in training, for all steps at once"
     ),
     "tag": Vector("$e(l)$  tag", (0.95, 0.55), "known from the start"),
-    "after": Vector("$h_t$  current state", (4.1, 1.2), "known after the cell has run"),
+    "state": Vector("$h_t$  current state", (4.1, 1.2), "known after the cell has run"),
 }
 MODULES = {"query": (2.6, 1.85), "attention": (4.1, 1.85), "cell": (2.6, 1.2), "readout": (5.45, 1.2)}
-ARROWS = [("before", "cell"), ("token", "cell"), ("cell", "after"), ("after", "readout")]
+ARROWS = [("prev_state", "cell"), ("token", "cell"), ("cell", "state"), ("state", "readout")]
 ARROWS += [("query", "attention"), ("attention", "readout")]
 # Arrows that would cross another box are curved.
 CURVATURES = {("token", "query"): 0.55, ("attention", "readout"): -0.2}

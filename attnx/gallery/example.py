@@ -100,10 +100,10 @@ def _memory(attention: Attention) -> Memory:
     queries, memory = example_states()
     parts = []
     if "encoder" in attention.scope.sources:
-        parts.append(attention.remember(memory, torch.arange(POSITIONS + PADDING)[None] < POSITIONS))
+        parts.append(attention.make_memory(memory, torch.arange(POSITIONS + PADDING)[None] < POSITIONS))
     if "decoder" not in attention.scope.sources:
         return parts[0]
-    parts.append(attention.remember(queries))
+    parts.append(attention.make_memory(queries))
     joined = parts[0] if len(parts) == 1 else concat_sources(*parts)
     return hide_future(joined, torch.arange(STEPS) + int(getattr(attention.scope, "include_self", False)))
 
@@ -112,15 +112,15 @@ def _scores_and_weights(attention: Attention) -> tuple[Tensor, Tensor]:
     """Scores and weights (t, m), step by step if a scorer needs the previous weights."""
     queries, _ = example_states()
     memory = _memory(attention)
-    if not attention.needs_past:
+    if not attention.needs_history:
         output = attention(queries, memory, need_weights=True)
         return output.scores[0], output.weights[0]
-    past, outputs = empty_history(memory), []
+    history, outputs = empty_history(memory), []
     for index in range(STEPS):
         step = torch.tensor([index])
         visible = memory if memory.present.dim() == 2 else memory._replace(present=memory.present[:, step])
-        outputs.append(attention(queries[:, step], visible, at=step, past=past, need_weights=True))
-        past = update_history(past, outputs[-1].weights)
+        outputs.append(attention(queries[:, step], visible, steps=step, history=history, need_weights=True))
+        history = update_history(history, outputs[-1].weights)
     return torch.cat([output.scores[0] for output in outputs]), torch.cat([output.weights[0] for output in outputs])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from attnx import registry
+from attnx import accel, registry
 from attnx.data.features import Features
 from attnx.data.paths import fill_in
 from attnx.data.vocabulary import Vocabulary
@@ -34,7 +34,7 @@ def build_model(config: Config, data: SequenceData) -> torch.nn.Module:
 
 
 def new_model(config: Config, data: SequenceData) -> torch.nn.Module:
-    """Build the model for a task's vocabularies.
+    """Build the model for a task's vocabularies, with its fast paths unless ``accel=off``.
 
     Raises:
         UserError: something is to be told the rows' tags, and the data have none; or nothing of the source can be
@@ -49,4 +49,6 @@ def new_model(config: Config, data: SequenceData) -> torch.nn.Module:
     match = getattr(getattr(model, "output", None), "match", None)
     if match is not None and isinstance(data.source, Vocabulary) and isinstance(data.target, Vocabulary):
         match(data.source.same_in(data.target))
+    if config.get("accel", "auto") == "auto":
+        accel.enable(model)
     return model

@@ -50,8 +50,8 @@ def read(
     attention: Any, queries: Tensor, states: Tensor, values: Tensor | None, present: Tensor = PRESENT, **more: Any
 ) -> AttentionOutput:
     """Read what was remembered, with weights and scores."""
-    memory, past = attention.remember(states, present, values), read_before(states, present)
-    found: AttentionOutput = attention(queries, memory, need_weights=True, **{"past": past, **more})
+    memory, past = attention.make_memory(states, present, values), read_before(states, present)
+    found: AttentionOutput = attention(queries, memory, need_weights=True, **{"history": past, **more})
     return found
 
 
@@ -83,8 +83,10 @@ def weights_are_the_parts_in_turn(parts: Parts) -> None:
     attention, inputs = composed(parts), drawn()
     found, states = read(attention, *inputs), without_padding(inputs.states)
     field, scorer, past = field_of(attention, inputs.queries), attention.scorer, read_before(states, PRESENT)
-    looks_back = (past,) if attention.needs_past else ()
-    scores = scorer.compare(scorer.queries(attention.project(inputs.queries)), scorer.keys(states), *looks_back)
+    looks_back = (past,) if attention.needs_history else ()
+    scores = scorer.score(
+        scorer.project_queries(attention.project(inputs.queries)), scorer.project_keys(states), *looks_back
+    )
     assert found.scores is not None and found.weights is not None  # noqa: PT018 - both were asked for
     require_close(found.scores, scores, "", "the scores are not the scorer's")
     weights = attention.normalizer(scores, field.allowed) * field.gain
@@ -127,10 +129,10 @@ def rows_are_independent(parts: Parts) -> None:
     """A row of a batch reads what it reads alone."""
     attention, (queries, states, values) = composed(parts), drawn()
     past = AttentionHistory(*(torch.rand(2, B, M) * PRESENT))
-    together = read(attention, queries, states, values, past=past)
+    together = read(attention, queries, states, values, history=past)
     for pick in (slice(row, row + 1) for row in range(B)):
-        known = AttentionHistory(past.last[pick], past.total[pick])
-        alone = read(attention, queries[pick], states[pick], values[pick], PRESENT[pick], past=known)
+        known = AttentionHistory(past.previous[pick], past.cumulative[pick])
+        alone = read(attention, queries[pick], states[pick], values[pick], PRESENT[pick], history=known)
         require_same_read(alone, together._replace(context=together.context[pick]), pick, "beside other rows")
 
 
@@ -155,11 +157,11 @@ def padding_changes_nothing(parts: Parts) -> None:
 def a_loop_is_all_at_once(parts: Parts) -> None:
     """A loop over the queries, each with its step, reads what one call reads."""
     attention, (queries, states, values) = composed(parts), drawn()
-    memory, past = attention.remember(states, PRESENT, values), read_before(states, PRESENT)
+    memory, past = attention.make_memory(states, PRESENT, values), read_before(states, PRESENT)
     at = torch.tensor([[0, 1, 2], [2, 0, 5], [1, 1, 1], [0, 1, 2]])
-    whole = attention(queries, memory, at=at, past=past, need_weights=True)
+    whole = attention(queries, memory, steps=at, history=past, need_weights=True)
     for step in (slice(step, step + 1) for step in range(Q)):
-        one = attention(queries[:, step], memory, at=at[:, step], past=past, need_weights=True)
+        one = attention(queries[:, step], memory, steps=at[:, step], history=past, need_weights=True)
         expected = whole._replace(context=whole.context[:, step])
         require_same_read(one, expected, (slice(None), step), "one step at a time")
 
@@ -167,7 +169,7 @@ def a_loop_is_all_at_once(parts: Parts) -> None:
 def an_empty_memory_reads_zeros(parts: Parts) -> None:
     """A row in which nothing is present gives zeros, and zeros as gradients; so does a memory of no positions."""
     attention = composed(parts)
-    empty = attention.remember(torch.zeros(B, 0, KEYS), values=torch.zeros(B, 0, VALUES))
+    empty = attention.make_memory(torch.zeros(B, 0, KEYS), values=torch.zeros(B, 0, VALUES))
     nothing = attention(torch.randn(B, Q, WIDTH), empty).context
     require(torch.equal(nothing, torch.zeros(B, Q, VALUES)), "", "a memory of no positions reads no zeros")
     inputs = Inputs(*(tensor.requires_grad_() for tensor in drawn()))
@@ -214,9 +216,9 @@ def nothing_is_kept_between_calls(parts: Parts) -> None:
     attention, first, second = composed(parts), drawn(), drawn()
     before = [dict(vars(module)) for module in attention.modules()]
     weights = copy.deepcopy(attention.state_dict())
-    one = attention.remember(first.states, PRESENT, first.values)
+    one = attention.make_memory(first.states, PRESENT, first.values)
     expected = attention(first.queries, one).context
-    attention(second.queries, attention.remember(second.states, PRESENT, second.values))
+    attention(second.queries, attention.make_memory(second.states, PRESENT, second.values))
     require_close(attention(first.queries, one).context, expected, "", "reading another memory changes this one")
     after = [dict(vars(module)) for module in attention.modules()]
     require(after == before, "", "a call leaves something behind on a module")
@@ -240,11 +242,11 @@ def heads_are_attention_side_by_side(parts: Parts) -> None:
     both, queries = composed(parts, 2 * KEYS, 2 * VALUES, heads=2), torch.randn(B, Q, WIDTH)
     states, values = torch.randn(B, M, 2 * KEYS), torch.randn(B, M, 2 * VALUES)
     last, total = torch.rand(2, B, 2, M) * PRESENT[:, None]
-    found = read(both, queries, states, values, past=AttentionHistory(last, total))
+    found = read(both, queries, states, values, history=AttentionHistory(last, total))
     projected = (both.query(queries), both.keys(without_padding(states)), both.values(without_padding(values)))
     halves = zip(*(tensor.chunk(2, -1) for tensor in projected), strict=True)
     reads = [
-        read(head, *half, past=AttentionHistory(last[:, i], total[:, i]))
+        read(head, *half, history=AttentionHistory(last[:, i], total[:, i]))
         for i, (head, half) in enumerate(zip(both.each, halves, strict=True))
     ]
     joined = both.out(torch.cat([one.context for one in reads], -1))

@@ -15,13 +15,13 @@ def several_sources_share_a_row_of_weights(parts: Parts) -> None:
     attention, (queries, states, values) = composed(parts), drawn()
     past = read_before(states, PRESENT)
     cuts = (slice(0, 3), slice(3, M))
-    memories = [attention.remember(states[:, cut], PRESENT[:, cut], values[:, cut]) for cut in cuts]
-    pasts = [AttentionHistory(past.last[:, cut], past.total[:, cut]) for cut in cuts]
+    memories = [attention.make_memory(states[:, cut], PRESENT[:, cut], values[:, cut]) for cut in cuts]
+    pasts = [AttentionHistory(past.previous[:, cut], past.cumulative[:, cut]) for cut in cuts]
     both = concat_sources(*memories)
     require(both.lengths == (3, 4), "", f"the sources' lengths are {both.lengths}")
-    found = attention(queries, both, past=past, need_weights=True)
+    found = attention(queries, both, history=past, need_weights=True)
     alone = [
-        attention(queries, memory, past=known, need_weights=True).scores
+        attention(queries, memory, history=known, need_weights=True).scores
         for memory, known in zip(memories, pasts, strict=True)
     ]
     require_close(found.scores, torch.cat(alone, -1), "", "a source scores otherwise beside another")
@@ -37,13 +37,13 @@ def a_memory_that_grows(parts: Parts) -> None:
     attention, (queries, states, values) = composed(parts), drawn()
     first = torch.tensor([2, 4, 5])
     past = read_before(states, PRESENT & (torch.arange(M) < 2))  # what is not there yet was not read
-    memory = hide_future(attention.remember(states, PRESENT, values), first)
-    found = attention(queries, memory, past=past, need_weights=True)
+    memory = hide_future(attention.make_memory(states, PRESENT, values), first)
+    found = attention(queries, memory, history=past, need_weights=True)
     for step, count in enumerate(first.tolist()):
-        short = attention.remember(states[:, :count], PRESENT[:, :count], values[:, :count])
-        known = AttentionHistory(past.last[:, :count], past.total[:, :count])
+        short = attention.make_memory(states[:, :count], PRESENT[:, :count], values[:, :count])
+        known = AttentionHistory(past.previous[:, :count], past.cumulative[:, :count])
         pick = slice(step, step + 1)
-        one = attention(queries[:, pick], short, at=torch.tensor([step]), past=known, need_weights=True)
+        one = attention(queries[:, pick], short, steps=torch.tensor([step]), history=known, need_weights=True)
         expected = found._replace(context=found.context[:, pick])
         require_same_read(one, expected, (slice(None), pick, slice(0, count)), "in a memory that grows")
         require((found.weights[:, step, count:] == 0).all(), "", "a position that is not there yet weighs something")

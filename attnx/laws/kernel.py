@@ -8,11 +8,11 @@ from attnx.laws.violation import require
 
 
 def declarations(kernel: Candidate) -> None:
-    """A kernel declares the ``scorers``, ``scopes`` and ``normalizers`` that it serves and its ``rank``, and admits."""
+    """A kernel declares ``scorers``, ``scopes``, ``normalizers`` and ``priority``, and has a method ``supports``."""
     part = kernel.build()
     require_declarations(kernel, part)
     require(callable(part), "", "it cannot be called")
-    require(callable(getattr(part, "admits", None)), "", f"{type(part).__name__} has no method admits")
+    require(callable(getattr(part, "supports", None)), "", f"{type(part).__name__} has no method supports")
 
 
 QUICK = (declarations,)

@@ -29,7 +29,7 @@ def weigh(part: Any, inputs: Tensor, allowed: Tensor) -> Tensor:
 
 
 def declarations(normalizer: Candidate) -> None:
-    """A normalizer is an nn.Module with a forward, and declares ``sums_to_one``."""
+    """A normalizer is an nn.Module with a forward, and declares ``is_distribution``."""
     part = normalizer.build()
     require_declarations(normalizer, part)
     require_methods(part, ("forward",))
@@ -60,12 +60,12 @@ def masked_weights_are_zero(normalizer: Candidate) -> None:
 
 
 def distributions_sum_to_one(normalizer: Candidate) -> None:
-    """Weights are never negative; if ``sums_to_one`` is declared, rows sum to 1, or to 0 if masked entirely."""
+    """Weights are never negative; if ``is_distribution`` is declared, rows sum to 1, or to 0 if masked entirely."""
     part = normalizer.build()
     for spread in (1.0, 1e4):
         weights = weigh(part, scores(spread), ALLOWED)
         require((weights >= 0).all(), "forward", f"it gave a weight of {weights.min().item():.3g}")
-        if normalizer.declares("sums_to_one"):
+        if normalizer.declares("is_distribution"):
             expected = ALLOWED.any(-1).to(weights.dtype)
             require_close(weights.sum(-1), expected, "forward", "a row does not sum to 1, or to 0 where it must")
 
@@ -214,7 +214,7 @@ def bfloat16(normalizer: Candidate) -> None:
     require(weights.dtype == torch.bfloat16, "forward", f"weights of bfloat16 are {weights.dtype}")
     require_finite(weights, "forward", "weights of bfloat16")
     require_finite(inputs.grad, "forward", "gradients of bfloat16")
-    if normalizer.declares("sums_to_one"):
+    if normalizer.declares("is_distribution"):
         # 7 weights, each rounded by at most 2^-9 of itself.
         sums, expected = weights.double().sum(-1), ALLOWED.any(-1).double()
         require_close(sums, expected, "forward", "rows of bfloat16 do not sum to 1", rtol=0, atol=2**-9)

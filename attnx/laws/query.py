@@ -14,7 +14,7 @@ from attnx.laws.declarations import require_declarations, require_methods
 from attnx.laws.violation import Violation, require, require_close, require_finite, require_tensor
 
 SIZES = {"state_size": 13, "context_size": 11, "token_size": 7, "tags": 101}
-WIDTHS = {"token": 7, "before": 13, "after": 13, "context": 11}
+WIDTHS = {"token": 7, "prev_state": 13, "state": 13, "context": 11}
 
 
 def random_step(leave_out: tuple[str, ...] = ()) -> QueryContext:

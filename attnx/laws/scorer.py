@@ -19,7 +19,7 @@ QUERY, MEMORY = 5, 11
 
 def built(scorer: Candidate, query_size: int = QUERY) -> tuple[Any, int]:
     """A scorer for memories of width 11, and its queries' width: the same where widths must be equal."""
-    query_size = MEMORY if scorer.declares("equal_widths") else query_size
+    query_size = MEMORY if scorer.declares("requires_equal_dims") else query_size
     return scorer.build(query_size=query_size, memory_size=MEMORY), query_size
 
 
@@ -36,21 +36,23 @@ def read_before(memory: Tensor) -> AttentionHistory:
 
 def score(part: Any, queries: Tensor, memory: Tensor, past: AttentionHistory | None = None) -> Tensor:
     """The scores (..., q, m); without a past a scorer that looks back sees a memory that was never read."""
-    keys = require_tensor(part.keys(memory), "keys", (*memory.shape[:-1], None))
-    asked = require_tensor(part.queries(queries), "queries", (*queries.shape[:-1], None))
+    keys = require_tensor(part.project_keys(memory), "project_keys", (*memory.shape[:-1], None))
+    asked = require_tensor(part.project_queries(queries), "project_queries", (*queries.shape[:-1], None))
     nothing = keys.new_zeros(keys.shape[:-1])
-    known = (past or AttentionHistory(nothing, nothing),) if getattr(part, "needs_past", False) else ()
+    known = (past or AttentionHistory(nothing, nothing),) if getattr(part, "needs_history", False) else ()
     shape = (*queries.shape[:-1], memory.shape[-2])
-    return require_tensor(part.compare(asked, keys, *known), "compare", shape)
+    return require_tensor(part.score(asked, keys, *known), "score", shape)
 
 
 def declarations(scorer: Candidate) -> None:
-    """A scorer is an nn.Module with the methods keys, queries and compare, and declares ``equal_widths``."""
+    """A scorer is an nn.Module with project_keys, project_queries and score, and declares ``requires_equal_dims``."""
     part = scorer.build(query_size=MEMORY, memory_size=MEMORY)
     require_declarations(scorer, part)
-    require_methods(part, ("keys", "queries", "compare"))
-    past = scorer.declares("needs_past", False)
-    require(getattr(part, "needs_past", False) is past, "needs_past", f"its source declares {past!r}, the object not")
+    require_methods(part, ("project_keys", "project_queries", "score"))
+    past = scorer.declares("needs_history", False)
+    require(
+        getattr(part, "needs_history", False) is past, "needs_history", f"its source declares {past!r}, the object not"
+    )
 
 
 def shapes(scorer: Candidate) -> None:
@@ -60,7 +62,7 @@ def shapes(scorer: Candidate) -> None:
 
 def any_leading_axes(scorer: Candidate) -> None:
     """Any leading axes pass through: none, a batch, a batch and heads; with a past there is a batch alone."""
-    for leading in [(2,)] if scorer.declares("needs_past") else [(), (2,), (2, 13)]:
+    for leading in [(2,)] if scorer.declares("needs_history") else [(), (2,), (2, 13)]:
         score(*drawn(scorer, leading))
 
 
@@ -71,7 +73,7 @@ def rows_are_independent(scorer: Candidate) -> None:
 
 def leading_axes_are_independent(scorer: Candidate) -> None:
     """A pair scores what it scores alone, wherever it stands among the leading axes."""
-    _alone(scorer, (26,) if scorer.declares("needs_past") else (2, 13))
+    _alone(scorer, (26,) if scorer.declares("needs_history") else (2, 13))
 
 
 def _alone(scorer: Candidate, leading: tuple[int, ...]) -> None:
@@ -80,8 +82,8 @@ def _alone(scorer: Candidate, leading: tuple[int, ...]) -> None:
     together = score(part, queries, memory, past)
     for place in itertools.product(*map(range, leading)):
         pick: Any = (*place[:-1], slice(place[-1], place[-1] + 1))
-        alone = score(part, queries[pick], memory[pick], AttentionHistory(past.last[pick], past.total[pick]))
-        require_close(together[pick], alone, "compare", f"row {place[-1]} scores otherwise beside other rows")
+        alone = score(part, queries[pick], memory[pick], AttentionHistory(past.previous[pick], past.cumulative[pick]))
+        require_close(together[pick], alone, "score", f"row {place[-1]} scores otherwise beside other rows")
 
 
 def pairs_are_independent(scorer: Candidate) -> None:
@@ -91,7 +93,7 @@ def pairs_are_independent(scorer: Candidate) -> None:
     for step, position in itertools.product(range(3), range(7)):
         alone = score(part, queries[:, step : step + 1], memory[:, position : position + 1])
         require_close(
-            together[:, step, position], alone[:, 0, 0], "compare", "a pair scores otherwise beside other pairs"
+            together[:, step, position], alone[:, 0, 0], "score", "a pair scores otherwise beside other pairs"
         )
 
 
@@ -100,13 +102,13 @@ def permuting_the_memory_permutes_the_scores(scorer: Candidate) -> None:
     part, queries, memory = drawn(scorer)
     order = torch.tensor([4, 0, 6, 2, 5, 1, 3])
     permuted, straight = score(part, queries, memory[:, order]), score(part, queries, memory)
-    require_close(permuted, straight[..., order], "compare", "scores depend on the order of the memory")
+    require_close(permuted, straight[..., order], "score", "scores depend on the order of the memory")
 
 
 def the_memory_matters(scorer: Candidate) -> None:
     """Unlike memory positions score unlike."""
     scores = score(*drawn(scorer))
-    require((scores.amax(-1) - scores.amin(-1)).min() > 1e-6, "compare", "a query scores all positions alike")
+    require((scores.amax(-1) - scores.amin(-1)).min() > 1e-6, "score", "a query scores all positions alike")
 
 
 def gradients(scorer: Candidate) -> None:
@@ -116,7 +118,7 @@ def gradients(scorer: Candidate) -> None:
         lambda queries, memory, last, total: score(part, queries, memory, AttentionHistory(last, total)),
         (queries, memory, *read_before(memory)),
         part,
-        "compare",
+        "score",
     )
 
 
@@ -128,18 +130,18 @@ def every_parameter_is_used(scorer: Candidate) -> None:
 
 
 def the_past_is_read_where_declared(scorer: Candidate) -> None:
-    """A scorer that declares ``needs_past`` scores by what was read; another takes no past."""
+    """A scorer that declares ``needs_history`` scores by what was read; another takes no past."""
     part, queries, memory = drawn(scorer)
     past = read_before(memory)
-    if scorer.declares("needs_past"):
+    if scorer.declares("needs_history"):
         alike = torch.allclose(score(part, queries, memory, past), score(part, queries, memory))
-        require(not alike, "compare", "scores do not depend on the past that it declares to need")
+        require(not alike, "score", "scores do not depend on the past that it declares to need")
         return
     try:
-        part.compare(part.queries(queries), part.keys(memory), past)
+        part.score(part.project_queries(queries), part.project_keys(memory), past)
     except TypeError:
         return
-    raise Violation("compare", "it takes a past, and does not declare needs_past = True")
+    raise Violation("score", "it takes a past, and does not declare needs_history = True")
 
 
 def positions_without_a_past_change_nothing(scorer: Candidate) -> None:
@@ -151,7 +153,7 @@ def positions_without_a_past_change_nothing(scorer: Candidate) -> None:
         part, queries, memory, AttentionHistory(torch.cat([last, nothing], 1), torch.cat([total, nothing], 1))
     )
     shorter = score(part, queries, memory[:, :5], AttentionHistory(last, total))
-    require_close(longer[..., :5], shorter, "compare", "further positions change the scores of the first")
+    require_close(longer[..., :5], shorter, "score", "further positions change the scores of the first")
 
 
 def a_memory_of_no_positions(scorer: Candidate) -> None:
@@ -178,13 +180,13 @@ def numbers_are_finite(scorer: Candidate) -> None:
         leaves = [tensor.clone().requires_grad_() for tensor in given]
         scores = score(part, leaves[0], leaves[1])
         of = "of random numbers" if given[1] is memory else "of zeros"
-        require_finite(scores, "compare", f"scores {of}")
+        require_finite(scores, "score", f"scores {of}")
         if scores.requires_grad:
             scores.sum().backward()  # type: ignore[no-untyped-call]
         for name, leaf in zip(("queries", "memory"), leaves, strict=True):
-            require_finite(leaf.grad, "compare", f"gradients of the {name} {of}")
+            require_finite(leaf.grad, "score", f"gradients of the {name} {of}")
         for name, weight in part.named_parameters():
-            require_finite(weight.grad, "compare", f"gradients of the parameter {name} {of}")
+            require_finite(weight.grad, "score", f"gradients of the parameter {name} {of}")
 
 
 def bfloat16(scorer: Candidate) -> None:
@@ -194,14 +196,14 @@ def bfloat16(scorer: Candidate) -> None:
     queries, memory = (tensor.to(torch.bfloat16).requires_grad_() for tensor in (queries, memory))
     scores = score(part, queries, memory)
     scores.sum().backward()  # type: ignore[no-untyped-call]
-    require(scores.dtype == torch.bfloat16, "compare", f"scores of bfloat16 are {scores.dtype}")
-    require_finite(scores, "compare", "scores of bfloat16")
-    require_finite(memory.grad, "compare", "gradients of bfloat16")
+    require(scores.dtype == torch.bfloat16, "score", f"scores of bfloat16 are {scores.dtype}")
+    require_finite(scores, "score", "scores of bfloat16")
+    require_finite(memory.grad, "score", "gradients of bfloat16")
 
 
 def equal_widths_is_true(scorer: Candidate) -> None:
     """A scorer that declares equal widths cannot compare unlike ones; one that does not can, and equal ones too."""
-    if not scorer.declares("equal_widths"):
+    if not scorer.declares("requires_equal_dims"):
         for query_size in (QUERY, MEMORY):
             part, _ = built(scorer, query_size)
             score(part, torch.randn(2, 3, query_size), torch.randn(2, 7, MEMORY))
@@ -211,7 +213,7 @@ def equal_widths_is_true(scorer: Candidate) -> None:
         score(part, torch.randn(2, 3, MEMORY + 2), torch.randn(2, 7, MEMORY))
     except (RuntimeError, Violation):
         return
-    raise Violation("equal_widths", "it declares equal_widths = True, and compares unlike widths")
+    raise Violation("requires_equal_dims", "it declares requires_equal_dims = True, and compares unlike widths")
 
 
 QUICK = (declarations, shapes, numbers_are_finite, rows_are_independent)

@@ -1,12 +1,10 @@
-"""Rows of a state: which of them, and those that share a memory as queries of one row and back."""
+"""Select rows of a state."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar, cast
 
 from torch import Tensor
-
-from attnx.attention import AttentionOutput
 
 Tree = TypeVar("Tree")
 
@@ -28,19 +26,3 @@ def _picked(tree: Any, rows: Tensor) -> Any:
         parts = [_picked(part, rows) for part in tree]
         return tree._make(parts) if hasattr(tree, "_make") else tuple(parts)
     return tree
-
-
-def fold_beams_into_queries(queries: Tensor, shared: int) -> Tensor:
-    """(b * shared, 1, d) -> (b, shared, d)."""
-    return queries if shared == 1 else queries.view(len(queries) // shared, shared, queries.shape[-1])
-
-
-def unfold_beams(read: AttentionOutput) -> AttentionOutput:
-    """What so many queries of a row read, as reads of rows with one query each: (b, q, ...) -> (b * q, 1, ...)."""
-    weights, scores = (None if part is None else _apart(part) for part in (read.weights, read.scores))
-    return AttentionOutput(_apart(read.context), weights, scores)
-
-
-def _apart(part: Tensor) -> Tensor:
-    """(b, q, m) -> (b * q, 1, m), or (b, h, q, m) -> (b * q, h, 1, m)."""
-    return part.movedim(-2, 1).flatten(0, 1).unsqueeze(-2)

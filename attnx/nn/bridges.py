@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import nn
 
-from attnx.nn.recurrent import LayerState, Recurrent, State
+from attnx.nn.decoders.contract import Decoder
+from attnx.nn.recurrent import LayerState, State
+
+
+class Bridge(Protocol):
+    """Makes the decoder's first state."""
+
+    def __call__(self, final: State, batch: int) -> State:
+        """The encoder's state after each layer, empty without an encoder, and the number of rows -> the first state."""
+        ...
 
 
 class EncoderStateBridge(nn.Module):
@@ -15,10 +26,11 @@ class EncoderStateBridge(nn.Module):
     fewer; a GRU's h stands in for the c it does not have.
     """
 
-    def __init__(self, decoder: Recurrent, encoder_size: int) -> None:
+    def __init__(self, decoder: Decoder, encoder_size: int) -> None:
         super().__init__()
         self.maps = nn.ModuleList(
-            nn.ModuleList(nn.Linear(encoder_size, decoder.size) for _ in range(decoder.tensors)) for _ in decoder.layers
+            nn.ModuleList(nn.Linear(encoder_size, decoder.size) for _ in range(decoder.tensors_per_layer))
+            for _ in range(decoder.num_layers)
         )
 
     def forward(self, final: State, batch: int) -> State:
@@ -33,23 +45,23 @@ class EncoderStateBridge(nn.Module):
 class ZeroBridge(nn.Module):
     """Start from zeros."""
 
-    def __init__(self, decoder: Recurrent, encoder_size: int) -> None:
+    def __init__(self, decoder: Decoder, encoder_size: int) -> None:
         super().__init__()
-        self.layers, self.tensors = len(decoder.layers), decoder.tensors
+        self.num_layers, self.tensors_per_layer = decoder.num_layers, decoder.tensors_per_layer
         self.register_buffer("zero", torch.zeros(1, decoder.size), persistent=False)
 
     def forward(self, final: State, batch: int) -> State:
         """-> zeros."""
         zero = self.get_buffer("zero").expand(batch, -1)
-        return ((zero,) * self.tensors,) * self.layers
+        return ((zero,) * self.tensors_per_layer,) * self.num_layers
 
 
 class LearnedBridge(nn.Module):
     """Start from a state that is learned, the same for every row."""
 
-    def __init__(self, decoder: Recurrent, encoder_size: int) -> None:
+    def __init__(self, decoder: Decoder, encoder_size: int) -> None:
         super().__init__()
-        self.start = nn.Parameter(0.01 * torch.randn(len(decoder.layers), decoder.tensors, 1, decoder.size))
+        self.start = nn.Parameter(0.01 * torch.randn(decoder.num_layers, decoder.tensors_per_layer, 1, decoder.size))
 
     def forward(self, final: State, batch: int) -> State:
         """-> the learned state, for each row."""

@@ -1,4 +1,4 @@
-"""A stack of recurrent layers that runs over a whole sequence at once or one step at a time, with the same numbers."""
+"""A stack of recurrent layers that runs over whole sequences or one step at a time, with the same numbers."""
 
 from __future__ import annotations
 
@@ -9,24 +9,66 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from attnx.accel.embedding_lookup import Lookup
-from attnx.accel.lstm import autograd
-
 Cell = Literal["lstm", "gru", "rnn"]
 # The state of one layer: (h,), or (h, c) for an LSTM; each (b, hidden). A stack's state has one of these per layer.
 LayerState = tuple[Tensor, ...]
 State = tuple[LayerState, ...]
 
-FUSED: dict[str, Any] = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
-STEPS: dict[str, Any] = {"lstm": torch.lstm_cell, "gru": torch.gru_cell, "rnn": torch.rnn_tanh_cell}
-TENSORS = {"lstm": 2, "gru": 1, "rnn": 1}
+STEPS: dict[str, Any] = {"LSTM": torch.lstm_cell, "GRU": torch.gru_cell, "RNN_TANH": torch.rnn_tanh_cell}
 
 
 class RnnOutput(NamedTuple):
-    """A whole pass: the outputs of every layer, lowest first, each (b, t, hidden), and the state after it."""
+    """A pass over whole sequences.
+
+    Attributes:
+        outputs: of every layer, lowest first, each (b, t, hidden).
+        state: after the last step.
+    """
 
     outputs: list[Tensor]
     state: State
+
+
+class RecurrentLayer(nn.RNNBase):
+    """One of torch's recurrent layers, over sequences of different lengths or one step at a time."""
+
+    def run(
+        self, inputs: Sequence[Tensor], lengths: Tensor | None, state: LayerState | None
+    ) -> tuple[Tensor, LayerState]:
+        """Run over whole sequences: inputs (b, t, ...) side by side -> outputs (b, t, hidden) and the last state."""
+        joined = concat(inputs)
+        stacked = None if state is None else tuple(tensor[None].contiguous() for tensor in state)
+        start = stacked if stacked is None or self.mode == "LSTM" else stacked[0]
+        if lengths is None:
+            outputs, final = self(joined, start)
+        else:
+            packed = pack_padded_sequence(joined, lengths, batch_first=True, enforce_sorted=False)
+            outputs, final = self(packed, start)
+            outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=joined.shape[1])
+        finals = final if self.mode == "LSTM" else (final,)
+        # (directions, b, hidden) -> (b, directions * hidden)
+        return outputs, tuple(tensor.transpose(0, 1).flatten(1) for tensor in finals)
+
+    def step(self, inputs: Sequence[Tensor], state: LayerState) -> LayerState:
+        """Take one step: inputs (b, ...) side by side and the previous state -> the next state."""
+        weights = self.all_weights[0]
+        result = STEPS[self.mode](concat(inputs), state if self.mode == "LSTM" else state[0], *weights)
+        return tuple(result) if self.mode == "LSTM" else (result,)
+
+
+class MemoryCellLayer(RecurrentLayer, nn.LSTM):
+    """A layer of LSTM cells; its state is (h, c)."""
+
+
+class GatedLayer(RecurrentLayer, nn.GRU):
+    """A layer of GRU cells; its state is (h,)."""
+
+
+class TanhLayer(RecurrentLayer, nn.RNN):
+    """A layer of plain cells with tanh; its state is (h,)."""
+
+
+LAYERS: dict[str, type[RecurrentLayer]] = {"lstm": MemoryCellLayer, "gru": GatedLayer, "rnn": TanhLayer}
 
 
 class Recurrent(nn.Module):
@@ -47,93 +89,57 @@ class Recurrent(nn.Module):
     ) -> None:
         super().__init__()
         self.size = hidden_size * (2 if bidirectional else 1)
-        self.tensors = TENSORS[cell]
-        self._step = STEPS[cell]
+        self.num_layers = layers
+        self.tensors_per_layer = 2 if cell == "lstm" else 1
         sizes = [input_size] + [self.size] * (layers - 1)
+        layer: Any = LAYERS[cell]
         self.layers = nn.ModuleList(
-            FUSED[cell](size, hidden_size, batch_first=True, bidirectional=bidirectional) for size in sizes
+            layer(size, hidden_size, batch_first=True, bidirectional=bidirectional) for size in sizes
         )
-
-    def looks_up(self, table: Tensor, ids: Tensor) -> bool:
-        """Whether :meth:`run` had better be given a lookup than the rows of the table (n, e) that ids (b, t) find."""
-        return isinstance(self.layers[0], nn.LSTM) and autograd.looks_up(table, ids)
 
     def run(
         self,
-        inputs: Tensor | Lookup,
+        inputs: Sequence[Tensor],
         lengths: Tensor | None = None,
         state: State | None = None,
-        keep: Sequence[Tensor | None] = (),
+        dropout_masks: Sequence[Tensor | None] = (),
     ) -> RnnOutput:
         """Run over whole sequences.
 
         Args:
-            inputs: (b, t, input_size), or a lookup of as much, where :meth:`looks_up` says so.
+            inputs: (b, t, ...) side by side, together ``input_size`` wide.
             lengths: (b,) on the CPU, each at least 1; left out, every row is full. What lies beyond a row's length
                 changes nothing and its outputs there are 0.
-            state: where to start; zeros if left out.
-            keep: dropout masks (b, t, size), or None, for the inputs of the second layer and up.
+            state: the start; zeros if left out.
+            dropout_masks: (b, t, size), or None, for the inputs of the second layer and up.
         """
         outputs: list[Tensor] = []
-        final = []
-        for number, layer in enumerate(self.layers):
-            if number:
-                inputs = self._drop(outputs[-1], number, keep)
-            output, after = self._run_layer(layer, inputs, lengths, state[number] if state else None)
+        finals: list[LayerState] = []
+        for index, layer in enumerate(self._layers):
+            inputs = [_drop(outputs[-1], index, dropout_masks)] if index else inputs
+            output, final = layer.run(inputs, lengths, state[index] if state else None)
             outputs.append(output)
-            final.append(after)
-        return RnnOutput(outputs, tuple(final))
+            finals.append(final)
+        return RnnOutput(outputs, tuple(finals))
 
-    @staticmethod
-    def _drop(inputs: Tensor, layer: int, keep: Sequence[Tensor | None]) -> Tensor:
-        mask = keep[layer - 1] if layer and keep else None
-        return inputs if mask is None else inputs * mask
+    def step(self, inputs: Sequence[Tensor], state: State, dropout_masks: Sequence[Tensor | None] = ()) -> State:
+        """Take one step: inputs (b, ...) side by side and the previous state -> the next state."""
+        next_state: list[LayerState] = []
+        for index, layer in enumerate(self._layers):
+            inputs = [_drop(next_state[-1][0], index, dropout_masks)] if index else inputs
+            next_state.append(layer.step(inputs, state[index]))
+        return tuple(next_state)
 
-    def _run_layer(
-        self, layer: nn.Module, inputs: Tensor | Lookup, lengths: Tensor | None, state: LayerState | None
-    ) -> tuple[Tensor, LayerState]:
-        finals: LayerState
-        if isinstance(layer, nn.LSTM) and (isinstance(inputs, Lookup) or autograd.serves(inputs)):
-            outputs, finals = autograd.run(inputs, lengths, (state[0], state[1]) if state else None, _directions(layer))
-        else:
-            assert isinstance(inputs, Tensor), "a lookup is for an LSTM"
-            outputs, finals = self._run_torchs(layer, inputs, lengths, state)
-        # (directions, b, hidden) -> (b, directions * hidden)
-        return outputs, tuple(tensor.transpose(0, 1).flatten(1) for tensor in finals)
-
-    def _run_torchs(
-        self, layer: nn.Module, inputs: Tensor, lengths: Tensor | None, state: LayerState | None
-    ) -> tuple[Tensor, LayerState]:
-        start = None
-        if state is not None:
-            stacked = tuple(tensor[None].contiguous() for tensor in state)
-            start = stacked if self.tensors == 2 else stacked[0]
-        if lengths is None:
-            outputs, final = layer(inputs, start)
-        else:
-            packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
-            outputs, final = layer(packed, start)
-            outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])
-        return outputs, final if self.tensors == 2 else (final,)
-
-    def step(self, inputs: Tensor, state: State, keep: Sequence[Tensor | None] = ()) -> State:
-        """Take one step: (b, input_size) and the state before -> the state after; its top ``h`` is ``state[-1][0]``."""
-        after: list[LayerState] = []
-        for number, (layer, before) in enumerate(zip(self.layers, state, strict=True)):
-            inputs = self._drop(inputs, number, keep)
-            after.append(self._step_layer(layer, inputs, before))
-            inputs = after[-1][0]
-        return tuple(after)
-
-    def _step_layer(self, layer: Any, inputs: Tensor, before: LayerState) -> LayerState:
-        if isinstance(layer, nn.LSTM) and not torch.is_grad_enabled() and autograd.serves(inputs):
-            ((into, of_state, bias),) = _directions(layer)
-            return autograd.step(before[1], torch.addmm(bias, inputs, into.t()).addmm_(before[0], of_state.t()))
-        weights = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
-        result = self._step(inputs, before if self.tensors == 2 else before[0], *weights)
-        return tuple(result) if self.tensors == 2 else (result,)
+    @property
+    def _layers(self) -> list[RecurrentLayer]:
+        return list(self.layers)  # type: ignore[arg-type]
 
 
-def _directions(layer: nn.LSTM) -> list[autograd.OfDirection]:
-    """What :mod:`attnx.accel.lstm.autograd` needs of each direction."""
-    return [(into, of_state, one + other) for into, of_state, one, other in layer.all_weights]
+def _drop(inputs: Tensor, layer_index: int, dropout_masks: Sequence[Tensor | None]) -> Tensor:
+    mask = dropout_masks[layer_index - 1] if dropout_masks else None
+    return inputs if mask is None else inputs * mask
+
+
+def concat(parts: Sequence[Tensor]) -> Tensor:
+    """Concatenate along the last axis; one part is returned as it is."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=-1)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from attnx.accel.rnn_inputs import embedded
 from attnx.nn.dropout import dropout_mask
-from attnx.nn.encoders.contract import EncoderOutput
+from attnx.nn.encoders.contract import Encoder, EncoderOutput
 from attnx.nn.position_encoding import POSITIONS
-from attnx.nn.recurrent import State
+from attnx.nn.recurrent import State, concat
 
 
 class EncodedSource(NamedTuple):
@@ -36,8 +34,7 @@ class Source(nn.Module):
 
     Args:
         embedding: symbols, or whatever the source's steps are, to vectors.
-        encoder: vectors to states, or None to remember the embeddings themselves. One that has a method ``looks_up`` is
-            asked whether it had better be given a lookup.
+        encoder: vectors to states, or None to remember the embeddings themselves.
         embedding_size: width of the embeddings.
         memory: what the keys are: ``states``, ``inputs`` (the embeddings), ``layer:N``, ``one_hot`` or ``sinusoidal``
             positions, or ``final`` (one position).
@@ -49,7 +46,7 @@ class Source(nn.Module):
     def __init__(
         self,
         embedding: nn.Module,
-        encoder: Any,
+        encoder: Encoder | None,
         embedding_size: int,
         memory: str,
         values: str,
@@ -59,7 +56,7 @@ class Source(nn.Module):
         super().__init__()
         self.embedding, self.encoder = embedding, encoder
         self.memory, self.values, self.dropout = memory, values, dropout
-        self.final_size = 0 if encoder is None else int(encoder.size)
+        self.final_size = 0 if encoder is None else encoder.size
         # How many steps each position of the memory stands for.
         self.pace = int(getattr(encoder, "pace", 1)) if memory == "states" else 1
         sizes = {"inputs": embedding_size, "one_hot": positions, "sinusoidal": positions}
@@ -72,11 +69,8 @@ class Source(nn.Module):
         inputs = inputs if mask is None else inputs * mask
         encoded = EncoderOutput([], ())
         if self.encoder is not None:
-            beside = [] if told is None else [told[:, None].expand(-1, inputs.shape[1], -1)]
-            asked = getattr(self.encoder, "looks_up", None) if mask is None else None
-            looks_up = None if asked is None else partial(asked, present=present)
-            joined = embedded(self.embedding, source, inputs, beside, looks_up)
-            encoded = self.encoder(joined, present)
+            tags = [] if told is None else [told[:, None].expand(-1, inputs.shape[1], -1)]
+            encoded = self.encoder(concat([inputs, *tags]), present)
         keys = self._pick(self.memory, inputs, encoded)
         if self.memory == "final":
             present = torch.ones_like(present[:, :1])

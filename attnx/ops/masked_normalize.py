@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnx.accel.dispatch import known_all
+from attnx.ops.tracing import is_all_true_on_cpu
 
 
 def masked_normalize(normalize: Callable[[Tensor], Tensor], scores: Tensor, allowed: Tensor) -> Tensor:
@@ -26,7 +26,7 @@ def masked_normalize(normalize: Callable[[Tensor], Tensor], scores: Tensor, allo
     tensor([[0.5000, 0.5000, 0.0000],
             [0.0000, 0.0000, 0.0000]])
     """
-    if known_all(allowed):
+    if is_all_true_on_cpu(allowed):
         kept = torch.broadcast_tensors(scores, allowed)[0]  # type: ignore[no-untyped-call]
         return normalize(kept) if kept.shape[-1] else kept
     # A forbidden score becomes -inf only in rows that keep an allowed one; an all-forbidden row is normalized over

@@ -174,8 +174,14 @@ def forget_changed() -> None:
 
 
 def name_of(kind: str, item: object) -> str | None:
-    """The name under which an instance's class is registered; None if it is not."""
-    return next((name for (of, name), known in _registered.items() if of == kind and known is type(item)), None)
+    """The name under which an instance's class is registered; None if it is not.
+
+    A class of :mod:`attnx.accel` that is not registered stands for the class that it replaces, its base.
+    """
+    cls: Any = type(item)
+    base = cls.__base__ if cls.__module__.startswith("attnx.accel.") else cls
+    names = {known: name for (registered_kind, name), known in _registered.items() if registered_kind == kind}
+    return names.get(cls) or names.get(base)
 
 
 def spec(kind: str, choice: PartSpec) -> tuple[str, dict[str, Any]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from attnx.registry.source_scan import Part
 
 REQUIRED: dict[str, dict[str, type]] = {
-    "scorer": {"equal_widths": bool},
-    "normalizer": {"sums_to_one": bool},
+    "scorer": {"requires_equal_dims": bool},
+    "normalizer": {"is_distribution": bool},
     "query": {"needs": str},
     "output": {"copies": bool},
-    "kernel": {"scorers": tuple, "scopes": tuple, "normalizers": tuple, "rank": int},
+    "kernel": {"scorers": tuple, "scopes": tuple, "normalizers": tuple, "priority": int},
 }
 WRITTEN = {bool: "True or False", str: "a word", int: "a whole number", tuple: "a tuple of names"}
 

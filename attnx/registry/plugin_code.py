@@ -108,7 +108,7 @@ def _serves(kernel: Part, config: Mapping[str, Any]) -> bool:
     served = {kind: kernel.declares.get(f"{kind}s") for kind in ("scorer", "scope", "normalizer")}
     return (
         isinstance(attention, Mapping)
-        and attention.get("kernels") == "auto"
+        and config.get("accel", "auto") == "auto"
         and all(not names or _chosen(config, kind) in names for kind, names in served.items())
     )
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from attnx import registry
-from attnx.attention.kernel_call import build_failure, is_for
+from attnx.accel.attention.kernel_call import build_failure, is_for
 
 
 def build_kernels(model: nn.Module, device: torch.device) -> str:
@@ -18,7 +18,7 @@ def build_kernels(model: nn.Module, device: torch.device) -> str:
     found = [kernel for part in model.modules() for kernel in getattr(part, "kernels", ()) if is_for(kernel, device)]
     kernels = {registry.name_of("kernel", kernel): kernel for kernel in found}
     # The start table is where it is said.
-    failures = {name: build_failure(kernel, device, say=str) for name, kernel in kernels.items()}
+    failures = {name: build_failure(kernel, device, warn=str) for name, kernel in kernels.items()}
     built = [str(name) for name, failure in failures.items() if failure is None]
     others = "what none of them admits is read by the definition"
     said = [f"{' '.join(built)}; {others}" if built else "none: every read is by the definition"]

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from lightning.fabric.utilities import move_data_to_device
 
+from attnx.accel.compiled_step import CompileOptions, clone_gradients, compile_model
 from attnx.attention.planner import WORDS
 from attnx.data.batches import Batch, collate
 from attnx.errors import UserError, in_a_line
-from attnx.models.seq2seq.compiled_step import CompileOptions, keep_gradients
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.tasks.protocols import token_loss
 from attnx.training.distributed.devices import training_device
@@ -45,18 +45,18 @@ def compile_steps(experiment: TrainingModule, loaders: Loaders, trainer: Mapping
         return f"nothing: {reason}"
     assert isinstance(model, Seq2seq)
     graphs = how == "graphs"
-    model.compiled = CompileOptions(graphs, strict=True)
+    compile_model(model, CompileOptions(graphs, strict=True))
     try:
         breaks = _try(experiment, loaders, device)
     except Exception as error:
-        model.compiled = None
+        compile_model(model, None)
         told = in_a_line(_cause(error))
         if _no_compiler(error):
             raise UserError(f"trainer.compile={how}: torch has no compiler that works ({told})") from error
         return f"nothing: torch cannot compile a step ({told})"
-    model.compiled = CompileOptions(graphs)
+    compile_model(model, CompileOptions(graphs))
     if graphs:
-        keep_gradients(model)
+        clone_gradients(model)
     told = f"each step of the loop but the first{', as a CUDA graph' if graphs else ''}"
     return f"{told}, broken up where torch cannot follow: {'; '.join(breaks)}" if breaks else told
 
@@ -71,7 +71,7 @@ def _nothing(model: torch.nn.Module, how: str, trainer: Mapping[str, Any]) -> st
         return "parts of the model have devices of their own"
     if trainer.get("strategy") == "fsdp" and rank_info().world_size > 1:
         return "the weights of a step are shared out among processes"
-    if how == "graphs" and model.own is not None:
+    if how == "graphs" and model.state_projection is not None:
         return "the memory grows, so that no step is the graph of another"
     return None
 

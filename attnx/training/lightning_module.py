@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from attnx import accel
 from attnx.data.batches import Batch
 from attnx.data.examples import Pair
 from attnx.data.features import Features
@@ -191,7 +192,7 @@ class TrainingModule(lightning.LightningModule):
         if getattr(self.task, "continues", False):  # what would be a source is how the target begins
             asked = {"prefix": batch.source, **asked}
         source, last = subtract_last_value(model.target, batch.source)
-        found = self.search(model, source, batch.present, batch.tag, need_weights, **asked)
+        found = self.search(accel.fused_decoder(model), source, batch.present, batch.tag, need_weights, **asked)
         if last is not None:
             found = found._replace(written=found.written + last[:, None])
         first = batch.source.shape[1] if "encoder" in model.sources else 0

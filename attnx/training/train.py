@@ -82,6 +82,10 @@ def prepare(config: Config) -> PreparedRun:
     job = assemble(config, *load(config))
     trainer = config["trainer"]
     job.kernels = build_kernels(job.experiment.model, devices.get("attention", training_device(trainer)))
+    if config.get("accel") == "off" and trainer.get("compile", "off") != "off":
+        raise UserError(
+            f"trainer.compile={trainer['compile']} compiles steps, and accel=off compiles nothing; leave one out"
+        )
     job.compiled = compile_steps(job.experiment, job.loaders, trainer)
     return job
 

@@ -30,7 +30,7 @@ def scorer() -> Additive:
 def test_scores(scorer: Additive) -> None:
     queries = torch.tensor([[TANH_HALF], [0.0]])
     memory = torch.tensor([[0.0, TANH_3_5], [TANH_HALF, 0.0], [-TANH_HALF, -TANH_4_5]])
-    scores = scorer.compare(scorer.queries(queries), scorer.keys(memory))
+    scores = scorer.score(scorer.project_queries(queries), scorer.project_keys(memory))
     expected = [
         # 5 tanh(q + m1) - 10 tanh(m2)
         [5 * 1 / 2 - 10 * 3 / 5, 5 * 4 / 5 - 0, 0 + 10 * 4 / 5],
@@ -56,6 +56,6 @@ def test_context() -> None:
     # 10 tanh(u) = x at u = atanh(x / 10).
     states = torch.tensor([[[math.atanh(math.log(x) / 10)] for x in (1, 2, 5)]])
     values = torch.tensor([[[8.0, 0.0], [16.0, 0.0], [0.0, 24.0]]])
-    read = attention(torch.zeros(1, 1, 1), attention.remember(states, values=values), need_weights=True)
+    read = attention(torch.zeros(1, 1, 1), attention.make_memory(states, values=values), need_weights=True)
     torch.testing.assert_close(read.weights, torch.tensor([[[1 / 8, 2 / 8, 5 / 8]]]))
     torch.testing.assert_close(read.context, torch.tensor([[[1.0 + 4.0, 15.0]]]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from types import ModuleType
@@ -11,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from attnx import accel
 from attnx.accel.attention.additive.blocks import score
 from attnx.accel.attention.additive.cuda import CudaAdditive
 from attnx.attention.factory import build
@@ -89,18 +91,15 @@ def test_as_a_part_of_autograd(additive_triton: Any) -> None:
 def test_a_read(additive_triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel is built, and reads what the parts define."""
     monkeypatch.setattr(CudaAdditive, "device", DEVICE)
-    attention, definition = (
-        build(query_size=5, memory_size=11, scorer=("additive", {"hidden_size": 3}), kernels=kernels)
-        for kernels in ("auto", "off")
-    )
-    definition.load_state_dict(attention.state_dict())
+    definition = build(query_size=5, memory_size=11, scorer=("additive", {"hidden_size": 3}))
+    attention: Any = accel.enable(copy.deepcopy(definition))
     kernel = CudaAdditive()
     kernel.build(torch.device(DEVICE))
     attention.kernels = (kernel,)
     queries, states = torch.randn(2, 3, 5, device=DEVICE), torch.randn(2, 7, 11, device=DEVICE)
     present = torch.arange(7, device=DEVICE) < torch.tensor([[7], [4]], device=DEVICE)
     found, expected = (
-        torch.autograd.grad(one(queries, one.remember(states, present)).context.pow(2).sum(), list(one.parameters()))
+        torch.autograd.grad(one(queries, one.make_memory(states, present)).context.pow(2).sum(), list(one.parameters()))
         for one in (attention.to(DEVICE), definition.to(DEVICE))
     )
     for one, other in zip(found, expected, strict=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import math
 import os
 import pickle
@@ -20,10 +19,11 @@ import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
+from attnx import accel
 from attnx.accel import c_build
-from attnx.accel.attention.additive import blocks, cpu, tiled
+from attnx.accel.attention import kernel_call
+from attnx.accel.attention.additive import blocks, cpu
 from attnx.accel.prebuild import compile_ahead
-from attnx.attention import kernel_call
 from attnx.attention.factory import build
 from attnx.attention.memory import hide_future
 
@@ -174,13 +174,12 @@ def test_second_derivatives() -> None:
 @pytest.fixture
 def both() -> tuple[Any, Any]:
     """An attention with its kernels, and the same by definition."""
-    ways = build(query_size=5, memory_size=11), build(query_size=5, memory_size=11, kernels="off")
-    ways[1].load_state_dict(ways[0].state_dict())
-    return ways
+    definition = build(query_size=5, memory_size=11)
+    return accel.enable(copy.deepcopy(definition)), definition
 
 
 def read(attention: Any, queries: Tensor, states: Tensor) -> Tensor:
-    context: Tensor = attention(queries, attention.remember(states)).context
+    context: Tensor = attention(queries, attention.make_memory(states)).context
     return context
 
 
@@ -220,35 +219,20 @@ def test_copied_and_pickled(both: tuple[Any, Any]) -> None:
 def test_a_block_is_asked_what_its_queries_are(scope: Any, narrowed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its steps, their masks and what is there for them, at the last block's shorter end too."""
     rows, queries, positions = 2, 41, 23
-    attention = build(query_size=5, memory_size=11, scope=scope)
+    attention: Any = accel.enable(build(query_size=5, memory_size=11, scope=scope))
     asked, states = torch.randn(rows, queries, 5), torch.randn(rows, positions, 11)
     pairs = {"not at all": None, "by pair": (rows, queries, positions), "by query": (queries, 1)}
     shape = pairs.get(narrowed, (positions,))
     given = {
         "allowed": None if shape is None else torch.rand(shape) < 0.7,
-        "at": torch.stack([torch.arange(queries) // 2, torch.arange(queries).flip(0)]),
-        "keep": torch.bernoulli(torch.full((rows, queries, positions), 0.7)),
+        "steps": torch.stack([torch.arange(queries) // 2, torch.arange(queries).flip(0)]),
+        "dropout_mask": torch.bernoulli(torch.full((rows, queries, positions), 0.7)),
     }
-    memory = hide_future(attention.remember(states), torch.arange(queries) % positions)
+    memory = hide_future(attention.make_memory(states), torch.arange(queries) % positions)
     whole = attention(asked, memory, **given).context
     monkeypatch.setattr(blocks, "MANY", 0)
     monkeypatch.setattr(blocks, "BLOCK", 1)
     torch.testing.assert_close(attention(asked, memory, **given).context, whole)
-
-
-# ---- tiles ----
-
-
-@pytest.mark.parametrize("tile", [1, 13, 61])
-def test_gradients_of_tiles(tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles of parts of rows, queries and positions, against finite differences; and what they sum up to."""
-    monkeypatch.setattr(tiled, "TILE", tile)
-    score = functools.partial(blocks.score, tiled.WAYS)
-    _, *operands = (operand.double() for operand in drawn(2, 3, 5, 3))
-    torch.testing.assert_close(score(*operands), by_definition(*operands))
-    leaves = [operand.requires_grad_() for operand in operands]
-    assert torch.autograd.gradcheck(score, leaves, fast_mode=True)
-    assert torch.autograd.gradgradcheck(score, leaves, fast_mode=True)
 
 
 # ---- memory ----
@@ -279,10 +263,8 @@ def memory_of(attention: Any, queries: int, positions: int) -> int:
 
 def test_memory_grows_with_the_scores() -> None:
     """A (q, m, hidden) tensor would be 64 times as large as the scores; there are a few of their size."""
-    ways = [
-        build(query_size=11, memory_size=11, scorer=("additive", {"hidden_size": 64}), kernels=way)
-        for way in ("auto", "off")
-    ]
+    definition_itself = build(query_size=11, memory_size=11, scorer=("additive", {"hidden_size": 64}))
+    ways = accel.enable(copy.deepcopy(definition_itself)), definition_itself
     scores = 4 * 2 * 251 * 257
     found, definition = (memory_of(attention, 251, 257) for attention in ways)
     assert definition > 64 * scores
@@ -293,7 +275,7 @@ def test_memory_of_many_scores_grows_with_queries_and_positions(monkeypatch: pyt
     """Twice as many of both are four times the scores, and twice the memory."""
     monkeypatch.setattr(blocks, "MANY", 2**12)
     monkeypatch.setattr(blocks, "BLOCK", 2**12)
-    attention = build(query_size=11, memory_size=11, scorer=("additive", {"hidden_size": 16}))
+    attention: Any = accel.enable(build(query_size=11, memory_size=11, scorer=("additive", {"hidden_size": 16})))
     small, large = memory_of(attention, 251, 257), memory_of(attention, 502, 514)
     assert large < 2.2 * small
     assert large < 4 * 2 * 502 * 514
@@ -451,7 +433,7 @@ def test_attention_without_a_compiler(both: tuple[Any, Any], caplog: pytest.LogC
     assert cpu._library() is None
     (record,) = caplog.records
     assert record.getMessage() == (
-        "the kernel additive cannot be built for cpu and is left out, the next in line reads: "
+        "the kernel additive cannot be built for cpu and is left out, the next in line computes: "
         "no C compiler (cc, gcc, clang) is on the PATH"
     )
 
@@ -471,7 +453,7 @@ def test_compiled_ahead(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def start(**config: Any) -> None:
         before = set(threading.enumerate())
-        compile_ahead({"attention": {"kernels": "auto"}, "scorer": {"name": "additive"}} | config)
+        compile_ahead({"attention": {"name": "on"}, "scorer": {"name": "additive"}} | config)
         for thread in set(threading.enumerate()) - before:
             thread.join()
 
@@ -480,8 +462,9 @@ def test_compiled_ahead(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     start(attention={"name": "none"})
     assert not found()
+    start(accel="off")
+    assert not found()
     start(scorer={"name": "dot"})
-    start(attention={"kernels": "off"})
     assert found() == ["softmax_cpu"]
     start()
     assert found() == ["additive", "softmax_cpu"]

@@ -39,8 +39,8 @@ def attention(request: pytest.FixtureRequest) -> Any:
     ],
 )
 def test_what_cannot_be_remembered(attention: Any, given: tuple[Any, ...], told: str) -> None:
-    with pytest.raises(UserError, match=f"^remember: {told}"):
-        attention.remember(*given)
+    with pytest.raises(UserError, match=f"^make_memory: {told}"):
+        attention.make_memory(*given)
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_what_cannot_be_remembered(attention: Any, given: tuple[Any, ...], told:
     ],
 )
 def test_what_cannot_be_asked(attention: Any, queries: Any, told: str) -> None:
-    memory = attention.remember(STATES)
+    memory = attention.make_memory(STATES)
     with pytest.raises(UserError, match=f"^attention: {told}"):
         attention(queries, memory)
 
 
 def test_what_is_no_memory(attention: Any) -> None:
     with pytest.raises(
-        UserError, match=r"^the memory is a Tensor; make one of states by attention\.remember\(states\)"
+        UserError, match=r"^the memory is a Tensor; make one of states by attention\.make_memory\(states\)"
     ):
         attention(QUERIES, STATES)
 
@@ -75,11 +75,11 @@ def test_what_is_no_memory(attention: Any) -> None:
 @pytest.mark.parametrize("allowed", [torch.ones(2, 5, 7), torch.ones(2, 5, 6, dtype=BOOL)], ids=["numbers", "narrow"])
 def test_what_says_not_what_is_allowed(attention: Any, allowed: torch.Tensor) -> None:
     with pytest.raises(UserError, match=r"^attention: allowed is .*expected \(b, q, m\) bool, here \(2, 5, 7\)"):
-        attention(QUERIES, attention.remember(STATES), allowed=allowed)
+        attention(QUERIES, attention.make_memory(STATES), allowed=allowed)
 
 
 def test_one_row_may_serve_many(attention: Any) -> None:
-    read = attention(QUERIES, attention.remember(STATES[:1]), allowed=torch.ones(5, 7, dtype=BOOL))
+    read = attention(QUERIES, attention.make_memory(STATES[:1]), allowed=torch.ones(5, 7, dtype=BOOL))
     assert read.context.shape == (2, 5, 26)
 
 

@@ -17,7 +17,7 @@ from attnx.decoding.constraints import DecodingConstraints
 from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.penalties import length_penalty, score_coverage
-from attnx.decoding.row_rng import keys, uniform
+from attnx.decoding.row_rng import row_seeds, uniform
 from attnx.decoding.sampling import Sampling
 from attnx.errors import UserError
 from attnx.nn.targets.symbols import Symbols
@@ -29,7 +29,7 @@ Shares = dict[tuple[int, ...], tuple[float, float, float]]  # what was written -
 class Tree(nn.Module):
     """A model whose chances depend on all that was written; it notes how many rows it was asked for."""
 
-    sources, sums_to_one = ("encoder",), True
+    sources, is_distribution = ("encoder",), True
 
     def __init__(self, *rows: Shares, weights: Sequence[float] = (0.5, 0.5)) -> None:
         super().__init__()
@@ -205,17 +205,17 @@ def test_an_ensemble_of_models_that_read_unlike_things(built: Callable[..., Any]
     source = torch.tensor([[3, 5, 7]])
     for others in (models[:2], models[1:]):
         assert Greedy()(Ensemble(others), source, source > 0, need_weights=True).weights is None
-    with pytest.raises(UserError, match=r"its models write Symbols.* and Numbers"):
+    with pytest.raises(UserError, match=r"its models have Symbols.* and Numbers"):
         Ensemble([models[0], built(target_features=2)])
 
 
 def test_chance_is_even_and_each_ones_own() -> None:
     """Of 2^11 numbers 1/8 in every eighth, 256 give or take five deviations of 15; padding is not looked at."""
     source = torch.tensor([[7, 3, 0], [7, 3, 5], [3, 7, 0]])
-    key = keys(source, source > 0, 13)
-    assert key[0] == keys(source[:1, :2], source[:1, :2] > 0, 13)[0]
+    key = row_seeds(source, source > 0, 13)
+    assert key[0] == row_seeds(source[:1, :2], source[:1, :2] > 0, 13)[0]
     assert len(set(key.tolist())) == 3
-    assert not set(key.tolist()) & set(keys(source, source > 0, 14).tolist())
+    assert not set(key.tolist()) & set(row_seeds(source, source > 0, 14).tolist())
     for drawn in (
         uniform(key[:1].expand(2**11), torch.arange(2**11), 0),
         torch.stack([uniform(key[:1], torch.zeros(1).long(), step) for step in range(2**11)]).flatten(),
@@ -226,7 +226,7 @@ def test_chance_is_even_and_each_ones_own() -> None:
         pairs = ((drawn[1:] * 2).long() * 2 + (drawn[:-1] * 2).long()).bincount(minlength=4)
         assert (pairs - 512).abs().max() < 5 * math.sqrt(2**11 * 3 / 16)
     features = torch.tensor([[[1.5, -2.0], [0.0, 3.0]], [[1.5, 3.0], [0.0, -2.0]]])
-    assert len(set(keys(features, torch.ones(2, 2).bool(), 13).tolist())) == 2
+    assert len(set(row_seeds(features, torch.ones(2, 2).bool(), 13).tolist())) == 2
 
 
 def test_what_a_search_cannot_do_is_refused(built: Callable[..., Any]) -> None:

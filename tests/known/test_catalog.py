@@ -123,7 +123,7 @@ GOOD = '''
     class Sound:
         """It is well."""
 
-        equal_widths = False
+        requires_equal_dims = False
         about: int = 3
 
         def __init__(self, query_size: Size, width: Positive = 5, *, kinds: list[Literal["a", "b"]] = ["a"]): ...
@@ -138,7 +138,7 @@ def test_a_plug_in_is_read_without_being_run(write: Write) -> None:
         ("kinds", "list[Literal['a', 'b']]", ["a"]),
     ]
     assert info.supplied == ("query_size",)
-    assert info.declares == {"equal_widths": False, "about": 3}
+    assert info.declares == {"requires_equal_dims": False, "about": 3}
     assert info.origin == "plug-in sound_a.py"
     assert info.module == "attnx.plugins.sound_a"
     assert info.place == f"{file}:5"

@@ -15,8 +15,8 @@ from attnx.data.examples import Pair
 from attnx.data.split import Splits
 from attnx.errors import UserError
 from attnx.inference.build_model import new_model
+from attnx.nn.outputs.contract import OutputInputs
 from attnx.nn.outputs.copying import Copying
-from attnx.nn.outputs.inputs import OutputInputs
 from attnx.tasks.protocols import SequenceData
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -118,7 +118,7 @@ def test_in_a_model(built: Built, heads: int) -> None:
     assert output.weights is None, "nobody asked for them"
     found, state, _ = model.decode_step(inputs[:, 0], model.init_state(source, source > 0))
     torch.testing.assert_close(found.exp(), expected)
-    assert state.symbols.tolist() == [[5, 7, 0], [5, 0, 0]]
+    assert state.copy_ids.tolist() == [[5, 7, 0], [5, 0, 0]]
 
 
 def test_a_tied_output_layer_is_the_embedding(built: Built) -> None:

@@ -13,7 +13,7 @@ from attnx.attention.scorers.cosine import Cosine
 
 
 def score(scorer: Cosine, query: list[float], memory: list[list[float]]) -> Tensor:
-    return scorer.compare(scorer.queries(torch.tensor([query])), scorer.keys(torch.tensor(memory)))[0]
+    return scorer.score(scorer.project_queries(torch.tensor([query])), scorer.project_keys(torch.tensor(memory)))[0]
 
 
 def test_cosine() -> None:
@@ -36,7 +36,7 @@ def test_a_zero_vector_learns_nothing_in_half_precision(dtype: torch.dtype) -> N
     """The least length that it is divided by would be 0 there."""
     vectors = torch.zeros(1, 2, dtype=dtype, requires_grad=True)
     scorer = Cosine()
-    scores = scorer.compare(scorer.queries(torch.ones(1, 2)).to(dtype), scorer.keys(vectors))
+    scores = scorer.score(scorer.project_queries(torch.ones(1, 2)).to(dtype), scorer.project_keys(vectors))
     scores.sum().backward()
     assert (scores.dtype, scores.tolist()) == (dtype, [[0.0]])
     assert vectors.grad is not None
@@ -46,7 +46,7 @@ def test_a_zero_vector_learns_nothing_in_half_precision(dtype: torch.dtype) -> N
 def test_weights() -> None:
     """Equation 5: with beta = ln 3, cosines 1, 0 and -1 weigh 3 : 1 : 1/3, that is 9/13, 3/13 and 1/13."""
     attention = build(scorer=("cosine", {"strength": math.log(3)}), query_size=2, memory_size=2)
-    memory = attention.remember(torch.tensor([[[2.0, 0.0], [0.0, 7.0], [-5.0, 0.0]]]))
+    memory = attention.make_memory(torch.tensor([[[2.0, 0.0], [0.0, 7.0], [-5.0, 0.0]]]))
     read = attention(torch.tensor([[[11.0, 0.0]]]), memory, need_weights=True)
     torch.testing.assert_close(read.weights, torch.tensor([[[9 / 13, 3 / 13, 1 / 13]]]))
 

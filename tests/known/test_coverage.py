@@ -42,8 +42,11 @@ def test_equation_11() -> None:
         scorer.additive.memory.weight.fill_(1.0)
         scorer.covered.fill_(LN2)
         scorer.additive.v.fill_(5.0)
-    queries, keys = scorer.queries(torch.tensor([[[LN3]]])), scorer.keys(torch.tensor([[[0.0], [-LN3], [-LN2]]]))
-    scores = scorer.compare(queries, keys, past([0.0, 1.0, 1.0]))
+    queries, keys = (
+        scorer.project_queries(torch.tensor([[[LN3]]])),
+        scorer.project_keys(torch.tensor([[[0.0], [-LN3], [-LN2]]])),
+    )
+    scores = scorer.score(queries, keys, past([0.0, 1.0, 1.0]))
     torch.testing.assert_close(scores, torch.tensor([[[5 * 4 / 5, 5 * 3 / 5, 5 * 4 / 5]]]))
 
 
@@ -51,8 +54,10 @@ def test_before_the_first_step_it_is_additive() -> None:
     scorer, plain = Coverage(5, 11, hidden_size=7), Additive(5, 11, hidden_size=7)
     plain.load_state_dict(scorer.additive.state_dict())
     queries, memory = torch.randn(2, 3, 5), torch.randn(2, 13, 11)
-    found = scorer.compare(scorer.queries(queries), scorer.keys(memory), AttentionHistory(*torch.zeros(2, 2, 13)))
-    torch.testing.assert_close(found, plain.compare(plain.queries(queries), plain.keys(memory)))
+    found = scorer.score(
+        scorer.project_queries(queries), scorer.project_keys(memory), AttentionHistory(*torch.zeros(2, 2, 13))
+    )
+    torch.testing.assert_close(found, plain.score(plain.project_queries(queries), plain.project_keys(memory)))
 
 
 @pytest.mark.parametrize("factor", [0.0, 1.0, 3.0])
@@ -81,7 +86,9 @@ def test_equation_10(built: Built, heads: int) -> None:
     state = model.init_state(SOURCE, SOURCE > 0)
     for step in range(3):
         expected = step * torch.tensor([[1 / 3, 1 / 3, 1 / 3], [1 / 2, 1 / 2, 0.0]])
-        torch.testing.assert_close(state.past.total, expected if heads == 1 else expected[:, None].expand(2, 2, 3))
+        torch.testing.assert_close(
+            state.history.cumulative, expected if heads == 1 else expected[:, None].expand(2, 2, 3)
+        )
         _, state, read = model.decode_step(torch.tensor([1, 5]), state, need_weights=True)
         torch.testing.assert_close(read.penalty, torch.full((2, 1), 3.0 if step else 0.0))
 

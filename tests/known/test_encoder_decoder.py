@@ -42,7 +42,7 @@ def test_one_row_of_weights_over_both(built: Built, schedule: str) -> None:
             parameter.zero_()
         model.source.embedding.weight[7] = LN3
         model.embedding.weight[3] = 1.0
-        model.decoder.recurrent.layers[0].weight_ih_l0.fill_(LN2)
+        model.decoder.layers[0].weight_ih_l0.fill_(LN2)
         model.output.weight[:, 0] = torch.arange(17.0)
     output = model(torch.tensor([[5, 7]]), PRESENT[:, :2], torch.tensor([[3, 3]]), need_weights=True, schedule=schedule)
     e = math.exp(3 / 5)
@@ -121,15 +121,15 @@ def test_a_predicted_window_in_each_source(built: Built) -> None:
 def test_states_of_unlike_width_are_projected(built: Built) -> None:
     """The decoder's 13 become the encoder's 22: one map for keys and values, as the encoder's states are both."""
     model = built(scope="encoder_decoder")
-    assert model.own.values.weight.shape == (22, 13)
+    assert model.state_projection.values.weight.shape == (22, 13)
     _, state, _ = model.decode_step(torch.tensor([1]), model.init_state(SOURCE, PRESENT))
     assert state.memory.lengths == (5, 1)
-    torch.testing.assert_close(state.memory.values[:, 5], model.own.values(state.cell[-1][0]))
+    torch.testing.assert_close(state.memory.values[:, 5], model.state_projection.values(state.top_hidden))
 
 
 def test_equal_widths_need_no_map(built: Built) -> None:
     model = built(scope="encoder_decoder", encoder={"hidden_size": 13, "bidirectional": False})
-    assert not list(model.own.parameters())
+    assert not list(model.state_projection.parameters())
 
 
 @pytest.mark.parametrize("name", ["global", "local", "history", "encoder_decoder"])

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from attnx.attention.factory import build
-from attnx.attention.heads import MultiHeadAttention
+from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.scorers.additive import Additive
 from attnx.errors import UserError
 
@@ -33,7 +33,7 @@ def test_two_heads_by_hand() -> None:
     attention = plain(build(scorer="dot", heads=2, query_size=2, memory_size=2, values_size=4))
     states = torch.tensor([[[0.0, LN3], [LN3, 0.0]]])
     values = torch.tensor([[[4.0, 8.0, 12.0, 16.0], [0.0, 16.0, 20.0, 24.0]]])
-    read = attention(torch.ones(1, 1, 2), attention.remember(states, values=values), need_weights=True)
+    read = attention(torch.ones(1, 1, 2), attention.make_memory(states, values=values), need_weights=True)
     torch.testing.assert_close(read.weights, torch.tensor([[[[1 / 4, 3 / 4]], [[3 / 4, 1 / 4]]]]))
     torch.testing.assert_close(read.scores, torch.tensor([[[[0.0, LN3]], [[LN3, 0.0]]]]))
     torch.testing.assert_close(read.context, torch.tensor([[[1.0, 2.0 + 12.0, 9.0 + 5.0, 12.0 + 6.0]]]))
@@ -46,21 +46,21 @@ def test_two_heads_are_two_attentions() -> None:
     contexts = []
     for i, part in enumerate(both.each):
         alone = build(scorer=part.scorer, scope="local", query_size=7, memory_size=7)
-        memory = alone.remember(
+        memory = alone.make_memory(
             states @ both.keys.weight[7 * i : 7 * i + 7].T, values=values @ both.values.weight[11 * i : 11 * i + 11].T
         )
         contexts.append(alone(queries @ both.query.weight[7 * i : 7 * i + 7].T, memory).context)
-    found = both(queries, both.remember(states, values=values))
+    found = both(queries, both.make_memory(states, values=values))
     torch.testing.assert_close(found.context, torch.cat(contexts, -1) @ both.out.weight.T)
 
 
 def test_one_mask_and_one_place_serve_all_rows() -> None:
     """As they do with one head: what is 1 in front is the same for every row."""
     heads = build(scorer="additive", scope=("local", {"window": 1}), heads=2, query_size=6, memory_size=6)
-    queries, memory = torch.randn(3, 5, 6), heads.remember(torch.randn(3, 7, 6))
+    queries, memory = torch.randn(3, 5, 6), heads.make_memory(torch.randn(3, 7, 6))
     allowed, at = torch.rand(1, 5, 7) < 0.9, torch.arange(5)[None]
-    one = heads(queries, memory, allowed=allowed, at=at).context
-    each = heads(queries, memory, allowed=allowed.expand(3, -1, -1), at=at.expand(3, -1)).context
+    one = heads(queries, memory, allowed=allowed, steps=at).context
+    each = heads(queries, memory, allowed=allowed.expand(3, -1, -1), steps=at.expand(3, -1)).context
     torch.testing.assert_close(one, each)
 
 
@@ -69,10 +69,10 @@ def test_dropout_falls_on_each_head_by_itself() -> None:
     attention = plain(build(scorer="dot", heads=2, query_size=2, memory_size=2, values_size=6))
     values = torch.eye(3).repeat(1, 2)[None]
     memory, keep = (
-        attention.remember(torch.zeros(1, 3, 2), values=values),
+        attention.make_memory(torch.zeros(1, 3, 2), values=values),
         torch.tensor([[[[2.0, 0, 2]], [[0, 2, 0.0]]]]),
     )
-    context = attention(torch.ones(1, 1, 2), memory, keep=keep).context
+    context = attention(torch.ones(1, 1, 2), memory, dropout_mask=keep).context
     torch.testing.assert_close(context.flatten(), torch.tensor([2 / 3, 0, 2 / 3, 0, 2 / 3, 0]))
 
 
@@ -112,8 +112,8 @@ def test_weights_of_every_head(built: Built, scope: str, scorer: str) -> None:
     assert weights.shape == (2, 2, 4, positions)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 4))
     assert not torch.allclose(weights[:, 0], weights[:, 1])
-    past = model.init_state(SOURCE, SOURCE > 0).past
-    assert past is None if scorer == "additive" else past.total.shape == (2, 2, 3)
+    past = model.init_state(SOURCE, SOURCE > 0).history
+    assert past is None if scorer == "additive" else past.cumulative.shape == (2, 2, 3)
 
 
 def test_one_head_is_no_heads() -> None:

@@ -21,7 +21,7 @@ INPUTS = torch.tensor([[1, 5, 3, 8, 13], [1, 7, 2, 2, 11]])
 
 def by_hand(model: Any, inputs: Tensor) -> tuple[Tensor, Tensor]:
     """The logits of the loop, and the weights (b, t, t): at step t, states h_0 .. h_{t-2} are asked with h_{t-1}."""
-    (layer,) = model.decoder.recurrent.layers
+    (layer,) = model.decoder.layers
     rows, steps = inputs.shape
     state, states = torch.zeros(rows, 13), []
     logits, weights = [], torch.zeros(rows, steps, steps)
@@ -71,7 +71,7 @@ def test_the_loop_in_generation(looping: Any) -> None:
     logits, _ = by_hand(looping, INPUTS)
     state = looping.init_state(SOURCE, PRESENT)
     for step in range(5):
-        found, state, read = looping.step(INPUTS[:, step], state)
+        found, state, read = looping.decode_step(INPUTS[:, step], state)
         torch.testing.assert_close(found, torch.log_softmax(logits[:, step], -1))
         assert (read.context == 0).all() == (step < 2)
 
@@ -94,7 +94,7 @@ def test_three_steps_by_hand(built: Built, include_self: bool, schedule: str) ->
         for parameter in model.parameters():
             parameter.zero_()
         model.embedding.weight[2:4, 0] = torch.tensor([LN2, LN3])
-        model.decoder.recurrent.layers[0].weight_ih_l0.fill_(1.0)
+        model.decoder.layers[0].weight_ih_l0.fill_(1.0)
         model.output.weight[:, 0] = torch.arange(17.0)
     output = model(SOURCE[:1], PRESENT[:1], torch.tensor([[2, 3, 2]]), need_weights=True, schedule=schedule)
     a, b, c = math.exp(9 / 25), math.exp(12 / 25), math.exp(16 / 25)

@@ -38,7 +38,7 @@ def config(**chosen: Any) -> dict[str, Any]:
 
 def loop(model: Any, rows: Tensor) -> tuple[Tensor, Tensor]:
     """The forecast (t, f), and what its steps read (t, m), of one stream (s, f + k + 1)."""
-    (layer,) = model.network.decoder.recurrent.layers
+    (layer,) = model.network.decoder.layers
     state, states = torch.zeros(7), []
     told, weights = [], torch.zeros(len(rows), len(rows))
     for t, row in enumerate(rows):

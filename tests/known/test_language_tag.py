@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.models.seq2seq.config import compose
+from attnx.models.seq2seq.config import resolve
 
 pytestmark = pytest.mark.usefixtures("float64")
 Built = Callable[..., Any]
@@ -32,7 +32,7 @@ HEARD = {
 @pytest.mark.parametrize("choices", HEARD.values(), ids=HEARD)
 def test_tags_differ(built: Built, composed: Composed, choices: dict[str, Any]) -> None:
     """One source in three rows: those of one tag are alike, that of another is not, and each is what it is alone."""
-    assert compose(composed(**choices)).tagged
+    assert resolve(composed(**choices)).tagged
     model = built(**choices).eval()
     logits = model(SOURCE, PRESENT, INPUTS, TAG).logits
     torch.testing.assert_close(logits[0], logits[2])
@@ -44,9 +44,9 @@ def test_tags_differ(built: Built, composed: Composed, choices: dict[str, Any]) 
 
 
 def test_who_hears_no_tag_minds_none(built: Built, composed: Composed) -> None:
-    assert not compose(composed()).tagged
+    assert not resolve(composed()).tagged
     model = built().eval()
-    assert model.tags is None
+    assert model.tag_embedding is None
     logits = model(SOURCE, PRESENT, INPUTS, TAG).logits
     torch.testing.assert_close(logits[0], logits[1])
 
@@ -59,7 +59,7 @@ def test_without_a_tag_it_is_number_0(built: Built) -> None:
 
 def test_alone_it_attends_first(composed: Composed) -> None:
     """It is known for every step before the decoder runs; the context can enter at once."""
-    plan = compose(composed(query=["language_tag"])).plan
+    plan = resolve(composed(query=["language_tag"])).plan
     assert (plan.schedule, plan.feed) == ("attend_then_run", "now")
     assert plan.reason == "the query is language_tag alone, known at the start"
 
@@ -84,24 +84,24 @@ def test_told_by_hand(built: Built) -> None:
         encoder={**one, "bidirectional": False},
         decoder=one,
     )
-    layers = [model.source.encoder.recurrent.layers[0], model.decoder.recurrent.layers[0]]
+    layers = [model.source.encoder.recurrent.layers[0], model.decoder.layers[0]]
     with torch.no_grad():
-        model.tags.weight.copy_(torch.tensor([[LN2], [0.0], [LN3]]))
+        model.tag_embedding.weight.copy_(torch.tensor([[LN2], [0.0], [LN3]]))
         for layer in layers:
             for parameter in layer.parameters():
                 parameter.zero_()
             layer.weight_ih_l0.copy_(torch.tensor([[0.0, 1.0]]))
     state = model.init_state(SOURCE, PRESENT, TAG)
-    assert state.told.flatten().tolist() == [LN2, LN3, LN2]
+    assert state.tag_embedding.flatten().tolist() == [LN2, LN3, LN2]
     expected = torch.tensor([3 / 5, 4 / 5, 3 / 5])[:, None]
     torch.testing.assert_close(state.memory.values[..., 0], expected.expand(3, 3))
     _, state, _ = model.decode_step(INPUTS[:, 0], state)
-    torch.testing.assert_close(state.cell[-1][0], expected)
+    torch.testing.assert_close(state.top_hidden, expected)
 
 
 @pytest.mark.parametrize("told", [["encoder"], ["decoder"], ["encoder", "decoder"]], ids="+".join)
 def test_only_who_is_named_is_told(built: Built, told: list[str]) -> None:
     """By an embedding of width 11 beside the inputs of width 7."""
     model = built(model={"tag_inputs": told, "tag_dim": 11, "feed": "none"})
-    for name, reader in (("encoder", model.source.encoder), ("decoder", model.decoder)):
-        assert reader.recurrent.layers[0].input_size == 7 + 11 * (name in told)
+    for name, reader in (("encoder", model.source.encoder.recurrent), ("decoder", model.decoder)):
+        assert reader.layers[0].input_size == 7 + 11 * (name in told)

@@ -19,8 +19,11 @@ LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 
 
 def scored(scorer: Location, query: float, memory: list[float], last: list[float]) -> list[float]:
-    queries, keys = scorer.queries(torch.tensor([[[query]]])), scorer.keys(torch.tensor(memory)[None, :, None])
-    found: Tensor = scorer.compare(
+    queries, keys = (
+        scorer.project_queries(torch.tensor([[[query]]])),
+        scorer.project_keys(torch.tensor(memory)[None, :, None]),
+    )
+    found: Tensor = scorer.score(
         queries, keys, AttentionHistory(torch.tensor([last]), torch.full((1, len(last)), 97.0))
     )
     return found.flatten().tolist()
@@ -68,16 +71,18 @@ def test_before_the_first_step_it_is_additive() -> None:
     scorer, plain = Location(5, 11, hidden_size=7), Additive(5, 11, hidden_size=7)
     plain.load_state_dict(scorer.additive.state_dict())
     queries, memory, nothing = torch.randn(2, 3, 5), torch.randn(2, 13, 11), torch.zeros(2, 13)
-    found = scorer.compare(scorer.queries(queries), scorer.keys(memory), AttentionHistory(nothing, nothing))
-    torch.testing.assert_close(found, plain.compare(plain.queries(queries), plain.keys(memory)))
+    found = scorer.score(
+        scorer.project_queries(queries), scorer.project_keys(memory), AttentionHistory(nothing, nothing)
+    )
+    torch.testing.assert_close(found, plain.score(plain.project_queries(queries), plain.project_keys(memory)))
 
 
 def test_only_as_far_as_it_reaches() -> None:
     """Two filters of 2 * 2 + 1 positions: what was read at position 6 moves the scores of 4 to 8 alone."""
     scorer = Location(5, 11, hidden_size=7, filters=2, kernel_radius=2)
     assert scorer.near.weight.shape == (2, 1, 5)
-    keys, last = scorer.keys(torch.zeros(1, 11, 11)), torch.eye(11)[6:7]
-    found = scorer.compare(scorer.queries(torch.zeros(1, 1, 5)), keys, AttentionHistory(last, last))
+    keys, last = scorer.project_keys(torch.zeros(1, 11, 11)), torch.eye(11)[6:7]
+    found = scorer.score(scorer.project_queries(torch.zeros(1, 1, 5)), keys, AttentionHistory(last, last))
     assert found.nonzero()[:, -1].tolist() == [4, 5, 6, 7, 8]
 
 
@@ -87,10 +92,10 @@ def test_the_model_remembers_the_last_weights(built: Built, sources: list[str]) 
     model = built(scorer="location", scope=("global", {"sources": sources}), attention=("standard", {"dropout": 0.5}))
     source = torch.tensor([[3, 5, 7]])
     state = model.init_state(source, source > 0)
-    assert (state.past.last == 0).all()
+    assert (state.history.previous == 0).all()
     for symbol in (1, 5, 8):
         _, state, read = model.decode_step(torch.tensor([symbol]), state, need_weights=True)
-        torch.testing.assert_close(state.past.last, read.weights[:, 0])
+        torch.testing.assert_close(state.history.previous, read.weights[:, 0])
 
 
 def test_each_source_has_an_end_of_its_own(built: Built) -> None:
@@ -100,7 +105,7 @@ def test_each_source_has_an_end_of_its_own(built: Built) -> None:
     _, state, _ = model.decode_step(torch.tensor([1]), model.init_state(source, source > 0))
     scores = []
     for last in ([0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]):
-        told = state._replace(past=state.past._replace(last=torch.tensor([last])))
+        told = state._replace(history=state.history._replace(previous=torch.tensor([last])))
         _, _, read = model.decode_step(torch.tensor([5]), told, need_weights=True)
         scores.append(read.scores[0, 0])
     assert not torch.allclose(scores[0][:3], scores[1][:3])

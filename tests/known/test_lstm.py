@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.accel import c_build, prebuild
+from attnx import accel
+from attnx.accel import prebuild
 from attnx.accel.attention import softmax_cpu
-from attnx.accel.embedding_lookup import Lookup
 from attnx.accel.lstm import autograd, bindings
+from attnx.accel.lstm.autograd import Lookup
 from attnx.nn.encoders.recurrent import RecurrentEncoder
 from attnx.nn.recurrent import Recurrent
 
@@ -26,7 +27,14 @@ LENGTHS = {"full": None, "padded": [6, 3, 1, 8, 6], "shorter than the batch": [6
 @pytest.fixture(params=[1, 10**9], ids=["products in C", "products by torch"])
 def products(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of however few rows."""
-    monkeypatch.setattr(bindings, "ENOUGH", request.param)
+    monkeypatch.setattr(bindings, "MIN_ROWS_TO_PACK", request.param)
+
+
+def fast(*sizes: Any) -> Recurrent:
+    """A recurrence with its fast path."""
+    recurrent = Recurrent(*sizes)
+    accel.enable(recurrent)
+    return recurrent
 
 
 def outcome(
@@ -34,7 +42,7 @@ def outcome(
 ) -> list[Tensor]:
     """Outputs and last states, and the gradients of all that went in, of a weighted sum of all that came out."""
     leaves = [inputs, *(start or ()), *recurrent.parameters()]
-    ran = recurrent.run(inputs, lengths, (start,) if start else None)
+    ran = recurrent.run([inputs], lengths, (start,) if start else None)
     found = [ran.outputs[-1], *ran.state[-1]]
     factors = [torch.linspace(-1, 1, one.numel(), dtype=one.dtype).view_as(one) for one in found]
     return [*found, *torch.autograd.grad(found, leaves, factors)]
@@ -64,11 +72,11 @@ def as_double(recurrent: Recurrent, *given: Any) -> list[Tensor]:
 @pytest.mark.parametrize("way", ["from the start", "from a state", "both directions"])
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_it_is_torchs(units: int, way: str, lengths: str) -> None:
-    recurrent = Recurrent("lstm", 7, units, 1, way == "both directions")
+    recurrent = fast("lstm", 7, units, 1, way == "both directions")
     inputs, start = drawn(recurrent)
     known = LENGTHS[lengths]
     given = inputs, None if known is None else torch.tensor(known), start if way == "from a state" else None
-    assert autograd.serves(inputs)
+    assert autograd.is_supported(inputs)
     torch.testing.assert_close(outcome(recurrent, *given), as_double(recurrent, *given), rtol=1e-4, atol=1e-5)
 
 
@@ -76,10 +84,10 @@ def test_it_is_torchs(units: int, way: str, lengths: str) -> None:
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
 def test_as_exact_as_torch(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest error against float64 is at most three of torch's in float32, but for the last bits of a sum."""
-    recurrent = Recurrent("lstm", 11, 37, 1, True)
+    recurrent = fast("lstm", 11, 37, 1, True)
     given = drawn(recurrent, rows=13, steps=17, scale=scale)[0], torch.randint(1, 18, (13,)), None
     exact, found = as_double(recurrent, *given), outcome(recurrent, *given)
-    monkeypatch.setattr(autograd, "serves", lambda inputs: False)
+    monkeypatch.setattr(autograd, "is_supported", lambda inputs: False)
     torchs = outcome(recurrent, *given)
     for truth, ours, theirs in zip(exact, found, torchs, strict=True):
         least = 4 * torch.finfo(torch.float32).eps * truth.abs().max()
@@ -94,7 +102,7 @@ def test_as_exact_as_torch(scale: float, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_rows_that_are_looked_up(units: int, beside: tuple[int, ...], way: str, lengths: str) -> None:
     """Outputs and gradients, those of the table and of what stands beside its rows included, are those of the rows."""
-    recurrent = Recurrent("lstm", 7 + sum(beside), units, 1, way == "both directions")
+    recurrent = fast("lstm", 7 + sum(beside), units, 1, way == "both directions")
     _, start = drawn(recurrent)
     ids = torch.randint(0, 4, (5, 8))  # of the last row nothing is asked
     table = torch.randn(5, 7, requires_grad=True)
@@ -103,52 +111,18 @@ def test_rows_that_are_looked_up(units: int, beside: tuple[int, ...], way: str, 
     given = start if way == "from a state" else None
     leaves = [table, *others, *(given or ()), *recurrent.parameters()]
 
-    def found(inputs: Tensor | Lookup) -> list[Tensor]:
+    def found(*inputs: Tensor) -> list[Tensor]:
         ran = recurrent.run(inputs, None if known is None else torch.tensor(known), (given,) if given else None)
         out = [ran.outputs[-1], *ran.state[-1]]
         factors = [torch.linspace(-1, 1, one.numel()).view_as(one) for one in out]
         return [*out, *torch.autograd.grad(out, leaves, factors)]
 
-    looked_up = found(Lookup(table, ids, others))
+    rows = table[ids]
+    rows.lookup = Lookup(table, ids)  # type: ignore[attr-defined]
+    looked_up = found(rows, *others)
     for one, other in zip(looked_up, found(torch.cat([table[ids], *others], -1)), strict=True):
         torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-4)
     assert not looked_up[3][4].any()
-
-
-@NEEDS_C
-@pytest.mark.usefixtures("products")
-@pytest.mark.parametrize("both", [False, True], ids=["one direction", "both directions"])
-def test_words_that_begin_or_end_alike(both: bool) -> None:
-    """Each as in a batch of its own, whatever else there is; and each where it was."""
-    words = [[1, 2, 3, 4], [1, 2, 3, 5], [2, 2, 3, 4], [1, 2], [1, 2, 3], [1, 2, 3, 4], [4, 4, 3, 4], [5], [3, 5]]
-    lengths = torch.tensor(list(map(len, words)))
-    ids = torch.tensor([word + [0] * (4 - len(word)) for word in words])
-    recurrent, table = Recurrent("lstm", 7, 16, 1, both), torch.randn(6, 7)
-    with torch.no_grad():
-        ran = recurrent.run(Lookup(table, ids), lengths)
-        for row, length in enumerate(lengths.tolist()):
-            # A batch of as many rows, so that products are computed in the same way.
-            alone = recurrent.run(Lookup(table, ids[row, :length].expand(9, -1)), torch.full((9,), length))
-            torch.testing.assert_close(ran.outputs[-1][row, :length], alone.outputs[-1][row])
-            assert not ran.outputs[-1][row, length:].any()
-            for one, other in zip(ran.state[-1], alone.state[-1], strict=True):
-                torch.testing.assert_close(one[row], other[row])
-
-
-def test_what_is_alike_by_hand() -> None:
-    """Behind a step lie the letters before it, or, read from the end, those after it; of unlike lengths none are alike.
-
-    ``cab bab bad ab`` are read as ``bab bad cab ab`` from the start, and as ``bad bab cab ab`` from the end.
-    """
-    ids = torch.tensor([[3, 1, 2], [2, 1, 2], [2, 1, 4], [1, 2, 0]])
-    lengths = torch.tensor([3, 3, 3, 2])
-    forwards, backwards = (autograd._packed_alike(ids, lengths, way) for way in (False, True))
-    assert forwards.order.tolist() == [1, 2, 0, 3]
-    assert forwards.alike.tolist() == [[0, 0, 0, 1], [0, 0, 1, 2], [0, 0, 1, 2]]
-    assert forwards.sizes == (4, 4, 3)
-    assert forwards.ids.tolist() == [2, 2, 3, 1, 1, 1, 1, 2, 2, 4, 2]
-    assert backwards.order.tolist() == [1, 0, 2, 3]
-    assert backwards.alike.tolist() == [[0, 0, 1, 2], [0, 0, 1, 2], [0, 0, 0, 1]]
 
 
 @NEEDS_C
@@ -159,7 +133,7 @@ def test_sums_of_rows_are_the_same_with_any_number_of_threads() -> None:
     try:
         for number in (1, 3):
             torch.set_num_threads(number)
-            found.append(bindings.sums(rows, ids, 11))
+            found.append(bindings.segment_sum(rows, ids, 11))
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(*found)
@@ -170,21 +144,27 @@ def test_sums_of_rows_are_the_same_with_any_number_of_threads() -> None:
 @pytest.mark.parametrize("number", [-1, 5])
 def test_rows_that_are_not_in_the_table(number: int) -> None:
     with pytest.raises(IndexError, match="in a table of 5 rows"):
-        Recurrent("lstm", 7, 3).run(Lookup(torch.randn(5, 7), torch.tensor([[0, number]])))
+        autograd.lstm(Lookup(torch.randn(5, 7), torch.tensor([[0, number]])), None, None, None, [])
 
 
 @NEEDS_C
-def test_what_is_looked_up() -> None:
-    """By an LSTM alone, rows that come again and again, and where no row of the batch is empty."""
-    table, ids, present = torch.randn(5, 7), torch.zeros(3, 4, dtype=torch.int64), torch.ones(3, 4, dtype=torch.bool)
-    assert Recurrent("lstm", 7, 3).looks_up(table, ids)
-    assert not Recurrent("gru", 7, 3).looks_up(table, ids)
-    assert not Recurrent("lstm", 7, 3).looks_up(table, ids[:2])
-    assert not Recurrent("lstm", 7, 3).looks_up(table.double(), ids)
-    encoder = RecurrentEncoder(7, hidden_size=3)
-    assert encoder.looks_up(table, ids, present)
-    present[1] = False
-    assert not encoder.looks_up(table, ids, present)
+def test_what_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that come again and again and are read as they are, where no row of the batch is empty."""
+    ids, embedding = torch.zeros(3, 4, dtype=torch.int64), torch.nn.Embedding(5, 7)
+    accel.enable(embedding)
+    assert autograd.prefers_lookup(embedding(ids).lookup)
+    assert not autograd.prefers_lookup(embedding(ids[:2]).lookup)
+    assert not hasattr(embedding(ids) * 2, "lookup")
+    assert not hasattr(embedding.double()(ids), "lookup")
+    calls: list[bool] = []
+    monkeypatch.setattr(autograd, "prefers_lookup", lambda lookup: bool(calls.append(True)))
+    encoder, mask = RecurrentEncoder(7, hidden_size=3), torch.ones(3, 4, dtype=torch.bool)
+    accel.enable(encoder)
+    encoder(embedding.float()(ids), mask)
+    assert len(calls) == 1
+    mask[1] = False
+    encoder(embedding(ids), mask)
+    assert len(calls) == 1
 
 
 @NEEDS_C
@@ -198,13 +178,14 @@ def test_a_model_learns_the_same_from_rows_that_are_looked_up(
     """In either schedule that runs the decoder at once; the padding's embedding stays as it is."""
     given: dict[str, Any] = {part: {"layers": 2}} if not asked else {}
     model = built(**asked, **given)
+    accel.enable(model)
     source = torch.tensor([[3, 5, 7, 5, 3, 9, 3], [5, 3, 5, 5, 0, 0, 0], [9, 9, 3, 0, 0, 0, 0]]).repeat(9, 1)
     inputs = torch.tensor([[1, 5, 7, 5], [1, 7, 0, 0], [1, 5, 5, 0]]).repeat(9, 1)
     asked_of: list[bool] = []
-    looks_up = autograd.looks_up
+    prefers_lookup = autograd.prefers_lookup
 
-    def spied(table: Tensor, ids: Tensor) -> bool:
-        asked_of.append(looks_up(table, ids))
+    def spied(lookup: Lookup) -> bool:
+        asked_of.append(prefers_lookup(lookup))
         return asked_of[-1]
 
     def learned() -> list[Tensor]:
@@ -213,10 +194,10 @@ def test_a_model_learns_the_same_from_rows_that_are_looked_up(
         told.logsumexp(-1).sum().backward()
         return [told, *(weight.grad for weight in model.parameters() if weight.grad is not None)]
 
-    monkeypatch.setattr(autograd, "looks_up", spied)
+    monkeypatch.setattr(autograd, "prefers_lookup", spied)
     looked_up = learned()
-    assert asked_of == [True, True]
-    monkeypatch.setattr(autograd, "looks_up", lambda *_: False)
+    assert asked_of == [True] * (1 if asked else 2)  # beside tags an encoder reads no rows of a table
+    monkeypatch.setattr(autograd, "prefers_lookup", lambda *_: False)
     for one, other in zip(looked_up, learned(), strict=True):
         torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-4)
     for embedding in (model.source.embedding, model.embedding):
@@ -227,12 +208,12 @@ def test_a_model_learns_the_same_from_rows_that_are_looked_up(
 @pytest.mark.usefixtures("products")
 def test_padding_changes_nothing() -> None:
     """Not a bit, whatever stands there; and outputs there are 0."""
-    recurrent = Recurrent("lstm", 7, 37, 1, True)
+    recurrent = fast("lstm", 7, 37, 1, True)
     inputs, lengths = drawn(recurrent)[0].detach(), torch.tensor([6, 3, 1, 5, 6])
     other = inputs.clone()
     for row, length in enumerate(lengths):
         other[row, length:] = float("nan")
-    first, second = recurrent.run(inputs, lengths), recurrent.run(other, lengths)
+    first, second = recurrent.run([inputs], lengths), recurrent.run([other], lengths)
     assert torch.equal(first.outputs[-1], second.outputs[-1])
     assert torch.equal(first.state[-1][1], second.state[-1][1])
     assert all(not first.outputs[-1][row, length:].any() for row, length in enumerate(lengths))
@@ -260,7 +241,7 @@ def test_numbers_without_bounds() -> None:
 def test_the_same_bits_with_any_number_of_threads() -> None:
     """Of the cell; what products of matrices do is torch's affair."""
     gates, cells = torch.randn(67, 4 * 251), torch.randn(67, 251)
-    assert cells.numel() > bindings.ALONE
+    assert cells.numel() > bindings.MAX_UNITS_FOR_ONE_THREAD
     before = torch.get_num_threads()
     try:
         found = []
@@ -276,7 +257,7 @@ def test_the_same_bits_with_any_number_of_threads() -> None:
 def test_a_step(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gates and cells that are views of something larger, too."""
     if way == "by torch":
-        monkeypatch.setattr(autograd, "serves", lambda inputs: False)
+        monkeypatch.setattr(autograd, "is_supported", lambda inputs: False)
     gates, cells = torch.randn(5, 4 * 37 + 3)[:, 3:], torch.randn(37, 5).t()
     nothing, like = torch.zeros(5, 0), torch.zeros(4 * 37, 0)
     open_, none = torch.zeros(4 * 37, 37), torch.zeros(5, 37)
@@ -301,7 +282,7 @@ def test_what_makes_the_gates_of_a_step(
 ) -> None:
     """Whatever of it there is, and wherever it lies: rows of a table, what is added, parts times the weights."""
     if way == "by torch":
-        monkeypatch.setattr(autograd, "serves", lambda inputs: False)
+        monkeypatch.setattr(autograd, "is_supported", lambda inputs: False)
     table, ids = torch.randn(7, 4 * units), torch.randint(0, 7, (rows, 3))[:, 1]
     added = torch.randn(rows, 4 * units + 3)[:, 3:]
     parts = [torch.randn(rows, 11)[:, 2:], torch.randn(5, rows).t()][: 1 if given == "one part" else 2]
@@ -320,7 +301,7 @@ def test_what_makes_the_gates_of_a_step(
         cells,
         added if has[1] else None,
         (table, ids) if has[0] else None,
-        autograd.prepared(weights, rows),
+        autograd.pack_weights(weights, rows),
         parts if has[2] else (),
     )
     expected = (out.sigmoid() * c.tanh()).float(), c.float()
@@ -328,43 +309,16 @@ def test_what_makes_the_gates_of_a_step(
 
 
 @NEEDS_C
-@pytest.mark.parametrize("units", UNITS)
-@pytest.mark.usefixtures("products")
-def test_rows_of_one_parent_have_one_product(units: int) -> None:
-    """The same to the bit as each for itself, in families of any size, wherever a strip of rows ends."""
-    sizes = torch.tensor([1, 2, 5, 1, 1, 7, 13, 3, 1, 150, 6, 1])
-    parents = torch.arange(len(sizes)).repeat_interleave(sizes)
-    state, weights = torch.randn(len(sizes), 19)[parents], torch.randn(4 * units, 19)
-    cells, added = torch.randn(len(parents), units), torch.randn(len(parents), 4 * units)
-    prepared = autograd.prepared(weights, len(parents))
-    alone = autograd.step(cells, added, None, prepared, [state])
-    assert all(map(torch.equal, autograd.step(cells, added, None, prepared, [state], parents), alone))
-
-
-@NEEDS_C
-def test_of_a_family_the_first_is_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That the others are like it is taken on trust."""
-    monkeypatch.setattr(bindings, "ENOUGH", 1)
-    parents = torch.tensor([4, 4, 4, 2, 7, 7, 4])
-    state, cells, prepared = torch.randn(7, 19), torch.zeros(7, 16), autograd.prepared(torch.randn(64, 19), 7)
-    if prepared.laid_out is None:
-        pytest.skip("products are torch's on this processor")
-    h, _ = autograd.step(cells, None, None, prepared, [state], parents)
-    alone, _ = autograd.step(cells, None, None, prepared, [state])
-    assert torch.equal(h, alone[[0, 0, 0, 3, 4, 4, 6]])
-
-
-@NEEDS_C
 def test_a_product_has_the_same_bits_whatever_the_threads_and_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """How it is summed depends on nothing: a row alone, one among many, on one thread or on several."""
-    if not bindings.multiplies():
+    if not bindings.has_fast_products():
         pytest.skip("products are torch's on this processor")
-    monkeypatch.setattr(bindings, "ENOUGH", 1)
+    monkeypatch.setattr(bindings, "MIN_ROWS_TO_PACK", 1)
     state, cells, weights = torch.randn(103, 200), torch.randn(103, 200), torch.randn(800, 200)
-    assert cells.numel() > bindings.ALONE
+    assert cells.numel() > bindings.MAX_UNITS_FOR_ONE_THREAD
 
     def found(rows: slice) -> Tensor:
-        return torch.stack(autograd.step(cells[rows], None, None, autograd.prepared(weights, 103), [state[rows]]))
+        return torch.stack(autograd.step(cells[rows], None, None, autograd.pack_weights(weights, 103), [state[rows]]))
 
     before = torch.get_num_threads()
     try:
@@ -381,29 +335,29 @@ def test_a_product_has_the_same_bits_whatever_the_threads_and_the_rows(monkeypat
 @NEEDS_C
 def test_gradients_again_and_of_a_sum() -> None:
     """Those of a graph that is kept are the same twice; one number may stand for those of all outputs."""
-    recurrent = Recurrent("lstm", 7, 16, 1, True)
+    recurrent = fast("lstm", 7, 16, 1, True)
     inputs, lengths = drawn(recurrent)[0], torch.tensor([6, 3, 1, 8, 6])
-    total = recurrent.run(inputs, lengths).outputs[-1].sum()
+    total = recurrent.run([inputs], lengths).outputs[-1].sum()
     first = torch.autograd.grad(total, [inputs, *recurrent.parameters()], retain_graph=True)
     second = torch.autograd.grad(total, [inputs, *recurrent.parameters()])
     assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
-    ones = torch.ones_like(recurrent.run(inputs, lengths).outputs[-1])
-    (dense,) = torch.autograd.grad(recurrent.run(inputs, lengths).outputs[-1], inputs, ones)
+    ones = torch.ones_like(recurrent.run([inputs], lengths).outputs[-1])
+    (dense,) = torch.autograd.grad(recurrent.run([inputs], lengths).outputs[-1], inputs, ones)
     assert torch.equal(first[0], dense)
 
 
 @NEEDS_C
 def test_gradients_of_weights_alone_and_of_inputs_alone() -> None:
-    recurrent = Recurrent("lstm", 7, 16)
+    recurrent = fast("lstm", 7, 16)
     inputs, start = drawn(recurrent)
-    every = torch.autograd.grad(recurrent.run(inputs).outputs[-1].sum(), [inputs, *recurrent.parameters()])
-    alone = torch.autograd.grad(recurrent.run(inputs.detach()).outputs[-1].sum(), list(recurrent.parameters()))
+    every = torch.autograd.grad(recurrent.run([inputs]).outputs[-1].sum(), [inputs, *recurrent.parameters()])
+    alone = torch.autograd.grad(recurrent.run([inputs.detach()]).outputs[-1].sum(), list(recurrent.parameters()))
     torch.testing.assert_close(list(every[1:]), list(alone))
     recurrent.requires_grad_(False)
-    (given,) = torch.autograd.grad(recurrent.run(inputs).outputs[-1].sum(), inputs)
+    (given,) = torch.autograd.grad(recurrent.run([inputs]).outputs[-1].sum(), inputs)
     torch.testing.assert_close(given, every[0])
     assert (
-        not recurrent.run(inputs.detach(), state=(tuple(tensor.detach() for tensor in start),))
+        not recurrent.run([inputs.detach()], state=(tuple(tensor.detach() for tensor in start),))
         .outputs[-1]
         .requires_grad
     )
@@ -412,8 +366,8 @@ def test_gradients_of_weights_alone_and_of_inputs_alone() -> None:
 @NEEDS_C
 def test_each_bias_has_gradients_of_its_own() -> None:
     """Equal ones, but a change of one in place is none of the other."""
-    recurrent = Recurrent("lstm", 7, 16)
-    recurrent.run(drawn(recurrent)[0]).outputs[-1].sum().backward()
+    recurrent = fast("lstm", 7, 16)
+    recurrent.run([drawn(recurrent)[0]]).outputs[-1].sum().backward()
     layer: Any = recurrent.layers[0]
     assert torch.equal(layer.bias_ih_l0.grad, layer.bias_hh_l0.grad)
     layer.bias_ih_l0.grad.mul_(0.5)
@@ -423,13 +377,13 @@ def test_each_bias_has_gradients_of_its_own() -> None:
 @NEEDS_C
 def test_gradients_of_gradients_are_refused() -> None:
     """Without the C file, or in float64, torch has them."""
-    recurrent = Recurrent("lstm", 7, 16)
+    recurrent = fast("lstm", 7, 16)
     inputs = drawn(recurrent)[0]
-    total = recurrent.run(inputs).outputs[-1].sum()
-    with pytest.raises(RuntimeError, match="ATTNX_COMPILE=off"):
+    total = recurrent.run([inputs]).outputs[-1].sum()
+    with pytest.raises(RuntimeError, match="accel=off"):
         torch.autograd.grad(total, inputs, create_graph=True)
     inputs = inputs.detach().double().requires_grad_()
-    (of_inputs,) = torch.autograd.grad(recurrent.double().run(inputs).outputs[-1].sum(), inputs, create_graph=True)
+    (of_inputs,) = torch.autograd.grad(recurrent.double().run([inputs]).outputs[-1].sum(), inputs, create_graph=True)
     (second,) = torch.autograd.grad(of_inputs.sum(), inputs)
     assert second.any()
 
@@ -451,7 +405,7 @@ def test_whom_it_leaves_to_torch() -> None:
     seen: list[bool] = []
 
     def asked(given: Tensor) -> Tensor:
-        seen.append(autograd.serves(given))
+        seen.append(autograd.is_supported(given))
         return given + 1
 
     asked(inputs)
@@ -471,7 +425,7 @@ def test_whom_it_leaves_to_torch() -> None:
 
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(autograd, "library", lambda: None)
-    recurrent = Recurrent("lstm", 7, 16, 1, True)
+    recurrent = fast("lstm", 7, 16, 1, True)
     given = drawn(recurrent)[0], torch.tensor([6, 3, 1, 8, 6]), None
     torch.testing.assert_close(outcome(recurrent, *given), as_double(recurrent, *given), rtol=1e-4, atol=1e-5)
 
@@ -487,18 +441,10 @@ def test_it_is_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
         def start(self) -> None: ...
 
     monkeypatch.setattr(prebuild, "Thread", Now)
-    attention = {"attention": {"kernels": "off"}}
+    attention = {"attention": {"name": "on"}}
     prebuild.compile_ahead({**attention, "encoder": {"cell": "gru"}, "recipe": None})
     assert asked == [softmax_cpu.SOURCE]
     prebuild.compile_ahead({"attention": {"name": "none"}, "decoder": {"cell": "gru"}})
     assert asked == [softmax_cpu.SOURCE]
     prebuild.compile_ahead({**attention, "encoder": {"cell": "gru"}, "decoder": {"cell": "lstm"}})
     assert asked[1:] == [bindings.SOURCE, softmax_cpu.SOURCE]
-
-
-def test_nothing_is_compiled_if_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ATTNX_CACHE", str(tmp_path))
-    monkeypatch.setenv("ATTNX_COMPILE", "off")
-    assert c_build.attempt.__wrapped__(bindings.SOURCE).library is None
-    c_build.compile_ahead(bindings.SOURCE)
-    assert not list(tmp_path.iterdir())

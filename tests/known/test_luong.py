@@ -16,7 +16,7 @@ from attnx.attention.scorers.multiplicative import Multiplicative
 
 def test_dot() -> None:
     """Equation 8, dot: (2, 3) . (5, 7) = 10 + 21, (2, 3) . (-1, 1) = 1."""
-    scores = Dot().compare(torch.tensor([[2.0, 3.0]]), torch.tensor([[5.0, 7.0], [-1.0, 1.0]]))
+    scores = Dot().score(torch.tensor([[2.0, 3.0]]), torch.tensor([[5.0, 7.0], [-1.0, 1.0]]))
     assert scores.tolist() == [[31.0, 1.0]]
 
 
@@ -25,7 +25,9 @@ def test_general() -> None:
     scorer = Multiplicative(query_size=2, memory_size=3)
     with torch.no_grad():
         scorer.memory.weight.copy_(torch.tensor([[1.0, 0.0, -1.0], [0.0, 2.0, 1.0]]))
-    scores = scorer.compare(scorer.queries(torch.tensor([[2.0, 3.0]])), scorer.keys(torch.tensor([[5.0, 7.0, 11.0]])))
+    scores = scorer.score(
+        scorer.project_queries(torch.tensor([[2.0, 3.0]])), scorer.project_keys(torch.tensor([[5.0, 7.0, 11.0]]))
+    )
     assert scores.tolist() == [[63.0]]
 
 
@@ -38,7 +40,9 @@ def test_concat() -> None:
         scorer.memory.bias.zero_()
         scorer.rest[-1].weight.copy_(torch.tensor([[5.0, 10.0]]))
     # tanh(ln 2) = 3/5 and tanh(ln 3) = 4/5, so 5 * 3/5 + 10 * 4/5.
-    compared = scorer.compare(scorer.queries(torch.tensor([[math.log(2)]])), scorer.keys(torch.tensor([[math.log(3)]])))
+    compared = scorer.score(
+        scorer.project_queries(torch.tensor([[math.log(2)]])), scorer.project_keys(torch.tensor([[math.log(3)]]))
+    )
     torch.testing.assert_close(compared, torch.tensor([[11.0]]))
 
 
@@ -46,7 +50,7 @@ def test_alignment() -> None:
     """Equation 7: scores ln 1, ln 3 and ln 4 weigh 1/8, 3/8 and 4/8; the context is the states' mean by them."""
     attention = build(scorer="dot", query_size=2, memory_size=2)
     states = torch.tensor([[[0.0, 8.0], [math.log(3), 0.0], [math.log(4), 16.0]]])
-    read = attention(torch.tensor([[[1.0, 0.0]]]), attention.remember(states), need_weights=True)
+    read = attention(torch.tensor([[[1.0, 0.0]]]), attention.make_memory(states), need_weights=True)
     torch.testing.assert_close(read.weights, torch.tensor([[[1 / 8, 3 / 8, 4 / 8]]]))
     context = [3 / 8 * math.log(3) + 4 / 8 * math.log(4), 1.0 + 8.0]
     torch.testing.assert_close(read.context, torch.tensor([[context]]))
@@ -66,7 +70,7 @@ def test_local_m() -> None:
 def test_local_m_renormalizes() -> None:
     """The softmax runs over the window alone: equal scores at step 0 weigh 1/2 each, at step 2 a third."""
     attention = build(scorer="dot", scope=("local", {"window": 1}), query_size=2, memory_size=2)
-    read = attention(torch.zeros(1, 3, 2), attention.remember(torch.ones(1, 5, 2)), need_weights=True)
+    read = attention(torch.zeros(1, 3, 2), attention.make_memory(torch.ones(1, 5, 2)), need_weights=True)
     expected = [[1 / 2, 1 / 2, 0, 0, 0], [1 / 3, 1 / 3, 1 / 3, 0, 0], [0, 1 / 3, 1 / 3, 1 / 3, 0]]
     torch.testing.assert_close(read.weights, torch.tensor([expected]))
 
@@ -94,7 +98,7 @@ def test_local_p_center(local_p: Local) -> None:
 def test_local_p_gaussian(local_p: Local) -> None:
     """Equation 10: weights of 1/4 each are multiplied by exp(-(s - p)^2 / (2 sigma^2)), and not renormalized."""
     attention = build(scorer="dot", scope=local_p, query_size=1, memory_size=1)
-    memory = attention.remember(torch.zeros(1, 8, 1), values=torch.ones(1, 8, 1))
+    memory = attention.make_memory(torch.zeros(1, 8, 1), values=torch.ones(1, 8, 1))
     read = attention(torch.tensor([[[math.log(3)]]]), memory, need_weights=True)
     inside = [math.exp(-2) / 4, math.exp(-1 / 2) / 4, 1 / 4, math.exp(-1 / 2) / 4]
     torch.testing.assert_close(read.weights, torch.tensor([[[0, 0, 0, 0, *inside]]]))

@@ -55,7 +55,7 @@ def test_what_was_never_read() -> None:
     assert [tensor.tolist() for tensor in empty_history(memory(2.0, 3.0))] == [[[0.0, 0.0]]] * 2
     heads = memory(2.0, 3.0)._replace(keys=torch.ones(1, 5, 2, 7), values=torch.ones(1, 5, 2, 3))
     assert torch.equal(zero_context(heads), torch.zeros(1, 15))
-    assert empty_history(heads).total.shape == (1, 5, 2)
+    assert empty_history(heads).cumulative.shape == (1, 5, 2)
 
 
 def test_the_past_of_a_memory_that_grows() -> None:
@@ -65,8 +65,8 @@ def test_the_past_of_a_memory_that_grows() -> None:
     later = pad_history_to_memory(first, memory(2.0, 3.0, 5.0))
     assert [tensor.tolist() for tensor in later] == [[[1 / 4, 3 / 4, 0.0]]] * 2
     second = update_history(first, torch.tensor([[[1 / 2, 1 / 4, 1 / 4]]]))
-    assert second.last.tolist() == [[1 / 2, 1 / 4, 1 / 4]]
-    assert second.total.tolist() == [[3 / 4, 1.0, 1 / 4]]
+    assert second.previous.tolist() == [[1 / 2, 1 / 4, 1 / 4]]
+    assert second.cumulative.tolist() == [[3 / 4, 1.0, 1 / 4]]
 
 
 @pytest.mark.parametrize("leading", [(3,), (3, 2)], ids=["one head", "heads"])

@@ -21,7 +21,7 @@ def fill(layer: nn.Linear, weight: list[list[float]], bias: list[float] | None =
 
 
 def score(scorer: Mlp | Concat, query: list[float], memory: list[list[float]]) -> Tensor:
-    return scorer.compare(scorer.queries(torch.tensor([query])), scorer.keys(torch.tensor(memory)))
+    return scorer.score(scorer.project_queries(torch.tensor([query])), scorer.project_keys(torch.tensor(memory)))
 
 
 def test_concat_is_linear() -> None:
@@ -35,7 +35,7 @@ def test_concat_is_linear() -> None:
 def test_concat_weights_do_not_depend_on_the_query() -> None:
     """What a query adds to every score of its row, a softmax takes away."""
     attention = build(scorer="concat", query_size=3, memory_size=2)
-    read = attention(torch.randn(1, 5, 3), attention.remember(torch.randn(1, 7, 2)), need_weights=True)
+    read = attention(torch.randn(1, 5, 3), attention.make_memory(torch.randn(1, 7, 2)), need_weights=True)
     torch.testing.assert_close(read.weights, read.weights[:, :1].expand(1, 5, 7))
 
 

@@ -7,7 +7,7 @@ import pytest
 from attnx.attention.planner import PlannerInputs, plan
 from attnx.errors import UserError
 
-CURRENT, PREVIOUS = {"current_state": "after"}, {"previous_state": "before"}
+CURRENT, PREVIOUS = {"current_state": "state"}, {"previous_state": "prev_state"}
 TOKEN, CONTEXT, TAG = {"token": "token"}, {"last_context": "context"}, {"language_tag": "tag"}
 
 RUN, ATTEND, STEP = "run_then_attend", "attend_then_run", "step_by_step"
@@ -45,9 +45,9 @@ RUN, ATTEND, STEP = "run_then_attend", "attend_then_run", "step_by_step"
         (PlannerInputs(CONTEXT, "none"), (STEP,)),
         (PlannerInputs(CONTEXT, "now"), (STEP,)),
         (PlannerInputs(TOKEN | CONTEXT, "none"), (STEP,)),
-        (PlannerInputs(CURRENT, "none", needs_past=True), (STEP,)),
-        (PlannerInputs(TOKEN, "now", needs_past=True), (STEP,)),
-        (PlannerInputs(TOKEN, "none", growing=True, needs_past=True), (STEP,)),
+        (PlannerInputs(CURRENT, "none", needs_history=True), (STEP,)),
+        (PlannerInputs(TOKEN, "now", needs_history=True), (STEP,)),
+        (PlannerInputs(TOKEN, "none", growing=True, needs_history=True), (STEP,)),
         (PlannerInputs(CURRENT, "none", sampling=True), (STEP,)),
         (PlannerInputs(TOKEN, "now", sampling=True), (STEP,)),
     ],
@@ -113,7 +113,7 @@ def test_a_current_state_now_is_refused(needs: dict[str, str]) -> None:
             "step by step: the context enters the recurrence and the memory grows with it",
         ),
         (PlannerInputs(CONTEXT), "step by step: the query holds the last context"),
-        (PlannerInputs(CURRENT, needs_past=True), "step by step: the scorer reads the weights of earlier steps"),
+        (PlannerInputs(CURRENT, needs_history=True), "step by step: the scorer reads the weights of earlier steps"),
         (PlannerInputs(CURRENT, sampling=True), "step by step: scheduled sampling feeds the model's own outputs back"),
     ],
 )
@@ -144,7 +144,7 @@ def test_insisting_is_its_own_reason() -> None:
             "the query holds a state, which the recurrence must make first; use run_then_attend or step_by_step",
         ),
         (
-            PlannerInputs(CURRENT, needs_past=True),
+            PlannerInputs(CURRENT, needs_history=True),
             RUN,
             "the scorer reads the weights of earlier steps; use step_by_step",
         ),

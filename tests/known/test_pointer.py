@@ -37,7 +37,7 @@ def test_the_equations_of_the_recipe() -> None:
         for weight in model.parameters():
             weight.zero_()
         model.source.embedding.weight.fill_(1)
-        for recurrent in (model.source.encoder.recurrent, model.decoder.recurrent):
+        for recurrent in (model.source.encoder.recurrent, model.decoder):
             recurrent.layers[0].weight_ih_l0.fill_(1)
         model.attention.scorer.query.weight.fill_(3)
         model.attention.scorer.memory.weight.fill_(-2)

@@ -6,15 +6,16 @@ import pytest
 import torch
 from torch import nn
 
-from attnx.accel.linear_cpu import MANY, product
+from attnx import accel
+from attnx.accel.linear_cpu import MIN_ROWS_FOR_C, linear
 from attnx.accel.lstm import bindings
 from attnx.attention.scorers.additive import Additive
 
 
 @pytest.fixture(params=[1, 10**9], ids=["in C", "by torch"])
 def _ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bindings, "ENOUGH", request.param)
-    monkeypatch.setattr("attnx.accel.linear_cpu.MANY", request.param)
+    monkeypatch.setattr(bindings, "MIN_ROWS_TO_PACK", request.param)
+    monkeypatch.setattr("attnx.accel.linear_cpu.MIN_ROWS_FOR_C", request.param)
 
 
 @pytest.mark.usefixtures("_ways")
@@ -26,9 +27,9 @@ def test_a_product(rows: int, units: int) -> None:
     part, weights, out = torch.randn(rows, 40)[:, 3:], torch.randn(units, 37), torch.zeros(rows, units + 5)
     bias = torch.randn(units)
     expected = (part.double() @ weights.double().t()).float()
-    torch.testing.assert_close(product(part, weights), expected, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(product(part, weights, bias), expected + bias, rtol=1e-5, atol=1e-5)
-    product(part, weights, out=out[:, 2 : 2 + units])
+    torch.testing.assert_close(linear(part, weights), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(linear(part, weights, bias), expected + bias, rtol=1e-5, atol=1e-5)
+    linear(part, weights, out=out[:, 2 : 2 + units])
     torch.testing.assert_close(out[:, 2 : 2 + units], expected, rtol=1e-5, atol=1e-5)
     assert not out[:, :2].any()
     assert not out[:, 2 + units :].any()
@@ -40,13 +41,13 @@ def test_rows_of_any_shape() -> None:
     weights = torch.randn(8, 5)
     for shape in ((5,), (3, 5), (2, 3, 5), (2, 0, 5), (2, 3, 4, 5)):
         inputs = torch.randn(shape)
-        torch.testing.assert_close(product(inputs, weights), nn.functional.linear(inputs, weights))
+        torch.testing.assert_close(linear(inputs, weights), nn.functional.linear(inputs, weights))
 
 
 @pytest.mark.usefixtures("_ways")
 def test_where_gradients_are_wanted_there_are_some() -> None:
-    inputs, weights = torch.randn(2 * MANY, 5, requires_grad=True), torch.randn(8, 5, requires_grad=True)
-    product(inputs, weights).sum().backward()
+    inputs, weights = torch.randn(2 * MIN_ROWS_FOR_C, 5, requires_grad=True), torch.randn(8, 5, requires_grad=True)
+    linear(inputs, weights).sum().backward()
     torch.testing.assert_close(inputs.grad, weights.sum(0).expand_as(inputs), rtol=1e-4, atol=1e-3)
     torch.testing.assert_close(weights.grad, inputs.sum(0).expand_as(weights), rtol=1e-4, atol=1e-3)
 
@@ -54,14 +55,15 @@ def test_where_gradients_are_wanted_there_are_some() -> None:
 @torch.no_grad()
 def test_keys_of_a_long_memory() -> None:
     """Of a wide one, too, and in other types."""
-    scorer, memory = Additive(query_size=3, memory_size=24, hidden_size=16), torch.randn(4, MANY, 24)
+    scorer, memory = Additive(query_size=3, memory_size=24, hidden_size=16), torch.randn(4, MIN_ROWS_FOR_C, 24)
+    accel.enable(scorer)
     expected = nn.functional.linear(memory.double(), scorer.memory.weight.double())
-    torch.testing.assert_close(scorer.keys(memory), expected.float(), rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(scorer.double().keys(memory.double()), expected)
+    torch.testing.assert_close(scorer.project_keys(memory), expected.float(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(scorer.double().project_keys(memory.double()), expected)
 
 
 @pytest.mark.usefixtures("_ways")
 @torch.no_grad()
 def test_types_that_do_not_go_together_are_refused_as_by_torch() -> None:
     with pytest.raises(RuntimeError, match="dtype"):
-        product(torch.randn(9, 5), torch.randn(8, 5).double())
+        linear(torch.randn(9, 5), torch.randn(8, 5).double())

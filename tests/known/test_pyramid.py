@@ -121,7 +121,7 @@ def test_las_location(built: Built) -> None:
         scorer.near.weight.copy_(torch.tensor([[[1.0, 0.0, 0.0]]]))  # of the position before
         scorer.location.weight.fill_(4.0 * LN2)
         # The cell reads the token, and of what is fed (state, context) the context.
-        model.decoder.recurrent.layers[0].weight_ih_l0.copy_(torch.tensor([[0.0, 0.0, 1.0]]))
+        model.decoder.layers[0].weight_ih_l0.copy_(torch.tensor([[0.0, 0.0, 1.0]]))
         model.output.weight[:, 0] = torch.arange(17.0)
     source = torch.tensor([[3, 5, 7]])
     output = model(source, source > 0, torch.tensor([[1, 5]]), need_weights=True)

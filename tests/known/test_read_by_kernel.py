@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.accel.attention import additive
+from attnx import accel
+from attnx.accel.attention import additive, kernel_call
 from attnx.accel.attention.additive.cuda import CudaAdditive
-from attnx.attention import kernel_call
 from attnx.attention.factory import build
 from attnx.attention.protocols import AttentionInputs, AttentionOutput
 
@@ -28,7 +28,7 @@ class Plain:
     def __init__(self) -> None:
         self.reads = self.builds = 0
 
-    def admits(self, attention: Any, asked: AttentionInputs) -> bool:
+    def supports(self, attention: Any, asked: AttentionInputs) -> bool:
         return True
 
     def build(self, device: torch.device) -> None:
@@ -70,7 +70,7 @@ def of(module: str, text: str) -> Exception:
 def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was built yet in this process."""
     monkeypatch.setattr(kernel_call, "_failures", {})
-    kernel_call.say_once.cache_clear()
+    kernel_call.warn_once.cache_clear()
 
 
 @pytest.fixture
@@ -82,8 +82,8 @@ def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 @pytest.fixture
 def read() -> Callable[..., tuple[Tensor, Tensor]]:
     """Read once with kernels, in this order, and once by the definition."""
-    attention = build(query_size=5, memory_size=11)
-    queries, memory = torch.randn(2, 3, 5), attention.remember(torch.randn(2, 7, 11))
+    attention: Any = accel.enable(build(query_size=5, memory_size=11))
+    queries, memory = torch.randn(2, 3, 5), attention.make_memory(torch.randn(2, 7, 11))
 
     def outcome(*line: Any) -> tuple[Tensor, Tensor]:
         attention.kernels = ()
@@ -100,7 +100,7 @@ def test_the_next_in_line_reads(read: Callable[..., Any], said: Callable[[], lis
     assert (broken.reads, good.reads) == (0, 1)
     (line,) = said()
     assert line == (
-        "the kernel NotBuilt cannot be built for cpu and is left out, the next in line reads: "
+        "the kernel NotBuilt cannot be built for cpu and is left out, the next in line computes: "
         "fast.c:3:1: error: no such thing"
     )
 
@@ -117,7 +117,7 @@ def test_it_is_tried_and_said_once(read: Callable[..., Any], said: Callable[[], 
 def test_a_long_reason_is_cut(read: Callable[..., Any], said: Callable[[], list[str]]) -> None:
     read(Raises(ImportError("libtriton.so: " + 300 * "x")))
     (line,) = said()
-    reason = line.partition("reads: ")[2]
+    reason = line.partition("computes: ")[2]
     assert len(reason) == 200
     assert reason.startswith("libtriton.so: x")
     assert reason.endswith("x…")
@@ -171,9 +171,9 @@ def test_a_kernel_for_another_device_is_not_asked(
 
 def test_heads_as_rows_of_one_read(said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that would read all heads together, and cannot be built."""
-    monkeypatch.setattr(NotBuilt, "together", True, raising=False)
-    attention = build(query_size=4, memory_size=6, scorer="multiplicative", heads=2)
-    queries, memory = torch.randn(2, 3, 4), attention.remember(torch.randn(2, 7, 6))
+    monkeypatch.setattr(NotBuilt, "supports_heads_as_batch", True, raising=False)
+    attention: Any = accel.enable(build(query_size=4, memory_size=6, scorer="multiplicative", heads=2))
+    queries, memory = torch.randn(2, 3, 4), attention.make_memory(torch.randn(2, 7, 6))
     reads = []
     for line in ((), (NotBuilt(),)):
         for head in attention._heads:
@@ -222,8 +222,8 @@ def test_no_gpu(said: Callable[[], list[str]]) -> None:
 def test_reads_without_triton_on_a_cpu(heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of it is imported for a read on a CPU."""
     monkeypatch.setitem(sys.modules, "attnx.accel.attention.additive.triton_kernels", None)
-    attention = build(query_size=6, memory_size=6, heads=heads)
+    attention: Any = accel.enable(build(query_size=6, memory_size=6, heads=heads))
     assert any(
         isinstance(kernel, CudaAdditive) for part in attention.modules() for kernel in getattr(part, "kernels", ())
     )
-    assert attention(torch.ones(2, 3, 6), attention.remember(torch.ones(2, 5, 6))).context.shape == (2, 3, 6)
+    assert attention(torch.ones(2, 3, 6), attention.make_memory(torch.ones(2, 5, 6))).context.shape == (2, 3, 6)

@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from attnx.accel.attention import softmax_cpu
-from attnx.accel.attention.softmax_cpu import weighted_sums
-from attnx.ops import masked_normalize, masked_softmax
+from attnx.accel.attention.modules import FastSoftmax
+from attnx.accel.attention.softmax_cpu import weighted_sum
+from attnx.ops import masked_normalize
 
 NEEDS_C = pytest.mark.skipif(softmax_cpu.library() is None, reason="no C compiler")
+masked_softmax = FastSoftmax()
 INF, NAN = float("inf"), float("nan")
 
 
@@ -34,7 +36,7 @@ def test_weights(mask: str, queries: int, positions: int) -> None:
         "everything": torch.ones(9, 1, 1, dtype=torch.bool),
         "the same of all rows": torch.rand(1, 1, positions) < 0.6,
     }[mask]
-    assert softmax_cpu.serves(scores)
+    assert softmax_cpu.is_supported(scores)
     found = masked_softmax(scores, allowed)
     torch.testing.assert_close(found, by_torch(scores, allowed), rtol=1e-5, atol=1e-7)
     assert not found[~allowed.expand_as(found)].any()
@@ -75,13 +77,13 @@ def test_numbers_that_are_none(row: list[float], allowed: list[bool]) -> None:
 @torch.no_grad()
 def test_sums(queries: int, positions: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of values that lie in something wider, or the other way about."""
-    monkeypatch.setattr(softmax_cpu, "LEAST", 0)
+    monkeypatch.setattr(softmax_cpu, "MIN_TERMS_FOR_C", 0)
     weights = torch.randn(4, queries, positions + 1)[..., 1:]
     expected: Callable[[Tensor], Tensor] = lambda values: (weights.double() @ values.double()).float()  # noqa: E731
     wider = torch.randn(4, positions + 1, width + 3)[:, 1:, 2:-1]
-    torch.testing.assert_close(weighted_sums(weights, wider), expected(wider), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(weighted_sum(weights, wider), expected(wider), rtol=1e-5, atol=1e-5)
     turned = torch.randn(4, width, positions).transpose(1, 2)
-    torch.testing.assert_close(weighted_sums(weights, turned), expected(turned), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(weighted_sum(weights, turned), expected(turned), rtol=1e-5, atol=1e-5)
 
 
 @NEEDS_C
@@ -89,13 +91,13 @@ def test_sums(queries: int, positions: int, width: int, monkeypatch: pytest.Monk
 def test_the_same_bits_with_any_number_of_threads() -> None:
     """Of reads that are large enough for several."""
     scores, allowed, values = torch.randn(700, 4, 100), torch.rand(700, 1, 100) < 0.9, torch.randn(700, 100, 40)
-    assert scores.numel() > softmax_cpu.ALONE
+    assert scores.numel() > softmax_cpu.MAX_TERMS_FOR_ONE_THREAD
     threads, found = torch.get_num_threads(), []
     try:
         for number in (1, 3):
             torch.set_num_threads(number)
             weights = masked_softmax(scores, allowed)
-            found.append((weights, weighted_sums(weights, values)))
+            found.append((weights, weighted_sum(weights, values)))
     finally:
         torch.set_num_threads(threads)
     assert all(map(torch.equal, *found))
@@ -114,17 +116,17 @@ CASES: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {
 @torch.no_grad()
 def test_other_shapes_and_types(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What C is not for is torch's."""
-    monkeypatch.setattr(softmax_cpu, "LEAST", 0)
+    monkeypatch.setattr(softmax_cpu, "MIN_TERMS_FOR_C", 0)
     weights, values = CASES[case]()
-    torch.testing.assert_close(weighted_sums(weights, values), weights @ values)
+    torch.testing.assert_close(weighted_sum(weights, values), weights @ values)
     allowed = torch.rand(weights.shape) < 0.6
     torch.testing.assert_close(masked_softmax(weights, allowed), by_torch(weights, allowed))
 
 
 def test_where_gradients_are_wanted_there_are_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(softmax_cpu, "LEAST", 0)
+    monkeypatch.setattr(softmax_cpu, "MIN_TERMS_FOR_C", 0)
     scores, values = torch.randn(2, 3, 5, requires_grad=True), torch.randn(2, 5, 7, requires_grad=True)
-    weighted_sums(masked_softmax(scores, torch.ones(2, 1, 5, dtype=torch.bool)), values).sum().backward()
+    weighted_sum(masked_softmax(scores, torch.ones(2, 1, 5, dtype=torch.bool)), values).sum().backward()
     assert scores.grad is not None
     assert values.grad is not None
 
@@ -132,20 +134,20 @@ def test_where_gradients_are_wanted_there_are_some(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("way", ["in C", "by torch"])
 @torch.no_grad()
 def test_types_that_do_not_go_together_are_refused_as_by_torch(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(softmax_cpu, "LEAST", 0 if way == "in C" else 10**9)
+    monkeypatch.setattr(softmax_cpu, "MIN_TERMS_FOR_C", 0 if way == "in C" else 10**9)
     wrong: tuple[Any, ...] = (torch.randn(2, 3, 5), torch.randn(2, 5, 7).double())
     with pytest.raises(RuntimeError):
-        weighted_sums(*wrong)
+        weighted_sum(*wrong)
     with pytest.raises(RuntimeError):
-        weighted_sums(torch.randn(2, 3, 5), torch.randn(2, 6, 7))
+        weighted_sum(torch.randn(2, 3, 5), torch.randn(2, 6, 7))
 
 
 def test_what_follows_torch_sees_torchs_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many reads vectorized are each read."""
-    monkeypatch.setattr(softmax_cpu, "LEAST", 0)
+    monkeypatch.setattr(softmax_cpu, "MIN_TERMS_FOR_C", 0)
 
     def read(scores: Tensor, values: Tensor) -> Tensor:
-        return weighted_sums(masked_softmax(scores, scores > -1), values)
+        return weighted_sum(masked_softmax(scores, scores > -1), values)
 
     scores, values = torch.randn(4, 2, 3, 5), torch.randn(4, 2, 5, 7)
     with torch.no_grad():

@@ -27,10 +27,10 @@ def one_unit(cell: Any, **weights: list[float]) -> Recurrent:
 def states(recurrent: Recurrent, inputs: list[float], start: Any = None) -> list[float]:
     """The top states of a whole pass, which those of single steps must equal."""
     given = torch.tensor(inputs)[None, :, None]
-    ran = recurrent.run(given, state=start).outputs[-1]
-    state = start or (tuple(torch.zeros(1, 1) for _ in range(recurrent.tensors)),)
+    ran = recurrent.run([given], state=start).outputs[-1]
+    state = start or (tuple(torch.zeros(1, 1) for _ in range(recurrent.tensors_per_layer)),)
     for step in range(len(inputs)):
-        state = recurrent.step(given[:, step], state)
+        state = recurrent.step([given[:, step]], state)
         torch.testing.assert_close(state[-1][0], ran[:, step])
     return ran.flatten().tolist()
 
@@ -56,7 +56,7 @@ def test_lstm_by_hand() -> None:
     recurrent = one_unit("lstm", weight_ih=[0.0, 0.0, 1.0, 0.0])
     start = ((torch.tensor([[0.0]]), torch.tensor([[2 * (LN2 - 2 / 5)]])),)
     assert states(recurrent, [LN3], start) == pytest.approx([3 / 10])
-    ((h, c),) = recurrent.step(torch.tensor([[LN3]]), start)
+    ((h, c),) = recurrent.step([torch.tensor([[LN3]])], start)
     assert (h.item(), c.item()) == pytest.approx((3 / 10, LN2))
 
 
@@ -73,14 +73,16 @@ def test_both_directions_by_hand() -> None:
         torch.nn.init.constant_(
             value, 1.0 if name == "weight_ih_l0" else -1.0 if name == "weight_ih_l0_reverse" else 0.0
         )
-    ran = recurrent.run(torch.tensor([[[LN2], [LN3]]]))
+    ran = recurrent.run([torch.tensor([[[LN2], [LN3]]])])
     torch.testing.assert_close(ran.outputs[-1], torch.tensor([[[3 / 5, -3 / 5], [4 / 5, -4 / 5]]]))
     # Forward ends on the last input, backward on the first.
     torch.testing.assert_close(ran.state[-1][0], torch.tensor([[4 / 5, -3 / 5]]))
 
 
 def start_of(recurrent: Recurrent) -> Any:
-    return tuple(tuple(torch.randn(2, recurrent.size) for _ in range(recurrent.tensors)) for _ in recurrent.layers)
+    return tuple(
+        tuple(torch.randn(2, recurrent.size) for _ in range(recurrent.tensors_per_layer)) for _ in recurrent.layers
+    )
 
 
 @pytest.mark.usefixtures("float64")
@@ -91,9 +93,9 @@ def test_steps_are_the_run(cell: Any, layers: int) -> None:
     recurrent, given = Recurrent(cell, 7, 13, layers), torch.randn(2, 5, 7)
     start = state = start_of(recurrent)
     keep = [2 * torch.bernoulli(torch.full((2, 5, 13), 0.5)) for _ in range(layers - 1)]
-    ran = recurrent.run(given, state=start, keep=keep)
+    ran = recurrent.run([given], state=start, dropout_masks=keep)
     for step in range(5):
-        state = recurrent.step(given[:, step], state, [mask[:, step] for mask in keep])
+        state = recurrent.step([given[:, step]], state, [mask[:, step] for mask in keep])
         for outputs, layer in zip(ran.outputs, state, strict=True):
             torch.testing.assert_close(layer[0], outputs[:, step])
     for found, expected in zip(state, ran.state, strict=True):
@@ -106,8 +108,8 @@ def test_steps_are_the_run(cell: Any, layers: int) -> None:
 def test_beyond_a_rows_length(cell: Any, bidirectional: bool) -> None:
     """A short row in a long batch is that row alone, with zeros behind it and its own last state."""
     recurrent, given = Recurrent(cell, 7, 13, 2, bidirectional), torch.randn(2, 5, 7)
-    ran = recurrent.run(given, torch.tensor([5, 3]))
-    alone = recurrent.run(given[1:, :3])
+    ran = recurrent.run([given], torch.tensor([5, 3]))
+    alone = recurrent.run([given[1:, :3]])
     for together, by_itself in zip(ran.outputs, alone.outputs, strict=True):
         torch.testing.assert_close(together[1:, :3], by_itself)
         assert (together[1, 3:] == 0).all()
@@ -119,7 +121,7 @@ def test_beyond_a_rows_length(cell: Any, bidirectional: bool) -> None:
 @pytest.mark.parametrize(("cell", "tensors"), [("lstm", 2), ("gru", 1), ("rnn", 1)])
 def test_what_a_state_is(cell: Any, tensors: int) -> None:
     recurrent = Recurrent(cell, 7, 13, layers=3, bidirectional=True)
-    state = recurrent.run(torch.randn(2, 5, 7)).state
+    state = recurrent.run([torch.randn(2, 5, 7)]).state
     assert recurrent.size == 26
     assert [[tuple(tensor.shape) for tensor in layer] for layer in state] == [[(2, 26)] * tensors] * 3
 
@@ -130,5 +132,5 @@ def test_keep_is_for_the_second_layer_and_up(deaf: int, same: list[bool]) -> Non
     recurrent = Recurrent("gru", 7, 13, layers=3)
     first, second = torch.randn(2, 2, 5, 7)
     masks = [torch.full((2, 5, 13), float(number != deaf)) for number in range(2)]
-    one, two = (recurrent.run(given, keep=masks).outputs for given in (first, second))
+    one, two = (recurrent.run([given], dropout_masks=masks).outputs for given in (first, second))
     assert [torch.equal(below, above) for below, above in zip(one, two, strict=True)] == same

@@ -215,19 +215,19 @@ SHIFTED = '''
         Formula: ``q . m + shift``
         """
 
-        equal_widths = True
+        requires_equal_dims = True
 
         def __init__(self, memory_size: Size, shift: float = SHIFT) -> None:
             super().__init__()
             self.shift = shift
 
-        def keys(self, memory):
+        def project_keys(self, memory):
             return memory
 
-        def queries(self, queries):
+        def project_queries(self, queries):
             return queries
 
-        def compare(self, queries, keys):
+        def score(self, queries, keys):
             return queries @ keys.mT + self.shift
 '''
 
@@ -237,11 +237,11 @@ def test_a_part_of_a_notebook(cell: Cell) -> None:
     cell(SHIFTED.replace("SHIFT)", "2.0)"))
     assert registry.names("scorer")[-1] == "shifted"
     info = registry.part("scorer", "shifted")
-    assert (info.supplied, info.declares["equal_widths"]) == (("memory_size",), True)
+    assert (info.supplied, info.declares["requires_equal_dims"]) == (("memory_size",), True)
     assert [(knob.name, knob.annotation, knob.default) for knob in info.knobs] == [("shift", "float", 2.0)]
     assert info.doc_line("Formula") == "q . m + shift"
     scorer = registry.build("scorer", ("shifted", {"shift": 3.0}), query_size=2, memory_size=2)
-    assert scorer.compare(torch.ones(1, 2), torch.ones(1, 2)).tolist() == [[5.0]]
+    assert scorer.score(torch.ones(1, 2), torch.ones(1, 2)).tolist() == [[5.0]]
     assert refused(registry.check, "scorer", "shifted", {"shift": "x"}) == "scorer.shift=x: expected a number"
     assert refused(registry.part, "scorer", "shiftd") == "unknown scorer 'shiftd'; did you mean shifted?"
 
@@ -318,7 +318,7 @@ def test_a_type_that_no_knob_can_have(cell: Cell) -> None:
 
 def test_a_part_without_a_constructor(cell: Cell) -> None:
     """It has no knobs and asks for nothing, as in a file."""
-    start, end = SHIFTED.index("        def __init__"), SHIFTED.index("        def keys")
+    start, end = SHIFTED.index("        def __init__"), SHIFTED.index("        def project_keys")
     cell(SHIFTED[:start] + "        shift = 0.0\n\n" + SHIFTED[end:])
     info = registry.part("scorer", "shifted")
     assert (info.knobs, info.supplied) == ((), ())
@@ -343,7 +343,7 @@ from attnx.registry import register
 
 @register("scorer", "sound_of_registry")
 class Sound:
-    equal_widths = False
+    requires_equal_dims = False
 
     def __init__(self, width: int = 3) -> None:
         self.width = width

@@ -16,7 +16,7 @@ def test_equation_1() -> None:
     attention = build(scorer="scaled", query_size=2, memory_size=2)
     states = torch.tensor([[[5.0, 0.0], [7.0, math.log(3)]]])
     values = torch.tensor([[[4.0, 0.0, 8.0], [0.0, 4.0, 16.0]]])
-    memory = attention.remember(states, values=values)
+    memory = attention.make_memory(states, values=values)
     read = attention(torch.tensor([[[0.0, math.sqrt(2)]]]), memory, need_weights=True)
     torch.testing.assert_close(read.scores, torch.tensor([[[0.0, math.log(3)]]]))
     torch.testing.assert_close(read.weights, torch.tensor([[[1 / 4, 3 / 4]]]))
@@ -27,7 +27,7 @@ def test_equation_1() -> None:
 def test_scales(scale: str, expected: float) -> None:
     """Nine products of 1 and 2 sum to 18, over sqrt(9) or over 9."""
     scorer = Scaled(memory_size=9, scale=scale)
-    compared = scorer.compare(scorer.queries(torch.ones(1, 9)), scorer.keys(torch.full((1, 9), 2.0)))
+    compared = scorer.score(scorer.project_queries(torch.ones(1, 9)), scorer.project_keys(torch.full((1, 9), 2.0)))
     torch.testing.assert_close(compared, torch.tensor([[expected]]))
 
 
@@ -37,5 +37,5 @@ def test_only_a_learned_scale_is_a_parameter() -> None:
     assert len(list(scorer.parameters())) == 1
     with torch.no_grad():
         scorer.scale.fill_(2.0)
-    compared = scorer.compare(scorer.queries(torch.ones(1, 9)), scorer.keys(torch.ones(1, 9)))
+    compared = scorer.score(scorer.project_queries(torch.ones(1, 9)), scorer.project_keys(torch.ones(1, 9)))
     torch.testing.assert_close(compared, torch.tensor([[18.0]]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx import registry
+from attnx import accel, registry
 from attnx.accel.attention.sdpa import Sdpa
 from attnx.attention.factory import assemble, build
 from attnx.attention.memory import concat_sources, hide_future
@@ -23,12 +24,10 @@ SCOPES = ["global", ("local", {"window": 1})]
 def both(scorer: Any = "dot", scope: Any = "global", temperature: float = 1.0, query: int = WIDTH) -> tuple[Any, Any]:
     """Attention that may use kernels, and the same by the definition."""
     sizes, normalizer = (query, WIDTH, WIDTH), ("softmax", {"temperature": temperature})
-    fast = assemble(scorer, scope, normalizer, sizes, {})
-    plain = assemble(fast.scorer, fast.scope, fast.normalizer, sizes, {"kernels": "off"})
-    plain.load_state_dict(fast.state_dict())
+    plain = assemble(scorer, scope, normalizer, sizes, {})
+    fast: Any = accel.enable(copy.deepcopy(plain))
     fast.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, Sdpa))
     assert fast.kernels
-    assert not plain.kernels
     return fast, plain
 
 
@@ -41,7 +40,7 @@ def the_same(fast: Any, plain: Any, tensors: list[Tensor], present: Tensor | Non
     found = []
     for attention in (fast, plain):
         queries, states, values = tensors
-        context = attention(queries, attention.remember(states, present, values), **asked).context
+        context = attention(queries, attention.make_memory(states, present, values), **asked).context
         learned = [*tensors, *(parameter for parameter in attention.parameters() if parameter.requires_grad)]
         weights = torch.linspace(-1, 1, context.numel()).view_as(context)
         gradients = torch.autograd.grad((context * weights).sum(), learned, allow_unused=True)
@@ -55,11 +54,11 @@ def test_by_hand() -> None:
     states = torch.tensor([[[0.0], [math.log(2)], [math.log(5)]]])
     values = torch.tensor([[[16.0], [32.0], [-8.0]]])
     for temperature, context in ((1.0, (16 + 64 - 40) / 8), (0.5, (16 + 128 - 200) / 30)):
-        attention = build(
-            scorer="dot", normalizer=("softmax", {"temperature": temperature}), query_size=1, memory_size=1
+        attention: Any = accel.enable(
+            build(scorer="dot", normalizer=("softmax", {"temperature": temperature}), query_size=1, memory_size=1)
         )
         assert [type(kernel) for kernel in attention.kernels] == [Sdpa]
-        read = attention(torch.ones(1, 1, 1), attention.remember(states, values=values))
+        read = attention(torch.ones(1, 1, 1), attention.make_memory(states, values=values))
         torch.testing.assert_close(read.context, torch.tensor([[[context]]]))
 
 
@@ -68,7 +67,7 @@ def test_its_scorers_compare_by_a_plain_product(name: str) -> None:
     """All else that they do is in the queries and keys which they make: the kernel relies on it."""
     scorer = registry.build("scorer", name, query_size=WIDTH, memory_size=WIDTH)
     queries, keys = torch.randn(B, Q, WIDTH), torch.randn(B, M, WIDTH)
-    torch.testing.assert_close(scorer.compare(queries, keys), torch.einsum("bqk, bmk -> bqm", queries, keys))
+    torch.testing.assert_close(scorer.score(queries, keys), torch.einsum("bqk, bmk -> bqm", queries, keys))
 
 
 @pytest.mark.usefixtures("float64")
@@ -84,7 +83,7 @@ def test_it_is_the_definition(scorer: Any, scope: Any, temperature: float) -> No
     for allowed in (narrow, narrow[:1, :1], narrow & False):
         the_same(fast, plain, given(), PRESENT, allowed=allowed)
     one = given((B, 1, WIDTH), (B, M, WIDTH), (B, M, WIDTH))
-    the_same(fast, plain, one, PRESENT, at=torch.tensor([[3], [2], [0], [5]]))
+    the_same(fast, plain, one, PRESENT, steps=torch.tensor([[3], [2], [0], [5]]))
 
 
 @pytest.mark.usefixtures("float64")
@@ -93,7 +92,7 @@ def test_a_memory_that_each_query_sees_its_own_part_of() -> None:
     queries, states, values = given()
     reads = []
     for attention in (fast, plain):
-        memory = hide_future(attention.remember(states, PRESENT, values), torch.tensor([0, 4, 5]))
+        memory = hide_future(attention.make_memory(states, PRESENT, values), torch.tensor([0, 4, 5]))
         context = attention(queries, concat_sources(memory, memory)).context
         reads.append((context, *torch.autograd.grad(context.pow(2).sum(), (queries, states, values))))
     torch.testing.assert_close(*reads)
@@ -103,7 +102,7 @@ def test_a_memory_that_each_query_sees_its_own_part_of() -> None:
 def test_gradients() -> None:
     attention, _ = both("scaled")
     assert torch.autograd.gradcheck(
-        lambda *tensors: attention(tensors[0], attention.remember(tensors[1], PRESENT, tensors[2])).context, given()
+        lambda *tensors: attention(tensors[0], attention.make_memory(tensors[1], PRESENT, tensors[2])).context, given()
     )
 
 
@@ -116,15 +115,16 @@ def test_what_it_leaves_to_the_definition(monkeypatch: pytest.MonkeyPatch) -> No
 
     def served(queries: Tensor = queries, values: Tensor = values, states: Tensor = states, **more: Any) -> bool:
         asked.clear()
-        fast(queries, fast.remember(states, values=values), **more)
+        fast(queries, fast.make_memory(states, values=values), **more)
         return bool(asked)
 
     assert served()
     assert not served(need_weights=True)
-    assert not served(keep=torch.ones(B, Q, M))
+    assert not served(dropout_mask=torch.ones(B, Q, M))
     assert not served(values=values[..., 1:])
     assert not served(values=values[:, :0], states=states[:, :0])
-    fast, wide = build(scorer="dot", query_size=257, memory_size=257), torch.ones(1, M, 257)
+    fast: Any = accel.enable(build(scorer="dot", query_size=257, memory_size=257))
+    wide = torch.ones(1, M, 257)
     for steps, expected in ((13, True), (67, False), (193, True)):
         assert served(torch.ones(1, steps, 257), wide, wide) is expected
         with torch.no_grad():
@@ -145,12 +145,12 @@ def test_where_nobody_may_look_at_the_mask() -> None:
     queries, states, values = (tensor.detach() for tensor in given())
 
     def alone(queries: Tensor, states: Tensor, values: Tensor, present: Tensor) -> Tensor:
-        memory = fast.remember(states[None], present[None], values[None])
+        memory = fast.make_memory(states[None], present[None], values[None])
         context: Tensor = fast(queries[None], memory).context[0]
         return context
 
     found = torch.vmap(alone)(queries, states, values, PRESENT)
-    torch.testing.assert_close(found, plain(queries, plain.remember(states, PRESENT, values)).context)
+    torch.testing.assert_close(found, plain(queries, plain.make_memory(states, PRESENT, values)).context)
 
 
 def test_scores_are_never_laid_down(made: Any) -> None:
@@ -161,7 +161,7 @@ def test_scores_are_never_laid_down(made: Any) -> None:
 
     def read(attention: Any) -> None:
         queries, states, values = tensors
-        attention(queries, attention.remember(states, values=values)).context.sum().backward()
+        attention(queries, attention.make_memory(states, values=values)).context.sum().backward()
 
     assert max(made(lambda: read(plain))) == steps * positions
     assert max(made(lambda: read(fast))) == positions * WIDTH

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnx.errors import UserError
-from attnx.models.seq2seq.config import compose
+from attnx.models.seq2seq.config import resolve
 
 pytestmark = pytest.mark.usefixtures("float64")
 Built = Callable[..., Any]
@@ -44,7 +44,7 @@ def tiny(built: Built, ih: list[float], hh: float, **choices: Any) -> Any:
         torch.nn.init.zeros_(parameter)
     fill(model.source.embedding.weight[7], LN3)
     fill(model.embedding.weight[3], 1.0)
-    (layer,) = model.decoder.recurrent.layers
+    (layer,) = model.decoder.layers
     fill(layer.weight_ih_l0, ih)
     fill(layer.weight_hh_l0, hh)
     fill(model.output.weight[:, 0], torch.arange(17.0))
@@ -112,7 +112,7 @@ def test_log_probabilities(built: Built) -> None:
     model = tiny(built, ih=[0.0, 0.0], hh=0.0, model={"feed": "now"})
     found, state, _ = model.decode_step(torch.tensor([3]), model.init_state(SOURCE, PRESENT))
     torch.testing.assert_close(found, torch.full((1, 17), -math.log(17)))
-    assert state.at.tolist() == [1]
+    assert state.step.tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_when_the_context_reaches_the_recurrence(built: Built, feed: str, change
     )
     for step, differ in enumerate(changed):
         token = model.embedding(torch.tensor([step + 2]))
-        (one, _), (two, _) = model.advance(token, one), model.advance(token, two)
-        assert torch.equal(one.cell[-1][0], two.cell[-1][0]) is not differ
+        (one, _), (two, _) = model.forward_step(token, one), model.forward_step(token, two)
+        assert torch.equal(one.top_hidden, two.top_hidden) is not differ
 
 
 @pytest.mark.parametrize("feed", ["now", "next", "none"])
@@ -152,7 +152,7 @@ def test_the_first_step_sees_the_bridge_and_no_context(built: Built) -> None:
     source = torch.tensor([[3, 5, 7], [11, 13, 0]])
     start = model.init_state(source, source > 0)
     _, _, read = model.decode_step(torch.tensor([1, 1]), start, need_weights=True)
-    asked = torch.cat([start.cell[-1][0], torch.zeros(2, model.source.values_size)], -1)[:, None]
+    asked = torch.cat([start.top_hidden, torch.zeros(2, model.source.values_size)], -1)[:, None]
     torch.testing.assert_close(read.weights, model.attention(asked, start.memory, need_weights=True).weights)
 
 
@@ -292,7 +292,7 @@ def test_a_row_without_any_symbol(built: Built) -> None:
 )
 def test_compositions_that_contradict_themselves(composed: Composed, choices: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as refused:
-        compose(composed(**choices))
+        resolve(composed(**choices))
     assert str(refused.value).startswith(message)
 
 
@@ -319,7 +319,7 @@ def test_compositions_that_contradict_themselves(composed: Composed, choices: di
 )
 def test_what_follows_from_the_memory(composed: Composed, choices: dict[str, Any], encoder: int, bridge: str) -> None:
     """How many of the encoder's 3 layers are built, under a decoder of 2, and where the decoder starts."""
-    found = compose(composed(**choices, encoder={"layers": 3}, decoder={"layers": 2}))
+    found = resolve(composed(**choices, encoder={"layers": 3}, decoder={"layers": 2}))
     assert (found.encoder, found.bridge) == (encoder, bridge)
 
 
@@ -331,7 +331,7 @@ def test_widths_are_foreseen(composed: Composed, built: Built) -> None:
         "encoder": {"hidden_size": 21},
     }
     with pytest.raises(UserError, match="the query has 62 and the memory 42"):
-        compose(composed(**choices, attention=("standard", {"projection": "never"})))
+        resolve(composed(**choices, attention=("standard", {"projection": "never"})))
     project = built(**choices).attention.project
     assert (project.in_features, project.out_features) == (62, 42)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx import registry
+from attnx import accel, registry
 from attnx.accel.attention import checkpointed
 from attnx.accel.attention.checkpointed import Tiled
 from attnx.accel.attention.window import Window
@@ -21,7 +21,7 @@ from attnx.attention.memory import concat_sources, hide_future
 B, Q, M, WIDTH, KEYS, VALUES = 4, 5, 7, 3, 11, 2
 PRESENT = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
 MLP: Any = ("mlp", {"hidden_sizes": [19, 5], "depth": 3})
-SCORERS = [MLP, ("mlp", {"hidden_sizes": [13], "activation": "gelu"}), "concat"]
+SCORERS = [MLP, ("mlp", {"hidden_sizes": [13], "activation": "gelu"}), "concat", "additive"]
 SCOPES = ["global", ("local", {"window": 1}), ("local", {"window": 1, "center": "predictive"})]
 NORMALIZERS = [(name, {"temperature": 0.7}) for name in registry.names("normalizer")]
 # Pairs in a tile: those of three rows, of three queries and a little more, of one query, and of less than that.
@@ -35,9 +35,9 @@ def _fitting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 def both(scorer: Any, scope: Any = "global", normalizer: Any = "softmax") -> tuple[Any, Any]:
     """Attention that reads in tiles, and the same by the definition."""
-    fast = assemble(scorer, scope, normalizer, (WIDTH, KEYS, VALUES), {})
-    plain = copy.deepcopy(fast)
-    fast.kernels, plain.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, Tiled)), ()
+    plain = assemble(scorer, scope, normalizer, (WIDTH, KEYS, VALUES), {})
+    fast: Any = accel.enable(copy.deepcopy(plain))
+    fast.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, Tiled))
     assert fast.kernels
     return fast, plain
 
@@ -48,7 +48,7 @@ def given() -> tuple[Tensor, ...]:
 
 
 def padded(attention: Any, states: Tensor, values: Tensor) -> Memory:
-    memory: Memory = attention.remember(states, PRESENT, values)
+    memory: Memory = attention.make_memory(states, PRESENT, values)
     return memory
 
 
@@ -76,7 +76,7 @@ def test_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
         for layer in (attention.scorer.query, attention.scorer.memory):
             layer.weight.fill_(1.0)
     states = torch.tensor([[[0.0], [math.log(2)], [math.log(5)]]])
-    memory = attention.remember(states, values=torch.tensor([[[16.0], [32.0], [-8.0]]]))
+    memory = attention.make_memory(states, values=torch.tensor([[[16.0], [32.0], [-8.0]]]))
     read = attention(torch.tensor([[[7.0], [11.0]]]), memory, need_weights=True)
     torch.testing.assert_close(read.context, torch.full((1, 2, 1), (16 + 64 - 40) / 8))
     torch.testing.assert_close(read.weights, torch.tensor([[[1 / 8, 2 / 8, 5 / 8]] * 2]))
@@ -103,15 +103,15 @@ def test_every_normalizer(normalizer: Any) -> None:
 def test_all_that_may_be_asked() -> None:
     """Steps by row, what the caller allows and keeps, several sources, and a memory that grows."""
     fast, plain = both(MLP, SCOPES[2])
-    the_same(fast, plain, at=torch.tensor([[0, 1, 2, 3, 4], [2, 0, 5, 1, 1], [1, 1, 1, 1, 1], [0, 6, 7, 8, 9]]))
+    the_same(fast, plain, steps=torch.tensor([[0, 1, 2, 3, 4], [2, 0, 5, 1, 1], [1, 1, 1, 1, 1], [0, 6, 7, 8, 9]]))
     narrow = torch.rand(B, Q, M) < 0.5
     for allowed in (narrow, narrow[:1, :1], narrow[..., :1], torch.tensor(True), narrow & False):
-        the_same(fast, plain, allowed=allowed, keep=torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2)
+        the_same(fast, plain, allowed=allowed, dropout_mask=torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2)
     the_same(fast, plain, lambda *parts: hide_future(padded(*parts), torch.tensor([0, 2, 3, 5, 6])))
 
     def two(attention: Any, states: Tensor, values: Tensor) -> Memory:
         cuts = slice(0, 3), slice(3, M)
-        return concat_sources(*(attention.remember(states[:, cut], PRESENT[:, cut], values[:, cut]) for cut in cuts))
+        return concat_sources(*(attention.make_memory(states[:, cut], PRESENT[:, cut], values[:, cut]) for cut in cuts))
 
     the_same(fast, plain, two)
 
@@ -126,7 +126,7 @@ def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
     given_to_it = (queries[1:3], states[1:3], values[1:3], *attention.parameters())
 
     def context(queries: Tensor, states: Tensor, values: Tensor, *_: Tensor) -> Tensor:
-        found: Tensor = attention(queries, attention.remember(states, PRESENT[1:3], values)).context
+        found: Tensor = attention(queries, attention.make_memory(states, PRESENT[1:3], values)).context
         return found
 
     assert torch.autograd.gradcheck(context, given_to_it, fast_mode=True)
@@ -152,7 +152,7 @@ def test_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last digit; dropout, drawn before, is drawn once."""
     monkeypatch.setattr(checkpointed, "at_once", lambda *_: M)
-    attention = assemble(MLP, "global", "softmax", (WIDTH, KEYS, VALUES), {"dropout": 0.5})
+    attention = accel.enable(assemble(MLP, "global", "softmax", (WIDTH, KEYS, VALUES), {"dropout": 0.5}))
     queries, *parts = given()
     runs = []
     for _ in range(2):
@@ -165,15 +165,17 @@ def test_it_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_knob_is_in_mebibytes() -> None:
     """At most tile * 2^20 bytes: an ``mlp`` of 19 + 5 units takes 3 * 24 + 8 numbers of 4 bytes for each pair."""
-    attention = build(scorer=("mlp", {"hidden_sizes": [19, 5]}), query_size=WIDTH, memory_size=KEYS, chunk_mib=3)
+    attention: Any = accel.enable(
+        build(scorer=("mlp", {"hidden_sizes": [19, 5]}), query_size=WIDTH, memory_size=KEYS, chunk_mib=3)
+    )
     (kernel,) = attention.kernels
     fitting = 3 * 2**20 // (80 * 4)  # 9830
     for positions, expected in ((983, False), (984, True)):  # 10 queries of 983 are as many pairs
-        memory = attention.remember(torch.zeros(1, positions, KEYS))
+        memory = attention.make_memory(torch.zeros(1, positions, KEYS))
         asked: list[Any] = []
-        attention.kernels = (type("Spy", (Tiled,), {"admits": lambda _, *read, to=asked: to.extend(read)})(),)
+        attention.kernels = (type("Spy", (Tiled,), {"supports": lambda _, *read, to=asked: to.extend(read)})(),)
         attention(torch.zeros(1, 10, WIDTH), memory)
-        assert kernel.admits(*asked) is expected
+        assert kernel.supports(*asked) is expected
         assert (10 * positions > fitting) is expected
 
 
@@ -181,13 +183,15 @@ def test_the_knob_is_in_mebibytes() -> None:
 def test_no_more_than_a_tile_is_made_at_a_time(made: Any, scope: str) -> None:
     """Forwards and backwards, wherever ``window`` gathers, too; the definition makes all pairs times the width."""
     rows, steps, positions, width = 2, 211, 307, 37
-    attention = assemble(("mlp", {"hidden_sizes": [width]}), scope, "softmax", (WIDTH, KEYS, VALUES), {"chunk_mib": 1})
+    attention: Any = accel.enable(
+        assemble(("mlp", {"hidden_sizes": [width]}), scope, "softmax", (WIDTH, KEYS, VALUES), {"chunk_mib": 1})
+    )
     queries, states = torch.randn(rows, steps, WIDTH), torch.randn(rows, positions, KEYS)
     sizes = {}
     kernels = attention.kernels
     assert [type(kernel) for kernel in kernels] == ([Window, Tiled] if scope == "local" else [Tiled])
     for way in (kernels, ()):
         attention.kernels = way
-        sizes[way] = max(made(lambda: attention(queries, attention.remember(states)).context.sum().backward()))
+        sizes[way] = max(made(lambda: attention(queries, attention.make_memory(states)).context.sum().backward()))
     assert sizes[()] == rows * steps * positions * width
     assert 4 * sizes[kernels] < 2**20

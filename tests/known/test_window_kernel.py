@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx import registry
+from attnx import accel, registry
 from attnx.accel.attention.window import Window
 from attnx.attention import Memory
 from attnx.attention.factory import assemble
@@ -17,23 +18,22 @@ from attnx.attention.memory import concat_sources, hide_future
 
 B, Q, M, WIDTH, KEYS, VALUES = 5, 11, 13, 5, 3, 2
 PRESENT = torch.arange(M) < torch.tensor([13, 7, 2, 1, 0])[:, None]
-SCORERS = [name for name in registry.names("scorer") if not registry.part("scorer", name).declares.get("needs_past")]
+SCORERS = [name for name in registry.names("scorer") if not registry.part("scorer", name).declares.get("needs_history")]
 AT = torch.tensor([[3], [2], [0], [5], [12]])
 
 
 class Always(Window):
     """Gathers also where it does not pay."""
 
-    def admits(self, *_: Any) -> bool:
+    def supports(self, *_: Any) -> bool:
         return True
 
 
 def both(scorer: Any, normalizer: Any = "softmax", knobs: dict[str, Any] | None = None) -> tuple[Any, Any]:
     """Attention that gathers every read, and the same by the definition."""
     sizes = (WIDTH, KEYS, VALUES)
-    fast = assemble(scorer, ("local", {"window": 2, **(knobs or {})}), normalizer, sizes, {})
-    plain = assemble(fast.scorer, fast.scope, fast.normalizer, sizes, {"kernels": "off"})
-    plain.load_state_dict(fast.state_dict())
+    plain = assemble(scorer, ("local", {"window": 2, **(knobs or {})}), normalizer, sizes, {})
+    fast: Any = accel.enable(copy.deepcopy(plain))
     fast.kernels = (Always(),)
     return fast, plain
 
@@ -43,11 +43,11 @@ def given(steps: int = Q, positions: int = M) -> tuple[Tensor, ...]:
     return tuple(torch.randn(size, requires_grad=True) for size in sizes)
 
 
-def the_same(fast: Any, plain: Any, remember: Any, steps: int = Q, positions: int = M, **asked: Any) -> None:
-    """Contexts and all gradients agree, of whatever ``remember`` makes of attention, states and values."""
-    tensors, found = given(steps, positions), []
+def the_same(fast: Any, plain: Any, memory_of: Any, step_count: int = Q, positions: int = M, **asked: Any) -> None:
+    """Contexts and all gradients agree, of whatever ``memory_of`` makes of attention, states and values."""
+    tensors, found = given(step_count, positions), []
     for attention in (fast, plain):
-        context = attention(tensors[0], remember(attention, *tensors[1:]), **asked).context
+        context = attention(tensors[0], memory_of(attention, *tensors[1:]), **asked).context
         learned = [*tensors, *(parameter for parameter in attention.parameters() if parameter.requires_grad)]
         weights = torch.linspace(-1, 1, context.numel()).view_as(context)
         found.append((context, *torch.autograd.grad((context * weights).sum(), learned, materialize_grads=True)))
@@ -56,17 +56,17 @@ def the_same(fast: Any, plain: Any, remember: Any, steps: int = Q, positions: in
 
 
 def padded(attention: Any, states: Tensor, values: Tensor) -> Memory:
-    memory: Memory = attention.remember(states, PRESENT, values)
+    memory: Memory = attention.make_memory(states, PRESENT, values)
     return memory
 
 
 def test_by_hand() -> None:
     """At step 3 a window of 1 holds positions 2 to 4; scores ln 1, ln 3 and ln 4 weigh 1/8, 3/8 and 4/8."""
-    attention = assemble("dot", ("local", {"window": 1}), "softmax", (1, 1, 1), {})
+    attention: Any = accel.enable(assemble("dot", ("local", {"window": 1}), "softmax", (1, 1, 1), {}))
     attention.kernels = (Always(),)
     states = torch.tensor([[[9.0], [9.0], [0.0], [math.log(3)], [math.log(4)], [9.0], [9.0]]])
     values = torch.tensor([[[1e9], [1e9], [8.0], [16.0], [-8.0], [1e9], [1e9]]])
-    read = attention(torch.ones(1, 1, 1), attention.remember(states, values=values), at=torch.tensor([3]))
+    read = attention(torch.ones(1, 1, 1), attention.make_memory(states, values=values), steps=torch.tensor([3]))
     torch.testing.assert_close(read.context, torch.tensor([[[(8 + 48 - 32) / 8]]]))
 
 
@@ -77,7 +77,7 @@ def test_every_scorer(scorer: str, center: str) -> None:
     """With padding and an empty row, for all queries at once and for one that is told its step."""
     fast, plain = both(scorer, knobs={"center": center})
     the_same(fast, plain, padded)
-    the_same(fast, plain, padded, steps=1, at=AT)
+    the_same(fast, plain, padded, step_count=1, steps=AT)
 
 
 @pytest.mark.usefixtures("float64")
@@ -96,7 +96,7 @@ def test_windows_of_any_size(window: int, center: str) -> None:
     """From one position to more than there are, and none where there are none."""
     fast, plain = both("additive", knobs={"center": center, "window": window})
     the_same(fast, plain, padded)
-    the_same(fast, plain, lambda attention, states, values: attention.remember(states, values=values), positions=0)
+    the_same(fast, plain, lambda attention, states, values: attention.make_memory(states, values=values), positions=0)
 
 
 @pytest.mark.usefixtures("float64")
@@ -104,7 +104,7 @@ def test_present_may_have_holes_and_differ_by_query() -> None:
     """A row's length counts what is there, and positions in the window that are not there are not read."""
     fast, plain = both("additive", "sparsemax", {"center": "predictive"})
     holes = torch.rand(B, M) < 0.6
-    the_same(fast, plain, lambda attention, states, values: attention.remember(states, holes, values))
+    the_same(fast, plain, lambda attention, states, values: attention.make_memory(states, holes, values))
     first = torch.arange(Q) % 5
     the_same(fast, plain, lambda *parts: hide_future(padded(*parts), first))
 
@@ -115,13 +115,13 @@ def test_several_sources(center: str) -> None:
     """Each has a window of its own, of its own length; one row of weights is shared."""
     fast, plain = both("additive", knobs={"center": center})
 
-    def remember(attention: Any, states: Tensor, values: Tensor) -> Memory:
-        first = attention.remember(states, PRESENT, values)
-        second = attention.remember(states[:, :3].sin(), PRESENT[:, 4:7], values[:, :3].cos())
-        return concat_sources(concat_sources(first, second), attention.remember(states[:, :0], values=values[:, :0]))
+    def joined(attention: Any, states: Tensor, values: Tensor) -> Memory:
+        first = attention.make_memory(states, PRESENT, values)
+        second = attention.make_memory(states[:, :3].sin(), PRESENT[:, 4:7], values[:, :3].cos())
+        return concat_sources(concat_sources(first, second), attention.make_memory(states[:, :0], values=values[:, :0]))
 
-    the_same(fast, plain, remember)
-    the_same(fast, plain, lambda *parts: hide_future(remember(*parts)._replace(lengths=(M, 3)), torch.arange(Q) % 3))
+    the_same(fast, plain, joined)
+    the_same(fast, plain, lambda *parts: hide_future(joined(*parts)._replace(lengths=(M, 3)), torch.arange(Q) % 3))
 
 
 @pytest.mark.usefixtures("float64")
@@ -130,7 +130,7 @@ def test_what_the_caller_allows_and_keeps() -> None:
     narrow = torch.rand(B, Q, M) < 0.5
     for allowed in (narrow, narrow[:1, :1], narrow[..., :1], torch.tensor(True), narrow & False):
         the_same(fast, plain, padded, allowed=allowed)
-    the_same(fast, plain, padded, keep=torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2)
+    the_same(fast, plain, padded, dropout_mask=torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2)
 
 
 @pytest.mark.usefixtures("float64")
@@ -143,10 +143,12 @@ def test_gradients(scorer: str) -> None:
 
 
 def long_read(scorer: str, positions: int, **more: Any) -> tuple[Any, Tensor, Memory]:
-    attention = assemble(scorer, ("local", {"window": 1, **more}), "softmax", (WIDTH, KEYS, VALUES), {})
+    attention: Any = accel.enable(
+        assemble(scorer, ("local", {"window": 1, **more}), "softmax", (WIDTH, KEYS, VALUES), {})
+    )
     states, values = torch.randn(2, positions, KEYS), torch.randn(2, positions, VALUES)
     present = torch.arange(positions) < torch.tensor([[positions], [positions - 101]])
-    return attention, torch.randn(2, 97, WIDTH), attention.remember(states, present, values)
+    return attention, torch.randn(2, 97, WIDTH), attention.make_memory(states, present, values)
 
 
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
@@ -174,12 +176,12 @@ def test_what_it_leaves_to_others() -> None:
     """Weights and scores to show, scorers that look back, and memories that are not long beside their windows."""
     attention, queries, memory = long_read("additive", 4001)
     scores = attention(queries, memory, need_weights=True).scores
-    torch.testing.assert_close(scores, attention.scorer.compare(attention.scorer.queries(queries), memory.keys))
+    torch.testing.assert_close(scores, attention.scorer.score(attention.scorer.project_queries(queries), memory.keys))
     calls = []
 
     class Spy(Window):
-        def admits(self, *asked: Any) -> bool:
-            calls.append(super().admits(*asked))
+        def supports(self, *asked: Any) -> bool:
+            calls.append(super().supports(*asked))
             return calls[-1]
 
     for scorer, positions, expected in [

@@ -10,11 +10,7 @@ import pytest
 from attnx.accel import c_build
 from attnx.accel.prebuild import without_c
 
-ADDITIVE = {
-    "attention": {"name": "standard", "kernels": "auto"},
-    "scorer": {"name": "additive"},
-    "decoder": {"cell": "lstm"},
-}
+ADDITIVE = {"attention": {"name": "standard"}, "scorer": {"name": "additive"}, "decoder": {"cell": "lstm"}}
 NOTHING = {"attention": {"name": "none"}, "decoder": {"cell": "gru"}}
 COST = "what would be in C is computed by torch, and training takes about a quarter longer"
 CURE = "install gcc or clang (Debian, Ubuntu: apt install gcc libc6-dev; macOS: xcode-select --install)"
@@ -26,7 +22,6 @@ def _anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     cache = tmp_path / "cache"
     cache.mkdir(mode=0o700)
     monkeypatch.setenv("ATTNX_CACHE", str(cache))
-    monkeypatch.delenv("ATTNX_COMPILE", raising=False)
     c_build.attempt.cache_clear()
     yield
     c_build.attempt.cache_clear()
@@ -52,10 +47,10 @@ def test_a_compiler_that_fails(printed: str, tmp_path: Path, monkeypatch: pytest
     assert found.endswith(f": {COST}; {CURE}")
 
 
-def test_it_is_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accel_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No advice to install a compiler, which would change nothing."""
-    monkeypatch.setenv("ATTNX_COMPILE", "off")
-    assert without_c(ADDITIVE) == "none is used (ATTNX_COMPILE=off): what would be in C is computed by torch"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert without_c({**ADDITIVE, "accel": "off"}) is None
 
 
 def test_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,11 +61,8 @@ def test_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.parametrize("off", [True, False])
-def test_a_run_that_has_nothing_in_c(off: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_has_nothing_in_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    if off:
-        monkeypatch.setenv("ATTNX_COMPILE", "off")
     assert without_c(NOTHING) is None
 
 

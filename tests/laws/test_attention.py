@@ -46,7 +46,7 @@ def simple(request: pytest.FixtureRequest) -> Any:
 def test_steps_count_from_zero(simple: Any) -> None:
     queries, states, values = drawn()
     left_out = read(simple, queries, states, values)
-    torch.testing.assert_close(read(simple, queries, states, values, at=torch.arange(Q)).context, left_out.context)
+    torch.testing.assert_close(read(simple, queries, states, values, steps=torch.arange(Q)).context, left_out.context)
 
 
 def test_values_default_to_the_states(simple: Any) -> None:
@@ -66,7 +66,7 @@ def test_values_do_not_steer(simple: Any) -> None:
 
 def test_weights_only_when_asked_for(simple: Any) -> None:
     queries, states, values = drawn()
-    memory = simple.remember(states, PRESENT, values)
+    memory = simple.make_memory(states, PRESENT, values)
     plain = simple(queries, memory)
     assert plain.weights is None
     assert plain.scores is None
@@ -75,10 +75,10 @@ def test_weights_only_when_asked_for(simple: Any) -> None:
 
 def test_everything_is_present_by_default(simple: Any) -> None:
     queries, states, values = drawn()
-    memory = simple.remember(states, values=values)
+    memory = simple.make_memory(states, values=values)
     assert memory.present.all()
     expected = read(simple, queries, states, values, torch.ones(B, M, dtype=torch.bool))
-    found = simple(queries, memory, past=read_before(states, memory.present))
+    found = simple(queries, memory, history=read_before(states, memory.present))
     torch.testing.assert_close(found.context, expected.context)
 
 
@@ -86,7 +86,7 @@ def test_dropout_drops_weights_after_normalizing(simple: Any) -> None:
     """A mask of the caller's multiplies the weights that make the context, and not those that are shown."""
     queries, states, values = drawn()
     keep = torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2
-    found = read(simple, queries, states, values, keep=keep)
+    found = read(simple, queries, states, values, dropout_mask=keep)
     torch.testing.assert_close(found.weights, read(simple, queries, states, values).weights)
     torch.testing.assert_close(found.context, (found.weights * keep) @ values.masked_fill(~PRESENT[..., None], 0.0))
 
@@ -95,7 +95,7 @@ def test_own_dropout_is_for_training() -> None:
     """While training, each weight is dropped or scaled by 1 / (1 - rate); evaluation drops nothing."""
     attention = build(query_size=WIDTH, memory_size=KEYS, dropout=0.5)
     queries, states, _ = drawn()
-    memory = attention.remember(states, values=torch.eye(M).expand(B, M, M))  # a context is then its weights
+    memory = attention.make_memory(states, values=torch.eye(M).expand(B, M, M))  # a context is then its weights
     found = attention(queries, memory, need_weights=True)
     dropped = found.context == 0
     assert dropped.any()
@@ -107,7 +107,7 @@ def test_own_dropout_is_for_training() -> None:
 
 def test_projection(plain_scorer: Choice) -> None:
     """``auto`` adds one linear map iff the scorer needs equal widths and they differ; ``never`` refuses then."""
-    equal = registry.part("scorer", plain_scorer[0]).declares["equal_widths"]
+    equal = registry.part("scorer", plain_scorer[0]).declares["requires_equal_dims"]
     for query_size in (WIDTH, KEYS):
         wanted = equal and query_size != KEYS
         sizes = (query_size, KEYS, KEYS)
@@ -122,7 +122,7 @@ def test_projection(plain_scorer: Choice) -> None:
 
 
 def test_the_python_interface_never_projects(plain_scorer: Choice) -> None:
-    if registry.part("scorer", plain_scorer[0]).declares["equal_widths"]:
+    if registry.part("scorer", plain_scorer[0]).declares["requires_equal_dims"]:
         with pytest.raises(UserError, match="equal widths"):
             build(scorer=plain_scorer, query_size=WIDTH, memory_size=KEYS)
     build(scorer=plain_scorer, query_size=KEYS, memory_size=KEYS)
@@ -150,7 +150,7 @@ def test_no_attention_is_a_constant() -> None:
     """The baseline gives its one position at every step, whatever is asked."""
     constant = registry.build("attention", "none")
     last = torch.randn(B, 1, VALUES)
-    memory = constant.remember(last, torch.ones(B, 1, dtype=torch.bool), last)
+    memory = constant.make_memory(last, torch.ones(B, 1, dtype=torch.bool), last)
     assert isinstance(memory, Memory)
     found = constant(torch.randn(B, Q, 0), memory, need_weights=True)
     assert found.weights is None

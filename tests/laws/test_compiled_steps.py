@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.models.seq2seq import compiled_step
-from attnx.models.seq2seq.compiled_step import CompileOptions, keep_gradients
+from attnx.accel import compiled_step
+from attnx.accel.compiled_step import CompileOptions, clone_gradients, compile_model
 
 # torch's compilers look at what they warn others of.
 pytestmark = [pytest.mark.usefixtures("float64", "fresh"), pytest.mark.filterwarnings("ignore")]
@@ -69,7 +69,7 @@ def learn(
     """Outputs and gradients of some batches, with units dropped and symbols drawn alike."""
     torch.manual_seed(47)
     model.zero_grad(set_to_none=True)
-    model.compiled = compiled
+    compile_model(model, compiled)
     found = {}
     for cut, steps in batches:
         source = SOURCE[:, :cut]
@@ -127,7 +127,7 @@ def test_a_step_that_torch_breaks_up(built: Built, backend: Backend) -> None:
 def test_only_training_waits_for_it(built: Built, backend: Backend) -> None:
     """Judging and generating are not worth a compiler's time: their batches are few, or of one step."""
     model = built(query=["previous_state"], model={"feed": "now"})
-    model.compiled = CompileOptions(strict=True)
+    compile_model(model, CompileOptions(strict=True))
     with torch.no_grad():
         model(SOURCE, SOURCE != 0, TARGET, TAG)
         model.decode_step(TARGET[:, 0], model.init_state(SOURCE, SOURCE != 0, TAG))
@@ -141,7 +141,7 @@ def test_nothing_of_it_stays_on_the_model(built: Built, backend: Backend) -> Non
     assert list(model.state_dict()) == names
     graphs = len(backend)
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert_same(learn(other, other.compiled), expected)
+        assert_same(learn(other, other.compile_options), expected)
     assert len(backend) == graphs  # a copy is not compiled for again
 
 
@@ -174,7 +174,7 @@ def test_gradients_have_memory_of_their_own() -> None:
 
     model = torch.nn.Linear(1, 1, bias=False)
     model.weight = torch.nn.Parameter(torch.ones(3))
-    keep_gradients(model)
+    clone_gradients(model)
     for factor in (5.0, 2.0):
         (factor * Written.apply(model.weight)).sum().backward()
     assert model.weight.grad is not None

@@ -1,7 +1,8 @@
-"""Laws of every kernel: a read it admits is the read that the parts define, its outcome and every gradient."""
+"""Laws of every kernel: a read it supports is the read that the parts define, its outcome and every gradient."""
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,10 @@ import torch
 from torch import Tensor
 
 import attnx.accel
-from attnx import registry
+from attnx import accel, registry
 from attnx.accel import c_build
-from attnx.accel.attention.additive import blocks, cpu, tiled
+from attnx.accel.attention.additive import blocks, cpu
+from attnx.accel.attention.modules import FastAttention
 from attnx.attention.attention import Attention
 from attnx.attention.factory import assemble
 from attnx.attention.memory import concat_sources, hide_future
@@ -56,11 +58,10 @@ MISSING = {
 }
 
 
-# What a kernel never admits: tried with it, a test would compare the definition with itself.
+# What a kernel never supports: tried with it, a test would compare the definition with itself.
 DECLINED: dict[str, dict[str, list[Any]]] = {
     "additive": {"dtype": ["float64"]},
     "additive_cuda": {"dtype": ["float64"]},
-    "additive_tiled": {"size": ["few"]},
     "sdpa": {"need_weights": [True], "keep": [True], "values": ["own"]},
     "tiled": {"size": ["few"]},
     "window": {"size": ["few"], "need_weights": [True]},
@@ -81,7 +82,7 @@ def possible(chosen: dict[str, Any]) -> bool:
 @pytest.fixture(autouse=True)
 def _drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every test draws the same, and blocks and tiles are so small that there are several."""
-    small = {(blocks, "MANY"): 997, (blocks, "BLOCK"): 4001, (tiled, "TILE"): 1999}
+    small = {(blocks, "MANY"): 997, (blocks, "BLOCK"): 4001}
     for (module, name), value in (small | {(cpu, "LEAST"): 0}).items():
         monkeypatch.setattr(module, name, value)
     torch.manual_seed(0)
@@ -94,7 +95,7 @@ class Counted:
 
     def __init__(self, kernel: Any) -> None:
         self.kernel, self.reads = kernel, 0
-        self.admits = kernel.admits
+        self.supports = kernel.supports
 
     def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
         self.reads += 1
@@ -124,7 +125,7 @@ def given(chosen: dict[str, Any], device: str) -> Given:
     }[chosen["allowed"]]
     each = (heads,) if heads > 1 else ()
     keep = torch.bernoulli(torch.full((rows, *each, queries, positions), 0.7)) / 0.7 if chosen["keep"] else None
-    asked = {"allowed": allowed, "keep": keep, "need_weights": chosen["need_weights"]}
+    asked = {"allowed": allowed, "dropout_mask": keep, "need_weights": chosen["need_weights"]}
     asked = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in asked.items()}
     shapes = (rows, queries, WIDTH), (rows, positions, heads * KEYS), (rows, positions, heads * width)
     drawn = [torch.randn(shape).to(device).requires_grad_() for shape in shapes]
@@ -137,17 +138,13 @@ def pair_of(chosen: dict[str, Any], device: str) -> tuple[Any, Any, list[Counted
     heads, width = chosen["heads"], VALUES if chosen["values"] == "own" else KEYS
     sizes = (WIDTH, heads * KEYS, heads * width)
     parts = chosen["scorer"], chosen["scope"], chosen["normalizer"]
-    with_it, without = (
-        assemble(*parts, sizes, {"heads": heads, "kernels": kernels, "chunk_mib": 1}).to(device)
-        for kernels in ("auto", "off")
-    )
-    without.load_state_dict(with_it.state_dict())
+    without = assemble(*parts, sizes, {"heads": heads, "chunk_mib": 1}).to(device)
+    with_it = accel.enable(copy.deepcopy(without))
     wanted, counted = registry.find("kernel", chosen["kernel"][0]), []
     for module in with_it.modules():
-        if isinstance(module, Attention):
+        if isinstance(module, FastAttention):
             module.kernels = tuple(Counted(kernel) for kernel in module.kernels if type(kernel) is wanted)
             counted += module.kernels
-    assert all(not module.kernels for module in without.modules() if isinstance(module, Attention))
     return with_it, without, counted
 
 
@@ -157,9 +154,11 @@ def read(attention: Any, chosen: dict[str, Any], what: Given) -> AttentionOutput
     kind = chosen["kernel"][1]
     if kind == "two sources":
         cuts = slice(0, 3), slice(3, None)
-        memory = concat_sources(*(attention.remember(states[:, cut], present[:, cut], values[:, cut]) for cut in cuts))
+        memory = concat_sources(
+            *(attention.make_memory(states[:, cut], present[:, cut], values[:, cut]) for cut in cuts)
+        )
     else:
-        memory = attention.remember(states, present, values)
+        memory = attention.make_memory(states, present, values)
     if kind == "growing":
         memory = hide_future(memory, 2 * torch.arange(queries.shape[1], device=queries.device))
     result: AttentionOutput = attention(queries, memory, **asked)
@@ -238,13 +237,16 @@ def test_a_kernel_says_what_it_serves(kernel: str) -> None:
     serves = KERNELS[kernel]
     for kind in ("scorer", "scope", "normalizer"):
         assert set(serves[f"{kind}s"]) <= set(registry.names(kind))
-    assert isinstance(serves["rank"], int)
+    assert isinstance(serves["priority"], int)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_no_kernel_where_kernels_are_off(kernel: str) -> None:
+def test_no_kernel_unless_enabled(kernel: str) -> None:
     chosen = typical(kernel)[0]
     parts = chosen["scorer"], chosen["scope"], chosen["normalizer"]
-    auto, off = (assemble(*parts, (KEYS, KEYS, KEYS), {"kernels": kernels}) for kernels in ("auto", "off"))
-    assert registry.find("kernel", kernel) in map(type, auto.kernels)
-    assert off.kernels == ()
+    attention: Any = assemble(*parts, (KEYS, KEYS, KEYS), {})
+    assert not hasattr(attention, "kernels")
+    accel.enable(attention)
+    assert registry.find("kernel", kernel) in map(type, attention.kernels)
+    accel.disable(attention)
+    assert type(attention) is Attention

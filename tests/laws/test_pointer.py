@@ -73,7 +73,7 @@ def test_a_step_is_what_the_pass_over_all_steps_says(each_scorer: Choice) -> Non
 def test_both_schedules_give_the_same_numbers(each_scorer: Choice) -> None:
     """And the same gradients. What needs the past is refused the schedule that has none."""
     model = built(each_scorer)
-    if registry.part("scorer", each_scorer[0]).declares.get("needs_past"):
+    if registry.part("scorer", each_scorer[0]).declares.get("needs_history"):
         assert model.plan.admitted == ("step_by_step",)
         return
     source, present, inputs, target = batch()

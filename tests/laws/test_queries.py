@@ -37,7 +37,7 @@ def test_it_says_why_it_cannot_be_asked_yet(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "picks"),
-    [("token", "token"), ("previous_state", "before"), ("current_state", "after"), ("last_context", "context")],
+    [("token", "token"), ("previous_state", "prev_state"), ("current_state", "state"), ("last_context", "context")],
 )
 def test_what_each_picks(name: str, picks: str) -> None:
     given = random_step()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import re
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnx import registry
+from attnx import accel, registry
 from attnx.errors import UserError
 from attnx.laws.first_use import sound_names
 from attnx.laws.model import INPUTS, MODEL_LAWS, PRESENT, SOURCE, TAG, Case, outputs_and_gradients
@@ -85,19 +86,19 @@ def knob(scope: Any, name: str) -> Any:
 
 def feed_of(query: tuple[str, ...], feed: str | None) -> str:
     """The feed that the design gives a query that names none; a current state rules ``now`` out."""
-    if feed is not None or "after" in needs(query):
+    if feed is not None or "state" in needs(query):
         return feed or "none"
-    return "now" if "before" in needs(query) or needs(query) <= {"token", "tag"} else "none"
+    return "now" if "prev_state" in needs(query) or needs(query) <= {"token", "tag"} else "none"
 
 
 def contradicts(query: tuple[str, ...], feed: str | None) -> bool:
-    return feed == "now" and "after" in needs(query)
+    return feed == "now" and "state" in needs(query)
 
 
 def admitted(query: tuple[str, ...], feed: str | None, scope: Any, scorer: str) -> tuple[str, ...]:
     """The design's table, under teacher forcing throughout."""
     feed, grows, known = feed_of(query, feed), "decoder" in knob(scope, "sources"), needs(query) <= {"token", "tag"}
-    if "context" in needs(query) or feed == "next" or (feed == "now" and (grows or not known)) or needs_past(scorer):
+    if "context" in needs(query) or feed == "next" or (feed == "now" and (grows or not known)) or needs_history(scorer):
         return ("step_by_step",)
     found = ["run_then_attend"] if feed == "none" else []
     # With feed=none too a query of known inputs alone may attend first: no state is asked, none is fed.
@@ -105,14 +106,14 @@ def admitted(query: tuple[str, ...], feed: str | None, scope: Any, scorer: str) 
     return (*found, "step_by_step")
 
 
-def needs_past(scorer: str) -> bool:
-    return bool(SCORERS[scorer].get("needs_past"))
+def needs_history(scorer: str) -> bool:
+    return bool(SCORERS[scorer].get("needs_history"))
 
 
 def all_is_read(query: tuple[str, ...], feed: str | None, scope: Any, read_out: list[str]) -> bool:
     """State and context both reach the output: read out, or one by way of the other."""
     from_context_to_state = feed_of(query, feed) == "now"
-    from_state_to_context = bool(needs(query) & {"before", "after"}) or "decoder" in knob(scope, "sources")
+    from_state_to_context = bool(needs(query) & {"prev_state", "state"}) or "decoder" in knob(scope, "sources")
     return ("state" in read_out or ("context" in read_out and from_state_to_context)) and (
         "context" in read_out or ("state" in read_out and from_context_to_state)
     )
@@ -129,7 +130,7 @@ def has_encoder(scope: Any, memory: str, values: str | None, bridge: str | None)
 # What some choices must not be together.
 RULES: dict[tuple[str, ...], Callable[..., bool]] = {
     ("query", "feed"): lambda query, feed: not contradicts(query, feed),
-    ("query", "scope"): lambda query, scope: not knob(scope, "include_self") or needs(query) & {"before", "after"},
+    ("query", "scope"): lambda query, scope: not knob(scope, "include_self") or needs(query) & {"prev_state", "state"},
     ("scope", "keys_from"): lambda scope, memory: (
         "encoder" in knob(scope, "sources") or memory in ["states", *POSITIONS]
     ),
@@ -146,7 +147,9 @@ RULES: dict[tuple[str, ...], Callable[..., bool]] = {
     # What is copied are symbols of the source, by weights that are shares of one.
     ("output", "written"): lambda output, written: output == "linear" or written == "symbols",
     ("output", "scope"): lambda output, scope: output == "linear" or "encoder" in knob(scope, "sources"),
-    ("output", "normalizer"): lambda output, normalizer: output == "linear" or NORMALIZERS[normalizer]["sums_to_one"],
+    ("output", "normalizer"): lambda output, normalizer: (
+        output == "linear" or NORMALIZERS[normalizer]["is_distribution"]
+    ),
     # Who leaps to the highest score needs one, and positions as keys are alike in both sources.
     ("normalizer", "keys_from", "scope"): lambda normalizer, memory, scope: (
         NORMALIZERS[normalizer].get("differentiable", True) or memory not in POSITIONS or knob(scope, "sources") != BOTH
@@ -190,6 +193,23 @@ def test_the_laws_hold(built: Built, combination: Config) -> None:
     model = built(**choices(combination))
     assert model.plan.admitted == admitted(*(combination[name] for name in ("query", "feed", "scope", "scorer")))
     assert_laws(model)
+
+
+@pytest.mark.usefixtures("float32")
+def test_accel_keeps_outputs_and_gradients(built: Built, combination: Config) -> None:
+    """To rounding, by every schedule; and without gradients, where more of it is in C."""
+    model = built(**choices(combination)).eval()
+    fast = accel.enable(copy.deepcopy(model))
+    inputs = ROWS.float() if isinstance(model.target, Numbers) else INPUTS
+    for schedule in model.plan.admitted:
+        expected, found = (outputs_and_gradients(Case(one, inputs=inputs), schedule) for one in (model, fast))
+        assert found.keys() == expected.keys()
+        for name, tensor in expected.items():
+            scale = max(1.0, float(tensor.abs().max()))
+            torch.testing.assert_close(found[name], tensor, rtol=1e-4, atol=1e-4 * scale, msg=name)
+        with torch.no_grad():
+            logits = [one(SOURCE, PRESENT, inputs, TAG, schedule=schedule).logits for one in (model, fast)]
+        torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-4)
 
 
 @settings(deadline=None, derandomize=True, max_examples=20)
@@ -257,7 +277,7 @@ def test_the_others_are_refused(
     scope, scorer = site
     fed, known = feed_of(query, feed), needs(query) <= {"token", "tag"}
     true = {
-        "the scorer reads the weights of earlier steps": needs_past(scorer),
+        "the scorer reads the weights of earlier steps": needs_history(scorer),
         "the query holds the last context": "context" in needs(query),
         r"model\.feed=next": fed == "next",
         r"a state \(model\.feed=now\)": fed == "now" and not known,
@@ -346,19 +366,19 @@ from attnx.registry import Size, register
 class FirstUnit(nn.Module):
     """The first unit of the memory alone."""
 
-    equal_widths = False
+    requires_equal_dims = False
 
     def __init__(self, query_size: Size, memory_size: Size, sign: bool = True) -> None:
         super().__init__()
         self.sign = 1.0 if sign else -1.0
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         return self.sign * memory[..., :1]
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         return queries[..., :1] * 0 + 1
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         return queries @ keys.mT
 '''
 

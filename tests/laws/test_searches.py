@@ -130,7 +130,7 @@ PENALTIES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("penalty", [PENALTIES[0], PENALTIES[3]], ids=str)
 def test_a_beam_of_one_is_greedy(decided: Built, composition: Any, penalty: Any) -> None:
     model = decided(**composition)
-    if penalty.get("coverage_penalty") and not (model.sums_to_one and "encoder" in model.sources):
+    if penalty.get("coverage_penalty") and not (model.is_distribution and "encoder" in model.sources):
         pytest.skip("it has no coverage")
     same(Beam(1, **penalty)(model, SOURCE, PRESENT, TAG, True), Greedy()(model, SOURCE, PRESENT, TAG, True))
 

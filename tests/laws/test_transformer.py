@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import re
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx import registry
+from attnx import accel, registry
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
@@ -37,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("float64")
 Config = dict[str, Any]
 
 SCORERS = {name: registry.part("scorer", name).declares for name in sound_names("scorer")}
-LOOKING_BACK = [name for name, declared in SCORERS.items() if declared.get("needs_past")]
+LOOKING_BACK = [name for name, declared in SCORERS.items() if declared.get("needs_history")]
 SMALL = {"additive": {"hidden_size": 19}, "mlp": {"hidden_sizes": [19]}}
 SCOPES: list[Any] = ["global", "history", ("local", {"window": 1}), ("local", {"center": "predictive", "window": 1})]
 BOTH = ["encoder", "decoder"]
@@ -73,7 +74,7 @@ def possible(chosen: Config) -> bool:
         ("form", "scope"): lambda: alone or chosen["scope"] != "encoder_decoder",
         ("form", "scope", "cross_scope"): lambda: alone or chosen["scope"] != "history" or chosen["cross_scope"],
         ("scorer", "position_encoding"): lambda: (
-            chosen["position_encoding"] != "rotary" or SCORERS[chosen["scorer"]]["equal_widths"]
+            chosen["position_encoding"] != "rotary" or SCORERS[chosen["scorer"]]["requires_equal_dims"]
         ),
         ("written", "tie_embeddings"): lambda: not chosen["tie_embeddings"] or chosen["written"] == "symbols",
     }
@@ -88,7 +89,7 @@ def node(kind: str, choice: Any) -> Config:
 def composed(query: tuple[str, ...] = ("current_state",), **chosen: Any) -> Config:
     """A configuration; what is not a group's choice is a knob of the model's, or of attention's."""
     heads = chosen.pop("heads", 2)
-    knobs = {name: chosen.pop(name) for name in ("schedule", "kernels", "name") if name in chosen}
+    knobs = {name: chosen.pop(name) for name in ("schedule", "name") if name in chosen}
     attention = (
         {"name": "none"} if knobs.get("name") == "none" else node("attention", ("standard", {"heads": heads, **knobs}))
     )
@@ -133,9 +134,10 @@ def assert_what_is_read_matters(given: Case) -> None:
 
 def test_the_laws_hold(combination: Config) -> None:
     """In combinations of all choices, such that any two which can meet do so in one of them."""
-    model, defined = of(combination), of({**combination, "kernels": "off"})
+    defined = of(combination)
+    model = accel.enable(copy.deepcopy(defined))
     defined.load_state_dict(model.state_dict())
-    require_same(outputs_and_gradients(case(defined)), outputs_and_gradients(case(model)), "without kernels")
+    require_same(outputs_and_gradients(case(defined)), outputs_and_gradients(case(model)), "with accel")
     for law in MODEL_LAWS:
         law(case(model))
     assert_what_is_read_matters(case(model))
@@ -162,7 +164,7 @@ def test_every_scorer_scope_and_normalizer_steps_as_it_trains(scorer: str, scope
 )
 def test_gradients(choice: Config) -> None:
     """Those of every parameter are those of finite differences."""
-    model = built(**choice, layers=1, heads=1, hidden_size=4, feedforward_size=3, kernels="off")
+    model = built(**choice, layers=1, heads=1, hidden_size=4, feedforward_size=3)
     names, values = zip(*((name, value.detach()) for name, value in model.named_parameters()), strict=True)
     few = [place for place, name in enumerate(names) if "embedding" not in name and not name.startswith("source")]
 
@@ -249,7 +251,7 @@ def test_rotary_positions_are_relative(heads: int) -> None:
         state = model.init_state(SOURCE[:1], PRESENT[:1])
         at = torch.arange(7)[None] + 5
         states, chunk = model._embed_source(SOURCE[:1], PRESENT[:1], None)[::-1]
-        later = model.decoder.remember(states, chunk._replace(rotation=model.source_positions.rotary(at)))
+        later = model.decoder.make_memory(states, chunk._replace(rotation=model.source_positions.rotary(at)))
         memories = tuple(
             memory._replace(keys=torch.cat([moved.keys, memory.keys[:, :, 7:]], 2))
             for memory, moved in zip(state.memories, later, strict=True)

@@ -31,15 +31,15 @@ from attnx.registry import Natural, Positive, Size, register
 SCORER = """\
 @register("scorer", "mine")
 class Mine(nn.Module):
-    equal_widths = True
+    requires_equal_dims = True
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         return memory
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         return queries
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         return queries @ keys.mT
 """
 SCOPE = """\
@@ -53,7 +53,7 @@ class Mine(nn.Module):
 NORMALIZER = """\
 @register("normalizer", "mine")
 class Mine(nn.Module):
-    sums_to_one = False
+    is_distribution = False
 
     def forward(self, scores: Tensor, allowed: Tensor) -> Tensor:
         return torch.sigmoid(scores.masked_fill(~allowed, 0.0)) * allowed
@@ -61,14 +61,14 @@ class Mine(nn.Module):
 QUERY = """\
 @register("query", "mine")
 class Mine(nn.Module):
-    needs = "after"
+    needs = "state"
 
     def __init__(self, state_size: Size) -> None:
         super().__init__()
         self.size = state_size
 
     def forward(self, step: object) -> Tensor:
-        return step.after
+        return step.state
 """
 ENCODER = """\
 @register("encoder", "mine")
@@ -162,9 +162,11 @@ class Broken(NamedTuple):
 SHAPE = "return queries @ keys.mT"
 BROKEN = {
     "a missing declaration": Broken(
-        "scorer", "    equal_widths = True\n", "", "class Mine", "declares no equal_widths"
+        "scorer", "    requires_equal_dims = True\n", "", "class Mine", "declares no requires_equal_dims"
     ),
-    "a declaration of another type": Broken("scorer", "True", '"yes"', 'equal_widths = "yes"', "equal_widths is 'yes'"),
+    "a declaration of another type": Broken(
+        "scorer", "True", '"yes"', 'requires_equal_dims = "yes"', "requires_equal_dims is 'yes'"
+    ),
     "a missing method": Broken("scorer", "def keys", "def kays", "class Mine", "Mine has no method keys"),
     "a transposed result": Broken(
         "scorer", SHAPE, "return keys @ queries.mT", "def compare", "the shape (2, 7, 3) instead of (2, 3, 7)"
@@ -225,7 +227,7 @@ BROKEN = {
         "normalizer", " * allowed", "", "def forward", "a weight of 0.5 to a masked position"
     ),
     "a normalizer of no distribution": Broken(
-        "normalizer", "sums_to_one = False", "sums_to_one = True", "def forward", "does not sum to 1"
+        "normalizer", "is_distribution = False", "is_distribution = True", "def forward", "does not sum to 1"
     ),
     "a normalizer with poison": Broken(
         "normalizer",
@@ -241,10 +243,10 @@ BROKEN = {
         "query", '"after"', '"now"', 'needs = "now"', "needs is 'now'; a step has token"
     ),
     "a query that reads something else": Broken(
-        "query", "return step.after", "return step.before", "def forward", "it reads other fields than after"
+        "query", "return step.state", "return step.prev_state", "def forward", "it reads other fields than after"
     ),
     "a query of another width": Broken(
-        "query", "return step.after", "return step.after[..., 1:]", "def forward", "(2, 3, 12) instead of (2, 3, 13)"
+        "query", "return step.state", "return step.state[..., 1:]", "def forward", "(2, 3, 12) instead of (2, 3, 13)"
     ),
     "an encoder that returns a tensor": Broken(
         "encoder",
@@ -342,7 +344,7 @@ def test_a_missing_declaration_is_told_before_torch_is_needed(
     plug: Callable[..., Path], command: Callable[..., Any]
 ) -> None:
     """Composing reads it from the source."""
-    path = plug("query", '    needs = "after"\n', "")
+    path = plug("query", '    needs = "state"\n', "")
     answer = command("--cfg", "job", "query=mine")
     assert answer.code == 2
     assert answer.err == (
@@ -383,7 +385,7 @@ def test_the_first_number_that_is_none_is_told(
     answer = command("scorer=mine", *small, "folder=one")
     assert answer.code == 1
     assert answer.err.startswith("attnx: the loss became nan at step 0, in a batch of 8 rows (")
-    of = "the first output that is not finite is of attention.scorer.compare: the scorer 'mine'"
+    of = "the first output that is not finite is of attention.scorer.score: the scorer 'mine'"
     assert f"; {of}, {path}:21; the batch is in one/bad_batch.pt" in answer.err
 
 
@@ -492,9 +494,9 @@ def test_check_says_what_it_cannot_do(words: tuple[str, ...], said: str, command
 def test_the_laws_of_others_are_tried_beside_broken_plug_ins(plug: Callable[..., Path], here: Path) -> None:
     """Each breaks something that the modules of the laws read when they are collected."""
     plug("scorer", name="sound")
-    plug("scorer", "    equal_widths = True\n", "", name="mute")
-    plug("normalizer", "sums_to_one = False\n", "pass\n", name="silent")
-    plug("query", '    needs = "after"\n', "", name="needless")
+    plug("scorer", "    requires_equal_dims = True\n", "", name="mute")
+    plug("normalizer", "is_distribution = False\n", "pass\n", name="silent")
+    plug("query", '    needs = "state"\n', "", name="needless")
     plug("scope", "class Mine", "raise SystemError\nclass Mine", name="raising")
     plug("scorer", "class Mine(nn.Module):", "class Mine(nn.Module)", name="unread")
     files = [f"tests/laws/test_{name}.py" for name in ("scorers", "schedules", "transformer", "kernels")]

@@ -216,15 +216,15 @@ class Breaking(nn.Module):
     Source: invented for a test
     """
 
-    equal_widths = True
+    requires_equal_dims = True
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         return memory
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         return queries
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         if distributed.is_initialized() and distributed.get_rank() == 1 and len(keys) == 8:  # more than laws try
             raise ValueError("a plug-in broke")
         return queries @ keys.mT

@@ -49,19 +49,19 @@ from attnx.registry import Rate, register
 class Tripled(nn.Module):
     """Three inner products."""
 
-    equal_widths = True
+    requires_equal_dims = True
 
     def __init__(self, times: Rate = 3.0) -> None:
         super().__init__()
         self.times = times
 
-    def keys(self, memory):
+    def project_keys(self, memory):
         return memory
 
-    def queries(self, queries):
+    def project_queries(self, queries):
         return queries * self.times
 
-    def compare(self, queries, keys):
+    def score(self, queries, keys):
         return queries @ keys.mT
 '''
 

@@ -12,10 +12,9 @@ import pytest
 from rich.console import Console
 
 from attnx.accel import c_build
-from attnx.accel.attention import softmax_cpu
+from attnx.accel.attention import kernel_call, softmax_cpu
 from attnx.accel.attention.additive import cpu
 from attnx.accel.lstm import autograd
-from attnx.attention import kernel_call
 from attnx.reports.run.start_table import composed
 
 KERNEL = '''\
@@ -32,9 +31,9 @@ class Mine:
     scorers = ("additive",)
     scopes = ()
     normalizers = ()
-    rank = 1
+    priority = 1
 
-    def admits(self, attention, asked) -> bool:
+    def supports(self, attention, asked) -> bool:
         """Any read."""
         return True
 
@@ -55,7 +54,7 @@ def without_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(kernel_call, "_failures", {})
-    kernel_call.say_once.cache_clear()
+    kernel_call.warn_once.cache_clear()
     for one in found:
         one.cache_clear()
     yield
@@ -75,7 +74,7 @@ def test_a_run_without_compilers(run: Callable[..., Any], tmp_path: Path, caplog
     info = json.loads(Path("one", "run.json").read_text(encoding="utf-8"))
     assert info["status"] == "finished"
     assert info["kernels"].split("; ") == [
-        "additive_tiled",
+        "tiled",
         "what none of them admits is read by the definition",
         "unbuilt cannot be built and is left out: Cannot access global variable Any",
     ]
@@ -85,6 +84,6 @@ def test_a_run_without_compilers(run: Callable[..., Any], tmp_path: Path, caplog
     assert line.split(maxsplit=1)[1].startswith("no C compiler (cc, gcc, clang) is on the PATH: ")
     (record,) = caplog.records
     assert record.getMessage() == (
-        f"the kernel unimported is left out, the next in line reads: {tmp_path}/plugins/unimported.py:3: "
+        f"the kernel unimported is left out, the next in line computes: {tmp_path}/plugins/unimported.py:3: "
         "ModuleNotFoundError: No module named 'no_such_library'"
     )

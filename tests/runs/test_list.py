@@ -79,7 +79,9 @@ def test_a_line_is_whole_in_a_pipe_and_cut_between_words_where_it_does_not_fit(
 def test_a_plug_in_is_told_from_the_core(listed: Callable[..., list[str]], here: Path) -> None:
     (here / "plugins").mkdir()
     lines = ["from attnx.registry import register", '@register("scorer", "mine")', "class Mine:", '    """Of mine."""']
-    (here / "plugins" / "mine.py").write_text("\n".join([*lines, "    equal_widths = True", ""]), encoding="utf-8")
+    (here / "plugins" / "mine.py").write_text(
+        "\n".join([*lines, "    requires_equal_dims = True", ""]), encoding="utf-8"
+    )
     assert groups(listed())["scorer"]["mine"] == "(plug-in mine.py) Of mine."
 
 

@@ -364,7 +364,7 @@ def test_a_part_that_cannot_be_imported_is_named_with_file_and_line(refused: Cal
         '@register("scorer", "lost")',
     ]
     (here / "plugins" / "lost.py").write_text(
-        "\n".join([*lines, "class Lost:", "    equal_widths = True", ""]), encoding="utf-8"
+        "\n".join([*lines, "class Lost:", "    requires_equal_dims = True", ""]), encoding="utf-8"
     )
     line = refused("scorer=lost")
     assert "lost.py:1" in line

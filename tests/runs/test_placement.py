@@ -25,7 +25,7 @@ from attnx.training.distributed.model_parallel import devices_of, place
 # Fake tensors keep them apart, as they would those of CUDA, which PyTorch cannot imagine where it is built without.
 APART = {part: torch.device("cpu", number) for number, part in enumerate(("encoder", "attention", "decoder"), start=1)}
 CPU = dict.fromkeys(APART, torch.device("cpu"))
-PLAIN = {"name": "standard", "kernels": "off"}  # some kernels look at numbers, which fake tensors have none of
+PLAIN = {"name": "standard"}
 COMPOSITIONS: dict[str, dict[str, Any]] = {
     "run, then attend": {"scorer": "additive", "scope": "local"},
     "attend, then run": {"scorer": "mlp", "query": ["token"], "model": {"feed": "now"}},
@@ -77,7 +77,7 @@ def test_every_operator_finds_its_inputs_on_one_device(
         assert loss.mean.device == APART["decoder"]
         loss.mean.backward()
         for part, weight in model.named_parameters():
-            where = {"source": "encoder", "attention": "attention", "own": "attention"}
+            where = {"source": "encoder", "attention": "attention", "state_projection": "attention"}
             own = APART[where.get(part.partition(".")[0], "decoder")]
             assert weight.device == own or not weight.dim(), part  # a single number is anywhere on a CPU
         model.eval()

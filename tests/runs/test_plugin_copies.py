@@ -45,15 +45,15 @@ class Mine(nn.Module):
     Source: invented for a test
     """
 
-    equal_widths = True
+    requires_equal_dims = True
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         return memory
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         return queries
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         return _steep.STEEP * queries @ keys.mT
 '''
 NEGATED = SCORER.replace("return _steep", "return -_steep")

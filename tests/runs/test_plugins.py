@@ -42,20 +42,20 @@ class Mine(nn.Module):
     Source: invented for a test
     """
 
-    equal_widths = False
+    requires_equal_dims = False
 
     def __init__(self, query_size: Size, memory_size: Size, steep: Rate = 2.0) -> None:
         super().__init__()
         self.project = nn.Linear(query_size, memory_size, bias=False)
         self.steep = steep
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         return memory
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         return self.project(queries)
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         return -self.steep * (queries[..., :, None, :] - keys[..., None, :, :]).abs().sum(-1)
 '''
 NORMALIZER = '''\
@@ -76,7 +76,7 @@ class Squares(nn.Module):
     Source: invented for a test
     """
 
-    sums_to_one = True
+    is_distribution = True
 
     def forward(self, scores: Tensor, allowed: Tensor) -> Tensor:
         squares = scores.square().masked_fill(~allowed, 0.0)
@@ -231,7 +231,7 @@ def test_it_is_built_from_python(plug: Callable[..., Path]) -> None:
     torch.nn.init.zeros_(attention.scorer.project.weight)
     # The projected query is 0, so the scores are the negated sums 1 and 2; squared and shared: 1/5 and 4/5.
     read = attention(
-        torch.ones(1, 1, 3), attention.remember(torch.tensor([[[1.0, 0.0], [1.0, 1.0]]])), need_weights=True
+        torch.ones(1, 1, 3), attention.make_memory(torch.tensor([[[1.0, 0.0], [1.0, 1.0]]])), need_weights=True
     )
     assert read.weights[0, 0].tolist() == pytest.approx([0.2, 0.8])
 

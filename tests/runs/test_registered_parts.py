@@ -48,19 +48,19 @@ class Mine(nn.Module):
     Source: invented for a test
     """
 
-    equal_widths = True
+    requires_equal_dims = True
 
     def __init__(self, steep: Rate = 2.0) -> None:
         super().__init__()
         self.steep = steep
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         return memory
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         return queries
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         table = [self.steep * steeper(queries @ keys.mT) for _ in range(1)]
         return table[0]
 '''

@@ -227,7 +227,7 @@ def test_tf32_is_a_precision(precision: str | int, rounding: str, run: Callable[
     [
         (["scorer=additive", "scope=local"], "window additive"),
         (["scorer=coverage"], "none: every read is by the definition"),
-        (["scorer=additive", "attention.kernels=off"], "none: every read is by the definition"),
+        (["scorer=additive", "accel=off"], "none: every read is by the definition"),
         (["attention=none"], "none: every read is by the definition"),
     ],
 )

@@ -461,16 +461,16 @@ class Moody(Dot):
     Source: none
     """
 
-    equal_widths = True
+    requires_equal_dims = True
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         self.calls = getattr(self, "calls", 0) + self.training
         if self.calls == 4 and self.training:
             if Path("fall").exists() and distributed.get_rank() == 1:
                 raise RuntimeError("I have fallen over")
             if Path("stop").exists() and distributed.get_rank() == 0:
                 os.kill(os.getppid(), signal.SIGTERM)
-        return super().compare(queries, keys)
+        return super().score(queries, keys)
 
 
 @register("logger", "slow")

@@ -9,6 +9,7 @@ import torch
 from attnx.accel.attention.chunking import again, by_tiles
 from attnx.attention.attention import Attention
 from attnx.attention.protocols import AttentionInputs, AttentionOutput
+from attnx.attention.scorers.additive import Additive
 from attnx.registry import register
 
 
@@ -21,34 +22,37 @@ class Tiled:
 
     A tile is as many rows of the batch, or of one row as many queries, as fit into ``attention.chunk_mib`` MiB; all of
     it but the context is computed once more for the gradients. Scores and weights exist for one tile, too, unless they
-    are asked for. Where a single query does not fit, its memory is compared in parts.
+    are requested. Where a single query does not fit, its memory is compared in parts.
 
+    >>> from attnx import accel
     >>> from attnx.attention import build
-    >>> attention = build(scorer="mlp", query_size=13, memory_size=26, chunk_mib=1)
-    >>> attention(torch.ones(2, 97, 13), attention.remember(torch.ones(2, 101, 26))).context.shape
+    >>> attention = accel.enable(build(scorer="mlp", query_size=13, memory_size=26, chunk_mib=1))
+    >>> attention(torch.ones(2, 97, 13), attention.make_memory(torch.ones(2, 101, 26))).context.shape
     torch.Size([2, 97, 26])
     """
 
-    scorers = ("mlp", "concat")
+    scorers = ("additive", "mlp", "concat")
     scopes = ()
     normalizers = ()
-    rank = 30
+    priority = 30
 
-    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
+    def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """More pairs than a tile holds: a read that fits into one is the definition's."""
-        return asked.asked.shape[:2].numel() * asked.memory.keys.shape[-2] > at_once(attention, asked)
+        return inputs.prepared_queries.shape[:2].numel() * inputs.memory.keys.shape[-2] > at_once(attention, inputs)
 
-    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
+    def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Read tile by tile, and join what was read."""
-        pairs, positions = at_once(attention, asked), asked.memory.keys.shape[-2]
-        return by_tiles(functools.partial(_read, attention, pairs), asked, pairs // positions)
+        pairs, positions = at_once(attention, inputs), inputs.memory.keys.shape[-2]
+        return by_tiles(functools.partial(_read, attention, pairs), inputs, pairs // positions)
 
 
-def at_once(attention: Attention, asked: AttentionInputs) -> int:
+def at_once(attention: Attention, inputs: AttentionInputs) -> int:
     """How many pairs of a query and a position a tile holds, at least 1."""
     # At most, each layer's sums, outputs and one gradient are there at once; and so many things as wide as the scores.
-    numbers = 3 * getattr(attention.scorer, "hidden_size", 0) + 8
-    return max(attention.chunk_mib * 2**20 // (numbers * asked.asked.element_size()), 1)
+    scorer = attention.scorer
+    hidden = len(scorer.v) if isinstance(scorer, Additive) else getattr(scorer, "hidden_size", 0)
+    numbers = 3 * hidden + 8
+    return max(attention.chunk_mib * 2**20 // (numbers * inputs.prepared_queries.element_size()), 1)
 
 
 def _read(attention: Attention, pairs: int, tile: AttentionInputs) -> AttentionOutput:
@@ -56,5 +60,5 @@ def _read(attention: Attention, pairs: int, tile: AttentionInputs) -> AttentionO
     parts = torch.split(tile.memory.keys, pairs, dim=-2)
     if len(parts) == 1:
         return attention.weigh(tile, attention.score(tile))
-    scores = torch.cat([again(attention.scorer.compare, tile.asked, part) for part in parts], dim=-1)
+    scores = torch.cat([again(attention.scorer.score, tile.prepared_queries, part) for part in parts], dim=-1)
     return attention.weigh(tile, scores)

@@ -14,34 +14,41 @@ from attnx.attention.protocols import AttentionInputs, AttentionOutput, Memory
 
 
 def by_tiles(
-    read: Callable[[AttentionInputs], AttentionOutput], asked: AttentionInputs, fitting: int
+    read: Callable[[AttentionInputs], AttentionOutput], inputs: AttentionInputs, fitting: int
 ) -> AttentionOutput:
     """Read so many queries at a time, of one row or of several whole ones, and join what was read."""
-    memory = asked.memory
-    rows, queries, positions = (*asked.asked.shape[:2], memory.keys.shape[-2])
+    memory = inputs.memory
+    rows, queries, positions = (*inputs.prepared_queries.shape[:2], memory.keys.shape[-2])
     shared, own = (memory.present, None) if memory.present.dim() == 2 else (None, memory.present)
-    allowed = None if asked.allowed is None else asked.allowed.expand(rows, queries, positions)
+    allowed = None if inputs.allowed is None else inputs.allowed.expand(rows, queries, positions)
     by_row = memory.keys, memory.values, shared
-    by_query = asked.queries, asked.asked, asked.at.expand(rows, queries), own, allowed, asked.keep
+    by_query = (
+        inputs.queries,
+        inputs.prepared_queries,
+        inputs.steps.expand(rows, queries),
+        own,
+        allowed,
+        inputs.dropout_mask,
+    )
     reads = []
     for keys, values, present, *theirs in _split((*by_row, *by_query), fitting // queries, 0):
         tiles = [
-            asked._replace(
-                queries=asking,
-                asked=prepared,
+            inputs._replace(
+                queries=queries,
+                prepared_queries=prepared,
                 memory=Memory(keys, values, present if there is None else there, memory.lengths),
-                at=at,
+                steps=steps,
                 allowed=allowed,
-                keep=keep,
+                dropout_mask=dropout_mask,
             )
-            for asking, prepared, at, there, allowed, keep in _split(theirs, fitting, 1)
+            for queries, prepared, steps, there, allowed, dropout_mask in _split(theirs, fitting, 1)
         ]
         reads.append(_joined([again(read, tile) for tile in tiles], 1))
     return _joined(reads, 0)
 
 
 def again(function: Callable[..., Any], *given: Any) -> Any:
-    """Call it and keep nothing but what it was given: for the gradients it is called again."""
+    """Call a function without keeping its intermediate tensors: the gradients call it again."""
     if not torch.is_grad_enabled():
         return function(*given)
     return checkpoint(function, *given, use_reentrant=False, preserve_rng_state=False)

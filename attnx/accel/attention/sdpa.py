@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnx.accel.dispatch import followed
 from attnx.attention.attention import Attention
 from attnx.attention.protocols import AttentionInputs, AttentionOutput
+from attnx.ops.tracing import is_tracing
 from attnx.registry import register
 
 
@@ -21,37 +21,40 @@ class Sdpa:
 
     All that these scorers do beside a plain product they do to queries and keys, before they compare them; softmax's
     temperature is the scale. It keeps no weights to show, to drop or to multiply by a gain, and its gradients cannot
-    be differentiated once more; ``kernels=off`` does all that.
+    be differentiated once more; ``accel=off`` does all that.
 
+    >>> from attnx import accel
     >>> from attnx.attention import build
-    >>> attention = build(scorer="scaled", query_size=13, memory_size=13)
+    >>> attention = accel.enable(build(scorer="scaled", query_size=13, memory_size=13))
     >>> [type(kernel).__name__ for kernel in attention.kernels]
     ['Sdpa']
-    >>> attention(torch.ones(2, 3, 13), attention.remember(torch.ones(2, 5, 13))).context.shape
+    >>> attention(torch.ones(2, 3, 13), attention.make_memory(torch.ones(2, 5, 13))).context.shape
     torch.Size([2, 3, 13])
     """
 
     scorers = ("dot", "scaled", "multiplicative", "cosine")
     scopes = ()
     normalizers = ("softmax",)
-    rank = 20
-    together = True  # what is a head's own in these scorers has been done to queries and keys
+    priority = 20
+    supports_heads_as_batch = True  # these scorers have parameters only to prepare queries and keys
 
-    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
+    def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """Values as wide as the keys, nothing wanted of the weights, and sizes at which it is the faster way."""
-        keys, values = asked.memory.keys, asked.memory.values
-        plain = not (asked.need_weights or asked.keep is not None or followed())
+        keys, values = inputs.memory.keys, inputs.memory.values
+        plain = not (inputs.need_weights or inputs.dropout_mask is not None or is_tracing())
         # With values of another width torch does what the definition does, and on a CPU more slowly.
-        return plain and keys.shape == values.shape and keys.numel() > 0 and _pays(asked.asked)
+        return plain and keys.shape == values.shape and keys.numel() > 0 and _pays(inputs.prepared_queries)
 
-    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
+    def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Read in one operation; what a scope's gain multiplies is read by the definition."""
-        field = attention.field(asked)
+        field = attention.field(inputs)
         if field.gain is not None:
-            return attention.weigh(asked, attention.score(asked), field)
+            return attention.weigh(inputs, attention.score(inputs), field)
         # All queries that may read the same are one row of the mask.
         allowed = field.allowed if field.allowed.stride(1) else field.allowed[:, :1]
-        queries, keys, values = (part[:, None] for part in (asked.asked, asked.memory.keys, asked.memory.values))
+        queries, keys, values = (
+            part[:, None] for part in (inputs.prepared_queries, inputs.memory.keys, inputs.memory.values)
+        )
         scale = 1 / attention.normalizer.temperature
 
         def read(mask: Tensor | None) -> Tensor:

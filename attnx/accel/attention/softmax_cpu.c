@@ -25,14 +25,14 @@ static INLINE float largest(vec x)
 
 static INLINE float total(vec x)
 {
-    __m128 sums = sums_of(x, all(0), all(0), all(0));
+    __m128 sums = sums_of(x, broadcast(0), broadcast(0), broadcast(0));
     return sums[0];
 }
 
 /* Of one query. What is not allowed is -inf until its weight is 0; NaN stays NaN, in all that is allowed. */
-static INLINE void weigh(const float *scores, const uint8_t *allowed, long stride, long positions, float *weights)
+static INLINE void softmax_row(const float *scores, const uint8_t *allowed, long stride, long positions, float *weights)
 {
-    vec most = all(-INFINITY), sum = all(0);
+    vec most = broadcast(-INFINITY), sum = broadcast(0);
     int some = 0;
     for (long m = 0; m < positions; m++) {
         weights[m] = allowed[m * stride] ? scores[m] : -INFINITY;
@@ -47,7 +47,7 @@ static INLINE void weigh(const float *scores, const uint8_t *allowed, long strid
         ivec larger = (x > most) & (numbered() < (int)(positions - m));
         most = (vec)(((ivec)x & larger) | ((ivec)most & ~larger));
     }
-    most = all(largest(most));
+    most = broadcast(largest(most));
     for (long m = 0; m < positions; m += LANES) {
         lanes there = first_lanes(positions - m);
         vec x = load(weights + m, there) - most, power;
@@ -68,7 +68,7 @@ void masked_softmax(const field *f, const float *scores, const uint8_t *allowed,
     for (long row = 0; row < f->rows * f->queries; row++) {
         long b = row / f->queries, q = row % f->queries;
         const uint8_t *mine = allowed + b * f->allowed_strides[0] + q * f->allowed_strides[1];
-        weigh(scores + row * f->positions, mine, f->allowed_strides[2], f->positions, weights + row * f->positions);
+        softmax_row(scores + row * f->positions, mine, f->allowed_strides[2], f->positions, weights + row * f->positions);
     }
 }
 
@@ -92,8 +92,8 @@ static INLINE void add(int count, long m, const shape *s, const float *weights, 
         FOR_STREAMS(i, count) value[i] = load(values + (m + i) * s->row_stride + v, there);
         for (long q = 0; q < s->queries; q++) {
             float *to = sums + q * s->width + v;
-            vec sum = m ? load(to, there) : all(0);
-            FOR_STREAMS(i, count) sum += all(weights[q * s->positions + m + i]) * value[i];
+            vec sum = m ? load(to, there) : broadcast(0);
+            FOR_STREAMS(i, count) sum += broadcast(weights[q * s->positions + m + i]) * value[i];
             store(to, sum, there);
         }
     }

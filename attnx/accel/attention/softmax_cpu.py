@@ -1,4 +1,4 @@
-"""From scores to contexts without gradients, in C; of few queries torch's operations take more time than the work."""
+"""Masked softmax and weighted sums without gradients, in C: for few queries torch has more overhead than work."""
 
 from __future__ import annotations
 
@@ -9,56 +9,56 @@ import torch
 from torch import Tensor
 
 from attnx.accel import c_build
-from attnx.accel.dispatch import open_to_c
+from attnx.accel.dispatch import can_use_c
 
 SOURCE = Path(__file__).with_name("softmax_cpu.c")
-FEW = 16
+MAX_QUERIES_FOR_C = 16
 """Queries of a row up to which C is faster."""
-LEAST, ALONE = 2**17, 2**18
+MIN_TERMS_FOR_C, MAX_TERMS_FOR_ONE_THREAD = 2**17, 2**18
 """Terms of sums from which on C is faster, and up to which one thread is faster than several."""
-POINTER, NUMBER = ctypes.c_void_p, ctypes.c_long
+POINTER, LONG = ctypes.c_void_p, ctypes.c_long
 library = c_build.functions(
-    SOURCE, takes={"masked_softmax": [*[POINTER] * 4, NUMBER], "weighted_sums": [*[POINTER] * 4, NUMBER]}
+    SOURCE, takes={"masked_softmax": [*[POINTER] * 4, LONG], "weighted_sums": [*[POINTER] * 4, LONG]}
 )
-"""Finds what is in C; None without a compiler."""
+"""Load the C functions; None without a compiler."""
 
 
-def weighted_sums(weights: Tensor, values: Tensor) -> Tensor:
+def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
     """(..., q, m) weights and (..., m, v) values -> (..., q, v), the sums of the values by each query's weights."""
-    if not (serves(weights) and _few(weights, values) and serves(values)):
+    if not (is_supported(weights) and _is_worth_c(weights, values) and is_supported(values)):
         return weights @ values
     weights, values = weights.contiguous(), values if values.stride(-1) == 1 else values.contiguous()
     sums = weights.new_empty(*weights.shape[:2], values.shape[2])
-    shape = (NUMBER * 6)(*weights.shape, values.shape[2], *values.stride()[:2])
-    threads = torch.get_num_threads() if weights.numel() * values.shape[2] > ALONE else 1
+    shape = (LONG * 6)(*weights.shape, values.shape[2], *values.stride()[:2])
+    threads = _threads(weights.numel() * values.shape[2])
     library().weighted_sums(shape, weights.data_ptr(), values.data_ptr(), sums.data_ptr(), threads)
     return sums
 
 
-def softmax(scores: Tensor, allowed: Tensor) -> Tensor:
-    """As :func:`attnx.ops.masked_softmax`, of (b, q, m) where C serves the scores, and what is allowed covers them."""
+def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
+    """As :func:`attnx.ops.masked_softmax`, of supported scores (b, q, m) and a mask that matches them."""
     scores, allowed = scores.contiguous(), allowed.expand(scores.shape)
-    weights, shape = torch.empty_like(scores), (NUMBER * 6)(*scores.shape, *allowed.stride())
-    threads = torch.get_num_threads() if scores.numel() > ALONE else 1
-    library().masked_softmax(shape, scores.data_ptr(), allowed.data_ptr(), weights.data_ptr(), threads)
+    weights, shape = torch.empty_like(scores), (LONG * 6)(*scores.shape, *allowed.stride())
+    library().masked_softmax(shape, scores.data_ptr(), allowed.data_ptr(), weights.data_ptr(), _threads(scores.numel()))
     return weights
 
 
-def serves(tensor: Tensor) -> bool:
-    """Whether C can be used: (b, q, m) on a CPU, in single precision, without gradients, with a C compiler.
-
-    What traces, compiles or vectorizes a model follows torch's operations and nothing else.
-    """
-    return not torch.is_grad_enabled() and open_to_c(tensor) and tensor.dim() == 3 and library() is not None
+def is_supported(tensor: Tensor) -> bool:
+    """Whether C can be used: (b, q, m) on a CPU, in single precision, without gradients, with a C compiler."""
+    return not torch.is_grad_enabled() and can_use_c(tensor) and tensor.dim() == 3 and library() is not None
 
 
-def covers(allowed: Tensor, scores: Tensor) -> bool:
-    """Whether what is allowed says so of each score and of no more."""
-    known = allowed.dtype == torch.bool and allowed.device == scores.device and allowed.dim() == 3
-    return known and all(mine in (1, theirs) for mine, theirs in zip(allowed.shape, scores.shape, strict=True))
+def mask_matches(allowed: Tensor, scores: Tensor) -> bool:
+    """Whether a mask is (b, q, m) bool, with 1 for axes that it does not distinguish."""
+    is_mask = allowed.dtype == torch.bool and allowed.device == scores.device and allowed.dim() == 3
+    return is_mask and all(size in (1, expected) for size, expected in zip(allowed.shape, scores.shape, strict=True))
 
 
-def _few(weights: Tensor, values: Tensor) -> bool:
-    alike = len(weights) == len(values) and weights.shape[-1] == values.shape[-2]
+def _is_worth_c(weights: Tensor, values: Tensor) -> bool:
+    shapes_match = len(weights) == len(values) and weights.shape[-1] == values.shape[-2]
     terms = weights.numel() * values.shape[-1]
-    return alike and weights.shape[1] <= FEW and terms > 0 and terms >= LEAST
+    return shapes_match and weights.shape[1] <= MAX_QUERIES_FOR_C and terms > 0 and terms >= MIN_TERMS_FOR_C
+
+
+def _threads(terms: int) -> int:
+    return torch.get_num_threads() if terms > MAX_TERMS_FOR_ONE_THREAD else 1

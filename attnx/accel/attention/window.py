@@ -30,63 +30,68 @@ class Window:
     Source: Luong et al. 2015, section 3.2 (what local attention is for), https://arxiv.org/abs/1508.04025
 
     Each query becomes a row of its own, whose memory is its window; that is then read by the definition, with any
-    scorer and normalizer. Time and memory grow with the window, not with the memory's length. Scores are asked for
+    scorer and normalizer. Time and memory grow with the window, not with the memory's length. Scores are requested
     with the weights, and outside the window too: such a read is left to the definition.
 
+    >>> from attnx import accel
     >>> from attnx.attention import build
-    >>> attention = build(scorer="additive", scope="local", query_size=13, memory_size=26)
-    >>> attention(torch.ones(2, 3, 13), attention.remember(torch.ones(2, 97, 26))).context.shape
+    >>> attention = accel.enable(build(scorer="additive", scope="local", query_size=13, memory_size=26))
+    >>> attention(torch.ones(2, 3, 13), attention.make_memory(torch.ones(2, 97, 26))).context.shape
     torch.Size([2, 3, 26])
     """
 
     scorers = ()
     scopes = ("local",)
     normalizers = ()
-    rank = 10
+    priority = 10
 
-    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
+    def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """A memory that is long beside the windows in it, and no more wanted than the context."""
-        if asked.past is not None or asked.need_weights:
+        if inputs.history is not None or inputs.need_weights:
             return False
-        positions, width = asked.memory.keys.shape[-2:]
+        positions, width = inputs.memory.keys.shape[-2:]
         times = HIDDEN if getattr(attention.scorer, "hidden_size", 0) else PLAIN
-        long = positions >= times * _size(attention, asked)
-        return long and asked.asked.shape[:2].numel() * positions * width >= LEAST
+        long = positions >= times * _size(attention, inputs)
+        return long and inputs.prepared_queries.shape[:2].numel() * positions * width >= LEAST
 
-    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
+    def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Read what is gathered; where hidden layers are too large for one tile, in tiles."""
         read = functools.partial(_read, attention)
-        fitting = at_once(attention, asked) // _size(attention, asked)
+        fitting = at_once(attention, inputs) // _size(attention, inputs)
         hidden = getattr(attention.scorer, "hidden_size", 0)
-        return by_tiles(read, asked, fitting) if hidden and asked.asked.shape[:2].numel() > fitting else read(asked)
+        return (
+            by_tiles(read, inputs, fitting)
+            if hidden and inputs.prepared_queries.shape[:2].numel() > fitting
+            else read(inputs)
+        )
 
 
-def _size(attention: Attention, asked: AttentionInputs) -> int:
+def _size(attention: Attention, inputs: AttentionInputs) -> int:
     """How many positions a query's windows have together."""
-    return (2 * int(attention.scope.window) + 1) * len(asked.memory.lengths)
+    return (2 * int(attention.scope.window) + 1) * len(inputs.memory.lengths)
 
 
-def _read(attention: Attention, asked: AttentionInputs) -> AttentionOutput:
-    index, windows = _windows(attention.scope, asked)
-    keys, values = (_gathered(part, index) for part in (asked.memory.keys, asked.memory.values))
+def _read(attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
+    index, windows = _windows(attention.scope, inputs)
+    keys, values = (_gathered(part, index) for part in (inputs.memory.keys, inputs.memory.values))
     field = ScopeMask(_row_each(windows.allowed), None if windows.gain is None else _row_each(windows.gain))
-    rows = asked._replace(
-        queries=_row_each(asked.queries),
-        asked=_row_each(asked.asked),
+    rows = inputs._replace(
+        queries=_row_each(inputs.queries),
+        prepared_queries=_row_each(inputs.prepared_queries),
         memory=Memory(keys, values, field.allowed, (index.shape[-1],)),
-        keep=None if asked.keep is None else _row_each(asked.keep.gather(-1, index)),
+        dropout_mask=None if inputs.dropout_mask is None else _row_each(inputs.dropout_mask.gather(-1, index)),
     )
     read = attention.weigh(rows, attention.score(rows), field)
     return AttentionOutput(read.context.view(*index.shape[:2], -1))
 
 
-def _windows(scope: Local, asked: AttentionInputs) -> tuple[Tensor, ScopeMask]:
+def _windows(scope: Local, inputs: AttentionInputs) -> tuple[Tensor, ScopeMask]:
     """The positions (b, q, n) in each query's windows, one in each source, and their field."""
-    memory = asked.memory
+    memory = inputs.memory
     present = memory.present if memory.present.dim() == 3 else memory.present[:, None]
     found, start = [], 0
     for source in torch.split(present, list(memory.lengths), dim=-1):
-        nearest, predicted = scope.centers(asked.queries, asked.at, source.sum(-1))
+        nearest, predicted = scope.centers(inputs.queries, inputs.steps, source.sum(-1))
         size = min(2 * scope.window + 1, source.shape[-1])
         # Near an end a window is moved into the source: no position twice, and those too far off are not allowed.
         first = (nearest - scope.window).clamp(min=0).clamp(max=source.shape[-1] - size)
@@ -96,8 +101,8 @@ def _windows(scope: Local, asked: AttentionInputs) -> tuple[Tensor, ScopeMask]:
         start += source.shape[-1]
     index = torch.cat([position for position, _ in found], -1)
     allowed = torch.cat([field.allowed for _, field in found], -1)
-    if asked.allowed is not None:
-        allowed = allowed & asked.allowed.expand(*index.shape[:2], start).gather(-1, index)
+    if inputs.allowed is not None:
+        allowed = allowed & inputs.allowed.expand(*index.shape[:2], start).gather(-1, index)
     gains = [field.gain for _, field in found if field.gain is not None]
     return index, ScopeMask(allowed, torch.cat(gains, -1) if gains else None)
 

@@ -1,4 +1,4 @@
-"""The steps of an LSTM over packed rows, in C; products only where that is faster than torch's."""
+"""The steps of an LSTM over packed rows, in C; products only where C is faster than torch."""
 
 from __future__ import annotations
 
@@ -14,48 +14,64 @@ from torch import Tensor
 from attnx.accel import c_build
 
 SOURCE = Path(__file__).with_name("lstm.c")
-ALONE = 2**14
+MAX_UNITS_FOR_ONE_THREAD = 2**14
 """Units of a step up to which one thread is faster than several."""
 LANES = 16
-"""Numbers in a vector where products are C's."""
-ENOUGH = 16
-"""From so many rows of all steps on it pays to lay weights out for the products in C."""
-PARTS = 2
-"""How many parts side by side a step multiplies at most."""
+"""Floats in a vector where products are in C."""
+MIN_ROWS_TO_PACK = 16
+"""Rows of all steps from which on packing weights for products in C pays."""
+MAX_PARTS = 2
+"""Parts side by side that a step multiplies at most."""
 
 
-POINTER, NUMBER = ctypes.c_void_p, ctypes.c_long
+POINTER, LONG = ctypes.c_void_p, ctypes.c_long
 library = c_build.functions(
     SOURCE,
     takes={
         "lstm_step": [POINTER] * 6,
         "lstm_step_gradients": [POINTER] * 7,
-        "lstm_multiply": [POINTER, NUMBER, POINTER, POINTER],
-        "lstm_lay_out": [NUMBER, NUMBER, POINTER, NUMBER, POINTER],
-        "lstm_sums": [NUMBER, NUMBER, POINTER, POINTER, POINTER, NUMBER],
+        "lstm_linear": [POINTER, LONG, POINTER, POINTER],
+        "lstm_pack_weights": [LONG, LONG, POINTER, LONG, POINTER],
+        "lstm_segment_sum": [LONG, LONG, POINTER, POINTER, POINTER, LONG],
     },
-    returns={"lstm_multiplies": NUMBER},
+    returns={"lstm_has_fast_products": LONG},
 )
-"""Finds what is in C; None without a compiler."""
+"""Load the C functions; None without a compiler."""
 
 
 class GateInputs(NamedTuple):
-    """What inputs make of the gates of all n packed steps: a matrix (n, 4d), or rows ``ids`` of a table, or both.
-
-    If it is known, ``alike`` (t, b) numbers the rows of each step: those side by side with one number have one state.
-    """
+    """The inputs' share of the gates of all n packed steps: a matrix (n, 4d), or rows ``ids`` of a table, or both."""
 
     gates: Tensor | None
     table: Tensor | None
     ids: Tensor | None
-    alike: Tensor | None = None
 
 
 class PackedWeights(NamedTuple):
-    """Weights (u, k) that every step multiplies with its parts side by side; laid out for C where products are C's."""
+    """Weights (u, k) that every step multiplies with its parts side by side; in tiles where products are in C."""
 
     plain: Tensor
-    laid_out: Tensor | None
+    tiles: Tensor | None
+
+
+class StepOperands(NamedTuple):
+    """What the C functions read of a step besides its states.
+
+    Attributes:
+        table: (.., 4d) whose rows ``ids`` are added to the gates; or None.
+        ids: (b,) int64.
+        adds_gates: whether gates are added.
+        keeps_activations: whether gates become their activations, for the gradients.
+        tiles: packed weights; or None.
+        parts: what they are multiplied with, at most two.
+    """
+
+    table: Tensor | None = None
+    ids: Tensor | None = None
+    adds_gates: bool = False
+    keeps_activations: bool = False
+    tiles: Tensor | None = None
+    parts: Sequence[Tensor] = ()
 
 
 class Direction(NamedTuple):
@@ -69,122 +85,128 @@ class Direction(NamedTuple):
     def run(
         self,
         inputs: GateInputs,
-        beside: Tensor | None,
+        extra_inputs: Tensor | None,
         start: tuple[Tensor, Tensor] | None,
-        of_state: Tensor,
+        weight_hh: Tensor,
         last: Tensor,
-        wanted: bool,
+        needs_grad: bool,
     ) -> tuple[Tensor, ...]:
         """Write the outputs, and the ``last`` h and c (2, b, d).
 
         Args:
-            inputs: what they make of the gates; a matrix is written over.
-            beside: (n, k) what is to be kept beside the states before.
+            inputs: their share of the gates; a matrix is written over.
+            extra_inputs: (n, k) inputs that are no table's rows, kept for the gradients.
             start: h and c, each (b, d).
-            of_state: (4d, d).
+            weight_hh: (4d, d).
             last: where to write.
-            wanted: whether gradients are.
+            needs_grad: whether gradients are needed.
 
         Returns:
-            for the gradients, if they are wanted: the gates' activations (n, 4d); what is kept beside the states before
-            (n, k + d), so that the weights' gradients are one product; the cells before (n, d). Else what is left over.
+            with gradients: the gates' activations (n, 4d); [extra inputs; previous h] (n, k + d), side by side so that
+            both weights' gradients are one product; the previous c (n, d). Undefined without gradients.
         """
-        rows, units = sum(self.sizes), of_state.shape[1]
-        width = 0 if beside is None else beside.shape[1]
-        if wanted:
-            joined, cells = of_state.new_zeros(rows, width + units), of_state.new_zeros(rows, units)
-            each_state, each_cell = self._split(joined[:, width:]), self._split(cells)
+        rows, units = sum(self.sizes), weight_hh.shape[1]
+        width = 0 if extra_inputs is None else extra_inputs.shape[1]
+        if needs_grad:
+            joined, cells = weight_hh.new_zeros(rows, width + units), weight_hh.new_zeros(rows, units)
+            step_states, step_cells = self._split(joined[:, width:]), self._split(cells)
         else:
-            joined, cells = of_state.new_zeros(2, 2, self.sizes[0], units)  # rows that begin later begin with zeros
-            each_state, each_cell = self._taking_turns(joined), self._taking_turns(cells)
-        if beside is not None:
-            joined[:, :width] = beside
+            joined, cells = weight_hh.new_zeros(2, 2, self.sizes[0], units)  # rows that begin later begin with zeros
+            step_states, step_cells = self._double_buffered(joined), self._double_buffered(cells)
+        if extra_inputs is not None:
+            joined[:, :width] = extra_inputs
         if start is not None:
-            each_state[0][:], each_cell[0][:] = (tensor[self.order] for tensor in start)
-        weights = prepared(of_state, rows)
-        known, in_c = inputs.gates is not None, weights.laid_out is not None
-        # Where nothing of them is kept, every step writes over the gates of the one before, or has none.
-        room = rows if wanted else 0 if in_c else self.sizes[0]
-        gates = of_state.new_empty(room, 4 * units) if inputs.gates is None else inputs.gates
-        each = self._split(gates) if known or wanted else [gates[:size] for size in self.sizes]
+            step_states[0][:], step_cells[0][:] = (tensor[self.order] for tensor in start)
+        weights = pack_weights(weight_hh, rows)
+        has_gates, in_c = inputs.gates is not None, weights.tiles is not None
+        # Without gradients every step overwrites the gates of the step before, or has none.
+        buffer_rows = rows if needs_grad else 0 if in_c else self.sizes[0]
+        gates = weight_hh.new_empty(buffer_rows, 4 * units) if inputs.gates is None else inputs.gates
+        step_gates = self._split(gates) if has_gates or needs_grad else [gates[:size] for size in self.sizes]
         ids = [None] * len(self.sizes) if inputs.ids is None else self._split(inputs.ids)
-        alike = [None] * len(self.sizes) if inputs.alike is None else inputs.alike.unbind()[: len(self.sizes)]
-        steps = self._in_turn(each, each_state, each_cell, ids, alike)
-        ends, run_step = _place(*last), library().lstm_step
-        for number, (now, after) in enumerate(itertools.zip_longest(steps, steps[1:])):
-            gate, state, cell, found, parents, output = now
-            parts = [state] if number or start is not None else []  # else the state is zero
+        steps = self._in_time_order(step_gates, step_states, step_cells, ids)
+        last_pointers, run_step = _state_pointers(*last), library().lstm_step
+        for index, (step, following) in enumerate(itertools.zip_longest(steps, steps[1:])):
+            gate, state, cell, step_ids, output = step
+            parts = [state] if index or start is not None else []  # else the state is zero
             if parts and not in_c:
-                gate.addmm_(state, of_state.t(), beta=int(known))
-            told = _told(
+                gate.addmm_(state, weight_hh.t(), beta=int(has_gates))
+            struct = _step_struct(
                 cell.shape,
-                min(len(cell), len(after[2])) if after else 0,
-                (after[1] if after else state, output, gate),
+                min(len(cell), len(following[2])) if following else 0,
+                (following[1] if following else state, output, gate),
                 self.order,
-                looked_up=None if inputs.table is None else (inputs.table, found),
-                added=known or (bool(parts) and not in_c),
-                kept=wanted,
-                multiplied=(weights.laid_out, parts) if in_c else (None, []),
-                parents=parents,
+                StepOperands(
+                    inputs.table,
+                    step_ids,
+                    adds_gates=has_gates or (bool(parts) and not in_c),
+                    keeps_activations=needs_grad,
+                    tiles=weights.tiles,
+                    parts=parts if in_c else (),
+                ),
             )
-            following = _place(*after[1:3]) if after else ends
-            run_step(told, gate.data_ptr(), cell.data_ptr(), following, ends, output.data_ptr())
+            next_pointers = _state_pointers(*following[1:3]) if following else last_pointers
+            run_step(struct, gate.data_ptr(), cell.data_ptr(), next_pointers, last_pointers, output.data_ptr())
         return gates, joined, cells
 
-    def gradients(
-        self, kept: Sequence[Tensor], of_state: Tensor, of_last: tuple[Tensor, Tensor], started: bool
+    def backward(
+        self,
+        saved: Sequence[Tensor],
+        weight_hh: Tensor,
+        grad_last: tuple[Tensor, Tensor],
+        has_start: bool,
     ) -> tuple[Tensor, tuple[Tensor | None, Tensor | None]]:
         """From the gradients of the outputs and of the ``last`` h and c (b, d) those of the gates, before activation.
 
         Returns:
-            they, (n, 4d), and those of the ``start``, if there was one.
+            these, (n, 4d), and those of the ``start``, if there was one.
         """
-        gates, _, cells = kept
-        of_gates = torch.empty_like(gates)
-        of_h, of_c = (tensor[self.order] for tensor in of_last)
-        steps = self._in_turn(*map(self._split, (gates, cells, of_gates)))
-        in_c, given = library(), (of_h.data_ptr(), of_c.data_ptr())
-        for left, (gate, cell, of_gate, of_output) in zip(range(len(steps))[::-1], steps[::-1], strict=True):
-            told = _told(cell.shape, 0, (cell, of_output, of_gate), self.order)
-            found = gate.data_ptr(), cell.data_ptr(), *given, of_output.data_ptr(), of_gate.data_ptr()
-            in_c.lstm_step_gradients(told, *found)
-            if left or started:  # else nobody asks for those of the state before
-                torch.mm(of_gate, of_state, out=of_h[: len(of_gate)])
-        if not started:
-            return of_gates, (None, None)
-        of_start = torch.empty_like(of_h), torch.empty_like(of_c)
-        of_start[0][self.order], of_start[1][self.order] = of_h, of_c
-        return of_gates, of_start
+        gates, _, cells = saved
+        grad_gates = torch.empty_like(gates)
+        grad_h, grad_c = (tensor[self.order] for tensor in grad_last)
+        steps = self._in_time_order(*map(self._split, (gates, cells, grad_gates)))
+        in_c, pointers = library(), (grad_h.data_ptr(), grad_c.data_ptr())
+        for index, (gate, cell, grad_gate, grad_output) in zip(range(len(steps))[::-1], steps[::-1], strict=True):
+            struct = _step_struct(cell.shape, 0, (cell, grad_output, grad_gate), self.order)
+            operands = gate.data_ptr(), cell.data_ptr(), *pointers, grad_output.data_ptr(), grad_gate.data_ptr()
+            in_c.lstm_step_gradients(struct, *operands)
+            if index or has_start:  # else nothing needs those of the previous state
+                torch.mm(grad_gate, weight_hh, out=grad_h[: len(grad_gate)])
+        if not has_start:
+            return grad_gates, (None, None)
+        grad_start = torch.empty_like(grad_h), torch.empty_like(grad_c)
+        grad_start[0][self.order], grad_start[1][self.order] = grad_h, grad_c
+        return grad_gates, grad_start
 
     def _split(self, packed: Tensor) -> Sequence[Tensor]:
-        """Of each step its rows."""
+        """The rows of each step."""
         return torch.split(packed, list(self.sizes))
 
-    def _taking_turns(self, two: Tensor) -> Sequence[Tensor]:
-        """Of each step a part of one of two, as steps are run, so that each finds what the one before has left."""
+    def _double_buffered(self, two: Tensor) -> Sequence[Tensor]:
+        """For each step a part of one of two buffers, in turn, so that each reads what the step before wrote."""
         last = len(self.sizes) - 1
-        return [two[(last - at if self.backwards else at) % 2, :size] for at, size in enumerate(self.sizes)]
+        return [two[(last - step if self.backwards else step) % 2, :size] for step, size in enumerate(self.sizes)]
 
-    def _in_turn(self, *parts: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Of each step its parts, and its outputs, in the order in which steps are run."""
+    def _in_time_order(self, *parts: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """The parts of each step, and its outputs, in the order in which steps run."""
         steps = [*zip(*parts, self.outputs[: len(self.sizes)], strict=True)]
         return steps[::-1] if self.backwards else steps
 
 
-def multiplies() -> bool:
-    """Whether products are faster here than torch's."""
-    return bool(library().lstm_multiplies())
+def has_fast_products() -> bool:
+    """Whether products are faster in C than torch's."""
+    return bool(library().lstm_has_fast_products())
 
 
-def prepared(weights: Tensor, rows: int) -> PackedWeights:
-    """Weights (u, k), of a step (4d, k), for so many rows in all."""
-    if rows < ENOUGH or not multiplies():
+def pack_weights(weights: Tensor, rows: int) -> PackedWeights:
+    """Pack weights (u, k), of a step (4d, k), that so many rows in all are multiplied with."""
+    if rows < MIN_ROWS_TO_PACK or not has_fast_products():
         return PackedWeights(weights, None)
     weights = weights if weights.stride(1) == 1 else weights.contiguous()
     count, width = weights.shape
-    laid_out = weights.new_empty(-(-count // (4 * LANES)) * LANES * 4 * width)
-    library().lstm_lay_out(count, width, weights.data_ptr(), weights.stride(0), laid_out.data_ptr())
-    return PackedWeights(weights, laid_out)
+    tiles = weights.new_empty(-(-count // (4 * LANES)) * LANES * 4 * width)
+    library().lstm_pack_weights(count, width, weights.data_ptr(), weights.stride(0), tiles.data_ptr())
+    return PackedWeights(weights, tiles)
 
 
 def step(
@@ -193,87 +215,71 @@ def step(
     looked_up: tuple[Tensor, Tensor] | None,
     weights: PackedWeights | None,
     parts: Sequence[Tensor],
-    parents: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """One step of its own: cells (b, d), and what makes the gates, as :func:`attnx.accel.lstm.autograd.step` says.
+    """One step: cells (b, d) and the gates' summands, as :func:`attnx.accel.lstm.autograd.step` documents them.
 
     Returns:
-        h and c after it.
+        the next h and c.
     """
-    cells, laid_out = cells.contiguous(), None if weights is None else weights.laid_out
-    assert not parts or laid_out is not None, "products are C's where weights are laid out"
+    cells, tiles = cells.contiguous(), None if weights is None else weights.tiles
+    assert not parts or tiles is not None, "products are in C where weights are packed"
     parts = [part if part.stride(1) == 1 else part.contiguous() for part in parts]
-    parents = None if parents is None else parents.contiguous()
     added = added if added is None or added.stride(1) == 1 else added.contiguous()
-    looked_up = None if looked_up is None else (looked_up[0].contiguous(), looked_up[1].contiguous())
-    states, after, order = torch.empty_like(cells), torch.empty_like(cells), torch.arange(len(cells))
+    table, ids = (None, None) if looked_up is None else (looked_up[0].contiguous(), looked_up[1].contiguous())
+    states, next_cells, order = torch.empty_like(cells), torch.empty_like(cells), torch.arange(len(cells))
     strided = states, states, cells if added is None else added
-    told = _told(
-        cells.shape,
-        0,
-        strided,
-        order,
-        looked_up,
-        added is not None,
-        False,
-        (laid_out if parts else None, parts),
-        parents,
-    )
-    place = _place(states, after)
-    given = None if added is None else added.data_ptr()
-    library().lstm_step(told, given, cells.data_ptr(), place, place, states.data_ptr())
-    return states, after
+    operands = StepOperands(table, ids, added is not None, tiles=tiles if parts else None, parts=parts)
+    struct = _step_struct(cells.shape, 0, strided, order, operands)
+    pointers = _state_pointers(states, next_cells)
+    gates = None if added is None else added.data_ptr()
+    library().lstm_step(struct, gates, cells.data_ptr(), pointers, pointers, states.data_ptr())
+    return states, next_cells
 
 
-def product(part: Tensor, weights: PackedWeights, added: Tensor | None, out: Tensor) -> None:
-    """Write (n, k) times the weights (u, k), and what is added (u), to (n, u); its rows may lie in something wider."""
-    assert weights.laid_out is not None, "products are C's where weights are laid out"
-    part = part if part.stride(1) == 1 else part.contiguous()
-    added = None if added is None else added.contiguous()
-    (rows, count), nothing = out.shape, torch.empty(0, dtype=torch.int64)
+def linear(inputs: Tensor, weights: PackedWeights, bias: Tensor | None, out: Tensor) -> None:
+    """Write inputs (n, k) times packed weights (u, k), plus a bias (u), to (n, u), whose rows may be strided."""
+    assert weights.tiles is not None, "products are in C where weights are packed"
+    inputs = inputs if inputs.stride(1) == 1 else inputs.contiguous()
+    bias = None if bias is None else bias.contiguous()
+    (rows, count), no_order = out.shape, torch.empty(0, dtype=torch.int64)
     shape = rows, -(-count // 4)
-    told = _told(shape, 0, (out, out, out), nothing, multiplied=(weights.laid_out, [part]))
-    library().lstm_multiply(told, count, None if added is None else added.data_ptr(), out.data_ptr())
+    struct = _step_struct(shape, 0, (out, out, out), no_order, StepOperands(tiles=weights.tiles, parts=[inputs]))
+    library().lstm_linear(struct, count, None if bias is None else bias.data_ptr(), out.data_ptr())
 
 
-def sums(rows: Tensor, ids: Tensor, count: int) -> Tensor:
-    """(n, w) rows and which of ``count`` each belongs to -> their sums (count, w)."""
-    found = rows.new_zeros(count, rows.shape[1])
-    threads = torch.get_num_threads() if rows.numel() > ALONE else 1
-    library().lstm_sums(*rows.shape, ids.data_ptr(), rows.data_ptr(), found.data_ptr(), threads)
-    return found
+def segment_sum(rows: Tensor, ids: Tensor, count: int) -> Tensor:
+    """Rows (n, w) and the segment of each, ids (n,) -> the sums (count, w) of each segment's rows."""
+    sums = rows.new_zeros(count, rows.shape[1])
+    threads = torch.get_num_threads() if rows.numel() > MAX_UNITS_FOR_ONE_THREAD else 1
+    library().lstm_segment_sum(*rows.shape, ids.data_ptr(), rows.data_ptr(), sums.data_ptr(), threads)
+    return sums
 
 
-def _told(
+def _step_struct(
     shape: Sequence[int],
-    going_on: int,
+    continuing: int,
     strided: tuple[Tensor, Tensor, Tensor],
     order: Tensor,
-    looked_up: tuple[Tensor, Tensor] | None = None,
-    added: bool = False,
-    kept: bool = False,
-    multiplied: tuple[Tensor | None, Sequence[Tensor]] = (None, ()),
-    parents: Tensor | None = None,
+    operands: StepOperands = StepOperands(),  # noqa: B008 - immutable
 ) -> Any:
-    """What the C functions are told of a step.
+    """Fill the struct ``step`` of lstm.c.
 
-    Its shape, how far apart the rows of the next states, the outputs and the gates are, where its rows lie, how many
-    threads, which rows of a table are added to the gates, what the weights are multiplied with, and of which rows, side
-    by side, that is the same.
+    It holds the sizes, how many rows continue, the row strides of the next states, the outputs and the gates, the rows'
+    order in the batch, the number of threads, the table lookup, and the packed weights with what they multiply.
     """
     rows, units = shape
-    threads = torch.get_num_threads() if rows * units > ALONE else 1
-    found = (0, 0) if looked_up is None else tuple(tensor.data_ptr() for tensor in looked_up)
-    weights, parts = multiplied
-    given = [number for part in parts for number in (part.data_ptr(), part.stride(0), part.shape[1])]
-    numbers = (
-        *(rows, units, going_on, *(tensor.stride(0) for tensor in strided), order.data_ptr(), threads),
-        *(*found, 0 if parents is None else parents.data_ptr(), added, kept),
-        0 if weights is None else weights.data_ptr(),
-        *(*given, *[0] * (3 * (PARTS - len(parts)))),
+    threads = torch.get_num_threads() if rows * units > MAX_UNITS_FOR_ONE_THREAD else 1
+    table, ids, adds_gates, keeps_activations, tiles, parts = operands
+    part_fields = [field for part in parts for field in (part.data_ptr(), part.stride(0), part.shape[1])]
+    fields = (
+        *(rows, units, continuing, *(tensor.stride(0) for tensor in strided), order.data_ptr(), threads),
+        0 if table is None else table.data_ptr(),
+        0 if ids is None or table is None else ids.data_ptr(),
+        *(adds_gates, keeps_activations, 0 if tiles is None else tiles.data_ptr()),
+        *(*part_fields, *[0] * (3 * (MAX_PARTS - len(parts)))),
     )
-    return (ctypes.c_long * len(numbers))(*numbers)
+    return (ctypes.c_long * len(fields))(*fields)
 
 
-def _place(states: Tensor, cells: Tensor) -> Any:
+def _state_pointers(states: Tensor, cells: Tensor) -> Any:
     return (ctypes.c_void_p * 2)(states.data_ptr(), cells.data_ptr())

@@ -30,7 +30,7 @@ class Entmax(nn.Module):
     tensor([0.6400, 0.3600, 0.0000, 0.0000, 0.0000])
     """
 
-    sums_to_one = True
+    is_distribution = True
     differentiable = True
 
     def __init__(self, alpha: float = 1.5, learned: bool = False, temperature: Rate = 1.0) -> None:

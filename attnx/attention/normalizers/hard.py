@@ -23,7 +23,7 @@ class Hard(nn.Module):
     tensor([0., 1., 0., 0., 0.])
     """
 
-    sums_to_one = True
+    is_distribution = True
     differentiable = False
 
     def __init__(self, temperature: Rate = 1.0) -> None:

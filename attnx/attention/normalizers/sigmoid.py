@@ -23,7 +23,7 @@ class Sigmoid(nn.Module):
     tensor([5.0000e-01, 1.0000e+00, 1.9287e-22, 0.0000e+00, 0.0000e+00])
     """
 
-    sums_to_one = False
+    is_distribution = False
     differentiable = True
 
     def __init__(self, bias: float = 0.0, temperature: Rate = 1.0) -> None:

@@ -23,7 +23,7 @@ class Sparsemax(nn.Module):
     tensor([0.7500, 0.2500, 0.0000, 0.0000, 0.0000])
     """
 
-    sums_to_one = True
+    is_distribution = True
     differentiable = True
 
     def __init__(self, temperature: Rate = 1.0) -> None:

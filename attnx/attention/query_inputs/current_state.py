@@ -18,12 +18,12 @@ class CurrentState(nn.Module):
     It is not known before the cell runs, so its context cannot enter the same step's cell (``model.feed=now``).
 
     >>> import torch
-    >>> step = QueryContext(**{"token": torch.zeros(2, 3, 5), "after": torch.ones(2, 3, 13)})
+    >>> step = QueryContext(**{"token": torch.zeros(2, 3, 5), "state": torch.ones(2, 3, 13)})
     >>> CurrentState(state_size=13)(step).shape
     torch.Size([2, 3, 13])
     """
 
-    needs = "after"
+    needs = "state"
 
     def __init__(self, state_size: Size) -> None:
         super().__init__()
@@ -31,5 +31,5 @@ class CurrentState(nn.Module):
 
     def forward(self, step: QueryContext) -> Tensor:
         """Pick it from the step: -> (b, q, state_size)."""
-        assert step.after is not None, "the plan ran attention before what its query needs"
-        return step.after
+        assert step.state is not None, "the plan ran attention before what its query needs"
+        return step.state

@@ -18,12 +18,12 @@ class PreviousState(nn.Module):
     At the first step it is the state that the bridge made.
 
     >>> import torch
-    >>> step = QueryContext(**{"token": torch.zeros(2, 3, 5), "before": torch.ones(2, 3, 13)})
+    >>> step = QueryContext(**{"token": torch.zeros(2, 3, 5), "prev_state": torch.ones(2, 3, 13)})
     >>> PreviousState(state_size=13)(step).shape
     torch.Size([2, 3, 13])
     """
 
-    needs = "before"
+    needs = "prev_state"
 
     def __init__(self, state_size: Size) -> None:
         super().__init__()
@@ -31,5 +31,5 @@ class PreviousState(nn.Module):
 
     def forward(self, step: QueryContext) -> Tensor:
         """Pick it from the step: -> (b, q, state_size)."""
-        assert step.before is not None, "the plan ran attention before what its query needs"
-        return step.before
+        assert step.prev_state is not None, "the plan ran attention before what its query needs"
+        return step.prev_state

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnx.accel.linear_cpu import product
 from attnx.registry import Positive, Size, register
 
 
@@ -20,11 +19,11 @@ class Additive(nn.Module):
     unit, so its memory grows with q * m * hidden.
 
     >>> scorer = Additive(query_size=13, memory_size=26, hidden_size=7)
-    >>> scorer.compare(scorer.queries(torch.ones(2, 3, 13)), scorer.keys(torch.ones(2, 5, 26))).shape
+    >>> scorer.score(scorer.project_queries(torch.ones(2, 3, 13)), scorer.project_keys(torch.ones(2, 5, 26))).shape
     torch.Size([2, 3, 5])
     """
 
-    equal_widths = False
+    requires_equal_dims = False
 
     def __init__(self, query_size: Size, memory_size: Size, hidden_size: Positive = 128) -> None:
         super().__init__()
@@ -33,14 +32,16 @@ class Additive(nn.Module):
         # As a Linear(hidden, 1) would start.
         self.v = nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) / hidden_size**0.5)
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         """(..., m, memory_size) -> (..., m, hidden)."""
-        return product(memory, self.memory.weight)
+        projected: Tensor = self.memory(memory)
+        return projected
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         """(..., q, query_size) -> (..., q, hidden)."""
-        return product(queries, self.query.weight)
+        projected: Tensor = self.query(queries)
+        return projected
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """(..., q, hidden), (..., m, hidden) -> (..., q, m)."""
         return torch.tanh(queries[..., :, None, :] + keys[..., None, :, :]) @ self.v

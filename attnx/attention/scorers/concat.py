@@ -19,27 +19,27 @@ class Concat(nn.Module):
 
     >>> import torch
     >>> scorer = Concat(query_size=13, memory_size=26)
-    >>> scorer.compare(scorer.queries(torch.ones(2, 3, 13)), scorer.keys(torch.ones(2, 5, 26))).shape
+    >>> scorer.score(scorer.project_queries(torch.ones(2, 3, 13)), scorer.project_keys(torch.ones(2, 5, 26))).shape
     torch.Size([2, 3, 5])
     """
 
-    equal_widths = False
+    requires_equal_dims = False
 
     def __init__(self, query_size: Size, memory_size: Size) -> None:
         super().__init__()
         self.query = nn.Linear(query_size, 1, bias=False)
         self.memory = nn.Linear(memory_size, 1, bias=False)
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         """(..., m, memory_size) -> (..., m, 1)."""
         projected: Tensor = self.memory(memory)
         return projected
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         """(..., q, query_size) -> (..., q, 1)."""
         projected: Tensor = self.query(queries)
         return projected
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """(..., q, 1), (..., m, 1) -> (..., q, m)."""
         return queries + keys.mT

@@ -22,27 +22,28 @@ class Cosine(nn.Module):
     what lets it be sharp. It is one positive number, learned by default. A zero vector scores 0.
 
     >>> scorer = Cosine(strength=1.0)
-    >>> compared = scorer.compare(scorer.queries(torch.tensor([[3.0, 4.0]])), scorer.keys(torch.tensor([[6.0, 8.0]])))
+    >>> queries, keys = torch.tensor([[3.0, 4.0]]), torch.tensor([[6.0, 8.0]])
+    >>> compared = scorer.score(scorer.project_queries(queries), scorer.project_keys(keys))
     >>> round(compared.item(), 5)
     1.0
     """
 
-    equal_widths = True
+    requires_equal_dims = True
 
     def __init__(self, strength: Rate = 5.0, learned: bool = True) -> None:
         super().__init__()
         # The logarithm is stored so that the strength stays positive.
         self.log_strength = nn.Parameter(torch.tensor(math.log(strength)), requires_grad=learned)
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         """(..., m, d) -> (..., m, d) of length 1."""
         return _unit(memory)
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         """(..., q, d) -> (..., q, d) of length beta."""
         return _unit(queries) * self.log_strength.exp()
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """(..., q, d), (..., m, d) -> (..., q, m)."""
         return queries @ keys.mT
 

@@ -21,13 +21,13 @@ class Coverage(nn.Module):
     perplexities do not hold it. It makes the decoder run step by step.
 
     >>> scorer = Coverage(query_size=13, memory_size=26, hidden_size=7)
-    >>> queries, keys = scorer.queries(torch.ones(2, 1, 13)), scorer.keys(torch.ones(2, 5, 26))
-    >>> scorer.compare(queries, keys, AttentionHistory(torch.zeros(2, 5), torch.ones(2, 5))).shape
+    >>> queries, keys = scorer.project_queries(torch.ones(2, 1, 13)), scorer.project_keys(torch.ones(2, 5, 26))
+    >>> scorer.score(queries, keys, AttentionHistory(torch.zeros(2, 5), torch.ones(2, 5))).shape
     torch.Size([2, 1, 5])
     """
 
-    equal_widths = False
-    needs_past = True
+    requires_equal_dims = False
+    needs_history = True
 
     def __init__(
         self, query_size: Size, memory_size: Size, hidden_size: Positive = 128, penalty: NonNegative = 1.0
@@ -37,18 +37,18 @@ class Coverage(nn.Module):
         self.covered = nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) / hidden_size**0.5)
         self.factor = penalty
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         """(..., m, memory_size) -> (..., m, hidden)."""
-        return self.additive.keys(memory)
+        return self.additive.project_keys(memory)
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         """(..., q, query_size) -> (..., q, hidden)."""
-        return self.additive.queries(queries)
+        return self.additive.project_queries(queries)
 
-    def compare(self, queries: Tensor, keys: Tensor, past: AttentionHistory) -> Tensor:
-        """(b, q, hidden), (b, m, hidden) and the past -> (b, q, m)."""
-        return self.additive.compare(queries, keys + past.total[..., None] * self.covered)
+    def score(self, queries: Tensor, keys: Tensor, history: AttentionHistory) -> Tensor:
+        """(b, q, hidden), (b, m, hidden) and the history -> (b, q, m)."""
+        return self.additive.score(queries, keys + history.cumulative[..., None] * self.covered)
 
-    def penalty(self, weights: Tensor, past: AttentionHistory) -> Tensor:
-        """(b, q, m) weights and the past -> (b, q), the overlap of what is read with what was read before."""
-        return self.factor * torch.minimum(weights, past.total[..., None, :]).sum(-1)
+    def penalty(self, weights: Tensor, history: AttentionHistory) -> Tensor:
+        """(b, q, m) weights and the history -> (b, q), the overlap of what is read with what was read before."""
+        return self.factor * torch.minimum(weights, history.cumulative[..., None, :]).sum(-1)

@@ -17,20 +17,20 @@ class Dot(nn.Module):
     It has no parameters and needs one width for both; its scores grow with that width, see ``scaled``.
 
     >>> import torch
-    >>> Dot().compare(torch.ones(2, 3, 13), torch.ones(2, 5, 13))[0, 0]
+    >>> Dot().score(torch.ones(2, 3, 13), torch.ones(2, 5, 13))[0, 0]
     tensor([13., 13., 13., 13., 13.])
     """
 
-    equal_widths = True
+    requires_equal_dims = True
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         """(..., m, d), unchanged."""
         return memory
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         """(..., q, d), unchanged."""
         return queries
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """(..., q, d), (..., m, d) -> (..., q, m)."""
         return queries @ keys.mT

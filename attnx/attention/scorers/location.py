@@ -22,13 +22,13 @@ class Location(nn.Module):
 
     >>> import torch
     >>> scorer = Location(query_size=13, memory_size=26, hidden_size=7)
-    >>> queries, keys = scorer.queries(torch.ones(2, 1, 13)), scorer.keys(torch.ones(2, 5, 26))
-    >>> scorer.compare(queries, keys, AttentionHistory(torch.zeros(2, 5), torch.zeros(2, 5))).shape
+    >>> queries, keys = scorer.project_queries(torch.ones(2, 1, 13)), scorer.project_keys(torch.ones(2, 5, 26))
+    >>> scorer.score(queries, keys, AttentionHistory(torch.zeros(2, 5), torch.zeros(2, 5))).shape
     torch.Size([2, 1, 5])
     """
 
-    equal_widths = False
-    needs_past = True
+    requires_equal_dims = False
+    needs_history = True
 
     def __init__(
         self,
@@ -43,16 +43,16 @@ class Location(nn.Module):
         self.near = nn.Conv1d(1, filters, 2 * kernel_radius + 1, padding=kernel_radius, bias=False)
         self.location = nn.Linear(filters, hidden_size, bias=False)
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         """(..., m, memory_size) -> (..., m, hidden)."""
-        return self.additive.keys(memory)
+        return self.additive.project_keys(memory)
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         """(..., q, query_size) -> (..., q, hidden)."""
-        return self.additive.queries(queries)
+        return self.additive.project_queries(queries)
 
-    def compare(self, queries: Tensor, keys: Tensor, past: AttentionHistory) -> Tensor:
-        """(b, q, hidden), (b, m, hidden) and the past -> (b, q, m)."""
+    def score(self, queries: Tensor, keys: Tensor, history: AttentionHistory) -> Tensor:
+        """(b, q, hidden), (b, m, hidden) and the history -> (b, q, m)."""
         # One zero more at the end, and its output less: a convolution refuses a memory that is still empty.
-        near = self.near(F.pad(past.last[:, None], (0, 1)))[..., :-1]
-        return self.additive.compare(queries, keys + self.location(near.mT))
+        near = self.near(F.pad(history.previous[:, None], (0, 1)))[..., :-1]
+        return self.additive.score(queries, keys + self.location(near.mT))

@@ -24,11 +24,11 @@ class Mlp(nn.Module):
     it. The first layer is applied to memory and query apart (its matrix is [U, W]), so each is done once.
 
     >>> scorer = Mlp(query_size=13, memory_size=26, depth=3, hidden_sizes=[7, 5])
-    >>> scorer.compare(scorer.queries(torch.ones(2, 3, 13)), scorer.keys(torch.ones(2, 5, 26))).shape
+    >>> scorer.score(scorer.project_queries(torch.ones(2, 3, 13)), scorer.project_keys(torch.ones(2, 5, 26))).shape
     torch.Size([2, 3, 5])
     """
 
-    equal_widths = False
+    requires_equal_dims = False
 
     def __init__(
         self,
@@ -49,17 +49,17 @@ class Mlp(nn.Module):
         # The output has no bias: the same number added to all scores of a row changes no weight.
         self.rest = nn.Sequential(*layers, nn.Linear(sizes[-1], 1, bias=False))
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         """(..., m, memory_size) -> (..., m, widths[0])."""
         projected: Tensor = self.memory(memory)
         return projected
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         """(..., q, query_size) -> (..., q, widths[0])."""
         projected: Tensor = self.query(queries)
         return projected
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """(..., q, widths[0]), (..., m, widths[0]) -> (..., q, m)."""
         scores: Tensor = self.rest(torch.add(queries[..., :, None, :], keys[..., None, :, :]))
         return scores[..., 0]

@@ -18,25 +18,25 @@ class Multiplicative(nn.Module):
 
     >>> import torch
     >>> scorer = Multiplicative(query_size=13, memory_size=26)
-    >>> scorer.compare(scorer.queries(torch.ones(2, 3, 13)), scorer.keys(torch.ones(2, 5, 26))).shape
+    >>> scorer.score(scorer.project_queries(torch.ones(2, 3, 13)), scorer.project_keys(torch.ones(2, 5, 26))).shape
     torch.Size([2, 3, 5])
     """
 
-    equal_widths = False
+    requires_equal_dims = False
 
     def __init__(self, query_size: Size, memory_size: Size) -> None:
         super().__init__()
         self.memory = nn.Linear(memory_size, query_size, bias=False)
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         """(..., m, memory_size) -> (..., m, query_size)."""
         projected: Tensor = self.memory(memory)
         return projected
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         """(..., q, query_size), unchanged."""
         return queries
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """(..., q, query_size), (..., m, query_size) -> (..., q, m)."""
         return queries @ keys.mT

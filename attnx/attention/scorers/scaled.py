@@ -21,25 +21,25 @@ class Scaled(nn.Module):
     the products; ``learned`` trains the scale as one number.
 
     >>> scorer = Scaled(memory_size=16)
-    >>> scorer.compare(scorer.queries(torch.ones(1, 1, 16)), torch.ones(1, 2, 16))
+    >>> scorer.score(scorer.project_queries(torch.ones(1, 1, 16)), torch.ones(1, 2, 16))
     tensor([[[4., 4.]]])
     """
 
-    equal_widths = True
+    requires_equal_dims = True
 
     def __init__(self, memory_size: Size, scale: Literal["sqrt", "dimension", "learned"] = "sqrt") -> None:
         super().__init__()
         start = memory_size**-1.0 if scale == "dimension" else memory_size**-0.5
         self.scale = nn.Parameter(torch.tensor(start)) if scale == "learned" else start
 
-    def keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory: Tensor) -> Tensor:
         """(..., m, d), unchanged."""
         return memory
 
-    def queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries: Tensor) -> Tensor:
         """(..., q, d) -> (..., q, d), scaled here because there are fewer queries than scores."""
         return queries * self.scale
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """(..., q, d), (..., m, d) -> (..., q, m)."""
         return queries @ keys.mT

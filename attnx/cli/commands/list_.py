@@ -38,7 +38,7 @@ examples:
 
 # Kinds that no word of the command line picks, and what does: listed when they are named.
 UNPICKED = {
-    "kernel": "how attention is computed fast; attnx chooses, attention.kernels=off does without",
+    "kernel": "how attention is computed fast; attnx chooses, accel=off does without",
     "metric": "what is measured; each task has its own",
 }
 TITLES = {**CHOICES, "tokenizer": "how text becomes symbols: task.tokenizer=NAME", **UNPICKED}

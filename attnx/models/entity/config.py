@@ -77,7 +77,7 @@ def _check_scorers(config: Config) -> None:
     for kind, (name, knobs) in gates.items():
         registry.check(kind, name, knobs)
     for setting, name in (("scorer", config["scorer"]["name"]), ("model.gate_scorer", gates["scorer"][0])):
-        if registry.part("scorer", name).declares.get("needs_past"):
+        if registry.part("scorer", name).declares.get("needs_history"):
             raise UserError(f"{setting}={name} needs earlier attention weights, but slots are read once; use another")
 
 

@@ -26,7 +26,7 @@ class EntityGate(nn.Module):
 
     def forward(self, queries: Tensor, slots: Tensor, mask: Tensor) -> Tensor:
         """Queries (b, 1, d) that the scorer has prepared, slots (b, j, d) and mask (b, 1, 1) -> gates (b, 1, j)."""
-        scores = self.scorer.compare(queries, self.scorer.keys(slots))
+        scores = self.scorer.score(queries, self.scorer.project_keys(slots))
         return self.normalizer(scores, mask.expand_as(scores))
 
 
@@ -81,7 +81,7 @@ class EntityMemory(nn.Module):
         assert keys is not None, "tied keys need word embeddings"
         rows, steps, _ = sentences.shape
         contents = (keys if self.initial_state is None else self.initial_state).expand(rows, -1, -1)
-        queries, inputs = self.gate.scorer.queries(sentences), self.map_sentence(sentences)
+        queries, inputs = self.gate.scorer.project_queries(sentences), self.map_sentence(sentences)
         key_term = self.map_key(keys)
         is_full = mask.all(0).tolist()
         gates = [contents.new_zeros(rows, 0, len(keys))]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention import Attention, AttentionOutput
-from attnx.attention.heads import MultiHeadAttention
+from attnx.attention.multi_head import MultiHeadAttention
 from attnx.data.special_tokens import STOP
 from attnx.models.entity.memory import EntityMemory
 from attnx.models.entity.story_encoder import INIT_STD, EncodedStory, StoryEncoder
@@ -57,7 +57,7 @@ class Entity(nn.Module):
     """
 
     sources = ("encoder",)
-    sums_to_one = False
+    is_distribution = False
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Entity(nn.Module):
         # The words that keys can be tied to have the first ids after those of special tokens.
         words = self.stories.embedding.weight[STOP + 1 : STOP + 1 + self.memory.num_slots]
         contents, gates = self.memory(story.sentences, story.mask, words)
-        slots = self.attention.remember(contents)
+        slots = self.attention.make_memory(contents)
         return story, gates, self.attention(story.question[:, None], slots, need_weights=True)
 
     def _logits(self, question: Tensor, context: Tensor) -> Tensor:

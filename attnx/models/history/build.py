@@ -14,6 +14,7 @@ from attnx.models.history.config import resolve
 from attnx.models.history.model import History
 from attnx.models.resolve import require_tags
 from attnx.models.seq2seq.model import Seq2seq
+from attnx.models.seq2seq.parts import Seq2seqParts
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.targets.build import build_target
@@ -60,18 +61,15 @@ def build_history(
     decoder = registry.build("decoder", config["decoder"], input_size=embedding_dim + feed_size)
     query = Query(registry.build("query", choice, **sizes, tags=0) for choice in config["query"].items())
     parts = (config["scorer"], {**config["scope"], "sources": ["decoder"]}, config["normalizer"])
-    network = Seq2seq(
-        source=None,
-        target=target,
+    seq2seq_parts = Seq2seqParts(
         embedding=embedding,
-        tags=(None, ()),
-        bridge=BRIDGES[bridge](decoder.recurrent, 0),
-        attention=(query, assemble(*parts, (query.size, state_size, state_size), config["attention"])),
-        own=DecoderStateProjection(state_size, state_size, state_size, resolved.memory),
+        bridge=BRIDGES[bridge](decoder, 0),
+        query=query,
+        attention=assemble(*parts, (query.size, state_size, state_size), config["attention"]),
+        state_projection=DecoderStateProjection(state_size, state_size, state_size, resolved.memory),
         decoder=decoder,
         readout=readout,
         output=registry.build("output", "linear", size=readout.size, width=target.width, tied=None),
-        chosen=resolved,
-        dropout=dropout,
     )
+    network = Seq2seq(seq2seq_parts, target, resolved.plan, resolved.sources, resolved.newest, dropout)
     return History(network, num_known=source_features - target_features)

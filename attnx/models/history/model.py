@@ -55,9 +55,9 @@ class History(nn.Module):
         self.network, self.target, self.num_known = network, network.target, num_known
 
     @property
-    def sums_to_one(self) -> bool:
+    def is_distribution(self) -> bool:
         """Whether the attention weights sum to 1."""
-        return self.network.sums_to_one
+        return self.network.is_distribution
 
     @property
     def plan(self) -> Plan:
@@ -161,12 +161,12 @@ class History(nn.Module):
         network, tokens = self.network, self.network.embedding(rows)
         if network.plan.schedule != "run_then_attend":
             for step in range(rows.shape[1]):
-                state, _ = network.advance(tokens[:, step], state)
+                state, _ = network.forward_step(tokens[:, step], state)
             return state
-        output = network.decoder.recurrent.run(tokens, state=state.cell)
+        output = network.decoder.run([tokens], state=state.rnn_state)
         steps = torch.arange(rows.shape[1], device=rows.device)
-        memory = network.with_own(state.memory, output.outputs[-1], steps)
-        return state._replace(memory=memory, cell=output.state, at=state.at + rows.shape[1])
+        memory = network.append_decoder_states(state.memory, output.outputs[-1], steps)
+        return state._replace(memory=memory, rnn_state=output.state, step=state.step + rows.shape[1])
 
 
 def _reject_padding(source_mask: Tensor) -> None:

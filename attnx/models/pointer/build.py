@@ -54,7 +54,7 @@ def build_pointer(
     encoder = registry.build("encoder", config["encoder"], input_size=embedding_dim)
     source = Source(embedding, encoder, embedding_dim, memory="states", values="inputs", positions=0, dropout=0.0)
     decoder = registry.build("decoder", config["decoder"], input_size=embedding_dim)
-    first_state = BRIDGES[bridge](decoder.recurrent, source.final_size)
+    first_state = BRIDGES[bridge](decoder, source.final_size)
     sizes = {"state_size": decoder.size, "token_size": embedding_dim, "context_size": embedding_dim, "tags": tags}
     query = Query(registry.build("query", choice, **sizes) for choice in config["query"].items())
     parts = (config["scorer"], config["scope"], config["normalizer"])

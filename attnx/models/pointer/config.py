@@ -21,7 +21,7 @@ ALLOWED_PROBLEMS = {
     "permutation": ("tsp", "sorting"),
     "ring": ("hull",),
 }
-SUPPORTED_NEEDS = ("token", "before", "after", "tag")
+SUPPORTED_NEEDS = ("token", "prev_state", "state", "tag")
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ def resolve(config: Config) -> ResolvedPointerConfig:
     for name, need in needs.items():
         if need not in SUPPORTED_NEEDS:
             raise UserError(f"query={name} needs a context, but a pointer has none: its weights are the output")
-    if not {"before", "after"} & set(needs.values()):
+    if not {"prev_state", "state"} & set(needs.values()):
         raise UserError(
             f"query=[{','.join(needs)}] has no decoder state, so no output would depend on earlier ones; "
             "add current_state or previous_state"
         )
-    needs_past = bool(part_declarations(config, "scorer").get("needs_past", False))
+    needs_history = bool(part_declarations(config, "scorer").get("needs_history", False))
     schedule = config["attention"].get("schedule", "auto")
-    chosen = plan(PlannerInputs(needs, feed="none", needs_past=needs_past), schedule)
+    chosen = plan(PlannerInputs(needs, feed="none", needs_history=needs_history), schedule)
     return ResolvedPointerConfig(chosen, "tag" in needs.values())
 
 

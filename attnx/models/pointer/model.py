@@ -74,7 +74,7 @@ class Pointer(nn.Module):
     >>> source = Source(nn.Linear(2, 7), encoder, 7, memory="states", values="inputs", positions=0, dropout=0.0)
     >>> query = Query([CurrentState(state_size=13)])
     >>> attention = build(scorer="additive", query_size=query.size, memory_size=source.keys_size, values_size=7)
-    >>> bridge = ZeroBridge(decoder.recurrent, source.final_size)
+    >>> bridge = ZeroBridge(decoder, source.final_size)
     >>> model = Pointer(source, PositionTarget(4 + 9, "permutation"), bridge, query, attention, decoder)
     >>> points, mask, inputs = torch.randn(2, 3, 2), torch.ones(2, 3, dtype=torch.bool), torch.tensor([[1, 4], [1, 6]])
     >>> model(points, mask, inputs).logits.shape
@@ -82,7 +82,7 @@ class Pointer(nn.Module):
     """
 
     sources = ("encoder",)
-    sums_to_one = True
+    is_distribution = True
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Pointer(nn.Module):
         super().__init__()
         self.source, self.target, self.bridge, self.decoder = source, target, bridge, decoder
         self.query, self.attention = query, attention
-        self.plan = plan(PlannerInputs(query.needs, feed="none", needs_past=attention.needs_past), schedule)
+        self.plan = plan(PlannerInputs(query.needs, feed="none", needs_history=attention.needs_history), schedule)
         # Initialized like the weights of a Linear(size, 1).
         self.start = nn.Parameter(torch.empty(source.values_size).uniform_(-1, 1) / source.values_size**0.5)
         self.end = nn.Parameter(torch.empty(source.keys_size).uniform_(-1, 1) / source.keys_size**0.5)
@@ -130,10 +130,9 @@ class Pointer(nn.Module):
             raise ValueError("scheduled sampling is not possible with a pointer")
         state = self.init_state(source, source_mask, tag)
         tokens = _gather_rows(state.embeddings, inputs)
-        recurrent = self.decoder.recurrent
         masks = tuple(
-            dropout_mask(tokens, self.decoder.dropout, self.training, *tokens.shape[:2], recurrent.size)
-            for _ in recurrent.layers[1:]
+            dropout_mask(tokens, self.decoder.dropout, self.training, *tokens.shape[:2], self.decoder.size)
+            for _ in range(self.decoder.num_layers - 1)
         )
         is_parallel = (schedule or self.plan.schedule) == "run_then_attend"
         run = self._parallel if is_parallel else self._stepwise
@@ -146,9 +145,9 @@ class Pointer(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """The recurrence over all steps, then attention for all steps."""
         steps = tokens.shape[1]
-        states = self.decoder.recurrent.run(tokens, state=state.rnn_state, keep=masks).outputs[-1]
+        states = self.decoder.run([tokens], state=state.rnn_state, dropout_masks=masks).outputs[-1]
         prev_states = torch.cat([state.rnn_state[-1][0][:, None], states[:, :-1]], dim=1)
-        context = QueryContext(tokens, before=prev_states, after=states, tag=state.tag[:, None].expand(-1, steps))
+        context = QueryContext(tokens, prev_state=prev_states, state=states, tag=state.tag[:, None].expand(-1, steps))
         history = history_per_step(inputs, state.source_mask.shape[1])
         logits, _ = self._logits(context, state, history, torch.arange(steps, device=tokens.device))
         return logits, None
@@ -178,8 +177,8 @@ class Pointer(nn.Module):
         encoded = self.source(source, source_mask)
         values_size = encoded.values.shape[-1]
         memory = concat_sources(
-            self.attention.remember(encoded.keys, encoded.present, encoded.values),
-            self.attention.remember(
+            self.attention.make_memory(encoded.keys, encoded.present, encoded.values),
+            self.attention.make_memory(
                 self.end.expand(rows, 1, -1), values=encoded.values.new_zeros(rows, 1, values_size)
             ),
         )
@@ -193,7 +192,7 @@ class Pointer(nn.Module):
             history=PointerHistory(nowhere.long(), nowhere),
             tag=zeros if tag is None else tag,
             step=zeros,
-            attention_history=empty_history(memory) if self.attention.needs_past else None,
+            attention_history=empty_history(memory) if self.attention.needs_history else None,
         )
 
     def decode_step(
@@ -210,12 +209,12 @@ class Pointer(nn.Module):
         self, inputs: Tensor, tokens: Tensor, state: PointerState, masks: Masks = ()
     ) -> tuple[Tensor, PointerState, AttentionOutput]:
         """One step of the recurrence and of attention, from ids (b,) and embeddings (b, e) -> logits (b, 1, ...)."""
-        rnn_state = self.decoder.recurrent.step(tokens, state.rnn_state, masks)
+        rnn_state = self.decoder.step([tokens], state.rnn_state, masks)
         history = update_pointer_history(state.history, inputs)
         context = QueryContext(
             tokens[:, None],
-            before=state.rnn_state[-1][0][:, None],
-            after=rnn_state[-1][0][:, None],
+            prev_state=state.rnn_state[-1][0][:, None],
+            state=rnn_state[-1][0][:, None],
             tag=state.tag[:, None],
         )
         step_history = PointerHistory(history.counts[:, None], history.first[:, None])
@@ -235,7 +234,7 @@ class Pointer(nn.Module):
         query, memory, past = self.query(context), state.memory, state.attention_history
         allowed = allowed_next(self.target.constraint, history.counts, history.first, state.source_mask[:, None])
         mask = self.attention.field(AttentionInputs(query, query, memory, steps, allowed, past, None, True))
-        attention = self.attention(query, memory, allowed=allowed, at=steps, past=past, need_weights=True)
+        attention = self.attention(query, memory, allowed=allowed, steps=steps, history=past, need_weights=True)
         scores = attention.scores / self.attention.normalizer.temperature
         if mask.gain is not None:  # a gain multiplies probabilities, which are then normalized again
             scores = scores + torch.where(mask.allowed, mask.gain, 1.0).log()

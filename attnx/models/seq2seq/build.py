@@ -15,6 +15,7 @@ from attnx.errors import UserError
 from attnx.models.resolve import part_declarations
 from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, resolve
 from attnx.models.seq2seq.model import Seq2seq
+from attnx.models.seq2seq.parts import Seq2seqParts
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.position_encoding import POSITIONS
@@ -90,33 +91,34 @@ def seq2seq(
     shape = {"hidden_size": embedding_dim} if tie_embeddings else {}
     readout = registry.build("readout", {**config["readout"], **shape}, **widths)
     fed = {"now": values_size, "next": readout.size, "none": 0}[chosen.plan.feed]
-    beside = tag_dim if "decoder" in told else 0
-    decoder = registry.build("decoder", config["decoder"], input_size=embedding_dim + beside + fed)
+    tag_width = tag_dim if "decoder" in told else 0
+    decoder = registry.build("decoder", config["decoder"], input_size=embedding_dim + tag_width + fed)
     target = build_target(config.get("task", {}), target_symbols, target_features)
-    written = target.embedding(embedding_dim)
-    return Seq2seq(
-        source=source,
-        target=target,
-        embedding=written,
-        tags=(nn.Embedding(tags, tag_dim) if told else None, told),
-        bridge=BRIDGES[chosen.bridge](decoder.recurrent, 0 if source is None else source.final_size),
-        attention=_attention(config, (keys_size, values_size), {**widths, "tags": tags}),
-        own=DecoderStateProjection(state, keys_size, values_size, chosen.memory)
-        if "decoder" in chosen.sources
-        else None,
+    target_embedding = target.embedding(embedding_dim)
+    tag_embedding = nn.Embedding(tags, tag_dim) if told else None
+    bridge_module = BRIDGES[chosen.bridge](decoder, 0 if source is None else source.final_size)
+    query, attention = _attention(config, (keys_size, values_size), {**widths, "tags": tags})
+    projects = "decoder" in chosen.sources
+    projection = DecoderStateProjection(state, keys_size, values_size, chosen.memory) if projects else None
+    weight = target_embedding.weight if tie_embeddings else None
+    output = registry.build(
+        "output", config.get("output", "linear"), size=readout.size, width=target.width, tied=weight, **widths
+    )
+    parts = Seq2seqParts(
+        embedding=target_embedding,
+        bridge=bridge_module,
+        query=query,
+        attention=attention,
         decoder=decoder,
         readout=readout,
-        output=registry.build(
-            "output",
-            config.get("output", "linear"),
-            size=readout.size,
-            width=target.width,
-            tied=written.weight if tie_embeddings else None,
-            **widths,
-        ),
-        chosen=chosen,
-        dropout=dropout,
+        output=output,
+        source=source,
+        state_projection=projection,
+        tag_embedding=tag_embedding,
+        encoder_tags="encoder" in told,
+        decoder_tags="decoder" in told,
     )
+    return Seq2seq(parts, target, chosen.plan, chosen.sources, chosen.newest, dropout)
 
 
 def _source(config: Mapping[str, Any], chosen: ResolvedSeq2seqConfig, inputs: nn.Module, told: int) -> Source | None:

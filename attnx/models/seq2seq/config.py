@@ -119,7 +119,7 @@ def _sources(config: Config) -> tuple[str, ...]:
     if scope.get("include_self"):
         if "decoder" not in named:
             raise UserError("scope.include_self=true needs the decoder's states in scope.sources")
-        if not {"before", "after"} & set(_needed(config)):
+        if not {"prev_state", "state"} & set(_needed(config)):
             raise UserError(
                 "scope.include_self=true needs a state in the query, current_state or previous_state: "
                 "without one there is no state being queried"
@@ -134,8 +134,8 @@ def _newest(config: Config) -> int:
     """
     needs = set(_needed(config))
     if config["scope"].get("include_self"):
-        return 1 if "after" in needs else 0
-    return -1 if "before" in needs else 0
+        return 1 if "state" in needs else 0
+    return -1 if "prev_state" in needs else 0
 
 
 def _needed(config: Config) -> list[str]:
@@ -153,16 +153,18 @@ def _facts(config: Config, attends: bool, sources: tuple[str, ...]) -> PlannerIn
         needs=needs,
         feed=config["model"]["feed"],
         growing="decoder" in sources,
-        needs_past=attends and bool(part_declarations(config, "scorer").get("needs_past", False)),
+        needs_history=attends and bool(part_declarations(config, "scorer").get("needs_history", False)),
         sampling=config["model"]["scheduled_sampling"] > 0,
     )
 
 
 def _needs(name: str) -> str:
     needs = registry.part("query", name).declares.get("needs")
-    if needs not in ("token", "before", "after", "context", "tag"):
+    if needs not in ("token", "prev_state", "state", "context", "tag"):
         place = registry.part("query", name).place
-        raise UserError(f"{place}: the query input {name!r} must declare needs = token, before, after, context or tag")
+        raise UserError(
+            f"{place}: the query input {name!r} must declare needs = token, prev_state, state, context or tag"
+        )
     return str(needs)
 
 
@@ -208,7 +210,7 @@ def _check_copies(config: Config, attends: bool, sources: tuple[str, ...]) -> No
         raise UserError(
             f"output={name} copies from the source, but scope.sources=[{','.join(sources)}] does not read it"
         )
-    if not part_declarations(config, "normalizer").get("sums_to_one"):
+    if not part_declarations(config, "normalizer").get("is_distribution"):
         raise UserError(
             f"output={name} takes weights for probabilities, and those of normalizer={config['normalizer']['name']} do "
             "not sum to 1; use normalizer=softmax"
@@ -219,7 +221,7 @@ def _check_read(config: Config, chosen: Plan, sources: tuple[str, ...]) -> None:
     """Refuse a composition in which the state or the context never reaches the output, by whatever way."""
     inputs = config["readout"].get("inputs", ["state", "context"])
     refuse_twice("readout.inputs", inputs, "input")
-    asked = [{"before": "state", "after": "state"}.get(need, need) for need in _needed(config)]
+    asked = [{"prev_state": "state", "state": "state"}.get(need, need) for need in _needed(config)]
     reads = {
         "state": ["token", *(["context"] if chosen.feed == "now" else [])],
         "context": [*asked, *(["state"] if "decoder" in sources else [])],
@@ -258,10 +260,10 @@ def _check_widths(config: Config, memory: str, values: str, sources: tuple[str, 
                 f"scope.sources=[{','.join(sources)}] needs equal widths, but the encoder's states have {size} and "
                 f"the decoder's {state}; use attention.projection=auto, or equal sizes"
             )
-    query = {"token": model["embedding_dim"], "before": state, "after": state, "context": value}
+    query = {"token": model["embedding_dim"], "prev_state": state, "state": state, "context": value}
     query["tag"] = config["query"].get("language_tag", {}).get("embedding_dim")
     widths = [query[need] for need in _needed(config)]
-    if not part_declarations(config, "scorer").get("equal_widths") or key is None or None in widths:
+    if not part_declarations(config, "scorer").get("requires_equal_dims") or key is None or None in widths:
         return
     if sum(widths) != key:
         raise UserError(

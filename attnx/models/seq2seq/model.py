@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from attnx.attention import AttentionOutput, Memory, Query, QueryContext
+from attnx.attention import AttentionOutput, Memory, QueryContext
 from attnx.attention.memory import (
     append_positions,
     concat_sources,
@@ -19,269 +16,255 @@ from attnx.attention.memory import (
     zero_context,
 )
 from attnx.attention.planner import Plan
-from attnx.models.seq2seq.compiled_step import CompileOptions
-from attnx.models.seq2seq.config import ResolvedSeq2seqConfig
-from attnx.models.seq2seq.folded import folded
-from attnx.models.seq2seq.schedules import SCHEDULES, Masks, TeacherForcedInputs
+from attnx.models.seq2seq.parts import Seq2seqParts
+from attnx.models.seq2seq.schedules import NO_MASKS, SCHEDULES, Masks, TeacherForcedInputs
 from attnx.models.seq2seq.state import DecoderState, Output
-from attnx.models.state_ops import fold_beams_into_queries, index_select_tree, unfold_beams
-from attnx.nn.decoder_memory import DecoderStateProjection
+from attnx.models.state_ops import index_select_tree
 from attnx.nn.dropout import dropout_mask
-from attnx.nn.outputs.inputs import OutputInputs
+from attnx.nn.outputs.contract import OutputInputs
 from attnx.nn.pyramid_weights import shares, spread
-from attnx.nn.recurrent import State
-from attnx.nn.source_encoder import EncodedSource, Source
+from attnx.nn.source_encoder import EncodedSource
 from attnx.nn.targets.contract import TargetSpec
 
 
 class Seq2seq(nn.Module):
-    """Read a source into a memory, and write a target one step at a time while reading it.
+    """Encode a source into a memory, and decode a target one step at a time while attending to the memory.
 
-    Training goes by the plan's schedule; :meth:`init_state` and :meth:`decode_step` generate, with the same numbers.
+    Training runs the plan's schedule; :meth:`init_state` and :meth:`decode_step` generate, with the same numbers.
 
     Args:
-        source: embeds and encodes; None if nothing of the source is read.
+        parts: the modules.
         target: what a step of the target is.
-        embedding: the target's steps to vectors.
-        tags: the rows' tags to vectors that every input is told, and which inputs: ``encoder``, ``decoder``.
-        bridge: where the decoder's state starts.
-        attention: the query, and what reads the memory with it.
-        own: makes the decoder's states fit into the memory; None if they are not in it.
-        decoder: the recurrence.
-        readout: joins state, context and token.
-        output: from the readout, and what else was seen, to what is predicted.
-        chosen: schedule, feed, and what the memory holds.
+        plan: the schedule, and when the context enters the recurrence.
+        sources: what the memory holds, ``encoder`` or ``decoder`` or both, in this order.
+        visible_state_offset: how many decoder states a query may attend to, less the index of its step: -1, 0 or 1.
         dropout: share of the target embeddings' and the readout's units dropped while training.
     """
 
     def __init__(
         self,
-        source: Source | None,
+        parts: Seq2seqParts,
         target: TargetSpec,
-        embedding: Any,
-        tags: tuple[nn.Embedding | None, Sequence[str]],
-        bridge: nn.Module,
-        attention: tuple[Query, Any],
-        own: DecoderStateProjection | None,
-        decoder: Any,
-        readout: Any,
-        output: Any,
-        chosen: ResolvedSeq2seqConfig,
+        plan: Plan,
+        sources: tuple[str, ...] = ("encoder",),
+        visible_state_offset: int = 0,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.source, self.target, self.embedding = source, target, embedding
-        self.tags, self.told = tags[0], tuple(tags[1])
-        self.bridge: Any = bridge
-        self.query = attention[0]
-        self.attention: Any = attention[1]
-        self.own = own
-        self.decoder: Any = decoder
-        self.readout: Any = readout
-        self.plan: Plan = chosen.plan
-        self.sources, self.newest = chosen.sources, chosen.newest
+        self.source, self.target, self.embedding = parts.source, target, parts.embedding
+        self.tag_embedding = parts.tag_embedding
+        self.encoder_tags, self.decoder_tags = parts.encoder_tags, parts.decoder_tags
+        self.bridge, self.query, self.attention = parts.bridge, parts.query, parts.attention
+        self.state_projection = parts.state_projection
+        self.decoder, self.readout, self.output = parts.decoder, parts.readout, parts.output
+        self.plan, self.sources, self.visible_state_offset = plan, sources, visible_state_offset
         self.dropout = dropout
-        self.compiled: CompileOptions | None = None  # whether training compiles the steps of its loop
-        self.output: Any = output
-        self.pace = source.pace if source is not None and "encoder" in chosen.sources else 1
+        self.downsampling = parts.source.pace if parts.source is not None and "encoder" in sources else 1
 
     @property
-    def sums_to_one(self) -> bool:
-        """Whether the weights of a read sum to 1, as far as its normalizer says so; False without any."""
-        one = self.attention.each[0] if self.attention.heads > 1 else self.attention
-        return bool(getattr(getattr(one, "normalizer", None), "sums_to_one", False))
+    def is_distribution(self) -> bool:
+        """Whether attention weights sum to 1, as far as the normalizer declares it; False without one."""
+        return self.attention.is_distribution
 
     def forward(
         self,
         source: Tensor,
-        present: Tensor,
+        source_mask: Tensor,
         inputs: Tensor,
         tag: Tensor | None = None,
         sampling: float = 0.0,
         need_weights: bool = False,
         schedule: str | None = None,
     ) -> Output:
-        """Score a target that is known.
+        """Score a known target (teacher forcing).
 
         Args:
             source: (b, s) symbols, or (b, s, features).
-            present: (b, s) bool.
-            tag: (b,) int64, the number of each row's tag; 0 if left out.
+            source_mask: (b, s) bool.
             inputs: (b, t, ...) what the decoder reads: ``target.first``, then the target but for its last step.
+            tag: (b,) int64, the index of each row's tag; 0 if left out.
             sampling: chance to read the model's own last output instead (scheduled sampling); steps only.
             need_weights: also return the attention weights.
             schedule: another schedule the plan admits, for tests and benchmarks.
         """
-        start = self.init_state(source, present, tag)
+        start = self.init_state(source, source_mask, tag)
         tokens = self.embedding(inputs)
         masks = self._draw_masks(tokens, start.memory)
         tokens = tokens if masks.tokens is None else tokens * masks.tokens
         run = SCHEDULES[schedule or self.plan.schedule]
-        told = run(
-            self, TeacherForcedInputs(inputs, tokens, start, masks, sampling, need_weights or self.output.copies)
+        outputs = run(self, TeacherForcedInputs(tokens, start, masks, sampling, need_weights or self.output.copies))
+        readouts = outputs.readouts
+        if readouts is None:
+            readouts = self.readout(outputs.states, outputs.contexts, outputs.tokens)
+        weights = self.upsample_weights(outputs.weights, start.pyramid_shares)
+        output_inputs = OutputInputs(
+            outputs.states, outputs.contexts, outputs.tokens, self._mean_over_heads(weights), start.copy_ids
         )
-        vectors = self.readout(told.states, told.contexts, told.tokens) if told.vectors is None else told.vectors
-        weights = self._over_steps(told.weights, start)
-        given = OutputInputs(told.states, told.contexts, told.tokens, self._of_heads(weights), start.symbols)
-        logits = self.output(vectors if masks.vectors is None else vectors * masks.vectors, given)
-        return Output(logits, weights if need_weights else None, told.penalty)
+        logits = self.output(readouts if masks.readouts is None else readouts * masks.readouts, output_inputs)
+        return Output(logits, weights if need_weights else None, outputs.penalty)
 
-    def init_state(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> DecoderState:
+    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> DecoderState:
         """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
         rows = source.shape[0]
         if tag is None:
             tag = torch.zeros(rows, dtype=torch.int64, device=source.device)
-        told = None if self.tags is None else self.tags(tag)
-        read = None if self.source is None else self.source(source, present, told if "encoder" in self.told else None)
-        memory = self._first_memory(read, rows)
-        values = memory.values
+        tags = None if self.tag_embedding is None else self.tag_embedding(tag)
+        encoded = None
+        if self.source is not None:
+            encoded = self.source(source, source_mask, tags if self.encoder_tags else None)
+        memory = self._init_memory(encoded, rows)
+        is_fed = self.plan.feed == "next"
         return DecoderState(
             memory=memory,
-            cell=self.bridge(() if read is None else read.final, rows),
+            rnn_state=self.bridge(() if encoded is None else encoded.final, rows),
             context=zero_context(memory),
-            fed=values.new_zeros(rows, int(self.readout.size) if self.plan.feed == "next" else 0),
-            told=told if told is not None and "decoder" in self.told else values.new_zeros(rows, 0),
+            input_feed=memory.values.new_zeros(rows, self.readout.size) if is_fed else None,
+            tag_embedding=tags if self.decoder_tags else None,
             tag=tag,
-            at=torch.zeros(rows, dtype=torch.int64, device=source.device),
-            past=empty_history(memory) if self.attention.needs_past else None,
-            shares=shares(present, self.pace) if self.pace > 1 else None,
-            symbols=self.output.symbols(source, present),
+            step=torch.zeros(rows, dtype=torch.int64, device=source.device),
+            history=empty_history(memory) if self.attention.needs_history else None,
+            pyramid_shares=shares(source_mask, self.downsampling) if self.downsampling > 1 else None,
+            copy_ids=self.output.symbols(source, source_mask),
         )
 
-    def _first_memory(self, read: EncodedSource | None, rows: int) -> Memory:
-        """What may be read at the first step: none of the decoder's states yet."""
+    def _init_memory(self, encoded: EncodedSource | None, rows: int) -> Memory:
+        """The memory before the first step: no decoder state is in it yet."""
         memory: Memory | None = None
-        if read is not None and "encoder" in self.sources:
-            values = None if read.values is read.keys else read.values
-            memory = self.attention.remember(read.keys, read.present, values)
-        if self.own is not None:
-            none = self.embedding.weight.new_zeros(rows, 0, self.decoder.recurrent.size)
-            own = self._remembered(none, torch.arange(0, device=none.device))
-            memory = own if memory is None else concat_sources(memory, own)
+        if encoded is not None and "encoder" in self.sources:
+            values = None if encoded.values is encoded.keys else encoded.values
+            memory = self.attention.make_memory(encoded.keys, encoded.present, values)
+        if self.state_projection is not None:
+            no_states = next(self.embedding.parameters()).new_zeros(rows, 0, self.decoder.size)
+            states = self._decoder_memory(no_states, torch.arange(0, device=no_states.device))
+            memory = states if memory is None else concat_sources(memory, states)
         assert memory is not None, "a memory has a source"
         return memory
 
-    def with_own(self, memory: Memory, states: Tensor, at: Tensor) -> Memory:
-        """Append the decoder's states (b, t, d) of the steps ``at``, (t,) or (b, t), to the memory."""
-        return append_positions(memory, self._remembered(states, at))
+    def append_decoder_states(self, memory: Memory, states: Tensor, steps: Tensor) -> Memory:
+        """Append the decoder's states (b, t, d) of these steps, (t,) or (b, t), to the memory."""
+        return append_positions(memory, self._decoder_memory(states, steps))
 
-    def there(self, memory: Memory, at: Tensor) -> Memory:
-        """The memory as each query finds it at the steps ``at``: later states are not there yet."""
-        return hide_future(memory, at + self.newest)
+    def visible_memory(self, memory: Memory, steps: Tensor) -> Memory:
+        """The memory with each query's future states hidden: at its step they do not exist yet."""
+        return hide_future(memory, steps + self.visible_state_offset)
 
-    def _remembered(self, states: Tensor, at: Tensor) -> Memory:
-        assert self.own is not None
-        keys, values = self.own(states, at)
-        memory: Memory = self.attention.remember(keys, values=values)
-        return memory
+    def _decoder_memory(self, states: Tensor, steps: Tensor) -> Memory:
+        assert self.state_projection is not None
+        keys, values = self.state_projection(states, steps)
+        return self.attention.make_memory(keys, values=values)
 
     def decode_step(
         self, inputs: Tensor, state: DecoderState, need_weights: bool = False
     ) -> tuple[Tensor, DecoderState, AttentionOutput]:
-        """Take one step: (b, ...) the last one -> the next one as predicted, the state after, and what was read.
+        """Take one step: (b, ...) the last output -> the prediction of the next, the next state, and the attention.
 
         Of symbols: ids (b,) -> log-probabilities (b, symbols).
         """
-        if state.folded is None:
-            token = self.embedding(inputs)
-            after, read = self.advance(token, state, need_weights=need_weights or self.output.copies)
-            outputs = self.outputs(token, after, read)
-        else:
-            vector, after, read = state.folded.step(self, inputs, state, need_weights)
-            outputs = self.output(vector)
-        return self.target.predict(outputs), after, read._replace(weights=self._over_steps(read.weights, after))
+        token = self.embedding(inputs)
+        state, attention = self.forward_step(token, state, need_weights=need_weights or self.output.copies)
+        predicted = self.target.predict(self.logits(token, state, attention))
+        return (
+            predicted,
+            state,
+            attention._replace(weights=self.upsample_weights(attention.weights, state.pyramid_shares)),
+        )
 
-    def select_rows(self, state: DecoderState, rows: Tensor) -> DecoderState:
-        """The state of these rows, int64, which may repeat; of rows that share a memory all or none."""
-        memory = index_select_tree(state.memory, rows if state.shared == 1 else rows[:: state.shared] // state.shared)
-        return DecoderState(memory, *index_select_tree(state[1:], rows))
-
-    def reorder_beams(self, state: DecoderState, rows: Tensor) -> DecoderState:
-        """The state of these rows, as many of each source and those of one together: they share what was encoded."""
-        if self.own is not None or state.past is not None:  # then each has a memory, or has read it, in its own way
-            return index_select_tree(state, rows)
-        shared = len(rows) * state.shared // len(state.at)
-        after = DecoderState(state.memory, *index_select_tree(state[1:], rows))
-        return folded(self, after._replace(shared=shared, parents=rows))
-
-    def advance(
-        self, token: Tensor, state: DecoderState, masks: Masks | None = None, need_weights: bool = False
+    def forward_step(
+        self, token: Tensor, state: DecoderState, masks: Masks = NO_MASKS, need_weights: bool = False
     ) -> tuple[DecoderState, AttentionOutput]:
-        """One step of the recurrence and one read (q = 1), from an embedded token (b, e); ``masks`` are this step's."""
-        layers = () if masks is None else masks.layers
-        known = QueryContext(
+        """One step of the recurrence and one of attention, from an embedded token (b, e); ``masks`` are this step's."""
+        inputs = [token] if state.tag_embedding is None else [token, state.tag_embedding]
+        context = QueryContext(
             token[:, None],
-            before=state.cell[-1][0][:, None],
+            prev_state=state.top_hidden[:, None],
             context=state.context[:, None],
             tag=state.tag[:, None],
         )
-        inputs = [token, state.told]
-        if self.plan.feed == "now":
-            read = self.read(known, state, masks, need_weights)
-            cell = self.decoder.recurrent.step(torch.cat([*inputs, read.context[:, 0]], dim=-1), state.cell, layers)
-            after = self._grown(state, cell)
-        else:
-            cell = self.decoder.recurrent.step(torch.cat([*inputs, state.fed], dim=-1), state.cell, layers)
-            after = self._grown(state, cell)
-            read = self.read(known._replace(after=cell[-1][0][:, None]), after, masks, need_weights)
-        past = None if state.past is None or read.weights is None else update_history(state.past, read.weights)
-        after = after._replace(context=read.context[:, 0], at=state.at + 1, past=past)
-        if self.plan.feed == "next":
-            after = after._replace(fed=self.readout(cell[-1][0], after.context, token))
-        return after, read
+        if self.plan.feed == "now":  # Bahdanau: the context enters the same step
+            attention = self.attend(context, state, masks, need_weights)
+            state = self._rnn_step([*inputs, attention.context[:, 0]], state, masks)
+        else:  # Luong: the last readout enters, or nothing
+            inputs = inputs if state.input_feed is None else [*inputs, state.input_feed]
+            state = self._rnn_step(inputs, state, masks)
+            attention = self.attend(context._replace(state=state.top_hidden[:, None]), state, masks, need_weights)
+        return self._after_step(token, state, attention), attention
 
-    def _grown(self, state: DecoderState, cell: State) -> DecoderState:
-        """The state after the cell ran, its top state in the memory if it belongs there."""
-        if self.own is not None:
-            memory = self.with_own(state.memory, cell[-1][0][:, None], state.at[:, None])
-            state = state._replace(memory=memory)
-        return state._replace(cell=cell, parents=None)
+    def _rnn_step(self, inputs: list[Tensor], state: DecoderState, masks: Masks) -> DecoderState:
+        """The state after the recurrence, its top state in the memory if the memory holds decoder states."""
+        rnn_state = self.decoder.step(inputs, state.rnn_state, masks.layers)
+        state = state._replace(rnn_state=rnn_state)
+        if self.state_projection is None:
+            return state
+        memory = self.append_decoder_states(state.memory, state.top_hidden[:, None], state.step[:, None])
+        return state._replace(memory=memory)
 
-    def outputs(self, token: Tensor, after: DecoderState, read: AttentionOutput) -> Tensor:
-        """What the output layer gives (b, width) after a step that read ``token``."""
-        state = after.cell[-1][0]
-        vector = after.fed if self.plan.feed == "next" else self.readout(state, after.context, token)
-        weights = self._of_heads(self._over_steps(read.weights, after))
-        given = OutputInputs(
-            state, after.context, token, None if weights is None else weights[..., 0, :], after.symbols
+    def attend(self, context: QueryContext, state: DecoderState, masks: Masks, need_weights: bool) -> AttentionOutput:
+        """Attend to the memory at one step (q = 1)."""
+        memory, history, steps = state.memory, state.history, state.step[:, None]
+        if self.state_projection is not None:
+            memory = self.visible_memory(memory, steps)
+        if history is not None:
+            history = pad_history_to_memory(history, memory)
+        weights_mask = None if masks.weights is None else masks.weights[..., : memory.keys.shape[-2]]
+        return self.attention(
+            self.query(context),
+            memory,
+            steps=steps,
+            history=history,
+            dropout_mask=weights_mask,
+            need_weights=need_weights or history is not None,
         )
-        outputs: Tensor = self.output(vector, given)
-        return outputs
 
-    def _over_steps(self, weights: Tensor | None, state: DecoderState) -> Tensor | None:
-        """Weights over the memory as weights over the source's steps; the decoder's own states stay as they are."""
-        return weights if weights is None or state.shares is None else spread(weights, state.shares, self.pace)
+    def _after_step(self, token: Tensor, state: DecoderState, attention: AttentionOutput) -> DecoderState:
+        context, history = attention.context[:, 0], None
+        if state.history is not None and attention.weights is not None:
+            history = update_history(state.history, attention.weights)
+        feed = None if state.input_feed is None else self.readout(state.top_hidden, context, token)
+        return state._replace(context=context, input_feed=feed, step=state.step + 1, history=history)
 
-    def _of_heads(self, weights: Tensor | None) -> Tensor | None:
+    def logits(self, token: Tensor, state: DecoderState, attention: AttentionOutput) -> Tensor:
+        """The output layer's values (b, width) after a step that read ``token``."""
+        readout = state.input_feed
+        if readout is None:
+            readout = self.readout(state.top_hidden, state.context, token)
+        weights = self._mean_over_heads(self.upsample_weights(attention.weights, state.pyramid_shares))
+        weights = None if weights is None else weights[..., 0, :]
+        return self.output(readout, OutputInputs(state.top_hidden, state.context, token, weights, state.copy_ids))
+
+    def select_rows(self, state: DecoderState, rows: Tensor) -> DecoderState:
+        """The state of these rows, int64, which may repeat."""
+        return index_select_tree(state, rows)
+
+    def reorder_beams(self, state: DecoderState, rows: Tensor) -> DecoderState:
+        """The state with each row replaced by one of the same source: what was encoded stays where it is."""
+        if self.state_projection is not None:  # decoder states in the memory differ by row
+            return index_select_tree(state, rows)
+        return DecoderState(state.memory, *index_select_tree(state[1:], rows))
+
+    def upsample_weights(self, weights: Tensor | None, pyramid_shares: Tensor | None) -> Tensor | None:
+        """Weights over the memory as weights over the source's steps; those of decoder states stay as they are."""
+        if weights is None or pyramid_shares is None:
+            return weights
+        return spread(weights, pyramid_shares, self.downsampling)
+
+    def _mean_over_heads(self, weights: Tensor | None) -> Tensor | None:
         """(b, t, m) weights; of several heads their mean."""
         return weights.mean(1) if weights is not None and self.attention.heads > 1 else weights
 
-    def read(
-        self, step: QueryContext, state: DecoderState, masks: Masks | None = None, need_weights: bool = False
-    ) -> AttentionOutput:
-        """Read the memory at one step (q = 1)."""
-        # Rows that share a memory are queries of one row.
-        query, at = fold_beams_into_queries(self.query(step), state.shared), state.at.view(-1, state.shared)
-        memory = state.memory if self.own is None else self.there(state.memory, at)
-        keep = None if masks is None or masks.weights is None else masks.weights[..., : memory.keys.shape[-2]]
-        past = None if state.past is None else pad_history_to_memory(state.past, memory)
-        read: AttentionOutput = self.attention(
-            query, memory, at=at, past=past, keep=keep, need_weights=need_weights or past is not None
-        )
-        return read if state.shared == 1 else unfold_beams(read)
-
     def _draw_masks(self, tokens: Tensor, memory: Memory) -> Masks:
-        rows, steps, layers = *tokens.shape[:2], self.decoder.recurrent.layers[1:]
+        rows, steps = tokens.shape[:2]
 
-        def draw(rate: float, size: int) -> Tensor | None:
-            return dropout_mask(tokens, rate, self.training, rows, steps, size)
+        def draw(rate: float, *shape: int) -> Tensor | None:
+            return dropout_mask(tokens, rate, self.training, rows, *shape)
 
         heads = [self.attention.heads] if self.attention.heads > 1 else []
-        positions = memory.keys.shape[-2] + (0 if self.own is None else steps)
-        weights = dropout_mask(tokens, self.attention.dropout, self.training, rows, *heads, steps, positions)
+        positions = memory.keys.shape[-2] + (0 if self.state_projection is None else steps)
+        weights = draw(self.attention.dropout, *heads, steps, positions)
         return Masks(
-            tokens=draw(self.dropout, tokens.shape[-1]),
-            layers=tuple(draw(self.decoder.dropout, self.decoder.recurrent.size) for _ in layers),
+            tokens=draw(self.dropout, steps, tokens.shape[-1]),
+            layers=tuple(
+                draw(self.decoder.dropout, steps, self.decoder.size) for _ in range(self.decoder.num_layers - 1)
+            ),
             weights=weights,
-            vectors=draw(self.dropout, int(self.readout.size)),
+            readouts=draw(self.dropout, steps, self.readout.size),
         )

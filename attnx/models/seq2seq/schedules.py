@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from attnx.accel.rnn_inputs import embedded
 from attnx.attention import QueryContext
 from attnx.attention.memory import stack_step_weights
-from attnx.models.seq2seq.compiled_step import stepping
 
 if TYPE_CHECKING:
-    from attnx.accel.embedding_lookup import Lookup
     from attnx.attention import AttentionOutput
     from attnx.models.seq2seq.model import Seq2seq
     from attnx.models.seq2seq.state import DecoderState
@@ -26,37 +23,38 @@ class Masks(NamedTuple):
         tokens: (b, t, e).
         layers: (b, t, d) for the input of each decoder layer but the first.
         weights: (b, t, m); (b, h, t, m) with several heads.
-        vectors: (b, t, r).
+        readouts: (b, t, r).
     """
 
     tokens: Tensor | None
     layers: tuple[Tensor | None, ...]
     weights: Tensor | None
-    vectors: Tensor | None
+    readouts: Tensor | None
 
-    def at(self, step: int) -> Masks:
+    def at_step(self, step: int) -> Masks:
         """The masks of one step; those of the weights keep a query axis of 1."""
         return Masks(
             tokens=None if self.tokens is None else self.tokens[:, step],
             layers=tuple(None if mask is None else mask[:, step] for mask in self.layers),
             weights=None if self.weights is None else self.weights[..., step : step + 1, :],
-            vectors=None if self.vectors is None else self.vectors[:, step],
+            readouts=None if self.readouts is None else self.readouts[:, step],
         )
 
 
+NO_MASKS = Masks(None, (), None, None)
+
+
 class TeacherForcedInputs(NamedTuple):
-    """What a schedule is given: a target that is known.
+    """The inputs of a schedule.
 
     Attributes:
-        symbols: (b, t, ...) what the decoder reads, before it is embedded.
-        tokens: (b, t, e) the same, embedded, what is dropped being dropped.
+        tokens: (b, t, e) the embedded target, after dropout.
         start: the state before the first step.
         masks: of all steps.
         sampling: chance to read the model's own last output instead; steps only.
-        need_weights: whether the weights are asked for.
+        need_weights: whether the weights are requested.
     """
 
-    symbols: Tensor
     tokens: Tensor
     start: DecoderState
     masks: Masks
@@ -65,101 +63,96 @@ class TeacherForcedInputs(NamedTuple):
 
 
 class DecoderOutputs(NamedTuple):
-    """What a schedule computed for all steps.
+    """The outputs of all steps.
 
     Attributes:
         states: (b, t, d).
         contexts: (b, t, v).
         tokens: (b, t, e) the tokens read; under sampling some are the model's own.
-        vectors: (b, t, r) readouts, where the schedule had to make them; else None.
-        weights: (b, t, m) if asked for; (b, h, t, m) with several heads.
-        penalty: (b, t) what the scorer adds to the loss, or None.
+        readouts: (b, t, r), where the schedule had to compute them; else None.
+        weights: (b, t, m) if requested; (b, h, t, m) with several heads.
+        penalty: (b, t) the scorer's term of the loss, or None.
     """
 
     states: Tensor
     contexts: Tensor
     tokens: Tensor
-    vectors: Tensor | None
+    readouts: Tensor | None
     weights: Tensor | None
     penalty: Tensor | None = None
 
 
-def run_then_attend(model: Seq2seq, taught: TeacherForcedInputs) -> DecoderOutputs:
-    """One fused pass of the recurrence, then one read for all steps: no context enters the recurrence."""
-    tokens, start, masks = taught.tokens, taught.start, taught.masks
-    inputs = _inputs(model, taught)
-    states = model.decoder.recurrent.run(inputs, state=start.cell, keep=masks.layers).outputs[-1]
-    before = torch.cat([start.cell[-1][0][:, None], states[:, :-1]], dim=1)
-    query = model.query(QueryContext(tokens, before=before, after=states, tag=_tags(tokens, start)))
-    at = torch.arange(tokens.shape[1], device=tokens.device)
+def run_then_attend(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:
+    """Run the recurrence over all steps, then attend once: no context enters the recurrence."""
+    tokens, start, masks = inputs.tokens, inputs.start, inputs.masks
+    states = _run(model, inputs)
+    prev_states = torch.cat([start.top_hidden[:, None], states[:, :-1]], dim=1)
+    query = model.query(QueryContext(tokens, prev_state=prev_states, state=states, tag=_tag_per_step(inputs)))
+    steps = torch.arange(tokens.shape[1], device=tokens.device)
     memory = start.memory
-    if model.own is not None:
-        memory = model.there(model.with_own(memory, states, at), at)
-    read = model.attention(query, memory, keep=masks.weights, need_weights=taught.need_weights)
-    return DecoderOutputs(states, read.context, tokens, None, read.weights)
+    if model.state_projection is not None:
+        memory = model.visible_memory(model.append_decoder_states(memory, states, steps), steps)
+    attention = model.attention(query, memory, dropout_mask=masks.weights, need_weights=inputs.need_weights)
+    return DecoderOutputs(states, attention.context, tokens, None, attention.weights)
 
 
-def attend_then_run(model: Seq2seq, taught: TeacherForcedInputs) -> DecoderOutputs:
-    """One read for all steps, then one fused pass: the query is known before the recurrence runs."""
-    tokens, start, masks = taught.tokens, taught.start, taught.masks
-    query = model.query(QueryContext(tokens, tag=_tags(tokens, start)))
-    read = model.attention(query, start.memory, keep=masks.weights, need_weights=taught.need_weights)
-    fed = [read.context] if model.plan.feed == "now" else []
-    inputs = _inputs(model, taught, *fed)
-    states = model.decoder.recurrent.run(inputs, state=start.cell, keep=masks.layers).outputs[-1]
-    return DecoderOutputs(states, read.context, tokens, None, read.weights)
+def attend_then_run(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:
+    """Attend once for all steps, then run the recurrence: no query holds a state."""
+    tokens, start, masks = inputs.tokens, inputs.start, inputs.masks
+    query = model.query(QueryContext(tokens, tag=_tag_per_step(inputs)))
+    attention = model.attention(query, start.memory, dropout_mask=masks.weights, need_weights=inputs.need_weights)
+    contexts = [attention.context] if model.plan.feed == "now" else []
+    return DecoderOutputs(_run(model, inputs, *contexts), attention.context, tokens, None, attention.weights)
 
 
-def _inputs(model: Seq2seq, taught: TeacherForcedInputs, *fed: Tensor) -> Tensor | Lookup:
-    """The tokens, and beside each what the decoder is told at every step, and what is fed."""
-    told = taught.start.told[:, None].expand(-1, taught.tokens.shape[1], -1)
-    beside = [*([told] if told.shape[2] else []), *fed]
-    looks_up = model.decoder.recurrent.looks_up if taught.masks.tokens is None else None
-    return embedded(model.embedding, taught.symbols, taught.tokens, beside, looks_up)
+def _run(model: Seq2seq, inputs: TeacherForcedInputs, *contexts: Tensor) -> Tensor:
+    """The top states (b, t, d) of the recurrence over tokens, tags and contexts."""
+    start, steps = inputs.start, inputs.tokens.shape[1]
+    tags = [] if start.tag_embedding is None else [start.tag_embedding[:, None].expand(-1, steps, -1)]
+    return model.decoder.run(
+        [inputs.tokens, *tags, *contexts], state=start.rnn_state, dropout_masks=inputs.masks.layers
+    ).outputs[-1]
 
 
-def _tags(tokens: Tensor, start: DecoderState) -> Tensor:
-    return start.tag[:, None].expand(-1, tokens.shape[1])
+def _tag_per_step(inputs: TeacherForcedInputs) -> Tensor:
+    return inputs.start.tag[:, None].expand(-1, inputs.tokens.shape[1])
 
 
-def step_by_step(model: Seq2seq, taught: TeacherForcedInputs) -> DecoderOutputs:
-    """Step after step: what is read depends on the state, and the state on what was read."""
-    tokens, state, masks, sampling = taught.tokens, taught.start, taught.masks, taught.sampling
+def step_by_step(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:
+    """Take one step after another: attention depends on the state, and the state on the context."""
+    tokens, state, sampling = inputs.tokens, inputs.start, inputs.sampling
     used: list[Tensor] = []
     states: list[DecoderState] = []
-    reads: list[AttentionOutput] = []
-    with stepping(model) as advance:
-        for step in range(tokens.shape[1]):
-            token, now = tokens[:, step], masks.at(step)
-            if sampling and step:
-                token = _mixed(model, token, (used[-1], state, reads[-1]), now, sampling)
-            # At first there are zeros without gradients: compiled, they would be a case of their own.
-            state, read = (advance if step else model.advance)(token, state, now, taught.need_weights)
-            used.append(token)
-            states.append(state)
-            reads.append(read)
-    weights = [read.weights for read in reads if read.weights is not None]
-    penalties = [read.penalty for read in reads if read.penalty is not None]
+    outputs: list[AttentionOutput] = []
+    for step in range(tokens.shape[1]):
+        token, masks = tokens[:, step], inputs.masks.at_step(step)
+        if sampling and step:
+            with torch.no_grad():
+                drawn = model.target.sample(model.logits(used[-1], state, outputs[-1]))
+            token = _scheduled_sampling(model, token, drawn, masks, sampling)
+        state, attention = model.forward_step(token, state, masks, inputs.need_weights)
+        used.append(token)
+        states.append(state)
+        outputs.append(attention)
+    weights = [attention.weights for attention in outputs if attention.weights is not None]
+    penalties = [attention.penalty for attention in outputs if attention.penalty is not None]
+    readouts = [state.input_feed for state in states if state.input_feed is not None]
     return DecoderOutputs(
-        states=torch.stack([state.cell[-1][0] for state in states], dim=1),
+        states=torch.stack([state.top_hidden for state in states], dim=1),
         contexts=torch.stack([state.context for state in states], dim=1),
         tokens=torch.stack(used, dim=1),
-        vectors=torch.stack([state.fed for state in states], dim=1) if model.plan.feed == "next" else None,
+        readouts=torch.stack(readouts, dim=1) if readouts else None,
         weights=stack_step_weights(weights) if weights else None,
         penalty=torch.cat(penalties, dim=1) if penalties else None,
     )
 
 
-def _mixed(
-    model: Seq2seq, token: Tensor, last: tuple[Tensor, DecoderState, AttentionOutput], masks: Masks, sampling: float
-) -> Tensor:
+def _scheduled_sampling(model: Seq2seq, token: Tensor, drawn: Tensor, masks: Masks, sampling: float) -> Tensor:
     """Replace some tokens by ones drawn from the model's last output (Bengio et al. 2015, arXiv 1506.03099)."""
-    with torch.no_grad():
-        drawn = model.target.sample(model.outputs(*last))
-    own = model.embedding(drawn)
-    own = own if masks.tokens is None else own * masks.tokens
-    coins = torch.rand(len(token), 1, device=token.device) < sampling
-    return torch.where(coins, own, token)
+    sampled = model.embedding(drawn)
+    sampled = sampled if masks.tokens is None else sampled * masks.tokens
+    is_sampled = torch.rand(len(token), 1, device=token.device) < sampling
+    return torch.where(is_sampled, sampled, token)
 
 
 SCHEDULES = {

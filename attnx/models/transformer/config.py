@@ -137,7 +137,7 @@ def _resolve_site(config: Config, site: str) -> AttentionSite:
         name, knobs = registry.spec(kind, config[kind] if choice is None else choice)
         parts[kind] = {"name": name, **registry.check(kind, name, knobs)}
         setting = f"{kind}={name}" if choice is None else f"model.{site}_{kind}={name}"
-        if kind == "scorer" and registry.part(kind, name).declares.get("needs_past"):
+        if kind == "scorer" and registry.part(kind, name).declares.get("needs_history"):
             raise UserError(
                 f"{setting} needs the attention weights of the previous step, but a transformer computes all steps at "
                 "once; choose another scorer"
@@ -181,9 +181,11 @@ def _check_positions(model: Config, self_attention: AttentionSite, heads: int) -
     if encoding != "rotary":
         return
     name, _ = registry.spec("scorer", self_attention.scorer)
-    if not registry.part("scorer", name).declares.get("equal_widths"):
+    if not registry.part("scorer", name).declares.get("requires_equal_dims"):
         scorers = [
-            name for name in registry.names("scorer") if registry.part("scorer", name).declares.get("equal_widths")
+            name
+            for name in registry.names("scorer")
+            if registry.part("scorer", name).declares.get("requires_equal_dims")
         ]
         raise UserError(
             f"model.position_encoding=rotary rotates queries and keys that are compared directly, but scorer={name} "

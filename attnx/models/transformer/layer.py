@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention import AttentionOutput, Memory
-from attnx.attention.heads import MultiHeadAttention
 from attnx.attention.memory import append_positions, hide_future
+from attnx.attention.multi_head import MultiHeadAttention
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.residual import Norm, Residual
 
@@ -106,10 +106,10 @@ class TransformerLayer(nn.Module):
         self.cross_residual = None if cross_attention is None else Residual(hidden_size, norm, dropout)
         self.feed_forward_residual = Residual(hidden_size, norm, dropout)
 
-    def remember(self, states: Tensor, memory: Memory | None, chunk: SequenceChunk) -> Memory:
+    def make_memory(self, states: Tensor, memory: Memory | None, chunk: SequenceChunk) -> Memory:
         """Append the chunk's states to the memory of self-attention."""
         inputs = self.self_residual.pre(states)
-        positions = self.self_attention.remember(inputs, chunk.mask, turn=chunk.rotation)
+        positions = self.self_attention.make_memory(inputs, chunk.mask, turn=chunk.rotation)
         return positions if memory is None else append_positions(memory, positions)
 
     def forward(
@@ -139,7 +139,7 @@ class TransformerLayer(nn.Module):
         attention: AttentionOutput = self.self_attention(
             self.self_residual.pre(states),
             hide_future(memory, chunk.steps + 1) if is_causal else memory,
-            at=chunk.steps,
+            steps=chunk.steps,
             need_weights=need_weights,
             turn=chunk.rotation,
         )
@@ -151,7 +151,7 @@ class TransformerLayer(nn.Module):
         assert self.cross_attention is not None
         assert self.cross_residual is not None
         queries = self.cross_residual.pre(states)
-        attention: AttentionOutput = self.cross_attention(queries, source, at=chunk.steps, need_weights=need_weights)
+        attention: AttentionOutput = self.cross_attention(queries, source, steps=chunk.steps, need_weights=need_weights)
         return attention
 
 
@@ -189,7 +189,7 @@ class TransformerStack(nn.Module):
         outputs: list[LayerOutput] = []
         updated: list[Memory] = []
         for index, layer in enumerate(self.layers):
-            updated.append(layer.remember(states, memories[index] if memories else None, chunk))
+            updated.append(layer.make_memory(states, memories[index] if memories else None, chunk))
             outputs.append(layer(states, updated[-1], sources[index] if sources else None, chunk, request))
             states = outputs[-1].states
         return StackOutput(
@@ -199,11 +199,11 @@ class TransformerStack(nn.Module):
             [output.self_weights for output in outputs if output.self_weights is not None],
         )
 
-    def remember(self, states: Tensor, chunk: SequenceChunk) -> tuple[Memory, ...]:
+    def make_memory(self, states: Tensor, chunk: SequenceChunk) -> tuple[Memory, ...]:
         """The memory of self-attention in each layer after a chunk (b, t, hidden_size) that starts the sequence."""
         memories = []
         for layer in self.layers:
-            memories.append(layer.remember(states, None, chunk))
+            memories.append(layer.make_memory(states, None, chunk))
             if layer is not self.layers[-1]:  # the last layer's output is not needed
                 states = layer(states, memories[-1], None, chunk).states
         return tuple(memories)
@@ -211,7 +211,7 @@ class TransformerStack(nn.Module):
     def empty_memories(self, rows: int, like: Tensor) -> tuple[Memory, ...]:
         """A memory of no positions for each layer."""
         states = like.new_zeros(rows, 0, like.shape[-1])
-        return tuple(layer.self_attention.remember(states) for layer in self.layers)
+        return tuple(layer.self_attention.make_memory(states) for layer in self.layers)
 
 
 def concat_layer_weights(weights: Sequence[Tensor]) -> Tensor | None:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from attnx.attention import AttentionOutput, Memory
 from attnx.attention.factory import several
-from attnx.attention.heads import MultiHeadAttention
 from attnx.attention.memory import concat_sources
+from attnx.attention.multi_head import MultiHeadAttention
 from attnx.data.special_tokens import PAD
 from attnx.models.seq2seq.state import Output
 from attnx.models.state_ops import index_select_tree
@@ -102,11 +102,11 @@ class Transformer(nn.Module):
             self.output.weight = self.embedding.weight  # type: ignore[assignment]
 
     @property
-    def sums_to_one(self) -> bool:
+    def is_distribution(self) -> bool:
         """Whether the attention weights sum to 1, as far as their normalizer declares it."""
         layer = self.decoder.layers[0]
         attention = layer.cross_attention or layer.self_attention
-        return bool(getattr(attention.each[0].normalizer, "sums_to_one", False))
+        return bool(getattr(attention.each[0].normalizer, "is_distribution", False))
 
     def forward(
         self,
@@ -144,7 +144,7 @@ class Transformer(nn.Module):
         if self.source is not None:
             chunk, states = self._embed_source(source, source_mask, tag_embedding)
             if self.encoder is None:
-                prefix = self.decoder.remember(states, chunk)
+                prefix = self.decoder.make_memory(states, chunk)
                 memories, offset = tuple(map(concat_sources, prefix, memories)), source_mask.sum(-1)
             else:
                 sources = self._cross_memories(self.encoder(states, chunk).states, source_mask)
@@ -216,7 +216,7 @@ class Transformer(nn.Module):
     def _cross_memories(self, states: Tensor, source_mask: Tensor) -> tuple[Memory, ...]:
         """The memory of cross-attention in each decoder layer: the encoded source."""
         attentions = (layer.cross_attention for layer in self.decoder.layers)
-        return tuple(attention.remember(states, source_mask) for attention in attentions if attention is not None)
+        return tuple(attention.make_memory(states, source_mask) for attention in attentions if attention is not None)
 
     def _decode(self, inputs: Tensor, steps: Tensor, state: TransformerState, request: WeightsRequest) -> StackOutput:
         """Send inputs (b, t, ...) of the steps (b or 1, t) through the decoder."""

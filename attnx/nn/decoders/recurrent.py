@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from torch import nn
-
 from attnx.nn.recurrent import Recurrent
 from attnx.registry import Positive, Probability, Size, register
 
 
 @register("decoder", "recurrent")
-class RecurrentDecoder(nn.Module):
+class RecurrentDecoder(Recurrent):
     """An LSTM, GRU or plain RNN that reads the last token (and what is fed) and makes the next state.
 
     Formula: ``h_t = cell([e(y_{t-1}); fed_t], h_{t-1})``
@@ -21,7 +19,7 @@ class RecurrentDecoder(nn.Module):
 
     >>> import torch
     >>> decoder = RecurrentDecoder(input_size=11, hidden_size=13, cell="gru")
-    >>> decoder.recurrent.step(torch.ones(2, 11), ((torch.zeros(2, 13),),))[-1][0].shape
+    >>> decoder.step([torch.ones(2, 11)], ((torch.zeros(2, 13),),))[-1][0].shape
     torch.Size([2, 13])
     """
 
@@ -33,7 +31,5 @@ class RecurrentDecoder(nn.Module):
         layers: Positive = 1,
         dropout: Probability = 0.0,
     ) -> None:
-        super().__init__()
-        self.recurrent = Recurrent(cell, input_size, hidden_size, layers)
-        self.size = self.recurrent.size
+        super().__init__(cell, input_size, hidden_size, layers)
         self.dropout = dropout

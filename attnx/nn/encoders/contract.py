@@ -1,8 +1,8 @@
-"""What an encoder hands to the model."""
+"""What an encoder promises, and what it returns."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -20,3 +20,20 @@ class EncoderOutput(NamedTuple):
 
     layers: list[Tensor]
     final: State
+
+
+class Encoder(Protocol):
+    """Encodes embedded source symbols; a part of kind ``encoder``.
+
+    A class that returns fewer states than the source has steps declares ``shortens = True``; its instances have
+    ``pace``, the number of source steps that a state stands for.
+
+    Attributes:
+        size: width of the states.
+    """
+
+    size: int
+
+    def __call__(self, inputs: Tensor, present: Tensor) -> EncoderOutput:
+        """(b, s, input_size) and (b, s) bool -> the states; a row without any symbol gives the states of one zero."""
+        ...

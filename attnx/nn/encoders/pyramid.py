@@ -58,7 +58,7 @@ class Pyramid(nn.Module):
             if outputs:
                 mask = dropout_mask(states, self.dropout, self.training, *states.shape)
                 states, lengths = _paired(states if mask is None else states * mask), (lengths + 1) // 2
-            ran = layer.run(states, lengths)  # type: ignore[operator]
+            ran = layer.run([states], lengths)  # type: ignore[operator]
             states = ran.outputs[-1]
             outputs.append(states)
             final += ran.state

@@ -6,10 +6,10 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from attnx.accel.embedding_lookup import Lookup
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.encoders.contract import EncoderOutput
 from attnx.nn.recurrent import Recurrent
+from attnx.ops.tracing import is_all_true_on_cpu
 from attnx.registry import Positive, Probability, Size, register
 
 
@@ -42,20 +42,14 @@ class RecurrentEncoder(nn.Module):
         self.size = self.recurrent.size
         self.dropout = dropout
 
-    def looks_up(self, table: Tensor, ids: Tensor, present: Tensor) -> bool:
-        """Whether it had better be given a lookup than the rows of the table (n, e) that ids (b, s) find."""
-        return self.recurrent.looks_up(table, ids) and bool(present[:, 0].all())  # no row is one zero
-
-    def forward(self, inputs: Tensor | Lookup, present: Tensor) -> EncoderOutput:
+    def forward(self, inputs: Tensor, present: Tensor) -> EncoderOutput:
         """(b, s, input_size) and (b, s) bool -> the states; a row without any symbol gives the states of one zero."""
         lengths = present.sum(-1).clamp(min=1).cpu()
-        if isinstance(inputs, Lookup):
-            like = inputs.table
-        else:
-            inputs = like = inputs.masked_fill(~present[..., None], 0.0)
+        if not is_all_true_on_cpu(present[:, 0]):
+            inputs = inputs.masked_fill(~present[..., None], 0.0)
         masks = [
-            dropout_mask(like, self.dropout, self.training, *present.shape, self.size)
-            for _ in self.recurrent.layers[1:]
+            dropout_mask(inputs, self.dropout, self.training, *present.shape, self.size)
+            for _ in range(self.recurrent.num_layers - 1)
         ]
-        ran = self.recurrent.run(inputs, lengths, keep=masks)
-        return EncoderOutput(ran.outputs, ran.state)
+        outputs, final = self.recurrent.run([inputs], lengths, dropout_masks=masks)
+        return EncoderOutput(outputs, final)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attnx.data.special_tokens import PAD
 from attnx.errors import UserError
-from attnx.nn.outputs.inputs import OutputInputs
+from attnx.nn.outputs.contract import OutputInputs
 from attnx.nn.outputs.linear import LinearOutput
 from attnx.registry import Size, register
 

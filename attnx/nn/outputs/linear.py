@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from attnx.accel.linear_cpu import product
-from attnx.nn.outputs.inputs import OutputInputs
+from attnx.nn.outputs.contract import OutputInputs
 from attnx.registry import Size, register
 
 
@@ -32,7 +31,7 @@ class LinearOutput(nn.Linear):
 
     def forward(self, vectors: Tensor, seen: OutputInputs | None = None) -> Tensor:
         """Readouts (..., size) -> (..., width)."""
-        return product(vectors, self.weight, self.bias)
+        return super().forward(vectors)
 
     def symbols(self, source: Tensor, present: Tensor) -> None:
         """Nothing of the source is looked at."""

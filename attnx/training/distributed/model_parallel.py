@@ -14,7 +14,7 @@ from attnx.errors import UserError
 
 Tree = TypeVar("Tree")
 # Which children of a model are whose; all others, the output layer among them, are the decoder's.
-ENCODER, ATTENTION = ("source",), ("attention", "own")
+ENCODER, ATTENTION = ("source",), ("attention", "state_projection")
 # By these a part is given what may lie on another device.
 DOORS = ("forward", "remember")
 
@@ -124,10 +124,11 @@ def _model_class(of: Any) -> type[nn.Module]:
         state = of.init_state(self, *given, **named)
         return moved(state._replace(memory=None), self.place.device)._replace(memory=state.memory)
 
-    def there(self: Any, memory: Any, at: Tensor) -> Any:
-        return of.there(self, memory, at.to(memory.keys.device))
+    def visible_memory(self: Any, memory: Any, steps: Tensor) -> Any:
+        return of.visible_memory(self, memory, steps.to(memory.keys.device))
 
-    return type(of.__name__, (of,), {"init_state": init_state, "there": there, "__module__": of.__module__})
+    methods = {"init_state": init_state, "visible_memory": visible_memory, "__module__": of.__module__}
+    return type(of.__name__, (of,), methods)
 
 
 class ModelParallelStrategy(SingleDeviceStrategy):

@@ -39,9 +39,9 @@ class Moody(Dot):
     Source: none
     """
 
-    equal_widths = True
+    requires_equal_dims = True
 
-    def compare(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         self.calls = getattr(self, "calls", 0) + self.training
         if self.calls == 4 and self.training:  # the first validation comes after three steps
             print(f"process {os.getpid()}, {torch.get_num_threads()} thread(s)")
@@ -51,7 +51,7 @@ class Moody(Dot):
                 os.kill(os.getpid(), signal.SIGKILL)
             if Path("wait").exists():
                 self.wait()
-        return super().compare(queries, keys)
+        return super().score(queries, keys)
 
     def wait(self) -> None:
         before, heard = signal.getsignal(signal.SIGINT), []

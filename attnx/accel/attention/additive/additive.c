@@ -64,7 +64,7 @@ static INLINE void terms(int exact, int count, const vec *a, const vec *b, vec *
 /* ---- exponentials, and whether they serve ---- */
 
 /* The powers of a row, vector by vector at a distance of `step`, and its peak. */
-static void take_powers(const operand *x, const task *t, long batch, long row, float *to, long step)
+static void exp2x_row(const operand *x, const task *t, long batch, long row, float *to, long step)
 {
     const float *from = x->at + batch * x->batch_stride + row * x->row_stride;
     ivec peak = {0};
@@ -104,9 +104,9 @@ static void prepare(const task *t, int by_chunk)
         row -= row < t->q.rows ? 0 : t->q.rows;
         float *to = x->powers + batch * x->rows * width;
         if (by_chunk)
-            take_powers(x, t, batch, row, to + row * LANES, x->rows * LANES);
+            exp2x_row(x, t, batch, row, to + row * LANES, x->rows * LANES);
         else
-            take_powers(x, t, batch, row, to + row * width, LANES);
+            exp2x_row(x, t, batch, row, to + row * width, LANES);
     }
     for (long batch = 0; batch < t->batch; batch++) {
         const int32_t *q = t->q.peaks + batch * t->q.rows, *k = t->k.peaks + batch * t->k.rows;
@@ -205,7 +205,7 @@ static INLINE void add_gradients(int exact, int count, int span, const vec *quer
     }
     terms(exact, count * span, a, b, u, w);
     FOR_GROUP(i, count * span) {
-        vec of_score = all(of_scores[i / span * score_step + i % span]);
+        vec of_score = broadcast(of_scores[i / span * score_step + i % span]);
         dv[i] += of_score * u[i];
         dq[i / span] += of_score * w[i];
         dk[i % span] += of_score * w[i];
@@ -285,20 +285,20 @@ static long scratch_of_row(const shape *s)
     return (s->queries + s->positions) * (chunks_of(s) * LANES + 1) + blocks_of(s);
 }
 
-static long at_once(const shape *s)
+static long rows_per_chunk(const shape *s)
 {
     long rows = s->queries < FEW ? s->batch : WORKSPACE / scratch_of_row(s);
     return rows < 1 ? 1 : rows < s->batch ? rows : s->batch;
 }
 
 /* Floats of scratch space that the functions below need; the gradients, for those of v, also batch * d more. */
-long additive_scratch(const shape *s) { return s->queries < FEW ? 0 : at_once(s) * scratch_of_row(s); }
+long additive_scratch(const shape *s) { return s->queries < FEW ? 0 : rows_per_chunk(s) * scratch_of_row(s); }
 
 /* What is to be done for `batch` rows of the batch from `first` on. */
 static task task_of(const shape *s, const float *q, const float *k, const float *v, float *scratch, int threads,
                     long first)
 {
-    long batch = at_once(s) < s->batch - first ? at_once(s) : s->batch - first, width = chunks_of(s) * LANES;
+    long batch = rows_per_chunk(s) < s->batch - first ? rows_per_chunk(s) : s->batch - first, width = chunks_of(s) * LANES;
     task t = {.batch = batch, .d = s->d, .chunks = chunks_of(s), .blocks = blocks_of(s), .threads = threads, .v = v,
               .q = {.at = q + first * s->q_batch, .rows = s->queries, .batch_stride = s->q_batch,
                     .row_stride = s->q_row},
@@ -318,7 +318,7 @@ static task task_of(const shape *s, const float *q, const float *k, const float 
 void additive_scores(const shape *s, const float *q, const float *k, const float *v, float *scores,
                      float *scratch, int threads)
 {
-    for (long first = 0; first < s->batch; first += at_once(s)) {
+    for (long first = 0; first < s->batch; first += rows_per_chunk(s)) {
         task t = task_of(s, q, k, v, scratch, threads, first);
         float *to = scores + first * s->queries * s->positions;
         if (t.exact)
@@ -339,7 +339,7 @@ void additive_gradients(const shape *s, const float *q, const float *k, const fl
                         float *of_q, float *of_k, float *of_v, float *scratch, int threads)
 {
     float *of_v_by_row = scratch + additive_scratch(s);
-    for (long first = 0; first < s->batch; first += at_once(s)) {
+    for (long first = 0; first < s->batch; first += rows_per_chunk(s)) {
         task t = task_of(s, q, k, v, scratch, threads, first);
         gradients of = {of_scores + first * s->queries * s->positions, of_q + first * s->queries * s->d,
                         of_k + first * s->positions * s->d, of_v_by_row + first * s->d};

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from attnx.accel.attention.chunking import by_tiles
-from attnx.accel.dispatch import followed
 from attnx.attention.attention import Attention
 from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.attention.scorers.additive import Additive
+from attnx.ops.tracing import is_tracing
 
 SINGLE = (torch.float32, torch.bfloat16, torch.float16)
 """Types whose scores are computed in float32."""
@@ -37,32 +37,32 @@ class AdditiveBackend(NamedTuple):
     gradients: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
-def served(attention: Attention, asked: AttentionInputs) -> bool:
+def served(attention: Attention, inputs: AttentionInputs) -> bool:
     """Whether this is a read of additive attention that a kernel can see as it is.
 
     What traces, compiles or vectorizes a model follows torch's operations and nothing else, and is left to the
     definition; so is an empty memory.
     """
-    queries, keys = asked.asked, asked.memory.keys
-    if type(attention.scorer) is not Additive or type(queries) is not Tensor or type(keys) is not Tensor:
+    queries, keys = inputs.prepared_queries, inputs.memory.keys
+    if not isinstance(attention.scorer, Additive) or type(queries) is not Tensor or type(keys) is not Tensor:
         return False
     v = attention.scorer.v
     alike = queries.dim() == keys.dim() == 3 and len(queries) == len(keys) and keys.numel() and queries.numel()
     types = queries.dtype == keys.dtype and (v.dtype == keys.dtype or _autocast(keys))
-    return bool(alike) and types and queries.device == keys.device == v.device and not followed()
+    return bool(alike) and types and queries.device == keys.device == v.device and not is_tracing()
 
 
-def read(attention: Attention, asked: AttentionInputs, ways: AdditiveBackend) -> AttentionOutput:
+def read(attention: Attention, inputs: AttentionInputs, ways: AdditiveBackend) -> AttentionOutput:
     """Read with the scores of a kernel; if they are many and not wanted, a block of queries at a time.
 
     Of a block nothing is kept but its contexts, and it is read once more for the gradients: memory grows with the
     number of queries plus that of positions. All that the definition knows, any scope, normalizer and mask, it has.
     """
-    positions = asked.memory.keys.shape[1]
+    positions = inputs.memory.keys.shape[1]
     weighed = functools.partial(_weighed, attention, ways)
-    if asked.need_weights or asked.asked.shape[:2].numel() * positions <= MANY:
-        return weighed(asked)
-    return by_tiles(weighed, asked, max(FEWEST, BLOCK // positions))
+    if inputs.need_weights or inputs.prepared_queries.shape[:2].numel() * positions <= MANY:
+        return weighed(inputs)
+    return by_tiles(weighed, inputs, max(FEWEST, BLOCK // positions))
 
 
 def score(ways: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
@@ -101,5 +101,5 @@ def _autocast(tensor: Tensor) -> bool:
     return torch.is_autocast_enabled(tensor.device.type) and tensor.dtype != torch.float64
 
 
-def _weighed(attention: Attention, ways: AdditiveBackend, asked: AttentionInputs) -> AttentionOutput:
-    return attention.weigh(asked, score(ways, asked.asked, asked.memory.keys, attention.scorer.v))
+def _weighed(attention: Attention, ways: AdditiveBackend, inputs: AttentionInputs) -> AttentionOutput:
+    return attention.weigh(inputs, score(ways, inputs.prepared_queries, inputs.memory.keys, attention.scorer.v))

@@ -32,25 +32,26 @@ class CompiledAdditive:
     more for the gradients, and in float32 also for narrower types. The C file beside this one is compiled at the first
     use (:mod:`attnx.accel.c_build`); without a compiler other kernels serve.
 
+    >>> from attnx import accel
     >>> from attnx.attention import build
-    >>> attention = build(query_size=13, memory_size=26)
-    >>> attention(torch.ones(2, 3, 13), attention.remember(torch.ones(2, 5, 26))).context.shape
+    >>> attention = accel.enable(build(query_size=13, memory_size=26))
+    >>> attention(torch.ones(2, 3, 13), attention.make_memory(torch.ones(2, 5, 26))).context.shape
     torch.Size([2, 3, 26])
     """
 
     scorers = ("additive",)
     scopes = ()
     normalizers = ()
-    rank = 20
+    priority = 20
     device = "cpu"
     source = "additive.c"
 
-    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
+    def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """In single precision or less, but for the smallest reads."""
-        if asked.asked.numel() * asked.memory.keys.shape[-2] < LEAST:
+        if inputs.prepared_queries.numel() * inputs.memory.keys.shape[-2] < LEAST:
             return False
-        narrow = asked.asked.dtype in blocks.SINGLE
-        return narrow and blocks.served(attention, asked) and c_build.refusal() is None
+        narrow = inputs.prepared_queries.dtype in blocks.SINGLE
+        return narrow and blocks.served(attention, inputs) and c_build.refusal() is None
 
     def build(self, device: torch.device) -> None:
         """Compile the C file.
@@ -61,9 +62,9 @@ class CompiledAdditive:
         if _library() is None:
             raise RuntimeError(c_build.failure(SOURCE))
 
-    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
+    def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Read, a block of queries at a time where there are many."""
-        return blocks.read(attention, asked, WAYS)
+        return blocks.read(attention, inputs, WAYS)
 
 
 SOURCE = Path(__file__).with_name(CompiledAdditive.source)

@@ -25,12 +25,12 @@ class CudaAdditive:
     scorers = ("additive",)
     scopes = ()
     normalizers = ()
-    rank = 20
+    priority = 20
     device = "cuda"
 
-    def admits(self, attention: Attention, asked: AttentionInputs) -> bool:
+    def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """In single precision or less."""
-        return asked.asked.dtype in blocks.SINGLE and blocks.served(attention, asked)
+        return inputs.prepared_queries.dtype in blocks.SINGLE and blocks.served(attention, inputs)
 
     def build(self, device: torch.device) -> None:
         """Import Triton, and compile and launch each function once.
@@ -42,8 +42,8 @@ class CudaAdditive:
 
         triton_kernels.build(device)
 
-    def __call__(self, attention: Attention, asked: AttentionInputs) -> AttentionOutput:
+    def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Read, a block of queries at a time where there are many."""
         from attnx.accel.attention.additive.triton_kernels import WAYS
 
-        return blocks.read(attention, asked, WAYS)
+        return blocks.read(attention, inputs, WAYS)

@@ -1,0 +1,110 @@
+"""The modules of attention with their fast paths: the same parameters, other methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from attnx import registry
+from attnx.accel import linear_cpu
+from attnx.accel.attention import softmax_cpu
+from attnx.accel.attention.contract import Kernel
+from attnx.accel.attention.kernel_call import call_kernels, warn_once
+from attnx.attention.attention import Attention
+from attnx.attention.multi_head import MultiHeadAttention
+from attnx.attention.normalizers.softmax import Softmax
+from attnx.attention.protocols import AttentionInputs, AttentionOutput
+from attnx.attention.scorers.additive import Additive
+from attnx.errors import UserError
+
+
+class FastAttention(Attention):
+    """Attention by the first kernel that supports a call, else by its definition.
+
+    Attributes:
+        kernels: those that support its scorer, scope and normalizer, best first.
+    """
+
+    kernels: tuple[Kernel, ...] = ()
+
+    def attend(self, inputs: AttentionInputs) -> AttentionOutput:
+        """Attend by a kernel if one supports the call."""
+        output = call_kernels(self.kernels, self, inputs)
+        return super().attend(inputs) if output is None else output
+
+    def weighted_sum(self, weights: Tensor, values: Tensor) -> Tensor:
+        """In C where that is faster."""
+        return softmax_cpu.weighted_sum(weights, values)
+
+
+class FastMultiHeadAttention(MultiHeadAttention):
+    """Heads as rows of one call, too, where a kernel reads nothing of their scorers but prepared queries and keys."""
+
+    def attend_heads(self, inputs: AttentionInputs) -> AttentionOutput:
+        """Attend by a kernel for all heads at once if there is one."""
+        output = self._by_kernel(inputs)
+        return super().attend_heads(inputs) if output is None else output
+
+    def _by_kernel(self, inputs: AttentionInputs) -> AttentionOutput | None:
+        first = self._heads[0]
+        if not isinstance(first, FastAttention) or self.heads_are_parameter_free or not self._only_scorers_learn():
+            return None
+        is_dropping = inputs.dropout_mask is not None or (first.training and first.dropout > 0)
+        kernels = [kernel for kernel in first.kernels if getattr(kernel, "supports_heads_as_batch", False)]
+        if not kernels or is_dropping or inputs.history is not None:
+            return None
+        heads = zip(self._heads, inputs.queries.unbind(1), strict=True)
+        prepared = torch.stack([head.scorer.project_queries(part) for head, part in heads], dim=1).flatten(0, 1)
+        output = call_kernels(kernels, first, self.fold_heads(inputs)._replace(prepared_queries=prepared))
+        return None if output is None else self.unfold_heads(output)
+
+    def _only_scorers_learn(self) -> bool:
+        first = self._heads[0]
+        return not (hasattr(first.scorer, "penalty") or first.scope.state_dict() or first.normalizer.state_dict())
+
+
+class FastSoftmax(Softmax):
+    """Softmax in C without gradients."""
+
+    def forward(self, scores: Tensor, allowed: Tensor) -> Tensor:
+        """(..., m) scores and what is allowed -> (..., m) weights."""
+        if softmax_cpu.is_supported(scores) and softmax_cpu.mask_matches(allowed, scores):
+            return softmax_cpu.masked_softmax(scores / self.temperature, allowed)
+        return super().forward(scores, allowed)
+
+
+class FastAdditive(Additive):
+    """Additive scores whose projections are in C without gradients."""
+
+    def project_keys(self, memory: Tensor) -> Tensor:
+        """(..., m, memory_size) -> (..., m, hidden)."""
+        return linear_cpu.linear(memory, self.memory.weight)
+
+    def project_queries(self, queries: Tensor) -> Tensor:
+        """(..., q, query_size) -> (..., q, hidden)."""
+        return linear_cpu.linear(queries, self.query.weight)
+
+
+def matching_kernels(attention: Attention) -> tuple[Kernel, ...]:
+    """Build the kernels that support the parts of an attention module, best first."""
+    parts = {f"{kind}s": _registered_name(kind, getattr(attention, kind)) for kind in ("scorer", "scope", "normalizer")}
+    declared = {name: registry.declarations("kernel", name) for name in registry.names("kernel")}
+    matches = [name for name in declared if _lists_parts(declared[name], parts)]
+    kernels: list[Kernel] = []
+    for name in sorted(matches, key=lambda name: declared[name]["priority"]):
+        try:
+            kernels.append(registry.build("kernel", name))
+        except UserError as error:  # a plug-in's file cannot be imported: a package is missing
+            warn_once(f"the kernel {name} is left out, the next in line computes: {error}")
+    return tuple(kernels)
+
+
+def _lists_parts(declared: dict[str, Sequence[str]], parts: dict[str, str | None]) -> bool:
+    return all(not declared.get(kind) or name in declared[kind] for kind, name in parts.items())
+
+
+def _registered_name(kind: str, part: object) -> str | None:
+    """The name of a part; None for an instance of a class that is not registered."""
+    return registry.name_of(kind, part)

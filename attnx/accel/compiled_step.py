@@ -1,0 +1,85 @@
+"""Steps of the training loop as torch compiles them: a few fused operations, or a CUDA graph, instead of dozens."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnx.attention import AttentionOutput
+from attnx.models.seq2seq.model import Seq2seq
+from attnx.models.seq2seq.schedules import NO_MASKS, Masks
+from attnx.models.seq2seq.state import DecoderState
+
+BACKEND = "inductor"
+# Shapes are symbolic, but a length of 1, or one on the other side of a kernel's bound, is compiled separately.
+MAX_RECOMPILES = 64
+
+
+class CompileOptions(NamedTuple):
+    """How a model's steps are compiled.
+
+    Attributes:
+        graphs: also record CUDA graphs.
+        strict: raise what stops the compiler; else torch warns, and the operation runs uncompiled.
+    """
+
+    graphs: bool = False
+    strict: bool = False
+
+
+class CompiledSeq2seq(Seq2seq):
+    """A model whose steps are compiled while gradients are needed. Its modules are those of the plain model."""
+
+    compile_options: CompileOptions
+
+    def forward_step(
+        self, token: Tensor, state: DecoderState, masks: Masks = NO_MASKS, need_weights: bool = False
+    ) -> tuple[DecoderState, AttentionOutput]:
+        """As :meth:`Seq2seq.forward_step`."""
+        # The first context is zeros without gradients: compiled, it would be a case of its own.
+        if not torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return super().forward_step(token, state, masks, need_weights)
+        graphs, strict = self.compile_options
+        if not state.context.requires_grad:
+            if graphs:
+                torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
+            return super().forward_step(token, state, masks, need_weights)
+        import torch._dynamo as dynamo
+
+        # The fused layers give their weights alone, which torch does not look into unless it is allowed to.
+        with dynamo.config.patch(allow_rnn=True, recompile_limit=MAX_RECOMPILES, suppress_errors=not strict):
+            output: tuple[DecoderState, AttentionOutput] = _compiled(graphs, BACKEND)(
+                self, token, state, masks, need_weights
+            )
+            return output
+
+
+def compile_model(model: Seq2seq, options: CompileOptions | None) -> None:
+    """Compile the steps of a model, or with None no longer."""
+    model.__class__ = Seq2seq if options is None else CompiledSeq2seq
+    if options is not None:
+        model.compile_options = options  # type: ignore[assignment]
+
+
+def clone_gradients(model: torch.nn.Module) -> None:
+    """Give gradients memory of their own: a CUDA graph writes those of the next batch where these are."""
+    for weight in model.parameters():
+        if weight.requires_grad:
+            weight.register_hook(torch.clone)  # type: ignore[no-untyped-call]
+
+
+@functools.cache
+def _compiled(graphs: bool, backend: str) -> Callable[..., Any]:
+    """One for all models: torch looks at the model it receives, and recompiles what differs."""
+    mode = {"mode": "reduce-overhead"} if graphs else {}
+    return torch.compile(_plain_step, backend=backend, **mode)  # type: ignore[call-overload, no-any-return]
+
+
+def _plain_step(
+    model: Seq2seq, token: Tensor, state: DecoderState, masks: Masks, need_weights: bool
+) -> tuple[DecoderState, AttentionOutput]:
+    return Seq2seq.forward_step(model, token, state, masks, need_weights)

@@ -1,0 +1,244 @@
+"""A decoder for searches whose linear maps are merged: the embedding's into a table, the context's into the memory.
+
+As ``W sum_m a_m v_m = sum_m a_m (W v_m)``, the memory's values are projected once by all linear maps that the context
+enters. Attention weights stay what they are. Hypotheses of one source share its memory as queries of one row.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnx.accel.attention.modules import FastAttention
+from attnx.accel.fused_weights import EXPECTED_STEPS, FusedWeights, merge_maps
+from attnx.accel.linear_cpu import linear
+from attnx.accel.lstm import autograd
+from attnx.accel.lstm.module import FastMemoryCellLayer
+from attnx.attention import AttentionOutput, Memory, QueryContext
+from attnx.attention.no_attention import NoAttention
+from attnx.decoding.contracts import StepModel
+from attnx.decoding.ensemble import Ensemble
+from attnx.models.seq2seq.model import Seq2seq
+from attnx.models.seq2seq.state import DecoderState
+from attnx.models.state_ops import index_select_tree
+from attnx.nn.decoders.recurrent import RecurrentDecoder
+from attnx.nn.readouts.joint import Joint
+
+MAX_ROWS_TO_PROJECT = 32
+"""Up to so many rows projecting the memory pays though each row has a source of its own: fetching weights dominates."""
+MIN_WIDTH_PER_POSITION = 4
+"""Minimum width/length ratio of the memory for projecting it to be faster."""
+
+
+class FusedState(NamedTuple):
+    """The state of a :class:`FusedDecoder`.
+
+    Attributes:
+        memory: of each source, its values perhaps projected.
+        hidden: (b, d).
+        cell: (b, d).
+        tag_gates: (b, g) the tag embedding's share of the gates; None without.
+        tag: (b,) int64.
+        step: (b,) int64, how many steps were taken.
+        pyramid_shares: as in :class:`DecoderState`.
+        beams_per_source: how many rows, which lie together, share a row of the memory.
+        weights: the merged maps.
+    """
+
+    memory: Memory
+    hidden: Tensor
+    cell: Tensor
+    tag_gates: Tensor | None
+    tag: Tensor
+    step: Tensor
+    pyramid_shares: Tensor | None
+    beams_per_source: int
+    weights: FusedWeights
+
+
+class FusedDecoder:
+    """Decodes as a :class:`Seq2seq`, faster and without gradients; a :class:`attnx.decoding.contracts.StepModel`.
+
+    Args:
+        model: one that is :meth:`supported`.
+    """
+
+    def __init__(self, model: Seq2seq) -> None:
+        self.model = model
+        self.sources, self.target, self.is_distribution = model.sources, model.target, model.is_distribution
+
+    @staticmethod
+    def is_supported(model: Seq2seq) -> bool:
+        """Whether the context only enters linear maps, of a single LSTM layer with a fast path, in evaluation mode."""
+        if model.training or torch.is_autocast_enabled("cpu"):
+            return False
+        readout, decoder, attention = model.readout, model.decoder, model.attention
+        if type(readout) is not Joint or type(decoder) is not RecurrentDecoder:
+            return False
+        is_mapped = isinstance(readout.join, nn.Sequential) and readout.inputs != ("context",)
+        is_state = isinstance(readout.join, nn.Identity) and readout.inputs == ("state",)
+        is_one_layer = type(decoder.layers[0]) is FastMemoryCellLayer and decoder.num_layers == 1
+        is_plain = type(attention) in (FastAttention, NoAttention) and not attention.needs_history
+        reads_context = any(part.needs == "context" for part in model.query.inputs)
+        has_decoder_memory = model.state_projection is not None
+        return (
+            (is_mapped or is_state)
+            and is_one_layer
+            and model.plan.feed != "next"
+            and is_plain
+            and not (reads_context or has_decoder_memory or model.output.copies)
+        )
+
+    @torch.no_grad()
+    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> FusedState:
+        """As :meth:`Seq2seq.init_state`."""
+        state = self.model.init_state(source, source_mask, tag)
+        return self._fuse(state)
+
+    @torch.no_grad()
+    def decode_step(
+        self, inputs: Tensor, state: FusedState, need_weights: bool = False
+    ) -> tuple[Tensor, FusedState, AttentionOutput]:
+        """As :meth:`Seq2seq.decode_step`, without a context in the attention: it exists only projected, if at all."""
+        model, weights, hidden = self.model, state.weights, state.hidden
+        token = model.embedding(inputs)
+        looked_up = None if weights.table is None else (weights.table, inputs)
+        gates = [] if state.tag_gates is None else [state.tag_gates]
+        gates += [F.linear(token, weights.token_gates, weights.bias)] if looked_up is None else []
+        query, parts = QueryContext(token[:, None], prev_state=hidden[:, None], tag=state.tag[:, None]), [hidden]
+        if model.plan.feed == "now":
+            attention = self._attend(query, state, need_weights)
+            context_term, context_gates = self._split_context(attention, weights, len(weights.bias))
+            (gates if weights.is_projected else parts).append(context_gates)
+            hidden, cell = autograd.step(state.cell, _sum(gates), looked_up, weights.recurrent, parts)
+        else:
+            hidden, cell = autograd.step(state.cell, _sum(gates), looked_up, weights.recurrent, parts)
+            attention = self._attend(query._replace(state=hidden[:, None]), state, need_weights)
+            context_term, _ = self._split_context(attention, weights, 0)
+        readout = self._readout(hidden, token, context_term, weights)
+        predicted = model.target.predict(model.output(readout))  # type: ignore[call-arg]
+        shown = model.upsample_weights(attention.weights, state.pyramid_shares)
+        attention = attention._replace(context=attention.context[..., :0], weights=shown)
+        return predicted, state._replace(hidden=hidden, cell=cell, step=state.step + 1), attention
+
+    def select_rows(self, state: FusedState, rows: Tensor) -> FusedState:
+        """As :meth:`Seq2seq.select_rows`; rows of one source that lie together share its memory."""
+        sources = rows // state.beams_per_source
+        beams = _common_run_length(sources)
+        memory = index_select_tree(state.memory, sources[::beams])
+        state = self._select(state, rows)._replace(memory=memory, beams_per_source=beams)
+        return self._project(state) if beams > 1 else state
+
+    def reorder_beams(self, state: FusedState, rows: Tensor) -> FusedState:
+        """As :meth:`Seq2seq.reorder_beams`."""
+        return self._select(state, rows)
+
+    def _select(self, state: FusedState, rows: Tensor) -> FusedState:
+        return FusedState(state.memory, *index_select_tree(state[1:7], rows), *state[7:])
+
+    def _attend(self, query: QueryContext, state: FusedState, need_weights: bool) -> AttentionOutput:
+        """Attend with the beams of a source as queries of one row: (b * beams, 1, d) -> (b, beams, d) and back."""
+        beams = state.beams_per_source
+        queries, steps = self.model.query(query), state.step.view(-1, beams)
+        if beams > 1:
+            queries = queries.view(len(steps), beams, queries.shape[-1])
+        attention = self.model.attention(queries, state.memory, steps=steps, need_weights=need_weights)
+        if beams == 1:
+            return attention
+        context, weights, scores = (None if part is None else _unfold_beams(part) for part in attention[:3])
+        assert context is not None
+        return AttentionOutput(context, weights, scores)
+
+    def _split_context(
+        self, attention: AttentionOutput, weights: FusedWeights, gates: int
+    ) -> tuple[Tensor | None, Tensor]:
+        """The context's term of the readout, if it has one, and its gates (of an unprojected context: the context)."""
+        context = attention.context[:, 0]
+        if weights.is_projected:
+            units = context.shape[1] - gates
+            return context[:, :units] if units else None, context[:, units:]
+        return None if weights.readout_context is None else F.linear(context, weights.readout_context), context
+
+    def _readout(self, hidden: Tensor, token: Tensor, context_term: Tensor | None, weights: FusedWeights) -> Tensor:
+        if weights.readout is None:
+            return hidden
+        parts = {"state": hidden, "token": token}
+        assert isinstance(self.model.readout, Joint)
+        joined = torch.cat([parts[name] for name in self.model.readout.inputs if name != "context"], -1)
+        if context_term is None:
+            return (joined @ weights.readout.t()).tanh_()
+        return torch.addmm(context_term, joined, weights.readout.t()).tanh_()
+
+    def _fuse(self, state: DecoderState) -> FusedState:
+        """Merge the maps, and project the memory if that is faster."""
+        weights, tag_gates = merge_maps(self.model, state)
+        hidden, cell = state.rnn_state[0]
+        tags = state.tag_embedding
+        return self._project(
+            FusedState(
+                memory=state.memory,
+                hidden=hidden,
+                cell=cell,
+                tag_gates=None if tags is None else F.linear(tags, tag_gates),
+                tag=state.tag,
+                step=state.step,
+                pyramid_shares=state.pyramid_shares,
+                beams_per_source=1,
+                weights=weights,
+            )
+        )
+
+    def _project(self, state: FusedState) -> FusedState:
+        """The state with its memory projected, where that is faster and not done yet."""
+        weights = state.weights
+        maps = [weight for weight in (weights.readout_context, weights.context_gates) if weight is not None]
+        if weights.is_projected or not _is_faster(state, sum(map(len, maps))):
+            return state
+        recurrent = weights.recurrent
+        if weights.context_gates is not None:
+            recurrent = autograd.pack_weights(weights.hidden_gates, EXPECTED_STEPS * len(state.step))
+        memory = state.memory._replace(values=_project_values(state.memory.values, maps))
+        return state._replace(memory=memory, weights=weights._replace(recurrent=recurrent, is_projected=True))
+
+
+def fused_decoder(model: StepModel) -> StepModel:
+    """A fused decoder of a model, or of each member of an ensemble, where it is supported; else the model itself."""
+    if isinstance(model, Ensemble):
+        return model.with_members([fused_decoder(member) for member in model.members])
+    return FusedDecoder(model) if isinstance(model, Seq2seq) and FusedDecoder.is_supported(model) else model
+
+
+def _sum(terms: Sequence[Tensor]) -> Tensor | None:
+    return functools.reduce(torch.add, terms) if terms else None
+
+
+def _project_values(values: Tensor, maps: Sequence[Tensor]) -> Tensor:
+    """Apply each map (u, v) to values (b, m, v): (b, m, all units), side by side, each written where it belongs."""
+    units = [len(weight) for weight in maps]
+    projected = values.new_empty(*values.shape[:2], sum(units))
+    for weight, columns in zip(maps, torch.split(projected.flatten(0, 1), units, 1), strict=True):
+        linear(values.flatten(0, 1), weight, out=columns)
+    return projected
+
+
+def _is_faster(state: FusedState, units: int) -> bool:
+    """Whether projecting the memory's values to so many units is faster than projecting every context."""
+    _, positions, width = state.memory.values.shape
+    is_often = state.beams_per_source > 1 or len(state.step) <= MAX_ROWS_TO_PROJECT or units <= width
+    return units > 0 and is_often and MIN_WIDTH_PER_POSITION * positions <= width
+
+
+def _common_run_length(sources: Tensor) -> int:
+    """How often each value is repeated, where all are repeated equally often; else 1."""
+    counts = torch.unique_consecutive(sources, return_counts=True)[1]
+    return int(counts[0]) if len(counts) and bool((counts == counts[0]).all()) else 1
+
+
+def _unfold_beams(part: Tensor) -> Tensor:
+    """(b, q, m) -> (b * q, 1, m), or (b, h, q, m) -> (b * q, h, 1, m)."""
+    return part.movedim(-2, 1).flatten(0, 1).unsqueeze(-2)

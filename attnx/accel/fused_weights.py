@@ -1,0 +1,87 @@
+"""The merged linear maps of a fused decoder."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnx.accel.lstm import autograd
+from attnx.models.seq2seq.model import Seq2seq
+from attnx.models.seq2seq.state import DecoderState
+from attnx.nn.decoders.recurrent import RecurrentDecoder
+from attnx.nn.readouts.joint import Joint
+
+MAX_SYMBOLS_IN_TABLE = 256
+"""Up to so many symbols have a table of their gates; of more, most would never be looked up."""
+EXPECTED_STEPS = 8
+"""Steps that a search is expected to take, where weights are packed for them."""
+
+
+class FusedWeights(NamedTuple):
+    """Merged linear maps of a search. The cell has g gates, the state d units, the readout r, the context v.
+
+    Attributes:
+        token_gates: (g, e) from an embedded token to the gates.
+        bias: (g) of the gates.
+        table: (symbols, g) the gates of every symbol, bias included; None if there are many, or none.
+        hidden_gates: (g, d) from the previous state to the gates.
+        context_gates: (g, v) from the context to the gates of ``feed=now``; else None.
+        recurrent: packed ``hidden_gates``, and ``context_gates`` beside them unless the memory is projected.
+        readout: from the readout's other inputs to its units; None if the readout is the state.
+        readout_context: (r, v) from the context to the readout's units; None if it does not enter it.
+        is_projected: whether the memory's values are projected by ``readout_context`` and ``context_gates``.
+    """
+
+    token_gates: Tensor
+    bias: Tensor
+    table: Tensor | None
+    hidden_gates: Tensor
+    context_gates: Tensor | None
+    recurrent: autograd.PackedWeights
+    readout: Tensor | None
+    readout_context: Tensor | None
+    is_projected: bool = False
+
+
+def merge_maps(model: Seq2seq, state: DecoderState) -> tuple[FusedWeights, Tensor]:
+    """The merged maps, and (g, tag width) from the tag embedding to the gates."""
+    decoder, readout = model.decoder, model.readout
+    assert isinstance(decoder, RecurrentDecoder)
+    assert isinstance(readout, Joint)
+    layer, token_width = decoder.layers[0], _width(model.embedding)
+    tag_width = 0 if state.tag_embedding is None else state.tag_embedding.shape[1]
+    token_gates, tag_gates, context_gates = layer.weight_ih_l0.tensor_split(  # type: ignore[operator]
+        (token_width, token_width + tag_width), 1
+    )
+    hidden_gates: Tensor = layer.weight_hh_l0  # type: ignore[assignment]
+    bias: Tensor = layer.bias_ih_l0 + layer.bias_hh_l0  # type: ignore[operator]
+    joined: dict[str, Tensor] = {}
+    if isinstance(readout.join, nn.Sequential):
+        widths = {"state": decoder.size, "context": state.context.shape[1], "token": token_width}
+        weight: Tensor = readout.join[0].weight  # type: ignore[assignment]
+        columns = torch.split(weight, [widths[name] for name in readout.inputs], 1)
+        joined = dict(zip(readout.inputs, columns, strict=True))
+    readout_context = joined.pop("context", None)
+    is_now = model.plan.feed == "now"
+    recurrent = torch.cat([hidden_gates, context_gates], 1) if is_now else hidden_gates
+    embedding = model.embedding
+    has_table = isinstance(embedding, nn.Embedding) and embedding.num_embeddings <= MAX_SYMBOLS_IN_TABLE
+    weights = FusedWeights(
+        token_gates=token_gates,
+        bias=bias,
+        table=F.linear(embedding.weight, token_gates, bias) if has_table else None,  # type: ignore[arg-type]
+        hidden_gates=hidden_gates,
+        context_gates=context_gates if is_now else None,
+        recurrent=autograd.pack_weights(recurrent, EXPECTED_STEPS * len(state.step)),
+        readout=torch.cat(list(joined.values()), 1) if joined else None,
+        readout_context=readout_context,
+    )
+    return weights, tag_gates
+
+
+def _width(embedding: nn.Module) -> int:
+    """The width of an embedded token."""
+    return embedding.embedding_dim if isinstance(embedding, nn.Embedding) else int(embedding.out_features)  # type: ignore[arg-type]

@@ -1,0 +1,181 @@
+"""Several heads: attention side by side, each over its own narrower view of query and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from attnx.attention.attention import Attention
+from attnx.attention.input_errors import check_query, check_states
+from attnx.attention.memory import zero_padding
+from attnx.attention.protocols import AttentionHistory, AttentionInputs, AttentionOutput, Memory
+from attnx.errors import UserError
+from attnx.ops import apply_rope
+
+
+class MultiHeadAttention(nn.Module):
+    """Split query and memory among heads, let each attend, and join their contexts.
+
+    Formula: ``context = O [c_1; ...; c_h], c_i = attention_i(Q_i q, K_i m, V_i v)``
+    Source: Vaswani et al. 2017, section 3.2.2, https://arxiv.org/abs/1706.03762
+
+    Every head has a scorer, a scope and a normalizer of its own, so that any of them may be learned. Each attends to
+    queries, keys and values of the memory's (the values') width divided by the number of heads. Heads without
+    parameters are folded into the batch axis and computed in one call.
+
+    Args:
+        heads: what attends, each for queries and memories of width ``memory_size / heads``; made of the same choices.
+        query_size: width of the queries.
+        memory_size: width of what queries are compared with.
+        values_size: width of the values, and of the contexts.
+    """
+
+    def __init__(self, heads: Iterable[Attention], query_size: int, memory_size: int, values_size: int) -> None:
+        super().__init__()
+        self.each = nn.ModuleList(heads)
+        self.heads = len(self.each)
+        self.query = nn.Linear(query_size, memory_size, bias=False)
+        self.keys = nn.Linear(memory_size, memory_size, bias=False)
+        self.values = nn.Linear(values_size, values_size, bias=False)
+        self.out = nn.Linear(values_size, values_size, bias=False)
+        first = self._heads[0]
+        self.dropout, self.needs_history, self.is_distribution = (
+            first.dropout,
+            first.needs_history,
+            first.is_distribution,
+        )
+        has_history = first.needs_history or hasattr(first.scorer, "penalty")
+        self.heads_are_parameter_free = not (has_history or first.state_dict())
+
+    @property
+    def _heads(self) -> list[Attention]:
+        return list(self.each)  # type: ignore[arg-type]
+
+    def make_memory(
+        self,
+        states: Tensor,
+        present: Tensor | None = None,
+        values: Tensor | None = None,
+        turn: Tensor | None = None,
+    ) -> Memory:
+        """As :meth:`Attention.make_memory`; keys (b, h, m, k) and values (b, h, m, v / h).
+
+        ``turn`` (2, b or 1, m, k / 2), of :func:`attnx.ops.rope_cos_sin`, turns what each
+        head's scorer gets by its position.
+        """
+        check_states(states, present, values, self.keys.in_features)
+        states, present, values = zero_padding(states, present, values)
+        # The projections have no bias, so that what is absent stays zero.
+        projected = self._split(states, self.keys, turn)
+        if self.heads_are_parameter_free:
+            keys = self._heads[0].scorer.project_keys(projected)
+        else:
+            mine = zip(self._heads, projected.unbind(1), strict=True)
+            keys = torch.stack([head.scorer.project_keys(part) for head, part in mine], dim=1)
+        return Memory(keys, self._split(values, self.values), present, lengths=(states.shape[1],))
+
+    def forward(
+        self,
+        queries: Tensor,
+        memory: Memory,
+        allowed: Tensor | None = None,
+        steps: Tensor | None = None,
+        history: AttentionHistory | None = None,
+        need_weights: bool = False,
+        dropout_mask: Tensor | None = None,
+        turn: Tensor | None = None,
+    ) -> AttentionOutput:
+        """As :meth:`Attention.forward`; weights, scores, mask (b, h, q, m) and history (b, h, m) are of every head.
+
+        ``turn`` is that of the queries, as for :meth:`make_memory`.
+        """
+        check_query(queries, memory, allowed, self.query.in_features)
+        if steps is None:
+            steps = torch.arange(queries.shape[1], device=queries.device)
+        projected = self._split(queries, self.query, turn)
+        output = self.attend_heads(
+            AttentionInputs(projected, projected, memory, steps, allowed, history, dropout_mask, need_weights)
+        )
+        return output._replace(context=self.out(output.context.transpose(1, 2).flatten(2)))
+
+    def attend_heads(self, inputs: AttentionInputs) -> AttentionOutput:
+        """Attend with every head: queries (b, h, q, width), which no scorer has prepared -> (b, h, q, ...)."""
+        if self.heads_are_parameter_free and inputs.history is None:
+            rows = self.fold_heads(inputs)
+            output = self._heads[0](
+                rows.queries, rows.memory, rows.allowed, rows.steps, None, rows.need_weights, rows.dropout_mask
+            )
+            return self.unfold_heads(output)
+        return self._per_head(inputs)
+
+    def fold_heads(self, inputs: AttentionInputs) -> AttentionInputs:
+        """Fold the heads into the batch axis: (b, h, ...) -> (b * h, ...)."""
+
+        def repeat(part: Tensor) -> Tensor:
+            return part[:, None].expand(-1, self.heads, *[-1] * (part.dim() - 1)).flatten(0, 1)
+
+        keys, values, present, lengths = inputs.memory
+        rows, query_count, allowed, steps = len(present), inputs.queries.shape[2], inputs.allowed, inputs.steps
+        queries = inputs.queries.flatten(0, 1)
+        return inputs._replace(
+            queries=queries,
+            prepared_queries=queries,
+            memory=Memory(keys.flatten(0, 1), values.flatten(0, 1), repeat(present), lengths),
+            steps=steps if steps.dim() == 1 else repeat(steps.expand(rows, -1)),
+            allowed=None if allowed is None else repeat(allowed.expand(rows, query_count, keys.shape[2])),
+            dropout_mask=None if inputs.dropout_mask is None else inputs.dropout_mask.flatten(0, 1),
+        )
+
+    def unfold_heads(self, output: AttentionOutput) -> AttentionOutput:
+        """(b * h, ...) -> (b, h, ...)."""
+
+        def unfold(part: Tensor) -> Tensor:
+            unfolded: Tensor = part.unflatten(0, (-1, self.heads))  # type: ignore[no-untyped-call]
+            return unfolded
+
+        context, *others = (None if part is None else unfold(part) for part in output)
+        assert context is not None
+        return AttentionOutput(context, *others)
+
+    def _per_head(self, inputs: AttentionInputs) -> AttentionOutput:
+        """Attend with one head at a time."""
+        memory, history, dropout_mask = inputs.memory, inputs.history, inputs.dropout_mask
+        reads = [
+            head(
+                inputs.queries[:, i],
+                memory._replace(keys=memory.keys[:, i], values=memory.values[:, i]),
+                inputs.allowed,
+                inputs.steps,
+                None if history is None else AttentionHistory(history.previous[:, i], history.cumulative[:, i]),
+                inputs.need_weights,
+                None if dropout_mask is None else dropout_mask[:, i],
+            )
+            for i, head in enumerate(self._heads)
+        ]
+        context = torch.stack([read.context for read in reads], dim=1)
+        penalties = [read.penalty for read in reads if read.penalty is not None]
+        penalty = torch.stack(penalties).mean(0) if penalties else None
+        if not inputs.need_weights:
+            return AttentionOutput(context, penalty=penalty)
+        weights = torch.stack([read.weights for read in reads], dim=1)
+        return AttentionOutput(context, weights, torch.stack([read.scores for read in reads], dim=1), penalty)
+
+    def _split(self, states: Tensor, by: nn.Linear, turn: Tensor | None = None) -> Tensor:
+        """(b, m, ...) -> (b, h, m, width / h), projected, and turned by its positions if it is to be."""
+        # Shapes in full: a memory may be empty, and a traced one of any length.
+        shape = states.shape[0], states.shape[1], self.heads, by.out_features // self.heads
+        each = by(states).view(shape).transpose(1, 2)
+        return each if turn is None else apply_rope(each, turn[:, :, None])
+
+
+def head_width(heads: int, size: int, what: str) -> int:
+    """The width of one head.
+
+    Raises:
+        UserError: the heads do not divide ``size``.
+    """
+    if size % heads:
+        raise UserError(f"attention.heads={heads} does not divide {what}, {size}; choose another number of heads")
+    return size // heads

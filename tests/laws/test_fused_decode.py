@@ -1,0 +1,184 @@
+"""Laws of the fused decoder: a search finds and reads what it finds with the model; what it cannot decode is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from attnx import accel
+from attnx.accel.fused_decode import MAX_ROWS_TO_PROJECT, MIN_WIDTH_PER_POSITION, FusedDecoder
+from attnx.accel.fused_weights import MAX_SYMBOLS_IN_TABLE
+from attnx.accel.lstm import bindings
+from attnx.decoding.beam import Beam
+from attnx.decoding.ensemble import Ensemble
+from attnx.decoding.greedy import Greedy
+
+SOURCE = torch.tensor([[3, 19, 7, 2, 11], [5, 13, 22, 0, 0], [2, 0, 0, 0, 0]])
+PRESENT = SOURCE != 0
+TAG = torch.tensor([2, 0, 1])
+BEFORE: dict[str, Any] = {"query": ["previous_state"], "model": {"feed": "now"}}
+SUPPORTED: dict[str, dict[str, Any]] = {
+    "none": {},
+    "now": BEFORE,
+    "token": {**BEFORE, "readout": {"inputs": ["token", "context", "state"], "hidden_size": 17}},
+    "tags": {
+        "query": ["previous_state", "language_tag"],
+        "model": {"feed": "now", "tag_inputs": ["encoder", "decoder"]},
+    },
+    "told": {"query": ["token"], "model": {"feed": "none", "tag_inputs": ["decoder"]}},
+    "local": {**BEFORE, "scope": ("local", {"center": "predictive"})},
+    "sdpa": {**BEFORE, "scorer": "dot", "normalizer": "softmax"},
+    "sparsemax": {**BEFORE, "normalizer": "sparsemax"},
+    "values": {**BEFORE, "model": {"feed": "now", "keys_from": "one_hot"}},
+    "no attention": {"attention": "none", "model": {"feed": "now"}},
+    "state alone": {**BEFORE, "readout": {"inputs": ["state"], "tanh": False}},
+    "state mapped": {**BEFORE, "readout": {"inputs": ["state"]}},
+    "pyramid": {**BEFORE, "encoder": {"name": "pyramid", "layers": 2, "hidden_size": 43}},
+}
+LEFT_ALONE: dict[str, dict[str, Any]] = {
+    "next": {"model": {"feed": "next"}},
+    "last_context": {"query": ["current_state", "last_context"]},
+    "own states": {"scope": "encoder_decoder"},
+    "past": {"scorer": "coverage"},
+    "heads": {"attention": ("standard", {"heads": 2}), "encoder": {"hidden_size": 46}},
+    "gru": {"decoder": {"cell": "gru"}},
+    "layers": {"decoder": {"layers": 2}},
+    "no map": {"readout": {"tanh": False}},
+    "no state": {**BEFORE, "readout": {"inputs": ["context"]}},
+    "state and token": {**BEFORE, "readout": {"inputs": ["state", "token"], "tanh": False}},
+    "copying": {"output": "copy"},
+}
+Build = Callable[..., Any]
+
+
+@pytest.fixture
+def decided(built: Build) -> Build:
+    """Build an enabled model with opinions, whose memory is wide beside its length."""
+
+    def build(**choices: Any) -> Any:
+        torch.manual_seed(3)
+        model = built(**{"encoder": {"hidden_size": 43}, **choices}).eval()
+        with torch.no_grad():
+            getattr(model.output, "vocabulary", model.output).weight *= 11
+        accel.enable(model)
+        return model
+
+    return build
+
+
+@pytest.mark.parametrize("enough", [1, 10**9], ids=["products in C", "products by torch"])
+@pytest.mark.parametrize("wide", [MIN_WIDTH_PER_POSITION, 1000], ids=["memory projected", "each context"])
+@pytest.mark.parametrize("search", [Greedy(), Beam(5, nbest=3)], ids=["greedy", "beam"])
+@pytest.mark.parametrize("composition", SUPPORTED.values(), ids=SUPPORTED)
+def test_fused_is_plain(
+    decided: Build, monkeypatch: pytest.MonkeyPatch, composition: Any, search: Any, wide: int, enough: int
+) -> None:
+    """The same outputs, log-probabilities and weights, whether the memory or each context is projected."""
+    monkeypatch.setattr("attnx.accel.fused_decode.MIN_WIDTH_PER_POSITION", wide)
+    monkeypatch.setattr(bindings, "MIN_ROWS_TO_PACK", enough)
+    monkeypatch.setattr("attnx.accel.linear_cpu.MIN_ROWS_FOR_C", enough)
+    model = decided(**composition)
+    fused = accel.fused_decoder(model)
+    assert isinstance(fused, FusedDecoder)
+    plain, found = (search(decoder, SOURCE, PRESENT, TAG, need_weights=True) for decoder in (model, fused))
+    assert len(set(plain.lengths.flatten().tolist())) > 1
+    assert found.written.tolist() == plain.written.tolist()
+    torch.testing.assert_close(found.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)
+    assert (found.weights is None) == (plain.weights is None)
+    if plain.weights is not None:
+        torch.testing.assert_close(found.weights, plain.weights, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("composition", LEFT_ALONE.values(), ids=LEFT_ALONE)
+def test_what_cannot_be_fused_is_left_alone(decided: Build, composition: Any) -> None:
+    model = decided(**composition)
+    assert accel.fused_decoder(model) is model
+
+
+def test_a_plain_model_is_left_alone(decided: Build) -> None:
+    """So is one that trains."""
+    model = decided(**BEFORE)
+    assert accel.fused_decoder(model.train()) is model
+    assert isinstance(accel.fused_decoder(model.eval()), FusedDecoder)
+    accel.disable(model)
+    assert accel.fused_decoder(model) is model
+
+
+def state_of(model: Any, rows: int, positions: int, copies: int) -> Any:
+    source = torch.full((rows, positions), 7)
+    decoder: Any = accel.fused_decoder(model)
+    return decoder.select_rows(decoder.init_state(source, source > 0), torch.arange(rows).repeat_interleave(copies))
+
+
+@torch.no_grad()
+def test_a_memory_is_projected_where_that_is_faster(decided: Build) -> None:
+    """A memory that is wide beside its length, and either few rows, several hypotheses of each, or narrower maps."""
+    wide, narrow, longest = decided(decoder={"hidden_size": 29}, **BEFORE), decided(), 86 // MIN_WIDTH_PER_POSITION
+
+    def once(*shape: int, model: Any = wide) -> bool:
+        is_projected: bool = state_of(model, *shape).weights.is_projected
+        return is_projected
+
+    assert once(MAX_ROWS_TO_PROJECT, 3, 1)
+    assert not once(MAX_ROWS_TO_PROJECT + 1, 3, 1)
+    assert once(MAX_ROWS_TO_PROJECT + 1, 3, 1, model=narrow)
+    assert once(MAX_ROWS_TO_PROJECT + 1, 3, 2)
+    assert once(3, longest, 2)
+    assert not once(3, longest + 1, 2)
+    assert not once(3, longest + 1, 2, model=narrow)
+
+
+@torch.no_grad()
+def test_rows_of_a_source_share_its_memory(decided: Build) -> None:
+    """As long as they lie together, as many of each source."""
+    decoder: Any = accel.fused_decoder(decided(**BEFORE))
+    source = torch.full((3, 5), 7)
+    state = decoder.select_rows(decoder.init_state(source, source > 0), torch.tensor([0, 0, 1, 1, 2, 2]))
+    for rows, sources, beams in (([0, 1, 4, 5], 2, 2), ([0, 1, 4], 3, 1), ([0, 2, 4], 3, 1), ([3, 2], 1, 2)):
+        selected = decoder.select_rows(state, torch.tensor(rows))
+        assert (len(selected.memory.keys), selected.beams_per_source) == (sources, beams)
+        assert torch.equal(selected.hidden, state.hidden[rows])
+
+
+@torch.no_grad()
+def test_the_weights_are_those_of_the_moment(decided: Build) -> None:
+    """Nothing is kept from one batch to the next: a model that was trained further is another one."""
+    model, symbols = decided(**BEFORE), torch.full((6,), 5)
+    fused: Any = accel.fused_decoder(model)
+    before = fused.decode_step(symbols, state_of(model, 3, 5, 2))[0]
+    for part in (model.embedding, model.decoder, model.readout):
+        for weight in part.parameters():
+            weight.data.mul_(1.5)  # which leaves no trace
+    after = fused.decode_step(symbols, state_of(model, 3, 5, 2))[0]
+    source = torch.full((3, 5), 7)
+    rows = torch.arange(3).repeat_interleave(2)
+    plain = model.decode_step(symbols, model.select_rows(model.init_state(source, source > 0), rows))[0]
+    assert (after - before).abs().max() > 0.01
+    torch.testing.assert_close(after, plain, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target_features", [0, 5])
+def test_without_a_table(built: Build, monkeypatch: pytest.MonkeyPatch, target_features: int) -> None:
+    """Of many symbols, or of numbers, which have none: each step's token is projected."""
+    monkeypatch.setattr("attnx.accel.fused_weights.MAX_SYMBOLS_IN_TABLE", 13)
+    assert MAX_SYMBOLS_IN_TABLE > 17
+    model = built(target_features=target_features, encoder={"hidden_size": 43}, **BEFORE).eval()
+    accel.enable(model)
+    assert state_of(model, 3, 5, 1).weights.table is None
+    plain, found = (Greedy()(decoder, SOURCE, PRESENT) for decoder in (model, accel.fused_decoder(model)))
+    torch.testing.assert_close(found.written, plain.written, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(found.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)
+
+
+def test_members_of_an_ensemble_are_fused(decided: Build) -> None:
+    """Each that can be."""
+    model = Ensemble([decided(**BEFORE), decided(decoder={"cell": "gru"})])
+    fused: Any = accel.fused_decoder(model)
+    assert [isinstance(member, FusedDecoder) for member in fused.members] == [True, False]
+    assert not any(isinstance(member, FusedDecoder) for member in model.members)
+    plain, found = (Beam(3)(decoder, SOURCE, PRESENT) for decoder in (model, fused))
+    assert found.written.tolist() == plain.written.tolist()
+    torch.testing.assert_close(found.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)
