@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from attnx.reports.stats.mean_difference import LEVEL
+from attnx.reports.stats.mean_difference import SIGNIFICANCE_LEVEL
 from attnx.reports.stats.multiple_comparisons import compare_with_best
 
 Noise = Literal["normal", "skewed"]
@@ -29,7 +29,7 @@ def dunnett(grid: NDArray[np.float64]) -> int | None:
     """The winner of a grid (settings, seeds) as the report names it; None if there is none."""
     gaps = compare_with_best(grid.tolist())
     behind = [gap for gap in gaps if gap is not None]
-    is_won = len(behind) == len(grid) - 1 and all(gap.p < LEVEL for gap in behind)
+    is_won = len(behind) == len(grid) - 1 and all(gap.p < SIGNIFICANCE_LEVEL for gap in behind)
     return gaps.index(None) if is_won else None
 
 
@@ -38,7 +38,7 @@ def paired_holm(grid: NDArray[np.float64]) -> int | None:
     best = int(grid.mean(axis=1).argmin())
     others = np.delete(grid, best, axis=0)
     p = np.sort(stats.ttest_rel(others, grid[best], axis=1).pvalue)
-    return best if (p * np.arange(len(p), 0, -1) < LEVEL).all() else None
+    return best if (p * np.arange(len(p), 0, -1) < SIGNIFICANCE_LEVEL).all() else None
 
 
 def share_named(

@@ -8,7 +8,7 @@ from attnx.files.printable import printable
 
 
 def titled_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    r"""A table below its title; "" without any rows.
+    r"""A table below its title; "" without rows.
 
     >>> print(titled_table("Results", ["measure", "value"], [["bleu|13a", "31.5"]]))
     ## Results

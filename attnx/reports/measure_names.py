@@ -1,11 +1,11 @@
-"""What the names of measures tell: how they are written, and whether more of each is better."""
+"""Names of metrics: labels, units, and whether higher is better."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
 
-LESS: Final = (
+LOWER_IS_BETTER: Final = (
     "per",
     "wer",
     "cer",
@@ -22,8 +22,8 @@ LESS: Final = (
     "seconds",
     "memory_mb",
 )
-MORE: Final = ("accuracy", "coverage", "well_formed", "bleu", "chrf", "f1", "corr", "per_second")
-SPELLED: Final = {
+HIGHER_IS_BETTER: Final = ("accuracy", "coverage", "well_formed", "bleu", "chrf", "f1", "corr", "per_second")
+LABELS: Final = {
     "per": "PER",
     "wer": "WER",
     "cer": "CER",
@@ -35,7 +35,7 @@ SPELLED: Final = {
     "rse": "RSE",
     "corr": "CORR",
 }
-# Measures in percent.
+# Metrics in percent.
 PERCENT: Final = (
     "per",
     "wer",
@@ -49,7 +49,7 @@ PERCENT: Final = (
     "triangle_coverage",
     "well_formed",
 )
-# Measures that can be counted again on any part of a test: errors in a hundred symbols, or in a hundred sequences.
+# Error rates that can be counted on any part of a test, in percent of symbols or of sequences.
 COUNTED: Final = {
     "per": "symbols",
     "wer": "sequences",
@@ -57,42 +57,41 @@ COUNTED: Final = {
     "sequence_error_rate": "sequences",
     "error": "sequences",
 }
-# Behind a measure of several tags: its mean over them, and the measure of all examples.
+# Suffixes of metrics per tag: the mean over tags, and the metric of all examples.
 MACRO: Final = "macro"
 MICRO: Final = "micro"
 TEST: Final = "test_"
 VALID: Final = "valid_"
 
 
-def more_is_better(key: str) -> bool | None:
-    """Whether more is better, by the name of a measure; None if the name does not tell.
+def is_higher_better(key: str) -> bool | None:
+    """Whether a higher value of a metric is better, by its name; None if unknown.
 
-    >>> more_is_better("test_bleu_macro"), more_is_better("test_mse"), more_is_better("steps")
+    >>> is_higher_better("test_bleu_macro"), is_higher_better("test_mse"), is_higher_better("steps")
     (True, False, None)
     """
-    name = f"_{key}_"
-    for known, better in ((MORE, True), (LESS, False)):
-        if any(f"_{one}_" in name for one in known):
-            return better
+    for names, is_higher in ((HIGHER_IS_BETTER, True), (LOWER_IS_BETTER, False)):
+        if any(f"_{name}_" in f"_{key}_" for name in names):
+            return is_higher
     return None
 
 
 def measure_base(key: str, names: Iterable[str]) -> str:
-    """The name among some that a measure has before its tag or size; "" if it has none of them.
+    """The base name of a metric without its tag or size, of some names; "" if it is none of them.
 
     >>> [measure_base(key, PERCENT) for key in ("valid_per_macro", "test_accuracy_5", "test_mse")]
     ['per', 'accuracy', '']
     """
-    measure = key.removeprefix(TEST).removeprefix(VALID)
-    return next((name for name in names if measure == name or measure.startswith(f"{name}_")), "")
+    metric = key.removeprefix(TEST).removeprefix(VALID)
+    return next((name for name in names if metric == name or metric.startswith(f"{name}_")), "")
 
 
 def label(key: str) -> str:
-    """A measure's name as it is written.
+    """A metric's name in text.
 
     >>> label("test_per_macro"), label("valid_bleu"), label("test_scaled_error")
     ('PER macro', 'BLEU in validation, best', 'scaled error')
     """
     stage = VALID if key.startswith(VALID) else TEST
     words = key.removeprefix(stage).split("_")
-    return " ".join([SPELLED.get(words[0], words[0]), *words[1:]]) + (" in validation, best" if stage == VALID else "")
+    return " ".join([LABELS.get(words[0], words[0]), *words[1:]]) + (" in validation, best" if stage == VALID else "")

@@ -1,15 +1,15 @@
-"""Measured numbers as text: as many digits as their interval supports, or as their size does where none is known."""
+"""Formats measured numbers with the digits that their interval, or else their size, supports."""
 
 from __future__ import annotations
 
 import math
 
-SMALLEST = 1e-6
-"""What is smaller is written with an exponent."""
+MIN_FIXED = 1e-6
+"""Smaller numbers are written with an exponent."""
 
 
 def digits_for(low: float, high: float) -> int:
-    """How many digits behind the point an interval supports: two significant ones of its half width.
+    """Digits after the point that an interval supports: two significant ones of its half width.
 
     >>> digits_for(0.0831, 0.0942), digits_for(29.6, 35.4), digits_for(1200, 1800)
     (4, 1, 0)
@@ -26,8 +26,8 @@ def digits_for(low: float, high: float) -> int:
 def format_value(value: object, interval: tuple[float, float] | None = None) -> str:
     """A result as text, with the digits that its interval supports.
 
-    Without an interval it has two digits behind the point, four significant ones below 1; a whole number is written
-    whole, and what was not measured (None) is a dash. What is not zero never reads as zero.
+    Without an interval it has two digits after the point, four significant ones below 1. Integers have none, a missing
+    value (None) is a dash, and a nonzero number is never written as zero.
 
     >>> format_value(0.08861, (0.0831, 0.0942)), format_value(31.5, (29.6, 35.4)), format_value(0.003, (0.0, 1.2))
     ('0.0886', '31.5', '0.003')
@@ -49,7 +49,7 @@ def format_with_interval(value: float, low: float, high: float) -> str:
 
 
 def format_interval(low: float, high: float) -> str:
-    """An interval, with the digits that it supports.
+    """An interval with the digits that it supports.
 
     >>> format_interval(29.6, 35.4), format_interval(1200.4, 1800.4)
     ('29.6 to 35.4', '1,200 to 1,800')
@@ -59,37 +59,37 @@ def format_interval(low: float, high: float) -> str:
 
 
 def format_difference(difference: float, low: float, high: float) -> str:
-    """A difference and its interval, each with its sign.
+    """A difference and its interval, with signs.
 
     >>> format_difference(0.0075, 0.0031, 0.0122), format_difference(-1.0, -2.5, 0.5)
     ('+0.0075 (+0.0031 to +0.0122)', '-1.0 (-2.5 to +0.5)')
     """
     digits = _digits(difference, (low, high))
-    said, lowest, highest = (f"{'+' * (number > 0)}{_fixed(number, digits)}" for number in (difference, low, high))
-    return f"{said} ({lowest} to {highest})"
+    texts = [f"{'+' * (value > 0)}{_fixed(value, digits)}" for value in (difference, low, high)]
+    return "{} ({} to {})".format(*texts)
 
 
 def _digits(value: float, interval: tuple[float, float] | None) -> int:
-    """Digits behind the point, by an interval that has a width or else by the number's size."""
+    """Digits after the point, by an interval with a width or else by the number's size."""
     if interval is not None and _has_width(*interval):
         return digits_for(*interval)
     return 2 if abs(value) >= 1 or value == 0 else _places(value, 4)
 
 
 def _has_width(low: float, high: float) -> bool:
-    """Whether an interval is wider than what rounding alone would make of one number."""
+    """Whether an interval is wider than a rounding error."""
     return high > low and not math.isclose(low, high)
 
 
-def _fixed(number: float, digits: int) -> str:
-    """So many digits behind the point, or as many more as it takes to show that it is not zero."""
-    if number and abs(number) < SMALLEST:
-        return f"{number:.2g}"
-    if number and not round(abs(number), digits):
-        digits = _places(number, 1)
-    return f"{number + 0.0:,.{digits}f}"
+def _fixed(value: float, digits: int) -> str:
+    """A number with so many digits after the point, or more if it would be written as zero."""
+    if value and abs(value) < MIN_FIXED:
+        return f"{value:.2g}"
+    if value and not round(abs(value), digits):
+        digits = _places(value, 1)
+    return f"{value + 0.0:,.{digits}f}"
 
 
-def _places(number: float, significant: int) -> int:
-    """How many digits behind the point so many significant ones reach."""
-    return significant - 1 - int(f"{number:.{significant - 1}e}".partition("e")[2])
+def _places(value: float, significant: int) -> int:
+    """Digits after the point of so many significant ones."""
+    return significant - 1 - int(f"{value:.{significant - 1}e}".partition("e")[2])

@@ -116,13 +116,13 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
         Interrupted: the job was asked to stop; it can be resumed.
     """
     from attnx.accel.prebuild import compile_ahead
-    from attnx.reports.run.build_all import draw_and_explain
+    from attnx.reports.run.build_all import build_reports
     from attnx.training.fit import fit, resume
 
     folder = Path(config["folder"])
     status = read_mapping(folder / RUN).get("status")
     if status == "finished":  # killed after its results were written
-        draw_and_explain(folder)
+        build_reports(folder)
         return
     reject_edited_plugins(folder.parent, config)
     compile_ahead(config)

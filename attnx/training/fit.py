@@ -17,13 +17,13 @@ from attnx.inference.load import OpenRun, open_run, reopened
 from attnx.inference.validate import FINISHED, TO_TRAIN, is_finished, read_resumable
 from attnx.models.resolve import resolve
 from attnx.registry.plugin_code import refuse_by_hand
-from attnx.reports.run.build_all import draw_and_explain
-from attnx.reports.run.readme import write_explanation
-from attnx.reports.run.results_table import files, outcome
-from attnx.reports.run.start_table import composed
+from attnx.reports.run.build_all import build_reports
+from attnx.reports.run.readme import write_readme
+from attnx.reports.run.results_table import file_list, results_table
+from attnx.reports.run.start_table import start_table
 from attnx.runs.layout import CHECKPOINTS, ERROR, EXPLANATION, METRICS
 from attnx.runs.plugin_copies import code_now
-from attnx.runs.run import refuse_links
+from attnx.runs.run import read_run, refuse_links
 from attnx.tasks.protocols import signatures_of
 from attnx.training import run_folder
 from attnx.training.callbacks.step_plan import StepPlan, read_plan
@@ -76,7 +76,7 @@ def _whole(config: object) -> Mapping[str, Any]:
 
 def _begin(job: PreparedRun, folder: Path, console: Console) -> OpenRun:
     run_folder.save_vocabularies(folder, job.data, job.experiment.task)
-    console.print(composed(folder))
+    console.print(start_table(folder))
     plan = plan_steps(job, folder, console)
     run_folder.note(folder, **plan.run_fields())
     console.print(_length(plan, job.config["trainer"]))
@@ -148,7 +148,7 @@ def _explained(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
             yield
     except BaseException:
         with suppress(OSError, UserError):  # a disk may be full
-            write_explanation(folder)
+            write_readme(folder)
         raise
 
 
@@ -255,7 +255,7 @@ def _finish(job: PreparedRun, folder: Path, console: Console) -> OpenRun:
 
 
 def _shown(folder: Path, console: Console) -> OpenRun:
-    draw_and_explain(folder)
-    console.print(outcome(folder))
-    console.print(files(folder), highlight=False, soft_wrap=True)
+    build_reports(folder)
+    console.print(results_table(read_run(folder)))
+    console.print(file_list(folder), highlight=False, soft_wrap=True)
     return reopened(folder)

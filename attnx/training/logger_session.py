@@ -20,7 +20,7 @@ from attnx.registry.source_scan import SETS
 from attnx.reports.display_name import display_name
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_page, save
 from attnx.reports.figures.local_windows import read_window
-from attnx.reports.run.readme import write_explanation
+from attnx.reports.run.readme import write_readme
 from attnx.runs.alignments import read_examples
 from attnx.runs.layout import (
     ALIGNMENTS,
@@ -77,7 +77,7 @@ def _end(job: PreparedRun, folder: Path, end: RunStatus, tell: Any) -> None:
         tell(f"{name}: upload what was recorded with: {command}")
     if left or before.info.get("left"):
         run_folder.note(folder, left=left)
-        write_explanation(folder)
+        write_readme(folder)
 
 
 def _beginning(run: Run, config: Mapping[str, Any]) -> RunStart:

@@ -20,7 +20,7 @@ from attnx.reports.stats.alignment_statistics import (
     run_statistics,
     statistics,
 )
-from attnx.reports.stats.gold_alignments import Agreement, Gold, agreement, links, read_gold
+from attnx.reports.stats.gold_alignments import Agreement, GoldLinks, agreement, predicted_links, read_gold
 from attnx.runs.alignments import Alignment, read_lines
 from attnx.runs.layout import ALIGNMENTS, FORMAT, PREDICTIONS, RUN
 
@@ -88,9 +88,9 @@ def test_gold_lines_name_sure_and_possible_links(tmp_path: Path) -> None:
     path = tmp_path / "gold.pharaoh"
     path.write_text("0-0 2p1 3?10\n\n12-7\n")
     assert read_gold(path) == [
-        Gold(frozenset({(0, 0)}), frozenset({(0, 0), (2, 1), (3, 10)})),
-        Gold(frozenset(), frozenset()),
-        Gold(frozenset({(12, 7)}), frozenset({(12, 7)})),
+        GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0), (2, 1), (3, 10)})),
+        GoldLinks(frozenset(), frozenset()),
+        GoldLinks(frozenset({(12, 7)}), frozenset({(12, 7)})),
     ]
 
 
@@ -103,19 +103,19 @@ def test_what_is_no_link_is_named_with_its_line(word: str, tmp_path: Path) -> No
 
 
 def test_the_error_rate_is_that_of_och_and_ney() -> None:
-    """|A| = 4, |S| = 3, |A n S| = 2, |A n P| = 3: 1 - 5 / 7. Only sure links can be missed."""
-    assert Agreement(found=4, sure=3, found_sure=2, found_possible=3).error == pytest.approx(1 - 5 / 7)
+    """|A| = 4, |S| = 3, |A n S| = 2, |A n P| = 3: 1 - 5 / 7. Only sure predicted_links can be missed."""
+    assert Agreement(predicted=4, sure=3, predicted_sure=2, predicted_possible=3).error == pytest.approx(1 - 5 / 7)
     assert Agreement().error is None
-    assert Agreement(found=2, sure=0, found_sure=0, found_possible=2).error == 0
+    assert Agreement(predicted=2, sure=0, predicted_sure=0, predicted_possible=2).error == 0
 
 
 def test_a_symbol_links_to_what_it_read_most() -> None:
     """The second read itself most, the third nothing, and the end is no symbol."""
     weights = [[0.2, 0.5, 0.3, 0, 0, 0], [0, 0.3, 0, 0.7, 0, 0], [0] * 6, [1, 0, 0, 0, 0, 0]]
     one = example(weights, "catKAO", ["K", "A", "O", END], own=3)
-    assert links(one, one.weights) == {(1, 0)}
-    counted = agreement([(one, one.weights, Gold(frozenset({(0, 0)}), frozenset({(0, 0), (1, 0)})))])
-    assert counted == Agreement(found=1, sure=1, found_sure=0, found_possible=1)
+    assert predicted_links(one, one.weights) == {(1, 0)}
+    counted = agreement([(one, one.weights, GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0), (1, 0)})))])
+    assert counted == Agreement(predicted=1, sure=1, predicted_sure=0, predicted_possible=1)
 
 
 @pytest.fixture
@@ -157,8 +157,8 @@ def test_gold_links_hold_for_what_was_written_as_its_reference(folder: Path, tmp
 @pytest.mark.parametrize(
     ("gold", "message"),
     [
-        ("0-0\n0-0\n", "2 lines where the run was tested on 3 examples"),
-        ("0-2\n\n\n", r"gold:1: the link 0-2, where there are 2 source and 2 reference symbols"),
+        ("0-0\n0-0\n", "2 lines, but the run has 3 test examples"),
+        ("0-2\n\n\n", r"gold:1: the link 0-2 is outside 2 source and 2 reference symbols"),
         ("\n2p0\n\n", r"gold:2: the link 2-0"),
     ],
 )

@@ -10,14 +10,14 @@ import pytest
 from scipy import stats
 
 from attnx.reports.stats.anova import Analysis, analyze
-from attnx.reports.stats.multiple_comparisons import pooled_spread
+from attnx.reports.stats.multiple_comparisons import pool_variance
 
 
 def grid(values: dict[tuple[int, ...], list[float]], *sizes: int) -> Analysis:
     """Analyze runs by the levels of their factors."""
     runs = [(levels, value) for levels, held in values.items() for value in held]
     columns = [np.array([levels[factor] for levels, _ in runs]) for factor in range(len(sizes))]
-    return analyze(columns, sizes, np.array([value for _, value in runs]), pooled_spread(list(values.values())))
+    return analyze(columns, sizes, np.array([value for _, value in runs]), pool_variance(list(values.values())))
 
 
 def test_a_full_grid_by_hand() -> None:
@@ -42,10 +42,10 @@ def test_a_full_grid_by_hand() -> None:
     assert abs(largest.mean) == pytest.approx(1)
     assert largest.high - largest.mean == pytest.approx(4.3147 * math.sqrt(2 / 8), rel=1e-4)
     best, worst = found.levels[0]
-    assert best.behind is None
-    assert worst.behind is not None
-    assert worst.behind.difference == pytest.approx(6)
-    assert worst.behind.p == pytest.approx(rows.p, rel=1e-4)  # two levels: one comparison
+    assert best.difference is None
+    assert worst.difference is not None
+    assert worst.difference.difference == pytest.approx(6)
+    assert worst.difference.p == pytest.approx(rows.p, rel=1e-4)  # two levels: one comparison
 
 
 def test_one_factor_is_as_scipy_has_it() -> None:
@@ -61,10 +61,10 @@ def test_one_factor_is_as_scipy_has_it() -> None:
     for level, mean in enumerate(found.levels[0]):
         assert mean.mean == pytest.approx(np.mean(groups[level]))
         if level != best:
-            assert mean.behind is not None
-            assert mean.behind.p == pytest.approx(pairs.pvalue[level, best], abs=1e-6)
+            assert mean.difference is not None
+            assert mean.difference.p == pytest.approx(pairs.pvalue[level, best], abs=1e-6)
             low = pairs.confidence_interval(0.95).low[level, best]
-            assert mean.behind.low == pytest.approx(low, rel=1e-4)
+            assert mean.difference.low == pytest.approx(low, rel=1e-4)
 
 
 def test_a_cell_that_failed_costs_what_only_it_could_tell() -> None:
@@ -96,7 +96,7 @@ def test_nothing_is_told_where_nothing_is_left() -> None:
     found = grid({(0,): [1.0], (1,): [2.0]}, 2)
     assert found.main == [None]
     assert [level.mean for level in found.levels[0]] == pytest.approx([1, 2])
-    assert [(level.low, level.behind) for level in found.levels[0]] == [(None, None), (None, None)]
+    assert [(level.low, level.difference) for level in found.levels[0]] == [(None, None), (None, None)]
 
 
 def test_five_percent_of_factors_that_do_nothing_are_called_sure() -> None:

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from attnx.reports.stats.bootstrap import percentile_interval
 from attnx.reports.stats.dunnett import critical_value, exceedance
 from attnx.reports.stats.mean_difference import EXAMPLES, POOLED, UNEQUAL
 from attnx.reports.stats.multiple_comparisons import (
-    Spread,
+    PooledVariance,
     compare_draws_with_best,
     compare_with_best,
-    pooled_spread,
+    pool_variance,
 )
-from attnx.reports.stats.seed_count import MOST, seeds_needed
-from attnx.reports.stats.two_sources import difference_interval, resample_means
+from attnx.reports.stats.seed_count import MAX_SEEDS, seeds_needed
+from attnx.reports.stats.two_sources import resample_means
 
 
 @pytest.mark.parametrize(
@@ -69,8 +70,8 @@ def test_unequal_variances_are_as_scipy_has_them() -> None:
     groups = [
         (mean + sd * random.normal(size=6)).tolist() for mean, sd in ((0.0, 0.1), (0.3, 0.1), (30.0, 20.0), (1.0, 0.1))
     ]
-    assert not pooled_spread(groups).is_equal
-    assert pooled_spread(groups).levene_p == pytest.approx(stats.levene(*groups).pvalue)
+    assert not pool_variance(groups).is_homogeneous
+    assert pool_variance(groups).levene_p == pytest.approx(stats.levene(*groups).pvalue)
     expected = stats.tukey_hsd(*groups, equal_var=False)
     interval = expected.confidence_interval(0.95)
     for place, found in enumerate(compare_with_best(groups)[1:], start=1):
@@ -82,8 +83,8 @@ def test_unequal_variances_are_as_scipy_has_them() -> None:
 
 def test_two_values_of_each_group_say_nothing_of_whether_variances_differ() -> None:
     """Both are as far from their median, so Levene's test would always find a difference."""
-    assert pooled_spread([[0.0, 1.0], [0.0, 100.0]]).levene_p is None
-    assert pooled_spread([[0.0, 1.0], [0.0, 100.0]]).is_equal
+    assert pool_variance([[0.0, 1.0], [0.0, 100.0]]).levene_p is None
+    assert pool_variance([[0.0, 1.0], [0.0, 100.0]]).is_homogeneous
 
 
 def test_the_largest_difference_on_drawn_examples() -> None:
@@ -108,11 +109,11 @@ def test_seeds_and_examples_are_two_sources_of_variance() -> None:
     """Examples: a variance of 9 of each group. Seeds: 4, of two; so a mean has 9 + 4 / 2, a difference 22."""
     random = np.random.default_rng(0)
     values = random.normal(0, 2, (400, 2))
-    values = (values - values.mean(axis=1, keepdims=True)) * 2 / math.sqrt(pooled_spread(values.tolist()).variance)
+    values = (values - values.mean(axis=1, keepdims=True)) * 2 / math.sqrt(pool_variance(values.tolist()).variance)
     draws = [random.normal(0, 3, (4000, 1)) + group for group in values]
     means = resample_means(draws[:2], values.tolist())
     assert np.var(means, axis=0) == pytest.approx([11, 11], rel=0.1)
-    low, high = difference_interval(means, 0, 1)
+    low, high = percentile_interval(means[:, 0] - means[:, 1])
     assert high - low == pytest.approx(2 * 1.96 * math.sqrt(22), rel=0.05)
 
 
@@ -122,7 +123,7 @@ def test_seeds_that_are_needed_are_as_many_as_the_noncentral_t_says(gap: float, 
         degrees, center = 2 * (seeds - 1), gap / math.sqrt(2 / seeds)
         return float(stats.nct.sf(stats.t.ppf(0.975, degrees), degrees, center))
 
-    likely = seeds_needed(gap, Spread(1.0, 1000, None), settings).likely
+    likely = seeds_needed(gap, PooledVariance(1.0, 1000, None), settings).likely
     assert likely is not None
     assert power(likely + 1) >= 0.8
     assert power(likely - 1) < 0.8
@@ -130,15 +131,15 @@ def test_seeds_that_are_needed_are_as_many_as_the_noncentral_t_says(gap: float, 
 
 def test_the_number_of_seeds_is_as_uncertain_as_the_spread() -> None:
     """With 6 degrees of freedom a variance of 1 may be one from 0.415 to 4.85 (chi-square: 14.45 and 1.237)."""
-    few, many = seeds_needed(2.0, Spread(1.0, 6, None), 6), seeds_needed(2.0, Spread(1.0, 600, None), 6)
+    few, many = seeds_needed(2.0, PooledVariance(1.0, 6, None), 6), seeds_needed(2.0, PooledVariance(1.0, 600, None), 6)
     assert few.likely == many.likely
-    edges = [seeds_needed(2.0, Spread(variance, 6, None), 6).likely for variance in (0.4152, 4.849)]
+    edges = [seeds_needed(2.0, PooledVariance(variance, 6, None), 6).likely for variance in (0.4152, 4.849)]
     assert [few.low, few.high] == edges
     assert many.low is not None
     assert many.high is not None
     assert few.low is not None
     assert few.high is not None
     assert few.low < many.low <= many.high < few.high
-    assert seeds_needed(0.01, Spread(1.0, 6, None), 6) == (None, None, None)
-    assert seeds_needed(0.5, Spread(1.0, 1, None), 2).high is None
-    assert MOST == 100
+    assert seeds_needed(0.01, PooledVariance(1.0, 6, None), 6) == (None, None, None)
+    assert seeds_needed(0.5, PooledVariance(1.0, 1, None), 2).high is None
+    assert MAX_SEEDS == 100

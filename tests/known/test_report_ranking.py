@@ -24,7 +24,7 @@ from attnx.reports.sweep.comparison import Comparison, comparisons
 from attnx.reports.sweep.effects import Effect
 from attnx.reports.sweep.evaluated_examples import rate, read_tested
 from attnx.reports.sweep.load_runs import load_runs
-from attnx.reports.sweep.settings import ABSENT, varied
+from attnx.reports.sweep.settings import ABSENT, varied_keys
 from attnx.reports.sweep.write import write_report
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
@@ -74,7 +74,7 @@ def only(folders: list[Path]) -> Comparison:
 
 
 def names(found: Comparison) -> list[str]:
-    return [found.settings[row.place].name for row in found.judged[0].rows]
+    return [found.settings[row.setting].name for row in found.metrics[0].rows]
 
 
 def test_a_run_that_cannot_be_read_is_no_reason_to_leave_out_the_others(write: Write, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_what_varies_is_found() -> None:
         {"seed": 3, "scorer": {"name": "dot"}, "query": {**token, "last_context": {}}, **same},
     ]
     settings = [{key: value for key, value in dotted_keys(run).items() if key != "seed"} for run in runs]
-    assert varied(settings) == ["scorer", "scorer.depth", "query"]
+    assert varied_keys(settings) == ["scorer", "scorer.depth", "query"]
     assert [run["query"] for run in settings] == ["token", "token", "[token,last_context]"]
 
 
@@ -138,24 +138,24 @@ def test_runs_that_differ_by_their_seed_are_one_setting(write: Write) -> None:
     found = only(three(write, (7.0, 7.2, 7.4), additive=(0.3, 0.4, 0.5)))
     assert found.keys == ["scorer"]
     assert names(found) == ["dot", "additive"]
-    first, second = found.judged[0].rows
+    first, second = found.metrics[0].rows
     assert (first.mean, first.sd) == (pytest.approx(7.2), pytest.approx(0.2))
-    assert first.behind is None
+    assert first.difference is None
     # Behind by 0.4, with variances 0.04 and 0.09, pooled 0.065 with 4 degrees of freedom.
-    assert second.behind is not None
-    assert (second.behind.difference, second.behind.test) == (pytest.approx(0.4), POOLED)
-    assert second.behind.p == pytest.approx(student_p_4(0.4 / math.sqrt(0.065 * 2 / 3)), abs=1e-5)
-    assert second.behind.high - 0.4 == pytest.approx(T_4 * math.sqrt(0.065 * 2 / 3), rel=1e-4)
+    assert second.difference is not None
+    assert (second.difference.difference, second.difference.test) == (pytest.approx(0.4), POOLED)
+    assert second.difference.p == pytest.approx(student_p_4(0.4 / math.sqrt(0.065 * 2 / 3)), abs=1e-5)
+    assert second.difference.high - 0.4 == pytest.approx(T_4 * math.sqrt(0.065 * 2 / 3), rel=1e-4)
 
 
 def test_data_that_follow_from_their_file_are_not_named_besides() -> None:
     def run(train: str, data: str, scorer: str = "dot") -> dict[str, str]:
         return {"task.train": train, "training data": data, "scorer": scorer}
 
-    assert varied([run("a.tsv", "data 1"), run("b.tsv", "data 2")]) == ["task.train"]
+    assert varied_keys([run("a.tsv", "data 1"), run("b.tsv", "data 2")]) == ["task.train"]
     # The file was changed between two runs, so that what they differ in is not their scorer alone.
     changed = [run("a.tsv", "data 1"), run("a.tsv", "data 2", "mlp")]
-    assert varied(changed) == ["scorer", "training data"]
+    assert varied_keys(changed) == ["scorer", "training data"]
 
 
 def test_a_winner_is_named(write: Write) -> None:
@@ -163,11 +163,11 @@ def test_a_winner_is_named(write: Write) -> None:
     found = only(three(write, additive=(0.9, 1.0, 1.1)))
     reach = T_4 * math.sqrt(0.065 * 2 / 3)
     p = student_p_4(1 / math.sqrt(0.065 * 2 / 3))
-    assert found.judged[0].verdict == [
-        "**dot** won: PER 7.20 ± 0.20 % over 3 seeds, 1.00 better than the next, **additive** "
+    assert found.metrics[0].verdict == [
+        "**dot** won: PER 7.20 ± 0.20 % over 3 seeds, 1.00 better than **additive** "
         f"(95 % interval {1 - reach:.2f} to {1 + reach:.2f}, p = {p:.3f}).",
-        "It is clearly better (p < 0.05) than the other. The test: Student's t over seeds, the variance pooled (4 "
-        "degrees of freedom).",
+        "It is significantly better (p < 0.05) than the other setting. Test: Student's t over seeds, pooled variance "
+        "(4 degrees of freedom).",
     ]
 
 
@@ -177,21 +177,21 @@ def test_a_setting_that_may_be_as_good_keeps_a_winner_from_being_named(write: Wr
     ``additive`` is 1 behind, 6.1 errors; ``mlp`` 0.4, 2.4 errors: Student's t alone would call that sure (2.447 is).
     """
     found = only(three(write, additive=(1.0, 1.0, 1.0), mlp=(0.4, 0.4, 0.4)))
-    rows = {found.settings[row.place].name: row.behind for row in found.judged[0].rows}
+    rows = {found.settings[row.setting].name: row.difference for row in found.metrics[0].rows}
     assert rows["dot"] is None
     assert rows["additive"] is not None
     assert rows["additive"].p < 0.01
     assert rows["additive"].high - 1 == pytest.approx(2.86 * math.sqrt(0.04 * 2 / 3), rel=2e-3)
     assert rows["mlp"] is not None
     assert rows["mlp"].p > 0.05
-    first, second, third = found.judged[0].verdict
+    first, second, third = found.metrics[0].verdict
     assert first.startswith(
-        "No winner can be named: **dot** is first with PER 7.20 ± 0.20 % over 3 seeds, but it cannot be told from "
+        "No winner: **dot** is first with PER 7.20 ± 0.20 % over 3 seeds, but not significantly better than "
         "**mlp** (0.40 behind, p = 0.0"
     )
-    assert "than 1 of the 2 others" in second
-    assert "Dunnett's of each setting against all others, the variance over seeds pooled over settings (6" in second
-    assert re.match(r"About \d+ seeds \(\d+ to \d+, as far as the spread is known\) would tell the first two", third)
+    assert "than 1 of the other 2" in second
+    assert "Dunnett's, of each setting against all settings over seeds, pooled variance (6" in second
+    assert re.match(r"About \d+ seeds \(\d+ to \d+, 95 % interval\) would separate the first two", third)
 
 
 def test_settings_that_spread_differently_have_variances_of_their_own(write: Write) -> None:
@@ -204,10 +204,10 @@ def test_settings_that_spread_differently_have_variances_of_their_own(write: Wri
     folders = [
         write(f"{name}{n}", value, n, scorer=name) for name, held in values.items() for n, value in enumerate(held)
     ]
-    found = only(folders).judged[0]
-    assert found.spread.levene_p is not None
-    assert found.spread.levene_p < 0.05
-    behind = found.rows[1].behind
+    found = only(folders).metrics[0]
+    assert found.pooled.levene_p is not None
+    assert found.pooled.levene_p < 0.05
+    behind = found.rows[1].difference
     assert behind is not None
     assert behind.test == UNEQUAL
     assert behind.p < 0.01
@@ -218,7 +218,7 @@ def test_settings_that_spread_differently_have_variances_of_their_own(write: Wri
 def test_a_setting_with_one_seed_is_compared_by_the_spread_of_the_others(write: Write) -> None:
     """Its job failed with the other seeds. Variances 0.04 of three seeds, so of the gap 0.04 (1 + 1/3)."""
     found = only([*three(write, additive=(1.0, 1.0, 1.0)), write("once", 9.2, 0, scorer="mlp")])
-    behind = {found.settings[row.place].name: row.behind for row in found.judged[0].rows}["mlp"]
+    behind = {found.settings[row.setting].name: row.difference for row in found.metrics[0].rows}["mlp"]
     assert behind is not None
     assert behind.difference == pytest.approx(2.0)
     assert behind.p == pytest.approx(exceedance(2 / math.sqrt(0.04 * 4 / 3), [3, 3], 1, 4))
@@ -232,10 +232,10 @@ def test_runs_of_unequal_steps_are_not_ranked_without_a_word(write: Write, tmp_p
         for place, (name, held) in enumerate(values.items())
         for seed, value in enumerate(held)
     ]
-    first, *_ = only(folders).judged[0].verdict
+    first, *_ = only(folders).metrics[0].verdict
     assert first == (
-        "The runs did not train for the same number of steps (259 to 300): a difference may be one of training, not of "
-        "the choices (steps and PER: rank correlation -1.00)."
+        "The runs did not train for the same number of steps (259 to 300): a difference may come from the training, "
+        "not from the settings (steps and PER: rank correlation -1.00)."
     )
     _, text, table, tex = write_report(folders, tmp_path / "out")
     assert first in text.read_text(encoding="utf-8")
@@ -250,10 +250,10 @@ def test_runs_of_equal_time_are_ranked_as_such(write: Write) -> None:
         write(name, value, scorer=name, budget="time", results={"steps": steps})
         for name, value, steps in (("dot", 7.0, 300), ("mlp", 8.0, 200))
     ]
-    first, *_ = only(folders).judged[0].verdict
-    assert first.startswith("Each run had the same time, not the same steps (200 to 300): ")
+    first, *_ = only(folders).metrics[0].verdict
+    assert first.startswith("All runs had the same training time, but not the same number of steps (200 to 300): ")
     equal = [write(f"{name}-same", 7.0, scorer=name, results={"steps": 300}) for name in ("dot", "mlp")]
-    assert "steps" not in only(equal).judged[0].verdict[0]
+    assert "steps" not in only(equal).metrics[0].verdict[0]
 
 
 def test_digits_are_those_that_the_intervals_support(write: Write) -> None:
@@ -266,12 +266,12 @@ def test_digits_are_those_that_the_intervals_support(write: Write) -> None:
             for name, held in values.items()
             for seed, value in enumerate(held)
         ]
-        assert f"MSE {expected} over 2 seeds" in only(folders).judged[0].verdict[0]
+        assert f"MSE {expected} over 2 seeds" in only(folders).metrics[0].verdict[0]
 
 
 def test_other_training_data_are_said(write: Write) -> None:
     folders = [write(name, 7.0, scorer=name, fingerprint=name) for name in ("dot", "mlp")]
-    assert only(folders).judged[0].verdict[0].startswith("The runs were trained on 2 different data: ")
+    assert only(folders).metrics[0].verdict[0].startswith("The runs were trained on 2 different data sets: ")
 
 
 def test_with_one_seed_it_is_the_test_examples_that_tell(write: Write) -> None:
@@ -281,17 +281,17 @@ def test_with_one_seed_it_is_the_test_examples_that_tell(write: Write) -> None:
         write("two", 25.0, scorer="additive", edits=[3] * 100 + [0] * 300, measure="wer"),
     ]
     found = only(folders)
-    gap = found.judged[0].rows[1].behind
+    gap = found.metrics[0].rows[1].difference
     assert gap is not None
     assert (gap.difference, gap.test) == (25, EXAMPLES)
     assert gap.high - gap.difference == pytest.approx(1.96 * 100 * math.sqrt(0.25 * 0.75 / 400), rel=0.1)
-    first, second, third = found.judged[0].verdict
+    first, second, third = found.metrics[0].verdict
     assert first.startswith(
-        "The weights of **dot** score best on these test examples: WER 0.0 % with one seed, 25.0 better than the next"
+        "The weights of **dot** score best on these test examples: WER 0.0 % with one seed, 25.0 better than **add"
     )
     assert "paired bootstrap over the test examples" in second
-    assert "about these trained weights, not about the choice: other seeds may end otherwise" in third
-    assert "won" not in " ".join(found.judged[0].verdict)
+    assert "compares the trained weights, not the settings: other seeds may give another order" in third
+    assert "won" not in " ".join(found.metrics[0].verdict)
 
 
 def test_a_winner_on_these_examples_may_be_none_on_others(write: Write) -> None:
@@ -302,14 +302,14 @@ def test_a_winner_on_these_examples_may_be_none_on_others(write: Write) -> None:
         for name, both in edits.items()
         for seed, words in enumerate(both)
     ]
-    found = only(folders).judged[0]
-    assert found.rows[1].behind is not None
-    assert found.rows[1].behind.low > 24
+    found = only(folders).metrics[0]
+    assert found.rows[1].difference is not None
+    assert found.rows[1].difference.low > 24
     assert found.rows[1].both_sources is not None
     # One word in four, drawn four times: none with a chance of 32 %, more than three with one of 0.4 %.
     assert found.rows[1].both_sources == (pytest.approx(0, abs=0.01), pytest.approx(75, abs=0.01))
     assert found.verdict[0].startswith("**dot** won on these test examples: ")
-    assert "with other test examples as well as other seeds" in found.verdict[2]
+    assert "over other seeds and other test examples" in found.verdict[2]
 
 
 def test_words_that_both_have_wrong_tell_nothing(write: Write) -> None:
@@ -318,11 +318,11 @@ def test_words_that_both_have_wrong_tell_nothing(write: Write) -> None:
     folders = [
         write(str(n), 55.0, scorer=s, edits=e, measure="wer") for n, (s, e) in enumerate([("dot", one), ("mlp", two)])
     ]
-    gap = only(folders).judged[0].rows[1].behind
+    gap = only(folders).metrics[0].rows[1].difference
     assert gap is not None
     assert (gap.difference, gap.p) == (0, 1)
     assert gap.high == pytest.approx(1.96 * 100 * math.sqrt(40) / 400, rel=0.1)
-    assert only(folders).judged[0].verdict[0].startswith("No winner can be named")
+    assert only(folders).metrics[0].verdict[0].startswith("No winner: ")
 
 
 def test_what_cannot_be_counted_again_was_kept_by_the_test(write: Write) -> None:
@@ -334,26 +334,26 @@ def test_what_cannot_be_counted_again_was_kept_by_the_test(write: Write) -> None
         drawn[name] = value + common + random.normal(0, 0.5, 2000)
         np.savez(folder / "resampled.npz", test_bleu=drawn[name])
     folders = [Path(folder) for folder in (folder.parent / "dot", folder.parent / "mlp", folder.parent / "concat")]
-    first, second = only(folders[:2]).judged[0].rows
-    assert first.behind is None
-    assert second.behind is not None
-    assert (second.behind.difference, second.behind.test) == (2, EXAMPLES)
-    assert second.behind.high - 2 == pytest.approx(1.96 * np.std(drawn["dot"] - drawn["mlp"], ddof=1), rel=0.1)
-    first = only(folders[:2]).judged[0].verdict[0]
+    first, second = only(folders[:2]).metrics[0].rows
+    assert first.difference is None
+    assert second.difference is not None
+    assert (second.difference.difference, second.difference.test) == (2, EXAMPLES)
+    assert second.difference.high - 2 == pytest.approx(1.96 * np.std(drawn["dot"] - drawn["mlp"], ddof=1), rel=0.1)
+    first = only(folders[:2]).metrics[0].verdict[0]
     assert first.startswith("The weights of **dot** score best on these test examples: BLEU 30.0")
-    assert [row.behind for row in only(folders).judged[0].rows] == [None] * 3
+    assert [row.difference for row in only(folders).metrics[0].rows] == [None] * 3
     (folders[0] / "resampled.npz").write_bytes(b"no archive")
-    assert [row.behind for row in only(folders[:2]).judged[0].rows] == [None] * 2
+    assert [row.difference for row in only(folders[:2]).metrics[0].rows] == [None] * 2
 
 
 def test_one_seed_and_no_predictions_tell_nothing(write: Write) -> None:
     found = only([write("one", 7.0, scorer="dot"), write("two", 9.0, scorer="mlp")])
-    first, second = found.judged[0].verdict
+    first, second = found.metrics[0].verdict
     assert first == (
-        "**dot** is first with PER 7.00 % with one seed, but how surely cannot be told: with one seed each and no "
-        "predictions that this measure can be counted from again."
+        "**dot** is first with PER 7.00 % with one seed, but the differences cannot be tested: there is one seed each, "
+        "and no predictions to count this metric from."
     )
-    assert second == "Train each with several seeds, `seed=1,2,3`, to know."
+    assert second == "Train each setting with several seeds, `seed=1,2,3`."
 
 
 def test_predictions_that_do_not_give_the_value_are_not_used(write: Write) -> None:
@@ -361,13 +361,13 @@ def test_predictions_that_do_not_give_the_value_are_not_used(write: Write) -> No
         write(str(n), value, scorer=s, edits=[0] * 5, measure="wer")
         for n, (s, value) in enumerate([("dot", 0.0), ("mlp", 9.0)])
     ]
-    assert only(folders).judged[0].rows[1].behind is None
+    assert only(folders).metrics[0].rows[1].difference is None
 
 
 def test_one_setting_has_nothing_to_be_compared_with(write: Write) -> None:
     found = only([write(str(seed), value, seed, scorer="dot") for seed, value in ((1, 7.0), (2, 9.0))])
-    assert found.judged[0].verdict == [
-        "There is one setting, **as asked**, and nothing to compare it with: PER 8 ± 1 % over 2 seeds."
+    assert found.metrics[0].verdict == [
+        "There is only one setting, so there is nothing to compare: PER 8 ± 1 % over 2 seeds."
     ]
 
 
@@ -379,8 +379,8 @@ def test_more_can_be_better(write: Write) -> None:
     ]
     found = only(folders)
     assert names(found) == ["dot", "mlp"]
-    assert found.judged[0].rows[1].behind is not None
-    assert found.judged[0].rows[1].behind.difference == pytest.approx(4.75)
+    assert found.metrics[0].rows[1].difference is not None
+    assert found.metrics[0].rows[1].difference.difference == pytest.approx(4.75)
 
 
 def test_other_test_data_are_not_compared(write: Write, tmp_path: Path) -> None:
@@ -393,15 +393,15 @@ def test_other_test_data_are_not_compared(write: Write, tmp_path: Path) -> None:
     found = comparisons(load_runs(folders))
     assert [len(one.settings) for one in found] == [2, 1]
     page, text, *_ = write_report(folders, tmp_path / "out")
-    assert "They were tested on 2 different data, which are not compared with each other." in text.read_text()
+    assert "The runs have 2 different tests, which are not compared with each other." in text.read_text()
     assert page.is_file()
 
 
 def test_the_later_of_two_equal_runs_counts(write: Write) -> None:
     folders = [write("old", 9.0, created="2030", scorer="dot"), write("new", 7.0, created="2032", scorer="dot")]
     found = only(folders)
-    assert [row.values for row in found.judged[0].rows] == [{1: 7.0}]
-    assert found.again == 1
+    assert [row.values for row in found.metrics[0].rows] == [{1: 7.0}]
+    assert found.superseded == 1
 
 
 def test_nothing_is_bold_that_is_not_sure_and_names_are_no_commands(write: Write, tmp_path: Path) -> None:
@@ -429,12 +429,12 @@ def test_the_effect_of_a_choice_is_its_mean_over_the_rest(write: Write) -> None:
         write(f"{a}-{b}-{seed}", 10 + value + side, seed, scorer=a, scope=b)
         for ((a, b), value), (seed, side) in product(values.items(), ((1, -1), (2, 1)))
     ]
-    effects = only(folders).judged[0].effects
+    effects = only(folders).metrics[0].effects
     assert told(effects) == {
         "scorer": {"dot": pytest.approx(12), "mlp": pytest.approx(18)},
         "scope": {"global": pytest.approx(13), "local": pytest.approx(17)},
     }
-    (pair,) = only(folders).judged[0].interactions
+    (pair,) = only(folders).metrics[0].interactions
     assert (pair.names, pair.test.f) == (("scorer", "scope"), pytest.approx(8 / 2))
     assert pair.values is not None
     assert pair.deviation is not None
@@ -452,7 +452,7 @@ def test_a_grid_with_a_hole_is_filled_by_what_the_rest_says(write: Write) -> Non
     """Local adds 2, mlp adds 5: so does the fourth, which is missing. Plain means would make it 6 for mlp."""
     values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0}
     folders = [write(f"{a}-{b}", value, scorer=a, scope=b) for (a, b), value in values.items()]
-    assert told(only(folders).judged[0].effects) == {
+    assert told(only(folders).metrics[0].effects) == {
         "scorer": {"dot": pytest.approx(2), "mlp": pytest.approx(7)},
         "scope": {"global": pytest.approx(3.5), "local": pytest.approx(5.5)},
     }
@@ -464,14 +464,14 @@ def test_what_always_changes_together_is_one_choice(write: Write) -> None:
         for n, (a, b, value) in enumerate([("dot", "global", 1.0), ("mlp", "local", 3.0)])
     ]
     expected = {"dot, global": pytest.approx(1), "mlp, local": pytest.approx(3)}
-    assert told(only(folders).judged[0].effects) == {"scorer, scope": expected}
+    assert told(only(folders).metrics[0].effects) == {"scorer, scope": expected}
 
 
 def test_what_cannot_be_told_apart_is_not_told(write: Write) -> None:
     """Each scorer was tried with scopes of its own, so nothing parts its share from theirs."""
     grid = [("dot", "a"), ("dot", "b"), ("mlp", "c"), ("mlp", "d")]
     folders = [write(str(n), float(n), scorer=scorer, scope=scope) for n, (scorer, scope) in enumerate(grid)]
-    effects = told(only(folders).judged[0].effects)
+    effects = told(only(folders).metrics[0].effects)
     assert set(effects["scorer"].values()) == set(effects["scope"].values()) == {None}
 
 
@@ -480,7 +480,7 @@ def test_a_knob_that_one_part_has_goes_with_its_part(write: Write) -> None:
     found = only([write(str(n), float(n), scorer=scorer) for n, scorer in enumerate(scorers)])
     assert [setting.values for setting in found.settings] == [("dot", ABSENT), ("mlp", "1"), ("mlp", "2")]
     assert [setting.name for setting in found.settings] == ["dot", "mlp, depth=1", "mlp, depth=2"]
-    assert told(found.judged[0].effects) == {
+    assert told(found.metrics[0].effects) == {
         "scorer, depth": {"dot": pytest.approx(0), "mlp, depth=1": pytest.approx(1), "mlp, depth=2": pytest.approx(2)}
     }
 
@@ -488,7 +488,7 @@ def test_a_knob_that_one_part_has_goes_with_its_part(write: Write) -> None:
 def test_many_numbers_are_looked_at_in_groups(write: Write) -> None:
     """Twelve rates, as a search tries them: three in each quarter."""
     folders = [write(str(n), float(n // 3), optimizer={"name": "adam", "lr": (n + 1) / 100}) for n in range(12)]
-    (effect,) = only(folders).judged[0].effects
+    (effect,) = only(folders).metrics[0].effects
     assert [(level.mean, level.settings) for level in effect.levels] == [(pytest.approx(n), 3) for n in range(4)]
 
 
@@ -551,7 +551,7 @@ def test_text_and_table_hold_the_ranking(write: Write, tmp_path: Path) -> None:
     page, text, table, tex = write_report([tmp_path])  # over the old one
     assert not list(tmp_path.glob("*.partial"))
     lines = text.read_text(encoding="utf-8").splitlines()
-    gap = only(folders).judged[0].rows[1].behind
+    gap = only(folders).metrics[0].rows[1].difference
     assert gap is not None
     interval, p = f"{gap.low:.2f} to {gap.high:.2f}", f"{gap.p:.3f}"
     assert "| 1 | dot | 7.20 | 0.20 | 3 |  |  |  |  |" in lines
@@ -573,7 +573,7 @@ def test_text_and_table_hold_the_ranking(write: Write, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "say what to compare"),
+        ([], "attnx report needs FOLDER"),
         (["nowhere"], "nowhere: not a folder"),
         (["empty"], "empty: neither a run nor a sweep, and holds none"),
         (["empty", "--outt=x"], "unknown flag --outt; did you mean --out"),

@@ -19,9 +19,9 @@ from attnx.errors import UserError
 from attnx.reports.comparison.compare import compare
 from attnx.reports.comparison.run_differences import paired_bootstrap
 from attnx.reports.figures.curves import draw_curves
-from attnx.reports.run.readme import write_explanation
-from attnx.reports.run.results_table import outcome
-from attnx.reports.stats.lengths import Row, bin_label, error_by_length
+from attnx.reports.run.readme import write_readme
+from attnx.reports.run.results_table import results_table
+from attnx.reports.stats.lengths import LengthErrorRates, bin_label, error_by_length
 from attnx.runs.alignments import read_alignment
 from attnx.runs.layout import CONFIG, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN
 from attnx.runs.metrics_csv import read_curves
@@ -68,10 +68,10 @@ def shown(folders: list[Path]) -> list[list[str]]:
 
 def test_error_rates_by_length(write: Write) -> None:
     assert error_by_length(write()) == [
-        Row("1-4", examples=2, symbol_error_rate=100 * 1 / (3 + 4), sequence_error_rate=50.0),
-        Row("5-6", examples=1, symbol_error_rate=0.0, sequence_error_rate=0.0),
+        LengthErrorRates("1-4", examples=2, symbol_error_rate=100 * 1 / (3 + 4), sequence_error_rate=50.0),
+        LengthErrorRates("5-6", examples=1, symbol_error_rate=0.0, sequence_error_rate=0.0),
         # "A C D" and "A B C D E" are 2 and 3 edits away, so the reference has 3 symbols.
-        Row("13+", examples=1, symbol_error_rate=100 * 2 / 3, sequence_error_rate=100.0),
+        LengthErrorRates("13+", examples=1, symbol_error_rate=100 * 2 / 3, sequence_error_rate=100.0),
     ]
 
 
@@ -230,12 +230,12 @@ def test_a_value_stands_with_its_interval(write: Write) -> None:
     rows = shown([first, second])
     assert ["test_mse", "0.0886 (0.0831 to 0.0942)", "0.09110"] in rows
     assert ["test_own_mse", "0.00312 (0.00292 to 0.00340)", "0.003510"] in rows
-    text = write_explanation(first).read_text(encoding="utf-8")
+    text = write_readme(first).read_text(encoding="utf-8")
     assert "| measure | value | 95 % interval | remark |" in text
     assert "| test_mse | 0.0886 | 0.0831 to 0.0942 |  |" in text
     assert "| steps | 7 |  |  |" in text
     console = Console(file=io.StringIO(), width=100)
-    console.print(outcome(first))
+    console.print(results_table(read_run(first)))
     assert "test_own_mse  0.00312  0.00292 to 0.00340" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -297,7 +297,7 @@ def test_the_explanation_says_what_the_run_was(write: Write) -> None:
         "scorer: {name: additive, hidden: 19}\nscope: global\nscaled: 3\n"
         "query: {token: {}, language_tag: {embedding_dim: 5}}\n"
     )
-    text = write_explanation(folder).read_text()
+    text = write_readme(folder).read_text()
     assert "# first\n" in text
     assert "| scorer | additive hidden=19 |" in text
     assert "| scope | global |" in text
@@ -313,7 +313,7 @@ def test_the_explanation_says_what_the_run_was(write: Write) -> None:
 def test_units_fit_what_an_example_is(write: Write, tmp_path: Path) -> None:
     """A README of windows of numbers speaks of examples, and of no words or phones."""
     folder = write("numbers", None, test_mse=0.7267, test_examples=120, train_examples_per_second=17814.434)
-    text = write_explanation(folder).read_text(encoding="utf-8")
+    text = write_readme(folder).read_text(encoding="utf-8")
     assert "| test_mse | 0.7267 |  |" in text
     assert "| train_examples_per_second | 17,814.43 | examples/s in training |" in text
     results = text.partition("## Results")[2]
@@ -321,7 +321,7 @@ def test_units_fit_what_an_example_is(write: Write, tmp_path: Path) -> None:
 
 
 def test_the_explanation_needs_only_run_json(write: Write) -> None:
-    text = write_explanation(write(lines=None)).read_text()
+    text = write_readme(write(lines=None)).read_text()
     assert "## Results" not in text
     assert "attnx +scorer=additive" in text
 
@@ -393,7 +393,7 @@ def test_a_broken_file_is_named_with_its_line(write: Write, file: str, content: 
     folder = write()
     (folder / file).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match=message):
-        write_explanation(folder)
+        write_readme(folder)
     assert not (folder / "README.md").exists()
 
 
@@ -419,7 +419,7 @@ def test_what_was_not_measured_is_null_and_shown_as_a_dash(tmp_path: Path) -> No
     save_results(tmp_path, {"test_wer_ady": float("nan"), "test_wer_macro": 12.5, "steps": 7})
     assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["test_wer_ady"] is None
     shown = io.StringIO()
-    Console(file=shown, width=80).print(outcome(tmp_path))
+    Console(file=shown, width=80).print(results_table(read_run(tmp_path)))
     assert [line.split()[:2] for line in shown.getvalue().splitlines()[1:]] == [
         ["test_wer_ady", "-"],
         ["test_wer_macro", "12.50"],

@@ -15,7 +15,7 @@ import pytest
 
 from attnx.cli.main import run as command
 from attnx.errors import UserError
-from attnx.reports.pages.html_template import embedded
+from attnx.reports.pages.html_template import embedded_json
 from attnx.reports.pages.run_page import run_page, write_page
 from attnx.reports.stats.alignment_statistics import STATISTICS
 from attnx.runs.layout import RESULTS
@@ -407,7 +407,7 @@ def test_what_is_embedded_is_whole(home: Path) -> None:
     assert [example["read"] for example in held["examples"]] == [[*"cat"], [*"dog"], HOSTILE, ARABIC, [*"日本"]]
     best = held["examples"][0]["runs"][0][0]
     assert best["views"][0]["weights"] == [1000, 0, 0, 200, 600, 200, 0, 123, 877, 0, 0, 1000]
-    assert embedded("\ud800<") == '"\\ud800\\u003c"'  # half a character cannot be written as UTF-8
+    assert embedded_json("\ud800<") == '"\\ud800\\u003c"'  # half a character cannot be written as UTF-8
 
 
 def test_a_mean_of_predicted_windows_has_none(tmp_path: Path, write_run: Any, keep: Any) -> None:

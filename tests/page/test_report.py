@@ -148,7 +148,7 @@ def test_a_row_opens_to_its_runs_and_their_folders(look: Look, page: Path, held:
     browser = look()
     browser.run("document.querySelector('#table tr.row [aria-expanded]').focus()")
     browser.press("enter")
-    place = held["comparisons"][0]["measures"][0]["rows"][0]["place"]
+    place = held["comparisons"][0]["measures"][0]["rows"][0]["setting"]
     runs = [held["runs"][number] for number in held["comparisons"][0]["settings"][place]["runs"]]
     assert browser.texts("tr.detail tbody td:nth-child(2)") == [f"{run['values']['test_per']:.2f}" for run in runs]
     links = browser.run("return [...document.querySelectorAll('tr.detail a')].map(e => e.getAttribute('href'))")
@@ -179,7 +179,7 @@ def test_a_pointer_is_told_what_it_meets(look: Look, held: Any) -> None:
     assert not shown
     tip = browser.told("#table tr.row:nth-child(2) td.mean").split("\n")
     _, row, *_ = held["comparisons"][0]["measures"][0]["rows"]
-    name = held["comparisons"][0]["settings"][row["place"]]["name"]
+    name = held["comparisons"][0]["settings"][row["setting"]]["name"]
     assert tip[0] == name
     interval = f"95 % interval {row['interval'][0]:.2f} to {row['interval'][1]:.2f}"
     assert tip[1] == f"PER {row['mean']:.2f}, {interval}, ± {row['sd']:.2f} (sd) over 3 seeds"
@@ -218,7 +218,7 @@ def test_another_measure_is_another_ranking(look: Look, held: Any) -> None:
 def test_two_choices_together(look: Look, held: Any) -> None:
     browser = look()
     one = held["comparisons"][0]
-    means = {row["place"]: row["mean"] for row in one["measures"][0]["rows"]}
+    means = {row["setting"]: row["mean"] for row in one["measures"][0]["rows"]}
     found = [means[place] for place, setting in enumerate(one["settings"]) if setting["values"][:2] == ["dot", "local"]]
     at = browser.texts("#grid thead th").index("local")
     row = next(text for text in browser.texts("#grid tbody tr") if text.startswith("dot"))

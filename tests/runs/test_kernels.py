@@ -15,7 +15,7 @@ from attnx.accel import c_build
 from attnx.accel.attention import kernel_call, softmax_cpu
 from attnx.accel.attention.additive import cpu
 from attnx.accel.lstm import autograd
-from attnx.reports.run.start_table import composed
+from attnx.reports.run.start_table import start_table
 
 KERNEL = '''\
 """The kernel ``{name}``."""
@@ -79,7 +79,7 @@ def test_a_run_without_compilers(run: Callable[..., Any], tmp_path: Path, caplog
         "unbuilt cannot be built and is left out: Cannot access global variable Any",
     ]
     shown = Console(file=io.StringIO(), width=400)
-    shown.print(composed(Path("one")))
+    shown.print(start_table(Path("one")))
     (line,) = [line for line in shown.file.getvalue().splitlines() if line.startswith("compiler ")]
     assert line.split(maxsplit=1)[1].startswith("no C compiler (cc, gcc, clang) is on the PATH: ")
     (record,) = caplog.records

@@ -16,7 +16,7 @@ from attnx.decoding.select import choose_search
 from attnx.errors import UserError, near_misses
 from attnx.files.atomic_files import whole_folder, write_json
 from attnx.inference.validate import digest, read_whole_run, weights_of
-from attnx.reports.run.evaluation import error_tables, shown, write_page, write_tables
+from attnx.reports.run.evaluation import error_tables, terminal_tables, write_readme, write_tables
 from attnx.runs.layout import EVALUATION, EVALUATIONS, FORMAT
 from attnx.runs.plugin_copies import code_now, other_code_name
 from attnx.runs.predictions import Evaluation
@@ -202,7 +202,7 @@ def _write(folder: Path, request: EvaluateArgs, asked: Mapping[str, Any], measur
         save_resampled(partial, measured.drawn)
         _draw(partial, request, measured)
         write_tables(partial, error_tables(partial))
-        write_page(partial, folder.resolve().name)
+        write_readme(partial, folder.resolve().name)
 
 
 def _draw(folder: Path, request: EvaluateArgs, measured: EvaluationResult) -> None:
@@ -221,7 +221,7 @@ def _show(folder: Path, last: str) -> int:
     from rich.console import Console
 
     console = Console()
-    for table in shown(folder, error_tables(folder)):
+    for table in terminal_tables(folder, error_tables(folder)):
         console.print(table)
         console.print()
     console.print(last, highlight=False, soft_wrap=True, markup=False)

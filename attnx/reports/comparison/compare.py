@@ -13,7 +13,7 @@ from attnx.errors import UserError
 from attnx.files.printable import printable
 from attnx.reports.comparison.run_differences import ABSENT, Compared, difference_by_draws, differences_by_examples
 from attnx.reports.comparison.shared_examples import Examples, count_errors, error_rates, read_examples, shared_part
-from attnx.reports.measure_names import COUNTED, MACRO, TEST, label, measure_base, more_is_better
+from attnx.reports.measure_names import COUNTED, MACRO, TEST, is_higher_better, label, measure_base
 from attnx.reports.significant_digits import format_value, format_with_interval
 from attnx.reports.stats.bootstrap_file import read_draws
 from attnx.reports.stats.lengths import BINS, bin_label, by_length
@@ -169,7 +169,7 @@ def _number(value: object) -> float | None:
 
 
 def _better(measure: str) -> Callable[[Sequence[float]], float] | None:
-    more = more_is_better(measure)
+    more = is_higher_better(measure)
     return None if more is None else max if more else min
 
 
@@ -241,7 +241,7 @@ def _add_differences(table: Table, runs: Sequence[Compared], rates: Sequence[str
             for name in sorted({name for cells in found for name in cells}):
                 rows[label(TEST + name)] = [cells.get(name, ABSENT) for cells in found]
     for measure in first.run.results:
-        if (more := more_is_better(measure)) is not None and measure.removeprefix(TEST) not in rates:
+        if (more := is_higher_better(measure)) is not None and measure.removeprefix(TEST) not in rates:
             name = label(measure) + (", more is better" if more else "")
             rows.setdefault(name, [difference_by_draws(measure, first, other) for other in others])
     rows = {name: cells for name, cells in rows.items() if any(cell != ABSENT for cell in cells)}

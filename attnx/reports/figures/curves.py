@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnx.reports.measure_names import PERCENT, TEST, VALID, label, measure_base, more_is_better
+from attnx.reports.measure_names import PERCENT, TEST, VALID, is_higher_better, label, measure_base
 from attnx.runs.layout import CURVES_PICTURE, RUN
 from attnx.runs.run import Run
 
@@ -62,7 +62,7 @@ def draw_curves(folder: Path | str) -> Path | None:
 def _metric_panel(columns: Sequence[str], monitor: str) -> dict[str, tuple[Line, ...]]:
     """The panel of the monitored metric and its companion, by its title; empty without such a metric."""
     names = [name for name in columns if name.startswith(VALID) and name not in LOSS_COLUMNS]
-    first_metric = next((name for name in names if more_is_better(name) is not None), None)
+    first_metric = next((name for name in names if is_higher_better(name) is not None), None)
     main = monitor if monitor in columns and monitor != "valid_loss" else first_metric
     if main is None:
         return {}

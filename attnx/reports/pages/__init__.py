@@ -1,1 +1,1 @@
-"""Pages for a browser, each one self-contained HTML file."""
+"""Browser pages, each a self-contained HTML file."""

@@ -1,4 +1,4 @@
-"""Fills a page that needs nothing but a browser: a template, its style and script beside it, and what it shows."""
+"""Fills an HTML template with style, script and data, so that the page is one self-contained file."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import Any
 
 
-def filled(page: Path, title: str, content: Any) -> str:
+def fill_page(template: Path, title: str, data: Any) -> str:
     """The text of a page.
 
     Args:
-        page: beside it lie the template, ``.html``, with ``{{title}}``, ``{{style}}``, ``{{script}}`` and ``{{data}}``,
-            and its ``.css`` and ``.js``.
-        title: as it is to be read.
-        content: what JSON can hold.
+        template: with ``{{title}}``, ``{{style}}``, ``{{script}}`` and ``{{data}}``;
+            style and script are the ``.css`` and ``.js`` of the same name.
+        title: of the page.
+        data: JSON values.
     """
-    style, script, template = (
-        page.with_suffix(suffix).read_text(encoding="utf-8").rstrip("\n") for suffix in (".css", ".js", ".html")
+    style, script, text = (
+        template.with_suffix(suffix).read_text(encoding="utf-8").rstrip("\n") for suffix in (".css", ".js", ".html")
     )
-    parts = {"title": html.escape(title), "style": style, "script": script, "data": embedded(content)}
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
+    parts = {"title": html.escape(title), "style": style, "script": script, "data": embedded_json(data)}
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)
 
 
-def embedded(content: Any) -> str:
-    """JSON that can stand in a script element, whatever it holds: nothing in it ends the element or begins another."""
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+def embedded_json(data: Any) -> str:
+    """JSON escaped for a script element: no text in it can end the element."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)

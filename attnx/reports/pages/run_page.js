@@ -3,7 +3,7 @@
 // The page of one run, or of two side by side. Everything it shows lies in the element #data:
 //   runs      [{name, results, facts, statistics}]  tables, as rows of text
 //   examples  [{read, name, runs}]                  runs: for each run its hypotheses, best first, or null
-// A hypothesis is {output, reference, wrong, judged, steps, own, score, views}; a view is {name, weights, held}:
+// A hypothesis is {output, reference, wrong, judged, steps, own, score, views}; a view is {name, weights, window}:
 // thousandths, row by row, and for each row from which column to which the window reached (or null). Columns are what
 // was read, then the first `own` output symbols for the decoder's own states. `judged` says whether one that is not
 // wrong is right, `steps` whether rows of numbers were written, which go by the names of their steps.
@@ -206,7 +206,7 @@ function article(run) {
   if (hypothesis.wrong) strips.append(strip("should be", reference(hypothesis), "reference"));
   else if (!hypothesis.judged && !hypothesis.steps) strips.append(strip("the text", reference(hypothesis)));
   parts.push(strips, make("div", { class: "scroll" }, map(run, found)));
-  parts.push(make("p", { class: "note" }, view.held ? "Outlined: the window that could be read." : ""));
+  parts.push(make("p", { class: "note" }, view.window ? "Outlined: the window that could be read." : ""));
   const one = make("article", { class: "run", "data-run": run, "aria-label": data.runs[run].name });
   one.append(...parts);
   return one;
@@ -314,7 +314,7 @@ function fit(one) {
 
 function cell(run, { hypothesis, view, columns, read, top }, row, column) {
   const weight = view.weights[row * columns.length + column];
-  const edges = view.held ? edgesOf(view.held, row, column, read) : [];
+  const edges = view.window ? edgesOf(view.window, row, column, read) : [];
   const first = column === 0 || (column === read && read > 0);
   return make("td", {
     "data-column": column, style: `background: ${shade(weight, top)}`,
@@ -323,10 +323,10 @@ function cell(run, { hypothesis, view, columns, read, top }, row, column) {
   });
 }
 
-function edgesOf(held, row, column, read) {
+function edgesOf(windows, row, column, read) {
   const holds = (y, x) => {
     const apart = (x < read) !== (column < read);
-    const ranges = held[y];
+    const ranges = windows[y];
     if (apart || !ranges) return false;
     for (let start = 0; start < ranges.length; start += 2) if (ranges[start] <= x && x < ranges[start + 1]) return true;
     return false;

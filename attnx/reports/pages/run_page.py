@@ -1,11 +1,12 @@
-"""Writes one page of a run, or of two side by side, that needs nothing but a browser: run_page.html, .css and .js.
+"""Writes the page of one run, or of two side by side, as one self-contained HTML file (run_page.html, .css, .js).
 
-All it shows is embedded in it as JSON, and its content security policy lets it load nothing.
+Its data is embedded as JSON, and its content security policy forbids loading anything.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,22 +17,23 @@ from numpy.typing import NDArray
 from attnx.config.view import node_text
 from attnx.errors import UserError
 from attnx.reports.figures.local_windows import Window, read_window
-from attnx.reports.pages.html_template import filled
-from attnx.reports.run.readme import SETTING
+from attnx.reports.pages.html_template import fill_page
+from attnx.reports.run.readme import CONFIG_KEYS
 from attnx.reports.run.results_table import result_rows
-from attnx.reports.stats.alignment_statistics import Statistics, run_statistics, statistics_rows, with_gold
+from attnx.reports.stats.alignment_statistics import Statistics, run_statistics, statistics_rows, with_saved_gold
 from attnx.runs.alignments import Alignment, Weights, read_examples
 from attnx.runs.layout import PAGE
 from attnx.runs.run import Run, read_run
 
-THOUSAND = 1000  # weights are written in thousandths
-MOST = 2
+WEIGHT_SCALE = 1000  # weights are written in thousandths
+MAX_RUNS = 2
 
-Example = tuple[tuple[str, ...], str]
+# Source and name of an example; without a source its reference. The index tells equal examples apart.
+ExampleKey = tuple[tuple[str, ...], str, int]
 
 
 def write_page(folders: Sequence[Path | str], path: Path | str | None = None) -> Path:
-    """Write the page of one run or two, ``page.html`` in the first one's folder unless told otherwise.
+    """Write the page of one or two runs, by default ``page.html`` in the first one's folder.
 
     Raises:
         UserError: no run or too many, no run folder, or one without alignments.
@@ -51,67 +53,72 @@ def run_page(folders: Sequence[Path | str]) -> str:
     Raises:
         UserError: no run or too many, no run folder, or one without alignments.
     """
-    if not 1 <= len(folders) <= MOST:
-        raise UserError(f"a page shows one run, or two side by side, and not {len(folders)}")
+    if not 1 <= len(folders) <= MAX_RUNS:
+        raise UserError(f"a page shows one run, or two side by side, not {len(folders)}")
     runs = [read_run(folder) for folder in folders]
-    told = [_told(run, with_gold(run.path, run_statistics(run.path)[""])) for run in runs]
-    content = {"runs": told, "examples": _together([_examples(run) for run in runs])}
-    return filled(Path(__file__), " and ".join(run.name for run in runs), content)
+    tables = [_tables(run, with_saved_gold(run.path, run_statistics(run.path)[""])) for run in runs]
+    data = {"runs": tables, "examples": _align([_examples(run) for run in runs])}
+    return fill_page(Path(__file__), " and ".join(run.name for run in runs), data)
 
 
-def _told(run: Run, found: Statistics) -> dict[str, Any]:
-    """What tables say of a run, rows of text."""
-    facts = [(key, node_text(run.config[key])) for key in SETTING if key in run.config]
+def _tables(run: Run, statistics: Statistics) -> dict[str, Any]:
+    """The tables of a run, as rows of text."""
+    facts = [(key, node_text(run.config[key])) for key in CONFIG_KEYS if key in run.config]
     facts += [("command", str(run.info["command"]))] if run.info.get("command") else []
     results = [
         (row.measure, row.value + (f" ({row.interval})" if row.interval else ""), row.remark)
         for row in result_rows(run)
     ]
-    return {"name": run.name, "results": results, "facts": facts, "statistics": statistics_rows(found)}
+    return {"name": run.name, "results": results, "facts": facts, "statistics": statistics_rows(statistics)}
 
 
-def _examples(run: Run) -> dict[tuple[Example, int], list[dict[str, Any]]]:
-    """A run's examples by what they read, and how often that came before -> their hypotheses."""
+def _examples(run: Run) -> dict[ExampleKey, list[dict[str, Any]]]:
+    """A run's hypotheses by example."""
     window = read_window(run.config)
-    found: dict[tuple[Example, int], list[dict[str, Any]]] = {}
-    for held in read_examples(run.path):
-        best, *_ = hypotheses = list(held.values())
-        # Where no source was read, what should have been written tells examples apart.
-        example = (best.read, best.name if best.read else " ".join(best.reference))
-        before = sum(key[0] == example for key in found)
-        found[example, before] = [_hypothesis(one, window) for one in hypotheses]
-    return found
+    counts: Counter[tuple[tuple[str, ...], str]] = Counter()
+    examples = {}
+    for files in read_examples(run.path):
+        best, *_ = hypotheses = list(files.values())
+        key = (best.read, best.name if best.read else " ".join(best.reference))
+        examples[*key, counts[key]] = [_hypothesis(hypothesis, window) for hypothesis in hypotheses]
+        counts[key] += 1
+    return examples
 
 
-def _together(runs: Sequence[Mapping[tuple[Example, int], list[dict[str, Any]]]]) -> list[dict[str, Any]]:
-    """The examples of all runs, those that two have in common side by side."""
-    keys = dict.fromkeys(key for run in runs for key in run)
+def _align(runs: Sequence[Mapping[ExampleKey, list[dict[str, Any]]]]) -> list[dict[str, Any]]:
+    """The examples of all runs; those of several runs side by side."""
     return [
-        {"read": read, "name": name if read else "", "runs": [run.get(((read, name), before)) for run in runs]}
-        for (read, name), before in keys
+        {"read": source, "name": name if source else "", "runs": [run.get((source, name, index)) for run in runs]}
+        for source, name, index in dict.fromkeys(key for run in runs for key in run)
     ]
 
 
-def _hypothesis(one: Alignment, window: Window | None) -> dict[str, Any]:
+def _hypothesis(alignment: Alignment, window: Window | None) -> dict[str, Any]:
+    score = alignment.score
     return {
-        "output": one.output,
-        "reference": one.reference,
-        "wrong": one.wrong,
-        "judged": one.judged and not one.steps,
-        "steps": one.steps,
-        "own": one.own,
-        "score": one.score if one.score is not None and math.isfinite(one.score) else None,
-        "views": [_view(name, weights, one, window) for name, weights in one.views.items()],
+        "output": alignment.output,
+        "reference": alignment.reference,
+        "wrong": alignment.wrong,
+        "judged": alignment.judged and not alignment.steps,
+        "steps": alignment.steps,
+        "own": alignment.own,
+        "score": score if score is not None and math.isfinite(score) else None,
+        "views": [_view(name, weights, alignment, window) for name, weights in alignment.views.items()],
     }
 
 
-def _view(name: str, weights: Weights, one: Alignment, window: Window | None) -> dict[str, Any]:
-    thousandths = np.rint(np.nan_to_num(weights).clip(0) * THOUSAND).astype(int).ravel().tolist()
-    known = window and (window.is_monotonic or one.heads is None or name != "mean")
-    held = [_ranges(row) for row in window.mask(weights, one.own)] if window and known else None
-    return {"name": name, "weights": thousandths, "held": held}
+def _view(name: str, weights: Weights, alignment: Alignment, window: Window | None) -> dict[str, Any]:
+    has_window = window and (window.is_monotonic or alignment.heads is None or name != "mean")
+    spans = [_spans(row) for row in window.mask(weights, alignment.own)] if window and has_window else None
+    return {"name": name, "weights": scale_weights(weights), "window": spans}
 
 
-def _ranges(row: NDArray[np.bool_]) -> list[int]:
-    """Where runs of True begin and end: ``[1, 3, 5, 6]`` are positions 1, 2 and 5."""
-    return [int(place) for place in np.flatnonzero(np.diff(np.pad(row.astype(np.int8), 1)))]
+def _spans(mask: NDArray[np.bool_]) -> list[int]:
+    """Starts and ends of runs of True: ``[1, 3, 5, 6]`` are positions 1, 2 and 5."""
+    return np.flatnonzero(np.diff(np.pad(mask.astype(np.int8), 1))).tolist()
+
+
+def scale_weights(weights: Weights) -> list[int]:
+    """Weights in thousandths, row by row."""
+    scaled: list[int] = np.rint(np.nan_to_num(weights).clip(0) * WEIGHT_SCALE).astype(int).ravel().tolist()
+    return scaled

@@ -4,23 +4,23 @@
 //   comparisons  one for each test: settings (runs that differ by seed), and by each measure their rows, best first
 //   runs         folder, page, seed, values, costs and curves of each
 //   failures     what did not finish
-// A row is {place, mean, sd, n, interval, gap, both}: place is the number of its setting; interval is that of its mean;
-// gap is [difference, low, high, p, test], above zero being worse than the best, or null; both is the interval of the
-// same over other seeds and other test examples, or null. A level of an effect is [value, mean, low, high, settings, gap];
+// A row is {setting, mean, sd, n, interval, difference, both}: setting is an index; interval is that of the mean;
+// difference is [difference, low, high, p, test], above zero being worse than the best, or null; both is the interval of the
+// same over other seeds and other test examples, or null. A level of an effect is [value, mean, low, high, settings, difference];
 // tests are [F, degrees, degrees of the error, p], or null.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const COLORED = 6; // settings that have a color of their own
-const NEAR = 24; // pixels from which a pointer meets a line or a point
-const SURE = 0.05;
-const LITTLE = 100; // thousandths: where no weight of a map is larger, the largest is the deepest
-const TESTS = { pooled: "variance over seeds pooled over settings", unequal: "variances of their own (Games and Howell)", examples: "bootstrap over test examples" };
+const MAX_COLORS = 6; // settings that have a color of their own
+const POINTER_RADIUS = 24; // pixels from which a pointer meets a line or a point
+const SIGNIFICANCE_LEVEL = 0.05;
+const FULL_SCALE_FROM = 100; // thousandths: if the largest weight of a map is smaller, it ends the color scale
+const TESTS = { pooled: "pooled variance over seeds", unequal: "variances of the pair (Games-Howell)", examples: "bootstrap over test examples" };
 
 const state = { test: 0, measure: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, open: new Set(), example: 0 };
 
 const find = (id) => document.getElementById(id);
-const here = () => data.comparisons[state.test];
-const judged = () => here().measures[state.measure];
+const comparison = () => data.comparisons[state.test];
+const metric = () => comparison().measures[state.measure];
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -49,12 +49,12 @@ function fixed(value, digits) {
   return writers.get(digits).format(value);
 }
 
-const said = (value) => fixed(value, judged().digits);
+const formatValue = (value) => fixed(value, metric().digits);
 const counted = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
 // What stands beside an axis: a name, and its unit if that is a sign.
 const titled = ({ label, unit }) => (unit?.startsWith("%") ? `${label}, %` : label);
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
-const saidP = (p) => (p < 0.001 ? "< 0.001" : fixed(p, p < 0.1 ? 3 : 2));
+const pValue = (p) => (p < 0.001 ? "< 0.001" : fixed(p, p < 0.1 ? 3 : 2));
 const brief = (value) => (Math.abs(value) >= 1e6 ? `${+(value / 1e6).toFixed(2)}M` : Math.abs(value) >= 1e4 ? `${+(value / 1e3).toFixed(1)}k` : `${+value.toPrecision(4)}`);
 
 // Texts in order; numbers by their size.
@@ -63,7 +63,7 @@ function inOrder(one, other) {
   return one !== "" && other !== "" && Number.isFinite(a) && Number.isFinite(b) ? a - b : one.localeCompare(other, "en", { numeric: true });
 }
 
-// Words with **names** and `commands` in them.
+// Text with **names** and `commands` in them.
 function marked(text) {
   return text.split(/(\*\*.+?\*\*|`.+?`)/).map((piece) => {
     if (piece.startsWith("**") && piece.length > 4) return make("strong", {}, piece.slice(2, -2));
@@ -73,13 +73,13 @@ function marked(text) {
 
 // --- settings --------------------------------------------------------------------------------------------------------
 
-const settingOf = (row) => here().settings[row.place];
-const runsOf = (place) => here().settings[place].runs.map((number) => data.runs[number]);
-const rankOf = (place) => judged().ranks.get(place) ?? -1;
-const color = (rank) => (rank >= 0 && rank < COLORED ? `--dot: var(--c${rank})` : null);
+const settingOf = (row) => comparison().settings[row.setting];
+const runsOf = (place) => comparison().settings[place].runs.map((number) => data.runs[number]);
+const rankOf = (place) => metric().ranks.get(place) ?? -1;
+const color = (rank) => (rank >= 0 && rank < MAX_COLORS ? `--dot: var(--c${rank})` : null);
 
 function costOf(place, key) {
-  const setting = here().settings[place];
+  const setting = comparison().settings[place];
   setting.costs ??= {};
   if (!(key in setting.costs)) {
     const values = runsOf(place).map((run) => run.costs[key]).filter((value) => value !== undefined);
@@ -88,21 +88,21 @@ function costOf(place, key) {
   return setting.costs[key];
 }
 
-function told(row) {
+function tooltip(row) {
   const setting = settingOf(row);
-  const runs = runsOf(row.place).filter((run) => judged().key in run.values);
-  const values = runs.map((run) => `seed ${run.seed ?? "?"}: ${said(run.values[judged().key])}`).join(", ");
-  const spread = row.sd === null ? "one seed" : `± ${said(row.sd)} (sd) over ${counted(row.n, "seed")}`;
+  const runs = runsOf(row.setting).filter((run) => metric().key in run.values);
+  const values = runs.map((run) => `seed ${run.seed ?? "?"}: ${formatValue(run.values[metric().key])}`).join(", ");
+  const spread = row.sd === null ? "one seed" : `± ${formatValue(row.sd)} (sd) over ${counted(row.n, "seed")}`;
   const interval = row.interval ? `, 95 % interval ${between(row.interval)}` : "";
-  const behind = row.gap ? `\n${gapTold(row)}` : "";
-  return `${setting.name}\n${judged().label} ${said(row.mean)}${interval}, ${spread}\n${values}${behind}`;
+  const behind = row.difference ? `\n${differenceText(row)}` : "";
+  return `${setting.name}\n${metric().label} ${formatValue(row.mean)}${interval}, ${spread}\n${values}${behind}`;
 }
 
-const between = ([low, high]) => `${said(low)} to ${said(high)}`;
-const toldP = (p) => `p ${p < 0.001 ? "" : "= "}${saidP(p)}`;
-const farBehind = ([difference, low, high, p], what) => `${said(difference)} behind the best${what}, 95 % interval ${between([low, high])}, ${toldP(p)}`;
-const gapTold = ({ gap, both }) => `${farBehind(gap, "")}, ${TESTS[gap[4]]}`
-  + (both ? `; over other test examples, too, ${between(both)}` : "");
+const between = ([low, high]) => `${formatValue(low)} to ${formatValue(high)}`;
+const pText = (p) => `p ${p < 0.001 ? "" : "= "}${pValue(p)}`;
+const behindText = ([difference, low, high, p], what) => `${formatValue(difference)} behind the best${what}, 95 % interval ${between([low, high])}, ${pText(p)}`;
+const differenceText = ({ difference, both }) => `${behindText(difference, "")}, ${TESTS[difference[4]]}`
+  + (both ? `; over other test examples as well ${between(both)}` : "");
 
 function pick(place) {
   state.picked = state.picked === place ? null : place;
@@ -126,48 +126,48 @@ const VALUE = "value:";
 
 // A column: how it is called, what it sorts by, its cell; `wide` ones are left out on a phone.
 function columns() {
-  const { keys, costs } = here();
+  const { keys, costs } = comparison();
   return [
-    { id: "rank", label: "#", kind: "rank", of: (row) => rankOf(row.place), cell: rankCell },
+    { id: "rank", label: "#", kind: "rank", of: (row) => rankOf(row.setting), cell: rankCell },
     { id: "setting", label: "setting", kind: "setting", of: (row) => settingOf(row).name, cell: (row) => [nameButton(row)] },
     ...keys.map((key, place) => ({
       id: VALUE + place, label: key, kind: "wide", of: (row) => settingOf(row).values[place],
       cell: (row) => [place ? settingOf(row).values[place] : nameButton(row, settingOf(row).values[0])],
     })),
-    { id: "mean", label: judged().label, kind: "number mean", of: (row) => row.mean, cell: meanCell },
+    { id: "mean", label: metric().label, kind: "number mean", of: (row) => row.mean, cell: meanCell },
     { id: "strip", label: "", kind: "wide", cell: (row) => [strip(row)] },
     { id: "seeds", label: "seeds", kind: "number wide", of: (row) => row.n, cell: (row) => [String(row.n)] },
-    { id: "behind", label: "behind", kind: "number wide", of: (row) => (row.gap ? row.gap[0] : rankOf(row.place) ? null : -1), cell: (row) => [row.gap ? said(row.gap[0]) : "–"] },
-    { id: "p", label: "p", kind: "number p", of: (row) => (row.gap ? -row.gap[3] : rankOf(row.place) ? null : -2), cell: (row) => [row.gap ? saidP(row.gap[3]) : "–"] },
+    { id: "behind", label: "behind", kind: "number wide", of: (row) => (row.difference ? row.difference[0] : rankOf(row.setting) ? null : -1), cell: (row) => [row.difference ? formatValue(row.difference[0]) : "–"] },
+    { id: "p", label: "p", kind: "number p", of: (row) => (row.difference ? -row.difference[3] : rankOf(row.setting) ? null : -2), cell: (row) => [row.difference ? pValue(row.difference[3]) : "–"] },
     ...costs.filter((cost) => cost.key === STEPS || varies(cost)).map((cost) => ({
-      id: cost.key, label: cost.label, kind: "number wide", of: (row) => costOf(row.place, cost.key),
-      cell: (row) => [costOf(row.place, cost.key) === null ? "–" : fixed(costOf(row.place, cost.key), cost.digits)],
+      id: cost.key, label: cost.label, kind: "number wide", of: (row) => costOf(row.setting, cost.key),
+      cell: (row) => [costOf(row.setting, cost.key) === null ? "–" : fixed(costOf(row.setting, cost.key), cost.digits)],
     })),
   ];
 }
 
 // What all settings cost alike tells nothing apart; their runs say it. That steps are alike is what makes them comparable.
 const STEPS = "steps";
-const prices = () => here().costs.filter((cost) => cost.key !== STEPS);
-const varies = (cost) => new Set(judged().rows.map((row) => costOf(row.place, cost.key))).size > 1;
+const prices = () => comparison().costs.filter((cost) => cost.key !== STEPS);
+const varies = (cost) => new Set(metric().rows.map((row) => costOf(row.setting, cost.key))).size > 1;
 
 function rankCell(row) {
-  const open = state.open.has(row.place);
+  const open = state.open.has(row.setting);
   return [make("button", {
-    type: "button", "aria-expanded": String(open), "aria-label": `Runs of rank ${rankOf(row.place) + 1}, ${settingOf(row).name}`,
+    type: "button", "aria-expanded": String(open), "aria-label": `Runs of rank ${rankOf(row.setting) + 1}, ${settingOf(row).name}`,
     onclick: (event) => unfold(row, event.currentTarget),
-  }, make("span", { class: "turn", "aria-hidden": "true" }, "▸"), badge(row.place))];
+  }, make("span", { class: "turn", "aria-hidden": "true" }, "▸"), badge(row.setting))];
 }
 
 const nameButton = (row, text = settingOf(row).name) => make("button", {
-  type: "button", class: "pick", "aria-pressed": String(row.place === state.picked), "aria-label": `${settingOf(row).name}: isolate in the charts`,
+  type: "button", class: "pick", "aria-pressed": String(row.setting === state.picked), "aria-label": `${settingOf(row).name}: isolate in the charts`,
 }, text);
 
-const meanCell = (row) => [said(row.mean), row.sd === null ? null : make("span", { class: "sd" }, ` ± ${said(row.sd)}`)];
+const meanCell = (row) => [formatValue(row.mean), row.sd === null ? null : make("span", { class: "sd" }, ` ± ${formatValue(row.sd)}`)];
 
 function unfold(row, button) {
-  const open = !state.open.has(row.place);
-  state.open[open ? "add" : "delete"](row.place);
+  const open = !state.open.has(row.setting);
+  state.open[open ? "add" : "delete"](row.setting);
   button.setAttribute("aria-expanded", String(open));
   const line = button.closest("tr");
   if (open) line.after(detail(row));
@@ -176,16 +176,16 @@ function unfold(row, button) {
 
 // The runs of a setting, each with its folder and its page.
 function detail(row) {
-  const { costs } = here();
-  const head = ["seed", judged().label, ...costs.map((cost) => cost.label), "folder", ""].map((text) => make("th", { scope: "col" }, text));
-  const lines = runsOf(row.place).map((run) => make("tr", {},
+  const { costs } = comparison();
+  const head = ["seed", metric().label, ...costs.map((cost) => cost.label), "folder", ""].map((text) => make("th", { scope: "col" }, text));
+  const lines = runsOf(row.setting).map((run) => make("tr", {},
     make("td", {}, String(run.seed ?? "–")),
-    make("td", {}, judged().key in run.values ? said(run.values[judged().key]) : "–"),
+    make("td", {}, metric().key in run.values ? formatValue(run.values[metric().key]) : "–"),
     ...costs.map((cost) => make("td", {}, cost.key in run.costs ? fixed(run.costs[cost.key], cost.digits) : "–")),
     make("td", {}, make("a", { href: run.href }, run.folder)),
     make("td", {}, run.page ? make("a", { href: run.page }, "page") : "")));
-  const gap = row.gap ? make("p", { class: "note" }, gapTold(row)) : null;
-  return make("tr", { class: "detail" }, make("td", { colspan: columns().length }, gap,
+  const note = row.difference ? make("p", { class: "note" }, differenceText(row)) : null;
+  return make("tr", { class: "detail" }, make("td", { colspan: columns().length }, note,
     make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...lines)))));
 }
 
@@ -193,18 +193,18 @@ function sorted(rows) {
   const column = columns().find((one) => one.id === state.sort.by && one.of) ?? columns()[0];
   const compare = (one, other) => {
     const [a, b] = [column.of(one), column.of(other)];
-    if (a === null || b === null) return (a === null) - (b === null) || rankOf(one.place) - rankOf(other.place);
+    if (a === null || b === null) return (a === null) - (b === null) || rankOf(one.setting) - rankOf(other.setting);
     const order = typeof a === "number" ? a - b : inOrder(a, b);
-    return (state.sort.up ? order : -order) || rankOf(one.place) - rankOf(other.place);
+    return (state.sort.up ? order : -order) || rankOf(one.setting) - rankOf(other.setting);
   };
   return [...rows].sort(compare);
 }
 
 function listed() {
   const words = state.text.trim().toLowerCase().split(/\s+/).filter(Boolean);
-  return judged().rows.filter((row) => {
+  return metric().rows.filter((row) => {
     const { name, values } = settingOf(row);
-    const text = [name, ...values.map((value, place) => `${here().keys[place]}=${value}`)].join(" ").toLowerCase();
+    const text = [name, ...values.map((value, place) => `${comparison().keys[place]}=${value}`)].join(" ").toLowerCase();
     return words.every((word) => text.includes(word)) && Object.entries(state.chosen).every(([place, value]) => values[place] === value);
   });
 }
@@ -223,16 +223,16 @@ function showRows() {
   const [shown, rows] = [columns(), sorted(listed())];
   const lines = rows.flatMap((row) => {
     const line = make("tr", {
-      class: ["row", rankOf(row.place) === 0 && "first", row.place === state.picked && "picked"].filter(Boolean).join(" "), "data-place": row.place,
-      onclick: (event) => { if (!event.target.closest("[aria-expanded]")) pick(row.place); },
+      class: ["row", rankOf(row.setting) === 0 && "first", row.setting === state.picked && "picked"].filter(Boolean).join(" "), "data-place": row.setting,
+      onclick: (event) => { if (!event.target.closest("[aria-expanded]")) pick(row.setting); },
     }, ...shown.map((column) => make("td", {
-      class: column.kind + (column.id === "p" && row.gap && row.gap[3] >= SURE ? " even" : ""),
-      "data-told": ["mean", "strip", "behind", "p"].includes(column.id) ? row.place : null,
+      class: column.kind + (column.id === "p" && row.difference && row.difference[3] >= SIGNIFICANCE_LEVEL ? " even" : ""),
+      "data-row": ["mean", "strip", "behind", "p"].includes(column.id) ? row.setting : null,
     }, ...column.cell(row))));
-    return state.open.has(row.place) ? [line, detail(row)] : [line];
+    return state.open.has(row.setting) ? [line, detail(row)] : [line];
   });
   find("table").tBodies[0].replaceChildren(...lines);
-  const all = judged().rows.length;
+  const all = metric().rows.length;
   find("count").textContent = rows.length === all ? counted(all, "setting") : `${rows.length} of ${counted(all, "setting")}`;
 }
 
@@ -245,8 +245,8 @@ function sortBy(id) {
 function showFilters() {
   const text = make("input", { type: "search", id: "text", autocomplete: "off", spellcheck: "false", placeholder: "any words", value: state.text });
   text.addEventListener("input", () => { state.text = text.value; showRows(); });
-  const menus = here().keys.map((key, place) => {
-    const values = [...new Set(here().settings.map((setting) => setting.values[place]))];
+  const menus = comparison().keys.map((key, place) => {
+    const values = [...new Set(comparison().settings.map((setting) => setting.values[place]))];
     if (values.length > 30) return null;
     values.sort(inOrder);
     const menu = make("select", { "data-key": place }, make("option", { value: "" }, "all"), ...values.map((value) => make("option", { value: `=${value}` }, value)));
@@ -302,54 +302,54 @@ function ticks([low, high], count, logarithmic = false) {
 const STRIP = { width: 120, height: 18, edge: 6 };
 
 function strip(row) {
-  const x = scale(judged().domain, STRIP.edge, STRIP.width - STRIP.edge);
+  const x = scale(metric().domain, STRIP.edge, STRIP.width - STRIP.edge);
   const middle = STRIP.height / 2;
-  const seeds = runsOf(row.place).map((run) => run.values[judged().key]).filter((value) => value !== undefined);
+  const seeds = runsOf(row.setting).map((run) => run.values[metric().key]).filter((value) => value !== undefined);
   const bar = row.sd === null ? null : draw("line", { class: "bar", x1: x(row.mean - row.sd), x2: x(row.mean + row.sd), y1: middle, y2: middle });
   return draw("svg", { class: "strip", width: STRIP.width, height: STRIP.height, "aria-hidden": "true" },
     draw("line", { class: "axis", x1: 0, x2: STRIP.width, y1: middle, y2: middle }),
     ...seeds.map((value) => draw("circle", { class: "seed", cx: x(value), cy: middle, r: 2.5 })), bar,
-    draw("circle", { class: rankOf(row.place) === 0 ? "mid first" : "mid", cx: x(row.mean), cy: middle, r: 4 }));
+    draw("circle", { class: rankOf(row.setting) === 0 ? "mid first" : "mid", cx: x(row.mean), cy: middle, r: 4 }));
 }
 
 // --- what each choice does -------------------------------------------------------------------------------------------
 
 function showEffects() {
-  const { effects, more, rows, label } = judged();
-  const told = effects.filter((effect) => effect.levels.some(([, value]) => value !== null));
-  find("effects").hidden = rows.length < 2 || !told.length;
+  const { effects, is_higher_better: isHigherBetter, rows, label } = metric();
+  const estimable = effects.filter((effect) => effect.levels.some(([, value]) => value !== null));
+  find("effects").hidden = rows.length < 2 || !estimable.length;
   if (find("effects").hidden) return;
   const one = rows.every((row) => row.n === 1);
   find("effects-note").textContent = `Mean ${label} of each value over all values of the other choices alike (main effects, least squares: on a full grid the `
-    + `plain mean), with a 95 % interval from ${one ? "what the fit leaves over, since there is one seed" : "the spread over seeds"}. p is that of an F-test that its values differ. The choice that matters most is first; ${more ? "more" : "less"} is better.`;
-  const ends = told.flatMap((effect) => effect.levels.flatMap(([, value, low, high]) => [value, low, high])).filter((value) => value !== null);
+    + `plain mean), with a 95 % interval from ${one ? "the residual of the fit, since there is one seed" : "the variance over seeds"}. p is of an F-test that its values differ. The choice with the largest effect is first; ${isHigherBetter ? "higher" : "lower"} is better.`;
+  const ends = estimable.flatMap((effect) => effect.levels.flatMap(([, value, low, high]) => [value, low, high])).filter((value) => value !== null);
   const reach = padded(holding(domain(ends), ends), 0.04);
-  find("cards").replaceChildren(...told.map((effect) => card(effect, reach, more)));
-  const tests = judged().interactions.map(({ names, test, values, deviation }) => `${names.join(" and ")}: ${testTold(test)}`
-    + (values ? `, most ${values.join(" with ")} by ${said(deviation[0])} (${between([deviation[1], deviation[2]])})` : ""));
+  find("cards").replaceChildren(...estimable.map((effect) => card(effect, reach, isHigherBetter)));
+  const tests = metric().interactions.map(({ names, test, values, deviation }) => `${names.join(" and ")}: ${testTold(test)}`
+    + (values ? `, most ${values.join(" with ")} by ${formatValue(deviation[0])} (${between([deviation[1], deviation[2]])})` : ""));
   find("interactions").textContent = tests.length ? `Whether what one choice does depends on another (F-tests): ${tests.join("; ")}.` : "";
   showPairs();
 }
 
-const testTold = ([f, degrees, error, p]) => `F(${degrees}, ${error}) = ${fixed(f, 2)}, ${toldP(p)}`;
+const testTold = ([f, degrees, error, p]) => `F(${degrees}, ${error}) = ${fixed(f, 2)}, ${pText(p)}`;
 
-function card({ name, levels, test }, reach, more) {
+function card({ name, levels, test }, reach, isHigherBetter) {
   const known = levels.map(([, value]) => value).filter((value) => value !== null);
-  const best = (more ? Math.max : Math.min)(...known);
+  const best = (isHigherBetter ? Math.max : Math.min)(...known);
   const numeric = levels.every(([value]) => value !== "" && Number.isFinite(Number.parseFloat(value)));
-  const order = numeric ? levels : [...levels].sort((one, other) => (one[1] === null) - (other[1] === null) || (more ? -1 : 1) * (one[1] - other[1]));
-  const lines = order.flatMap(([value, middle, low, high, count, gap]) => {
+  const order = numeric ? levels : [...levels].sort((one, other) => (one[1] === null) - (other[1] === null) || (isHigherBetter ? -1 : 1) * (one[1] - other[1]));
+  const lines = order.flatMap(([value, middle, low, high, count, difference]) => {
     const kind = middle === best ? "best" : "";
-    const tip = middle === null ? `${value}: other choices always change along with it, so its own share cannot be told`
-      : `${value}: ${said(middle)}${low === null ? "" : `, 95 % interval ${said(low)} to ${said(high)}`}, ${counted(count, "setting")}${gap ? `\n${farBehind(gap, " value")}, all pairs allowed for` : ""}`;
+    const tip = middle === null ? `${value}: other choices always change along with it, so its effect cannot be estimated`
+      : `${value}: ${formatValue(middle)}${low === null ? "" : `, 95 % interval ${formatValue(low)} to ${formatValue(high)}`}, ${counted(count, "setting")}${difference ? `\n${behindText(difference, " value")}, adjusted for all pairs` : ""}`;
     return [
       make("span", { class: `name ${kind}`, "data-tip": tip }, value),
       make("span", { "data-tip": tip }, range(middle, low, high, reach, kind)),
-      make("span", { class: `value ${kind}`, "data-tip": tip }, middle === null ? "–" : said(middle)),
+      make("span", { class: `value ${kind}`, "data-tip": tip }, middle === null ? "–" : formatValue(middle)),
     ];
   });
-  const apart = known.length > 1 ? `${said(Math.max(...known) - Math.min(...known))} between best and worst` : "";
-  const spread = ` ${[apart, test ? toldP(test[3]) : ""].filter(Boolean).join(", ")}`;
+  const apart = known.length > 1 ? `${formatValue(Math.max(...known) - Math.min(...known))} between best and worst` : "";
+  const spread = ` ${[apart, test ? pText(test[3]) : ""].filter(Boolean).join(", ")}`;
   return make("div", { class: "card" }, make("h3", {}, name, make("span", {}, spread)), make("div", { class: "levels" }, ...lines));
 }
 
@@ -365,7 +365,7 @@ function range(middle, low, high, reach, kind) {
 const MOST = 12; // values of a choice that make a row or a column
 
 function showPairs() {
-  const { keys, settings } = here();
+  const { keys, settings } = comparison();
   const valuesOf = (place) => [...new Set(settings.map((setting) => setting.values[place]))].sort(inOrder);
   const eligible = [...keys.keys()].filter((place) => valuesOf(place).length <= MOST);
   find("pairs").hidden = eligible.length < 2;
@@ -379,7 +379,7 @@ function showPairs() {
     }
   }
   const [rows, tops] = [valuesOf(Number(down.value)), valuesOf(Number(along.value))];
-  const cells = rows.map((row) => tops.map((top) => judged().rows.filter((one) => {
+  const cells = rows.map((row) => tops.map((top) => metric().rows.filter((one) => {
     const { values } = settingOf(one);
     return values[down.value] === row && values[along.value] === top;
   })));
@@ -387,14 +387,14 @@ function showPairs() {
   const known = means.flat().filter((value) => value !== null);
   const most = Math.max(...cells.flat().map((found) => found.length));
   const [low, high] = domain(known);
-  const goodness = (value) => Math.min(Math.max(judged().more ? (value - low) / (high - low) : (high - value) / (high - low), 0), 1);
+  const goodness = (value) => Math.min(Math.max(metric().is_higher_better ? (value - low) / (high - low) : (high - value) / (high - low), 0), 1);
   const lines = rows.map((row, y) => make("tr", {}, make("th", { scope: "row" }, row), ...tops.map((top, x) => {
     const value = means[y][x];
     if (value === null) return make("td", { class: "none", style: "--share: 0%" }, "–");
     return make("td", {
       style: `--share: ${Math.round(3 + goodness(value) * 52)}%`,
-      "data-tip": `${row}, ${top}: ${said(value)}, mean of ${counted(cells[y][x].length, "setting")}`,
-    }, said(value), cells[y][x].length < most ? make("span", {}, ` (${cells[y][x].length})`) : "");
+      "data-tip": `${row}, ${top}: ${formatValue(value)}, mean of ${counted(cells[y][x].length, "setting")}`,
+    }, formatValue(value), cells[y][x].length < most ? make("span", {}, ` (${cells[y][x].length})`) : "");
   })));
   const head = make("tr", {}, make("th", {}, `${keys[down.value]} ↓  ${keys[along.value]} →`), ...tops.map((top) => make("th", { scope: "col" }, top)));
   find("grid").replaceChildren(make("thead", {}, head), make("tbody", {}, ...lines));
@@ -421,25 +421,25 @@ function frame(plot, xs, ys, { xlog = false, ylog = false, xname, yname }) {
 
 const highlighted = (place) => {
   const rank = rankOf(place);
-  return state.picked === null ? rank >= 0 && rank < COLORED : place === state.picked;
+  return state.picked === null ? rank >= 0 && rank < MAX_COLORS : place === state.picked;
 };
 const paint = (place) => color(rankOf(place)) ?? "--dot: var(--ink)";
 
 function showLegend(list) {
-  const rows = judged().rows.slice(0, COLORED);
-  const outside = state.picked !== null && !rows.some((row) => row.place === state.picked);
-  const places = [...rows.map((row) => row.place), ...(outside ? [state.picked] : [])];
+  const rows = metric().rows.slice(0, MAX_COLORS);
+  const outside = state.picked !== null && !rows.some((row) => row.setting === state.picked);
+  const places = [...rows.map((row) => row.setting), ...(outside ? [state.picked] : [])];
   const items = places.map((place) => make("li", {}, make("button", {
     type: "button", "aria-pressed": String(place === state.picked), "data-place": place,
     onclick: () => { pick(place); list.querySelector(`button[data-place="${place}"]`)?.focus(); },
-  }, badge(place), make("span", {}, here().settings[place].name))));
-  const rest = here().settings.length - places.length;
+  }, badge(place), make("span", {}, comparison().settings[place].name))));
+  const rest = comparison().settings.length - places.length;
   if (rest > 0) items.push(make("li", { class: "rest" }, `${rest} more; click a line, or a row of the ranking, to isolate it`));
   list.replaceChildren(...items);
 }
 
 function showCurves() {
-  const { curves, settings } = here();
+  const { curves, settings } = comparison();
   find("learning").hidden = !curves.length;
   if (!curves.length) return;
   const curve = curves.find((one) => one.key === find("curve").value) ?? curves[0];
@@ -479,14 +479,14 @@ function showScatter() {
   const cost = costs.find((one) => one.key === find("cost").value) ?? costs[0];
   find("costs").hidden = !cost;
   if (!cost) return;
-  const points = judged().rows.map((row) => ({ row, place: row.place, cost: costOf(row.place, cost.key) })).filter((point) => point.cost !== null);
+  const points = metric().rows.map((row) => ({ row, place: row.setting, cost: costOf(row.setting, cost.key) })).filter((point) => point.cost !== null);
   const plot = find("scatter");
   if (!points.length) return void plot.replaceChildren(make("p", { class: "note" }, "No run kept this cost."));
   const bars = points.filter((point) => highlighted(point.place)).flatMap((point) => endsOf(point.row));
   const ys = padded(holding(domain(points.map((point) => point.row.mean)), bars), 0.08);
-  const { svg, x, y } = frame(plot, padded(domain(points.map((point) => point.cost)), 0.08), ys, { xname: cost.label, yname: titled(judged()) });
+  const { svg, x, y } = frame(plot, padded(domain(points.map((point) => point.cost)), 0.08), ys, { xname: cost.label, yname: titled(metric()) });
   const cheap = cost.key === "train_examples_per_second" ? -1 : 1;
-  const good = judged().more ? -1 : 1;
+  const good = metric().is_higher_better ? -1 : 1;
   const ahead = points.filter((one) => !points.some((other) => cheap * other.cost <= cheap * one.cost && good * other.row.mean <= good * one.row.mean
     && (other.cost !== one.cost || other.row.mean !== one.row.mean))).sort((one, other) => one.cost - other.cost);
   if (ahead.length > 1) svg.append(draw("path", { class: "frontier", d: "M" + ahead.map((one) => `${x(one.cost)} ${y(one.row.mean)}`).join("L") }));
@@ -497,7 +497,7 @@ function showScatter() {
     const element = front
       ? draw("g", { class: "mark", style: paint(point.place) }, spread, draw("circle", { cx: a, cy: b, r: 10 }), draw("text", { x: a, y: b }, String(rankOf(point.place) + 1)))
       : draw("circle", { class: "point", cx: a, cy: b, r: 4.5 });
-    Object.assign(point, { x: a, y: b, element, front, tip: () => `${told(point.row)}\n${cost.label}: ${fixed(point.cost, cost.digits)}` });
+    Object.assign(point, { x: a, y: b, element, front, tip: () => `${tooltip(point.row)}\n${cost.label}: ${fixed(point.cost, cost.digits)}` });
     group.append(element);
   }
   svg.append(group);
@@ -512,7 +512,7 @@ function meets(svg, points) {
   const nearest = (event) => {
     const box = svg.getBoundingClientRect();
     const [a, b] = [event.clientX - box.left, event.clientY - box.top];
-    let [found, least] = [null, NEAR];
+    let [found, least] = [null, POINTER_RADIUS];
     for (const point of points) {
       const away = Math.hypot(point.x - a, point.y - b) - (point.front ? 6 : 0);
       if (away < least) [found, least] = [point, away];
@@ -548,7 +548,7 @@ const wroteIn = ({ output, steps }) => (steps ? counted(output.length, "step") :
 const called = (example) => (example.read.length && !example.name ? joined(wordsOf(example.read)) : example.name) || joined(wordsOf(example.reference));
 
 function showMaps() {
-  const { maps, settings } = here();
+  const { maps, settings } = comparison();
   find("maps").hidden = !maps || !maps.examples.length;
   if (find("maps").hidden) return;
   state.example = Math.min(state.example, maps.examples.length - 1);
@@ -570,7 +570,7 @@ function map(example, one) {
   const tops = [...example.read, ...one.output.slice(0, one.own)];
   const gap = one.own && example.read.length ? 8 : 0;
   const largest = one.weights.reduce((most, weight) => Math.max(most, weight), 1);
-  const top = largest < LITTLE ? largest : 1000;
+  const top = largest < FULL_SCALE_FROM ? largest : 1000;
   const size = Math.max(14, Math.min(32, Math.floor(290 / tops.length)));
   const tall = tops.some((symbol) => symbol !== "</s>" && [...shown(symbol)].length > 2);
   const labels = one.output.map(shown);
@@ -611,7 +611,7 @@ function showFailures() {
 }
 
 function showConstant() {
-  const { constant } = here();
+  const { constant } = comparison();
   const parts = constant.filter(([key]) => !key.includes("."));
   find("constant").hidden = !constant.length;
   find("parts").textContent = parts.map(([key, value]) => `${key} ${value}`).join(", ");
@@ -632,13 +632,13 @@ function showTip(text, center, above, below) {
 const hideTip = () => { find("tip").hidden = true; };
 
 function meet(event) {
-  const met = event.target.closest?.("[data-tip], [data-told]");
+  const met = event.target.closest?.("[data-tip], [data-row]");
   if (!met) {
     if (!event.target.closest?.(".plot svg")) hideTip();
     return;
   }
   const box = met.getBoundingClientRect();
-  showTip(met.dataset.tip ?? told(judged().rows[rankOf(Number(met.dataset.told))]), box.left + box.width / 2, box.top - 4, box.bottom + 6);
+  showTip(met.dataset.tip ?? tooltip(metric().rows[rankOf(Number(met.dataset.row))]), box.left + box.width / 2, box.top - 4, box.bottom + 6);
 }
 
 // --- beginning -------------------------------------------------------------------------------------------------------
@@ -646,36 +646,36 @@ function meet(event) {
 const options = (menu, texts) => menu.replaceChildren(...texts.map(([value, text]) => make("option", { value }, text)));
 
 function showVerdict() {
-  find("verdict").replaceChildren(...judged().verdict.map((sentence) => make("p", {}, ...marked(sentence))));
+  find("verdict").replaceChildren(...metric().verdict.map((sentence) => make("p", {}, ...marked(sentence))));
 }
 
 function showMeasure() {
-  const { rows } = judged();
-  judged().ranks = new Map(rows.map((row, rank) => [row.place, rank]));
-  const within = domain(rows.flatMap((row) => runsOf(row.place).map((run) => run.values[judged().key]).filter((value) => value !== undefined)));
+  const { rows } = metric();
+  metric().ranks = new Map(rows.map((row, rank) => [row.setting, rank]));
+  const within = domain(rows.flatMap((row) => runsOf(row.setting).map((run) => run.values[metric().key]).filter((value) => value !== undefined)));
   const near = rows.filter((row) => within[0] <= row.mean && row.mean <= within[1]); // what lies far from the rest ends at the edge
-  judged().domain = padded(holding(within, near.flatMap(endsOf)));
+  metric().domain = padded(holding(within, near.flatMap(endsOf)));
   showVerdict();
   showTable();
   showEffects();
-  const { again } = here();
+  const { superseded } = comparison();
   find("ranking-note").textContent = "A row holds the runs that differ by their seed alone: mean ± sd. Press ▸ for its runs and their folders, its name to isolate it in the charts below. p says how surely the best is better, all comparisons allowed for; gray from 0.05 on."
-    + (again ? ` ${counted(again, "earlier run")} with the same setting and seed as a later one ${again === 1 ? "is" : "are"} left out.` : "");
+    + (superseded ? ` ${counted(superseded, "earlier run")} with the setting and seed of a later one ${superseded === 1 ? "is" : "are"} left out.` : "");
   showCurves();
   showScatter();
   showMaps();
 }
 
 function showTest() {
-  Object.assign(state, { measure: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, example: Math.floor((here().maps?.examples.length ?? 0) / 2) });
+  Object.assign(state, { measure: 0, sort: { by: "rank", up: true }, text: "", chosen: {}, picked: null, example: Math.floor((comparison().maps?.examples.length ?? 0) / 2) });
   state.open.clear();
-  const { measures, curves } = here();
+  const { measures, curves } = comparison();
   options(find("measure"), measures.map((measure, number) => [number, measure.label]));
   options(find("cost"), prices().map((cost) => [cost.key, cost.label]));
   options(find("curve"), curves.map((curve) => [curve.key, curve.label]));
-  if (!measures.length) return nothing("These runs have no measure of which it is known whether more is better.");
+  if (!measures.length) return nothing("These runs have no metric with a known direction.");
   const first = curves.length ? data.runs.flatMap((run) => run.curves[curves[0].key]?.[1] ?? []).filter((value) => value > 0) : [];
-  find("log").checked = first.length > 0 && !measures[0].more && Math.max(...first) / Math.min(...first) > 5;
+  find("log").checked = first.length > 0 && !measures[0].is_higher_better && Math.max(...first) / Math.min(...first) > 5;
   showFilters();
   showMeasure();
   showConstant();

@@ -1,18 +1,18 @@
-"""Whether a run beats the baselines of its task, in words."""
+"""Sentences that compare a run with the baselines of its task."""
 
 from __future__ import annotations
 
-from attnx.reports.measure_names import TEST, label, more_is_better
+from attnx.reports.measure_names import TEST, is_higher_better, label
 from attnx.reports.significant_digits import format_interval, format_value
 from attnx.runs.results_json import BaselineDifference
 from attnx.runs.run import Run
 
 FORECASTS = {"naive": "the last value", "seasonal": "the last season"}
-"""What baselines forecast; others go by their names."""
+"""Descriptions of baselines; the rest go by their names."""
 
 
 def baseline_verdicts(run: Run) -> dict[str, str]:
-    """Whether the run beats each baseline in each measure, by the names of the baselines' own measures."""
+    """The comparison with each baseline in each metric, by the name of the baseline's metric."""
     return {
         f"{TEST}{baseline}_{measure.removeprefix(TEST)}": baseline_verdict(baseline, measure, difference)
         for baseline, differences in run.baselines.items()
@@ -20,26 +20,27 @@ def baseline_verdicts(run: Run) -> dict[str, str]:
     }
 
 
-def baseline_verdict(baseline: str, measure: str, found: BaselineDifference) -> str:
-    """Say whether a run is better than a baseline in a measure, and by how much.
+def baseline_verdict(baseline: str, measure: str, difference: BaselineDifference) -> str:
+    """Whether a run is better than a baseline in a metric, and by how much.
 
     >>> baseline_verdict("naive", "test_mse", BaselineDifference(0.0075, 0.0031, 0.0122))
     'is worse than the last value: MSE 0.0075 higher (0.0031 to 0.0122)'
     >>> baseline_verdict("linear", "test_mse", BaselineDifference(-0.0012, -0.0050, 0.0031))
-    'cannot be told from linear: MSE 0.0012 lower (0.0050 lower to 0.0031 higher)'
+    'does not differ significantly from linear: MSE 0.0012 lower (0.0050 lower to 0.0031 higher)'
     """
-    difference, *edges = found
-    low, high = edges
-    who, by = FORECASTS.get(baseline, baseline), f"{label(measure)} {_apart(difference, low, high)}"
+    value, *ends = difference
+    low, high = ends
+    name, text = FORECASTS.get(baseline, baseline), f"{label(measure)} {_difference_text(value, low, high)}"
     if low <= 0 <= high:
-        return f"cannot be told from {who}: {by} ({' to '.join(_apart(edge, low, high) for edge in edges)})"
-    more = more_is_better(measure)
-    judged = "differs from" if more is None else "is better than" if more == (low > 0) else "is worse than"
-    return f"{judged} {who}: {by} ({format_interval(*sorted(map(abs, edges)))})"
+        interval = " to ".join(_difference_text(end, low, high) for end in ends)
+        return f"does not differ significantly from {name}: {text} ({interval})"
+    is_higher = is_higher_better(measure)
+    verdict = "differs from" if is_higher is None else "is better than" if is_higher == (low > 0) else "is worse than"
+    return f"{verdict} {name}: {text} ({format_interval(*sorted(map(abs, ends)))})"
 
 
-def _apart(difference: float, low: float, high: float) -> str:
-    """How far something is above or below what it is compared with, with the digits of the interval."""
+def _difference_text(difference: float, low: float, high: float) -> str:
+    """A difference in words, with the digits of the interval."""
     if not difference:
         return "no different"
     return f"{format_value(abs(float(difference)), (low, high))} {'higher' if difference > 0 else 'lower'}"

@@ -1,4 +1,4 @@
-"""All that is made of what a run has written: pictures, the page, statistics and the explanation."""
+"""Builds all figures, pages and tables of a finished run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from attnx.reports.figures.heatmaps import draw_alignments
 from attnx.reports.figures.numeric_predictions import draw_numeric_predictions
 from attnx.reports.figures.point_answers import draw_points
 from attnx.reports.pages.run_page import write_page
-from attnx.reports.run.readme import write_explanation
+from attnx.reports.run.readme import write_readme
 from attnx.reports.stats.alignment_statistics import run_statistics, write_statistics
 
 
-def draw_and_explain(folder: Path) -> None:
-    """Draw what a run folder holds, and say last of all what lies in it."""
+def build_reports(folder: Path) -> None:
+    """Draw the figures of a run folder, write its page and statistics, and its README.md last."""
     if draw_slots(folder) or draw_alignments(folder):
         write_statistics(folder, run_statistics(folder))
         write_page([folder])
@@ -24,4 +24,4 @@ def draw_and_explain(folder: Path) -> None:
         draw_numeric_predictions(folder)
     draw_points(folder)
     draw_curves(folder)
-    write_explanation(folder)
+    write_readme(folder)

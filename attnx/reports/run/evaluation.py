@@ -1,4 +1,4 @@
-"""Explains an evaluation: its scores and where the run went wrong, as tables, files and a page."""
+"""Tables, files and README.md of an evaluation: metrics, and errors by length, symbol or column."""
 
 from __future__ import annotations
 
@@ -33,38 +33,37 @@ from attnx.runs.layout import (
 from attnx.runs.predictions import Evaluation, has_symbol_predictions
 from attnx.runs.table_fields import write_symbols
 
-# A table's rows; each is a named tuple or a mapping of the same columns.
+# The rows of a table, with the same columns.
 Rows = Sequence[Mapping[str, Any]]
-# The measure of a task whose outputs may be too long or too short.
+# The metric of a task whose outputs may be too long or too short.
 LENGTH_ERROR = "length_error"
-SHOWN = 12  # rows of a table that a terminal is shown
+MAX_ROWS_SHOWN = 12  # of a table, in a terminal
 TITLES = {
     "by_length": "errors by length",
     "by_symbol": "errors by symbol",
     "by_column": "errors by column",
     "confusions": "most confused",
 }
-HOLDS = {
-    EVALUATION: "what was evaluated: the run, its weights, the search, the data",
-    RESULTS: "the measures with their 95 % intervals, and the differences from baselines",
-    PREDICTIONS: "a line for each source: source, prediction, references, errors, log probability",
-    RESAMPLED: "the measures of 2,000 other draws of the sources, to tell this run from others",
-    MATRICES: "the matrices that were predicted, and their references, by the names in predictions.tsv",
-    POINTS_PICTURE: "some of the answers drawn among their points",
-    "by_length.tsv": "errors by length: of the source in symbols, or of a matrix that is the reference in steps",
-    "by_symbol.tsv": "for each symbol how often references hold it, and how often it was substituted, missed, inserted",
-    "by_column.tsv": "the errors of each column, in its own units",
-    "confusions.tsv": "which symbol was written in the place of which, and how often",
-    ERRORS: "the last tables again, as JSON",
+FILES = {
+    EVALUATION: "the evaluation: run, weights, decoding, data",
+    RESULTS: "metrics with 95 % confidence intervals, and differences from baselines",
+    PREDICTIONS: "a line per example: source, prediction, references, errors, log probability",
+    RESAMPLED: "metrics of 2,000 bootstrap samples of the test, to compare runs",
+    MATRICES: "predicted matrices and their references, by the names in predictions.tsv",
+    POINTS_PICTURE: "some answers drawn among their points",
+    "by_length.tsv": "errors by length of the source in symbols, or of a reference matrix in steps",
+    "by_symbol.tsv": "per symbol its count in references, and how often it was substituted, missed, inserted",
+    "by_column.tsv": "errors per column, in its units",
+    "confusions.tsv": "pairs of symbols, one predicted instead of the other, with counts",
+    ERRORS: "these tables as JSON",
 }
 
 
 def error_tables(folder: Path) -> dict[str, Rows]:
-    """Where the predictions in a folder are wrong, by the names of the tables.
+    """Tables of errors of the predictions in a folder, by name.
 
-    Of symbols that is told by edits, so there are tables if the task measures those: a translation is not wrong by the
-    pieces in which it differs from one reference, nor a text that was gone on with. Of numbers errors by length are
-    told if the task measures lengths.
+    Symbol errors are counted by edits, if the task has an error rate: a translation, or a continued text, that differs
+    from a reference is not wrong in these symbols. Numeric errors by length need the metric ``length_error``.
 
     Raises:
         UserError: the predictions are missing or malformed.
@@ -92,24 +91,24 @@ def write_tables(folder: Path, tables: Mapping[str, Rows]) -> None:
     (folder / ERRORS).write_text(json.dumps(tables, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def write_page(folder: Path, name: str) -> None:
-    """Write the folder's README.md from its files; ``name`` is what the folder will be called."""
+def write_readme(folder: Path, name: str) -> None:
+    """Write the folder's README.md from its files; ``name`` is the folder's final name."""
     run = Evaluation(folder).load()
     lines = [f"# {run.info['run']}/{name}", "", f"An evaluation by attnx, {run.info['created']}.", ""]
     head, *rows = result_lines(run)
-    held = ((f"`{name}`", holds) for name, holds in HOLDS.items() if (folder / name).is_file())
+    files = ((f"`{file}`", content) for file, content in FILES.items() if (folder / file).is_file())
     lines += ["```sh", run.info["command"], "```", "", titled_table("Results", head, rows), ""]
     lines += [
-        titled_table("Files", ["file", "holds"], held),
+        titled_table("Files", ["file", "content"], files),
         "",
-        "`attnx compare` takes this folder beside others, and run folders.",
+        "`attnx compare` compares this folder with other evaluations and runs.",
         "",
     ]
     (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
 
 
-def shown(folder: Path, tables: Mapping[str, Rows]) -> list[Table]:
-    """The results and the first rows of every table, for a terminal."""
+def terminal_tables(folder: Path, tables: Mapping[str, Rows]) -> list[Table]:
+    """The results and the first rows of each table, for a terminal."""
     results = results_table(Evaluation(folder).load())
     return [results, *(_table(TITLES[name], rows) for name, rows in tables.items() if rows)]
 
@@ -118,11 +117,11 @@ def _table(title: str, rows: Rows) -> Table:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for name, value in rows[0].items():
         table.add_column(name.replace("_", " "), justify="left" if isinstance(value, str) else "right")
-    for row in rows[:SHOWN]:
+    for row in rows[:MAX_ROWS_SHOWN]:
         cells = (value if isinstance(value, str) else format_value(value) for value in row.values())
         table.add_row(*(Text(printable(cell)) for cell in cells))
-    if len(rows) > SHOWN:
-        table.caption = f"{len(rows) - SHOWN} more in the file"
+    if len(rows) > MAX_ROWS_SHOWN:
+        table.caption = f"{len(rows) - MAX_ROWS_SHOWN} more in the file"
         table.caption_justify = "left"
     return table
 

@@ -1,4 +1,4 @@
-"""Writes the README.md of a run folder: what it was, what came out, what its files hold, how to go on."""
+"""Writes the README.md of a run folder: command, configuration, results, files and next steps."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ from attnx.runs.layout import (
 )
 from attnx.runs.run import Run, read_run
 
-PARTS = ("scorer", "scope", "query", "normalizer")
-SETTING = (
+CONFIG_KEYS = (
     "task",
     "model",
     "encoder",
@@ -42,36 +41,39 @@ SETTING = (
     "readout",
     "output",
     "attention",
-    *PARTS,
+    "scorer",
+    "scope",
+    "query",
+    "normalizer",
     "decoding",
     "optimizer",
     "lr_schedule",
     "trainer",
     "seed",
 )
-HOLDS = {
-    RUN: "what was run: the command, versions, the code's commit, the schedule",
-    CONFIG: "the whole composed configuration, parts by name",
-    PROFILE: "where the time of a training step went, part by part",
-    METRICS: "one row a validation: losses, speed, and every measure of the task",
-    RESULTS: "the test results with their 95 % intervals, the differences from baselines, and the speed",
-    PREDICTIONS: "one line a test example: source, prediction, references, errors, log probability",
-    RESAMPLED: "the results of 2,000 other draws of the test's examples, to tell this run from others",
-    MATRICES: "the matrices that were predicted, and their references, by the names in predictions.tsv",
-    PREDICTIONS_PICTURE: "some of them as curves, column by column",
-    POINTS_PICTURE: "some of the answers drawn among their points",
+FILES = {
+    RUN: "the run: command, versions, commit of the code, schedule",
+    CONFIG: "the composed configuration",
+    PROFILE: "the time of a training step by part of the model",
+    METRICS: "a row per validation: losses, speed, and all metrics of the task",
+    RESULTS: "test results with 95 % confidence intervals, differences from baselines, and speed",
+    PREDICTIONS: "a line per test example: source, prediction, references, errors, log probability",
+    RESAMPLED: "metrics of 2,000 bootstrap samples of the test, to compare runs",
+    MATRICES: "predicted matrices and their references, by the names in predictions.tsv",
+    PREDICTIONS_PICTURE: "some predictions as curves, column by column",
+    POINTS_PICTURE: "some answers drawn among their points",
     ALIGNMENTS: "attention weights of some test examples, as arrays and pictures",
-    ALIGNMENTS_PICTURE: "six of those pictures on one page",
-    ALIGNMENT_STATISTICS: "how it read: how widely, how much of the source, how straight",
-    PAGE: "those alignments to look into, in any browser: weights, heads, hypotheses, example by example",
-    CURVES_PICTURE: "losses over steps, and the validation measure that chose the best weights",
-    CHECKPOINTS: "the weights, best and last",
-    ERROR: "what went wrong, with Python's traceback",
-    BAD_BATCH: "the batch whose loss was no number",
-    PLUGINS: "copies of the plug-ins that it used, as they were",
-    "wandb": "what W&B was told, or is to be told: each recording in a folder of its own",
-    "tensorboard": "the same for TensorBoard: tensorboard --logdir FOLDER",
-    VOCABULARY: "source and target symbols, one a line, or how features are scaled",
+    ALIGNMENTS_PICTURE: "six of these alignments on one page",
+    ALIGNMENT_STATISTICS: "entropy, coverage and diagonality of attention",
+    PAGE: "the alignments for a browser: weights, heads and hypotheses of each example",
+    CURVES_PICTURE: "losses and the monitored validation metric over steps",
+    CHECKPOINTS: "best and last weights",
+    ERROR: "the error with its traceback",
+    BAD_BATCH: "the batch whose loss was not finite",
+    PLUGINS: "copies of the plug-ins that the run used",
+    "wandb": "recordings for W&B, a folder each",
+    "tensorboard": "recordings for TensorBoard: tensorboard --logdir FOLDER",
+    VOCABULARY: "source and target symbols, or the scaling of features",
 }
 RESUME = """\
 ```sh
@@ -79,8 +81,8 @@ attnx resume {quoted}
 ```
 
 """
-ONWARD = """\
-## Go on
+NEXT_STEPS = """\
+## Next steps
 
 {resume}```python
 import attnx
@@ -89,20 +91,20 @@ run = attnx.open_run("{folder}")
 ```"""
 
 
-def write_explanation(folder: Path | str) -> Path:
+def write_readme(folder: Path | str) -> Path:
     """Write README.md into a run folder from run.json, config.yaml and results.json, and return its path.
 
     Raises:
         UserError: not a run folder, an unreadable file, or a format newer than this attnx knows.
     """
     run = read_run(folder)
-    sections = [_opening(run), _failure(run), _setting(run), _results(run), _files(run), _left(run), _onward(run)]
+    sections = [write(run) for write in (_heading, _failure, _setting, _results, _files, _uploads, _next_steps)]
     target = run.path / EXPLANATION
-    target.write_text("\n\n".join(section for section in sections if section) + "\n", encoding="utf-8")
+    target.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
     return target
 
 
-def _opening(run: Run) -> str:
+def _heading(run: Run) -> str:
     facts = [f"A run folder of attnx, format {run.info['format']}"]
     facts += [f"{key} {run.info[key]}" for key in ("created", "status") if run.info.get(key)]
     lines = [f"# {run.name}", "", f"{', '.join(facts)}."]
@@ -113,13 +115,13 @@ def _opening(run: Run) -> str:
 
 def _failure(run: Run) -> str:
     error = run.info.get("error") if run.info.get("status") == "failed" else None
-    return f"## What went wrong\n\n{' '.join(str(error).split())}" if error else ""
+    return f"## Error\n\n{' '.join(str(error).split())}" if error else ""
 
 
 def _setting(run: Run) -> str:
-    rows = [(key, node_text(run.config[key])) for key in SETTING if key in run.config]
+    rows = [(key, node_text(run.config[key])) for key in CONFIG_KEYS if key in run.config]
     rows += [("schedule", node_text(run.info["schedule"]))] if run.info.get("schedule") else []
-    return titled_table("What it was", ("part", "choice"), rows)
+    return titled_table("Configuration", ("part", "choice"), rows)
 
 
 def _results(run: Run) -> str:
@@ -128,20 +130,19 @@ def _results(run: Run) -> str:
 
 
 def _files(run: Run) -> str:
-    rows = ((f"`{name}`", holds) for name, holds in HOLDS.items() if (run.path / name).exists())
-    return titled_table("Files", ("file", "holds"), rows)
+    rows = ((f"`{name}`", content) for name, content in FILES.items() if (run.path / name).exists())
+    return titled_table("Files", ("file", "content"), rows)
 
 
-def _left(run: Run) -> str:
-    """What a logger left to the user."""
-    left = run.info.get("left") or {}
-    lines = ["## Left to do", "", "To upload what was recorded:", "", "```sh", *left.values(), "```"]
-    return "\n".join(lines) if left else ""
+def _uploads(run: Run) -> str:
+    """Commands that upload what loggers recorded offline."""
+    commands = run.info.get("left") or {}
+    lines = ["## Uploads", "", "To upload what was recorded offline:", "", "```sh", *commands.values(), "```"]
+    return "\n".join(lines) if commands else ""
 
 
-def _onward(run: Run) -> str:
-    here = Path.cwd()
-    path = run.path.resolve()
-    folder = path.relative_to(here) if path.is_relative_to(here) else path
+def _next_steps(run: Run) -> str:
+    current, path = Path.cwd(), run.path.resolve()
+    folder = path.relative_to(current) if path.is_relative_to(current) else path
     resume = RESUME.format(quoted=shlex.quote(str(folder))) if run.info.get("status") != "finished" else ""
-    return ONWARD.format(folder=folder, resume=resume)
+    return NEXT_STEPS.format(folder=folder, resume=resume)

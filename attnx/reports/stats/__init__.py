@@ -1,1 +1,1 @@
-"""The statistics of comparisons: which of several means is best, what each factor does, how many seeds would tell."""
+"""Statistics of reports: tests, intervals, bootstrap and error tables."""

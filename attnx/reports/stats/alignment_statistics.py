@@ -1,4 +1,4 @@
-"""Counts how a run read: how widely, how much of the source, how straight, and how far from gold alignments."""
+"""Statistics of attention weights: entropy, coverage, diagonality and alignment error rate."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
+from scipy.special import entr
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_json
-from attnx.reports.stats.gold_alignments import Gold, agreement, check_fits, read_gold
+from attnx.reports.stats.gold_alignments import GoldLinks, agreement, check_fits, read_gold
 from attnx.runs.alignments import Alignment, Weights, read_examples, read_lines, without_end
 from attnx.runs.layout import ALIGNMENT_STATISTICS
 from attnx.runs.predictions import read_predictions
 from attnx.runs.run import read_run
 
 STATISTICS = ALIGNMENT_STATISTICS
-HARDLY, AGAIN = 0.2, 2.0  # a source position is hardly read below the one, and read again and again above the other
-WIDTH = 0.2  # of the diagonal, as a share of either side
+MIN_COVERAGE, MAX_COVERAGE = 0.2, 2.0  # below and above, a source position counts as hardly read and as read again
+DIAGONAL_WIDTH = 0.2  # relative to the sides
 
 
 class Statistics(NamedTuple):
-    """How the weights of some examples lay.
+    """Attention statistics over examples.
 
     Attributes:
-        examples: how many were counted.
-        steps: the symbols they wrote, end symbols included.
-        entropy: bits, the mean over steps.
-        positions: the source symbols they read from.
-        coverage: the weights a source position got from all steps together, the mean over positions.
-        hardly_read: how many positions got less than 0.2.
-        read_again: how many got more than 2.
-        diagonality: from 0 to 1, how near the diagonal the weights lie; None without a source.
-        alignment_error_rate: from 0 to 1, against gold alignments; None without any.
-        gold_examples: how many it is counted over.
+        examples: number of examples.
+        steps: number of output symbols, end symbols included.
+        entropy: mean over steps, in bits.
+        positions: number of source symbols.
+        coverage: mean over source positions of the sum of weights over steps.
+        hardly_read: number of positions with a coverage below 0.2.
+        read_again: number of positions with a coverage above 2.
+        diagonality: nearness of the weights to the diagonal, 0 to 1; None without a source.
+        alignment_error_rate: against gold alignments, 0 to 1; None without any.
+        gold_examples: number of examples with gold alignments.
     """
 
     examples: int
@@ -52,36 +53,34 @@ class Statistics(NamedTuple):
     gold_examples: int = 0
 
 
-OF_GOLD = ("alignment_error_rate", "gold_examples")
-SAID = {
-    "examples": "examples counted, best hypotheses",
-    "steps": "steps written, ends included",
-    "entropy": "bits a step: 0 reads one position, 1 two alike, 2 four",
-    "positions": "positions of the sources",
-    "coverage": "weight a source position got from all steps together, mean",
-    "hardly_read": f"source positions that got less than {HARDLY:g}",
-    "read_again": f"source positions that got more than {AGAIN:g}",
+GOLD_FIELDS = ("alignment_error_rate", "gold_examples")
+SOURCE_FIELDS = ("positions", "coverage", "hardly_read", "read_again", "diagonality")
+DESCRIPTIONS = {
+    "examples": "examples, best hypothesis of each",
+    "steps": "output steps, end symbols included",
+    "entropy": "bits a step: 0 for one position, 1 for two equal weights, 2 for four",
+    "positions": "source positions",
+    "coverage": "weight of a source position summed over steps, mean",
+    "hardly_read": f"source positions with a coverage below {MIN_COVERAGE:g}",
+    "read_again": f"source positions with a coverage above {MAX_COVERAGE:g}",
     "diagonality": "1: all weight on the diagonal",
     "alignment_error_rate": "against gold links, 0 is best",
-    "gold_examples": "examples with gold links, written as their reference",
+    "gold_examples": "examples with gold links and a correct output",
 }
-
-OF_SOURCES = ("positions", "coverage", "hardly_read", "read_again", "diagonality")
 
 
 def entropy(weights: Weights) -> NDArray[np.float64]:
-    """Bits of each row, (t, m) -> (t,); rows are made to sum to one, an empty row has none.
+    """Entropy of each row in bits, (t, m) -> (t,); rows are normalized, an empty row has 0.
 
     Formula: ``H_t = - sum_m a_tm log2 a_tm``
     """
     total = weights.sum(axis=1, keepdims=True, dtype=np.float64)
     shares = np.divide(weights, total, out=np.zeros(weights.shape), where=total > 0)
-    logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
-    return np.asarray(-(shares * logs).sum(axis=1))
+    return np.asarray(entr(shares).sum(axis=1) / np.log(2))
 
 
 def coverage(weights: Weights) -> NDArray[np.float64]:
-    """What each position got from all steps together, (t, m) -> (m,).
+    """Coverage of each position: its weight summed over steps, (t, m) -> (m,).
 
     Formula: ``C_m = sum_t a_tm``
     Source: Tu et al. 2016, section 3, https://arxiv.org/abs/1601.04811
@@ -90,144 +89,141 @@ def coverage(weights: Weights) -> NDArray[np.float64]:
 
 
 def diagonality(weights: Weights) -> float | None:
-    """How near the diagonal the weights (t, s) lie, from 0 to 1; None where there are none.
+    """Nearness of the weights (t, s) to the diagonal, from 0 to 1; None if all are 0.
 
-    It is the mean, weighted by the weights, of how near a cell is; one minus the penalty of guided attention.
+    It is one minus the penalty of guided attention, averaged with the weights.
 
     Formula: ``D = sum_ts a_ts exp(-((s + 1/2) / S - (t + 1/2) / T)^2 / (2 g^2)) / sum_ts a_ts, g = 0.2``
     Source: Tachibana et al. 2018, section 4.1, https://arxiv.org/abs/1710.08969
     """
-    down, across = ((np.arange(size) + 0.5) / max(size, 1) for size in weights.shape)
-    near = np.exp(-((across - down[:, None]) ** 2) / (2 * WIDTH**2))
+    steps, positions = ((np.arange(size) + 0.5) / max(size, 1) for size in weights.shape)
+    nearness = np.exp(-((positions - steps[:, None]) ** 2) / (2 * DIAGONAL_WIDTH**2))
     total = weights.sum(dtype=np.float64)
-    return float((near * weights).sum() / total) if total > 0 else None
+    return float((nearness * weights).sum() / total) if total > 0 else None
 
 
-def statistics(examples: Sequence[Alignment], view: str = "", gold: dict[int, Gold] | None = None) -> Statistics:
-    """Count over examples.
+def statistics(examples: Sequence[Alignment], head: str = "", gold: dict[int, GoldLinks] | None = None) -> Statistics:
+    """Compute the statistics over examples.
 
     Args:
         examples: best hypotheses.
-        view: which of the heads, by name; the mean of them for "".
-        gold: the links of some of the examples, by their place among them.
+        head: name of a head; the mean over heads for "".
+        gold: the links of some examples, by their index.
     """
-    read = [(one, one.views[view] if view else one.weights) for one in examples]
-    rows = np.concatenate([entropy(weights) for _, weights in read])
-    sources = [weights[:, : len(one.read)] for one, weights in read]
-    covered = np.concatenate([coverage(weights) for weights in sources])
-    straight = [found for weights in sources if (found := diagonality(weights)) is not None]
-    judged = [(*read[place], links) for place, links in (gold or {}).items() if not examples[place].wrong]
+    weights = [example.views[head] if head else example.weights for example in examples]
+    entropies = np.concatenate([entropy(rows) for rows in weights])
+    sources = [rows[:, : len(example.read)] for example, rows in zip(examples, weights, strict=True)]
+    coverages = np.concatenate([coverage(rows) for rows in sources])
+    diagonals = [value for rows in sources if (value := diagonality(rows)) is not None]
+    correct = {index: links for index, links in (gold or {}).items() if not examples[index].wrong}
     return Statistics(
         examples=len(examples),
-        steps=len(rows),
-        entropy=_mean(rows),
-        positions=len(covered),
-        coverage=_mean(covered),
-        hardly_read=int((covered < HARDLY).sum()),
-        read_again=int((covered > AGAIN).sum()),
-        diagonality=_mean(straight),
-        alignment_error_rate=agreement(judged).error,
-        gold_examples=len(judged),
+        steps=len(entropies),
+        entropy=_mean(entropies),
+        positions=len(coverages),
+        coverage=_mean(coverages),
+        hardly_read=int((coverages < MIN_COVERAGE).sum()),
+        read_again=int((coverages > MAX_COVERAGE).sum()),
+        diagonality=_mean(diagonals),
+        alignment_error_rate=agreement((examples[i], weights[i], links) for i, links in correct.items()).error,
+        gold_examples=len(correct),
     )
 
 
 def run_statistics(folder: Path | str, gold: Path | str | None = None) -> dict[str, Statistics]:
-    """Count over the alignments that a run kept: under "" the weights, or the mean of heads, then of each head.
+    """Compute the statistics of a run's saved alignments: of the weights or the mean over heads as "", and per head.
 
     Raises:
-        UserError: no run folder, no alignments, or a gold file that is not that of the run's test.
+        UserError: no run folder, no alignments, or a gold file that does not fit the run's test.
     """
     read_run(folder)
     examples = [next(iter(hypotheses.values())) for hypotheses in read_examples(folder)]
     if not examples:
-        raise UserError(f"{folder}: it kept no alignments; a run with attention=none has none")
-    links = _gold_of(folder, gold, examples) if gold else None
-    return _by_head(examples, links)
+        raise UserError(f"{folder}: the run saved no alignments; a run with attention=none has none")
+    return _per_head(examples, _match_gold(folder, gold, examples) if gold else None)
 
 
 def file_statistics(path: Path | str) -> dict[str, Statistics]:
-    """The same over the alignments that ``attnx predict --alignments FILE.jsonl`` wrote, the best of each line.
+    """Compute the statistics of a file by ``attnx predict --alignments FILE.jsonl``, best hypotheses only.
 
     Raises:
-        UserError: a line of the file is none of them, or there is none.
+        UserError: a line is malformed, or there is none.
     """
     examples = read_lines(path)
     if not examples:
         raise UserError(f"{path}: no alignments")
-    return _by_head(examples)
+    return _per_head(examples)
 
 
-def write_statistics(folder: Path | str, found: dict[str, Statistics]) -> Path:
-    """Write alignment_statistics.json into a run folder: flat, and ``heads`` where there are several."""
-    heads = {name: one._asdict() for name, one in found.items() if name}
+def write_statistics(folder: Path | str, by_head: dict[str, Statistics]) -> Path:
+    """Write alignment_statistics.json into a run folder; several heads are below the key ``heads``."""
+    heads = {name: values._asdict() for name, values in by_head.items() if name}
     path = Path(folder) / STATISTICS
-    path.write_text(
-        json.dumps({**found[""]._asdict(), **({"heads": heads} if heads else {})}, indent=2) + "\n", "utf-8"
-    )
+    text = json.dumps({**by_head[""]._asdict(), **({"heads": heads} if heads else {})}, indent=2)
+    path.write_text(text + "\n", encoding="utf-8")
     return path
 
 
-def with_gold(folder: Path | str, found: Statistics) -> Statistics:
-    """The same with what was last counted against gold alignments, if anything was; see :func:`write_statistics`."""
+def with_saved_gold(folder: Path | str, statistics: Statistics) -> Statistics:
+    """Add the alignment error rate that alignment_statistics.json of a run holds, if any."""
     path = Path(folder) / STATISTICS
     try:
-        held = read_json(path) if path.is_file() else {}
-        return found._replace(**{name: held[name] for name in OF_GOLD if name in held})
+        saved = read_json(path) if path.is_file() else {}
+        return statistics._replace(**{name: saved[name] for name in GOLD_FIELDS if name in saved})
     except (ValueError, TypeError) as error:
-        raise UserError(f"{path}: not what attnx stats writes ({error})") from error
+        raise UserError(f"{path}: not a file by attnx stats ({error})") from error
 
 
-def statistics_table(found: dict[str, Statistics], title: str) -> Table:
-    """A row a measure, a column for the weights or their mean, and one a head."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=len(found) > 1)
+def statistics_table(by_head: dict[str, Statistics], title: str) -> Table:
+    """A table with a row per statistic, a column for the weights or their mean, and one per head."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=len(by_head) > 1)
     table.add_column("", style="bold", no_wrap=True)
-    for name in found:
+    for name in by_head:
         table.add_column(name or "mean", justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
-    columns = [statistics_rows(one) for one in found.values()]
-    for rows in zip(*columns, strict=True):
+    for rows in zip(*map(statistics_rows, by_head.values()), strict=True):
         table.add_row(rows[0][0], *(value for _, value, _ in rows), rows[0][2])
     return table
 
 
-def statistics_rows(found: Statistics) -> list[tuple[str, str, str]]:
-    """A measure's name, its value and what it means, in words.
+def statistics_rows(statistics: Statistics) -> list[tuple[str, str, str]]:
+    """Name, value and description of each statistic; without gold links or a source theirs are left out."""
+    hidden = {*(() if statistics.gold_examples else GOLD_FIELDS), *(() if statistics.positions else SOURCE_FIELDS)}
+    return [
+        (name.replace("_", " "), _format(getattr(statistics, name)), description)
+        for name, description in DESCRIPTIONS.items()
+        if name not in hidden
+    ]
 
-    Those of gold alignments only where there are any, those of sources only where a source was read.
-    """
-    absent = {*(() if found.gold_examples else OF_GOLD), *(() if found.positions else OF_SOURCES)}
-    shown = {name: said for name, said in SAID.items() if name not in absent}
-    return [(name.replace("_", " "), _number(getattr(found, name)), said) for name, said in shown.items()]
 
-
-def _by_head(examples: Sequence[Alignment], gold: dict[int, Gold] | None = None) -> dict[str, Statistics]:
-    """Of the weights, or the mean of the heads, and of each head that all examples have."""
-    heads = [name for name in list(examples[0].views)[1:] if all(name in one.views for one in examples)]
+def _per_head(examples: Sequence[Alignment], gold: dict[int, GoldLinks] | None = None) -> dict[str, Statistics]:
+    """Statistics of the weights, or the mean over heads, and of each head that all examples have."""
+    heads = [name for name in list(examples[0].views)[1:] if all(name in example.views for example in examples)]
     return {name: statistics(examples, name, gold) for name in ["", *heads]}
 
 
-def _gold_of(folder: Path | str, file: Path | str, examples: Sequence[Alignment]) -> dict[int, Gold]:
-    """The links of the examples, found by their lines in predictions.tsv, which are those of the gold file."""
-    gold, tested = read_gold(file), read_predictions(folder)
-    if len(gold) < len(tested):
-        raise UserError(f"{file}: {len(gold)} lines where the run was tested on {len(tested)} examples")
-    lines = {(one.source, one.name, found): line for line, one in enumerate(tested) for found in one.references}
-    found = {}
-    for place, one in enumerate(examples):
-        line = lines.get((one.read, one.name, without_end(one.reference)))
+def _match_gold(folder: Path | str, file: Path | str, examples: Sequence[Alignment]) -> dict[int, GoldLinks]:
+    """The gold links of the examples; a gold file has the lines of predictions.tsv."""
+    gold, predictions = read_gold(file), read_predictions(folder)
+    if len(gold) < len(predictions):
+        raise UserError(f"{file}: {len(gold)} lines, but the run has {len(predictions)} test examples")
+    lines = {(row.source, row.name, right): line for line, row in enumerate(predictions) for right in row.references}
+    matches = {}
+    for index, example in enumerate(examples):
+        line = lines.get((example.read, example.name, without_end(example.reference)))
         if line is not None:
-            check_fits(gold[line], one, f"{file}:{line + 1}")
-            found[place] = gold[line]
-    if not found:
-        raise UserError(f"{file}: none of the run's alignments is a line of its predictions.tsv")
-    return found
+            check_fits(gold[line], example, f"{file}:{line + 1}")
+            matches[index] = gold[line]
+    if not matches:
+        raise UserError(f"{file}: none of the run's alignments is in its predictions.tsv")
+    return matches
 
 
 def _mean(values: Sequence[float] | NDArray[np.float64]) -> float | None:
     return float(np.mean(values)) if len(values) else None
 
 
-def _number(value: float | None) -> str:
+def _format(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"

@@ -1,4 +1,4 @@
-"""Analysis of variance of runs that differ in several factors, whichever of their combinations there are."""
+"""Analysis of variance (type II) of runs that differ in several factors, for any design."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from attnx.reports.stats.mean_difference import LEVEL, POOLED, MeanDifference
-from attnx.reports.stats.multiple_comparisons import Spread
+from attnx.reports.stats.mean_difference import POOLED, SIGNIFICANCE_LEVEL, MeanDifference
+from attnx.reports.stats.multiple_comparisons import PooledVariance
 
-TINY = 1e-9
+TOLERANCE = 1e-9
 Numbers = NDArray[np.float64]
 
 
@@ -29,29 +29,29 @@ class FTest(NamedTuple):
 
 
 class LevelMean(NamedTuple):
-    """The mean that a level of a factor leads to, over all levels of the others alike.
+    """The marginal mean of a level of a factor, with equal weights over the levels of all factors.
 
     Attributes:
-        mean: None where other factors always change along, so that it cannot be told.
-        low: of its 95 % interval; None where nothing tells how much is chance.
-        high: of its 95 % interval.
-        behind: how far it is from the best level, all pairs allowed for; None of the best, and as above.
+        mean: None if other factors always change along, so that it cannot be estimated.
+        low: lower end of its 95 % interval; None if the error is unknown.
+        high: upper end.
+        difference: from the best level, adjusted for all pairs; None for the best, and as above.
     """
 
     mean: float | None
     low: float | None
     high: float | None
-    behind: MeanDifference | None
+    difference: MeanDifference | None
 
 
 class Deviation(NamedTuple):
-    """How far the mean of two levels together is from what each of them adds by itself.
+    """Deviation of the mean of a pair of levels from the sum of their main effects.
 
     Attributes:
         levels: of the two factors.
-        mean: above zero is more than they add.
-        low: of its 95 % interval, all pairs of levels of these factors allowed for (Bonferroni).
-        high: of the same interval.
+        mean: above zero is more than the sum.
+        low: lower end of its 95 % interval, adjusted for all pairs of levels of these factors (Bonferroni).
+        high: upper end.
     """
 
     levels: tuple[int, int]
@@ -61,17 +61,17 @@ class Deviation(NamedTuple):
 
 
 class InteractionTest(NamedTuple):
-    """The test that what one factor does depends on another, and where it does so most; None if that is unknown."""
+    """The test of an interaction of two factors, and its largest deviation; None if that cannot be estimated."""
 
     test: FTest
     largest: Deviation | None
 
 
 class Analysis(NamedTuple):
-    """What factors and their interactions do.
+    """An analysis of variance.
 
     Attributes:
-        main: the test of each factor; None where it cannot be tested.
+        main: the test of each factor; None if it cannot be tested.
         interactions: the test of each pair of factors that can be tested.
         levels: of each factor.
     """
@@ -82,185 +82,184 @@ class Analysis(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """What a model leaves of the values: the sum of squares, and how many parameters it has."""
+    """A least-squares fit: the residual sum of squares, and the rank of the design."""
 
     squares: float
     rank: int
 
 
+class _ErrorVariance(NamedTuple):
+    """The variance of one value.
+
+    Attributes:
+        variance: the estimate.
+        degrees: its degrees of freedom; 0 if it is unknown.
+        includes_interactions: whether interactions are part of the error.
+    """
+
+    variance: float
+    degrees: int
+    includes_interactions: bool = False
+
+
 class _Model(NamedTuple):
-    """Terms fitted together: their design (runs, parameters), its inverse (parameters, runs), and what they leave."""
+    """Terms fitted together: their design (runs, parameters), its inverse (parameters, runs), and the fit."""
 
     terms: Sequence[Numbers]
     design: Numbers
     inverse: Numbers
     fit: _Fit
+    values: Numbers
+
+    def estimable(self, contrast: Numbers) -> Numbers | None:
+        """The weights of the values in a contrast of parameters (parameters,); None if it cannot be estimated."""
+        weights = contrast @ self.inverse
+        return weights if np.abs(weights @ self.design - contrast).max() < TOLERANCE else None
 
 
-class _Error(NamedTuple):
-    """The variance of one value.
+def analyze(
+    columns: Sequence[NDArray[np.int_]], sizes: Sequence[int], values: Numbers, pooled: PooledVariance
+) -> Analysis:
+    """Test each factor and each pair of factors, each against all terms that do not contain it (type II).
 
-    Attributes:
-        variance: as it was found.
-        degrees: of freedom with which it is known; 0 if it is not.
-        holds_interactions: whether it was taken for granted that factors do not depend on each other.
-    """
-
-    variance: float
-    degrees: int
-    holds_interactions: bool = False
-
-
-def analyze(columns: Sequence[NDArray[np.int_]], sizes: Sequence[int], values: Numbers, spread: Spread) -> Analysis:
-    """Test each factor and each pair of factors, each beside all terms that do not hold it (type II sums of squares).
-
-    A term's sum of squares is what it adds to a least-squares fit, and its degrees of freedom are the rank that it
-    adds; so combinations that are missing cost what cannot be told without them, and nothing else. The error is the
-    variance over seeds; with one seed each it is what main effects, and interactions if there are enough runs, leave.
+    The sum of squares of a term is what it adds to a least-squares fit, its degrees of freedom are the rank that it
+    adds; missing combinations therefore cost only what cannot be estimated without them. The error is the variance over
+    seeds; with one seed each it is the residual of main effects, and of interactions if there are enough runs.
 
     Source: Searle 1971, Linear Models, chapter 7; intervals of levels by Tukey and Kramer (1956).
 
     Args:
-        columns: of each factor the number of its level, of each run.
-        sizes: how many levels each factor has.
+        columns: of each factor the index of its level in each run.
+        sizes: number of levels of each factor.
         values: of the runs; less is better.
-        spread: of the runs over seeds.
+        pooled: variance of the runs over seeds.
     """
-    codes = [_coded(column, size) for column, size in zip(columns, sizes, strict=True)]
+    codes = [_codes(column, size) for column, size in zip(columns, sizes, strict=True)]
     pairs = {(a, b): _products(codes[a], codes[b]) for a, b in combinations(range(len(codes)), 2)}
     additive, full = _model(codes, values), _model([*codes, *pairs.values()], values)
-    error = _error(additive, full, values, spread)
-    main = [_test(additive, place, values, error) for place in range(len(codes))]
-    levels = _levels(additive, columns, sizes, values, error)
-    if error.holds_interactions:
+    error = _error_variance(additive, full, pooled)
+    main = [_test(additive, index, error) for index in range(len(codes))]
+    levels = _level_means(additive, columns, sizes, error)
+    if error.includes_interactions:
         return Analysis(main, {}, levels)
     interactions = {}
-    for place, (a, b) in enumerate(pairs, start=len(codes)):
-        if test := _test(full, place, values, error):
-            largest = _largest_deviation(full, place, (sizes[a], sizes[b]), values, error)
-            interactions[a, b] = InteractionTest(test, largest)
+    for index, (a, b) in enumerate(pairs, start=len(codes)):
+        if test := _test(full, index, error):
+            interactions[a, b] = InteractionTest(test, _largest_deviation(full, index, (sizes[a], sizes[b]), error))
     return Analysis(main, interactions, levels)
 
 
 def _code(level: int, size: int) -> Numbers:
-    """A level as a fit sees it; the effects of a factor's levels sum to zero."""
+    """Sum-to-zero coding of a level."""
     return np.full(size - 1, -1.0) if level == size - 1 else np.eye(size - 1)[level]
 
 
-def _coded(column: NDArray[np.int_], size: int) -> Numbers:
+def _codes(column: NDArray[np.int_], size: int) -> Numbers:
     return np.stack([_code(int(level), size) for level in column])
 
 
-def _products(one: Numbers, other: Numbers) -> Numbers:
-    return (one[:, :, None] * other[:, None, :]).reshape(len(one), -1)
+def _products(first: Numbers, second: Numbers) -> Numbers:
+    return (first[:, :, None] * second[:, None, :]).reshape(len(first), -1)
 
 
 def _design(terms: Sequence[Numbers], runs: int) -> Numbers:
-    design: Numbers = np.concatenate([np.ones((runs, 1)), *terms], axis=1)
-    return design
+    return np.asarray(np.concatenate([np.ones((runs, 1)), *terms], axis=1))
 
 
 def _fit(terms: Sequence[Numbers], values: Numbers) -> _Fit:
     design = _design(terms, len(values))
-    found, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
-    left = values - design @ found
-    return _Fit(float(left @ left), int(rank))
+    parameters, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
+    residual = values - design @ parameters
+    return _Fit(float(residual @ residual), int(rank))
 
 
 def _model(terms: Sequence[Numbers], values: Numbers) -> _Model:
     design = _design(terms, len(values))
-    return _Model(terms, design, np.asarray(np.linalg.pinv(design), dtype=np.float64), _fit(terms, values))
+    return _Model(terms, design, np.asarray(np.linalg.pinv(design), dtype=np.float64), _fit(terms, values), values)
 
 
-def _error(additive: _Model, full: _Model, values: Numbers, spread: Spread) -> _Error:
-    if spread.degrees:
-        return _Error(spread.variance, spread.degrees)
-    for model, holds_interactions in ((full, False), (additive, True)):
-        if degrees := len(values) - model.fit.rank:
-            return _Error(model.fit.squares / degrees, degrees, holds_interactions)
-    return _Error(0.0, 0)
+def _error_variance(additive: _Model, full: _Model, pooled: PooledVariance) -> _ErrorVariance:
+    if pooled.degrees:
+        return _ErrorVariance(pooled.variance, pooled.degrees)
+    for model, includes_interactions in ((full, False), (additive, True)):
+        if degrees := len(model.values) - model.fit.rank:
+            return _ErrorVariance(model.fit.squares / degrees, degrees, includes_interactions)
+    return _ErrorVariance(0.0, 0)
 
 
-def _test(model: _Model, place: int, values: Numbers, error: _Error) -> FTest | None:
-    """What a term adds to the others; None if it adds nothing that could be told, or no error is known."""
-    without = _fit([*model.terms[:place], *model.terms[place + 1 :]], values)
-    degrees = model.fit.rank - without.rank
+def _test(model: _Model, index: int, error: _ErrorVariance) -> FTest | None:
+    """The test of a term; None if it adds no rank, or the error is unknown."""
+    reduced = _fit([*model.terms[:index], *model.terms[index + 1 :]], model.values)
+    degrees = model.fit.rank - reduced.rank
     if not degrees or not error.degrees or error.variance <= 0:
         return None
-    f = max(0.0, without.squares - model.fit.squares) / degrees / error.variance
+    f = max(0.0, reduced.squares - model.fit.squares) / degrees / error.variance
     return FTest(f, degrees, error.degrees, float(stats.f.sf(f, degrees, error.degrees)))
 
 
-def _largest_deviation(
-    model: _Model, place: int, sizes: tuple[int, int], values: Numbers, error: _Error
-) -> Deviation | None:
-    """Of the pairs of levels whose deviation can be told, the one that deviates most."""
-    start = 1 + sum(term.shape[1] for term in model.terms[:place])
-    end = start + model.terms[place].shape[1]
-    reach = float(stats.t.ppf(1 - LEVEL / 2 / math.prod(sizes), error.degrees))
-    found = []
-    for one, other in product(range(sizes[0]), range(sizes[1])):
+def _largest_deviation(model: _Model, index: int, sizes: tuple[int, int], error: _ErrorVariance) -> Deviation | None:
+    """The largest deviation among the pairs of levels for which it can be estimated."""
+    start = 1 + sum(term.shape[1] for term in model.terms[:index])
+    end = start + model.terms[index].shape[1]
+    reach = float(stats.t.ppf(1 - SIGNIFICANCE_LEVEL / 2 / math.prod(sizes), error.degrees))
+    deviations = []
+    for a, b in product(range(sizes[0]), range(sizes[1])):
         contrast = np.zeros(model.design.shape[1])
-        contrast[start:end] = np.outer(_code(one, sizes[0]), _code(other, sizes[1])).ravel()
-        shares = contrast @ model.inverse
-        if np.abs(shares @ model.design - contrast).max() < TINY:
-            mean, half = float(shares @ values), reach * _error_of(shares, error)
-            found.append(Deviation((one, other), mean, mean - half, mean + half))
-    return max(found, key=lambda deviation: abs(deviation.mean), default=None)
+        contrast[start:end] = np.outer(_code(a, sizes[0]), _code(b, sizes[1])).ravel()
+        if (weights := model.estimable(contrast)) is not None:
+            mean, half = float(weights @ model.values), reach * _standard_error(weights, error)
+            deviations.append(Deviation((a, b), mean, mean - half, mean + half))
+    return max(deviations, key=lambda deviation: abs(deviation.mean), default=None)
 
 
-def _levels(
-    model: _Model,
-    columns: Sequence[NDArray[np.int_]],
-    sizes: Sequence[int],
-    values: Numbers,
-    error: _Error,
+def _level_means(
+    model: _Model, columns: Sequence[NDArray[np.int_]], sizes: Sequence[int], error: _ErrorVariance
 ) -> list[list[LevelMean]]:
-    found, start = [], 1
+    """The marginal means of the levels of each factor."""
+    factors, start = [], 1
     for column, size in zip(columns, sizes, strict=True):
-        contrasts = np.zeros((size, model.design.shape[1]))
-        contrasts[:, 0] = 1
-        contrasts[:, start : start + size - 1] = [_code(level, size) for level in range(size)]
-        shares = contrasts @ model.inverse
-        told = np.abs(shares @ model.design - contrasts).max(axis=1) < TINY
-        known = [bool(told[level] and (column == level).any()) for level in range(size)]
-        found.append(_of_factor(shares, known, values, error))
+        weights: list[Numbers | None] = []
+        for level in range(size):
+            contrast = np.zeros(model.design.shape[1])
+            contrast[0], contrast[start : start + size - 1] = 1, _code(level, size)
+            weights.append(model.estimable(contrast) if (column == level).any() else None)
+        factors.append(_factor_means(weights, model.values, error))
         start += size - 1
-    return found
+    return factors
 
 
-def _of_factor(shares: Numbers, known: Sequence[bool], values: Numbers, error: _Error) -> list[LevelMean]:
-    """Of a factor's levels, whose means are the values weighted by ``shares`` (levels, runs)."""
-    means = shares @ values
-    candidates = [level for level, is_known in enumerate(known) if is_known]
-    best = min(candidates, key=means.__getitem__, default=None)
-    found = []
-    for level, is_known in enumerate(known):
-        if not is_known or best is None:
-            found.append(LevelMean(None, None, None, None))
+def _factor_means(weights: Sequence[Numbers | None], values: Numbers, error: _ErrorVariance) -> list[LevelMean]:
+    """Means of a factor's levels from the weights of the values; None where the mean cannot be estimated."""
+    estimates = {level: float(row @ values) for level, row in enumerate(weights) if row is not None}
+    best = min(estimates, key=estimates.__getitem__, default=0)
+    means = []
+    for level, row in enumerate(weights):
+        if row is None:
+            means.append(LevelMean(None, None, None, None))
         elif not error.degrees:
-            found.append(LevelMean(float(means[level]), None, None, None))
+            means.append(LevelMean(estimates[level], None, None, None))
         else:
-            half = float(stats.t.ppf(1 - LEVEL / 2, error.degrees)) * _error_of(shares[level], error)
-            mean = float(means[level])
-            behind = None if level == best else _behind(shares[level] - shares[best], values, len(candidates), error)
-            found.append(LevelMean(mean, mean - half, mean + half, behind))
-    return found
+            half = float(stats.t.ppf(1 - SIGNIFICANCE_LEVEL / 2, error.degrees)) * _standard_error(row, error)
+            mean, best_row = estimates[level], weights[best]
+            contrast = None if level == best or best_row is None else row - best_row
+            difference = None if contrast is None else _tukey_kramer(contrast, values, len(estimates), error)
+            means.append(LevelMean(mean, mean - half, mean + half, difference))
+    return means
 
 
-def _error_of(shares: Numbers, error: _Error) -> float:
-    return math.sqrt(float(shares @ shares) * error.variance)
+def _standard_error(weights: Numbers, error: _ErrorVariance) -> float:
+    return math.sqrt(float(weights @ weights) * error.variance)
 
 
-def _behind(shares: Numbers, values: Numbers, levels: int, error: _Error) -> MeanDifference | None:
-    gap, deviation = float(shares @ values), _error_of(shares, error)
+def _tukey_kramer(weights: Numbers, values: Numbers, levels: int, error: _ErrorVariance) -> MeanDifference | None:
+    difference, deviation = float(weights @ values), _standard_error(weights, error)
     if deviation == 0:
         return None
-    reach = _studentized_range(levels, error.degrees) / math.sqrt(2) * deviation
-    p = float(stats.studentized_range.sf(math.sqrt(2) * gap / deviation, levels, error.degrees))
-    return MeanDifference(gap, gap - reach, gap + reach, min(1.0, max(0.0, p)), POOLED)
+    half = _studentized_range(levels, error.degrees) / math.sqrt(2) * deviation
+    p = float(stats.studentized_range.sf(math.sqrt(2) * difference / deviation, levels, error.degrees))
+    return MeanDifference(difference, difference - half, difference + half, min(1.0, max(0.0, p)), POOLED)
 
 
 @lru_cache(maxsize=256)
 def _studentized_range(levels: int, degrees: int) -> float:
-    return float(stats.studentized_range.ppf(1 - LEVEL, levels, degrees))
+    return float(stats.studentized_range.ppf(1 - SIGNIFICANCE_LEVEL, levels, degrees))

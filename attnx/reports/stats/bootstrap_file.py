@@ -1,4 +1,4 @@
-"""What a run's test would have measured on other draws of its examples: how far its results are chance."""
+"""Reads the bootstrap distribution of a run's test metrics."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from attnx.runs.layout import RESAMPLED
 
 
 def read_draws(folder: Path) -> dict[str, NDArray[np.float64]]:
-    """Each measure of the draws, as far as it is a number in all; nothing of a run that kept none."""
+    """The draws of each metric that is finite in all of them; empty if the run saved none."""
     try:
-        held = read_arrays(folder / RESAMPLED)
-        return {name: drawn for name, drawn in held.items() if np.isfinite(drawn).all()}
-    except (UserError, TypeError):  # texts are not finite
+        draws = read_arrays(folder / RESAMPLED)
+        return {name: values for name, values in draws.items() if np.isfinite(values).all()}
+    except (UserError, TypeError):  # text has no isfinite
         return {}

@@ -1,4 +1,4 @@
-"""Alignments made by people, in Pharaoh format, and how far those of a run are from them."""
+"""Gold word alignments in Pharaoh format, and the alignment error rate (AER) of a run."""
 
 from __future__ import annotations
 
@@ -15,62 +15,62 @@ Link = tuple[int, int]
 LINK = re.compile(r"(\d+)([-p?])(\d+)")
 
 
-class Gold(NamedTuple):
-    """The links of one example, each a source and a reference position from 0; ``sure`` are among ``possible``."""
+class GoldLinks(NamedTuple):
+    """The links of one example, each a source and a reference position from 0; ``possible`` includes ``sure``."""
 
     sure: frozenset[Link]
     possible: frozenset[Link]
 
 
 class Agreement(NamedTuple):
-    """How links that were found agree with gold ones, counted over one example or several.
+    """Agreement of predicted links with gold links, counted over examples.
 
     Attributes:
-        found: links of the run.
-        sure: sure gold links.
-        found_sure: found links that are sure.
-        found_possible: found links that are possible, sure ones included.
+        predicted: number of links of the run.
+        sure: number of sure gold links.
+        predicted_sure: predicted links that are sure.
+        predicted_possible: predicted links that are possible, sure ones included.
     """
 
-    found: int = 0
+    predicted: int = 0
     sure: int = 0
-    found_sure: int = 0
-    found_possible: int = 0
+    predicted_sure: int = 0
+    predicted_possible: int = 0
 
     @property
     def error(self) -> float | None:
-        """The alignment error rate, from 0 to 1; None where there is nothing to agree on.
+        """The alignment error rate, from 0 to 1; None without links.
 
         Formula: ``AER = 1 - (|A n S| + |A n P|) / (|A| + |S|)``
         Source: Och and Ney 2003, section 5, https://aclanthology.org/J03-1002
         """
-        links = self.found + self.sure
-        return 1 - (self.found_sure + self.found_possible) / links if links else None
+        total = self.predicted + self.sure
+        return 1 - (self.predicted_sure + self.predicted_possible) / total if total else None
 
 
-def read_gold(path: Path | str) -> list[Gold]:
-    """Read a line an example: ``0-0 2-1`` are sure links, ``3p2`` or ``3?2`` a possible one, source first.
+def read_gold(path: Path | str) -> list[GoldLinks]:
+    """Read a line per example: ``0-0 2-1`` are sure links, ``3p2`` or ``3?2`` a possible one, source first.
 
     Raises:
-        UserError: no such file, or something else in a line.
+        UserError: no such file, or a malformed line.
     """
     if not Path(path).is_file():
         raise UserError(f"{path}: {'is a folder; name a file of links' if Path(path).is_dir() else 'no such file'}")
-    return [_gold(line, f"{path}:{number}") for number, line in enumerate(read_text(Path(path)).splitlines(), start=1)]
+    return [_parse(line, f"{path}:{index}") for index, line in enumerate(read_text(Path(path)).splitlines(), start=1)]
 
 
-def _gold(line: str, where: str) -> Gold:
+def _parse(line: str, where: str) -> GoldLinks:
     links: dict[bool, set[Link]] = {True: set(), False: set()}
     for word in line.split():
-        found = LINK.fullmatch(word)
-        if not found:
+        match = LINK.fullmatch(word)
+        if not match:
             raise UserError(f"{where}: {word!r} is no link; write 0-0 for a sure one and 0p0 or 0?0 for a possible one")
-        links[found[2] == "-"].add((int(found[1]), int(found[3])))
-    return Gold(frozenset(links[True]), frozenset(links[True] | links[False]))
+        links[match[2] == "-"].add((int(match[1]), int(match[3])))
+    return GoldLinks(frozenset(links[True]), frozenset(links[True] | links[False]))
 
 
-def links(alignment: Alignment, weights: Weights) -> set[Link]:
-    """Link each output symbol to the source symbol that it read most; the end, and what read itself most, has none.
+def predicted_links(alignment: Alignment, weights: Weights) -> set[Link]:
+    """Link each output symbol to its source symbol of largest weight; end symbols and decoder states have no link.
 
     Source: Luong et al. 2015, section 5.4, https://arxiv.org/abs/1508.04025
     """
@@ -81,24 +81,26 @@ def links(alignment: Alignment, weights: Weights) -> set[Link]:
     }
 
 
-def agreement(examples: Iterable[tuple[Alignment, Weights, Gold]]) -> Agreement:
-    """Count over examples."""
-    counted = [
-        (len(found), len(gold.sure), len(found & gold.sure), len(found & gold.possible))
+def agreement(examples: Iterable[tuple[Alignment, Weights, GoldLinks]]) -> Agreement:
+    """Count agreement over examples."""
+    counts = [
+        (len(links), len(gold.sure), len(links & gold.sure), len(links & gold.possible))
         for alignment, weights, gold in examples
-        for found in [links(alignment, weights)]
+        for links in [predicted_links(alignment, weights)]
     ]
-    return Agreement(*map(sum, zip(*counted, strict=True))) if counted else Agreement()
+    return Agreement(*map(sum, zip(*counts, strict=True))) if counts else Agreement()
 
 
-def check_fits(gold: Gold, alignment: Alignment, where: str) -> None:
-    """Check that the links are those of this example.
+def check_fits(gold: GoldLinks, alignment: Alignment, where: str) -> None:
+    """Check that all links are within the example.
 
     Raises:
-        UserError: a link leads to a position that is not there.
+        UserError: a link is outside.
     """
-    source, written = len(alignment.read), len(without_end(alignment.reference))
-    for one, other in sorted(gold.possible):
-        if one >= source or other >= written:
-            raise UserError(f"{where}: the link {one}-{other}, where there are {source} source and {written} reference "
-                            f"symbols, counted from 0; is it the gold file of this run's test?")  # fmt: skip
+    source, reference = len(alignment.read), len(without_end(alignment.reference))
+    for i, j in sorted(gold.possible):
+        if i >= source or j >= reference:
+            raise UserError(
+                f"{where}: the link {i}-{j} is outside {source} source and {reference} reference symbols, counted from "
+                "0; is it the gold file of this run's test?"
+            )

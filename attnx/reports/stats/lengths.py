@@ -1,4 +1,4 @@
-"""Where a run goes wrong: its error rates by the length of the source, from predictions.tsv."""
+"""Error rates of a run by source length, from predictions.tsv."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from attnx.runs.predictions import PredictionRow, read_predictions
 BINS = (4, 6, 8, 10, 12)
 
 
-class Row(NamedTuple):
-    """The examples of one bin: how many, edits per hundred reference symbols, and wrong outputs per hundred."""
+class LengthErrorRates(NamedTuple):
+    """One bin of source lengths: its examples and its error rates in percent."""
 
     length: str
     examples: int
@@ -23,37 +23,37 @@ class Row(NamedTuple):
     sequence_error_rate: float
 
 
-def error_by_length(folder: Path | str, bins: Sequence[int] = BINS) -> list[Row]:
-    """Return one row per bin that holds examples, shortest first.
+def error_by_length(folder: Path | str, bins: Sequence[int] = BINS) -> list[LengthErrorRates]:
+    """One row per bin with examples, shortest first.
 
     Args:
         folder: a run folder with predictions.tsv.
-        bins: the greatest source length, in symbols, of each bin, ascending; one open bin follows the last.
+        bins: greatest source length of each bin in symbols, ascending; an open bin follows.
 
     Raises:
         UserError: predictions.tsv is missing or malformed.
     """
-    return [_row(label, some) for label, some in by_length(read_predictions(folder), bins).items()]
+    return [_row(label, group) for label, group in by_length(read_predictions(folder), bins).items()]
 
 
 def by_length(predictions: Sequence[PredictionRow], bins: Sequence[int] = BINS) -> dict[str, list[PredictionRow]]:
-    """The predictions of each bin that holds any, by its label, shortest first; no language's symbol is counted."""
+    """The predictions of each bin with any, by its label, shortest first; language tags do not count as symbols."""
     binned: dict[int, list[PredictionRow]] = defaultdict(list)
     for prediction in predictions:
         binned[bisect_left(bins, len(prediction.untagged_source))].append(prediction)
-    return {bin_label(bins, number): binned[number] for number in sorted(binned)}
+    return {bin_label(bins, index): binned[index] for index in sorted(binned)}
 
 
-def bin_label(bins: Sequence[int], number: int) -> str:
-    """Name a bin by its least and greatest length: ``1-4``, ``5``, ``13+``."""
-    least = bins[number - 1] + 1 if number else 1
-    if number == len(bins):
-        return f"{least}+"
-    return str(least) if least == bins[number] else f"{least}-{bins[number]}"
+def bin_label(bins: Sequence[int], index: int) -> str:
+    """A bin's label, from its least and greatest length: ``1-4``, ``5``, ``13+``."""
+    low = bins[index - 1] + 1 if index else 1
+    if index == len(bins):
+        return f"{low}+"
+    return str(low) if low == bins[index] else f"{low}-{bins[index]}"
 
 
-def _row(label: str, predictions: Sequence[PredictionRow]) -> Row:
+def _row(label: str, predictions: Sequence[PredictionRow]) -> LengthErrorRates:
     edits = sum(prediction.edits for prediction in predictions)
     symbols = sum(len(nearest_reference(prediction.output, prediction.references)[1]) for prediction in predictions)
     wrong = sum(prediction.edits > 0 for prediction in predictions)
-    return Row(label, len(predictions), 100 * edits / max(symbols, 1), 100 * wrong / len(predictions))
+    return LengthErrorRates(label, len(predictions), 100 * edits / max(symbols, 1), 100 * wrong / len(predictions))

@@ -1,17 +1,17 @@
-"""A mean minus another, and how sure that is."""
+"""The difference of two means, with its interval and p-value."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-LEVEL: Final = 0.05
+SIGNIFICANCE_LEVEL: Final = 0.05
 POOLED: Final = "pooled"
 UNEQUAL: Final = "unequal"
 EXAMPLES: Final = "examples"
 
 
 class MeanDifference(NamedTuple):
-    """A mean minus another, its 95 % interval, the two-sided p-value, and the test: a name above."""
+    """The difference of two means, its 95 % interval, a two-sided p-value, and the test, one of the names above."""
 
     difference: float
     low: float

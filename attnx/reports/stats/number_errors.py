@@ -1,4 +1,4 @@
-"""Where rows of numbers go wrong: by the length of the reference and by column, from predictions.tsv and .npz."""
+"""Errors of predicted matrices by reference length and by column, from predictions.tsv and .npz."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from attnx.runs.predictions import read_table
 
 
 class LengthRow(NamedTuple):
-    """The examples of one bin: how many, their mean absolute error, and steps too many or too few, on average."""
+    """One bin of reference lengths: its examples, their mean absolute error and their mean length error in steps."""
 
     length: str
     examples: int
@@ -28,7 +28,7 @@ class LengthRow(NamedTuple):
 
 
 class ColumnRow(NamedTuple):
-    """One column over all examples, in its own units."""
+    """Errors of one column over all examples, in its units."""
 
     column: str
     mean_absolute_error: float
@@ -36,52 +36,47 @@ class ColumnRow(NamedTuple):
 
 
 def number_errors_by_length(folder: Path | str, bins: Sequence[int] = BINS) -> list[LengthRow]:
-    """A row for each bin of reference lengths that holds examples, shortest first.
+    """A row per bin of reference lengths with examples, shortest first.
 
     Raises:
-        UserError: the folder holds no predictions that are numbers.
+        UserError: the folder has no predictions that are numbers.
     """
     binned: dict[int, list[tuple[Matrix, Matrix]]] = defaultdict(list)
-    for written, right in _matrices(folder):
-        binned[bisect_left(bins, len(right))].append((written, right))
-    found = []
-    for number in sorted(binned):
-        pairs = binned[number]
-        absolute = float(np.abs(aligned_errors(*zip(*pairs, strict=True))).mean())
-        apart = float(np.mean([abs(len(written) - len(right)) for written, right in pairs]))
-        found.append(LengthRow(bin_label(bins, number), len(pairs), absolute, apart))
-    return found
+    for prediction, reference in _read_pairs(folder):
+        binned[bisect_left(bins, len(reference))].append((prediction, reference))
+    rows = []
+    for index, pairs in sorted(binned.items()):
+        errors = aligned_errors(*zip(*pairs, strict=True))
+        length_error = float(np.mean([abs(len(prediction) - len(reference)) for prediction, reference in pairs]))
+        rows.append(LengthRow(bin_label(bins, index), len(pairs), float(np.abs(errors).mean()), length_error))
+    return rows
 
 
 def number_errors_by_column(folder: Path | str, names: Sequence[str] = ()) -> list[ColumnRow]:
-    """A row for each column of the matrices, in their order.
+    """A row per column of the matrices, in order.
 
     Args:
         folder: with predictions.tsv and predictions.npz.
-        names: of the columns; without any they are counted from 0.
+        names: of the columns; by default their indices.
 
     Raises:
-        UserError: the folder holds no predictions that are numbers.
+        UserError: the folder has no predictions that are numbers.
     """
-    pairs = _matrices(folder)
-    found = []
+    pairs = _read_pairs(folder)
+    rows = []
     for column in range(pairs[0][1].shape[1] if pairs else 0):
-        parts = [(written[:, [column]], right[:, [column]]) for written, right in pairs]
-        error = aligned_errors(*zip(*parts, strict=True))
-        if not len(error):  # nobody measured it
-            continue
-        name = names[column] if names else str(column)
-        found.append(ColumnRow(name, float(np.abs(error).mean()), float(np.sqrt(np.square(error).mean()))))
-    return found
+        errors = aligned_errors(*zip(*((y[:, [column]], right[:, [column]]) for y, right in pairs), strict=True))
+        if len(errors):  # none if all references are missing
+            name = names[column] if names else str(column)
+            rows.append(ColumnRow(name, float(np.abs(errors).mean()), float(np.sqrt(np.square(errors).mean()))))
+    return rows
 
 
-def _matrices(folder: Path | str) -> list[tuple[Matrix, Matrix]]:
-    """What was written and what is right, in the order of the table."""
+def _read_pairs(folder: Path | str) -> list[tuple[Matrix, Matrix]]:
+    """Predictions and references, in the order of predictions.tsv; of several quantiles the median, which is first."""
     table, file = Path(folder) / PREDICTIONS, Path(folder) / MATRICES
     if not file.is_file() or not table.is_file():
-        raise UserError(f"{file}: no such file; it is written where outputs are numbers")
-    _, rows = read_table(table)
-    held = read_arrays(file)
-    pairs = [(held[row["prediction"]], held[row["reference"]]) for row in rows]
-    # Of several quantiles the median stands first.
-    return [(written[:, : right.shape[1]], right) for written, right in pairs]
+        raise UserError(f"{file}: no such file; it is written if outputs are numbers")
+    arrays = read_arrays(file)
+    pairs = [(arrays[row["prediction"]], arrays[row["reference"]]) for row in read_table(table)[1]]
+    return [(prediction[:, : reference.shape[1]], reference) for prediction, reference in pairs]

@@ -1,27 +1,28 @@
-"""How many seeds would tell the two best settings apart, and how far that number can be trusted."""
+"""Number of seeds that would separate the two best settings."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from typing import NamedTuple
 
 from scipy import stats
 
 from attnx.reports.stats.dunnett import critical_value
-from attnx.reports.stats.mean_difference import LEVEL
-from attnx.reports.stats.multiple_comparisons import Spread
+from attnx.reports.stats.mean_difference import SIGNIFICANCE_LEVEL
+from attnx.reports.stats.multiple_comparisons import PooledVariance
 
 POWER = 0.8
-MOST = 100  # seeds of each setting that anybody would train
+MAX_SEEDS = 100  # of each setting
 
 
 class SeedCount(NamedTuple):
-    """Seeds of each setting; None is more than ``MOST``.
+    """Seeds of each setting; None is more than ``MAX_SEEDS``.
 
     Attributes:
-        likely: with the spread as it was found.
-        low: with the least spread within its 95 % interval.
-        high: with the greatest.
+        likely: with the estimated variance.
+        low: with the lower end of its 95 % interval.
+        high: with the upper end.
     """
 
     likely: int | None
@@ -29,30 +30,28 @@ class SeedCount(NamedTuple):
     high: int | None
 
 
-def seeds_needed(gap: float, spread: Spread, settings: int) -> SeedCount:
-    """How many seeds exclude a setting that is truly ``gap`` behind with a chance of 80 %, by Dunnett's test.
+def seeds_needed(difference: float, pooled: PooledVariance, settings: int) -> SeedCount:
+    """Seeds with which Dunnett's test finds a true difference with a power of 80 %.
 
-    The normal approximation of its power: the gap is to be (critical value + 0.84) standard errors. The interval comes
-    from the chi-square distribution of the pooled variance.
+    By the normal approximation of the power: the difference must be (critical value + 0.84) standard errors. The
+    interval follows from the chi-square distribution of the pooled variance.
 
     Args:
-        gap: above zero.
-        spread: with one degree of freedom or more, and above zero.
-        settings: how many are compared.
+        difference: above zero.
+        pooled: with one degree of freedom or more, and above zero.
+        settings: number of compared settings.
     """
-    edges = stats.chi2.ppf([1 - LEVEL / 2, LEVEL / 2], spread.degrees) / spread.degrees
-    low, high = (_needed(gap, math.sqrt(spread.variance / edge), settings) for edge in edges)
-    return SeedCount(_needed(gap, math.sqrt(spread.variance), settings), low, high)
+    ratios = stats.chi2.ppf([1 - SIGNIFICANCE_LEVEL / 2, SIGNIFICANCE_LEVEL / 2], pooled.degrees) / pooled.degrees
+    low, high = (_seeds(difference, math.sqrt(pooled.variance / ratio), settings) for ratio in ratios)
+    return SeedCount(_seeds(difference, math.sqrt(pooled.variance), settings), low, high)
 
 
-def _needed(gap: float, deviation: float, settings: int) -> int | None:
-    beyond = float(stats.norm.ppf(POWER))
-    low, high = 1, MOST + 1  # `low` is too few; `high`, if it is not MOST + 1, enough
-    while high - low > 1:
-        middle = (low + high) // 2
-        critical = critical_value(LEVEL, (middle,) * (settings - 1), middle, settings * (middle - 1))
-        if gap >= (critical + beyond) * deviation * math.sqrt(2 / middle):
-            high = middle
-        else:
-            low = middle
-    return high if high <= MOST else None
+def _seeds(difference: float, deviation: float, settings: int) -> int | None:
+    margin = float(stats.norm.ppf(POWER))
+
+    def is_enough(seeds: int) -> bool:
+        critical = critical_value(SIGNIFICANCE_LEVEL, (seeds,) * (settings - 1), seeds, settings * (seeds - 1))
+        return difference >= (critical + margin) * deviation * math.sqrt(2 / seeds)
+
+    seeds = 2 + bisect_left(range(2, MAX_SEEDS + 1), True, key=is_enough)
+    return seeds if seeds <= MAX_SEEDS else None

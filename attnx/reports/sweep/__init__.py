@@ -1,1 +1,1 @@
-"""The report of a sweep, of several, or of any runs: which won, how surely, and what each choice does."""
+"""The report of a sweep: ranking, tests and effects of settings."""

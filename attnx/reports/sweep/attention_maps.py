@@ -1,78 +1,75 @@
-"""The same examples as the best few settings read them: heat maps to lay side by side."""
+"""Heat maps of the same examples by the best settings, for the report page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.errors import UserError
+from attnx.reports.pages.run_page import scale_weights
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.load_runs import RunRecord
 from attnx.runs.alignments import Alignment, read_examples
 
-BEST, SHOWN = 4, 8  # settings, and examples
-LONGEST = 24  # symbols on either side of one that is shown, if there are any so short
-THOUSAND = 1000
+MAX_SETTINGS, MAX_EXAMPLES = 4, 8
+PREFERRED_LENGTH = 24  # source symbols at most, if there are such examples
 
 Key = tuple[tuple[str, ...], str]
 
 
-def maps(comparison: Comparison) -> dict[str, Any] | None:
-    """Of the best settings that kept alignments one run each, its best; and the examples that all of them kept."""
-    if not comparison.judged:
+def attention_maps(comparison: Comparison) -> dict[str, Any] | None:
+    """Examples that the best run of each of the best settings saved alignments of; None without alignments."""
+    if not comparison.metrics:
         return None
-    held: list[tuple[int, RunRecord, dict[Key, Alignment]]] = []
-    for row in comparison.judged[0].rows:
-        runs = comparison.settings[row.place].runs
-        pick = max if comparison.judged[0].measure.more else min
-        best = pick(row.values, key=lambda seed: row.values[seed])
-        run = next(run for run in runs if run.seed == best)
-        if examples := _examples(run):
-            held.append((row.place, run, examples))
-        if len(held) == BEST:
+    selected: list[tuple[int, RunRecord, dict[Key, Alignment]]] = []
+    for row in comparison.metrics[0].rows:
+        best = max if comparison.metrics[0].measure.is_higher_better else min
+        seed = best(row.values, key=row.values.__getitem__)
+        run = next(run for run in comparison.settings[row.setting].runs if run.seed == seed)
+        if examples := _read_examples(run):
+            selected.append((row.setting, run, examples))
+        if len(selected) == MAX_SETTINGS:
             break
-    if not held:
+    if not selected:
         return None
-    common = [key for key in held[0][2] if all(key in examples for _, _, examples in held)]
+    shared = [key for key in selected[0][2] if all(key in examples for _, _, examples in selected)]
     return {
-        "settings": [{"place": place, "seed": run.seed} for place, run, _ in held],
-        "examples": [_shown(key, [examples[key] for _, _, examples in held]) for key in _chosen(common)],
+        "settings": [{"setting": index, "seed": run.seed} for index, run, _ in selected],
+        "examples": [_example(key, [examples[key] for _, _, examples in selected]) for key in _select(shared)],
     }
 
 
-def _examples(run: RunRecord) -> dict[Key, Alignment]:
-    """What was read by which example; where no source was read, what should have been written tells them apart."""
+def _read_examples(run: RunRecord) -> dict[Key, Alignment]:
+    """Best alignments by source and name; without a source by reference."""
     try:
         bests = [next(iter(hypotheses.values())) for hypotheses in read_examples(run.path)]
     except UserError:
         return {}
-    return {(one.read, one.name if one.read else " ".join(one.reference)): one for one in bests}
+    return {(best.read, best.name if best.read else " ".join(best.reference)): best for best in bests}
 
 
-def _chosen(keys: Sequence[Key]) -> list[Key]:
-    """Some, evenly from short to long."""
+def _select(keys: Sequence[Key]) -> list[Key]:
+    """Some examples, evenly from short to long."""
     by_length = sorted(keys, key=lambda key: len(key[0]))
-    fitting = [key for key in by_length if len(key[0]) <= LONGEST] or by_length[:1]
-    return [fitting[place] for place in evenly_spaced_indices(len(fitting), SHOWN)]
+    short = [key for key in by_length if len(key[0]) <= PREFERRED_LENGTH] or by_length[:1]
+    return [short[index] for index in evenly_spaced_indices(len(short), MAX_EXAMPLES)]
 
 
-def _shown(key: Key, read: Sequence[Alignment]) -> dict[str, Any]:
+def _example(key: Key, alignments: Sequence[Alignment]) -> dict[str, Any]:
     return {
         "read": key[0],
         "name": key[1],
-        "reference": read[0].reference,
+        "reference": alignments[0].reference,
         "maps": [
             {
-                "output": one.output,
-                "wrong": one.wrong,
-                "judged": one.judged and not one.steps,
-                "steps": one.steps,
-                "own": one.own,
-                "weights": np.rint(np.nan_to_num(one.weights).clip(0) * THOUSAND).astype(int).ravel().tolist(),
+                "output": alignment.output,
+                "wrong": alignment.wrong,
+                "judged": alignment.judged and not alignment.steps,
+                "steps": alignment.steps,
+                "own": alignment.own,
+                "weights": scale_weights(alignment.weights),
             }
-            for one in read
+            for alignment in alignments
         ],
     }

@@ -1,4 +1,4 @@
-"""What runs that are ranked together were not alike in, though they should be: steps, time, training data."""
+"""Conditions in which compared runs differ but should not: steps, time, training data."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from scipy import stats
 
-from attnx.reports.stats.mean_difference import LEVEL
+from attnx.reports.stats.mean_difference import SIGNIFICANCE_LEVEL
 from attnx.reports.sweep.load_runs import DATA, RunRecord
-from attnx.reports.sweep.measures import Measure, value_of
+from attnx.reports.sweep.measures import Measure, run_value
 
 STEPS = "steps"
+MIN_RUNS_FOR_CORRELATION = 4
 
 
 def unequal_conditions(runs: Sequence[RunRecord], measure: Measure | None) -> list[str]:
@@ -18,48 +19,49 @@ def unequal_conditions(runs: Sequence[RunRecord], measure: Measure | None) -> li
 
     Args:
         runs: that are ranked together.
-        measure: the main one, to say how far steps alone order the runs.
+        measure: the main metric, to report its rank correlation with steps.
     """
-    return [*_steps(runs, measure), *_data(runs)]
+    return [*_unequal_steps(runs, measure), *_unequal_data(runs)]
 
 
-def steps_of(runs: Sequence[RunRecord]) -> str:
-    """How many steps runs trained for, as text: one number, or from the least to the most."""
+def steps_range(runs: Sequence[RunRecord]) -> str:
+    """The training steps of runs as text: one number, or the least and the most."""
     counts = sorted({int(run.results[STEPS]) for run in runs if STEPS in run.results})
     return " to ".join(f"{count:,}" for count in dict.fromkeys([*counts[:1], *counts[-1:]]))
 
 
-def _steps(runs: Sequence[RunRecord], measure: Measure | None) -> list[str]:
+def _unequal_steps(runs: Sequence[RunRecord], measure: Measure | None) -> list[str]:
     counts = [int(run.results[STEPS]) for run in runs if STEPS in run.results]
     if len(set(counts)) < 2:
         return []
     if {run.budget for run in runs} == {"time"}:
-        what = "Each run had the same time, not the same steps"
-        meaning = "a choice is ranked with what it costs, on the machine that it ran on"
+        fact = "All runs had the same training time, but not the same number of steps"
+        caveat = "the ranking includes what a setting costs on the machine that it ran on"
     else:
-        what = "The runs did not train for the same number of steps"
-        meaning = "a difference may be one of training, not of the choices"
-    return [f"{what} ({min(counts):,} to {max(counts):,}): {meaning}{_order(runs, measure)}."]
+        fact = "The runs did not train for the same number of steps"
+        caveat = "a difference may come from the training, not from the settings"
+    return [f"{fact} ({min(counts):,} to {max(counts):,}): {caveat}{_correlation(runs, measure)}."]
 
 
-def _order(runs: Sequence[RunRecord], measure: Measure | None) -> str:
-    """How far steps order the runs as the measure does, if that is no chance."""
+def _correlation(runs: Sequence[RunRecord], measure: Measure | None) -> str:
+    """The rank correlation of steps and metric, if it is significant."""
     if measure is None:
         return ""
-    both = [(run.results[STEPS], value_of(run, measure.key)) for run in runs if STEPS in run.results]
-    known = [(steps, value) for steps, value in both if value is not None]
-    if len(known) < 4 or len({value for _, value in known}) < 2:
+    pairs = [(run.results[STEPS], run_value(run, measure.key)) for run in runs if STEPS in run.results]
+    pairs = [(steps, value) for steps, value in pairs if value is not None]
+    if len(pairs) < MIN_RUNS_FOR_CORRELATION or len({value for _, value in pairs}) < 2:
         return ""
-    found = stats.spearmanr(*zip(*known, strict=True))
-    if not found.pvalue < LEVEL:
+    test = stats.spearmanr(*zip(*pairs, strict=True))
+    if not test.pvalue < SIGNIFICANCE_LEVEL:
         return ""
-    return f" (steps and {measure.label}: rank correlation {found.statistic:+.2f})"
+    return f" (steps and {measure.label}: rank correlation {test.statistic:+.2f})"
 
 
-def _data(runs: Sequence[RunRecord]) -> list[str]:
-    names = dict.fromkeys(str(run.choices[DATA]) for run in runs if DATA in run.choices)
+def _unequal_data(runs: Sequence[RunRecord]) -> list[str]:
+    names = {str(run.choices[DATA]) for run in runs if DATA in run.choices}
     if len(names) < 2:
         return []
     return [
-        f"The runs were trained on {len(names)} different data: a difference may be one of data, not of the choices."
+        f"The runs were trained on {len(names)} different data sets: a difference may come from the data, not from the "
+        "settings."
     ]

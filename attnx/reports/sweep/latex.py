@@ -1,19 +1,18 @@
-r"""The ranking as LaTeX tables for a paper, ruled by booktabs: the winner is bold, and only if there is one."""
+r"""The ranking as LaTeX tables with booktabs; the winner, if there is one, is bold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from attnx.files.printable import printable
 from attnx.reports.sweep.comparison import Comparison, MetricComparison
-from attnx.reports.sweep.conclusions import is_won, p_value
-from attnx.reports.sweep.conditions import steps_of
+from attnx.reports.sweep.conclusions import has_winner, p_value
+from attnx.reports.sweep.conditions import steps_range
 from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.ranking import RankedSetting
-from attnx.reports.sweep.settings import short
+from attnx.reports.sweep.settings import short_keys
 
-# What LaTeX reads as commands, and how it is written as text.
-ESCAPED = str.maketrans(
+ESCAPES = str.maketrans(
     {
         "\\": r"\textbackslash{}",
         "~": r"\textasciitilde{}",
@@ -28,47 +27,46 @@ FIGURES = ("sd", "95 % interval", "seeds", "steps", "behind", "95 % interval", "
 
 
 def latex(compared: Sequence[Comparison]) -> str:
-    r"""A table of each comparison, by its main measure; a paper reads them with ``\usepackage{booktabs}``."""
-    return "\n\n".join("\n".join(_table(one, one.judged[0])) for one in compared if one.judged) + "\n"
+    r"""A table per comparison, by its main metric; it needs ``\usepackage{booktabs}``."""
+    tables = ("\n".join(_table(comparison, comparison.metrics[0])) for comparison in compared if comparison.metrics)
+    return "\n\n".join(tables) + "\n"
 
 
-def _table(one: Comparison, main: MetricComparison) -> Iterator[str]:
-    keys = short(one.keys)
-    for sentence in [one.title, *main.verdict]:
+def _table(comparison: Comparison, main: MetricComparison) -> Iterator[str]:
+    keys = short_keys(comparison.keys)
+    for sentence in [comparison.title, *main.verdict]:
         yield f"% {printable(sentence)}"
     yield r"\begin{tabular}{" + "l" * len(keys) + "r" * (1 + len(FIGURES)) + "}"
     yield r"\toprule"
-    yield _line([*keys, main.measure.label, *FIGURES])
+    yield _line(map(_escape, [*keys, main.measure.label, *FIGURES]))
     yield r"\midrule"
     for rank, row in enumerate(main.rows):
-        cells = list(map(_escaped, _cells(one, main.measure, row)))
-        if rank == 0 and is_won(main.rows, main.spread):
+        cells = list(map(_escape, _cells(comparison, main.measure, row)))
+        if rank == 0 and has_winner(main.rows, main.pooled):
             cells[: len(keys) + 1] = [rf"\textbf{{{cell}}}" for cell in cells[: len(keys) + 1]]
-        yield " & ".join(cells) + r" \\"
+        yield _line(cells)
     yield r"\bottomrule"
     yield r"\end{tabular}"
 
 
-def _cells(one: Comparison, measure: Measure, row: RankedSetting) -> list[str]:
-    setting, gap = one.settings[row.place], row.behind
-    measured = [
-        measure.said(row.mean),
-        "" if row.sd is None else measure.said(row.sd),
-        _interval(row.interval, measure),
-    ]
-    behind = (
-        [measure.said(gap.difference), _interval((gap.low, gap.high), measure), p_value(gap.p)] if gap else [""] * 3
-    )
-    return [*setting.values, *measured, str(len(row.values)), steps_of(setting.runs), *behind]
+def _cells(comparison: Comparison, measure: Measure, row: RankedSetting) -> list[str]:
+    setting, difference = comparison.settings[row.setting], row.difference
+    sd = "" if row.sd is None else measure.format(row.sd)
+    cells = [*setting.values, measure.format(row.mean), sd, _interval(row.interval, measure)]
+    cells += [str(len(row.values)), steps_range(setting.runs)]
+    if difference is None:
+        return [*cells, "", "", ""]
+    interval = _interval((difference.low, difference.high), measure)
+    return [*cells, measure.format(difference.difference), interval, p_value(difference.p)]
 
 
 def _interval(interval: tuple[float, float] | None, measure: Measure) -> str:
-    return "" if interval is None else f"[{measure.said(interval[0])}, {measure.said(interval[1])}]"
+    return "" if interval is None else f"[{measure.format(interval[0])}, {measure.format(interval[1])}]"
 
 
-def _line(cells: Sequence[str]) -> str:
-    return " & ".join(map(_escaped, cells)) + r" \\"
+def _line(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
 
 
-def _escaped(text: str) -> str:
-    return printable(text).translate(ESCAPED)
+def _escape(text: str) -> str:
+    return printable(text).translate(ESCAPES)

@@ -1,4 +1,4 @@
-"""The report in Markdown: the sentences, the ranking, what each choice does, and what did not finish."""
+"""The report in Markdown: conclusions, ranking, effects of choices, and unfinished runs."""
 
 from __future__ import annotations
 
@@ -11,114 +11,111 @@ from attnx.reports.stats.anova import FTest
 from attnx.reports.stats.mean_difference import MeanDifference
 from attnx.reports.sweep.comparison import Comparison, MetricComparison
 from attnx.reports.sweep.conclusions import p_value
-from attnx.reports.sweep.conditions import steps_of
+from attnx.reports.sweep.conditions import steps_range
 from attnx.reports.sweep.effects import Interaction
 from attnx.reports.sweep.load_runs import RunRecord
 from attnx.reports.sweep.measures import Measure
 from attnx.reports.sweep.ranking import RankedSetting
-from attnx.reports.sweep.settings import short
+from attnx.reports.sweep.settings import short_keys
 from attnx.runs.status import RunStatus
 
-NOTHING = "No run is finished, so there is nothing to compare."
-UNMEASURED = "These runs have no measure of which it is known whether more is better."
+NO_RUNS = "No run is finished, so there is nothing to compare."
+NO_MEASURES = "These runs have no metric with a known direction."
+RANKING_HEAD = ("sd", "seeds", "steps", "behind the best", "95 % interval", "p")
+LEVEL_HEAD = ("choice", "value", "mean", "95 % interval", "behind the best value", "95 % interval", "p", "settings")
+TEST_HEAD = ("choice", "F", "degrees of freedom", "p", "largest deviation from the sum of both effects")
 
 
-def markdown(title: str, found: Sequence[RunRecord], compared: Sequence[Comparison]) -> str:
-    """The whole of it."""
-    sections = [f"# {title}: report", counted(found)]
+def markdown(title: str, records: Sequence[RunRecord], compared: Sequence[Comparison]) -> str:
+    """The report's text."""
+    sections = [f"# {title}: report", status_counts(records)]
     if not compared:
-        sections.append(NOTHING)
+        sections.append(NO_RUNS)
     if len(compared) > 1:
-        sections.append(f"They were tested on {len(compared)} different data, which are not compared with each other.")
-    for one in compared:
-        sections += [f"## {one.title[0].upper()}{one.title[1:]}", *_compared(one)]
-    if failed := [run for run in found if run.status != RunStatus.FINISHED]:
-        sections += ["## Not finished", "\n".join(map(_failure, failed))]
+        sections.append(f"The runs have {len(compared)} different tests, which are not compared with each other.")
+    for comparison in compared:
+        sections += [f"## {comparison.title[0].upper()}{comparison.title[1:]}", *_comparison(comparison)]
+    if unfinished := [run for run in records if run.status != RunStatus.FINISHED]:
+        sections += ["## Not finished", "\n".join(map(_failure, unfinished))]
     return printable("\n\n".join(sections) + "\n", keep="\n")
 
 
-def counted(found: Sequence[RunRecord]) -> str:
-    """How many runs there are, and how they ended."""
-    each = Counter(run.status for run in found)
-    return f"{count_of(len(found), 'run')}: " + ", ".join(f"{number} {status}" for status, number in each.items()) + "."
+def status_counts(records: Sequence[RunRecord]) -> str:
+    """The number of runs by status."""
+    counts = Counter(run.status for run in records)
+    return f"{count_of(len(records), 'run')}: " + ", ".join(f"{n} {status}" for status, n in counts.items()) + "."
 
 
 def _failure(run: RunRecord) -> str:
-    because = f": {_cell(run.error)}" if run.error else ""
-    return f"- {_cell(run.label)}: {run.status}{because}" + (f"; see `{run.log}`" if run.log else "")
+    reason = f": {_cell(run.error)}" if run.error else ""
+    return f"- {_cell(run.label)}: {run.status}{reason}" + (f"; see `{run.log}`" if run.log else "")
 
 
-def _compared(one: Comparison) -> Iterator[str]:
-    if not one.judged:
-        yield UNMEASURED
+def _comparison(comparison: Comparison) -> Iterator[str]:
+    if not comparison.metrics:
+        yield NO_MEASURES
         return
-    main = one.judged[0]
+    main = comparison.metrics[0]
     yield "\n\n".join(main.verdict)
-    head = [
-        "rank",
-        *short(one.keys),
-        main.measure.label,
-        "sd",
-        "seeds",
-        "steps",
-        "behind the best",
-        "95 % interval",
-        "p",
-    ]
-    yield _table(head, (_ranked(one, main, rank, row) for rank, row in enumerate(main.rows, start=1)))
-    if one.again:
-        left_out = "is left out" if one.again == 1 else "are left out"
-        yield f"{count_of(one.again, 'earlier run')} with the same setting and seed as a later one {left_out}."
+    head = ["rank", *short_keys(comparison.keys), main.measure.label, *RANKING_HEAD]
+    yield _table(head, (_ranking_row(comparison, main, rank, row) for rank, row in enumerate(main.rows, start=1)))
+    if comparison.superseded:
+        verb = "is" if comparison.superseded == 1 else "are"
+        runs = count_of(comparison.superseded, "earlier run")
+        yield f"{runs} with the setting and seed of a later one {verb} left out."
     if main.effects and len(main.rows) > 1:
-        yield "### What each choice does"
-        yield f"Means of {main.measure.label} over all values of the other choices alike (main effects, least squares)."
-        head = ["choice", "value", "mean", "95 % interval", "behind the best value", "95 % interval", "p", "settings"]
-        yield _table(head, _levels(main))
-    if tests := list(_tests(main)):
-        error = "the spread over seeds" if main.spread.degrees else "what the fit leaves over, since there is one seed"
-        yield f"F-tests: whether a choice's values differ, and whether what it does depends on another; by {error}."
-        yield _table(["choice", "F", "degrees of freedom", "p", "together more than by themselves, at most"], tests)
+        yield "### Effects of the choices"
+        yield (
+            f"Mean {main.measure.label} of each value, with equal weights over the values of the other choices (main "
+            "effects, least squares)."
+        )
+        yield _table(LEVEL_HEAD, _level_rows(main))
+    if tests := list(_test_rows(main)):
+        error = "the variance over seeds" if main.pooled.degrees else "the residual of the fit, since there is one seed"
+        yield f"F-tests of main effects, and of interactions of two choices (A by B), against {error}."
+        yield _table(TEST_HEAD, tests)
 
 
-def _ranked(one: Comparison, main: MetricComparison, rank: int, row: RankedSetting) -> list[str]:
-    said, setting = main.measure.said, one.settings[row.place]
-    measured = [said(row.mean), "" if row.sd is None else said(row.sd), str(len(row.values)), steps_of(setting.runs)]
-    return [str(rank), *setting.values, *measured, *_behind(row.behind, main.measure)]
+def _ranking_row(comparison: Comparison, main: MetricComparison, rank: int, row: RankedSetting) -> list[str]:
+    text, setting = main.measure.format, comparison.settings[row.setting]
+    sd = "" if row.sd is None else text(row.sd)
+    cells = [str(rank), *setting.values, text(row.mean), sd, str(len(row.values)), steps_range(setting.runs)]
+    return [*cells, *_difference_cells(row.difference, main.measure)]
 
 
-def _behind(gap: MeanDifference | None, measure: Measure) -> list[str]:
-    """The difference, its interval and p; empty cells if there is none."""
-    if gap is None:
+def _difference_cells(difference: MeanDifference | None, measure: Measure) -> list[str]:
+    """The difference, its interval and p; empty cells without one."""
+    if difference is None:
         return ["", "", ""]
-    interval = f"{measure.said(gap.low)} to {measure.said(gap.high)}"
-    return [measure.said(gap.difference), interval, p_value(gap.p)]
+    interval = f"{measure.format(difference.low)} to {measure.format(difference.high)}"
+    return [measure.format(difference.difference), interval, p_value(difference.p)]
 
 
-def _levels(main: MetricComparison) -> Iterator[list[str]]:
-    said = main.measure.said
+def _level_rows(main: MetricComparison) -> Iterator[list[str]]:
+    text = main.measure.format
     for effect in main.effects:
-        for value, mean, low, high, number, behind in effect.levels:
-            interval = "" if low is None or high is None else f"{said(low)} to {said(high)}"
-            cells = [effect.name, value, "" if mean is None else said(mean), interval]
-            yield [*cells, *_behind(behind, main.measure), str(number)]
+        for value, mean, low, high, settings, difference in effect.levels:
+            interval = "" if low is None or high is None else f"{text(low)} to {text(high)}"
+            cells = [effect.name, value, "" if mean is None else text(mean), interval]
+            yield [*cells, *_difference_cells(difference, main.measure), str(settings)]
 
 
-def _tests(main: MetricComparison) -> Iterator[list[str]]:
+def _test_rows(main: MetricComparison) -> Iterator[list[str]]:
     for effect in main.effects:
         if effect.test is not None:
-            yield [effect.name, *_cells(effect.test), ""]
+            yield [effect.name, *_test_cells(effect.test), ""]
     for pair in main.interactions:
-        yield [" by ".join(pair.names), *_cells(pair.test), _deviation(pair, main.measure)]
+        yield [" by ".join(pair.names), *_test_cells(pair.test), _deviation(pair, main.measure)]
 
 
-def _cells(test: FTest) -> list[str]:
+def _test_cells(test: FTest) -> list[str]:
     return [f"{test.f:.2f}", f"{test.degrees} and {test.error_degrees}", p_value(test.p)]
 
 
 def _deviation(pair: Interaction, measure: Measure) -> str:
     if pair.values is None or pair.deviation is None:
         return ""
-    mean, low, high = map(measure.said, pair.deviation)
+    mean, low, high = map(measure.format, pair.deviation)
     return f"{', '.join(pair.values)}: {mean} ({low} to {high})"
 
 
@@ -126,8 +123,8 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([_line(head), "|" + "---|" * len(head), *map(_line, rows)])
 
 
-def _line(fields: Sequence[str]) -> str:
-    return "| " + " | ".join(map(_cell, fields)) + " |"
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(map(_cell, cells)) + " |"
 
 
 def _cell(text: str) -> str:

@@ -1,54 +1,55 @@
-"""The measures by which runs can be compared, and whether more of each is better."""
+"""Metrics by which runs are compared, and whether higher is better."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from attnx.reports.measure_names import PERCENT, TEST, VALID, label, measure_base, more_is_better
+from attnx.reports.measure_names import PERCENT, TEST, VALID, is_higher_better, label, measure_base
 from attnx.reports.run.results_table import UNITS
 from attnx.reports.sweep.load_runs import RunRecord
 
 
 class Measure(NamedTuple):
-    """Something measured of each run.
+    """A metric of runs.
 
     Attributes:
-        key: as in results.json; of validations, as in metrics.csv.
-        label: as it is written.
-        more: whether more is better.
-        digits: after the point.
-        unit: what its values are.
+        key: as in results.json; of validation metrics, as in metrics.csv.
+        label: its name in text.
+        is_higher_better: whether higher values are better.
+        digits: after the decimal point.
+        unit: of its values.
     """
 
     key: str
     label: str
-    more: bool
+    is_higher_better: bool
     digits: int
     unit: str
 
-    def said(self, value: float) -> str:
-        """A value of it, in text."""
+    def format(self, value: float) -> str:
+        """A value as text."""
         return f"{value:,.{self.digits}f}"
 
 
 def measures(runs: Sequence[RunRecord], monitor: str, maximize: bool) -> list[Measure]:
-    """All of them, what the best weights were chosen by first, as it was in the test."""
+    """All metrics of runs, first the test metric that corresponds to the monitored one."""
     primary = monitor.replace(VALID, TEST, 1)
     keys = dict.fromkeys([primary, *(key for run in runs for key in run.results if key.startswith(TEST)), monitor])
-    found = []
+    results = []
     for key in keys:
-        values = [value for run in runs if (value := value_of(run, key)) is not None]
-        more = maximize if key in (primary, monitor) else more_is_better(key)
-        # What is the same for all, as what another forecast by rule, ranks nothing.
-        if more is not None and values and (key in (primary, monitor) or len(set(values)) > 1 or len(values) == 1):
+        values = [value for run in runs if (value := run_value(run, key)) is not None]
+        is_main = key in (primary, monitor)
+        is_higher = maximize if is_main else is_higher_better(key)
+        # A metric that is equal for all runs, such as a baseline's, ranks nothing.
+        if is_higher is not None and values and (is_main or len(set(values)) != 1 or len(values) == 1):
             unit = UNITS.get(key, "%" if measure_base(key, PERCENT) else "")
-            found.append(Measure(key, label(key), more, _digits(values), unit))
-    return found
+            results.append(Measure(key, label(key), is_higher, _digits(values), unit))
+    return results
 
 
-def value_of(run: RunRecord, key: str) -> float | None:
-    """What a run has by a measure: of one of validation its best."""
+def run_value(run: RunRecord, key: str) -> float | None:
+    """A run's value of a metric; of a validation metric the best one."""
     if not key.startswith(VALID):
         return run.results.get(key)
     values = run.curves.get(key, {}).values()
@@ -56,6 +57,6 @@ def value_of(run: RunRecord, key: str) -> float | None:
 
 
 def _digits(values: Iterable[float]) -> int:
-    """Two, or more where values are small."""
+    """Two, or four if all values are below 1."""
     largest = max(map(abs, values))
     return 2 if largest >= 1 or largest == 0 else 4

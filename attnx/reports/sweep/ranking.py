@@ -1,4 +1,4 @@
-"""Ranks settings by a measure, and says of each how surely it is behind the best."""
+"""Ranks settings by a metric, and tests the difference of each from the best."""
 
 from __future__ import annotations
 
@@ -13,34 +13,40 @@ from scipy import stats
 
 from attnx.reports.measure_names import TEST
 from attnx.reports.significant_digits import digits_for
-from attnx.reports.stats.mean_difference import LEVEL, MeanDifference
-from attnx.reports.stats.multiple_comparisons import Spread, compare_draws_with_best, compare_with_best, pooled_spread
-from attnx.reports.stats.two_sources import difference_interval, resample_means
+from attnx.reports.stats.bootstrap import percentile_interval
+from attnx.reports.stats.mean_difference import SIGNIFICANCE_LEVEL, MeanDifference
+from attnx.reports.stats.multiple_comparisons import (
+    PooledVariance,
+    compare_draws_with_best,
+    compare_with_best,
+    pool_variance,
+)
+from attnx.reports.stats.two_sources import resample_means
 from attnx.reports.sweep.evaluated_examples import Numbers, TestedExamples, rate, resampled_rates
 from attnx.reports.sweep.load_runs import RunRecord
-from attnx.reports.sweep.measures import Measure, value_of
+from attnx.reports.sweep.measures import Measure, run_value
 from attnx.reports.sweep.settings import Setting
 
-TINY = 1e-9  # an interval that is no wider is of one number
-AGREE = 0.01  # points by which a rate counted again may differ from the one that was written
+MIN_INTERVAL_WIDTH = 1e-9  # a narrower interval is of one number
+MAX_RECOUNT_ERROR = 0.01  # points between a rate counted again and the saved one
 
 
 class RankedSetting(NamedTuple):
-    """A setting by one measure.
+    """A setting by one metric.
 
     Attributes:
-        place: its number among the settings.
+        setting: its index.
         values: by seed.
-        interval: of its mean over seeds, 95 %; None where no seed is repeated.
-        behind: how far behind the best it is, its interval and p-value, all comparisons allowed for; None of the best,
-            or if that is unknown. Above zero is worse, whichever way the measure goes.
-        both_sources: the interval of the same over other test examples as well as other seeds, if that is known.
+        interval: the 95 % interval of its mean over seeds; None if no seed is repeated.
+        difference: from the best, adjusted for all comparisons; None for the best, and if unknown. Above zero is worse,
+            whether higher or lower values are better.
+        both_sources: the interval of the difference over both seeds and test examples, if known.
     """
 
-    place: int
+    setting: int
     values: dict[Any, float]
     interval: tuple[float, float] | None = None
-    behind: MeanDifference | None = None
+    difference: MeanDifference | None = None
     both_sources: tuple[float, float] | None = None
 
     @property
@@ -50,104 +56,115 @@ class RankedSetting(NamedTuple):
 
     @property
     def sd(self) -> float | None:
-        """Over seeds; None of one."""
+        """Standard deviation over seeds; None with one seed."""
         return stdev(self.values.values()) if len(self.values) > 1 else None
 
 
-def ranked(
+def rank_settings(
     settings: Sequence[Setting], measure: Measure, tests: Mapping[Path, TestedExamples]
-) -> tuple[list[RankedSetting], Spread]:
-    """Settings by a measure, best first, and how they spread over seeds; those that lack the measure are left out.
+) -> tuple[list[RankedSetting], PooledVariance]:
+    """Rank settings by a metric, best first, and pool their variance over seeds; settings without it are left out.
 
     Args:
         settings: all that are compared.
-        measure: by what.
-        tests: of runs by their folders: what their examples say.
+        measure: the metric.
+        tests: the test examples of runs, by their folders.
     """
-    sign = -1 if measure.more else 1
-    rows = [RankedSetting(place, _values(setting.runs, measure)) for place, setting in enumerate(settings)]
+    sign = -1 if measure.is_higher_better else 1
+    rows = [RankedSetting(index, _values(setting.runs, measure)) for index, setting in enumerate(settings)]
     rows = sorted((row for row in rows if row.values), key=lambda row: sign * row.mean)
     groups = [[sign * value for value in row.values.values()] for row in rows]
-    spread = pooled_spread(groups) if rows else Spread(0.0, 0, None)
-    rows = [row._replace(interval=_interval(row, spread)) for row in rows]
+    pooled = pool_variance(groups) if rows else PooledVariance(0.0, 0, None)
+    rows = [row._replace(interval=_interval(row, pooled)) for row in rows]
     if len(rows) < 2:
-        return rows, spread
-    drawn = _drawn({row.place: _runs(settings[row.place], row) for row in rows}, measure, tests)
-    if spread.degrees:
-        behind = dict(zip((row.place for row in rows), compare_with_best(groups), strict=True))
-    elif rows[0].place in drawn:
-        kept = [row for row in rows if row.place in drawn]
-        draws = np.concatenate([sign * drawn[row.place] for row in kept], axis=1)
-        gaps = compare_draws_with_best([sign * row.mean for row in kept], draws) if len(kept) > 1 else [None]
-        behind = dict(zip((row.place for row in kept), gaps, strict=True))
-    else:
-        behind = {}
-    rows = [row._replace(behind=behind.get(row.place)) for row in rows]
-    if spread.variance > 0 and len(drawn) == len(rows):
-        means = resample_means([sign * drawn[row.place] for row in rows], groups)
-        best, *others = rows
-        intervals = [difference_interval(means, number, 0) for number in range(1, len(rows))]
-        rows = [best, *(row._replace(both_sources=one) for row, one in zip(others, intervals, strict=True))]
-    return rows, spread
+        return rows, pooled
+    draws = _draws({row.setting: _measured_runs(settings[row.setting], row) for row in rows}, measure, tests)
+    draws = {index: sign * values for index, values in draws.items()}
+    differences = _differences(rows, groups, pooled, draws, sign)
+    rows = [row._replace(difference=differences.get(row.setting)) for row in rows]
+    if pooled.variance > 0 and len(draws) == len(rows):
+        means = resample_means([draws[row.setting] for row in rows], groups)
+        intervals = [percentile_interval(means[:, rank] - means[:, 0]) for rank in range(1, len(rows))]
+        rows[1:] = [row._replace(both_sources=interval) for row, interval in zip(rows[1:], intervals, strict=True)]
+    return rows, pooled
+
+
+def _differences(
+    rows: Sequence[RankedSetting],
+    groups: Sequence[Sequence[float]],
+    pooled: PooledVariance,
+    draws: Mapping[int, Numbers],
+    sign: int,
+) -> dict[int, MeanDifference | None]:
+    """Differences from the best: over seeds, or with one seed each over test examples; empty if neither is possible."""
+    if pooled.degrees:
+        return dict(zip((row.setting for row in rows), compare_with_best(groups), strict=True))
+    comparable = [row for row in rows if row.setting in draws]
+    if rows[0].setting not in draws or len(comparable) < 2:
+        return {}
+    columns = np.concatenate([draws[row.setting] for row in comparable], axis=1)
+    differences = compare_draws_with_best([sign * row.mean for row in comparable], columns)
+    return dict(zip((row.setting for row in comparable), differences, strict=True))
 
 
 def supported_digits(rows: Sequence[RankedSetting], default: int) -> int:
-    """How many digits behind the point the narrowest interval of a mean supports, or of a distance to the best."""
+    """Digits after the point that the narrowest interval supports, of a mean or else of a difference."""
     means = [row.interval for row in rows if row.interval]
-    intervals = means or [(row.behind.low, row.behind.high) for row in rows if row.behind]
-    return max((digits_for(low, high) for low, high in intervals if high - low > TINY), default=default)
+    intervals = means or [(row.difference.low, row.difference.high) for row in rows if row.difference]
+    return max((digits_for(low, high) for low, high in intervals if high - low > MIN_INTERVAL_WIDTH), default=default)
 
 
 def _values(runs: Sequence[RunRecord], measure: Measure) -> dict[Any, float]:
-    found = {run.seed: value_of(run, measure.key) for run in runs}
-    return {seed: value for seed, value in found.items() if value is not None and math.isfinite(value)}
+    values = {run.seed: run_value(run, measure.key) for run in runs}
+    return {seed: value for seed, value in values.items() if value is not None and math.isfinite(value)}
 
 
-def _interval(row: RankedSetting, spread: Spread) -> tuple[float, float] | None:
-    """Student's, by the spread of all settings; by the setting's own if settings differ in it."""
+def _interval(row: RankedSetting, pooled: PooledVariance) -> tuple[float, float] | None:
+    """Student's interval, with the pooled variance, or the setting's if variances are not homogeneous."""
     count = len(row.values)
-    variance, degrees = (spread.variance, spread.degrees) if spread.is_equal else ((row.sd or 0) ** 2, count - 1)
+    variance, degrees = pooled.variance, pooled.degrees
+    if not pooled.is_homogeneous:
+        variance, degrees = (row.sd or 0) ** 2, count - 1
     if not degrees:
         return None
-    half = float(stats.t.ppf(1 - LEVEL / 2, degrees)) * math.sqrt(variance / count)
+    half = float(stats.t.ppf(1 - SIGNIFICANCE_LEVEL / 2, degrees)) * math.sqrt(variance / count)
     return row.mean - half, row.mean + half
 
 
-def _runs(setting: Setting, row: RankedSetting) -> list[RunRecord]:
-    """The runs that were measured, one of each seed."""
+def _measured_runs(setting: Setting, row: RankedSetting) -> list[RunRecord]:
+    """The runs with a value, one per seed."""
     by_seed = {run.seed: run for run in setting.runs}
     return [by_seed[seed] for seed in row.values]
 
 
-def _drawn(
+def _draws(
     settings: Mapping[int, Sequence[RunRecord]], measure: Measure, tests: Mapping[Path, TestedExamples]
 ) -> dict[int, Numbers]:
-    """Of each setting (samples, seeds) the measure on other draws of the test's examples, the same draws for all runs.
+    """(samples, seeds) per setting: the metric on resampled test examples, the same samples for all runs.
 
-    Counted from the predictions, or as it was when the runs were tested; settings with a run that has neither are left
-    out.
+    They are counted from the predictions, or read from the runs' bootstrap files; settings with a run that has neither
+    are left out.
     """
     name = measure.key.removeprefix(TEST)
     runs = [run for group in settings.values() for run in group]
     columns: dict[Path, Numbers] = {}
-    if again := [run.path for run in runs if _is_recounted(run, name, measure, tests)]:
-        columns = dict(zip(again, resampled_rates([tests[path] for path in again], name).T, strict=True))
+    if recounted := [run.path for run in runs if _can_recount(run, name, measure, tests)]:
+        columns = dict(zip(recounted, resampled_rates([tests[path] for path in recounted], name).T, strict=True))
     else:
-        kept = {
-            run.path: tests[run.path] for run in runs if run.path in tests and measure.key in tests[run.path].resampled
-        }
-        if len({test.order for test in kept.values()}) == 1:  # those of another order were drawn otherwise
-            columns = {path: test.resampled[measure.key] for path, test in kept.items()}
+        tested = {run.path: tests[run.path] for run in runs if run.path in tests}
+        tested = {path: test for path, test in tested.items() if measure.key in test.resampled}
+        if len({test.order for test in tested.values()}) == 1:  # tests of different orders do not share samples
+            columns = {path: test.resampled[measure.key] for path, test in tested.items()}
     return {
-        place: np.stack([columns[run.path] for run in group], axis=1)
-        for place, group in settings.items()
+        index: np.stack([columns[run.path] for run in group], axis=1)
+        for index, group in settings.items()
         if all(run.path in columns for run in group)
     }
 
 
-def _is_recounted(run: RunRecord, name: str, measure: Measure, tests: Mapping[Path, TestedExamples]) -> bool:
-    """Whether the predictions are there and give the value that was written; if not, they are not what it was of."""
+def _can_recount(run: RunRecord, name: str, measure: Measure, tests: Mapping[Path, TestedExamples]) -> bool:
+    """Whether a rate counted from the predictions agrees with the saved one."""
     if not measure.key.startswith(TEST):
         return False
-    found = rate(tests[run.path], name) if run.path in tests else None
-    return found is not None and abs(found - run.results[measure.key]) < AGREE
+    recounted = rate(tests[run.path], name) if run.path in tests else None
+    return recounted is not None and abs(recounted - run.results[measure.key]) < MAX_RECOUNT_ERROR

@@ -1,4 +1,4 @@
-"""What varies between runs, and which runs differ by their seed alone."""
+"""Settings: the choices that vary between runs, and runs that differ by their seed alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from attnx.config.view import value_text
 from attnx.reports.sweep.load_runs import DATA, RunRecord
 
-FIRST = ("task", "recipe", "model", "attention", "scorer", "scope", "query", "normalizer", "encoder", "decoder")
+KEY_ORDER = ("task", "recipe", "model", "attention", "scorer", "scope", "query", "normalizer", "encoder", "decoder")
 ABSENT = "\N{EN DASH}"
 
 
@@ -16,8 +16,8 @@ class Setting(NamedTuple):
     """Runs that differ by their seed alone.
 
     Attributes:
-        name: what makes it differ from the other settings, in words.
-        values: of the varied choices, as text; a dash where a part has no such knob.
+        name: its choices in which settings differ.
+        values: of the varied choices, as text; a dash if a part has no such knob.
         runs: by seed, in the order of seeds.
     """
 
@@ -26,79 +26,77 @@ class Setting(NamedTuple):
     runs: list[RunRecord]
 
 
-def varied(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The choices in which runs differ; a part's knob only if runs with that same part differ in it.
+def varied_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The choices in which runs differ; a part's knob only if runs with that part differ in it.
 
-    >>> varied([{"scorer": "mlp", "scorer.depth": 1}, {"scorer": "dot"}])
+    >>> varied_keys([{"scorer": "mlp", "scorer.depth": 1}, {"scorer": "dot"}])
     ['scorer']
-    >>> varied([{"scorer": "mlp", "scorer.depth": 1}, {"scorer": "mlp", "scorer.depth": 2}, {"scorer": "dot"}])
+    >>> varied_keys([{"scorer": "mlp", "scorer.depth": 1}, {"scorer": "mlp", "scorer.depth": 2}, {"scorer": "dot"}])
     ['scorer', 'scorer.depth']
     """
-    keys = dict.fromkeys(key for run in runs for key in run)
-    found = [key for key in keys if _differs(key, runs)]
-    if DATA in found and _follows(DATA, [key for key in found if part_of(key) == "task"], runs):
-        found.remove(DATA)
-    return sorted(found, key=lambda key: FIRST.index(part_of(key)) if part_of(key) in FIRST else len(FIRST))
+    texts = [{key: value_text(value) for key, value in run.items()} for run in runs]
+    keys = [key for key in dict.fromkeys(key for run in texts for key in run) if _differs(key, texts)]
+    if DATA in keys and _follows(DATA, [key for key in keys if key_part(key) == "task"], texts):
+        keys.remove(DATA)
+    return sorted(keys, key=lambda key: (*KEY_ORDER, key_part(key)).index(key_part(key)))
 
 
-def _differs(key: str, runs: Sequence[Mapping[str, Any]]) -> bool:
-    if key == DATA or "." in key:
-        values: dict[str, set[str]] = {}
-        for run in runs:
-            if key in run:
-                values.setdefault(value_text(run.get(part_of(key))) if key != DATA else "", set()).add(
-                    value_text(run[key])
-                )
-        return any(len(held) > 1 for held in values.values())
-    return len({value_text(run.get(key)) for run in runs}) > 1
-
-
-def _follows(key: str, others: Sequence[str], runs: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether runs that agree in the others agree in a key, too, so that it tells nothing more."""
-    held: dict[tuple[str, ...], set[str]] = {}
+def _differs(key: str, runs: Sequence[Mapping[str, str]]) -> bool:
+    if key != DATA and "." not in key:
+        return len({run.get(key, value_text(None)) for run in runs}) > 1
+    values: dict[str | None, set[str]] = {}
     for run in runs:
-        held.setdefault(tuple(value_text(run.get(other)) for other in others), set()).add(value_text(run.get(key)))
-    return all(len(values) == 1 for values in held.values())
+        if key in run:
+            values.setdefault(None if key == DATA else run.get(key_part(key)), set()).add(run[key])
+    return any(len(texts) > 1 for texts in values.values())
 
 
-def part_of(key: str) -> str:
-    """The part to which a knob belongs: ``scorer`` of ``scorer.depth``."""
+def _follows(key: str, determining: Sequence[str], runs: Sequence[Mapping[str, str]]) -> bool:
+    """Whether runs that agree in the determining keys also agree in this key."""
+    values: dict[tuple[str | None, ...], set[str | None]] = {}
+    for run in runs:
+        values.setdefault(tuple(map(run.get, determining)), set()).add(run.get(key))
+    return all(len(texts) == 1 for texts in values.values())
+
+
+def key_part(key: str) -> str:
+    """The part that a knob belongs to: ``scorer`` for ``scorer.depth``."""
     return key.partition(".")[0]
 
 
-def short(keys: Sequence[str]) -> list[str]:
-    """Choices by the last part of their name, where that tells them apart."""
+def short_keys(keys: Sequence[str]) -> list[str]:
+    """Keys by their last component if that is unique."""
     last = [key.rpartition(".")[2] for key in keys]
-    return [one if last.count(one) == 1 else key for one, key in zip(last, keys, strict=True)]
+    return [name if last.count(name) == 1 else key for name, key in zip(last, keys, strict=True)]
 
 
-def settings(runs: Iterable[RunRecord], keys: Sequence[str]) -> list[Setting]:
-    """Put runs that differ by their seed alone together; of two that do not even differ by it, the later counts."""
+def group_by_setting(runs: Iterable[RunRecord], keys: Sequence[str]) -> list[Setting]:
+    """Group runs that differ by their seed alone; of several with the same seed the latest counts."""
     by_values: dict[tuple[str, ...], dict[Any, RunRecord]] = {}
     for run in sorted(runs, key=lambda run: run.created):
         values = tuple(value_text(run.choices[key]) if key in run.choices else ABSENT for key in keys)
         by_values.setdefault(values, {})[run.seed] = run
-    return [Setting(_name(keys, values), values, _in_order(held)) for values, held in by_values.items()]
+    return [Setting(_name(keys, values), values, _by_seed(group)) for values, group in by_values.items()]
 
 
-def _in_order(by_seed: Mapping[Any, RunRecord]) -> list[RunRecord]:
-    return [by_seed[seed] for seed in sorted(by_seed, key=lambda seed: (seed is None, seed))]
+def _by_seed(runs: Mapping[Any, RunRecord]) -> list[RunRecord]:
+    return [runs[seed] for seed in sorted(runs, key=lambda seed: (seed is None, seed))]
 
 
 def _name(keys: Sequence[str], values: Sequence[str]) -> str:
-    """Parts by their names, knobs with theirs.
+    """A setting's name: parts by their names, knobs with their keys.
 
     >>> _name(["scorer", "scorer.depth", "optimizer.lr"], ["mlp", "2", "0.01"])
     'mlp, depth=2, lr=0.01'
     """
-    told = [
-        value if "." not in key and not _plain(value) else f"{name}={value}"
-        for key, name, value in zip(keys, short(keys), values, strict=True)
+    choices = [
+        value if "." not in key and _is_descriptive(value) else f"{name}={value}"
+        for key, name, value in zip(keys, short_keys(keys), values, strict=True)
         if value != ABSENT
     ]
-    return ", ".join(told) or "as asked"
+    return ", ".join(choices) or "default"
 
 
-def _plain(value: str) -> bool:
-    """Whether a value does not speak for itself."""
-    return value in ("null", "true", "false", "on", "none") or not value[:1].isalpha()
+def _is_descriptive(value: str) -> bool:
+    """Whether a value is clear without its key."""
+    return value[:1].isalpha() and value not in ("null", "true", "false", "standard", "none")

@@ -1,4 +1,4 @@
-"""The ranking as CSV, for a spreadsheet: a row a setting, with every measure and cost."""
+"""The ranking as CSV: a row per setting, with all metrics and costs."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ SUFFIXES = ("", "_sd", "_low", "_high", "_behind", "_behind_low", "_behind_high"
 
 
 def spreadsheet(compared: Sequence[Comparison]) -> str:
-    """The whole of it; ``rank`` is by the main measure."""
-    keys = list(dict.fromkeys(key for one in compared for key in one.keys))
-    measured = list(dict.fromkeys(judged.measure.key for one in compared for judged in one.judged))
-    figures = [f"{key}{suffix}" for key in measured for suffix in SUFFIXES]
+    """The CSV text; ``rank`` is by the main metric."""
+    keys = list(dict.fromkeys(key for comparison in compared for key in comparison.keys))
+    metrics = dict.fromkeys(metric.measure.key for comparison in compared for metric in comparison.metrics)
+    figures = [f"{key}{suffix}" for key in metrics for suffix in SUFFIXES]
     text = io.StringIO()
     head = ["test", "rank", *keys, "seeds", *figures, *COSTS, "folders"]
     writer = csv.DictWriter(text, head, restval="", lineterminator="\n")
     writer.writeheader()
-    for one in compared:
-        for rank, row in enumerate(one.judged[0].rows if one.judged else [], start=1):
-            writer.writerow({"test": one.title, "rank": rank, **_fields(one, row.place)})
+    for comparison in compared:
+        for rank, row in enumerate(comparison.metrics[0].rows if comparison.metrics else [], start=1):
+            writer.writerow({"test": comparison.title, "rank": rank, **_fields(comparison, row.setting)})
     return text.getvalue()
 
 
-def _fields(one: Comparison, place: int) -> dict[str, str]:
-    setting = one.settings[place]
-    fields = dict(zip(one.keys, setting.values, strict=True))
+def _fields(comparison: Comparison, index: int) -> dict[str, str]:
+    setting = comparison.settings[index]
+    fields = dict(zip(comparison.keys, setting.values, strict=True))
     fields["seeds"] = " ".join(str(run.seed) for run in setting.runs)
     fields["folders"] = " ".join(str(run.path) for run in setting.runs)
-    for judged in one.judged:
-        for row in judged.rows:
-            if row.place == place:
-                fields |= _figures(judged.measure.key, row)
+    for metric in comparison.metrics:
+        for row in metric.rows:
+            if row.setting == index:
+                fields |= _figures(metric.measure.key, row)
     return fields | _costs(setting)
 
 
 def _figures(key: str, row: RankedSetting) -> dict[str, str]:
     low, high = row.interval or (None, None)
-    behind = row.behind[:-1] if row.behind else [None] * 4
-    told = dict(zip(SUFFIXES, [row.mean, row.sd, low, high, *behind], strict=True))
-    return {f"{key}{suffix}": f"{value:.6g}" for suffix, value in told.items() if value is not None}
+    difference = row.difference[:-1] if row.difference else [None] * 4
+    values = zip(SUFFIXES, [row.mean, row.sd, low, high, *difference], strict=True)
+    return {f"{key}{suffix}": f"{value:.6g}" for suffix, value in values if value is not None}
 
 
 def _costs(setting: Setting) -> dict[str, str]:
-    held = {key: [run.results[key] for run in setting.runs if key in run.results] for key in COSTS}
-    return {key: f"{fmean(values):.6g}" for key, values in held.items() if values}
+    costs = {key: [run.results[key] for run in setting.runs if key in run.results] for key in COSTS}
+    return {key: f"{fmean(values):.6g}" for key, values in costs.items() if values}
