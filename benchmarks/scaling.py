@@ -29,7 +29,7 @@ from torch.utils._pytree import tree_leaves
 
 from attnx import accel, registry
 from attnx.attention import Memory
-from attnx.attention.factory import assemble
+from attnx.attention.factory import build_attention
 from attnx.attention.memory import concat_sources, hide_future
 
 SIZES = {"q": "queries", "m": "positions of each source", "d": "width of everything", "window": "of local scopes"}
@@ -95,7 +95,7 @@ class Read:
         chosen = name, {**others, **window}
         scope_itself: Any = registry.build("scope", chosen, query_size=width)
         self.sources = scope_itself.sources
-        self.attention = assemble((scorer, hidden), scope_itself, "softmax", (width,) * 3, {})
+        self.attention = build_attention((scorer, hidden), scope_itself, "softmax", (width,) * 3, {})
         if accelerated:
             accel.enable(self.attention)
         torch.manual_seed(0)

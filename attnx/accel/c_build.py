@@ -27,7 +27,7 @@ FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping
 # With OpenMP first. Its runtime is not linked: torch has loaded one, and its functions are found there or not at all.
 VARIANTS = ((*FLAGS, "-fopenmp"), FLAGS)
 SHARED = Path(__file__).with_name("vectors.h")  # what the C files include
-PATIENCE = 120  # seconds
+TIMEOUT_S = 120  # seconds
 # Who asks for a library that is just being compiled waits for it.
 COMPILING = threading.Lock()
 
@@ -44,7 +44,7 @@ class Attempt(NamedTuple):
     reason: str = ""
 
 
-def load(source: Path) -> ctypes.CDLL | None:
+def load_library(source: Path) -> ctypes.CDLL | None:
     """Compile a C file, or find it compiled, and load it.
 
     The library is kept in ``$ATTNX_CACHE`` or ``~/.cache/attnx/kernels`` for as long as source, compiler, flags and
@@ -75,7 +75,7 @@ def refusal() -> str | None:
 def attempt(source: Path) -> Attempt:
     """What :func:`load` finds, tried once in a process."""
     reason = refusal() or f"no C compiler ({', '.join(COMPILERS)}) is on the PATH"
-    for compiler, flags in _ways():
+    for compiler, flags in _compiler_candidates():
         try:
             return Attempt(_loaded(compiler, flags, source))
         except (OSError, subprocess.SubprocessError) as error:
@@ -83,7 +83,7 @@ def attempt(source: Path) -> Attempt:
     return Attempt(None, reason)
 
 
-def functions(
+def lazy_functions(
     source: Path, takes: Mapping[str, Sequence[Any]], returns: Mapping[str, Any] = MappingProxyType({})
 ) -> Callable[[], Any]:
     """What finds the functions of a C file, compiled when they are first asked for; None where :func:`load` finds none.
@@ -95,8 +95,8 @@ def functions(
     """
 
     @functools.cache
-    def found() -> ctypes.CDLL | None:
-        library = load(source)
+    def loaded() -> ctypes.CDLL | None:
+        library = load_library(source)
         if library is not None:
             for name, types in takes.items():
                 getattr(library, name).argtypes = types
@@ -104,18 +104,18 @@ def functions(
                 getattr(library, name).restype = type_
         return library
 
-    return found
+    return loaded
 
 
 def compile_ahead(source: Path) -> None:
     """Compile a C file into the cache, so that :func:`load` finds it there; if that cannot be done, do nothing."""
-    for compiler, flags in _ways():
+    for compiler, flags in _compiler_candidates():
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            _kept(compiler, flags, source)
+            _cached_library(compiler, flags, source)
             return
 
 
-def _ways() -> Iterator[tuple[str, tuple[str, ...]]]:
+def _compiler_candidates() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Compilers and flags to try, the best first."""
     if refusal() is None:
         yield from itertools.product(filter(None, map(shutil.which, COMPILERS)), VARIANTS)
@@ -129,20 +129,20 @@ def _loaded(compiler: str, flags: tuple[str, ...], source: Path) -> ctypes.CDLL:
         subprocess.SubprocessError: the compiler fails.
     """
     try:
-        library = _kept(compiler, flags, source)
+        library = _cached_library(compiler, flags, source)
     except OSError:  # no such folder
         with tempfile.TemporaryDirectory() as private:  # once loaded the file may go
             return ctypes.CDLL(str(_compiled(compiler, flags, source, Path(private))))
     return ctypes.CDLL(str(library))
 
 
-def _kept(compiler: str, flags: tuple[str, ...], source: Path) -> Path:
+def _cached_library(compiler: str, flags: tuple[str, ...], source: Path) -> Path:
     """The library's file in the cache, compiled if it is not there."""
     with COMPILING:
         library = _cache() / f"{source.stem}-{_fingerprint(compiler, flags, source)}.so"
         if not library.exists():
-            with tempfile.TemporaryDirectory(dir=library.parent) as beside:
-                os.replace(_compiled(compiler, flags, source, Path(beside)), library)
+            with tempfile.TemporaryDirectory(dir=library.parent) as private_folder:
+                os.replace(_compiled(compiler, flags, source, Path(private_folder)), library)
     return library
 
 
@@ -151,18 +151,18 @@ def _compiled(compiler: str, flags: tuple[str, ...], source: Path, folder: Path)
     objects, library = folder / "compiled.o", folder / "library.so"
     compiling = [*flags, f"-I{SHARED.parent}", "-c", str(source), "-o", str(objects)]
     for command in (compiling, ["-shared", str(objects), "-o", str(library)]):
-        subprocess.run([compiler, *command], check=True, capture_output=True, timeout=PATIENCE)
+        subprocess.run([compiler, *command], check=True, capture_output=True, timeout=TIMEOUT_S)
     return library
 
 
 def _fingerprint(compiler: str, flags: tuple[str, ...], source: Path) -> str:
     """Of all that the library depends on."""
-    told = subprocess.run([compiler, "--version"], check=True, capture_output=True, timeout=PATIENCE).stdout
+    output = subprocess.run([compiler, "--version"], check=True, capture_output=True, timeout=TIMEOUT_S).stdout
     parts = (
         source.read_bytes(),
         SHARED.read_bytes(),
         compiler.encode(),
-        told,
+        output,
         " ".join(flags).encode(),
         _processor().encode(),
     )
@@ -172,8 +172,8 @@ def _fingerprint(compiler: str, flags: tuple[str, ...], source: Path) -> str:
 @functools.cache
 def _processor() -> str:
     """What the processor can do, as far as it is told."""
-    told = Path("/proc/cpuinfo")
-    lines = told.read_text(encoding="utf-8", errors="replace").splitlines() if told.exists() else []
+    output = Path("/proc/cpuinfo")
+    lines = output.read_text(encoding="utf-8", errors="replace").splitlines() if output.exists() else []
     model = [next((line for line in lines if line.startswith(word)), "") for word in ("model name", "flags")]
     return "\n".join([platform.platform(), platform.processor(), *model])
 
@@ -184,17 +184,19 @@ def _cache() -> Path:
     Raises:
         OSError: it cannot be made, or someone else could put a file into it.
     """
-    chosen = os.environ.get("ATTNX_CACHE")
+    override = os.environ.get("ATTNX_CACHE")
     try:
-        folder = Path(chosen) if chosen else Path.home() / ".cache" / "attnx" / "kernels"
+        folder = Path(override) if override else Path.home() / ".cache" / "attnx" / "kernels"
     except RuntimeError as error:
         raise FileNotFoundError("this user has no home") from error
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = folder.resolve()
     for place in (folder, *folder.parents):
-        found = place.stat()
-        shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        status = place.stat()
+        shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         # In a folder like /tmp nobody can replace what is another's; the library's own folder is no such folder.
-        if found.st_uid not in (0, os.getuid()) or (shared and not (place != folder and found.st_mode & stat.S_ISVTX)):
+        if status.st_uid not in (0, os.getuid()) or (
+            shared and not (place != folder and status.st_mode & stat.S_ISVTX)
+        ):
             raise PermissionError(f"others can write into {place}")
     return folder

@@ -104,7 +104,7 @@ class Attention(nn.Module):
 
         Args:
             queries: (b, q, query_size).
-            memory: from :meth:`remember`.
+            memory: from :meth:`make_memory`.
             allowed: (b, q, m) bool or broadcastable to it; narrows the scope further.
             steps: (q,) or (b, q) int64, the absolute step of each query; 0, 1, ... if left out.
             history: how the memory was read before, for a scorer that needs it; never, if left out.

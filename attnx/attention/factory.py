@@ -14,16 +14,16 @@ from attnx.attention.multi_head import MultiHeadAttention, head_width
 from attnx.errors import UserError
 from attnx.registry import PartSpec
 
-Choice = PartSpec | nn.Module
+PartChoice = PartSpec | nn.Module
 
 
 def build(
     *,
     query_size: int,
     memory_size: int,
-    scorer: Choice = "additive",
-    scope: Choice = "global",
-    normalizer: Choice = "softmax",
+    scorer: PartChoice = "additive",
+    scope: PartChoice = "global",
+    normalizer: PartChoice = "softmax",
     dropout: float = 0.0,
     heads: int = 1,
     values_size: int | None = None,
@@ -53,11 +53,11 @@ def build(
             raise UserError(f"{what}={size!r}: expected a whole number, 1 or more")
     knobs = {"projection": "never", "dropout": dropout, "heads": heads, "chunk_mib": chunk_mib}
     registry.check("attention", "standard", knobs)
-    return assemble(scorer, scope, normalizer, (query_size, memory_size, values_size or memory_size), knobs)
+    return build_attention(scorer, scope, normalizer, (query_size, memory_size, values_size or memory_size), knobs)
 
 
-def assemble(
-    scorer: Choice, scope: Choice, normalizer: Choice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
+def build_attention(
+    scorer: PartChoice, scope: PartChoice, normalizer: PartChoice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
 ) -> Attention | MultiHeadAttention:
     """Build the parts and what composes them.
 
@@ -69,12 +69,12 @@ def assemble(
         knobs: those of the ``attention`` node.
     """
     if knobs.get("heads", 1) == 1:
-        return _one(scorer, scope, normalizer, *sizes[:2], knobs)
-    return several(scorer, scope, normalizer, sizes, knobs)
+        return _build_single(scorer, scope, normalizer, *sizes[:2], knobs)
+    return build_multi_head(scorer, scope, normalizer, sizes, knobs)
 
 
-def several(
-    scorer: Choice, scope: Choice, normalizer: Choice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
+def build_multi_head(
+    scorer: PartChoice, scope: PartChoice, normalizer: PartChoice, sizes: tuple[int, int, int], knobs: Mapping[str, Any]
 ) -> MultiHeadAttention:
     """As :func:`assemble`, with projections around the heads even if there is but one."""
     query_size, memory_size, values_size = sizes
@@ -82,19 +82,28 @@ def several(
     head_width(heads, values_size, "the width of the values")
     width = head_width(heads, memory_size, "the width of the memory")
     # Copied, so that heads which are given an instance do not share its parameters.
-    each = (_one(*copy.deepcopy((scorer, scope, normalizer)), width, width, knobs) for _ in range(heads))
-    return MultiHeadAttention(each, query_size, memory_size, values_size)
+    single_heads = (
+        _build_single(*copy.deepcopy((scorer, scope, normalizer)), width, width, knobs) for _ in range(heads)
+    )
+    return MultiHeadAttention(single_heads, query_size, memory_size, values_size)
 
 
-def _one(
-    scorer: Choice, scope: Choice, normalizer: Choice, query_size: int, memory_size: int, knobs: Mapping[str, Any]
+def _build_single(
+    scorer: PartChoice,
+    scope: PartChoice,
+    normalizer: PartChoice,
+    query_size: int,
+    memory_size: int,
+    knobs: Mapping[str, Any],
 ) -> Attention:
     equal = not isinstance(scorer, nn.Module) and _equal_widths(scorer)
     parts = {
         # A scorer that needs equal widths sees queries that were projected to the memory's.
-        "scorer": _make("scorer", scorer, query_size=memory_size if equal else query_size, memory_size=memory_size),
-        "scope": _make("scope", scope, query_size=query_size, memory_size=memory_size),
-        "normalizer": _make("normalizer", normalizer),
+        "scorer": _build_part(
+            "scorer", scorer, query_size=memory_size if equal else query_size, memory_size=memory_size
+        ),
+        "scope": _build_part("scope", scope, query_size=query_size, memory_size=memory_size),
+        "normalizer": _build_part("normalizer", normalizer),
     }
     attention = registry.build(
         "attention", {"name": "standard", **knobs}, query_size=query_size, memory_size=memory_size, **parts
@@ -108,7 +117,7 @@ def _equal_widths(scorer: PartSpec) -> bool:
     return bool(registry.declarations("scorer", name)["requires_equal_dims"])
 
 
-def _make(kind: str, choice: Choice, **supplied: int) -> nn.Module:
+def _build_part(kind: str, choice: PartChoice, **supplied: int) -> nn.Module:
     part = choice if isinstance(choice, nn.Module) else registry.build(kind, choice, **supplied)
     assert isinstance(part, nn.Module)
     return part

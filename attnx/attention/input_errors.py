@@ -27,12 +27,12 @@ def check_states(states: Tensor, present: Tensor | None, values: Tensor | None, 
     _check_batch(states, "make_memory", "states", "m", memory_size)
     if present is not None and (present.dtype != torch.bool or present.shape != states.shape[:2]):
         raise UserError(
-            f"make_memory: present is {_said(present)}; expected (b, m) bool, here {tuple(states.shape[:2])}, True "
+            f"make_memory: present is {_describe(present)}; expected (b, m) bool, here {tuple(states.shape[:2])}, True "
             "where something is"
         )
     if values is not None and (values.dim() != 3 or values.shape[:2] != states.shape[:2]):
         raise UserError(
-            f"make_memory: values are {_said(values)}; expected (b, m, v), the rows and positions of the "
+            f"make_memory: values are {_describe(values)}; expected (b, m, v), the rows and positions of the "
             f"states {tuple(states.shape[:2])}"
         )
 
@@ -61,28 +61,28 @@ def check_query(queries: Tensor, memory: Memory, allowed: Tensor | None, query_s
         )
     if allowed is not None and (allowed.dtype != torch.bool or allowed.shape[-1:] not in ((), (1,), (positions,))):
         raise UserError(
-            f"attention: allowed is {_said(allowed)}; expected (b, q, m) bool, here "
+            f"attention: allowed is {_describe(allowed)}; expected (b, q, m) bool, here "
             f"{(*queries.shape[:2], positions)}, True where may be read"
         )
 
 
-def _check_batch(given: Tensor, function: str, what: str, middle: str, width: int) -> None:
-    if not isinstance(given, Tensor):
+def _check_batch(tensor: Tensor, function: str, what: str, middle: str, width: int) -> None:
+    if not isinstance(tensor, Tensor):
         raise UserError(
-            f"{function}: the {what} are a {type(given).__name__}; expected a tensor (b, {middle}, {width})"
+            f"{function}: the {what} are a {type(tensor).__name__}; expected a tensor (b, {middle}, {width})"
         )
-    if given.dim() != 3:
-        hint = f"; for one row, write {what}[None]" if given.dim() == 2 else ""
-        raise UserError(f"{function}: the {what} are {_said(given)}; expected (b, {middle}, {width}){hint}")
-    if given.shape[-1] != width:
+    if tensor.dim() != 3:
+        hint = f"; for one row, write {what}[None]" if tensor.dim() == 2 else ""
+        raise UserError(f"{function}: the {what} are {_describe(tensor)}; expected (b, {middle}, {width}){hint}")
+    if tensor.shape[-1] != width:
         raise UserError(
-            f"{function}: the {what} are {given.shape[-1]} wide, in {tuple(given.shape)}; this attention was built for "
-            f"{width}, its {'memory' if what == 'states' else 'query'}_size"
+            f"{function}: the {what} are {tensor.shape[-1]} wide, in {tuple(tensor.shape)}; this attention was built "
+            f"for {width}, its {'memory' if what == 'states' else 'query'}_size"
         )
-    if not given.is_floating_point():
-        raise UserError(f"{function}: the {what} are {given.dtype}; expected floating-point numbers")
+    if not tensor.is_floating_point():
+        raise UserError(f"{function}: the {what} are {tensor.dtype}; expected floating-point numbers")
 
 
-def _said(tensor: Tensor) -> str:
+def _describe(tensor: Tensor) -> str:
     kind = "" if tensor.is_floating_point() else f" {str(tensor.dtype).removeprefix('torch.')}"
     return f"{tuple(tensor.shape)}{kind}" if kind else f"{tuple(tensor.shape)} of numbers"

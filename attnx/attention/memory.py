@@ -35,10 +35,10 @@ def concat_sources(first: Memory, second: Memory) -> Memory:
     return Memory(*_appended(first, second), lengths=(*first.lengths, *second.lengths))
 
 
-def append_positions(memory: Memory, more: Memory) -> Memory:
+def append_positions(memory: Memory, new: Memory) -> Memory:
     """Append positions to the last source of a memory."""
-    *others, last = memory.lengths
-    return Memory(*_appended(memory, more), lengths=(*others, last + sum(more.lengths)))
+    *earlier, last = memory.lengths
+    return Memory(*_appended(memory, new), lengths=(*earlier, last + sum(new.lengths)))
 
 
 def _appended(first: Memory, second: Memory) -> tuple[Tensor, Tensor, Tensor]:
@@ -55,12 +55,14 @@ def hide_future(memory: Memory, first: Tensor) -> Memory:
     It is what makes a pass over all steps at once read no state that a loop would not have made yet.
     """
     rows, positions = memory.present.shape
-    own = memory.lengths[-1]
-    there = torch.arange(own, device=first.device) < first[..., None]
-    steps = there.shape[-2]
-    there = there.expand(rows, steps, own)
-    others = memory.present[:, None, : positions - own].expand(-1, steps, -1)
-    return memory._replace(present=torch.cat([others, memory.present[:, None, positions - own :] & there], dim=-1))
+    last_length = memory.lengths[-1]
+    is_visible = torch.arange(last_length, device=first.device) < first[..., None]
+    steps = is_visible.shape[-2]
+    is_visible = is_visible.expand(rows, steps, last_length)
+    earlier = memory.present[:, None, : positions - last_length].expand(-1, steps, -1)
+    return memory._replace(
+        present=torch.cat([earlier, memory.present[:, None, positions - last_length :] & is_visible], dim=-1)
+    )
 
 
 def zero_context(memory: Memory) -> Tensor:
@@ -75,16 +77,16 @@ def empty_history(memory: Memory) -> AttentionHistory:
     return AttentionHistory(nothing, nothing)
 
 
-def update_history(past: AttentionHistory, weights: Tensor) -> AttentionHistory:
+def update_history(history: AttentionHistory, weights: Tensor) -> AttentionHistory:
     """The past after a read with weights (b, 1, m), of a memory that may have grown since the read before."""
     now = weights[..., 0, :]
-    return AttentionHistory(now, pad_positions(past.cumulative, now.shape[-1]) + now)
+    return AttentionHistory(now, pad_positions(history.cumulative, now.shape[-1]) + now)
 
 
-def pad_history_to_memory(past: AttentionHistory, memory: Memory) -> AttentionHistory:
+def pad_history_to_memory(history: AttentionHistory, memory: Memory) -> AttentionHistory:
     """The past of a memory that has grown: the new positions were never read."""
     positions = memory.keys.shape[-2]
-    return AttentionHistory(pad_positions(past.previous, positions), pad_positions(past.cumulative, positions))
+    return AttentionHistory(pad_positions(history.previous, positions), pad_positions(history.cumulative, positions))
 
 
 def pad_positions(weights: Tensor, positions: int) -> Tensor:

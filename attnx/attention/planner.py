@@ -55,74 +55,74 @@ class Plan:
         return f"{WORDS[self.schedule]}: {self.reason}"
 
 
-def plan(facts: PlannerInputs, wanted: str = "auto") -> Plan:
+def plan(inputs: PlannerInputs, requested: str = "auto") -> Plan:
     """Choose the schedule.
 
     Args:
-        facts: the composition.
-        wanted: ``auto``, or a schedule to insist on.
+        inputs: the composition.
+        requested: ``auto``, or a schedule to insist on.
 
     Raises:
         UserError: the query contradicts the feed, or the wanted schedule is not admitted.
     """
-    feed = facts.feed or _default_feed(facts)
-    late = [name for name, need in facts.needs.items() if need == "state"]
+    feed = inputs.feed or _default_feed(inputs)
+    late = [name for name, need in inputs.needs.items() if need == "state"]
     if feed == "now" and late:
         raise UserError(
             f"model.feed=now contradicts query={late[0]}: the context enters the cell that makes the state it would be "
             "asked with; use query=previous_state, or model.feed=next or none"
         )
-    loop = _why_loop(facts, feed)
+    loop = _why_loop(inputs, feed)
     admitted: list[Schedule] = []
     reasons: dict[Schedule, str] = {"step_by_step": loop or "it was asked for"}
     if loop is None and feed == "none":
         admitted.append("run_then_attend")
         reasons["run_then_attend"] = "no context enters the recurrence"
-    if loop is None and not facts.growing and set(facts.needs.values()) <= KNOWN:
+    if loop is None and not inputs.growing and set(inputs.needs.values()) <= KNOWN:
         admitted.append("attend_then_run")
-        reasons["attend_then_run"] = _known(facts)
+        reasons["attend_then_run"] = _known_reason(inputs)
     admitted.append("step_by_step")
-    if wanted not in ("auto", *admitted):
-        raise UserError(f"attention.schedule={wanted} is not possible: {_why_not(facts, feed, loop)}")
-    schedule = next(name for name in admitted if wanted in ("auto", name))
+    if requested not in ("auto", *admitted):
+        raise UserError(f"attention.schedule={requested} is not possible: {_why_not(inputs, feed, loop)}")
+    schedule = next(name for name in admitted if requested in ("auto", name))
     return Plan(schedule, feed, tuple(admitted), reasons[schedule])
 
 
-def _default_feed(facts: PlannerInputs) -> Feed:
-    needs = set(facts.needs.values())
+def _default_feed(inputs: PlannerInputs) -> Feed:
+    needs = set(inputs.needs.values())
     if "state" in needs:
         return "none"
     return "now" if "prev_state" in needs or needs <= KNOWN else "none"
 
 
-def _why_loop(facts: PlannerInputs, feed: Feed) -> str | None:
+def _why_loop(inputs: PlannerInputs, feed: Feed) -> str | None:
     """Why nothing but a loop over time will do, or None."""
-    if facts.sampling:
+    if inputs.sampling:
         return "scheduled sampling feeds the model's own outputs back"
-    if facts.needs_history:
+    if inputs.needs_history:
         return "the scorer reads the weights of earlier steps"
-    if "context" in facts.needs.values():
+    if "context" in inputs.needs.values():
         return "the query holds the last context"
     if feed == "next":
         return "the last context enters the recurrence (model.feed=next)"
-    if feed == "now" and not set(facts.needs.values()) <= KNOWN:
+    if feed == "now" and not set(inputs.needs.values()) <= KNOWN:
         return "the context enters the recurrence and its query holds a state (model.feed=now)"
-    if feed == "now" and facts.growing:
+    if feed == "now" and inputs.growing:
         return "the context enters the recurrence and the memory grows with it"
     return None
 
 
-def _known(facts: PlannerInputs) -> str:
-    if not facts.needs:
+def _known_reason(inputs: PlannerInputs) -> str:
+    if not inputs.needs:
         return "without attention the context is known at the start"
-    return f"the query is {' and '.join(facts.needs)} alone, known at the start"
+    return f"the query is {' and '.join(inputs.needs)} alone, known at the start"
 
 
-def _why_not(facts: PlannerInputs, feed: Feed, loop: str | None) -> str:
+def _why_not(inputs: PlannerInputs, feed: Feed, loop: str | None) -> str:
     if loop is not None:
         return f"{loop}; use step_by_step"
     if feed != "none":
         return "the context enters the recurrence (model.feed=now); use attend_then_run or step_by_step"
-    if facts.growing and set(facts.needs.values()) <= KNOWN:
+    if inputs.growing and set(inputs.needs.values()) <= KNOWN:
         return "the memory grows while decoding; use run_then_attend or step_by_step"
     return "the query holds a state, which the recurrence must make first; use run_then_attend or step_by_step"

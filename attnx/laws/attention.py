@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnx.attention import AttentionHistory, AttentionOutput, ScopeMask
-from attnx.attention.factory import assemble
+from attnx.attention.factory import build_attention
 from attnx.laws.gradients import require_finite_gradients, require_gradients
 from attnx.laws.violation import require, require_close, require_finite, require_tensor
 
@@ -37,7 +37,7 @@ def drawn() -> Inputs:
 def composed(parts: Parts, keys: int = KEYS, values: int = VALUES, heads: int = 1) -> Any:
     """The parts as one attention, with a projection where the scorer needs one."""
     sizes = (WIDTH, keys, values)
-    return assemble(parts["scorer"], parts["scope"], parts["normalizer"], sizes, {"heads": heads}).eval()
+    return build_attention(parts["scorer"], parts["scope"], parts["normalizer"], sizes, {"heads": heads}).eval()
 
 
 def read_before(states: Tensor, present: Tensor) -> AttentionHistory:

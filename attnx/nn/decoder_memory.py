@@ -25,13 +25,13 @@ class DecoderStateProjection(nn.Module):
         self.values = _fit(state_size, values_size)
         self.keys = _fit(state_size, keys_size) if self.positions is None and not self.shared else nn.Identity()
 
-    def forward(self, states: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, states: Tensor, steps: Tensor) -> tuple[Tensor, Tensor]:
         """(b, t, state_size) and their steps, (t,) or (b, t) -> keys (b, t, keys_size), values (b, t, values_size)."""
         values = self.values(states)
         if self.positions is not None:
-            return self.positions(at, self.keys_size).expand(*states.shape[:2], -1), values
+            return self.positions(steps, self.keys_size).expand(*states.shape[:2], -1), values
         return (values if self.shared else self.keys(states)), values
 
 
-def _fit(size: int, wanted: int) -> nn.Module:
-    return nn.Identity() if size == wanted else nn.Linear(size, wanted, bias=False)
+def _fit(size: int, target_size: int) -> nn.Module:
+    return nn.Identity() if size == target_size else nn.Linear(size, target_size, bias=False)

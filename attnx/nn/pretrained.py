@@ -23,20 +23,20 @@ def load_vectors(embedding: nn.Embedding, ids: Mapping[str, int], path: str) -> 
     Raises:
         UserError: the file is missing, a line is malformed or of another width (with file and line), or no symbol fits.
     """
-    found = 0
+    vectors_by_symbol = 0
     try:
         opener = gzip.open if path.endswith(".gz") else open
         with opener(Path(path).expanduser(), "rt", encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
+            for index, line in enumerate(file, start=1):
                 symbol, numbers = _fields(line, embedding.embedding_dim)
-                if not symbol or (number == 1 and len(numbers) == 1):
+                if not symbol or (index == 1 and len(numbers) == 1):
                     continue  # a blank line, or word2vec's header: how many symbols, how wide
-                found += _copy(embedding, ids.get(symbol), numbers, f"{path}:{number}")
+                vectors_by_symbol += _copy(embedding, ids.get(symbol), numbers, f"{path}:{index}")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot read the vectors ({error})") from error
-    if not found:
+    if not vectors_by_symbol:
         raise UserError(f"{path}: holds no vector for any of the {len(ids)} symbols")
-    return found
+    return vectors_by_symbol
 
 
 def _fields(line: str, width: int) -> tuple[str, list[str]]:
@@ -56,7 +56,7 @@ def _copy(embedding: nn.Embedding, row: int | None, numbers: list[str], where: s
     if row is None:
         return False
     try:
-        vector = torch.tensor([float(number) for number in numbers])
+        vector = torch.tensor([float(index) for index in numbers])
     except ValueError as error:
         raise UserError(f"{where}: not a number ({error})") from None
     if not vector.isfinite().all():

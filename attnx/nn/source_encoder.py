@@ -19,17 +19,17 @@ class EncodedSource(NamedTuple):
     Attributes:
         keys: (b, m, keys_size), what queries are compared with.
         values: (b, m, values_size), what contexts are made of.
-        present: (b, m) bool; m is s, or what :attr:`Source.pace` makes of it.
+        source_mask: (b, m) bool; m is s, or what :attr:`Source.pace` makes of it.
         final: the encoder's state after each layer; empty without an encoder.
     """
 
     keys: Tensor
     values: Tensor
-    present: Tensor
+    source_mask: Tensor
     final: State
 
 
-class Source(nn.Module):
+class SourceEncoder(nn.Module):
     """Embed and encode the source.
 
     Args:
@@ -62,26 +62,26 @@ class Source(nn.Module):
         sizes = {"inputs": embedding_size, "one_hot": positions, "sinusoidal": positions}
         self.keys_size, self.values_size = (sizes.get(pick, self.final_size) for pick in (memory, values))
 
-    def forward(self, source: Tensor, present: Tensor, told: Tensor | None = None) -> EncodedSource:
+    def forward(self, source: Tensor, source_mask: Tensor, tag_embedding: Tensor | None = None) -> EncodedSource:
         """(b, s) symbols or (b, s, features), (b, s) bool, and what the encoder is told besides (b, g)."""
         inputs = self.embedding(source)
         mask = dropout_mask(inputs, self.dropout, self.training, *inputs.shape)
         inputs = inputs if mask is None else inputs * mask
         encoded = EncoderOutput([], ())
         if self.encoder is not None:
-            tags = [] if told is None else [told[:, None].expand(-1, inputs.shape[1], -1)]
-            encoded = self.encoder(concat([inputs, *tags]), present)
+            tags = [] if tag_embedding is None else [tag_embedding[:, None].expand(-1, inputs.shape[1], -1)]
+            encoded = self.encoder(concat([inputs, *tags]), source_mask)
         keys = self._pick(self.memory, inputs, encoded)
         if self.memory == "final":
-            present = torch.ones_like(present[:, :1])
-        present = present[:, :: self.pace]
+            source_mask = torch.ones_like(source_mask[:, :1])
+        source_mask = source_mask[:, :: self.pace]
         values = keys if self.values == self.memory else self._pick(self.values, inputs, encoded)
-        return EncodedSource(keys, values, present, encoded.final)
+        return EncodedSource(keys, values, source_mask, encoded.final)
 
     def _pick(self, what: str, inputs: Tensor, encoded: EncoderOutput) -> Tensor:
         if what in POSITIONS:
-            at = torch.arange(inputs.shape[1], device=inputs.device)
-            return POSITIONS[what](at, self.keys_size).expand(inputs.shape[0], -1, -1)
+            steps = torch.arange(inputs.shape[1], device=inputs.device)
+            return POSITIONS[what](steps, self.keys_size).expand(inputs.shape[0], -1, -1)
         if what == "inputs":
             return inputs
         if what == "final":

@@ -34,13 +34,13 @@ def entmax(scores: Tensor, allowed: Tensor, alpha: float | Tensor = 1.5) -> Tens
         return sparsemax(scores, allowed)
     wide = torch.promote_types(scores.dtype, torch.float32)
     # alpha - 1 is what is handed on: it keeps its digits where alpha is close to 1.
-    bend = alpha.to(wide) - 1 if isinstance(alpha, Tensor) else scores.new_full((), alpha - 1, dtype=wide)
+    alpha_minus_1 = alpha.to(wide) - 1 if isinstance(alpha, Tensor) else scores.new_full((), alpha - 1, dtype=wide)
 
-    def normalize(kept: Tensor) -> Tensor:
-        each = bend.expand(*kept.shape[:-1], 1)
+    def normalize(masked: Tensor) -> Tensor:
+        expanded = alpha_minus_1.expand(*masked.shape[:-1], 1)
         if _traced():  # a traced program holds no function of ours
-            return _weights(kept, each)
-        weights: Tensor = _Entmax.apply(kept, each)  # type: ignore[no-untyped-call]
+            return _weights(masked, expanded)
+        weights: Tensor = _Entmax.apply(masked, expanded)  # type: ignore[no-untyped-call]
         return weights
 
     return masked_normalize(normalize, scores.to(wide), allowed).to(scores.dtype)
@@ -56,23 +56,23 @@ class _Entmax(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, bend: Tensor) -> Tensor:
-        weights = _weights(scores, bend)
-        ctx.save_for_backward(weights, bend)
+    def forward(ctx: Any, scores: Tensor, alpha_minus_1: Tensor) -> Tensor:
+        weights = _weights(scores, alpha_minus_1)
+        ctx.save_for_backward(weights, alpha_minus_1)
         return weights
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None]:
-        weights, bend = ctx.saved_tensors
+        weights, alpha_minus_1 = ctx.saved_tensors
         support = weights > 0
         inside = torch.where(support, weights, 1.0)  # its logarithm is then 0 elsewhere, and nothing becomes NaN
-        steepness = torch.where(support, inside ** (1 - bend), 0.0)
+        steepness = torch.where(support, inside ** (1 - alpha_minus_1), 0.0)
         share = steepness / steepness.sum(-1, keepdim=True)
         centered = gradient - (gradient * share).sum(-1, keepdim=True)
         if not ctx.needs_input_grad[1]:
             return steepness * centered, None
         log = inside.log()
-        curve = (steepness * torch.expm1(bend * log) / bend - weights * log) / bend
+        curve = (steepness * torch.expm1(alpha_minus_1 * log) / alpha_minus_1 - weights * log) / alpha_minus_1
         return steepness * centered, (curve * centered).sum(-1, keepdim=True)
 
 
@@ -81,12 +81,12 @@ def _traced() -> bool:
     return bool(torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
 
 
-def _weights(scores: Tensor, bend: Tensor) -> Tensor:
-    weights = _solve(scores - scores.amax(-1, keepdim=True), bend)
+def _weights(scores: Tensor, alpha_minus_1: Tensor) -> Tensor:
+    weights = _solve(scores - scores.amax(-1, keepdim=True), alpha_minus_1)
     return weights / weights.sum(-1, keepdim=True)
 
 
-def _solve(gaps: Tensor, bend: Tensor) -> Tensor:
+def _solve(gaps: Tensor, alpha_minus_1: Tensor) -> Tensor:
     """Find u, the logarithm of the largest weight, for which the weights sum to 1.
 
     The others follow as ``exp(u + log(1 + b gap exp(-b u)) / b)``, which keeps its digits down to b = 0, where it is
@@ -97,14 +97,14 @@ def _solve(gaps: Tensor, bend: Tensor) -> Tensor:
     eps, tiny = torch.finfo(gaps.dtype).eps, torch.finfo(gaps.dtype).tiny
     traced = _traced()  # then the steps are those of any scores, and a million of them
     positions = 2**20 if traced else gaps.shape[-1]
-    enough = math.ceil(math.log2(positions) - math.log2(eps) / 2) + 1
+    max_steps = math.ceil(math.log2(positions) - math.log2(eps) / 2) + 1
     peak, weights = torch.zeros_like(gaps[..., :1]), gaps
-    for _ in range(enough):
-        fall = (bend * gaps * torch.exp(-bend * peak)).clamp(min=-1.0)
-        weights = torch.exp(peak + torch.log1p(fall) / bend)
+    for _ in range(max_steps):
+        fall = (alpha_minus_1 * gaps * torch.exp(-alpha_minus_1 * peak)).clamp(min=-1.0)
+        weights = torch.exp(peak + torch.log1p(fall) / alpha_minus_1)
         total = weights.sum(-1, keepdim=True)
         if not traced and bool((total <= 1 + 8 * eps).all()):
             break
         slope = (weights / (1 + fall).clamp(min=tiny)).sum(-1, keepdim=True)
-        peak = peak + torch.log1p(total * torch.expm1(-bend * total.log()) / slope) / bend
+        peak = peak + torch.log1p(total * torch.expm1(-alpha_minus_1 * total.log()) / slope) / alpha_minus_1
     return weights

@@ -27,10 +27,10 @@ def masked_normalize(normalize: Callable[[Tensor], Tensor], scores: Tensor, allo
             [0.0000, 0.0000, 0.0000]])
     """
     if is_all_true_on_cpu(allowed):
-        kept = torch.broadcast_tensors(scores, allowed)[0]  # type: ignore[no-untyped-call]
-        return normalize(kept) if kept.shape[-1] else kept
+        masked = torch.broadcast_tensors(scores, allowed)[0]  # type: ignore[no-untyped-call]
+        return normalize(masked) if masked.shape[-1] else masked
     # A forbidden score becomes -inf only in rows that keep an allowed one; an all-forbidden row is normalized over
     # zeros instead, so that neither its weights nor its gradient can be NaN before it is set to zero.
     fill = torch.where(allowed.any(-1, keepdim=True), -torch.inf, 0.0).to(scores.dtype)
-    kept = torch.where(allowed, scores, fill)
-    return (normalize(kept) if kept.shape[-1] else kept).masked_fill(~allowed, 0.0)
+    masked = torch.where(allowed, scores, fill)
+    return (normalize(masked) if masked.shape[-1] else masked).masked_fill(~allowed, 0.0)

@@ -15,14 +15,16 @@ def build_kernels(model: nn.Module, device: torch.device) -> str:
     A kernel that cannot be built is left out and the next in line serves. Of C files the start table has a line of
     their own (:func:`attnx.accel.prebuild.without_c`), so that a kernel in C is left out here without a reason.
     """
-    found = [kernel for part in model.modules() for kernel in getattr(part, "kernels", ()) if is_for(kernel, device)]
-    kernels = {registry.name_of("kernel", kernel): kernel for kernel in found}
+    kernels_for_device = [
+        kernel for part in model.modules() for kernel in getattr(part, "kernels", ()) if is_for(kernel, device)
+    ]
+    kernels = {registry.name_of("kernel", kernel): kernel for kernel in kernels_for_device}
     # The start table is where it is said.
     failures = {name: build_failure(kernel, device, warn=str) for name, kernel in kernels.items()}
     built = [str(name) for name, failure in failures.items() if failure is None]
-    others = "what none of them admits is read by the definition"
-    said = [f"{' '.join(built)}; {others}" if built else "none: every read is by the definition"]
+    fallback = "what none of them admits is read by the definition"
+    notes = [f"{' '.join(built)}; {fallback}" if built else "none: every read is by the definition"]
     for name, failure in failures.items():
         if failure is not None and not hasattr(kernels[name], "source"):
-            said.append(f"{name} cannot be built and is left out: {failure}")
-    return "; ".join(said)
+            notes.append(f"{name} cannot be built and is left out: {failure}")
+    return "; ".join(notes)

@@ -50,15 +50,15 @@ def compile_steps(experiment: TrainingModule, loaders: Loaders, trainer: Mapping
         breaks = _try(experiment, loaders, device)
     except Exception as error:
         compile_model(model, None)
-        told = in_a_line(_cause(error))
+        reason = in_a_line(_cause(error))
         if _no_compiler(error):
-            raise UserError(f"trainer.compile={how}: torch has no compiler that works ({told})") from error
-        return f"nothing: torch cannot compile a step ({told})"
+            raise UserError(f"trainer.compile={how}: torch has no compiler that works ({reason})") from error
+        return f"nothing: torch cannot compile a step ({reason})"
     compile_model(model, CompileOptions(graphs))
     if graphs:
         clone_gradients(model)
-    told = f"each step of the loop but the first{', as a CUDA graph' if graphs else ''}"
-    return f"{told}, broken up where torch cannot follow: {'; '.join(breaks)}" if breaks else told
+    reason = f"each step of the loop but the first{', as a CUDA graph' if graphs else ''}"
+    return f"{reason}, broken up where torch cannot follow: {'; '.join(breaks)}" if breaks else reason
 
 
 def _nothing(model: torch.nn.Module, how: str, trainer: Mapping[str, Any]) -> str | None:
@@ -84,7 +84,7 @@ def _try(experiment: TrainingModule, loaders: Loaders, device: torch.device) -> 
     """
     from torch._dynamo.utils import counters
 
-    before = Counter(counters["graph_break"])
+    breaks_before = Counter(counters["graph_break"])
     model = experiment.model.to(device).train()
     try:
         with torch.random.fork_rng():
@@ -94,7 +94,7 @@ def _try(experiment: TrainingModule, loaders: Loaders, device: torch.device) -> 
     finally:
         model.zero_grad(set_to_none=True)
         model.cpu()
-    return [line.partition("\n")[0] for line in Counter(counters["graph_break"]) - before]
+    return [line.partition("\n")[0] for line in Counter(counters["graph_break"]) - breaks_before]
 
 
 def _batches(loaders: Loaders, device: torch.device) -> Iterator[Batch]:

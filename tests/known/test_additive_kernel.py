@@ -33,7 +33,7 @@ COUNTS = (1, 3, 4, 37)
 
 
 def by_kernel(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-    return blocks.score(cpu.WAYS, queries, keys, v)
+    return blocks.score(cpu.BACKEND, queries, keys, v)
 
 
 def by_definition(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
@@ -230,8 +230,8 @@ def test_a_block_is_asked_what_its_queries_are(scope: Any, narrowed: str, monkey
     }
     memory = hide_future(attention.make_memory(states), torch.arange(queries) % positions)
     whole = attention(asked, memory, **given).context
-    monkeypatch.setattr(blocks, "MANY", 0)
-    monkeypatch.setattr(blocks, "BLOCK", 1)
+    monkeypatch.setattr(blocks, "MAX_SCORES_TO_KEEP", 0)
+    monkeypatch.setattr(blocks, "SCORES_PER_BLOCK", 1)
     torch.testing.assert_close(attention(asked, memory, **given).context, whole)
 
 
@@ -273,8 +273,8 @@ def test_memory_grows_with_the_scores() -> None:
 
 def test_memory_of_many_scores_grows_with_queries_and_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice as many of both are four times the scores, and twice the memory."""
-    monkeypatch.setattr(blocks, "MANY", 2**12)
-    monkeypatch.setattr(blocks, "BLOCK", 2**12)
+    monkeypatch.setattr(blocks, "MAX_SCORES_TO_KEEP", 2**12)
+    monkeypatch.setattr(blocks, "SCORES_PER_BLOCK", 2**12)
     attention: Any = accel.enable(build(query_size=11, memory_size=11, scorer=("additive", {"hidden_size": 16})))
     small, large = memory_of(attention, 251, 257), memory_of(attention, 502, 514)
     assert large < 2.2 * small

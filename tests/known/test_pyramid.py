@@ -13,7 +13,7 @@ from torch import Tensor
 from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.nn.encoders.pyramid import Pyramid
-from attnx.nn.pyramid_weights import shares, spread
+from attnx.nn.pyramid_weights import pyramid_shares, upsample_weights
 
 pytestmark = pytest.mark.usefixtures("float64")
 Built = Callable[..., Any]
@@ -68,14 +68,14 @@ def test_padding_changes_nothing(length: int) -> None:
 def test_shares_and_weights_over_steps() -> None:
     """States of 4 steps: of 6 steps the second stands for 2, of 3 the first for 3; two states of the decoder follow."""
     present = torch.arange(6) < torch.tensor([[6], [3]])
-    among = shares(present, 4)
+    among = pyramid_shares(present, 4)
     quarter, third = [1 / 4] * 4, [1 / 3] * 3
     torch.testing.assert_close(among, torch.tensor([[*quarter, 1 / 2, 1 / 2], [*third, 0.0, 0.0, 0.0]]))
     weights = torch.tensor([[0.5, 0.3, 0.1, 0.1], [0.9, 0.0, 0.1, 0.0]])
     expected = torch.tensor([[*[0.125] * 4, 0.15, 0.15, 0.1, 0.1], [*[0.3] * 3, 0.0, 0.0, 0.0, 0.1, 0.0]])
-    torch.testing.assert_close(spread(weights[:, None], among, 4), expected[:, None])
+    torch.testing.assert_close(upsample_weights(weights[:, None], among, 4), expected[:, None])
     several = weights[:, None, None].expand(-1, 3, 1, -1)
-    torch.testing.assert_close(spread(several, among, 4), expected[:, None, None].expand(-1, 3, 1, -1))
+    torch.testing.assert_close(upsample_weights(several, among, 4), expected[:, None, None].expand(-1, 3, 1, -1))
 
 
 def las(built: Built) -> Any:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnx import accel, registry
 from attnx.accel.attention.sdpa import Sdpa
-from attnx.attention.factory import assemble, build
+from attnx.attention.factory import build, build_attention
 from attnx.attention.memory import concat_sources, hide_future
 
 B, Q, M, WIDTH = 4, 3, 7, 5
@@ -24,7 +24,7 @@ SCOPES = ["global", ("local", {"window": 1})]
 def both(scorer: Any = "dot", scope: Any = "global", temperature: float = 1.0, query: int = WIDTH) -> tuple[Any, Any]:
     """Attention that may use kernels, and the same by the definition."""
     sizes, normalizer = (query, WIDTH, WIDTH), ("softmax", {"temperature": temperature})
-    plain = assemble(scorer, scope, normalizer, sizes, {})
+    plain = build_attention(scorer, scope, normalizer, sizes, {})
     fast: Any = accel.enable(copy.deepcopy(plain))
     fast.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, Sdpa))
     assert fast.kernels

@@ -15,7 +15,7 @@ from attnx.accel.attention import checkpointed
 from attnx.accel.attention.checkpointed import Tiled
 from attnx.accel.attention.window import Window
 from attnx.attention import AttentionOutput, Memory
-from attnx.attention.factory import assemble, build
+from attnx.attention.factory import build, build_attention
 from attnx.attention.memory import concat_sources, hide_future
 
 B, Q, M, WIDTH, KEYS, VALUES = 4, 5, 7, 3, 11, 2
@@ -30,12 +30,12 @@ FITTING = [3 * Q * M, 3 * M + 2, M, 3]
 
 @pytest.fixture(params=FITTING)
 def _fitting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpointed, "at_once", lambda *_: request.param)
+    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: request.param)
 
 
 def both(scorer: Any, scope: Any = "global", normalizer: Any = "softmax") -> tuple[Any, Any]:
     """Attention that reads in tiles, and the same by the definition."""
-    plain = assemble(scorer, scope, normalizer, (WIDTH, KEYS, VALUES), {})
+    plain = build_attention(scorer, scope, normalizer, (WIDTH, KEYS, VALUES), {})
     fast: Any = accel.enable(copy.deepcopy(plain))
     fast.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, Tiled))
     assert fast.kernels
@@ -70,7 +70,7 @@ def the_same(fast: Any, plain: Any, remember: Any = padded, **asked: Any) -> Non
 
 def test_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores q + ln 1, q + ln 2 and q + ln 5 weigh 1/8, 2/8 and 5/8, each query's in a tile of its own."""
-    monkeypatch.setattr(checkpointed, "at_once", lambda *_: 3)
+    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: 3)
     attention = build(scorer="concat", query_size=1, memory_size=1)
     with torch.no_grad():
         for layer in (attention.scorer.query, attention.scorer.memory):
@@ -120,7 +120,7 @@ def test_all_that_may_be_asked() -> None:
 @pytest.mark.parametrize("fitting", [3 * M + 2, 3])
 def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
     """Of the first order and the second, of the scorer's parameters as of what is read."""
-    monkeypatch.setattr(checkpointed, "at_once", lambda *_: fitting)
+    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: fitting)
     attention, _ = both(("mlp", {"hidden_sizes": [5, 3]}), SCOPES[2])
     queries, states, values = given()
     given_to_it = (queries[1:3], states[1:3], values[1:3], *attention.parameters())
@@ -136,7 +136,7 @@ def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
 @pytest.mark.usefixtures("float64")
 def test_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two reads of one memory, and two backward passes through one of them, add up."""
-    monkeypatch.setattr(checkpointed, "at_once", lambda *_: M)
+    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: M)
     fast, plain = both(MLP)
     queries, *parts = given()
     gradients = []
@@ -151,8 +151,8 @@ def test_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last digit; dropout, drawn before, is drawn once."""
-    monkeypatch.setattr(checkpointed, "at_once", lambda *_: M)
-    attention = accel.enable(assemble(MLP, "global", "softmax", (WIDTH, KEYS, VALUES), {"dropout": 0.5}))
+    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: M)
+    attention = accel.enable(build_attention(MLP, "global", "softmax", (WIDTH, KEYS, VALUES), {"dropout": 0.5}))
     queries, *parts = given()
     runs = []
     for _ in range(2):
@@ -184,7 +184,7 @@ def test_no_more_than_a_tile_is_made_at_a_time(made: Any, scope: str) -> None:
     """Forwards and backwards, wherever ``window`` gathers, too; the definition makes all pairs times the width."""
     rows, steps, positions, width = 2, 211, 307, 37
     attention: Any = accel.enable(
-        assemble(("mlp", {"hidden_sizes": [width]}), scope, "softmax", (WIDTH, KEYS, VALUES), {"chunk_mib": 1})
+        build_attention(("mlp", {"hidden_sizes": [width]}), scope, "softmax", (WIDTH, KEYS, VALUES), {"chunk_mib": 1})
     )
     queries, states = torch.randn(rows, steps, WIDTH), torch.randn(rows, positions, KEYS)
     sizes = {}

@@ -13,7 +13,7 @@ from torch import Tensor
 from attnx import accel, registry
 from attnx.accel.attention.window import Window
 from attnx.attention import Memory
-from attnx.attention.factory import assemble
+from attnx.attention.factory import build_attention
 from attnx.attention.memory import concat_sources, hide_future
 
 B, Q, M, WIDTH, KEYS, VALUES = 5, 11, 13, 5, 3, 2
@@ -32,7 +32,7 @@ class Always(Window):
 def both(scorer: Any, normalizer: Any = "softmax", knobs: dict[str, Any] | None = None) -> tuple[Any, Any]:
     """Attention that gathers every read, and the same by the definition."""
     sizes = (WIDTH, KEYS, VALUES)
-    plain = assemble(scorer, ("local", {"window": 2, **(knobs or {})}), normalizer, sizes, {})
+    plain = build_attention(scorer, ("local", {"window": 2, **(knobs or {})}), normalizer, sizes, {})
     fast: Any = accel.enable(copy.deepcopy(plain))
     fast.kernels = (Always(),)
     return fast, plain
@@ -62,7 +62,7 @@ def padded(attention: Any, states: Tensor, values: Tensor) -> Memory:
 
 def test_by_hand() -> None:
     """At step 3 a window of 1 holds positions 2 to 4; scores ln 1, ln 3 and ln 4 weigh 1/8, 3/8 and 4/8."""
-    attention: Any = accel.enable(assemble("dot", ("local", {"window": 1}), "softmax", (1, 1, 1), {}))
+    attention: Any = accel.enable(build_attention("dot", ("local", {"window": 1}), "softmax", (1, 1, 1), {}))
     attention.kernels = (Always(),)
     states = torch.tensor([[[9.0], [9.0], [0.0], [math.log(3)], [math.log(4)], [9.0], [9.0]]])
     values = torch.tensor([[[1e9], [1e9], [8.0], [16.0], [-8.0], [1e9], [1e9]]])
@@ -144,7 +144,7 @@ def test_gradients(scorer: str) -> None:
 
 def long_read(scorer: str, positions: int, **more: Any) -> tuple[Any, Tensor, Memory]:
     attention: Any = accel.enable(
-        assemble(scorer, ("local", {"window": 1, **more}), "softmax", (WIDTH, KEYS, VALUES), {})
+        build_attention(scorer, ("local", {"window": 1, **more}), "softmax", (WIDTH, KEYS, VALUES), {})
     )
     states, values = torch.randn(2, positions, KEYS), torch.randn(2, positions, VALUES)
     present = torch.arange(positions) < torch.tensor([[positions], [positions - 101]])

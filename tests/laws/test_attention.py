@@ -10,7 +10,7 @@ from torch import nn
 
 from attnx import registry
 from attnx.attention import Memory
-from attnx.attention.factory import assemble, build
+from attnx.attention.factory import build, build_attention
 from attnx.errors import UserError
 from attnx.laws import attention, attention_sources
 from attnx.laws.attention import KEYS, PRESENT, VALUES, WIDTH, B, M, Q, composed, drawn, read, read_before
@@ -111,13 +111,13 @@ def test_projection(plain_scorer: Choice) -> None:
     for query_size in (WIDTH, KEYS):
         wanted = equal and query_size != KEYS
         sizes = (query_size, KEYS, KEYS)
-        auto = assemble(plain_scorer, "global", "softmax", sizes, {"projection": "auto"})
+        auto = build_attention(plain_scorer, "global", "softmax", sizes, {"projection": "auto"})
         assert isinstance(auto.project, nn.Linear) == wanted
         if wanted:
             with pytest.raises(UserError, match=f"equal widths, but the query has {WIDTH} and the memory {KEYS}"):
-                assemble(plain_scorer, "global", "softmax", sizes, {"projection": "never"})
+                build_attention(plain_scorer, "global", "softmax", sizes, {"projection": "never"})
         else:
-            never = assemble(plain_scorer, "global", "softmax", sizes, {"projection": "never"})
+            never = build_attention(plain_scorer, "global", "softmax", sizes, {"projection": "never"})
             assert not list(never.project.parameters())
 
 

@@ -18,7 +18,7 @@ from attnx.accel import c_build
 from attnx.accel.attention.additive import blocks, cpu
 from attnx.accel.attention.modules import FastAttention
 from attnx.attention.attention import Attention
-from attnx.attention.factory import assemble
+from attnx.attention.factory import build_attention
 from attnx.attention.memory import concat_sources, hide_future
 from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.laws.first_use import sound_names
@@ -53,7 +53,7 @@ FACTORS: dict[str, Any] = {
 }
 # What a kernel may lack where the tests run.
 MISSING = {
-    "additive": lambda: None if c_build.load(FOLDER / "additive.c") else "no C compiler",
+    "additive": lambda: None if c_build.load_library(FOLDER / "additive.c") else "no C compiler",
     "additive_cuda": lambda: None if torch.cuda.is_available() else "no GPU",
 }
 
@@ -82,8 +82,8 @@ def possible(chosen: dict[str, Any]) -> bool:
 @pytest.fixture(autouse=True)
 def _drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every test draws the same, and blocks and tiles are so small that there are several."""
-    small = {(blocks, "MANY"): 997, (blocks, "BLOCK"): 4001}
-    for (module, name), value in (small | {(cpu, "LEAST"): 0}).items():
+    small = {(blocks, "MAX_SCORES_TO_KEEP"): 997, (blocks, "SCORES_PER_BLOCK"): 4001}
+    for (module, name), value in (small | {(cpu, "MIN_TERMS_FOR_C"): 0}).items():
         monkeypatch.setattr(module, name, value)
     torch.manual_seed(0)
     yield
@@ -138,7 +138,7 @@ def pair_of(chosen: dict[str, Any], device: str) -> tuple[Any, Any, list[Counted
     heads, width = chosen["heads"], VALUES if chosen["values"] == "own" else KEYS
     sizes = (WIDTH, heads * KEYS, heads * width)
     parts = chosen["scorer"], chosen["scope"], chosen["normalizer"]
-    without = assemble(*parts, sizes, {"heads": heads, "chunk_mib": 1}).to(device)
+    without = build_attention(*parts, sizes, {"heads": heads, "chunk_mib": 1}).to(device)
     with_it = accel.enable(copy.deepcopy(without))
     wanted, counted = registry.find("kernel", chosen["kernel"][0]), []
     for module in with_it.modules():
@@ -244,7 +244,7 @@ def test_a_kernel_says_what_it_serves(kernel: str) -> None:
 def test_no_kernel_unless_enabled(kernel: str) -> None:
     chosen = typical(kernel)[0]
     parts = chosen["scorer"], chosen["scope"], chosen["normalizer"]
-    attention: Any = assemble(*parts, (KEYS, KEYS, KEYS), {})
+    attention: Any = build_attention(*parts, (KEYS, KEYS, KEYS), {})
     assert not hasattr(attention, "kernels")
     accel.enable(attention)
     assert registry.find("kernel", kernel) in map(type, attention.kernels)

@@ -6,7 +6,7 @@ import functools
 
 import torch
 
-from attnx.accel.attention.chunking import again, by_tiles
+from attnx.accel.attention.chunking import checkpointed, in_chunks
 from attnx.attention.attention import Attention
 from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.attention.scorers.additive import Additive
@@ -38,15 +38,17 @@ class Tiled:
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """More pairs than a tile holds: a read that fits into one is the definition's."""
-        return inputs.prepared_queries.shape[:2].numel() * inputs.memory.keys.shape[-2] > at_once(attention, inputs)
+        return inputs.prepared_queries.shape[:2].numel() * inputs.memory.keys.shape[-2] > pairs_per_chunk(
+            attention, inputs
+        )
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Read tile by tile, and join what was read."""
-        pairs, positions = at_once(attention, inputs), inputs.memory.keys.shape[-2]
-        return by_tiles(functools.partial(_read, attention, pairs), inputs, pairs // positions)
+        pairs, positions = pairs_per_chunk(attention, inputs), inputs.memory.keys.shape[-2]
+        return in_chunks(functools.partial(_read, attention, pairs), inputs, pairs // positions)
 
 
-def at_once(attention: Attention, inputs: AttentionInputs) -> int:
+def pairs_per_chunk(attention: Attention, inputs: AttentionInputs) -> int:
     """How many pairs of a query and a position a tile holds, at least 1."""
     # At most, each layer's sums, outputs and one gradient are there at once; and so many things as wide as the scores.
     scorer = attention.scorer
@@ -60,5 +62,5 @@ def _read(attention: Attention, pairs: int, tile: AttentionInputs) -> AttentionO
     parts = torch.split(tile.memory.keys, pairs, dim=-2)
     if len(parts) == 1:
         return attention.weigh(tile, attention.score(tile))
-    scores = torch.cat([again(attention.scorer.score, tile.prepared_queries, part) for part in parts], dim=-1)
+    scores = torch.cat([checkpointed(attention.scorer.score, tile.prepared_queries, part) for part in parts], dim=-1)
     return attention.weigh(tile, scores)

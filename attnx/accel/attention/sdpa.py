@@ -43,7 +43,7 @@ class Sdpa:
         keys, values = inputs.memory.keys, inputs.memory.values
         plain = not (inputs.need_weights or inputs.dropout_mask is not None or is_tracing())
         # With values of another width torch does what the definition does, and on a CPU more slowly.
-        return plain and keys.shape == values.shape and keys.numel() > 0 and _pays(inputs.prepared_queries)
+        return plain and keys.shape == values.shape and keys.numel() > 0 and _is_faster(inputs.prepared_queries)
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Read in one operation; what a scope's gain multiplies is read by the definition."""
@@ -67,7 +67,7 @@ class Sdpa:
         return AttentionOutput(read((allowed | ~some)[:, None]).masked_fill(~some, 0.0))
 
 
-def _pays(queries: Tensor) -> bool:
+def _is_faster(queries: Tensor) -> bool:
     """Whether a CPU reads no more slowly with it: from 1 query on, but for the gradients of some wide ones.
 
     Up to a width of 64 it is 1.1 to 1.8 times as fast as the definition with gradients, 1.1 to 5 times without; from

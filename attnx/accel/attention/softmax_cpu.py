@@ -17,7 +17,7 @@ MAX_QUERIES_FOR_C = 16
 MIN_TERMS_FOR_C, MAX_TERMS_FOR_ONE_THREAD = 2**17, 2**18
 """Terms of sums from which on C is faster, and up to which one thread is faster than several."""
 POINTER, LONG = ctypes.c_void_p, ctypes.c_long
-library = c_build.functions(
+library = c_build.lazy_functions(
     SOURCE, takes={"masked_softmax": [*[POINTER] * 4, LONG], "weighted_sums": [*[POINTER] * 4, LONG]}
 )
 """Load the C functions; None without a compiler."""

@@ -7,8 +7,8 @@ import functools
 import torch
 from torch import Tensor
 
-from attnx.accel.attention.checkpointed import at_once
-from attnx.accel.attention.chunking import by_tiles
+from attnx.accel.attention.checkpointed import pairs_per_chunk
+from attnx.accel.attention.chunking import in_chunks
 from attnx.attention.attention import Attention
 from attnx.attention.protocols import AttentionInputs, AttentionOutput, Memory, ScopeMask
 from attnx.attention.scopes.local import Local
@@ -17,9 +17,9 @@ from attnx.registry import register
 # How many times as long as its windows a memory must be. Scores that come by one product of matrices, or by a kernel of
 # their own, are so fast that about 30 windows are scored while one is gathered; where a scorer states the hidden units
 # of its scores, they are what takes time, and three times the windows suffice.
-PLAIN, HIDDEN = 32, 4
+MIN_LENGTH_RATIO, MIN_LENGTH_RATIO_OF_HIDDEN = 32, 4
 # Numbers to read below which the gathering, some 30 small operations, costs more than it saves.
-LEAST = 2**18
+MIN_NUMBERS_TO_GATHER = 2**18
 
 
 @register("kernel", "window")
@@ -50,17 +50,17 @@ class Window:
         if inputs.history is not None or inputs.need_weights:
             return False
         positions, width = inputs.memory.keys.shape[-2:]
-        times = HIDDEN if getattr(attention.scorer, "hidden_size", 0) else PLAIN
+        times = MIN_LENGTH_RATIO_OF_HIDDEN if getattr(attention.scorer, "hidden_size", 0) else MIN_LENGTH_RATIO
         long = positions >= times * _size(attention, inputs)
-        return long and inputs.prepared_queries.shape[:2].numel() * positions * width >= LEAST
+        return long and inputs.prepared_queries.shape[:2].numel() * positions * width >= MIN_NUMBERS_TO_GATHER
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Read what is gathered; where hidden layers are too large for one tile, in tiles."""
         read = functools.partial(_read, attention)
-        fitting = at_once(attention, inputs) // _size(attention, inputs)
+        fitting = pairs_per_chunk(attention, inputs) // _size(attention, inputs)
         hidden = getattr(attention.scorer, "hidden_size", 0)
         return (
-            by_tiles(read, inputs, fitting)
+            in_chunks(read, inputs, fitting)
             if hidden and inputs.prepared_queries.shape[:2].numel() > fitting
             else read(inputs)
         )
@@ -72,42 +72,44 @@ def _size(attention: Attention, inputs: AttentionInputs) -> int:
 
 
 def _read(attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
-    index, windows = _windows(attention.scope, inputs)
-    keys, values = (_gathered(part, index) for part in (inputs.memory.keys, inputs.memory.values))
-    field = ScopeMask(_row_each(windows.allowed), None if windows.gain is None else _row_each(windows.gain))
+    index, windows = _window_indices(attention.scope, inputs)
+    keys, values = (_gather_rows(part, index) for part in (inputs.memory.keys, inputs.memory.values))
+    field = ScopeMask(
+        _queries_to_batch(windows.allowed), None if windows.gain is None else _queries_to_batch(windows.gain)
+    )
     rows = inputs._replace(
-        queries=_row_each(inputs.queries),
-        prepared_queries=_row_each(inputs.prepared_queries),
+        queries=_queries_to_batch(inputs.queries),
+        prepared_queries=_queries_to_batch(inputs.prepared_queries),
         memory=Memory(keys, values, field.allowed, (index.shape[-1],)),
-        dropout_mask=None if inputs.dropout_mask is None else _row_each(inputs.dropout_mask.gather(-1, index)),
+        dropout_mask=None if inputs.dropout_mask is None else _queries_to_batch(inputs.dropout_mask.gather(-1, index)),
     )
     read = attention.weigh(rows, attention.score(rows), field)
     return AttentionOutput(read.context.view(*index.shape[:2], -1))
 
 
-def _windows(scope: Local, inputs: AttentionInputs) -> tuple[Tensor, ScopeMask]:
+def _window_indices(scope: Local, inputs: AttentionInputs) -> tuple[Tensor, ScopeMask]:
     """The positions (b, q, n) in each query's windows, one in each source, and their field."""
     memory = inputs.memory
     present = memory.present if memory.present.dim() == 3 else memory.present[:, None]
-    found, start = [], 0
+    windows_by_source, start = [], 0
     for source in torch.split(present, list(memory.lengths), dim=-1):
-        nearest, predicted = scope.centers(inputs.queries, inputs.steps, source.sum(-1))
+        nearest, predicted = scope.window_centers(inputs.queries, inputs.steps, source.sum(-1))
         size = min(2 * scope.window + 1, source.shape[-1])
         # Near an end a window is moved into the source: no position twice, and those too far off are not allowed.
         first = (nearest - scope.window).clamp(min=0).clamp(max=source.shape[-1] - size)
         position = first[..., None] + torch.arange(size, device=first.device)
-        there = source.expand(-1, first.shape[1], -1).gather(-1, position)
-        found.append((position + start, scope.around(nearest, predicted, position, there)))
+        is_in_source = source.expand(-1, first.shape[1], -1).gather(-1, position)
+        windows_by_source.append((position + start, scope.window_mask(nearest, predicted, position, is_in_source)))
         start += source.shape[-1]
-    index = torch.cat([position for position, _ in found], -1)
-    allowed = torch.cat([field.allowed for _, field in found], -1)
+    index = torch.cat([position for position, _ in windows_by_source], -1)
+    allowed = torch.cat([field.allowed for _, field in windows_by_source], -1)
     if inputs.allowed is not None:
         allowed = allowed & inputs.allowed.expand(*index.shape[:2], start).gather(-1, index)
-    gains = [field.gain for _, field in found if field.gain is not None]
+    gains = [field.gain for _, field in windows_by_source if field.gain is not None]
     return index, ScopeMask(allowed, torch.cat(gains, -1) if gains else None)
 
 
-def _gathered(part: Tensor, index: Tensor) -> Tensor:
+def _gather_rows(part: Tensor, index: Tensor) -> Tensor:
     """(b, m, d) and positions (b, q, n) -> (b * q, n, d)."""
     starts = part.shape[1] * torch.arange(len(part), device=index.device)
     # Whole rows by one index: torch adds their gradients up twice as fast as those of `gather`.
@@ -115,6 +117,6 @@ def _gathered(part: Tensor, index: Tensor) -> Tensor:
     return rows.view(index.shape[:2].numel(), index.shape[-1], part.shape[-1])
 
 
-def _row_each(part: Tensor) -> Tensor:
+def _queries_to_batch(part: Tensor) -> Tensor:
     """(b, q, d) -> (b * q, 1, d)."""
     return part.flatten(0, 1)[:, None]

@@ -239,6 +239,6 @@ def _split_weight(weight_ih: Tensor, table: Tensor | None) -> tuple[Tensor, Tens
     return table_weight, input_weight
 
 
-def _add_product(total: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
+def _add_product(total: Tensor | None, first: Tensor, second: Tensor) -> Tensor:
     """The product of two matrices, added to a total if there is one."""
-    return left @ right if total is None else total.addmm_(left, right)
+    return first @ second if total is None else total.addmm_(first, second)

@@ -25,7 +25,7 @@ MAX_PARTS = 2
 
 
 POINTER, LONG = ctypes.c_void_p, ctypes.c_long
-library = c_build.functions(
+library = c_build.lazy_functions(
     SOURCE,
     takes={
         "lstm_step": [POINTER] * 6,

@@ -35,6 +35,6 @@ class Global(nn.Module):
         super().__init__()
         self.sources, self.include_self = tuple(sources), include_self
 
-    def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> ScopeMask:
+    def forward(self, queries: Tensor, steps: Tensor, present: Tensor) -> ScopeMask:
         """(b, q, query_size), steps, (b, 1 or q, m) -> the field, its ``allowed`` (b, q, m)."""
         return ScopeMask(present.expand(-1, queries.shape[1], -1))

@@ -52,26 +52,26 @@ class Local(nn.Module):
             else None
         )
 
-    def forward(self, queries: Tensor, at: Tensor, present: Tensor) -> ScopeMask:
+    def forward(self, queries: Tensor, steps: Tensor, present: Tensor) -> ScopeMask:
         """(b, q, query_size), steps, (b, 1 or q, m) -> the field, its ``allowed`` and ``gain`` (b, q, m)."""
         position = torch.arange(present.shape[-1], device=present.device)
-        return self.around(*self.centers(queries, at, present.sum(-1)), position, present)
+        return self.window_mask(*self.window_centers(queries, steps, present.sum(-1)), position, present)
 
-    def centers(self, queries: Tensor, at: Tensor, length: Tensor) -> tuple[Tensor, Tensor | None]:
+    def window_centers(self, queries: Tensor, steps: Tensor, length: Tensor) -> tuple[Tensor, Tensor | None]:
         """Where each query's window lies: the position (b, q) it is centered on, and p_t (b, q) where it is predicted.
 
         Args:
             queries: (b, q, query_size).
-            at: (b, q) or (q,), their steps.
+            steps: (b, q) or (q,), their steps.
             length: (b, 1 or q), how many positions are there.
         """
         last = (length - 1).clamp(min=0)
         if self.center_predictor is None:
-            return torch.minimum(at.expand(queries.shape[:2]), last), None
+            return torch.minimum(steps.expand(queries.shape[:2]), last), None
         predicted = length * torch.sigmoid(self.center_predictor(queries)[..., 0])
         return torch.minimum(predicted.detach().round().long(), last), predicted
 
-    def around(self, nearest: Tensor, predicted: Tensor | None, position: Tensor, present: Tensor) -> ScopeMask:
+    def window_mask(self, nearest: Tensor, predicted: Tensor | None, position: Tensor, present: Tensor) -> ScopeMask:
         """The field of the positions (m,), or of others for each query (b, q, n), told which of them are there."""
         near = (position - nearest[..., None]).abs() <= self.window
         gain = None

@@ -47,7 +47,7 @@ class Mlp(nn.Module):
         for size_in, size_out in itertools.pairwise(sizes):
             layers += [nn.Linear(size_in, size_out), ACTIVATIONS[activation]()]
         # The output has no bias: the same number added to all scores of a row changes no weight.
-        self.rest = nn.Sequential(*layers, nn.Linear(sizes[-1], 1, bias=False))
+        self.hidden_layers = nn.Sequential(*layers, nn.Linear(sizes[-1], 1, bias=False))
 
     def project_keys(self, memory: Tensor) -> Tensor:
         """(..., m, memory_size) -> (..., m, widths[0])."""
@@ -61,5 +61,5 @@ class Mlp(nn.Module):
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """(..., q, widths[0]), (..., m, widths[0]) -> (..., q, m)."""
-        scores: Tensor = self.rest(torch.add(queries[..., :, None, :], keys[..., None, :, :]))
+        scores: Tensor = self.hidden_layers(torch.add(queries[..., :, None, :], keys[..., None, :, :]))
         return scores[..., 0]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from torch import nn
 
 from attnx import registry
-from attnx.attention.factory import assemble
+from attnx.attention.factory import build_attention
 from attnx.models.entity.config import resolve
 from attnx.models.entity.memory import ChannelPReLU, EntityGate, EntityMemory
 from attnx.models.entity.model import Entity
@@ -66,5 +66,5 @@ def build_entity(
         initial_state=initial_state,
     )
     sizes = (hidden_size, hidden_size, hidden_size)
-    attention = assemble(config["scorer"], config["scope"], config["normalizer"], sizes, config["attention"])
+    attention = build_attention(config["scorer"], config["scope"], config["normalizer"], sizes, config["attention"])
     return Entity(stories, memory, attention, SingleLabelTarget(target_symbols))

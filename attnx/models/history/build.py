@@ -9,7 +9,7 @@ from torch import nn
 
 from attnx import registry
 from attnx.attention import Query
-from attnx.attention.factory import assemble
+from attnx.attention.factory import build_attention
 from attnx.models.history.config import resolve
 from attnx.models.history.model import History
 from attnx.models.resolve import require_tags
@@ -65,7 +65,7 @@ def build_history(
         embedding=embedding,
         bridge=BRIDGES[bridge](decoder, 0),
         query=query,
-        attention=assemble(*parts, (query.size, state_size, state_size), config["attention"]),
+        attention=build_attention(*parts, (query.size, state_size, state_size), config["attention"]),
         state_projection=DecoderStateProjection(state_size, state_size, state_size, resolved.memory),
         decoder=decoder,
         readout=readout,

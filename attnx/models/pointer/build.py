@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 from attnx import registry
 from attnx.attention import Attention, Query
-from attnx.attention.factory import assemble
+from attnx.attention.factory import build_attention
 from attnx.models.pointer.config import resolve
 from attnx.models.pointer.constraints import PositionTarget
 from attnx.models.pointer.model import Pointer
 from attnx.models.resolve import require_tags
 from attnx.nn.bridges import BRIDGES
-from attnx.nn.source_encoder import Source
+from attnx.nn.source_encoder import SourceEncoder
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
 from attnx.registry import Positive, Size, register
@@ -38,7 +38,7 @@ def build_pointer(
     """A pointer network, which outputs positions of its source: attention's scores are the output distribution.
 
     Formula: ``p(C_t | C_<t, P) = softmax(u_t), u_tj = score(d_t, e_j)``, e the encoder's states, d the decoder's
-    Source: Vinyals et al. 2015, section 2.3, https://arxiv.org/abs/1506.03134
+    SourceEncoder: Vinyals et al. 2015, section 2.3, https://arxiv.org/abs/1506.03134
 
     Any scorer will do; the paper's is ``v . tanh(W d + U e)``. The decoder reads the encoder's input at the previous
     position, of width ``embedding_dim``. The end of the output is one more position, with a learned key. Ids are those
@@ -52,13 +52,15 @@ def build_pointer(
         require_tags(tags, "query=language_tag")
     embedding = (Numbers(source_features) if source_features else Symbols(source_symbols)).embedding(embedding_dim)
     encoder = registry.build("encoder", config["encoder"], input_size=embedding_dim)
-    source = Source(embedding, encoder, embedding_dim, memory="states", values="inputs", positions=0, dropout=0.0)
+    source = SourceEncoder(
+        embedding, encoder, embedding_dim, memory="states", values="inputs", positions=0, dropout=0.0
+    )
     decoder = registry.build("decoder", config["decoder"], input_size=embedding_dim)
     first_state = BRIDGES[bridge](decoder, source.final_size)
     sizes = {"state_size": decoder.size, "token_size": embedding_dim, "context_size": embedding_dim, "tags": tags}
     query = Query(registry.build("query", choice, **sizes) for choice in config["query"].items())
     parts = (config["scorer"], config["scope"], config["normalizer"])
-    attention = assemble(*parts, (query.size, source.keys_size, embedding_dim), config["attention"])
+    attention = build_attention(*parts, (query.size, source.keys_size, embedding_dim), config["attention"])
     assert isinstance(attention, Attention)
     target = PositionTarget(target_symbols, constraint)
     schedule = config["attention"].get("schedule", "auto")

@@ -25,7 +25,7 @@ from attnx.models.state_ops import index_select_tree
 from attnx.nn.decoders.recurrent import RecurrentDecoder
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.recurrent import State
-from attnx.nn.source_encoder import Source
+from attnx.nn.source_encoder import SourceEncoder
 
 Masks = tuple[Tensor | None, ...]
 
@@ -86,7 +86,7 @@ class Pointer(nn.Module):
 
     def __init__(
         self,
-        source: Source,
+        source: SourceEncoder,
         target: PositionTarget,
         bridge: nn.Module,
         query: Query,
@@ -177,7 +177,7 @@ class Pointer(nn.Module):
         encoded = self.source(source, source_mask)
         values_size = encoded.values.shape[-1]
         memory = concat_sources(
-            self.attention.make_memory(encoded.keys, encoded.present, encoded.values),
+            self.attention.make_memory(encoded.keys, encoded.source_mask, encoded.values),
             self.attention.make_memory(
                 self.end.expand(rows, 1, -1), values=encoded.values.new_zeros(rows, 1, values_size)
             ),

@@ -9,7 +9,7 @@ from torch import nn
 
 from attnx import registry
 from attnx.attention import Query
-from attnx.attention.factory import assemble
+from attnx.attention.factory import build_attention
 from attnx.data.special_tokens import PAD
 from attnx.errors import UserError
 from attnx.models.resolve import part_declarations
@@ -19,7 +19,7 @@ from attnx.models.seq2seq.parts import Seq2seqParts
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.position_encoding import POSITIONS
-from attnx.nn.source_encoder import Source
+from attnx.nn.source_encoder import SourceEncoder
 from attnx.nn.targets.build import build_target
 from attnx.registry import Positive, Probability, Size, register
 
@@ -49,7 +49,7 @@ def seq2seq(
     """Compose an attentional encoder-decoder.
 
     Formula: ``p(y_t | y_<t, x) = softmax(O r_t), r_t = readout(h_t, c_t, e(y_{t-1}))``, or of numbers ``y_t = O r_t``
-    Source: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473; Luong et al. 2015, https://arxiv.org/abs/1508.04025
+    SourceEncoder: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473; Luong et al. 2015, https://arxiv.org/abs/1508.04025
 
     ``feed`` says when the context reaches the recurrence: ``now`` at the same step, ``next`` (the readout) at the next
     one, ``none`` never; left unset it follows from the query. ``keys_from`` and ``values_from`` are ``states``,
@@ -60,8 +60,8 @@ def seq2seq(
     the chance, reached by a linear rise over training, to feed the model's own output back. ``source_vectors`` and
     ``target_vectors`` are files of pretrained embeddings.
     """
-    chosen = resolve(config)
-    if chosen.tagged and not tags:
+    resolved = resolve(config)
+    if resolved.tagged and not tags:
         raise UserError(
             "query=language_tag and model.tag_inputs need data with tags, such as task.train=FOLDER with a file "
             "a language; "
@@ -74,32 +74,32 @@ def seq2seq(
     if (source_features or target_features) and part_declarations(config, "output").get("copies"):
         side = "source" if source_features else "target"
         raise UserError(f"output=copy copies symbols, but the {side} is made of features; use output=linear")
-    told = tag_inputs or []
+    tagged = tag_inputs or []
     inputs: nn.Module
     if source_features:
         inputs = nn.Linear(source_features, embedding_dim)
     else:
         inputs = nn.Embedding(source_symbols, embedding_dim, padding_idx=PAD)
-    source = _source(config, chosen, inputs, tag_dim if "encoder" in told else 0)
+    source = _source(config, resolved, inputs, tag_dim if "encoder" in tagged else 0)
     state = config["decoder"]["hidden_size"]
-    if source is not None and "encoder" in chosen.sources:
+    if source is not None and "encoder" in resolved.sources:
         keys_size, values_size = source.keys_size, source.values_size
     else:
-        keys_size, values_size = position_dim if chosen.memory in POSITIONS else state, state
+        keys_size, values_size = position_dim if resolved.memory in POSITIONS else state, state
     # `hidden` is every decoder's state width: the readout is built first because feed=next puts it into the decoder.
     widths = {"state_size": state, "token_size": embedding_dim, "context_size": values_size}
     shape = {"hidden_size": embedding_dim} if tie_embeddings else {}
     readout = registry.build("readout", {**config["readout"], **shape}, **widths)
-    fed = {"now": values_size, "next": readout.size, "none": 0}[chosen.plan.feed]
-    tag_width = tag_dim if "decoder" in told else 0
+    fed = {"now": values_size, "next": readout.size, "none": 0}[resolved.plan.feed]
+    tag_width = tag_dim if "decoder" in tagged else 0
     decoder = registry.build("decoder", config["decoder"], input_size=embedding_dim + tag_width + fed)
     target = build_target(config.get("task", {}), target_symbols, target_features)
     target_embedding = target.embedding(embedding_dim)
-    tag_embedding = nn.Embedding(tags, tag_dim) if told else None
-    bridge_module = BRIDGES[chosen.bridge](decoder, 0 if source is None else source.final_size)
+    tag_embedding = nn.Embedding(tags, tag_dim) if tagged else None
+    bridge_module = BRIDGES[resolved.bridge](decoder, 0 if source is None else source.final_size)
     query, attention = _attention(config, (keys_size, values_size), {**widths, "tags": tags})
-    projects = "decoder" in chosen.sources
-    projection = DecoderStateProjection(state, keys_size, values_size, chosen.memory) if projects else None
+    projects = "decoder" in resolved.sources
+    projection = DecoderStateProjection(state, keys_size, values_size, resolved.memory) if projects else None
     weight = target_embedding.weight if tie_embeddings else None
     output = registry.build(
         "output", config.get("output", "linear"), size=readout.size, width=target.width, tied=weight, **widths
@@ -115,27 +115,29 @@ def seq2seq(
         source=source,
         state_projection=projection,
         tag_embedding=tag_embedding,
-        encoder_tags="encoder" in told,
-        decoder_tags="decoder" in told,
+        encoder_tags="encoder" in tagged,
+        decoder_tags="decoder" in tagged,
     )
-    return Seq2seq(parts, target, chosen.plan, chosen.sources, chosen.newest, dropout)
+    return Seq2seq(parts, target, resolved.plan, resolved.sources, resolved.newest, dropout)
 
 
-def _source(config: Mapping[str, Any], chosen: ResolvedSeq2seqConfig, inputs: nn.Module, told: int) -> Source | None:
+def _source(
+    config: Mapping[str, Any], resolved: ResolvedSeq2seqConfig, inputs: nn.Module, tag_size: int
+) -> SourceEncoder | None:
     """Build what reads the source, as far as anything reads it."""
     model = config["model"]
-    if not chosen.encoder and "encoder" not in chosen.sources:
+    if not resolved.encoder and "encoder" not in resolved.sources:
         return None
-    layers = {"layers": chosen.encoder} if "layers" in config["encoder"] else {}
+    layers = {"layers": resolved.encoder} if "layers" in config["encoder"] else {}
     size = model["embedding_dim"]
-    return Source(
+    return SourceEncoder(
         embedding=inputs,
-        encoder=registry.build("encoder", {**config["encoder"], **layers}, input_size=size + told)
-        if chosen.encoder
+        encoder=registry.build("encoder", {**config["encoder"], **layers}, input_size=size + tag_size)
+        if resolved.encoder
         else None,
         embedding_size=size,
-        memory=chosen.memory,
-        values=chosen.values,
+        memory=resolved.memory,
+        values=resolved.values,
         positions=model["position_dim"],
         dropout=model["dropout"],
     )
@@ -147,4 +149,4 @@ def _attention(config: Mapping[str, Any], sizes: tuple[int, int], widths: Mappin
         return Query([]), registry.build("attention", "none")
     query = Query(registry.build("query", (name, knobs), **widths) for name, knobs in config["query"].items())
     knobs = config["attention"]
-    return query, assemble(config["scorer"], config["scope"], config["normalizer"], (query.size, *sizes), knobs)
+    return query, build_attention(config["scorer"], config["scope"], config["normalizer"], (query.size, *sizes), knobs)

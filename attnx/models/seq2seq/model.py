@@ -22,7 +22,7 @@ from attnx.models.seq2seq.state import DecoderState, Output
 from attnx.models.state_ops import index_select_tree
 from attnx.nn.dropout import dropout_mask
 from attnx.nn.outputs.contract import OutputInputs
-from attnx.nn.pyramid_weights import shares, spread
+from attnx.nn.pyramid_weights import pyramid_shares, upsample_weights
 from attnx.nn.source_encoder import EncodedSource
 from attnx.nn.targets.contract import TargetSpec
 
@@ -123,7 +123,7 @@ class Seq2seq(nn.Module):
             tag=tag,
             step=torch.zeros(rows, dtype=torch.int64, device=source.device),
             history=empty_history(memory) if self.attention.needs_history else None,
-            pyramid_shares=shares(source_mask, self.downsampling) if self.downsampling > 1 else None,
+            pyramid_shares=pyramid_shares(source_mask, self.downsampling) if self.downsampling > 1 else None,
             copy_ids=self.output.symbols(source, source_mask),
         )
 
@@ -132,7 +132,7 @@ class Seq2seq(nn.Module):
         memory: Memory | None = None
         if encoded is not None and "encoder" in self.sources:
             values = None if encoded.values is encoded.keys else encoded.values
-            memory = self.attention.make_memory(encoded.keys, encoded.present, values)
+            memory = self.attention.make_memory(encoded.keys, encoded.source_mask, values)
         if self.state_projection is not None:
             no_states = next(self.embedding.parameters()).new_zeros(rows, 0, self.decoder.size)
             states = self._decoder_memory(no_states, torch.arange(0, device=no_states.device))
@@ -245,7 +245,7 @@ class Seq2seq(nn.Module):
         """Weights over the memory as weights over the source's steps; those of decoder states stay as they are."""
         if weights is None or pyramid_shares is None:
             return weights
-        return spread(weights, pyramid_shares, self.downsampling)
+        return upsample_weights(weights, pyramid_shares, self.downsampling)
 
     def _mean_over_heads(self, weights: Tensor | None) -> Tensor | None:
         """(b, t, m) weights; of several heads their mean."""

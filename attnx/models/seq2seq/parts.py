@@ -13,7 +13,7 @@ from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.decoders.contract import Decoder
 from attnx.nn.outputs.contract import OutputLayer
 from attnx.nn.readouts.contract import Readout
-from attnx.nn.source_encoder import Source
+from attnx.nn.source_encoder import SourceEncoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Seq2seqParts:
     decoder: Decoder
     readout: Readout
     output: OutputLayer
-    source: Source | None = None
+    source: SourceEncoder | None = None
     state_projection: DecoderStateProjection | None = None
     tag_embedding: nn.Embedding | None = None
     encoder_tags: bool = False

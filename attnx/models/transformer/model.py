@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.attention import AttentionOutput, Memory
-from attnx.attention.factory import several
+from attnx.attention.factory import build_multi_head
 from attnx.attention.memory import concat_sources
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.data.special_tokens import PAD
@@ -269,7 +269,7 @@ def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> 
 
 def _build_attention(options: TransformerOptions, site: AttentionSite) -> MultiHeadAttention:
     size, knobs = options.hidden_size, {**options.attention, "heads": options.heads}
-    return several(site.scorer, site.scope, site.normalizer, (size, size, size), knobs)
+    return build_multi_head(site.scorer, site.scope, site.normalizer, (size, size, size), knobs)
 
 
 def _build_positions(options: TransformerOptions) -> PositionEncoding:

@@ -54,7 +54,7 @@ class Copying(nn.Module):
         self.same: Tensor | None
         self.register_buffer("same", None, persistent=False)
 
-    def match(self, ids: Sequence[int]) -> None:
+    def set_vocabulary_map(self, ids: Sequence[int]) -> None:
         """Say which id of the target each id of the source has; 0, PAD, for those that it has not.
 
         Raises:
@@ -72,19 +72,19 @@ class Copying(nn.Module):
         assert self.same is not None, "match says first which symbols are the same"
         return self.same[source].masked_fill(~present, PAD)
 
-    def forward(self, vectors: Tensor, seen: OutputInputs) -> Tensor:
+    def forward(self, vectors: Tensor, inputs: OutputInputs) -> Tensor:
         """Readouts (..., size) and what was seen -> log-probabilities (..., width)."""
-        assert seen.weights is not None
-        assert seen.symbols is not None
-        written = torch.log_softmax(self.vocabulary(vectors), dim=-1)
-        gate = self.gate(torch.cat([seen.contexts, seen.states, seen.tokens], dim=-1)).to(written.dtype)
+        assert inputs.weights is not None
+        assert inputs.symbols is not None
+        log_probs = torch.log_softmax(self.vocabulary(vectors), dim=-1)
+        gate = self.gate(torch.cat([inputs.contexts, inputs.states, inputs.tokens], dim=-1)).to(log_probs.dtype)
         write, copy = torch.sigmoid(gate), torch.sigmoid(-gate)
-        weights = seen.weights[..., : seen.symbols.shape[-1]].to(written.dtype)
-        symbols = (seen.symbols if weights.dim() == 2 else seen.symbols[:, None]).expand_as(weights)
+        weights = inputs.weights[..., : inputs.symbols.shape[-1]].to(log_probs.dtype)
+        symbols = (inputs.symbols if weights.dim() == 2 else inputs.symbols[:, None]).expand_as(weights)
         weights = weights.masked_fill(symbols == PAD, 0.0)
-        rest = (1 - weights.sum(-1, keepdim=True)).clamp(min=0)
-        written = written + (write + copy * rest).clamp(min=torch.finfo(written.dtype).tiny).log()
-        copied = torch.zeros_like(written).scatter_add(-1, symbols, copy * weights)
+        remainder = (1 - weights.sum(-1, keepdim=True)).clamp(min=0)
+        log_probs = log_probs + (write + copy * remainder).clamp(min=torch.finfo(log_probs.dtype).tiny).log()
+        copied = torch.zeros_like(log_probs).scatter_add(-1, symbols, copy * weights)
         # In logarithms, which hold what is too small for a float; that of 0 is left out, as its gradient is none.
-        there = copied > 0
-        return torch.where(there, torch.logaddexp(written, copied.masked_fill(~there, 1.0).log()), written)
+        is_copied = copied > 0
+        return torch.where(is_copied, torch.logaddexp(log_probs, copied.masked_fill(~is_copied, 1.0).log()), log_probs)

@@ -29,7 +29,7 @@ class LinearOutput(nn.Linear):
         if tied is not None:
             self.weight = tied
 
-    def forward(self, vectors: Tensor, seen: OutputInputs | None = None) -> Tensor:
+    def forward(self, vectors: Tensor, inputs: OutputInputs | None = None) -> Tensor:
         """Readouts (..., size) -> (..., width)."""
         return super().forward(vectors)
 

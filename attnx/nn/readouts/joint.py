@@ -49,6 +49,6 @@ class Joint(nn.Module):
 
     def forward(self, state: Tensor, context: Tensor, token: Tensor) -> Tensor:
         """(..., state_size), (..., context_size), (..., token_size) -> (..., size)."""
-        given = {"state": state, "context": context, "token": token}
-        joined: Tensor = self.join(torch.cat([given[name] for name in self.inputs], dim=-1))
+        parts = {"state": state, "context": context, "token": token}
+        joined: Tensor = self.join(torch.cat([parts[name] for name in self.inputs], dim=-1))
         return joined

@@ -23,7 +23,7 @@ from torch.profiler import record_function
 WARMUP_STEPS, PROFILED_STEPS = 5, 20
 LABEL = "attnx: "
 # Methods of the model's children that are labeled.
-METHODS = ("forward", "run", "step", "remember")
+METHODS = ("forward", "run", "step", "make_memory")
 LOSS = "loss and other"
 # Labels of torch's own. Lightning computes the loss within the optimizer's step, so the innermost label counts.
 TORCH_LABELS = {"Optimizer.": "optimizer", "enumerate(DataLoader)": "data"}

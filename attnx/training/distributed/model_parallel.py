@@ -16,7 +16,7 @@ Tree = TypeVar("Tree")
 # Which children of a model are whose; all others, the output layer among them, are the decoder's.
 ENCODER, ATTENTION = ("source",), ("attention", "state_projection")
 # By these a part is given what may lie on another device.
-DOORS = ("forward", "remember")
+DOORS = ("forward", "make_memory")
 
 
 def devices_of(placement: Mapping[str, str | None] | None, accelerator: str) -> dict[str, torch.device]:
@@ -111,7 +111,7 @@ def _part_class(of: Any) -> type[nn.Module]:
 
         return enter
 
-    reads = hasattr(of, "remember")
+    reads = hasattr(of, "make_memory")
     doors = {name: door(name) for name in DOORS if hasattr(of, name)}
     return type(of.__name__, (of,), {**doors, "__module__": of.__module__, "__doc__": of.__doc__})
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attnx.accel.attention.chunking import by_tiles
+from attnx.accel.attention.chunking import in_chunks
 from attnx.attention.attention import Attention
 from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.attention.scorers.additive import Additive
@@ -17,11 +17,11 @@ from attnx.ops.tracing import is_tracing
 
 SINGLE = (torch.float32, torch.bfloat16, torch.float16)
 """Types whose scores are computed in float32."""
-MANY = 2**20
+MAX_SCORES_TO_KEEP = 2**20
 """Up to so many scores, weights and what comes between are kept for the gradients."""
-BLOCK = 2**18
+SCORES_PER_BLOCK = 2**18
 """Scores in a block where there are more, few enough to stay in a processor's cache."""
-FEWEST = 8
+MIN_QUERIES_PER_BLOCK = 8
 """Queries in a block: what is prepared for the keys should serve several."""
 
 
@@ -37,7 +37,7 @@ class AdditiveBackend(NamedTuple):
     gradients: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
-def served(attention: Attention, inputs: AttentionInputs) -> bool:
+def is_supported(attention: Attention, inputs: AttentionInputs) -> bool:
     """Whether this is a read of additive attention that a kernel can see as it is.
 
     What traces, compiles or vectorizes a model follows torch's operations and nothing else, and is left to the
@@ -52,54 +52,54 @@ def served(attention: Attention, inputs: AttentionInputs) -> bool:
     return bool(alike) and types and queries.device == keys.device == v.device and not is_tracing()
 
 
-def read(attention: Attention, inputs: AttentionInputs, ways: AdditiveBackend) -> AttentionOutput:
+def read(attention: Attention, inputs: AttentionInputs, backend: AdditiveBackend) -> AttentionOutput:
     """Read with the scores of a kernel; if they are many and not wanted, a block of queries at a time.
 
     Of a block nothing is kept but its contexts, and it is read once more for the gradients: memory grows with the
     number of queries plus that of positions. All that the definition knows, any scope, normalizer and mask, it has.
     """
     positions = inputs.memory.keys.shape[1]
-    weighed = functools.partial(_weighed, attention, ways)
-    if inputs.need_weights or inputs.prepared_queries.shape[:2].numel() * positions <= MANY:
-        return weighed(inputs)
-    return by_tiles(weighed, inputs, max(FEWEST, BLOCK // positions))
+    attend = functools.partial(_attend, attention, backend)
+    if inputs.need_weights or inputs.prepared_queries.shape[:2].numel() * positions <= MAX_SCORES_TO_KEEP:
+        return attend(inputs)
+    return in_chunks(attend, inputs, max(MIN_QUERIES_PER_BLOCK, SCORES_PER_BLOCK // positions))
 
 
-def score(ways: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+def score(backend: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """(b, q, d), (b, m, d) and (d) -> (b, q, m), of the type the definition would give them."""
-    found = torch.get_autocast_dtype(queries.device.type) if _autocast(queries) else queries.dtype
+    result = torch.get_autocast_dtype(queries.device.type) if _autocast(queries) else queries.dtype
     if not queries.dtype == v.dtype == torch.float32:
         wide = torch.promote_types(queries.dtype, torch.float32)
         queries, keys, v = queries.to(wide), keys.to(wide), v.to(wide)
     if torch.is_grad_enabled() and (queries.requires_grad or keys.requires_grad or v.requires_grad):
-        scores: Tensor = _Scores.apply(ways, queries, keys, v)  # type: ignore[no-untyped-call]
+        scores: Tensor = _Scores.apply(backend, queries, keys, v)  # type: ignore[no-untyped-call]
     else:
-        scores = ways.scores(queries, keys, v)
-    return scores if scores.dtype == found else scores.to(found)
+        scores = backend.scores(queries, keys, v)
+    return scores if scores.dtype == result else scores.to(result)
 
 
 class _Scores(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, ways: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-        ctx.ways = ways
+    def forward(ctx: Any, backend: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+        ctx.backend = backend
         ctx.save_for_backward(queries, keys, v)
-        return ways.scores(queries, keys, v)
+        return backend.scores(queries, keys, v)
 
     @staticmethod
-    def backward(ctx: Any, of_scores: Tensor) -> Any:
+    def backward(ctx: Any, grad_scores: Tensor) -> Any:
         if torch.is_grad_enabled():  # these gradients are to be differentiated: the definition's can be
             needed = ctx.needs_input_grad[1:]
-            wanted = [tensor for tensor, wants in zip(ctx.saved_tensors, needed, strict=True) if wants]
+            operands = [tensor for tensor, wants in zip(ctx.saved_tensors, needed, strict=True) if wants]
             queries, keys, v = ctx.saved_tensors
             scores = torch.tanh(queries[:, :, None] + keys[:, None]) @ v
-            found = iter(torch.autograd.grad(scores, wanted, of_scores, create_graph=True))
-            return None, *(next(found) if wants else None for wants in needed)
-        return None, *ctx.ways.gradients(*ctx.saved_tensors, of_scores)
+            result = iter(torch.autograd.grad(scores, operands, grad_scores, create_graph=True))
+            return None, *(next(result) if wants else None for wants in needed)
+        return None, *ctx.backend.gradients(*ctx.saved_tensors, grad_scores)
 
 
 def _autocast(tensor: Tensor) -> bool:
     return torch.is_autocast_enabled(tensor.device.type) and tensor.dtype != torch.float64
 
 
-def _weighed(attention: Attention, ways: AdditiveBackend, inputs: AttentionInputs) -> AttentionOutput:
-    return attention.weigh(inputs, score(ways, inputs.prepared_queries, inputs.memory.keys, attention.scorer.v))
+def _attend(attention: Attention, backend: AdditiveBackend, inputs: AttentionInputs) -> AttentionOutput:
+    return attention.weigh(inputs, score(backend, inputs.prepared_queries, inputs.memory.keys, attention.scorer.v))

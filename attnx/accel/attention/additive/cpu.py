@@ -15,7 +15,7 @@ from attnx.attention.attention import Attention
 from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.registry import register
 
-LEAST, ALONE = 2**12, 2**17
+MIN_TERMS_FOR_C, MAX_TERMS_FOR_ONE_THREAD = 2**12, 2**17
 """Terms from which on it is faster than the definition, and up to which one thread is faster than several."""
 Shape = ctypes.Array[ctypes.c_long]
 """Batch, queries, positions and width; strides of the batch and of rows, the queries' and the keys'."""
@@ -48,10 +48,10 @@ class CompiledAdditive:
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """In single precision or less, but for the smallest reads."""
-        if inputs.prepared_queries.numel() * inputs.memory.keys.shape[-2] < LEAST:
+        if inputs.prepared_queries.numel() * inputs.memory.keys.shape[-2] < MIN_TERMS_FOR_C:
             return False
         narrow = inputs.prepared_queries.dtype in blocks.SINGLE
-        return narrow and blocks.served(attention, inputs) and c_build.refusal() is None
+        return narrow and blocks.is_supported(attention, inputs) and c_build.refusal() is None
 
     def build(self, device: torch.device) -> None:
         """Compile the C file.
@@ -64,11 +64,11 @@ class CompiledAdditive:
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Read, a block of queries at a time where there are many."""
-        return blocks.read(attention, inputs, WAYS)
+        return blocks.read(attention, inputs, BACKEND)
 
 
 SOURCE = Path(__file__).with_name(CompiledAdditive.source)
-_library = c_build.functions(
+_library = c_build.lazy_functions(
     SOURCE,
     takes={
         "additive_scratch": [ctypes.c_void_p],
@@ -83,21 +83,21 @@ def scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """(b, q, d), (b, m, d) and (d) in float32 on the CPU -> (b, q, m)."""
     queries, keys, v = _in_rows(queries), _in_rows(keys), v.contiguous()
     shape, scratch, threads = _prepared(queries, keys)
-    workspace, found = queries.new_empty(scratch), queries.new_empty(*queries.shape[:2], keys.shape[1])
-    given = [tensor.data_ptr() for tensor in (queries, keys, v, found, workspace)]
-    _library().additive_scores(shape, *given, threads)
-    return found
+    workspace, result = queries.new_empty(scratch), queries.new_empty(*queries.shape[:2], keys.shape[1])
+    pointers = [tensor.data_ptr() for tensor in (queries, keys, v, result, workspace)]
+    _library().additive_scores(shape, *pointers, threads)
+    return result
 
 
-def gradients(queries: Tensor, keys: Tensor, v: Tensor, of_scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def gradients(queries: Tensor, keys: Tensor, v: Tensor, grad_scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """From the scores' gradients those of queries, keys and v; the same bits with any number of threads."""
-    queries, keys, v, of_scores = _in_rows(queries), _in_rows(keys), v.contiguous(), of_scores.contiguous()
+    queries, keys, v, grad_scores = _in_rows(queries), _in_rows(keys), v.contiguous(), grad_scores.contiguous()
     shape, scratch, threads = _prepared(queries, keys)
     workspace = queries.new_empty(scratch + len(queries) * len(v))
-    found = queries.new_empty(queries.shape), keys.new_empty(keys.shape), v.new_empty(v.shape)
-    given = [tensor.data_ptr() for tensor in (queries, keys, v, of_scores, *found, workspace)]
-    _library().additive_gradients(shape, *given, threads)
-    return found
+    result = queries.new_empty(queries.shape), keys.new_empty(keys.shape), v.new_empty(v.shape)
+    pointers = [tensor.data_ptr() for tensor in (queries, keys, v, grad_scores, *result, workspace)]
+    _library().additive_gradients(shape, *pointers, threads)
+    return result
 
 
 def _in_rows(operand: Tensor) -> Tensor:
@@ -108,7 +108,7 @@ def _in_rows(operand: Tensor) -> Tensor:
 def _prepared(queries: Tensor, keys: Tensor) -> tuple[Shape, int, int]:
     """What the C functions are told of the shapes, the floats of scratch space they need, and how many threads."""
     (rows, steps, width), positions = queries.shape, keys.shape[1]
-    threads = torch.get_num_threads() if rows * steps * positions * width > ALONE else 1
+    threads = torch.get_num_threads() if rows * steps * positions * width > MAX_TERMS_FOR_ONE_THREAD else 1
     return *_shape(rows, steps, positions, width, *queries.stride()[:2], *keys.stride()[:2]), threads
 
 
@@ -118,4 +118,4 @@ def _shape(*numbers: int) -> tuple[Shape, int]:
     return shape, _library().additive_scratch(shape)
 
 
-WAYS = blocks.AdditiveBackend(scores, gradients)
+BACKEND = blocks.AdditiveBackend(scores, gradients)

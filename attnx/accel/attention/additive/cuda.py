@@ -30,7 +30,7 @@ class CudaAdditive:
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """In single precision or less."""
-        return inputs.prepared_queries.dtype in blocks.SINGLE and blocks.served(attention, inputs)
+        return inputs.prepared_queries.dtype in blocks.SINGLE and blocks.is_supported(attention, inputs)
 
     def build(self, device: torch.device) -> None:
         """Import Triton, and compile and launch each function once.
@@ -44,6 +44,6 @@ class CudaAdditive:
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Read, a block of queries at a time where there are many."""
-        from attnx.accel.attention.additive.triton_kernels import WAYS
+        from attnx.accel.attention.additive.triton_kernels import BACKEND
 
-        return blocks.read(attention, inputs, WAYS)
+        return blocks.read(attention, inputs, BACKEND)

@@ -153,4 +153,4 @@ def _gradients(
     tl.store(of_v + block * width + unit, tl.sum(sums_v, 0), unit < width)
 
 
-WAYS = blocks.AdditiveBackend(scores, gradients)
+BACKEND = blocks.AdditiveBackend(scores, gradients)
