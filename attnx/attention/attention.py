@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from attnx.attention.input_errors import check_query, check_states
 from attnx.attention.memory import empty_history, zero_padding
-from attnx.attention.protocols import AttentionHistory, AttentionInputs, AttentionOutput, Memory, ScopeMask
+from attnx.attention.protocols import (
+    AttentionHistory,
+    AttentionInputs,
+    AttentionOutput,
+    HistoryScorer,
+    Memory,
+    Normalizer,
+    Scope,
+    ScopeMask,
+    Scorer,
+)
 from attnx.errors import UserError
 from attnx.registry import Positive, Probability, Size, register
 
@@ -38,9 +48,9 @@ class Attention(nn.Module):
 
     def __init__(
         self,
-        scorer: Any,
-        scope: Any,
-        normalizer: Any,
+        scorer: Scorer | HistoryScorer,
+        scope: Scope,
+        normalizer: Normalizer,
         query_size: Size,
         memory_size: Size,
         projection: Literal["auto", "never"] = "auto",
@@ -50,9 +60,7 @@ class Attention(nn.Module):
         chunk_mib: Positive = 64,
     ) -> None:
         super().__init__()
-        self.scorer: Any = scorer
-        self.scope: Any = scope
-        self.normalizer: Any = normalizer
+        self.scorer, self.scope, self.normalizer = scorer, scope, normalizer
         unlike = bool(scorer.requires_equal_dims) and query_size != memory_size
         if unlike and projection == "never":
             raise UserError(
@@ -132,30 +140,32 @@ class Attention(nn.Module):
 
     def attend(self, inputs: AttentionInputs) -> AttentionOutput:
         """Attend as the parts define it."""
-        return self.weigh(inputs, self.score(inputs))
+        return self.attend_with_scores(inputs, self.score(inputs))
 
     def score(self, inputs: AttentionInputs) -> Tensor:
         """The scores (b, q, m) as the scorer defines them."""
         if inputs.history is not None:
-            return self._looking_back(inputs.prepared_queries, inputs.memory, inputs.history)
-        scores: Tensor = self.scorer.score(inputs.prepared_queries, inputs.memory.keys)
-        return scores
+            return self._score_with_history(inputs.prepared_queries, inputs.memory, inputs.history)
+        return cast("Scorer", self.scorer).score(inputs.prepared_queries, inputs.memory.keys)
 
-    def field(self, inputs: AttentionInputs) -> ScopeMask:
+    def scope_mask(self, inputs: AttentionInputs) -> ScopeMask:
         """What may be read, and by what the weights are multiplied."""
-        field = self._field(inputs.queries, inputs.steps, inputs.memory)
-        return field if inputs.allowed is None else field._replace(allowed=field.allowed & inputs.allowed)
+        mask = self._scope_mask(inputs.queries, inputs.steps, inputs.memory)
+        return mask if inputs.allowed is None else mask._replace(allowed=mask.allowed & inputs.allowed)
 
-    def weigh(self, inputs: AttentionInputs, scores: Tensor, field: ScopeMask | None = None) -> AttentionOutput:
-        """Normalize the scores and sum the values by the weights; ``field`` is :meth:`field` where it is not given."""
-        field = self.field(inputs) if field is None else field
-        weights = self.normalizer(scores, field.allowed)
-        if field.gain is not None:
-            weights = weights * field.gain
+    def attend_with_scores(
+        self, inputs: AttentionInputs, scores: Tensor, mask: ScopeMask | None = None
+    ) -> AttentionOutput:
+        """Normalize the scores and sum the values by the weights; ``mask`` defaults to :meth:`scope_mask`."""
+        mask = self.scope_mask(inputs) if mask is None else mask
+        weights = self.normalizer(scores, mask.allowed)
+        if mask.gain is not None:
+            weights = weights * mask.gain
         context = self.weighted_sum(
             weights if inputs.dropout_mask is None else weights * inputs.dropout_mask, inputs.memory.values
         )
-        penalty = self.scorer.penalty(weights, inputs.history) if hasattr(self.scorer, "penalty") else None
+        add_penalty = getattr(self.scorer, "penalty", None)
+        penalty = None if add_penalty is None else add_penalty(weights, inputs.history)
         return (
             AttentionOutput(context, weights, scores, penalty)
             if inputs.need_weights
@@ -166,23 +176,25 @@ class Attention(nn.Module):
         """(b, q, m) weights and (b, m, v) values -> contexts (b, q, v)."""
         return weights @ values
 
-    def _looking_back(self, queries: Tensor, memory: Memory, history: AttentionHistory) -> Tensor:
-        """Ask the scorer about each source on its own: the end of one is not near the start of the next."""
-        lengths = list(memory.lengths)
+    def _score_with_history(self, queries: Tensor, memory: Memory, history: AttentionHistory) -> Tensor:
+        """Score each source separately: the end of one is not near the start of the next."""
+        scorer, lengths = cast("HistoryScorer", self.scorer), list(memory.lengths)
         sources = zip(
             torch.split(memory.keys, lengths, dim=-2),
             torch.split(history.previous, lengths, dim=-1),
             torch.split(history.cumulative, lengths, dim=-1),
             strict=True,
         )
-        return torch.cat([self.scorer.score(queries, keys, AttentionHistory(*read)) for keys, *read in sources], dim=-1)
+        return torch.cat(
+            [scorer.score(queries, keys, AttentionHistory(*weights)) for keys, *weights in sources], dim=-1
+        )
 
-    def _field(self, queries: Tensor, steps: Tensor, memory: Memory) -> ScopeMask:
-        """Ask the scope about each source on its own; a window holds within each."""
+    def _scope_mask(self, queries: Tensor, steps: Tensor, memory: Memory) -> ScopeMask:
+        """Call the scope for each source separately; a window holds within each."""
         present = memory.present if memory.present.dim() == 3 else memory.present[:, None]
         sources = torch.split(present, list(memory.lengths), dim=-1)
-        fields = [self.scope(queries, steps, source) for source in sources]
-        if len(fields) == 1:
-            return ScopeMask(*fields[0])
-        gains = [field.gain for field in fields if field.gain is not None]
-        return ScopeMask(torch.cat([field.allowed for field in fields], -1), torch.cat(gains, -1) if gains else None)
+        masks = [self.scope(queries, steps, source) for source in sources]
+        if len(masks) == 1:
+            return ScopeMask(*masks[0])
+        gains = [mask.gain for mask in masks if mask.gain is not None]
+        return ScopeMask(torch.cat([mask.allowed for mask in masks], -1), torch.cat(gains, -1) if gains else None)

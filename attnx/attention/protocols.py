@@ -183,6 +183,14 @@ class HistoryScorer(Protocol):
     requires_equal_dims: bool
     needs_history: bool
 
+    def project_keys(self, memory: Tensor) -> Tensor:
+        """As :meth:`Scorer.project_keys`."""
+        ...
+
+    def project_queries(self, queries: Tensor) -> Tensor:
+        """As :meth:`Scorer.project_queries`."""
+        ...
+
     def score(self, queries: Tensor, keys: Tensor, history: AttentionHistory) -> Tensor:
         """Score every pair: (b, q, k), (b, m, k) and the history -> (b, q, m)."""
         ...

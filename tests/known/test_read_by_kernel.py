@@ -36,7 +36,7 @@ class Plain:
 
     def __call__(self, attention: Any, asked: AttentionInputs) -> AttentionOutput:
         self.reads += 1
-        return attention.weigh(asked, attention.score(asked))
+        return attention.attend_with_scores(asked, attention.score(asked))
 
 
 class NotBuilt(Plain):

@@ -61,6 +61,6 @@ def _read(attention: Attention, pairs: int, tile: AttentionInputs) -> AttentionO
     """The definition of one tile; of one query that does not fit, with its memory compared in parts."""
     parts = torch.split(tile.memory.keys, pairs, dim=-2)
     if len(parts) == 1:
-        return attention.weigh(tile, attention.score(tile))
+        return attention.attend_with_scores(tile, attention.score(tile))
     scores = torch.cat([checkpointed(attention.scorer.score, tile.prepared_queries, part) for part in parts], dim=-1)
-    return attention.weigh(tile, scores)
+    return attention.attend_with_scores(tile, scores)

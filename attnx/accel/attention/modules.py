@@ -62,7 +62,8 @@ class FastMultiHeadAttention(MultiHeadAttention):
 
     def _only_scorers_learn(self) -> bool:
         first = self._heads[0]
-        return not (hasattr(first.scorer, "penalty") or first.scope.state_dict() or first.normalizer.state_dict())
+        has_parameters = any(first.get_submodule(part).state_dict() for part in ("scope", "normalizer"))
+        return not (hasattr(first.scorer, "penalty") or has_parameters)
 
 
 class FastSoftmax(Softmax):

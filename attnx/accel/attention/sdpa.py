@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -10,6 +12,9 @@ from attnx.attention.attention import Attention
 from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.ops.tracing import is_tracing
 from attnx.registry import register
+
+if TYPE_CHECKING:
+    from attnx.attention.normalizers.softmax import Softmax
 
 
 @register("kernel", "sdpa")
@@ -47,15 +52,15 @@ class Sdpa:
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Read in one operation; what a scope's gain multiplies is read by the definition."""
-        field = attention.field(inputs)
+        field = attention.scope_mask(inputs)
         if field.gain is not None:
-            return attention.weigh(inputs, attention.score(inputs), field)
+            return attention.attend_with_scores(inputs, attention.score(inputs), field)
         # All queries that may read the same are one row of the mask.
         allowed = field.allowed if field.allowed.stride(1) else field.allowed[:, :1]
         queries, keys, values = (
             part[:, None] for part in (inputs.prepared_queries, inputs.memory.keys, inputs.memory.values)
         )
-        scale = 1 / attention.normalizer.temperature
+        scale = 1 / cast("Softmax", attention.normalizer).temperature
 
         def read(mask: Tensor | None) -> Tensor:
             return F.scaled_dot_product_attention(queries, keys, values, mask, scale=scale)[:, 0]

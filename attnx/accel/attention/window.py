@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -68,11 +69,11 @@ class Window:
 
 def _size(attention: Attention, inputs: AttentionInputs) -> int:
     """How many positions a query's windows have together."""
-    return (2 * int(attention.scope.window) + 1) * len(inputs.memory.lengths)
+    return (2 * cast("Local", attention.scope).window + 1) * len(inputs.memory.lengths)
 
 
 def _read(attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
-    index, windows = _window_indices(attention.scope, inputs)
+    index, windows = _window_indices(cast("Local", attention.scope), inputs)
     keys, values = (_gather_rows(part, index) for part in (inputs.memory.keys, inputs.memory.values))
     field = ScopeMask(
         _queries_to_batch(windows.allowed), None if windows.gain is None else _queries_to_batch(windows.gain)
@@ -83,7 +84,7 @@ def _read(attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         memory=Memory(keys, values, field.allowed, (index.shape[-1],)),
         dropout_mask=None if inputs.dropout_mask is None else _queries_to_batch(inputs.dropout_mask.gather(-1, index)),
     )
-    read = attention.weigh(rows, attention.score(rows), field)
+    read = attention.attend_with_scores(rows, attention.score(rows), field)
     return AttentionOutput(read.context.view(*index.shape[:2], -1))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from attnx.attention import Attention, AttentionHistory, AttentionOutput, Memory, Query, QueryContext
 from attnx.attention.memory import concat_sources, empty_history, update_history
+from attnx.attention.normalizers.softmax import Softmax
 from attnx.attention.planner import PlannerInputs, plan
 from attnx.attention.protocols import AttentionInputs
 from attnx.errors import UserError
@@ -233,9 +234,9 @@ class Pointer(nn.Module):
         """The logits (b, t, 4 + s) of every id at these steps, and the attention whose scores they are."""
         query, memory, past = self.query(context), state.memory, state.attention_history
         allowed = allowed_next(self.target.constraint, history.counts, history.first, state.source_mask[:, None])
-        mask = self.attention.field(AttentionInputs(query, query, memory, steps, allowed, past, None, True))
+        mask = self.attention.scope_mask(AttentionInputs(query, query, memory, steps, allowed, past, None, True))
         attention = self.attention(query, memory, allowed=allowed, steps=steps, history=past, need_weights=True)
-        scores = attention.scores / self.attention.normalizer.temperature
+        scores = attention.scores / cast("Softmax", self.attention.normalizer).temperature
         if mask.gain is not None:  # a gain multiplies probabilities, which are then normalized again
             scores = scores + torch.where(mask.allowed, mask.gain, 1.0).log()
         # Where a window excludes every allowed position, the output ends.

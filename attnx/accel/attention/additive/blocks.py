@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -102,4 +102,6 @@ def _autocast(tensor: Tensor) -> bool:
 
 
 def _attend(attention: Attention, backend: AdditiveBackend, inputs: AttentionInputs) -> AttentionOutput:
-    return attention.weigh(inputs, score(backend, inputs.prepared_queries, inputs.memory.keys, attention.scorer.v))
+    scorer = cast("Additive", attention.scorer)
+    scores = score(backend, inputs.prepared_queries, inputs.memory.keys, scorer.v)
+    return attention.attend_with_scores(inputs, scores)
