@@ -310,7 +310,7 @@ def test_the_window_is_outlined(see: Any) -> None:
 
 def test_own_states_stand_apart(see: Any) -> None:
     browser = see(example=5)
-    assert browser.texts(".captions th") == ["", "source", "", "own states"]
+    assert browser.texts(".captions th") == ["", "source", "", "decoder states"]
     lefts = [browser.box(cell(0, column))["left"] for column in range(5)]
     width = lefts[1] - lefts[0]
     assert np.diff(lefts) == pytest.approx([width, np.diff(lefts)[1], width, width])

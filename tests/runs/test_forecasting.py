@@ -398,7 +398,7 @@ def test_a_mistake(command: Callable[..., Any], lines: dict[str, str], overrides
         (
             "test_mae",
             (0.002, -0.01, 0.02),
-            "cannot be told from linear: MAE 0.002 higher (0.010 lower to 0.020 higher)",
+            "does not differ significantly from linear: MAE 0.002 higher (0.010 lower to 0.020 higher)",
         ),
         ("test_size", (5.0, 2.0, 8.0), "differs from linear: size 5.0 higher (2.0 to 8.0)"),
     ],

@@ -349,7 +349,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_one_line(
     assert "optimizer.lr" in answer.err
     assert json.loads(Path("steep/run.json").read_text(encoding="utf-8"))["status"] == "failed"
     page = Path("steep/README.md").read_text(encoding="utf-8")
-    assert f"## What went wrong\n\n{answer.err.removeprefix('attnx: ')}" in page
+    assert f"## Error\n\n{answer.err.removeprefix('attnx: ')}" in page
     for said in ("status failed", "`bad_batch.pt`", "attnx resume steep"):
         assert said in page
 

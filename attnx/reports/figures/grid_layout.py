@@ -20,9 +20,9 @@ MIN_BAR_HEIGHT, MAX_BAR_HEIGHT = 0.6, 2.4  # inches: the bar's three numbers nee
 class Margins(NamedTuple):
     """Inches that a panel needs around its heat map, measured from the upper left corner of the map."""
 
-    left: float
+    left_side: float
     top: float
-    right: float
+    right_side: float
     bottom: float
 
 
@@ -32,11 +32,11 @@ def arrange(figure: Figure, panels: Sequence[Axes], columns: int, legend: Sequen
     margins = [_margins(axes) for axes in panels]
     by_column = [margins[column::columns] for column in range(columns)]
     by_row = [margins[start : start + columns] for start in range(0, len(margins), columns)]
-    lefts = _starts([(max(m.left for m in line), max(m.right for m in line)) for line in by_column])
+    lefts = _starts([(max(m.left_side for m in line), max(m.right_side for m in line)) for line in by_column])
     tops = _starts([(max(m.top for m in line), max(m.bottom for m in line)) for line in by_row])
     corners = [(lefts[index % columns], tops[index // columns]) for index in range(len(panels))]
     bar_left = max(x + width for (x, _), (width, _) in zip(corners, sizes, strict=True)) + 0.22
-    right = max(x + margin.right for (x, _), margin in zip(corners, margins, strict=True))
+    right = max(x + margin.right_side for (x, _), margin in zip(corners, margins, strict=True))
     bottom = max(y + margin.bottom for (_, y), margin in zip(corners, margins, strict=True))
     bar_height = float(np.clip(sizes[columns - 1][1], MIN_BAR_HEIGHT, MAX_BAR_HEIGHT))
     legend_width, legend_height = _draw_legend(figure, legend)
@@ -64,7 +64,7 @@ def _margins(axes: Axes) -> Margins:
     assert box is not None  # only invisible axes have none
     (x0, y0), (x1, y1) = box.get_points() / DPI
     height = float(axes.get_position().height)
-    return Margins(left=-x0, top=y1 - height, right=x1, bottom=height - y0)
+    return Margins(left_side=-x0, top=y1 - height, right_side=x1, bottom=height - y0)
 
 
 def _starts(margins: Sequence[tuple[float, float]]) -> list[float]:

@@ -5,7 +5,7 @@
 //   examples  [{read, name, runs}]                  runs: for each run its hypotheses, best first, or null
 // A hypothesis is {output, reference, wrong, judged, steps, own, score, views}; a view is {name, weights, window}:
 // thousandths, row by row, and for each row from which column to which the window reached (or null). Columns are what
-// was read, then the first `own` output symbols for the decoder's own states. `judged` says whether one that is not
+// was read, then the first `own` output symbols for the decoder's decoder states. `judged` says whether one that is not
 // wrong is right, `steps` whether rows of numbers were written, which go by the names of their steps.
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -278,7 +278,7 @@ function map(run, { example, hypothesis, view, columns }) {
     const captions = [make("th", { class: "corner" })];
     if (read) captions.push(make("th", { colspan: read, scope: "colgroup" }, "source"));
     if (both) captions.push(make("th", { class: "gap" }));
-    captions.push(make("th", { colspan: hypothesis.own, scope: "colgroup" }, "own states"));
+    captions.push(make("th", { colspan: hypothesis.own, scope: "colgroup" }, "decoder states"));
     heads.prepend(make("tr", { class: "captions" }, ...captions));
   }
   const body = make("tbody", {}, ...hypothesis.output.map((symbol, row) => {

@@ -83,11 +83,11 @@ def _compare(runs: Sequence[RunRecord], tests: dict[Path, TestedExamples]) -> Co
     keys = varied_keys(choices)
     settings = group_by_setting(runs, keys)
     used = [run for setting in settings for run in setting.runs]
-    known = measures(used, runs[0].monitor, runs[0].maximize)
-    unequal = unequal_conditions(used, known[0] if known else None)
+    available = measures(used, runs[0].monitor, runs[0].maximize)
+    unequal = unequal_conditions(used, available[0] if available else None)
     compared_factors = factors(keys, settings)
     metrics = []
-    for measure in known:
+    for measure in available:
         rows, pooled = rank_settings(settings, measure, tests)
         measure = measure._replace(digits=supported_digits(rows, measure.digits))
         main, pairs = effects(compared_factors, rows, pooled, measure.is_higher_better) if rows else ([], [])

@@ -164,8 +164,8 @@ def p_text(p: float) -> str:
     >>> p_text(0.0004), p_text(0.0312), p_text(0.4)
     ('p < 0.001', 'p = 0.031', 'p = 0.40')
     """
-    number = p_value(p)
-    return f"p {number}" if number.startswith("<") else f"p = {number}"
+    text = p_value(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
 def p_value(p: float) -> str:
