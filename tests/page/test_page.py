@@ -419,7 +419,7 @@ def test_a_mean_of_predicted_windows_has_none(tmp_path: Path, write_run: Any, ke
         keep(folder, "000", "abc", ["A"], heads.mean(0), heads=heads)
         held = json.loads(Scripts(run_page([folder])).held[0])["examples"][0]["runs"][0][0]["views"]
         own = [[[0, 2]], [[1, 3]]] if center == "predictive" else [[[0, 2]]] * 2
-        assert [view["held"] for view in held] == [mean, *own]
+        assert [view["window"] for view in held] == [mean, *own]
 
 
 def test_no_address_and_no_other_file_is_named(home: Path) -> None:
@@ -436,7 +436,7 @@ def test_gold_alignments_are_shown_once_they_were_counted(tmp_path: Path, write_
     (folder / STATISTICS).write_text('{"alignment_error_rate": 0.25, "gold_examples": 7}')
     assert '["alignment error rate","0.250"' in run_page([folder])
     (folder / STATISTICS).write_text("[1")
-    with pytest.raises(UserError, match=r"alignment_statistics\.json: not what attnx stats writes"):
+    with pytest.raises(UserError, match=r"alignment_statistics\.json: not a file by attnx stats"):
         run_page([folder])
 
 
@@ -444,9 +444,9 @@ def test_gold_alignments_are_shown_once_they_were_counted(tmp_path: Path, write_
     ("words", "message"),
     [
         ([], "attnx page needs RUN; write attnx page RUN"),
-        (["first", "second", "long"], "one run, or two side by side, and not 3"),
+        (["first", "second", "long"], "one run, or two side by side, not 3"),
         (["nowhere"], "nowhere: not a folder"),
-        (["empty"], "empty: it kept no alignments"),
+        (["empty"], "empty: the run saved no alignments"),
         (["first", "--out", "no/page.html"], "--out no/page.html: no such folder"),
         (["first", "--out", "second"], "--out second: it is a folder"),
         (["first", "--uot", "a.html"], "unknown flag --uot; did you mean --out"),

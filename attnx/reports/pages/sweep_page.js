@@ -74,15 +74,15 @@ function marked(text) {
 // --- settings --------------------------------------------------------------------------------------------------------
 
 const settingOf = (row) => comparison().settings[row.setting];
-const runsOf = (place) => comparison().settings[place].runs.map((number) => data.runs[number]);
-const rankOf = (place) => metric().ranks.get(place) ?? -1;
+const runsOf = (index) => comparison().settings[index].runs.map((number) => data.runs[number]);
+const rankOf = (index) => metric().ranks.get(index) ?? -1;
 const color = (rank) => (rank >= 0 && rank < MAX_COLORS ? `--dot: var(--c${rank})` : null);
 
-function costOf(place, key) {
-  const setting = comparison().settings[place];
+function costOf(index, key) {
+  const setting = comparison().settings[index];
   setting.costs ??= {};
   if (!(key in setting.costs)) {
-    const values = runsOf(place).map((run) => run.costs[key]).filter((value) => value !== undefined);
+    const values = runsOf(index).map((run) => run.costs[key]).filter((value) => value !== undefined);
     setting.costs[key] = values.length ? mean(values) : null;
   }
   return setting.costs[key];
@@ -104,10 +104,10 @@ const behindText = ([difference, low, high, p], what) => `${formatValue(differen
 const differenceText = ({ difference, both }) => `${behindText(difference, "")}, ${TESTS[difference[4]]}`
   + (both ? `; over other test examples as well ${between(both)}` : "");
 
-function pick(place) {
-  state.picked = state.picked === place ? null : place;
+function pick(index) {
+  state.picked = state.picked === index ? null : index;
   for (const row of document.querySelectorAll("#table tr.row")) {
-    const picked = Number(row.dataset.place) === state.picked;
+    const picked = Number(row.dataset.setting) === state.picked;
     row.classList.toggle("picked", picked);
     for (const button of row.querySelectorAll(".pick")) button.setAttribute("aria-pressed", String(picked));
   }
@@ -115,8 +115,8 @@ function pick(place) {
   showScatter();
 }
 
-function badge(place) {
-  const rank = rankOf(place);
+function badge(index) {
+  const rank = rankOf(index);
   return make("span", { class: color(rank) ? "dot" : "dot mute", style: color(rank) }, rank < 0 ? "–" : String(rank + 1));
 }
 
@@ -130,9 +130,9 @@ function columns() {
   return [
     { id: "rank", label: "#", kind: "rank", of: (row) => rankOf(row.setting), cell: rankCell },
     { id: "setting", label: "setting", kind: "setting", of: (row) => settingOf(row).name, cell: (row) => [nameButton(row)] },
-    ...keys.map((key, place) => ({
-      id: VALUE + place, label: key, kind: "wide", of: (row) => settingOf(row).values[place],
-      cell: (row) => [place ? settingOf(row).values[place] : nameButton(row, settingOf(row).values[0])],
+    ...keys.map((key, index) => ({
+      id: VALUE + index, label: key, kind: "wide", of: (row) => settingOf(row).values[index],
+      cell: (row) => [index ? settingOf(row).values[index] : nameButton(row, settingOf(row).values[0])],
     })),
     { id: "mean", label: metric().label, kind: "number mean", of: (row) => row.mean, cell: meanCell },
     { id: "strip", label: "", kind: "wide", cell: (row) => [strip(row)] },
@@ -204,8 +204,8 @@ function listed() {
   const words = state.text.trim().toLowerCase().split(/\s+/).filter(Boolean);
   return metric().rows.filter((row) => {
     const { name, values } = settingOf(row);
-    const text = [name, ...values.map((value, place) => `${comparison().keys[place]}=${value}`)].join(" ").toLowerCase();
-    return words.every((word) => text.includes(word)) && Object.entries(state.chosen).every(([place, value]) => values[place] === value);
+    const text = [name, ...values.map((value, index) => `${comparison().keys[index]}=${value}`)].join(" ").toLowerCase();
+    return words.every((word) => text.includes(word)) && Object.entries(state.chosen).every(([index, value]) => values[index] === value);
   });
 }
 
@@ -223,7 +223,7 @@ function showRows() {
   const [shown, rows] = [columns(), sorted(listed())];
   const lines = rows.flatMap((row) => {
     const line = make("tr", {
-      class: ["row", rankOf(row.setting) === 0 && "first", row.setting === state.picked && "picked"].filter(Boolean).join(" "), "data-place": row.setting,
+      class: ["row", rankOf(row.setting) === 0 && "first", row.setting === state.picked && "picked"].filter(Boolean).join(" "), "data-setting": row.setting,
       onclick: (event) => { if (!event.target.closest("[aria-expanded]")) pick(row.setting); },
     }, ...shown.map((column) => make("td", {
       class: column.kind + (column.id === "p" && row.difference && row.difference[3] >= SIGNIFICANCE_LEVEL ? " even" : ""),
@@ -245,14 +245,14 @@ function sortBy(id) {
 function showFilters() {
   const text = make("input", { type: "search", id: "text", autocomplete: "off", spellcheck: "false", placeholder: "any words", value: state.text });
   text.addEventListener("input", () => { state.text = text.value; showRows(); });
-  const menus = comparison().keys.map((key, place) => {
-    const values = [...new Set(comparison().settings.map((setting) => setting.values[place]))];
+  const menus = comparison().keys.map((key, index) => {
+    const values = [...new Set(comparison().settings.map((setting) => setting.values[index]))];
     if (values.length > 30) return null;
     values.sort(inOrder);
-    const menu = make("select", { "data-key": place }, make("option", { value: "" }, "all"), ...values.map((value) => make("option", { value: `=${value}` }, value)));
+    const menu = make("select", { "data-key": index }, make("option", { value: "" }, "all"), ...values.map((value) => make("option", { value: `=${value}` }, value)));
     menu.addEventListener("change", () => {
-      if (menu.value) state.chosen[place] = menu.value.slice(1);
-      else delete state.chosen[place];
+      if (menu.value) state.chosen[index] = menu.value.slice(1);
+      else delete state.chosen[index];
       showRows();
     });
     return make("label", {}, key, menu);
@@ -366,14 +366,14 @@ const MOST = 12; // values of a choice that make a row or a column
 
 function showPairs() {
   const { keys, settings } = comparison();
-  const valuesOf = (place) => [...new Set(settings.map((setting) => setting.values[place]))].sort(inOrder);
-  const eligible = [...keys.keys()].filter((place) => valuesOf(place).length <= MOST);
+  const valuesOf = (index) => [...new Set(settings.map((setting) => setting.values[index]))].sort(inOrder);
+  const eligible = [...keys.keys()].filter((index) => valuesOf(index).length <= MOST);
   find("pairs").hidden = eligible.length < 2;
   if (find("pairs").hidden) return;
   const [down, along] = [find("down"), find("along")];
   if (down.dataset.test !== String(state.test)) {
     for (const [menu, number] of [[down, 0], [along, 1]]) {
-      menu.replaceChildren(...eligible.map((place) => make("option", { value: place }, keys[place])));
+      menu.replaceChildren(...eligible.map((index) => make("option", { value: index }, keys[index])));
       menu.value = eligible[number];
       menu.dataset.test = state.test;
     }
@@ -419,21 +419,21 @@ function frame(plot, xs, ys, { xlog = false, ylog = false, xname, yname }) {
   return { svg, x, y, width, height };
 }
 
-const highlighted = (place) => {
-  const rank = rankOf(place);
-  return state.picked === null ? rank >= 0 && rank < MAX_COLORS : place === state.picked;
+const highlighted = (index) => {
+  const rank = rankOf(index);
+  return state.picked === null ? rank >= 0 && rank < MAX_COLORS : index === state.picked;
 };
-const paint = (place) => color(rankOf(place)) ?? "--dot: var(--ink)";
+const paint = (index) => color(rankOf(index)) ?? "--dot: var(--ink)";
 
 function showLegend(list) {
   const rows = metric().rows.slice(0, MAX_COLORS);
   const outside = state.picked !== null && !rows.some((row) => row.setting === state.picked);
-  const places = [...rows.map((row) => row.setting), ...(outside ? [state.picked] : [])];
-  const items = places.map((place) => make("li", {}, make("button", {
-    type: "button", "aria-pressed": String(place === state.picked), "data-place": place,
-    onclick: () => { pick(place); list.querySelector(`button[data-place="${place}"]`)?.focus(); },
-  }, badge(place), make("span", {}, comparison().settings[place].name))));
-  const rest = comparison().settings.length - places.length;
+  const indices = [...rows.map((row) => row.setting), ...(outside ? [state.picked] : [])];
+  const items = indices.map((index) => make("li", {}, make("button", {
+    type: "button", "aria-pressed": String(index === state.picked), "data-setting": index,
+    onclick: () => { pick(index); list.querySelector(`button[data-setting="${index}"]`)?.focus(); },
+  }, badge(index), make("span", {}, comparison().settings[index].name))));
+  const rest = comparison().settings.length - indices.length;
   if (rest > 0) items.push(make("li", { class: "rest" }, `${rest} more; click a line, or a row of the ranking, to isolate it`));
   list.replaceChildren(...items);
 }
@@ -443,8 +443,8 @@ function showCurves() {
   find("learning").hidden = !curves.length;
   if (!curves.length) return;
   const curve = curves.find((one) => one.key === find("curve").value) ?? curves[0];
-  const lines = settings.flatMap((setting, place) => runsOf(place).filter((run) => run.curves[curve.key]?.[0].length)
-    .map((run) => ({ place, run, steps: run.curves[curve.key][0], values: run.curves[curve.key][1] })));
+  const lines = settings.flatMap((setting, index) => runsOf(index).filter((run) => run.curves[curve.key]?.[0].length)
+    .map((run) => ({ index, run, steps: run.curves[curve.key][0], values: run.curves[curve.key][1] })));
   const values = lines.flatMap((line) => line.values);
   const positive = values.length > 0 && Math.min(...values) > 0;
   find("log").disabled = !positive;
@@ -457,17 +457,17 @@ function showCurves() {
   const first = Math.min(...lines.map((line) => line.steps[0]), 0);
   const { svg, x, y } = frame(plot, [first, last], ys, { ylog: log, xname: "step", yname: titled(curve) });
   const group = draw("g", { class: state.picked === null ? null : "isolated" });
-  const drawn = [...lines].sort((one, other) => highlighted(one.place) - highlighted(other.place) || rankOf(other.place) - rankOf(one.place));
+  const drawn = [...lines].sort((one, other) => highlighted(one.index) - highlighted(other.index) || rankOf(other.index) - rankOf(one.index));
   for (const line of drawn) {
-    line.points = line.steps.map((step, place) => [x(step), y(line.values[place])]);
-    line.element = draw("path", { class: highlighted(line.place) ? "line best" : "line", style: highlighted(line.place) ? paint(line.place) : null,
+    line.points = line.steps.map((step, index) => [x(step), y(line.values[index])]);
+    line.element = draw("path", { class: highlighted(line.index) ? "line best" : "line", style: highlighted(line.index) ? paint(line.index) : null,
       d: "M" + line.points.map(([a, b]) => `${a.toFixed(1)} ${b.toFixed(1)}`).join("L") });
     group.append(line.element);
   }
   svg.append(group);
-  const points = drawn.flatMap((line) => line.points.map(([a, b], place) => ({
-    x: a, y: b, element: line.element, place: line.place, front: highlighted(line.place),
-    tip: () => `${settings[line.place].name}\nseed ${line.run.seed ?? "?"}, step ${fixed(line.steps[place], 0)}: ${curve.label} ${brief(line.values[place])}`,
+  const points = drawn.flatMap((line) => line.points.map(([a, b], index) => ({
+    x: a, y: b, element: line.element, index: line.index, front: highlighted(line.index),
+    tip: () => `${settings[line.index].name}\nseed ${line.run.seed ?? "?"}, step ${fixed(line.steps[index], 0)}: ${curve.label} ${brief(line.values[index])}`,
   })));
   meets(svg, points);
   plot.replaceChildren(svg);
@@ -479,10 +479,10 @@ function showScatter() {
   const cost = costs.find((one) => one.key === find("cost").value) ?? costs[0];
   find("costs").hidden = !cost;
   if (!cost) return;
-  const points = metric().rows.map((row) => ({ row, place: row.setting, cost: costOf(row.setting, cost.key) })).filter((point) => point.cost !== null);
+  const points = metric().rows.map((row) => ({ row, index: row.setting, cost: costOf(row.setting, cost.key) })).filter((point) => point.cost !== null);
   const plot = find("scatter");
   if (!points.length) return void plot.replaceChildren(make("p", { class: "note" }, "No run kept this cost."));
-  const bars = points.filter((point) => highlighted(point.place)).flatMap((point) => endsOf(point.row));
+  const bars = points.filter((point) => highlighted(point.index)).flatMap((point) => endsOf(point.row));
   const ys = padded(holding(domain(points.map((point) => point.row.mean)), bars), 0.08);
   const { svg, x, y } = frame(plot, padded(domain(points.map((point) => point.cost)), 0.08), ys, { xname: cost.label, yname: titled(metric()) });
   const cheap = cost.key === "train_examples_per_second" ? -1 : 1;
@@ -492,10 +492,10 @@ function showScatter() {
   if (ahead.length > 1) svg.append(draw("path", { class: "frontier", d: "M" + ahead.map((one) => `${x(one.cost)} ${y(one.row.mean)}`).join("L") }));
   const group = draw("g", { class: state.picked === null ? null : "isolated" });
   for (const point of [...points].reverse()) {
-    const [a, b, front] = [x(point.cost), y(point.row.mean), highlighted(point.place)];
+    const [a, b, front] = [x(point.cost), y(point.row.mean), highlighted(point.index)];
     const spread = front && point.row.sd ? draw("line", { class: "spread", x1: a, x2: a, y1: y(point.row.mean - point.row.sd), y2: y(point.row.mean + point.row.sd) }) : null;
     const element = front
-      ? draw("g", { class: "mark", style: paint(point.place) }, spread, draw("circle", { cx: a, cy: b, r: 10 }), draw("text", { x: a, y: b }, String(rankOf(point.place) + 1)))
+      ? draw("g", { class: "mark", style: paint(point.index) }, spread, draw("circle", { cx: a, cy: b, r: 10 }), draw("text", { x: a, y: b }, String(rankOf(point.index) + 1)))
       : draw("circle", { class: "point", cx: a, cy: b, r: 4.5 });
     Object.assign(point, { x: a, y: b, element, front, tip: () => `${tooltip(point.row)}\n${cost.label}: ${fixed(point.cost, cost.digits)}` });
     group.append(element);
@@ -532,7 +532,7 @@ function meets(svg, points) {
   svg.addEventListener("click", (event) => {
     const found = nearest(event);
     leave();
-    if (found) pick(found.place);
+    if (found) pick(found.index);
     else if (state.picked !== null) pick(state.picked);
   });
 }
@@ -557,11 +557,11 @@ function showMaps() {
     onclick: () => { state.example = number; showMaps(); find("examples").children[number].focus(); },
   }, called(example))));
   const example = maps.examples[state.example];
-  find("pictures").replaceChildren(...maps.settings.map(({ place, seed }, number) => {
+  find("pictures").replaceChildren(...maps.settings.map(({ setting: index, seed }, number) => {
     const one = example.maps[number];
     const direction = RIGHT_TO_LEFT.test(one.output.join("")) ? "rtl" : "ltr";
-    return make("figure", {}, make("figcaption", {}, badge(place),
-      make("span", {}, `${settings[place].name}${seed === null ? "" : `, seed ${seed}`}`),
+    return make("figure", {}, make("figcaption", {}, badge(index),
+      make("span", {}, `${settings[index].name}${seed === null ? "" : `, seed ${seed}`}`),
       make("span", { class: one.wrong ? "wrote wrong" : "wrote", dir: direction }, `${one.wrong ? "✗ " : one.judged ? "✓ " : ""}${wroteIn(one)}`)), map(example, one));
   }));
 }
