@@ -66,7 +66,7 @@ def exit_code_for(error: BaseException) -> ExitCode:
     return ExitCode.USER_ERROR if is_mistake else ExitCode.FAILED
 
 
-def near_misses(word: str, known: Iterable[str]) -> str:
+def suggest(word: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean a or b?"`` for the known words closest to ``word``, or all of them if none is close."""
     choices = sorted(known)
     folded = {choice.casefold(): choice for choice in choices}
@@ -96,7 +96,7 @@ def in_a_line(error: BaseException) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
-def refuse_twice(knob: str, names: Sequence[str], what: str) -> None:
+def reject_duplicates(knob: str, names: Sequence[str], what: str) -> None:
     """Refuse a list that names something more than once.
 
     Args:
@@ -116,7 +116,7 @@ CLOSED = (errno.EROFS, errno.ENOTDIR)
 EITHER = (errno.EACCES, errno.EPERM, errno.EIO)  # also of what was to be read
 
 
-def behind(error: BaseException | None) -> Iterator[BaseException]:
+def exception_chain(error: BaseException | None) -> Iterator[BaseException]:
     """The exception, and those that led to it."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -131,7 +131,7 @@ def out_of_memory(error: BaseException) -> bool:
     >>> out_of_memory(MemoryError()), out_of_memory(RuntimeError("shapes differ"))
     (True, False)
     """
-    return any(map(_out_of_memory, behind(error)))
+    return any(map(_out_of_memory, exception_chain(error)))
 
 
 def _out_of_memory(error: BaseException) -> bool:
@@ -150,7 +150,7 @@ def cannot_write(error: BaseException, place: str = "") -> str:
     >>> cannot_write(OSError(errno.ENOSPC, "No space left on device", "one/run.json"))
     'one/run.json: cannot write (No space left on device); free some space'
     """
-    for one in behind(error):
+    for one in exception_chain(error):
         if isinstance(one, OSError) and one.errno in (*FULL, *CLOSED, *EITHER):
             named = f"{one.filename or place}: " if one.filename or place else ""
             what = "cannot read or write" if one.errno in EITHER else "cannot write"

@@ -82,7 +82,7 @@ class Read:
 
     def __init__(self, scorer: str, scope: Scope, batch: int, sizes: Sizes, accelerated: bool) -> None:
         steps, positions, width = (sizes[name] for name in "qmd")
-        knobs = {knob.name for knob in registry.part("scorer", scorer).knobs}
+        knobs = {knob.name for knob in registry.describe("scorer", scorer).knobs}
         hidden = (
             {"hidden_size": width}
             if "hidden_size" in knobs

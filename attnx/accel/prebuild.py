@@ -51,6 +51,6 @@ def _sources(config: Mapping[str, Any]) -> Iterator[Path]:
     yield READS
     scorer = config.get("scorer", {}).get("name")
     for name in registry.names("kernel"):
-        kernel = registry.part("kernel", name)
-        if "source" in kernel.declares and scorer in kernel.declares["scorers"]:
-            yield kernel.file.with_name(kernel.declares["source"])
+        kernel = registry.describe("kernel", name)
+        if "source" in kernel.properties and scorer in kernel.properties["scorers"]:
+            yield kernel.file.with_name(kernel.properties["source"])

@@ -113,7 +113,7 @@ def _build_single(
 
 
 def _equal_widths(scorer: PartSpec) -> bool:
-    name, _ = registry.spec("scorer", scorer)
+    name, _ = registry.parse_spec("scorer", scorer)
     return bool(registry.declarations("scorer", name)["requires_equal_dims"])
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from attnx.errors import UserError, near_misses
+from attnx.errors import UserError, suggest
 
 CHECKPOINTS = ("best", "last", "average")
 
@@ -54,7 +54,7 @@ class Parser(argparse.ArgumentParser):
         """
         flag = words[index].partition("=")[0]
         if flag.startswith("-"):
-            raise UserError(f"unknown flag {flag}{near_misses(flag, self.flags)}")
+            raise UserError(f"unknown flag {flag}{suggest(flag, self.flags)}")
         raise UserError(f"{self.prog} takes no argument {words[index]!r}; write {self._usage()}")
 
     def error(self, message: str) -> NoReturn:
@@ -98,7 +98,7 @@ def whole_number(value: str) -> int:
     return int(value)
 
 
-def one_of(*names: str) -> Callable[[str], str]:
+def choice(*names: str) -> Callable[[str], str]:
     """Converter of a flag whose value is one of some names."""
 
     def convert(value: str) -> str:
@@ -114,7 +114,7 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint",
         metavar="NAME",
-        type=one_of(*CHECKPOINTS),
+        type=choice(*CHECKPOINTS),
         default=CHECKPOINTS[0],
         help="best (the default), last, or average: the mean of the best that were saved",
     )
@@ -137,19 +137,19 @@ def split_overrides(words: Sequence[str], keys: Sequence[str]) -> tuple[list[str
     values: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.lstrip("+").partition("=")
-        if equals and any(key == known or (known[-1] == "." and key.startswith(known)) for known in keys):
+        if equals and any(key == allowed or (allowed[-1] == "." and key.startswith(allowed)) for allowed in keys):
             if key in values:
                 raise UserError(f"{key} is set twice; leave one out")
             values[key] = _parse_value(key, value)
         elif equals and not Path(word).exists():
-            known_keys = [f"{known}KNOB" if known[-1] == "." else known for known in keys]
-            raise UserError(f"unknown key {key!r}{near_misses(key, known_keys)}")
+            known_keys = [f"{allowed}KNOB" if allowed[-1] == "." else allowed for allowed in keys]
+            raise UserError(f"unknown key {key!r}{suggest(key, known_keys)}")
         else:
             names.append(word)
     return names, values
 
 
-def decoding_of(overrides: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+def decoding_override(overrides: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
     """The name of the search in overrides, None without one, and the values of its knobs.
 
     Raises:
@@ -164,15 +164,15 @@ def decoding_of(overrides: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
 
 def _parse_value(key: str, value: str) -> Any:
     """A value as Hydra parses it."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
-    from attnx.config.hydra_errors import in_our_words
+    from attnx.config.hydra_errors import translate_hydra_error
+    from attnx.config.hydra_internals import override_parser
 
     try:
-        override = OverridesParser.create().parse_override(f"{key}={value}")
+        override = override_parser().parse_override(f"{key}={value}")
     except HydraException as error:
-        raise UserError(in_our_words(error, [f"{key}={value}"])) from error
+        raise UserError(translate_hydra_error(error, [f"{key}={value}"])) from error
     if override.is_sweep_override():
         raise UserError(f"{key}={value} means several values; give one")
     return override.value()

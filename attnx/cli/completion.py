@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from attnx.cli.commands import COMMANDS
 from attnx.cli.hydra import show
 from attnx.cli.training_args import TrainingParser
-from attnx.config.compose import normalize
-from attnx.config.groups import GROUPS, options
+from attnx.config.compose import canonicalize_overrides
+from attnx.config.groups import GROUPS, group_options
 
 FLAG = "--shell-completion"
 
@@ -31,7 +31,7 @@ def complete(request: str, config_dir: str | None) -> int:
     *previous, typed = words or [""]
     command = next(iter(previous), "")
     if command in COMMANDS:
-        candidates = _words_of(command)
+        candidates = _command_words(command)
     elif typed.startswith("-"):
         candidates = TrainingParser().flags
     else:
@@ -42,7 +42,7 @@ def complete(request: str, config_dir: str | None) -> int:
     return 0
 
 
-def _words_of(command: str) -> list[str]:
+def _command_words(command: str) -> list[str]:
     """The words that can follow a command; none for files and folders, which the shell completes itself."""
     if command == "data":
         from attnx.cli.commands.data import ACTIONS
@@ -50,7 +50,7 @@ def _words_of(command: str) -> list[str]:
 
         return [*ACTIONS, *(file.stem for file in sorted(FOLDER.glob("*.yaml")))]
     if command in ("list", "gallery", "check"):
-        return [*GROUPS, *dict.fromkeys(name for group in GROUPS for name in options(group))]
+        return [*GROUPS, *dict.fromkeys(name for group in GROUPS for name in group_options(group))]
     return []
 
 
@@ -60,7 +60,7 @@ def _choices(request: str, previous: Sequence[str], typed: str, config_dir: str 
     plus = typed.removesuffix(bare)
     program, *words = previous
     flags = [word for word in words if word in ("-m", "--multirun")]  # the only flags that Hydra needs, first
-    overrides = normalize([word for word in words if "=" in word and word[0] != "-"])
+    overrides = canonicalize_overrides([word for word in words if "=" in word and word[0] != "-"])
     os.environ["COMP_LINE"] = " ".join([program, *flags, *overrides, bare])
     output = io.StringIO()
     with contextlib.redirect_stdout(output):

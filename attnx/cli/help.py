@@ -1,4 +1,4 @@
-"""The help page, from the catalog: quick, and without torch."""
+"""The help page, from the catalog of parts, without torch."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from rich.text import Text
 
 from attnx.cli.commands import COMMANDS
 from attnx.cli.training_args import TrainingParser
-from attnx.config.groups import GROUPS, SCALARS, options
+from attnx.config.groups import GROUPS, SCALARS, group_options
 
 WIDEST_PAGE = 100
 INDENT = " " * 15
 
 CHOICES = {
     "task": "what is learned, and from which data",
-    "scorer": "how relevant is a memory position to a query?",
-    "scope": "which positions may be read?",
-    "query": "what is compared with the memory? one or a set: +query=[token,last_context]",
-    "normalizer": "how do scores become weights?",
-    "attention": "on, or none for the baseline without it",
-    "model": "the model around attention; model.feed=now|next|none",
+    "scorer": "the relevance of a memory position to a query",
+    "scope": "the positions that a query may read",
+    "query": "what is compared with the memory, one or a set: +query=[token,last_context]",
+    "normalizer": "from scores to weights",
+    "attention": "standard, or none for the baseline without it",
+    "model": "the network around attention; model.feed=now|next|none",
     "encoder": "from source symbols to states",
-    "decoder": "the recurrence that writes the target",
-    "readout": "what the output layer sees",
-    "output": "from there to what is written; output=copy copies from the source, too",
-    "decoding": "how outputs are found",
-    "optimizer": "how weights move",
-    "lr_schedule": "how the learning rate moves",
-    "trainer": "how long, how often, on what",
-    "logger": "where else figures and pictures go: wandb, tensorboard, or a set",
+    "decoder": "the recurrence that predicts the target",
+    "readout": "the input of the output layer",
+    "output": "the output layer; output=copy copies from the source, too",
+    "decoding": "greedy, beam search or sampling",
+    "optimizer": "how gradients change the weights",
+    "lr_schedule": "the learning rate over the steps",
+    "trainer": "length, batches, checkpoints and devices of training",
+    "logger": "where metrics and figures go besides the run folder: wandb, tensorboard, or a set",
     "recipe": "a paper's four choices by its name",
     "experiment": "a whole configuration with its claim",
 }
@@ -99,7 +99,7 @@ def print_page() -> None:
     width = min(console.width, WIDEST_PAGE)
     print("\nChoices:")
     for kind in GROUPS:
-        console.print(Text(_filled(f"  {kind:<13}", " ".join(options(kind)), width)))
+        console.print(Text(_filled(f"  {kind:<13}", " ".join(group_options(kind)), width)))
         console.print(Text(_filled(INDENT, CHOICES[kind], width), style="dim"))
     print(f"\nValues: {', '.join(SCALARS)}. A part's knobs: attnx list NAME.\n")
     print(EXAMPLES)

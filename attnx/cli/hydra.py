@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 from attnx.config.compose import compose
 from attnx.config.groups import conf_folder
-from attnx.config.hydra_errors import in_our_words, refuse_folders
-from attnx.config.hydra_store import store_options
+from attnx.config.hydra_errors import reject_folder_overrides, translate_hydra_error
+from attnx.config.hydra_internals import BASIC_SWEEPER
+from attnx.config.hydra_store import register_configs
 from attnx.errors import RunFailed, UserError
-from attnx.registry.plugin_code import refuse_by_hand
+from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.runs.layout import RUN, SWEEP
 from attnx.runs.naming import SWEEPS
 from attnx.runs.run import refuse_links
@@ -25,7 +26,6 @@ from attnx.sweeps import session
 from attnx.sweeps.expand_overrides import SweepRequest, check_dependencies, expand_sweep
 from attnx.sweeps.external_launchers import run_one_job
 from attnx.sweeps.folder_lock import lock_folder, refuse_occupied, rename_existing
-from attnx.sweeps.hydra_internals import BASIC_SWEEPER
 from attnx.sweeps.preflight import FORKING_LAUNCHER, check_files, check_jobs, is_local
 from attnx.sweeps.processes import NO_LOCK, Processes
 from attnx.sweeps.record import (
@@ -99,11 +99,11 @@ def sweep(
     args = SweepArgs(flags, overrides, config_dir, max_parallel)
     if folders := [override for override in overrides if override.lstrip("+").startswith("folder=")]:
         raise UserError(f"{folders[-1]}: each job of a sweep has its own folder; name the sweep by name=...")
-    refuse_folders(overrides)
+    reject_folder_overrides(overrides)
     request = expand_sweep(overrides, config_dir)
     configs = {overrides_key(job): compose(job, config_dir) for job in request.jobs}
     for config in configs.values():
-        refuse_by_hand(config, "the processes of a sweep")
+        reject_parts_of_this_process(config, "the processes of a sweep")
     folder = folder or _sweep_folder(overrides, configs)
     check_dependencies(request)
     check_equal_time(configs.values(), max_parallel, request.cluster)
@@ -276,7 +276,7 @@ def _run_hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str 
 
     from attnx.sweeps.hydra_plugins import register_plugins
 
-    store_options(config_dir)
+    register_configs(config_dir)
     register_plugins()
     previous_argv, previous_variable = sys.argv, os.environ.get(RAISE_VARIABLE)
     sys.argv, os.environ[RAISE_VARIABLE] = ["attnx", *argv], "1"
@@ -285,7 +285,7 @@ def _run_hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str 
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1
     except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(in_our_words(error, argv)) from error
+        raise UserError(translate_hydra_error(error, argv)) from error
     finally:
         sys.argv = previous_argv
         del os.environ[RAISE_VARIABLE]

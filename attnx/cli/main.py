@@ -1,4 +1,4 @@
-"""The ``attnx`` command. Everything heavy is imported late, so help and mistakes answer at once."""
+"""The ``attnx`` command; heavy modules are imported late, so that help and errors answer at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from attnx.accel.malloc import keep_freed_memory
 from attnx.cli.args import Parser
 from attnx.cli.commands import COMMANDS, load_command
-from attnx.errors import Interrupted, RunFailed, UserError, cannot_write, near_misses, out_of_memory
+from attnx.errors import ExitCode, Interrupted, UserError, cannot_write, exit_code_for, out_of_memory, suggest
 from attnx.files.printable import printable
 
 WITHOUT_PARTS = ("compare", "data", "runs")
@@ -23,54 +23,55 @@ WITHOUT_PARTS = ("compare", "data", "runs")
 def main() -> None:
     """Run the command of ``sys.argv`` and exit.
 
-    0 done, 1 failed, 2 a mistake in what was asked, 130 interrupted, 143 ended by SIGTERM: 128 and the signal.
+    Exit codes are those of :class:`attnx.errors.ExitCode`; a signal ends with 128 and its number.
     """
-    # Threads that wait by spinning take the cores from those they wait for: beside one busy neighbor a step is then
-    # many times slower. A very short spin costs no neighbor anything (docs/decisions/0013). OpenMP reads this once,
-    # when torch is imported.
+    # Threads that spin while they wait take cores from the threads they wait for: with one busy neighbor a step is
+    # many times slower (docs/decisions/0013). OpenMP reads this when torch is imported.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
         os.environ.setdefault("GOMP_SPINCOUNT", "3000")
     keep_freed_memory()
     try:
         code = run(sys.argv[1:])
-    except Interrupted as stopped:
-        code = _stopped(stopped.signum, f"go on with: attnx resume {shlex.quote(str(stopped.folder))}")
+    except Interrupted as signal_error:
+        code = _report_signal(signal_error.signum, f"go on with: attnx resume {shlex.quote(str(signal_error.folder))}")
     except UserError as error:
         print(f"attnx: {printable(str(error))}", file=sys.stderr)
-        code = 1 if isinstance(error, RunFailed) else 2
-    except KeyboardInterrupt as stopped:
-        code = _stopped(getattr(stopped, "signum", signal.SIGINT), str(stopped) or "training had not begun")
+        code = exit_code_for(error)
+    except KeyboardInterrupt as signal_error:
+        code = _report_signal(
+            getattr(signal_error, "signum", signal.SIGINT), str(signal_error) or "training had not begun"
+        )
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
+        code = ExitCode.FAILED
     except Exception as error:
-        if not (said := _in_one_line(error)):
+        if not (message := _one_line(error)):
             raise
-        print(f"attnx: {printable(said)}", file=sys.stderr)
-        code = 1
+        print(f"attnx: {printable(message)}", file=sys.stderr)
+        code = ExitCode.FAILED
     sys.exit(code)
 
 
-def _stopped(number: int, told: str) -> int:
-    """Say how to go on with what was asked to stop, or have SLURM do it; return the exit code."""
+def _report_signal(signum: int, message: str) -> int:
+    """Print how to continue a command that a signal ended, or requeue it in SLURM; return the exit code."""
     from attnx.training.distributed.slurm import requeue
 
-    by = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-    again = requeue(number)
-    print(f"attnx: {by}; {again + '; ' if again else ''}{printable(told)}", file=sys.stderr)
-    return 128 + number
+    reason = "interrupted" if signum == signal.SIGINT else f"ended by {signal.Signals(signum).name}"
+    requeued = requeue(signum)
+    print(f"attnx: {reason}; {requeued + '; ' if requeued else ''}{printable(message)}", file=sys.stderr)
+    return 128 + signum
 
 
-def _in_one_line(error: Exception) -> str:
-    """What went wrong, if its traceback was kept elsewhere or would help nobody."""
+def _one_line(error: Exception) -> str:
+    """The message of an error whose traceback is stored elsewhere or would not help; else empty."""
     if out_of_memory(error):
         return "out of memory before training; choose a smaller model, or fewer data"
     notes = [note for note in getattr(error, "__notes__", []) if "attnx resume" in note]
     if notes:
         return f"{type(error).__name__}: {' '.join(str(error).split())}; {notes[-1]}"
-    told = cannot_write(error)
-    return told and f"{told}, then the same again"
+    message = cannot_write(error)
+    return message and f"{message}, then the same again"
 
 
 def run(argv: Sequence[str]) -> int:
@@ -113,10 +114,10 @@ def _help(words: Sequence[str]) -> int:
         load_command(name).add_arguments(parser)
         parser.print_help()
     else:
-        from attnx.config.groups import GROUPS, options
+        from attnx.config.groups import GROUPS, group_options
 
-        is_choice = name in GROUPS or any(name in options(group) for group in GROUPS)
-        hint = f"; write attnx list {name}" if is_choice else near_misses(name, COMMANDS)
+        is_choice = name in GROUPS or any(name in group_options(group) for group in GROUPS)
+        hint = f"; write attnx list {name}" if is_choice else suggest(name, COMMANDS)
         raise UserError(f"no command {name!r}{hint}")
     return 0
 
@@ -124,7 +125,7 @@ def _help(words: Sequence[str]) -> int:
 def _compose_and_run(argv: Sequence[str]) -> int:
     """Train, sweep or show a configuration."""
     from attnx.cli.training_args import TrainingParser, hydra_flags
-    from attnx.config.compose import compose, normalize
+    from attnx.config.compose import canonicalize_overrides, compose
 
     arguments = TrainingParser().parse(argv)
     if arguments.version or arguments.hydra_help:
@@ -138,7 +139,7 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     if arguments.multirun:
         from attnx.cli.hydra import sweep
 
-        return sweep(flags, normalize(overrides), config_dir, arguments.jobs or 1)
+        return sweep(flags, canonicalize_overrides(overrides), config_dir, arguments.jobs or 1)
     if arguments.info or arguments.package or arguments.resolve or arguments.cfg not in (None, "job"):
         return _show(flags, overrides, config_dir)
     config = compose(overrides, config_dir)
@@ -170,11 +171,11 @@ def _print_about(arguments: argparse.Namespace) -> int:
 def _show(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None) -> int:
     """Have Hydra show a configuration that is valid."""
     from attnx.cli.hydra import show
-    from attnx.config.compose import compose, normalize
+    from attnx.config.compose import canonicalize_overrides, compose
     from attnx.sweeps.expand_overrides import without_hydra_overrides
 
     compose(without_hydra_overrides(overrides), config_dir)
-    return show(flags, normalize(overrides), config_dir)
+    return show(flags, canonicalize_overrides(overrides), config_dir)
 
 
 def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
@@ -186,7 +187,7 @@ def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
 
     earlier = find_interrupted_run(overrides, config["folder"])
     if earlier is None:
-        refuse_missing_files(config["task"])  # what is missing, or taken, is told before torch loads
+        refuse_missing_files(config["task"])  # errors in files and names come before torch loads
         chosen_folder(config)
     compile_ahead(config)
     from attnx.training.fit import fit, resume

@@ -1,4 +1,4 @@
-"""What to write instead of a word of the command line that attnx cannot read, told in one line."""
+"""Messages on words of the command line that attnx cannot parse, with what to write instead."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from attnx.config.groups import GROUPS, SCALARS, knob_keys, options
-from attnx.errors import near_misses
+from attnx.config.groups import GROUPS, SCALARS, group_options, knob_keys
+from attnx.errors import suggest
 
 KEYS = (*GROUPS, *SCALARS, "placement")
-# Words of other programs, and what they are here.
+# Words of other programs, and their equivalents.
 TRAINING = ("attnx", "train", "fit", "run", "start", "learn", "main")
 COMMANDS = {
     "attnx evaluate RUN": ("test", "eval", "validate", "score"),
@@ -40,22 +40,22 @@ SPACES = re.compile(r"[\u00a0\u2000-\u200b\u202f\u3000]+")
 
 
 def plain(word: str) -> str:
-    """A word without the quotes, dashes and spaces of print, which a PDF or a web page puts in place of the plain ones.
+    """A word with typographic quotes, dashes and spaces, as in a PDF or a web page, replaced by plain ones.
 
-    Quotes are those around a word or around its value: one inside may be part of a file's name.
+    Only quotes around a word or its value are removed: a quote inside may be part of a file's name.
     """
     word = SPACES.sub(" ", DASHES.sub(lambda dashes: "-" if len(word) == len(dashes[0]) + 1 else "--", word))
     return re.sub(rf"^(\+*[\w.]+=)[{QUOTES}]", r"\1", word.strip(QUOTES)).strip()
 
 
 def refusal(words: Sequence[str], index: int, commands: Collection[str], flags: Collection[str]) -> str:
-    """Say what a word is not, and what to write.
+    """The message on a word that is neither a flag nor an override.
 
     Args:
         words: the command line.
-        index: the place of the word in it.
-        commands: the commands that there are.
-        flags: the flags that there are.
+        index: of the word in it.
+        commands: all commands.
+        flags: all flags.
     """
     word = words[index]
     if plain(word) != word:
@@ -64,61 +64,61 @@ def refusal(words: Sequence[str], index: int, commands: Collection[str], flags: 
 
 
 def _flag(words: Sequence[str], index: int, commands: Collection[str], flags: Collection[str]) -> str:
-    given, equals, value = words[index].partition("=")
-    name = given.lstrip("-").replace("-", "_")
+    flag, equals, value = words[index].partition("=")
+    name = flag.lstrip("-").replace("-", "_")
     if name in commands:
-        rest = [value] if value else words[index + 1 :]
-        return f"unknown flag {given}; {name} is a command: write {shlex.join(['attnx', name, *rest])}"
+        remaining = [value] if value else words[index + 1 :]
+        return f"unknown flag {flag}; {name} is a command: write {shlex.join(['attnx', name, *remaining])}"
     written = _key(name)
     if written:
-        chosen = _assigned(written[0], value if equals else _value_after(words, index))
-        others = f" (or {' or '.join(written[1:])})" if written[1:] else ""
-        return f"unknown flag {given}; choices have no dashes: write {chosen}{others}"
-    if meant := _meaning(name, FLAGS):
-        return f"unknown flag {given}; write {meant}"
-    return f"unknown flag {given}{near_misses(given, [*flags, '--help', '--version'])}"
+        override = _assigned(written[0], value if equals else _value_after(words, index))
+        alternatives = f" (or {' or '.join(written[1:])})" if written[1:] else ""
+        return f"unknown flag {flag}; choices have no dashes: write {override}{alternatives}"
+    if meaning := _lookup(name, FLAGS):
+        return f"unknown flag {flag}; write {meaning}"
+    return f"unknown flag {flag}{suggest(flag, [*flags, '--help', '--version'])}"
 
 
 def _bare(words: Sequence[str], index: int, commands: Collection[str]) -> str:
     word = words[index]
-    if joined := _pulled_apart(words, index):
+    if joined := _joined_choice(words, index):
         return f"unknown command {word!r}; a choice is one word, key=value: write {joined}"
     if word in TRAINING:
-        rest = [other for other in words if other != word]
-        return f"unknown command {word!r}; attnx trains without one: write {shlex.join(['attnx', *rest])}"
-    if meant := _meaning(word, COMMANDS):
-        return f"unknown command {word!r}; write {meant}"
-    if groups := [group for group in GROUPS if word in options(group)]:
+        remaining = [item for item in words if item != word]
+        return f"unknown command {word!r}; attnx trains without one: write {shlex.join(['attnx', *remaining])}"
+    if meaning := _lookup(word, COMMANDS):
+        return f"unknown command {word!r}; write {meaning}"
+    if groups := [group for group in GROUPS if word in group_options(group)]:
         return f"unknown command {word!r}; a choice is written {' or '.join(f'{group}={word}' for group in groups)}"
     if key := _key(word.lstrip("+")):
         return f"unknown command {word!r}; {_with_value(key[0])}"
     return f"unknown command {word!r}" + (
-        _path(word) or f"{near_misses(word, commands)}; a choice is written key=value, and attnx --help shows all"
+        _path(word) or f"{suggest(word, commands)}; a choice is written key=value, and attnx --help shows all"
     )
 
 
-def _pulled_apart(words: Sequence[str], index: int) -> str:
-    """A choice that stands in several words, or with a colon, as one word: ``scorer = dot``, ``query=[token, x]``."""
-    word, before, after = words[index], " ".join(words[:index][-1:]), " ".join(words[index + 1 :][:2])
+def _joined_choice(words: Sequence[str], index: int) -> str:
+    """An override written as several words or with a colon, as one word: ``scorer = dot``, ``query=[token, x]``."""
+    word, previous, next_words = words[index], " ".join(words[:index][-1:]), " ".join(words[index + 1 :][:2])
     if opened := re.search(r"\S+=[\[{][^\]}]*$", " ".join(words[:index])):
         closed = " ".join([opened[0], *words[index:]])
         return shlex.quote(closed[: closed.find("]" if "[" in opened[0] else "}") + 1] or closed)
-    if re.fullmatch(r"\+*[\w.]+=", before):
-        return _assigned(before[:-1], word)
-    named, colon, value = word.partition(":")
-    if not (keys := _key(named.lstrip("+"))):
+    if re.fullmatch(r"\+*[\w.]+=", previous):
+        return _assigned(previous[:-1], word)
+    key_part, colon, value = word.partition(":")
+    if not (keys := _key(key_part.lstrip("+"))):
         return ""
     key = keys[0]
     if colon:
-        return _assigned(key, value or after.split(" ")[0])
-    if spaced := re.match(r"= ?(\S+)", after):
+        return _assigned(key, value or next_words.split(" ")[0])
+    if spaced := re.match(r"= ?(\S+)", next_words):
         return _assigned(key, spaced[1])
-    follows = after.split(" ")[0]
-    return _assigned(key, follows) if follows and "=" not in follows and follows[0] not in "-+~" else ""
+    next_word = next_words.split(" ")[0]
+    return _assigned(key, next_word) if next_word and "=" not in next_word and next_word[0] not in "-+~" else ""
 
 
 def _key(name: str) -> list[str]:
-    """The keys that a name may mean: itself, or those of the parts that have a knob of this name."""
+    """The keys that a name may mean: itself, or knobs of this name."""
     return [name] if name.partition(".")[0] in KEYS else knob_keys(name)
 
 
@@ -137,12 +137,12 @@ def _value_after(words: Sequence[str], index: int) -> str:
     return "" if "=" in value or value.startswith("-") else value
 
 
-def _meaning(word: str, meanings: Mapping[str, Collection[str]]) -> str:
-    return next((meant for meant, names in meanings.items() if word in names), "")
+def _lookup(word: str, meanings: Mapping[str, Collection[str]]) -> str:
+    return next((meaning for meaning, names in meanings.items() if word in names), "")
 
 
 def _path(word: str) -> str:
-    """What to do with a file or a folder that is there."""
+    """What to write for an existing file or folder."""
     path, shown = Path(word), shlex.quote(word)
     if path.is_dir():
         return (

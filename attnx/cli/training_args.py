@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import NoReturn
 
-from attnx.cli.args import Parser, one_of, text, whole_number
+from attnx.cli.args import Parser, choice, text, whole_number
 from attnx.cli.commands import COMMANDS
 from attnx.cli.suggestions import plain, refusal
 from attnx.errors import UserError
@@ -34,13 +34,13 @@ class TrainingParser(Parser):
         actions = self.add_mutually_exclusive_group()
         actions.add_argument("-m", "--multirun", action="store_true", help="every combination of choices with commas")
         actions.add_argument(
-            "-c", "--cfg", metavar="WHAT", type=one_of(*CONFIGS), help=f"show the configuration: {', '.join(CONFIGS)}"
+            "-c", "--cfg", metavar="WHAT", type=choice(*CONFIGS), help=f"show the configuration: {', '.join(CONFIGS)}"
         )
         actions.add_argument(
             "-i",
             "--info",
             metavar="WHAT",
-            type=one_of(*CONFIG_INFO),
+            type=choice(*CONFIG_INFO),
             help=f"how it is composed: {', '.join(CONFIG_INFO)}",
         )
         actions.add_argument("-sc", "--shell-completion", metavar="WHAT", type=text, help=COMPLETION)

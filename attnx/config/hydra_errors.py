@@ -1,4 +1,4 @@
-"""What Hydra refused, said in one line of our own, with near misses."""
+"""Translates Hydra's errors to one line with near misses."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ import shlex
 from collections.abc import Sequence
 
 from attnx import registry
-from attnx.config.groups import CHOSEN, GROUPS, SCALARS, knob_keys, options, owners
-from attnx.errors import UserError, near_misses
-from attnx.registry.source_scan import SETS
+from attnx.config.groups import CHOSEN, GROUPS, SCALARS, group_options, knob_keys, params_to_parts
+from attnx.config.hydra_internals import override_parser
+from attnx.errors import UserError, suggest
+from attnx.registry.source_scan import MULTI_SELECT_KINDS
 
-# Folders of Hydra's that attnx does not use, and what to write instead.
+# Keys of Hydra's folders, and what to write instead.
 FOLDERS = {
     "hydra.run": "a run lies in multirun/runs; write folder=FOLDER to name another folder",
     "hydra.sweep": "a sweep lies in multirun/NAME, its jobs in 0, 1, ... there; write name=NAME",
 }
 
 
-def refuse_folders(overrides: Sequence[str]) -> None:
-    """Refuse what would tell Hydra where to write: attnx owns the folders of runs and sweeps.
+def reject_folder_overrides(overrides: Sequence[str]) -> None:
+    """Reject overrides of Hydra's folders: attnx owns the folders of runs and sweeps.
 
     Raises:
-        UserError: an override does, with what to write instead.
+        UserError: there is one; the message says what to write instead.
     """
     for override in overrides:
         key = re.split(r"[=@]", override.lstrip("+~"), maxsplit=1)[0]
@@ -31,13 +32,13 @@ def refuse_folders(overrides: Sequence[str]) -> None:
                 raise UserError(f"{override}: {instead}")
 
 
-def in_our_words(error: Exception, overrides: Sequence[str]) -> str:
-    """Say in one line what Hydra refused."""
+def translate_hydra_error(error: Exception, overrides: Sequence[str]) -> str:
+    """The message of a Hydra error in one line."""
     text = str(error)
     missing = re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", text)
     if missing:
         kind, name = missing.groups()
-        return registry.unknown(kind, name, options(kind))
+        return registry.unknown(kind, name, group_options(kind))
     unknown = re.search(r"Key '([^']+)' is not in struct\s+full_key: (\S+)", text)
     if unknown:
         return unknown_key(unknown[2])
@@ -57,11 +58,11 @@ def in_our_words(error: Exception, overrides: Sequence[str]) -> str:
     return " ".join(text.split())
 
 
-def refuse_unheard(overrides: Sequence[str]) -> None:
-    """Refuse what is said to Hydra where it runs nothing: its launchers and sweepers are those of sweeps.
+def reject_hydra_overrides(overrides: Sequence[str]) -> None:
+    """Reject overrides of Hydra for a single run: its launchers and sweepers belong to sweeps.
 
     Raises:
-        UserError: there is such a word.
+        UserError: there is one.
     """
     for override in overrides:
         if override.lstrip("+~").startswith(("hydra.", "hydra/")):
@@ -69,11 +70,10 @@ def refuse_unheard(overrides: Sequence[str]) -> None:
 
 
 def _unreadable(overrides: Sequence[str]) -> str:
-    """Which override Hydra's grammar has no place for, and how to write it: as a string, if it has a value."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
+    """The message on an override that Hydra cannot parse, with its correct spelling."""
     from hydra.errors import HydraException
 
-    parser = OverridesParser.create()
+    parser = override_parser()
     for override in overrides:
         try:
             parser.parse_override(override)
@@ -92,28 +92,28 @@ def _unreadable(overrides: Sequence[str]) -> str:
 
 
 def unknown_key(path: str) -> str:
-    """Say that there is no such key, and which one may be meant: a choice, or a knob of one."""
+    """The message on an unknown key, with similar groups and knobs."""
     head, _, knob = path.partition(".")
     if not knob:
         knobs = knob_keys(head)
-        meant = f"; did you mean {' or '.join(knobs)}?" if knobs else near_misses(head, [*GROUPS, *SCALARS])
-        return f"unknown key {head!r}{meant}"
-    if head in SETS:
+        hint = f"; did you mean {' or '.join(knobs)}?" if knobs else suggest(head, [*GROUPS, *SCALARS])
+        return f"unknown key {head!r}{hint}"
+    if head in MULTI_SELECT_KINDS:
         return _unknown_in_set(head, knob)
     if head not in CHOSEN:
-        return f"unknown key {path!r}{near_misses(path, knob_keys(knob) or CHOSEN)}"
-    held = owners(head)
-    if knob in held:
-        return f"the chosen {head} has no knob {knob!r}; it belongs to {head}={', '.join(held[knob])}"
-    return f"the chosen {head} has no knob {knob!r}{near_misses(knob, held)}"
+        return f"unknown key {path!r}{suggest(path, knob_keys(knob) or CHOSEN)}"
+    owners = params_to_parts(head)
+    if knob in owners:
+        return f"the chosen {head} has no knob {knob!r}; it belongs to {head}={', '.join(owners[knob])}"
+    return f"the chosen {head} has no knob {knob!r}{suggest(knob, owners)}"
 
 
 def _unknown_in_set(kind: str, path: str) -> str:
-    """Of a kind of which several are chosen at once: the member must be named, and be chosen."""
+    """The message on an unknown key of a multi-select kind, whose members are chosen by name."""
     name, _, knob = path.partition(".")
-    held = owners(kind)
-    if not knob and name in held:
-        return f"{kind}.{path}: which {kind}? write {' or '.join(f'{kind}.{owner}.{name}' for owner in held[name])}"
-    if not knob or name in held.get(knob, []):
+    owners = params_to_parts(kind)
+    if not knob and name in owners:
+        return f"{kind}.{path}: which {kind}? write {' or '.join(f'{kind}.{owner}.{name}' for owner in owners[name])}"
+    if not knob or name in owners.get(knob, []):
         return f"{kind}.{name} is not part of this {kind}; add it with +{kind}=[...]"
     return f"the {kind} {name!r} has no knob {knob!r}"

@@ -1,4 +1,4 @@
-"""From part files and a user's folder to Hydra options: all that knows ConfigStore and the search path."""
+"""Registers parts as options of Hydra; the only module that uses ConfigStore and the search path."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from attnx.config.groups import CHOSEN
 from attnx.errors import UserError
-from attnx.registry.source_scan import SETS, Part, catalog
+from attnx.registry.source_scan import MULTI_SELECT_KINDS, Part, catalog
 
 
 class UserFolder(SearchPathPlugin):
-    """Lets Hydra look into a user's own folder first: its ``--config-dir`` comes last, so shipped files would win."""
+    """Puts the user's folder first on the search path; Hydra's ``--config-dir`` is last, so shipped files would win."""
 
     folder: ClassVar[Path | None] = None
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Put the folder before the one that ships."""
+        """Put the folder first."""
         if self.folder is not None:
             search_path.prepend("user", f"file://{self.folder}", "main")
 
 
-def store_options(config_dir: str | None = None) -> None:
-    """Offer every part in the catalog as an option of its kind's group, with its knobs' defaults.
+def register_configs(config_dir: str | None = None) -> None:
+    """Register every part in the catalog as an option of its kind's group, with the defaults of its knobs.
 
     Args:
         config_dir: a folder of the user's own configuration files, searched first.
@@ -40,16 +40,16 @@ def store_options(config_dir: str | None = None) -> None:
     UserFolder.folder = Path(config_dir).resolve() if config_dir else None
     Plugins.instance().register(UserFolder)
     store = ConfigStore.instance()
-    known = catalog()
+    parts_catalog = catalog()
     for kind in CHOSEN:
-        # A part of a plug-in folder that is no longer in force must not linger in a long-lived process.
+        # Parts of a plug-in folder that is no longer used must not stay in a long-lived process.
         store.repo.pop(kind, None)
-        for name in known.names(kind):
-            part = known.parts[kind, name]
+        for name in parts_catalog.names(kind):
+            part = parts_catalog.parts[kind, name]
             store.store(group=kind, name=name, node=_node(part), package=kind)
 
 
 def _node(part: Part) -> dict[str, object]:
     knobs = {knob.name: knob.default for knob in part.knobs}
-    # Of a set, such as a query, each member is a key of the one node, so a list of options merges into a set.
-    return {part.name: knobs} if part.kind in SETS else {"name": part.name, **knobs}
+    # Members of a multi-select kind are keys of one node, so that a list of options merges.
+    return {part.name: knobs} if part.kind in MULTI_SELECT_KINDS else {"name": part.name, **knobs}

@@ -24,7 +24,7 @@ def refuse_missing_files(task: Mapping[str, Any]) -> None:
     Raises:
         UserError: one is not, with what it may have been meant to be.
     """
-    for knob in registry.part("task", task["name"]).declares.get("data_files", ()):
+    for knob in registry.describe("task", task["name"]).properties.get("data_files", ()):
         named = task.get(knob)
         for path in named if isinstance(named, list) else [named]:
             if isinstance(path, str):

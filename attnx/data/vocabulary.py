@@ -11,7 +11,7 @@ from pathlib import Path
 
 from attnx.data.special_tokens import BOS, EOS, PAD, UNK
 from attnx.errors import UserError
-from attnx.files.bounded_files import LARGEST_LIST, read_json
+from attnx.files.bounded_files import MAX_LIST_BYTES, read_json
 
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Vocabulary"]
 
@@ -103,7 +103,7 @@ class Vocabulary:
         Raises:
             UserError: the file cannot be read or is no vocabulary; the message begins with its path.
         """
-        symbols = read_json(Path(path), LARGEST_LIST)
+        symbols = read_json(Path(path), MAX_LIST_BYTES)
         if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
             raise UserError(f"{path}: is no vocabulary: expected a JSON list of strings")
         try:

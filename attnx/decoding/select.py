@@ -32,10 +32,10 @@ def choose_search(
     Raises:
         UserError: an unknown search or knob, a value out of its range, or a search too narrow for ``nbest``.
     """
-    name, held = registry.spec("decoding", own)
+    name, held = registry.parse_spec("decoding", own)
     given = dict(knobs or {})
     if asked is not None:
-        name, values = registry.spec("decoding", asked)
+        name, values = registry.parse_spec("decoding", asked)
         given = {**values, **given}
     elif type(nbest) is int and nbest > 1 and "nbest" not in _knobs(name):
         name, asked = WIDE, WIDE
@@ -65,7 +65,7 @@ def _for_the_best(search: dict[str, Any], given: Mapping[str, Any], nbest: int) 
 
 
 def _knobs(name: str) -> set[str]:
-    return {knob.name for knob in registry.part("decoding", name).knobs}
+    return {knob.name for knob in registry.describe("decoding", name).knobs}
 
 
 def _without_name(search: Mapping[str, Any]) -> dict[str, Any]:

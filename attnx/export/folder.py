@@ -25,11 +25,11 @@ from attnx.export.agreement import Checked as Checked
 from attnx.export.agreement import compared
 from attnx.export.programs import Program, programs
 from attnx.export.text_rules import search_rules, text_rules
-from attnx.files.atomic_files import whole_folder
+from attnx.files.atomic_files import atomic_folder
 from attnx.inference.load import open_run
 from attnx.inference.trained_run import OpenRun
 from attnx.models.seq2seq.model import Seq2seq
-from attnx.registry.optional_deps import need
+from attnx.registry.optional_deps import require
 from attnx.runs.layout import VOCABULARY
 
 WRITERS: dict[str, tuple[str, Callable[[Program, Path], None]]] = {
@@ -59,13 +59,13 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
     opened = open_run(run, checkpoint)
     if kind == "onnx":
         for module in ("onnx", "onnxruntime"):
-            need(module, "export", "--format onnx")
+            require(module, "export", "--format onnx")
     if not isinstance(opened.target, Vocabulary):
         raise UserError(f"{run}: writes rows of numbers; what is exported are models that write symbols")
     name = opened.config["model"]["name"]
-    if not registry.part("model", name).declares.get("exports", True):
+    if not registry.describe("model", name).properties.get("exports", True):
         raise UserError(f"{run}: model={name} cannot be exported: a trace would hold one story's number of sentences")
-    with whole_folder(folder) as partial:
+    with atomic_folder(folder) as partial:
         _write(partial, opened, kind)
         return [compared(opened, _runner(partial), pairs, width) for width in WIDTHS]
 

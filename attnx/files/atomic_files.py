@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all."""
+"""Atomic writes: a file or a folder is complete or absent."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ PARTIAL = ".partial"
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file."""
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Lend a name to write a file under; it takes the place of ``path`` when the block ends well, and is gone if not.
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Yield a temporary path that replaces ``path`` when the block ends without an exception, else is deleted.
 
-    A process that is killed meanwhile leaves the old file as it was, and another beside it that ends in ``PARTIAL``.
+    A process that is killed leaves the old file unchanged, and a file with the suffix ``PARTIAL``.
     """
     partial = path.with_name(f"{path.name}{PARTIAL}")
     try:
@@ -38,23 +38,23 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise
 
 
-def settle(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk, so that a machine which stops keeps them."""
-    place = os.open(path, os.O_RDONLY)
+def fsync(path: Path) -> None:
+    """Flush a file, or the entries of a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(place)
+        os.fsync(descriptor)
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 @contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
-    """Lend a folder to write into; it gets its name when the block ends well, and is gone with all it holds if not.
+def atomic_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder that is renamed to ``folder`` when the block ends without an exception, else is deleted.
 
-    If another process has finished ``folder`` meanwhile, that one stays.
+    If another process has finished ``folder`` in the meantime, that one stays.
 
     Args:
-        folder: where to; must not exist, unless it is empty.
+        folder: must not exist, unless it is empty.
 
     Raises:
         UserError: the folder holds something, or cannot be written.
@@ -62,7 +62,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UserError(f"{folder}: exists already; delete the folder and write it anew")
     unfinished = folder.absolute().with_name(f"{folder.absolute().name}.{secrets.token_hex(4)}.unfinished")
-    made = [parent for parent in unfinished.parents if not parent.exists()]
+    created = [parent for parent in unfinished.parents if not parent.exists()]
     try:
         unfinished.mkdir(parents=True)
         yield unfinished
@@ -71,7 +71,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         raise UserError(f"{folder}: cannot be written: {error}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-        for parent in made:  # the innermost first; those that hold something stay
+        for parent in created:  # the innermost first; a folder that is not empty stays
             with suppress(OSError):
                 parent.rmdir()
 

@@ -1,4 +1,4 @@
-"""Reads NumPy's array files that anyone may have written: unpacked they have a bounded size, and no code is in them."""
+"""Reads untrusted NumPy array files: of bounded unpacked size, and without code."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnx.errors import UserError
-from attnx.files.bounded_files import open_plain
+from attnx.files.bounded_files import open_regular_file
 
-# Bytes: a zip file of a few megabytes can claim to hold any number of them.
-LARGEST_UNPACKED: Final = 4 * 2**30
+# A zip file of a few megabytes can claim to hold any number of bytes.
+MAX_UNPACKED_BYTES: Final = 4 * 2**30
 
 
 def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Read arrays of an ``.npz`` file by their names; all if none are given.
+    """Read arrays of an ``.npz`` file by their names; all by default.
 
     Raises:
-        UserError: the file is missing, damaged, no plain file, holds more than ``LARGEST_UNPACKED`` bytes, has no array
+        UserError: the file is missing, damaged, not regular, unpacks to more than ``MAX_UNPACKED_BYTES``, has no array
             of a name, or has one that is not plain numbers or text.
     """
     try:
-        with open_plain(path) as file:
+        with open_regular_file(path) as file:
             with zipfile.ZipFile(file) as packed:
                 size = sum(member.file_size for member in packed.infolist())
-            if size > LARGEST_UNPACKED:
-                most = LARGEST_UNPACKED // 2**30
+            if size > MAX_UNPACKED_BYTES:
+                most = MAX_UNPACKED_BYTES // 2**30
                 raise UserError(f"{path}: unpacks to {size:,} bytes; at most {most} GiB are read of such a file")
             file.seek(0)
             with np.load(file, allow_pickle=False) as arrays:
@@ -38,5 +38,5 @@ def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDA
         raise UserError(f"{path}: {error.args[0]}") from error
     except UserError:
         raise
-    except (ValueError, EOFError, MemoryError, OSError, zipfile.BadZipFile) as error:  # NumPy's words help nobody here
+    except (ValueError, EOFError, MemoryError, OSError, zipfile.BadZipFile) as error:
         raise UserError(f"{path}: is damaged, or no file of NumPy's arrays") from error

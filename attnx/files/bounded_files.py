@@ -1,8 +1,7 @@
-"""Reads files that anyone may have written: plain ones only, of bounded size; JSON and YAML of bounded depth besides.
+"""Reads untrusted files: regular files of bounded size; JSON and YAML of bounded depth.
 
-A run folder may come from somebody else. What is read of it can neither fill the memory, nor end in a traceback, nor
-wait for ever: no pipe or device is read, a YAML alias counts as all that it stands for, and no number has more than
-64 bits.
+A run folder may come from somebody else. Reading it can neither fill the memory, nor end in a traceback, nor block: no
+pipe or device is read, a YAML alias counts as all values that it stands for, and no number has more than 64 bits.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ import yaml
 from attnx.errors import UserError
 
 MEBIBYTE: Final = 2**20
-# Bytes of a file that says what a run is, of a list of many jobs or symbols, and of a table of results.
-LARGEST: Final = 4 * MEBIBYTE
-LARGEST_LIST: Final = 256 * MEBIBYTE
-LARGEST_TABLE: Final = 1024 * MEBIBYTE
-DEEPEST: Final = 50
-LONGEST_NUMBER: Final = 64
-LARGEST_NUMBER_BITS: Final = 64
-MOST_VALUES: Final = 100_000
+# Of a description of a run, of a list of many jobs or symbols, and of a table of results.
+MAX_FILE_BYTES: Final = 4 * MEBIBYTE
+MAX_LIST_BYTES: Final = 256 * MEBIBYTE
+MAX_TABLE_BYTES: Final = 1024 * MEBIBYTE
+MAX_DEPTH: Final = 50
+MAX_NUMBER_LENGTH: Final = 64
+MAX_NUMBER_BITS: Final = 64
+MAX_VALUES: Final = 100_000
 
-# Many times as fast as Python's, where it was built.
+# The C loader is many times faster.
 SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(SAFE_LOADER):  # type: ignore[misc]
-    """Plain values only: a date stays the text that it is, and numbers are bounded."""
+    """Loads plain values only: dates stay texts, and numbers are bounded."""
 
 
 def _bounded(construct: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def construct_number(loader: Any, node: Any) -> Any:
-        if len(node.value) > LONGEST_NUMBER:
+        if len(node.value) > MAX_NUMBER_LENGTH:
             problem = f"a number of {len(node.value):,} characters"
             raise yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark)
         return construct(loader, node)
@@ -55,14 +54,14 @@ _Loader.add_constructor("tag:yaml.org,2002:timestamp", SAFE_LOADER.construct_yam
 
 
 @contextmanager
-def open_plain(path: Path) -> Iterator[BinaryIO]:
-    """Open a plain file, or a link to one, to read.
+def open_regular_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file, or a link to one, for reading.
 
     Raises:
         UserError: it is missing, is a folder, a pipe or a device, or cannot be read.
     """
     try:
-        with open(path, "rb", opener=_open_at_once) as file:
+        with open(path, "rb", opener=_open_nonblocking) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UserError(f"{path}: not a plain file")
             yield file
@@ -72,25 +71,25 @@ def open_plain(path: Path) -> Iterator[BinaryIO]:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def _open_at_once(path: str, flags: int) -> int:
-    """A pipe that nobody writes into would be waited for."""
+def _open_nonblocking(path: str, flags: int) -> int:
+    """Opening a pipe without a writer would block."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
+def read_bytes(path: Path, largest: int = MAX_FILE_BYTES) -> bytes:
     """Read a plain file of at most ``largest`` bytes.
 
     Raises:
-        UserError: see :func:`open_plain`; or it is larger.
+        UserError: see :func:`open_regular_file`; or it is larger.
     """
-    with open_plain(path) as file:
+    with open_regular_file(path) as file:
         content = file.read(largest + 1)
     if len(content) > largest:
         raise UserError(f"{path}: larger than {largest // MEBIBYTE:,} MiB, the most that is read of such a file")
     return content
 
 
-def read_text(path: Path, largest: int = LARGEST_TABLE) -> str:
+def read_text(path: Path, largest: int = MAX_TABLE_BYTES) -> str:
     """Read a UTF-8 file; see :func:`read_bytes`.
 
     Raises:
@@ -104,27 +103,27 @@ def read_text(path: Path, largest: int = LARGEST_TABLE) -> str:
         raise UserError(f"{path}:{line}: not UTF-8 text") from error
 
 
-def read_json(path: Path, largest: int = LARGEST) -> Any:
+def read_json(path: Path, largest: int = MAX_FILE_BYTES) -> Any:
     """Read a JSON file; numbers that are not finite are read as Python writes them.
 
     Raises:
-        UserError: see :func:`read_text`; or it is not JSON, with the line; is nested more than ``DEEPEST`` times; or
+        UserError: see :func:`read_text`; or it is not JSON, with the line; is nested more than ``MAX_DEPTH`` times; or
             holds a number of more than 64 bits.
     """
     return parse_json(read_text(path, largest), str(path))
 
 
-def read_yaml(path: Path, largest: int = LARGEST) -> Any:
+def read_yaml(path: Path, largest: int = MAX_FILE_BYTES) -> Any:
     """Read a YAML file of plain values: mappings with texts as keys, lists, texts, numbers, truth values and nulls.
 
     Raises:
-        UserError: see :func:`read_json`; or it holds more than ``MOST_VALUES``, an alias counting as all that it stands
+        UserError: see :func:`read_json`; or it holds more than ``MAX_VALUES``, an alias counting as all that it stands
             for.
     """
     return parse_yaml(read_text(path, largest), str(path))
 
 
-def read_mapping(path: Path, largest: int = LARGEST) -> dict[str, Any]:
+def read_mapping(path: Path, largest: int = MAX_FILE_BYTES) -> dict[str, Any]:
     """Read the mapping in a JSON or YAML file; empty without the file.
 
     Raises:
@@ -160,31 +159,31 @@ def parse_json(text: str, place: str) -> Any:
     except json.JSONDecodeError as error:
         raise UserError(f"{place}:{error.lineno}: not valid JSON: {error.msg}") from error
     except RecursionError as error:
-        raise UserError(f"{place}: nested more than {DEEPEST} times") from error
+        raise UserError(f"{place}: nested more than {MAX_DEPTH} times") from error
     except ValueError as error:  # Python's own limit for the digits of a number
-        raise UserError(f"{place}: holds a number of more than {LARGEST_NUMBER_BITS} bits") from error
-    _refuse_unplain(content, place)
+        raise UserError(f"{place}: holds a number of more than {MAX_NUMBER_BITS} bits") from error
+    _reject_complex(content, place)
     return content
 
 
 def parse_yaml(text: str, place: str) -> Any:
     """The value of a YAML text; see :func:`read_yaml`. ``place`` begins the message."""
     try:
-        _refuse_bomb(text, place)
+        _reject_too_large(text, place)
         content = yaml.load(text, _Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or getattr(error, "reason", "unreadable")
         raise UserError(f"{place}:{mark.line + 1 if mark else 1}: not valid YAML: {reason}") from error
-    _refuse_unplain(content, place)
+    _reject_complex(content, place)
     return content
 
 
-def _refuse_bomb(text: str, place: str) -> None:
-    """Go through a YAML text before anything is made of it, event by event: count values, each alias as what it names.
+def _reject_too_large(text: str, place: str) -> None:
+    """Count the values of a YAML text, event by event before it is loaded; an alias counts as all that it stands for.
 
     Raises:
-        UserError: there are more than ``MOST_VALUES``, or they are nested more than ``DEEPEST`` times.
+        UserError: there are more than ``MAX_VALUES``, or they are nested more than ``MAX_DEPTH`` times.
     """
     sizes: dict[str, int] = {}
     open_collections: list[tuple[str | None, int]] = []  # anchor, and the count when it began
@@ -192,8 +191,8 @@ def _refuse_bomb(text: str, place: str) -> None:
     for event in yaml.parse(text, SAFE_LOADER):
         anchor = getattr(event, "anchor", None)
         if isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = open_collections.pop()
-            sizes |= {anchor: count - before} if anchor else {}
+            anchor, count_at_start = open_collections.pop()
+            sizes |= {anchor: count - count_at_start} if anchor else {}
         elif isinstance(event, yaml.AliasEvent):
             count += sizes.get(str(anchor), 1)
         elif isinstance(event, yaml.NodeEvent):
@@ -201,8 +200,8 @@ def _refuse_bomb(text: str, place: str) -> None:
             sizes |= {anchor: 1} if anchor else {}
             if isinstance(event, yaml.CollectionStartEvent):
                 open_collections.append((anchor, count - 1))
-        if count > MOST_VALUES or len(open_collections) > DEEPEST:
-            what = f"more than {MOST_VALUES:,} values" if count > MOST_VALUES else f"nested more than {DEEPEST} times"
+        if count > MAX_VALUES or len(open_collections) > MAX_DEPTH:
+            what = f"more than {MAX_VALUES:,} values" if count > MAX_VALUES else f"nested more than {MAX_DEPTH} times"
             raise UserError(f"{place}:{_line(event)}: {what}")
 
 
@@ -210,37 +209,37 @@ def _line(event: yaml.Event) -> int:
     return event.start_mark.line + 1 if event.start_mark else 1
 
 
-def _refuse_unplain(content: Any, place: str) -> None:
-    """Hold a value, and all that it holds, to the types and sizes that are read."""
+def _reject_complex(content: Any, place: str) -> None:
+    """Check the types, sizes and depth of a value and all values in it."""
     level, depth = [content], 0
     while level:
-        if wrong := next(filter(None, map(_wrong, level)), ""):
+        if wrong := next(filter(None, map(_problem, level)), ""):
             raise UserError(f"{place}: holds {wrong}")
         collections = [value for value in level if isinstance(value, dict | list)]
         depth += bool(collections)
-        if depth > DEEPEST:
-            raise UserError(f"{place}: nested more than {DEEPEST} times")
-        level = [inner for one in collections for inner in (one.values() if isinstance(one, dict) else one)]
+        if depth > MAX_DEPTH:
+            raise UserError(f"{place}: nested more than {MAX_DEPTH} times")
+        level = [item for node in collections for item in (node.values() if isinstance(node, dict) else node)]
 
 
-def _wrong(value: Any) -> str:
-    """What keeps a value from being read, those within it aside; nothing if it is plain."""
+def _problem(value: Any) -> str:
+    """The problem of a value, without those in it; empty if it is plain."""
     match value:
         case bool() | None | float() | list():
             return ""
         case int():
-            too_large = value.bit_length() > LARGEST_NUMBER_BITS
-            return f"a number of more than {LARGEST_NUMBER_BITS} bits" if too_large else ""
+            too_large = value.bit_length() > MAX_NUMBER_BITS
+            return f"a number of more than {MAX_NUMBER_BITS} bits" if too_large else ""
         case str():
             return "" if _is_text(value) else "half of a surrogate pair, which is no text"
         case dict():
-            return next((wrong for key in value if (wrong := _wrong_key(key))), "")
+            return next((wrong for key in value if (wrong := _key_problem(key))), "")
         case _:
             return f"a {type(value).__name__}, which is no plain value"
 
 
-def _wrong_key(key: Any) -> str:
-    return _wrong(key) if isinstance(key, str) else f"the key {key!r}, which is no text"
+def _key_problem(key: Any) -> str:
+    return _problem(key) if isinstance(key, str) else f"the key {key!r}, which is no text"
 
 
 def _is_text(value: str) -> bool:

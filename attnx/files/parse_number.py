@@ -1,10 +1,10 @@
-"""Numbers as people write them."""
+"""Numbers in texts, and counts in sentences."""
 
 from __future__ import annotations
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is one.
+    """Whether a text is a number.
 
     >>> is_number("-1e3"), is_number("three")
     (True, False)
@@ -16,10 +16,10 @@ def is_number(text: str) -> bool:
     return True
 
 
-def count_of(number: int, noun: str) -> str:
-    """How many there are of something.
+def count_phrase(count: int, noun: str) -> str:
+    """A count with its noun.
 
-    >>> count_of(1, "setting"), count_of(1200, "setting"), count_of(0, "setting")
+    >>> count_phrase(1, "setting"), count_phrase(1200, "setting"), count_phrase(0, "setting")
     ('1 setting', '1,200 settings', '0 settings')
     """
-    return f"{number:,} {noun}" + "s" * (number != 1)
+    return f"{count:,} {noun}" + "s" * (count != 1)

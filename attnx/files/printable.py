@@ -24,7 +24,7 @@ def printable(text: str, keep: str = "") -> str:
     >>> print(printable("a\x1b[31mb\u202e c\td"))
     a\x1b[31mb\u202e c\td
     """
-    return UNSAFE.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
+    return UNSAFE.sub(lambda match: match[0] if match[0] in keep else ascii(match[0])[1:-1], text)
 
 
 def quoted(text: str, most: int = 60) -> str:
@@ -42,7 +42,7 @@ def printable_json(text: str) -> str:
     >>> print(printable_json('"\x9b1m"'))
     "\u009b1m"
     """
-    return UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
+    return UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
 
 
 def text_for(stream: TextIO, text: str) -> str:

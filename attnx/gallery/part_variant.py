@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnx.registry.source_scan import SETS, Part
+from attnx.registry.source_scan import MULTI_SELECT_KINDS, Part
 
 DRAWN_KINDS = ("scorer", "scope", "query", "normalizer")
 
@@ -34,7 +34,7 @@ class PartVariant:
 
 def knob_key(part: Part, name: str) -> str:
     """A knob's key on the command line."""
-    return f"{part.kind}.{part.name}.{name}" if part.kind in SETS else f"{part.kind}.{name}"
+    return f"{part.kind}.{part.name}.{name}" if part.kind in MULTI_SELECT_KINDS else f"{part.kind}.{name}"
 
 
 def knob_text(value: Any) -> str:

@@ -87,7 +87,7 @@ def _note(fitted: FittedReading) -> str:
 
 
 def _required_vector(part: Part) -> str:
-    needs = part.declares.get("needs")
+    needs = part.properties.get("needs")
     if needs not in VECTORS:
         raise UserError(f"{part.place}: the query input {part.name!r} must declare needs = {', '.join(VECTORS)}")
     return str(needs)

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.config.compose import compose
-from attnx.errors import UserError, near_misses
+from attnx.errors import UserError, suggest
 from attnx.gallery.part_variant import DRAWN_KINDS, PartVariant
 from attnx.registry.source_scan import Part, catalog
 
@@ -50,7 +50,7 @@ def draw_parts(words: Sequence[str], folder: Path) -> list[Path]:
 
 def drawable_parts() -> list[Part]:
     """Every part that can be drawn, by kind, plug-ins last."""
-    return [registry.part(kind, name) for kind in DRAWN_KINDS for name in registry.names(kind)]
+    return [registry.describe(kind, name) for kind in DRAWN_KINDS for name in registry.names(kind)]
 
 
 def _write_page(variants: Sequence[PartVariant], path: Path) -> Path:
@@ -75,7 +75,7 @@ def _unknown_message(name: str, parts: Sequence[Part]) -> str:
     undrawn = next((part for part in catalog().parts.values() if name in (part.kind, part.name)), None)
     if undrawn is not None:
         return f"{name!r} is of the kind {undrawn.kind}; only parts of {', '.join(DRAWN_KINDS)} are drawn"
-    return f"no part or kind {name!r}{near_misses(name, {*DRAWN_KINDS, *(part.name for part in parts)})}"
+    return f"no part or kind {name!r}{suggest(name, {*DRAWN_KINDS, *(part.name for part in parts)})}"
 
 
 def _reject_unmatched_knobs(knobs: Sequence[str], parts: Sequence[Part]) -> None:

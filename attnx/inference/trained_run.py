@@ -176,7 +176,7 @@ class OpenRun:
             )
         if not self.reads_source:
             raise UserError("unknown symbols are kept where attention read them, and this run's reads no source")
-        if not registry.part("model", self.config["model"]["name"]).declares.get("reads_symbols", True):
+        if not registry.describe("model", self.config["model"]["name"]).properties.get("reads_symbols", True):
             raise UserError("unknown symbols are kept where attention read them, and this run's reads no symbols")
         if not self.gives_weights():
             raise UserError("unknown symbols are kept where attention read them, and these runs do not read alike")

@@ -9,7 +9,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.config.groups import CHOSEN, SCALARS, check_placement, check_scalar
-from attnx.errors import UserError, near_misses
+from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import read_mapping
 from attnx.runs.layout import (
     BEST,
@@ -91,7 +91,7 @@ def _checked(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str, Any]
         if key in SCALARS:
             check_scalar(key, value)
     check_placement(config.get("placement"))
-    return registry.filled(config)
+    return registry.with_defaults(config)
 
 
 def is_finished(run: Run) -> bool:
@@ -125,11 +125,11 @@ def weights_of(folder: Path, checkpoint: str = "best") -> list[Path]:
         return files
     file = above / f"{checkpoint}.ckpt"
     if not file.is_file() and f"{CHECKPOINTS}/{file.name}" in read_mapping(folder / RUN).get("deleted", ()):
-        left = near_misses("", [other.stem for other in above.glob("*.ckpt")])
+        left = suggest("", [other.stem for other in above.glob("*.ckpt")])
         raise UserError(f"{file}: was deleted by attnx runs prune; results and pictures are still there{left}")
     if not file.is_file():
         there = [other.stem for other in above.glob("*.ckpt")]
-        hint = near_misses(str(checkpoint), there) or "; the run stopped before its first one"
+        hint = suggest(str(checkpoint), there) or "; the run stopped before its first one"
         raise UserError(f"{file}: no such checkpoint{hint}")
     return [file]
 

@@ -35,11 +35,11 @@ class Candidate:
     @property
     def info(self) -> Part:
         """Its entry in the catalog."""
-        return registry.part(self.kind, self.name)
+        return registry.describe(self.kind, self.name)
 
-    def declares(self, fact: str, default: Any = None) -> Any:
+    def property_value(self, fact: str, default: Any = None) -> Any:
         """A declaration in its source."""
-        return self.info.declares.get(fact, default)
+        return self.info.properties.get(fact, default)
 
     def build(self, **supplied: Any) -> Any:
         """Build it in evaluation mode, without dropout."""

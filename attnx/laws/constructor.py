@@ -11,7 +11,7 @@ def unread_parameters(part: Part) -> tuple[str, ...]:
     """The parameters of a registered function, or of a registered class's constructor, that its body does not read.
 
     >>> from attnx import registry
-    >>> unread_parameters(registry.part("model", "transformer"))
+    >>> unread_parameters(registry.describe("model", "transformer"))
     ()
     """
     tree = ast.parse(part.file.read_text(encoding="utf-8"))

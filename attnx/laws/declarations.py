@@ -15,7 +15,7 @@ from attnx.registry.declarations import REQUIRED
 def require_declarations(candidate: Candidate, part: Any) -> None:
     """Check that the built part agrees with the declarations in its source (:mod:`attnx.registry.declarations`)."""
     for fact in REQUIRED.get(candidate.kind, {}):
-        declared, value = candidate.declares(fact), getattr(part, fact, None)
+        declared, value = candidate.property_value(fact), getattr(part, fact, None)
         require(value == declared, fact, f"the class declares {fact} = {declared!r}, and the object has {value!r}")
 
 

@@ -42,7 +42,7 @@ def declarations(encoder: Candidate) -> None:
     require_methods(part, ("forward",))
     size = getattr(part, "size", None)
     require(isinstance(size, int) and size > 0, "", f"its size, the width of its states, is {size!r}")
-    shortens = encoder.declares("shortens", False) or getattr(part, "pace", 1) == 1
+    shortens = encoder.property_value("shortens", False) or getattr(part, "pace", 1) == 1
     require(shortens, "shortens", f"its pace is {getattr(part, 'pace', 1)}, and it does not declare shortens = True")
 
 

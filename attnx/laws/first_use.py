@@ -12,7 +12,7 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.laws.check import first_failure
 from attnx.registry.declarations import advice
-from attnx.registry.source_scan import KINDS, SETS, catalog
+from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, catalog
 
 Chosen = tuple[str, str, Mapping[str, Any]]
 
@@ -24,7 +24,7 @@ def check_plug_ins(config: Mapping[str, Any]) -> None:
         UserError: a part breaks a law; the message has its file and line.
     """
     for kind, name, knobs in [*chosen_parts(config), *_plug_in_kernels()]:
-        info = registry.part(kind, name)
+        info = registry.describe(kind, name)
         if info.origin != "core" and (failure := first_failure(kind, name, knobs)):
             raise UserError(f"{failure}; {advice(info)}")
 
@@ -32,7 +32,7 @@ def check_plug_ins(config: Mapping[str, Any]) -> None:
 def _plug_in_kernels() -> Iterator[Chosen]:
     """The kernels of plug-ins, except those that cannot be imported, which attention skips."""
     for name in registry.names("kernel"):
-        if registry.part("kernel", name).origin != "core":
+        if registry.describe("kernel", name).origin != "core":
             try:
                 registry.find("kernel", name)
             except UserError:
@@ -63,7 +63,7 @@ def sound_names(kind: str) -> list[str]:
 def chosen_parts(config: Mapping[str, Any]) -> Iterator[Chosen]:
     """Kind, name and options of every part in a configuration, including parts in options of parts."""
     for kind in (kind for kind in KINDS if kind in config):
-        nodes = config[kind].items() if kind in SETS else [registry.spec(kind, config[kind])]
+        nodes = config[kind].items() if kind in MULTI_SELECT_KINDS else [registry.parse_spec(kind, config[kind])]
         for name, knobs in nodes:
             yield kind, name, knobs or {}
             yield from _in_knobs(knobs or {})
@@ -74,7 +74,7 @@ def _in_knobs(knobs: Mapping[str, Any]) -> Iterator[Chosen]:
     for knob, value in knobs.items():
         kind = next((kind for kind in KINDS if knob == kind or knob.endswith(f"_{kind}")), None)
         if kind is not None and isinstance(value, str | Mapping):
-            name, inner = registry.spec(kind, value)
+            name, inner = registry.parse_spec(kind, value)
             if name in registry.names(kind):
                 yield kind, name, inner
 

@@ -26,8 +26,8 @@ Batch = tuple[list[Any], list[Any]]
 
 def build(metric: Candidate) -> Any:
     """A new metric."""
-    if metric.info.supplied:
-        raise LawSkipped(f"its task supplies {', '.join(metric.info.supplied)}")
+    if metric.info.injected_params:
+        raise LawSkipped(f"its task supplies {', '.join(metric.info.injected_params)}")
     return metric.build()
 
 

@@ -33,7 +33,7 @@ def declarations(normalizer: Candidate) -> None:
     part = normalizer.build()
     require_declarations(normalizer, part)
     require_methods(part, ("forward",))
-    fact = normalizer.declares("differentiable", True)
+    fact = normalizer.property_value("differentiable", True)
     require(getattr(part, "differentiable", True) is fact, "differentiable", f"its source declares {fact!r}")
 
 
@@ -65,7 +65,7 @@ def distributions_sum_to_one(normalizer: Candidate) -> None:
     for spread in (1.0, 1e4):
         weights = weigh(part, scores(spread), ALLOWED)
         require((weights >= 0).all(), "forward", f"it gave a weight of {weights.min().item():.3g}")
-        if normalizer.declares("is_distribution"):
+        if normalizer.property_value("is_distribution"):
             expected = ALLOWED.any(-1).to(weights.dtype)
             require_close(weights.sum(-1), expected, "forward", "a row does not sum to 1, or to 0 where it must")
 
@@ -140,7 +140,7 @@ def padding_has_no_effect(normalizer: Candidate) -> None:
 
 def gradients_are_derivatives_if_declared(normalizer: Candidate) -> None:
     """Gradients agree with finite differences, unless ``differentiable = False`` is declared: then they must not."""
-    part, declared = normalizer.build(), normalizer.declares("differentiable", True)
+    part, declared = normalizer.build(), normalizer.property_value("differentiable", True)
     error = gradient_error(lambda inputs: weigh(part, inputs, ALLOWED), [scores()], part, fast=False)
     if error and declared:
         raise Violation("forward", f"the gradient is not the derivative: {error}")
@@ -214,7 +214,7 @@ def bfloat16(normalizer: Candidate) -> None:
     require(weights.dtype == torch.bfloat16, "forward", f"weights of bfloat16 are {weights.dtype}")
     require_finite(weights, "forward", "weights of bfloat16")
     require_finite(inputs.grad, "forward", "gradients of bfloat16")
-    if normalizer.declares("is_distribution"):
+    if normalizer.property_value("is_distribution"):
         # 7 weights, each rounded by at most 2^-9 of itself.
         sums, expected = weights.double().sum(-1), ALLOWED.any(-1).double()
         require_close(sums, expected, "forward", "rows of bfloat16 do not sum to 1", rtol=0, atol=2**-9)

@@ -31,7 +31,7 @@ def apply(part: Any, inputs: QueryContext) -> Tensor:
 
 def declarations(query: Candidate) -> None:
     """A query input is an nn.Module with a forward and a ``size``, and declares the field it ``needs``."""
-    part, needs = query.build(**SIZES), query.declares("needs")
+    part, needs = query.build(**SIZES), query.property_value("needs")
     require_declarations(query, part)
     require_methods(part, ("forward",))
     require(needs in QueryContext._fields, "needs", f"needs is {needs!r}; a step has {', '.join(QueryContext._fields)}")
@@ -46,7 +46,7 @@ def shapes(query: Candidate) -> None:
 
 def outputs_depend_on_needs_alone(query: Candidate) -> None:
     """Outputs depend on the field it needs and on no other; the others may be missing."""
-    part, inputs, needs = query.build(**SIZES), random_step(), query.declares("needs")
+    part, inputs, needs = query.build(**SIZES), random_step(), query.property_value("needs")
     changed = random_step()._replace(**{needs: getattr(inputs, needs)})
     require_close(apply(part, inputs), apply(part, changed), "forward", f"it reads other fields than {needs}")
     same = torch.equal(apply(part, inputs), apply(part, random_step()))
@@ -67,7 +67,7 @@ def rows_are_independent(query: Candidate) -> None:
 
 def a_missing_field_is_rejected(query: Candidate) -> None:
     """A missing field raises an error."""
-    part, needs = query.build(**SIZES), query.declares("needs")
+    part, needs = query.build(**SIZES), query.property_value("needs")
     if needs == "token":  # which is never missing
         return
     try:

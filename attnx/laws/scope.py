@@ -67,7 +67,7 @@ def declarations(scope: Candidate) -> None:
     """A scope is an nn.Module with a forward; its ``sources`` are a declaration or an option."""
     part, info = build(scope), scope.info
     require_methods(part, ("forward",))
-    declared = {"sources": ["encoder"], "include_self": False, **info.declares}
+    declared = {"sources": ["encoder"], "include_self": False, **info.properties}
     declared |= {knob.name: knob.default for knob in info.knobs} | dict(scope.knobs)
     for fact, value in (("sources", tuple(declared["sources"])), ("include_self", declared["include_self"])):
         actual = getattr(part, fact, None if fact == "sources" else False)

@@ -19,7 +19,7 @@ QUERY, MEMORY = 5, 11
 
 def built(scorer: Candidate, query_size: int = QUERY) -> tuple[Any, int]:
     """A scorer for memories of width 11, and its queries' width: the same where widths must be equal."""
-    query_size = MEMORY if scorer.declares("requires_equal_dims") else query_size
+    query_size = MEMORY if scorer.property_value("requires_equal_dims") else query_size
     return scorer.build(query_size=query_size, memory_size=MEMORY), query_size
 
 
@@ -49,7 +49,7 @@ def declarations(scorer: Candidate) -> None:
     part = scorer.build(query_size=MEMORY, memory_size=MEMORY)
     require_declarations(scorer, part)
     require_methods(part, ("project_keys", "project_queries", "score"))
-    past = scorer.declares("needs_history", False)
+    past = scorer.property_value("needs_history", False)
     require(
         getattr(part, "needs_history", False) is past, "needs_history", f"its source declares {past!r}, the object not"
     )
@@ -62,7 +62,7 @@ def shapes(scorer: Candidate) -> None:
 
 def any_leading_axes(scorer: Candidate) -> None:
     """Any leading axes pass through: none, a batch, a batch and heads; with a past there is a batch alone."""
-    for leading in [(2,)] if scorer.declares("needs_history") else [(), (2,), (2, 13)]:
+    for leading in [(2,)] if scorer.property_value("needs_history") else [(), (2,), (2, 13)]:
         score(*drawn(scorer, leading))
 
 
@@ -73,7 +73,7 @@ def rows_are_independent(scorer: Candidate) -> None:
 
 def leading_axes_are_independent(scorer: Candidate) -> None:
     """A pair scores what it scores alone, wherever it stands among the leading axes."""
-    _alone(scorer, (26,) if scorer.declares("needs_history") else (2, 13))
+    _alone(scorer, (26,) if scorer.property_value("needs_history") else (2, 13))
 
 
 def _alone(scorer: Candidate, leading: tuple[int, ...]) -> None:
@@ -133,7 +133,7 @@ def the_past_is_read_where_declared(scorer: Candidate) -> None:
     """A scorer that declares ``needs_history`` scores by what was read; another takes no past."""
     part, queries, memory = drawn(scorer)
     past = read_before(memory)
-    if scorer.declares("needs_history"):
+    if scorer.property_value("needs_history"):
         alike = torch.allclose(score(part, queries, memory, past), score(part, queries, memory))
         require(not alike, "score", "scores do not depend on the past that it declares to need")
         return
@@ -203,7 +203,7 @@ def bfloat16(scorer: Candidate) -> None:
 
 def equal_widths_is_true(scorer: Candidate) -> None:
     """A scorer that declares equal widths cannot compare unlike ones; one that does not can, and equal ones too."""
-    if not scorer.declares("requires_equal_dims"):
+    if not scorer.property_value("requires_equal_dims"):
         for query_size in (QUERY, MEMORY):
             part, _ = built(scorer, query_size)
             score(part, torch.randn(2, 3, query_size), torch.randn(2, 7, MEMORY))

@@ -30,10 +30,10 @@ def small_config(**choices: Any) -> dict[str, Any]:
     """A configuration of small parts: ``small_config(scorer="dot", query=["token"], model={"feed": "now"})``."""
     nodes: dict[str, Any] = {"scorer": "additive", "scope": "global", "normalizer": "softmax", "attention": "standard"}
     nodes |= {kind: choice for kind, choice in choices.items() if kind not in (*DEFAULT_MODEL_PARTS, "query")}
-    nodes |= _sized(choices, heads=registry.spec("attention", nodes["attention"])[1].get("heads", 1))
+    nodes |= _sized(choices, heads=registry.parse_spec("attention", nodes["attention"])[1].get("heads", 1))
     config: dict[str, Any] = {}
     for kind, choice in nodes.items():
-        name, knobs = registry.spec(kind, choice)
+        name, knobs = registry.parse_spec(kind, choice)
         config[kind] = {"name": name, **registry.check(kind, name, {**SMALL.get((kind, name), {}), **knobs})}
     query = choices.get("query", ["current_state"])
     query_knobs = query if isinstance(query, Mapping) else {name: SMALL.get(("query", name), {}) for name in query}
@@ -54,7 +54,7 @@ def _sized(choices: Mapping[str, Any], heads: int) -> dict[str, Any]:
     nodes = {}
     for kind, default in DEFAULT_MODEL_PARTS.items():
         node = {"name": default, **choices.get(kind, {})}
-        knobs = {knob.name: knob.type for knob in registry.part(kind, node["name"]).knobs}
+        knobs = {knob.name: knob.type for knob in registry.describe(kind, node["name"]).knobs}
         small = {knob: size * heads for knob, size in sizes.get(kind, {}).items() if knob in knobs}
         nodes[kind] = {**{knob: size for knob, size in small.items() if knobs[knob].accepts(size)}, **node}
     return nodes

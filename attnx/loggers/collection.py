@@ -25,8 +25,9 @@ class Loggers:
     """
 
     def __init__(self, specs: Mapping[str, Mapping[str, Any]]) -> None:
-        built = {name: registry.build("logger", (name, params)) for name, params in specs.items()}
-        self._loggers: dict[str, Logger] = {name: logger for name, logger in built.items() if logger is not None}
+        self._loggers: dict[str, Logger] = {
+            name: registry.build("logger", (name, params)) for name, params in specs.items()
+        }
         self._removed: list[Logger] = []
         self._report: Callable[[str], None] = print
 

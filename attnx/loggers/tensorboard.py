@@ -11,7 +11,7 @@ from typing import Any
 
 from attnx.loggers.contract import RunStart
 from attnx.registry import register
-from attnx.registry.optional_deps import need
+from attnx.registry.optional_deps import require
 from attnx.runs.status import RunStatus
 
 MAX_TABLE_ROWS = 100  # tables are shown as text
@@ -26,7 +26,7 @@ class TensorBoard:
     """
 
     def __init__(self) -> None:
-        need("tensorboard", "tensorboard", "logger=tensorboard")
+        require("tensorboard", "tensorboard", "logger=tensorboard")
 
     def start(self, run: RunStart) -> Mapping[str, Any]:
         """Start an event file; a resumed run adds another one."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from attnx.registry.optional_deps import need
+from attnx.registry.optional_deps import require
 
 MAX_REFERENCES = 2**31 - 1
 
@@ -41,7 +41,7 @@ class CorpusScore(Metric):
 
     def __init__(self, name: str, size: int, unit: int = 1, **options: Any) -> None:
         super().__init__()
-        metrics = need("sacrebleu.metrics", "translation", f"the metric {name}")
+        metrics = require("sacrebleu.metrics", "translation", f"the metric {name}")
         self.scorer: Any = getattr(metrics, name)(**options)
         self.unit = unit
         self.add_state("sums", torch.zeros(size, dtype=torch.int64), dist_reduce_fx="sum")

@@ -24,7 +24,7 @@ def resolve(config: Mapping[str, Any]) -> ResolvedConfig | None:
     Raises:
         UserError: settings that contradict each other.
     """
-    module = registry.part("model", config["model"]["name"]).declares.get("config_module")
+    module = registry.describe("model", config["model"]["name"]).properties.get("config_module")
     if module is None:
         return None
     resolved: ResolvedConfig = importlib.import_module(module).resolve(config)
@@ -33,12 +33,14 @@ def resolve(config: Mapping[str, Any]) -> ResolvedConfig | None:
 
 def part_declarations(config: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """The declarations of the configured part of a kind; empty if the configuration has none."""
-    return registry.part(kind, config[kind]["name"]).declares if kind in config else {}
+    return registry.describe(kind, config[kind]["name"]).properties if kind in config else {}
 
 
 def scope_sources(scope: Mapping[str, Any]) -> list[str]:
     """The sources of a scope, given by name and options: the option's, else the declared ones, else the encoder."""
-    return list(scope.get("sources") or registry.part("scope", scope["name"]).declares.get("sources") or ["encoder"])
+    return list(
+        scope.get("sources") or registry.describe("scope", scope["name"]).properties.get("sources") or ["encoder"]
+    )
 
 
 def require_tags(num_tags: int, setting: str) -> None:

@@ -1,4 +1,4 @@
-"""The one door to all parts: register a class under a kind and a name, find it, build it from plain values."""
+"""The registry of parts: register a class by kind and name, find it, build it from plain values."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from attnx.errors import UserError, near_misses
+from attnx.errors import UserError, suggest
 from attnx.registry.declarations import advice, undeclared
-from attnx.registry.inspect_class import describe
-from attnx.registry.param_types import Choice, Natural, NonNegative, Positive, Probability, Rate, Size, Time
+from attnx.registry.inspect_class import describe_class
+from attnx.registry.param_types import Natural, NonNegative, PartSpec, Positive, Probability, Rate, Size, Time
 from attnx.registry.plugin_files import PACKAGE
-from attnx.registry.source_scan import BY_HAND, KINDS, SETS, Part, by_hand, catalog, forget_written
+from attnx.registry.source_scan import BY_HAND, KINDS, MULTI_SELECT_KINDS, Part, by_hand, catalog, forget_written
 
 __all__ = [
-    "Choice",
     "Natural",
     "NonNegative",
+    "PartSpec",
     "Positive",
     "Probability",
     "Rate",
@@ -30,61 +30,60 @@ __all__ = [
     "Time",
     "build",
     "declarations",
-    "filled",
+    "describe",
     "find",
-    "name_of",
+    "registered_name",
     "names",
-    "part",
+    "parse_spec",
     "register",
-    "spec",
+    "with_defaults",
 ]
 
 T = TypeVar("T", bound=Callable[..., Any])
-PartSpec = str | tuple[str, Mapping[str, Any]] | Mapping[str, Any]
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
-def register(kind: str, name: str, **declared: Any) -> Callable[[T], T]:
-    """Register the class (or function) below under a kind and a name.
+def register(kind: str, name: str, **properties: Any) -> Callable[[T], T]:
+    """Decorator that registers a class or function by kind and name.
 
-    Its docstring, its parameters with defaults (the knobs) and their types are all the configuration there is. A class
-    declares literals as class attributes, a function as keywords: ``register("model", "m", uses=("scope",))``.
+    Its parameters with defaults are its knobs: their types and its docstring are the whole configuration. Properties
+    are literal class attributes, or keywords here: ``register("model", "m", uses=("scope",))``.
 
     Raises:
         UserError: the kind is unknown, another class has the name, or a knob of a part that is in no part file cannot
             be configured.
     """
     if kind not in KINDS:
-        raise UserError(f"cannot register {name!r}: there is no kind {kind!r}{near_misses(kind, KINDS)}")
+        raise UserError(f"cannot register {name!r}: there is no kind {kind!r}{suggest(kind, KINDS)}")
 
     if not isinstance(name, str):
         raise UserError(f"cannot register {name!r}: the name of a {kind} is a word")
 
-    def keep(item: T) -> T:
+    def add(item: T) -> T:
         if not isinstance(item, type | types.FunctionType):
             raise UserError(f"cannot register {item!r} as the {kind} {name!r}: expected a class or a function")
         _refuse_taken(kind, name, item)
-        for declaration, value in declared.items():
-            setattr(item, declaration, value)
-        known = catalog().parts.get((kind, name))
-        if (known is None or known.origin == BY_HAND) and not item.__module__.startswith("attnx."):
-            by_hand[kind, name] = describe(kind, name, item)
+        for key, value in properties.items():
+            setattr(item, key, value)
+        existing = catalog().parts.get((kind, name))
+        if (existing is None or existing.origin == BY_HAND) and not item.__module__.startswith("attnx."):
+            by_hand[kind, name] = describe_class(kind, name, item)
         _registered[kind, name] = item
         return item
 
-    return keep
+    return add
 
 
 def _refuse_taken(kind: str, name: str, item: Callable[..., Any]) -> None:
-    """Refuse a name that another file's part has; the same file, or the same notebook cell run again, may take it."""
-    known = catalog().parts.get((kind, name))
-    if known is not None and known.origin != BY_HAND and _file(item) != known.file.resolve():
-        raise UserError(f"the {kind} {name!r} is already registered at {known.place}; choose another name")
-    taken = _registered.get((kind, name))
-    if taken is not None and (_file(taken), taken.__qualname__) != (_file(item), item.__qualname__):
+    """Refuse a name that a part of another file has; the same file or notebook cell may register it again."""
+    existing = catalog().parts.get((kind, name))
+    if existing is not None and existing.origin != BY_HAND and _file(item) != existing.file.resolve():
+        raise UserError(f"the {kind} {name!r} is already registered at {existing.place}; choose another name")
+    registered = _registered.get((kind, name))
+    if registered is not None and (_file(registered), registered.__qualname__) != (_file(item), item.__qualname__):
         raise UserError(
-            f"the {kind} {name!r} is already registered by {taken.__module__}; rename the one in {item.__module__}"
+            f"the {kind} {name!r} is already registered by {registered.__module__}; rename the one in {item.__module__}"
         )
 
 
@@ -98,22 +97,22 @@ def names(kind: str) -> list[str]:
     return catalog().names(kind)
 
 
-def part(kind: str, name: str) -> Part:
+def describe(kind: str, name: str) -> Part:
     """Describe a part without importing it.
 
     Raises:
         UserError: no such part; the message holds the near misses.
     """
-    found = catalog().parts.get((kind, name))
-    if found is None:
+    result = catalog().parts.get((kind, name))
+    if result is None:
         raise UserError(unknown(kind, name, names(kind)))
-    return found
+    return result
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """Say that there is no such part: the near misses, and which plug-ins were left out, since it may be in one."""
+def unknown(kind: str, name: str, candidates: Iterable[str]) -> str:
+    """The message on an unknown part: near misses, and the plug-ins that were left out, since it may be in one."""
     left_out = "".join(f"; a plug-in was left out: {line}" for line in catalog().broken)
-    return f"unknown {kind} {name!r}{near_misses(name, known)}{left_out}"
+    return f"unknown {kind} {name!r}{suggest(name, candidates)}{left_out}"
 
 
 def find(kind: str, name: str) -> Callable[..., Any]:
@@ -123,7 +122,7 @@ def find(kind: str, name: str) -> Callable[..., Any]:
         UserError: no such part, or its file cannot be imported (with file and line).
     """
     if (kind, name) not in _registered:
-        info = part(kind, name)
+        info = describe(kind, name)
         try:
             importlib.import_module(info.module)
         except UserError:
@@ -136,44 +135,44 @@ def find(kind: str, name: str) -> Callable[..., Any]:
 
 
 def declarations(kind: str, name: str) -> dict[str, Any]:
-    """What a part declares, without importing it.
+    """The properties that a part declares, without importing it.
 
     Raises:
-        UserError: no such part, or it lacks a declaration that every part of its kind makes.
+        UserError: no such part, or it lacks a property that every part of its kind declares.
     """
-    info = part(kind, name)
+    info = describe(kind, name)
     if wrong := undeclared(info):
         raise UserError(f"the {kind} {name!r}, {wrong}; {advice(info)}")
-    return info.declares
+    return info.properties
 
 
 def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Check values against a part's knobs and fill in the defaults, without importing the part.
 
     Raises:
-        UserError: an unknown part or knob, a value of the wrong type, or a part that lacks a declaration of its kind.
+        UserError: an unknown part or knob, a value of the wrong type, or a part that lacks a required property.
     """
-    info = part(kind, name)
+    info = describe(kind, name)
     declarations(kind, name)
     knobs = {knob.name: knob for knob in info.knobs}
     for key, value in values.items():
         if key not in knobs:
-            hint = near_misses(key, knobs) if knobs else "; it has none"
+            hint = suggest(key, knobs) if knobs else "; it has none"
             raise UserError(f"the {kind} {name!r} has no knob {key!r}{hint}")
         if not knobs[key].type.accepts(value):
             raise UserError(f"{kind}.{key}={_shown(value)}: expected {knobs[key].type.phrase}")
-    # Copied, so that changing a list that was given does not change the default.
+    # Copied, so that changing a list does not change the default.
     return {knob.name: copy.deepcopy(values.get(knob.name, knob.default)) for knob in info.knobs}
 
 
 def forget_changed() -> None:
-    """Forget plug-ins whose files were written since they were imported: the next use of one imports it anew."""
+    """Forget plug-ins whose files changed after their import; the next use imports them again."""
     if forget_written():
         for key in [key for key, item in _registered.items() if item.__module__.startswith(f"{PACKAGE}.")]:
             del _registered[key]
 
 
-def name_of(kind: str, item: object) -> str | None:
+def registered_name(kind: str, item: object) -> str | None:
     """The name under which an instance's class is registered; None if it is not.
 
     A class of :mod:`attnx.accel` that is not registered stands for the class that it replaces, its base.
@@ -184,7 +183,7 @@ def name_of(kind: str, item: object) -> str | None:
     return names.get(cls) or names.get(base)
 
 
-def spec(kind: str, choice: PartSpec) -> tuple[str, dict[str, Any]]:
+def parse_spec(kind: str, choice: PartSpec) -> tuple[str, dict[str, Any]]:
     """Split a choice, ``"mlp"``, ``("mlp", {"depth": 2})`` or ``{"name": "mlp", "depth": 2}``, into name and knobs."""
     if isinstance(choice, str):
         return choice, {}
@@ -200,34 +199,34 @@ def spec(kind: str, choice: PartSpec) -> tuple[str, dict[str, Any]]:
 
 
 def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
-    """Build a part from its name and knobs; of what is supplied it gets what its constructor asks for.
+    """Build a part from its name and knobs, and those of the supplied values that its constructor takes.
 
     Raises:
         UserError: as :func:`check` and :func:`find`, or the part itself refused its knobs.
     """
-    name, values = spec(kind, choice)
+    name, values = parse_spec(kind, choice)
     knobs = check(kind, name, values)
-    info = part(kind, name)
-    missing = [size for size in info.supplied if size not in supplied]
+    info = describe(kind, name)
+    missing = [size for size in info.injected_params if size not in supplied]
     if missing:
-        raise UserError(f"the {kind} {name!r} asks for {', '.join(missing)}, which nothing supplies here")
-    return find(kind, name)(**{size: supplied[size] for size in info.supplied}, **knobs)
+        raise UserError(f"the {kind} {name!r} needs {', '.join(missing)}, which nothing supplies here")
+    return find(kind, name)(**{size: supplied[size] for size in info.injected_params}, **knobs)
 
 
-def filled(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored configuration with the knobs it leaves out: those that came after it was written.
+def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored configuration with the defaults of knobs that it lacks, since they are newer than it.
 
     Raises:
-        UserError: it names a part or a knob that is not there any more.
+        UserError: it names a part or a knob that no longer exists.
     """
-    found = dict(config)
+    complete = dict(config)
     for kind in KINDS:
-        if kind in SETS and kind in found:
-            found[kind] = {name: check(kind, name, knobs or {}) for name, knobs in found[kind].items()}
-        elif kind in found:
-            name, knobs = spec(kind, found[kind])
-            found[kind] = {"name": name, **check(kind, name, knobs)}
-    return found
+        if kind in MULTI_SELECT_KINDS and kind in complete:
+            complete[kind] = {name: check(kind, name, knobs or {}) for name, knobs in complete[kind].items()}
+        elif kind in complete:
+            name, knobs = parse_spec(kind, complete[kind])
+            complete[kind] = {"name": name, **check(kind, name, knobs)}
+    return complete
 
 
 def _where(error: Exception, info: Part) -> str:

@@ -1,4 +1,4 @@
-"""What a part of each kind declares in the body of its class: the planner reads it before anything is imported."""
+"""The properties that parts of each kind declare as class attributes; they are read before anything is imported."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ WRITTEN = {bool: "True or False", str: "a word", int: "a whole number", tuple: "
 
 
 def undeclared(part: Part) -> str:
-    """What is missing or wrong of a part's declarations, after ``file:line``; "" if nothing is."""
+    """The message on a missing or wrong property, after ``file:line``; else empty."""
     for fact, type_ in REQUIRED.get(part.kind, {}).items():
-        found = part.declares.get(fact)
-        if not isinstance(found, type_):
-            wrong = f"{fact} is {found!r}" if fact in part.declares else f"it declares no {fact}"
+        value = part.properties.get(fact)
+        if not isinstance(value, type_):
+            wrong = f"{fact} is {value!r}" if fact in part.properties else f"it declares no {fact}"
             place = f"{part.file}:{part.lines.get(fact, part.line)}"
             return f"{place}: {wrong}; every {part.kind} declares it: write {fact} = {WRITTEN[type_]} in its class"
     return ""
 
 
 def advice(part: Part) -> str:
-    """What tells more about how such a part is written."""
+    """Where to read more about parts of this kind."""
     return f"all its laws: attnx check {part.kind}={part.name} (docs/add-a-part.md)"

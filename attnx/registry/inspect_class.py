@@ -1,4 +1,4 @@
-"""Describes a part that was registered outside any part file, such as in a script or a notebook's cell."""
+"""Describes a part that a script or a notebook registered, from its class."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from attnx.errors import UserError
-from attnx.registry.param_types import Choice, Natural, NonNegative, Positive, Probability, Rate, Size, Time, parse_type
+from attnx.registry.param_types import (
+    Natural,
+    NonNegative,
+    PartSpec,
+    Positive,
+    Probability,
+    Rate,
+    Size,
+    Time,
+    parse_type,
+)
 from attnx.registry.source_scan import BY_HAND, Knob, Part
 
 ALIASES = {
@@ -21,21 +31,21 @@ ALIASES = {
     "Rate": Rate,
     "NonNegative": NonNegative,
     "Time": Time,
-    "Choice": Choice,
+    "PartSpec": PartSpec,
 }
 LITERALS = (bool, int, float, str, bytes, tuple, list, dict, set, types.NoneType)
 
 
-def describe(kind: str, name: str, item: Callable[..., Any]) -> Part:
-    """Describe a part by what Python knows of it: what :func:`attnx.registry.source_scan.read_parts` reads of a file.
+def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:
+    """Describe a class as :func:`attnx.registry.source_scan.read_parts` describes source.
 
     Raises:
         UserError: a knob has no type, one that no knob can have, or a default that is no literal of that type.
     """
-    knobs, supplied = [], []
+    knobs, injected = [], []
     for parameter in _constructor(item):
         if parameter.default is inspect.Parameter.empty:
-            supplied.append(parameter.name)
+            injected.append(parameter.name)
         else:
             try:
                 knobs.append(_knob(parameter))
@@ -51,25 +61,25 @@ def describe(kind: str, name: str, item: Callable[..., Any]) -> Part:
         line=code.co_firstlineno if code else 1,
         doc=inspect.cleandoc(item.__doc__ or ""),
         knobs=tuple(knobs),
-        supplied=tuple(supplied),
-        declares=_declarations(item),
+        injected_params=tuple(injected),
+        properties=_declarations(item),
         origin=BY_HAND,
     )
 
 
 def code_of_item(item: Callable[..., Any]) -> types.CodeType | None:
     """The code of a function, or of the first function that a class defines; None if there is none."""
-    held = [item, *vars(item).values()]
-    functions = (getattr(one, "__func__", getattr(one, "fget", one)) for one in held)
-    return next((one.__code__ for one in functions if isinstance(one, types.FunctionType)), None)
+    members = [item, *vars(item).values()]
+    functions = (getattr(member, "__func__", getattr(member, "fget", member)) for member in members)
+    return next((member.__code__ for member in functions if isinstance(member, types.FunctionType)), None)
 
 
 def _constructor(item: Callable[..., Any]) -> list[inspect.Parameter]:
     """The parameters of a function, or of a class that has a constructor of its own."""
     if isinstance(item, type) and "__init__" not in vars(item):
         return []
-    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [one for one in inspect.signature(item).parameters.values() if one.kind not in several]
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [member for member in inspect.signature(item).parameters.values() if member.kind not in variadic]
 
 
 def _knob(parameter: inspect.Parameter) -> Knob:
@@ -100,7 +110,7 @@ def _declarations(item: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _annotation(annotation: Any) -> str:
-    """Spell a type as its source would: a cell may or may not postpone the evaluation of its annotations."""
+    """The source of a type; annotations may or may not be strings."""
     alias = next((name for name, meaning in ALIASES.items() if annotation == meaning), None)
     if alias is not None:
         return alias

@@ -1,4 +1,4 @@
-"""Optional packages: imported where they are used, and if missing, asked for in one line."""
+"""Imports optional packages; a missing one is an error of one line that says how to install it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from attnx.errors import UserError
 
 
-def need(module: str, extra: str, what: str) -> Any:
+def require(module: str, extra: str, what: str) -> Any:
     """Import a module of an optional package.
 
     Args:

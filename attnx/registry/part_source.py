@@ -1,4 +1,4 @@
-"""The source of a part that was registered in Python: a plug-in file that says the same."""
+"""Writes a plug-in file for a part that was registered in Python, in a script or a notebook."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from attnx.errors import UserError
 from attnx.registry.inspect_class import code_of_item, is_literal
 from attnx.registry.source_scan import BY_HAND, REGISTER
 
-# Where names are imported from whose values do not say so.
+# Modules of names whose values do not know their module.
 HOMES = ("attnx.registry", "typing")
 
 
 def part_source(kind: str, name: str, item: Callable[..., Any]) -> str:
-    """A plug-in file that registers a part: its source, and of what surrounds it all that it uses.
+    """A plug-in file that registers a part: its source, and the imports and definitions that it uses.
 
     Raises:
         UserError: Python does not know its source, or it uses a value that cannot be written down.
@@ -34,51 +34,51 @@ def part_source(kind: str, name: str, item: Callable[..., Any]) -> str:
     imports = ["from attnx.registry import register", *pieces.imports]
     register = f'@register("{kind}", "{name}")\n'
     head = [f'"""The {kind} ``{name}``, as it was {BY_HAND}."""', "from __future__ import annotations"]
-    return "\n\n".join([*head, "\n".join(dict.fromkeys(imports)), *pieces.others.values(), register + text]) + "\n"
+    return "\n\n".join([*head, "\n".join(dict.fromkeys(imports)), *pieces.definitions.values(), register + text]) + "\n"
 
 
 class _Pieces:
-    """What a part uses of its module: the lines that import it, and constants, functions and classes by name."""
+    """The imports, constants, functions and classes of a module that a part uses, by name."""
 
     def __init__(self, part: str, module: str) -> None:
         self.part, self.module = part, module
         self.names: Mapping[str, Any] = vars(sys.modules[module]) if module in sys.modules else {}
         self.imports: list[str] = []
-        self.others: dict[str, str] = {}
-        self.gathered: set[str] = set()
+        self.definitions: dict[str, str] = {}
+        self.visited: set[str] = set()
 
     def definition(self, item: Callable[..., Any]) -> str:
-        """The source of a class or function, once what it uses is gathered."""
+        """The source of a class or function; what it uses is collected."""
         lines = _lines(item)
         try:
             tree = ast.parse("".join(lines))
         except SyntaxError:  # a cell with commands that are not Python
             tree = ast.parse("")
-        self.gathered.add(item.__name__)  # it may use itself
-        node = next((one for one in reversed(tree.body) if _defines(one, item)), None)
+        self.visited.add(item.__name__)  # it may use itself
+        node = next((statement for statement in reversed(tree.body) if _defines(statement, item)), None)
         if not isinstance(node, ast.ClassDef | ast.FunctionDef):
             raise UserError(
                 f"{self.part}, has no source to keep with the run (as after python -c, or exec); write it into a file, "
                 "a notebook's cell, or plugins/"
             )
-        decorators = [one for one in node.decorator_list if not _registers(one)]
-        text = "".join(f"@{ast.unparse(one)}\n" for one in decorators)
+        decorators = [decorator for decorator in node.decorator_list if not _registers(decorator)]
+        text = "".join(f"@{ast.unparse(decorator)}\n" for decorator in decorators)
         text += "".join(lines[node.lineno - 1 : node.end_lineno]).rstrip()
         for name in _globals(text):
-            self._gather(name, tree)
+            self._visit(name, tree)
         return text
 
-    def _gather(self, name: str, tree: ast.Module) -> None:
-        if name in self.gathered or (name not in self.names and name in vars(builtins)):
+    def _visit(self, name: str, tree: ast.Module) -> None:
+        if name in self.visited or (name not in self.names and name in vars(builtins)):
             return
-        self.gathered.add(name)
+        self.visited.add(name)
         value = self.names.get(name)
         if line := _imported(name, tree) or self._importing(name, value):
             self.imports.append(line)
         elif is_literal(value):
-            self.others[name] = f"{name} = {value!r}"
+            self.definitions[name] = f"{name} = {value!r}"
         elif inspect.isfunction(value) or inspect.isclass(value):
-            self.others[name] = self.definition(value)
+            self.definitions[name] = self.definition(value)
         elif name in self.names:
             raise UserError(
                 f"{self.part}, uses {name}, of type {type(value).__name__}, which cannot be kept with the run; "
@@ -90,9 +90,13 @@ class _Pieces:
         if inspect.ismodule(value):
             return f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}"
         for home in (getattr(value, "__module__", None), *HOMES):
-            known = getattr(value, "__name__", name) if home not in HOMES else name
-            if home != self.module and value is not None and getattr(sys.modules.get(str(home)), known, None) is value:
-                return f"from {home} import {known}" + (f" as {name}" if known != name else "")
+            qualified = getattr(value, "__name__", name) if home not in HOMES else name
+            if (
+                home != self.module
+                and value is not None
+                and getattr(sys.modules.get(str(home)), qualified, None) is value
+            ):
+                return f"from {home} import {qualified}" + (f" as {name}" if qualified != name else "")
         return ""
 
 
@@ -116,27 +120,27 @@ def _imported(name: str, tree: ast.Module) -> str:
     """The line at the top of a source that imports a name, if one does."""
     for node in tree.body:
         if isinstance(node, ast.Import):
-            found = [alias for alias in node.names if name == (alias.asname or alias.name.partition(".")[0])]
-            alone: ast.stmt = ast.Import(found)
+            aliases = [alias for alias in node.names if name == (alias.asname or alias.name.partition(".")[0])]
+            statement: ast.stmt = ast.Import(aliases)
         elif isinstance(node, ast.ImportFrom) and not node.level:
-            found = [alias for alias in node.names if name == (alias.asname or alias.name)]
-            alone = ast.ImportFrom(node.module, found, 0)
+            aliases = [alias for alias in node.names if name == (alias.asname or alias.name)]
+            statement = ast.ImportFrom(node.module, aliases, 0)
         else:
             continue
-        if found:
-            return ast.unparse(ast.fix_missing_locations(alone))
+        if aliases:
+            return ast.unparse(ast.fix_missing_locations(statement))
     return ""
 
 
 def _globals(text: str) -> list[str]:
-    """The names that a definition takes from around it."""
+    """The global names that a definition reads."""
     return list(dict.fromkeys(_free(symtable.symtable(textwrap.dedent(text), "<part>", "exec"))))
 
 
 def _free(table: symtable.SymbolTable) -> Iterator[str]:
-    top = table.get_type() == "module"
+    is_module = table.get_type() == "module"
     for symbol in table.get_symbols():
-        if symbol.is_referenced() and (not symbol.is_assigned() if top else symbol.is_global()):
+        if symbol.is_referenced() and (not symbol.is_assigned() if is_module else symbol.is_global()):
             yield symbol.get_name()
     for inner in table.get_children():
         yield from _free(inner)

@@ -1,4 +1,4 @@
-"""The code of plug-ins: which parts of a configuration they are, from which files, and what these hold."""
+"""The plug-in parts of a configuration, and their source files with digests."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from attnx.errors import UserError
 from attnx.registry import plugin_files
 from attnx.registry.part_source import part_source
 from attnx.registry.plugin_files import PACKAGE
-from attnx.registry.source_scan import BY_HAND, REGISTER, SETS, Part, catalog, installed_file
+from attnx.registry.source_scan import BY_HAND, MULTI_SELECT_KINDS, REGISTER, Part, catalog, installed_file
 
 # Kinds that a configuration names by a knob of another part, if at all.
 KNOBS = ("tokenizer", "metric")
 
 
 def plugin_parts(config: Mapping[str, Any]) -> list[Part]:
-    """The parts that a configuration uses and that are not of the core; those, too, that such parts build by name."""
-    known = [part for part in catalog().parts.values() if part.origin != "core"]
-    used = [part for part in known if _is_used(part, config)]
+    """The plug-in parts that a configuration uses, and those that such parts build by name."""
+    plugins = [part for part in catalog().parts.values() if part.origin != "core"]
+    used = [part for part in plugins if _is_used(part, config)]
     for part in used:  # which grows on the way
-        built = {key for text in code_of([part]).values() for key in _built(text)}
-        used += [other for other in known if (other.kind, other.name) in built and other not in used]
+        built = {key for text in source_files([part]).values() for key in _built(text)}
+        used += [plugin for plugin in plugins if (plugin.kind, plugin.name) in built and plugin not in used]
     return used
 
 
-def code_of(parts: Iterable[Part]) -> dict[str, bytes]:
+def source_files(parts: Iterable[Part]) -> dict[str, bytes]:
     """The source of parts: their files, and those that they import from a plug-in folder or their own package.
 
     Returns:
@@ -40,29 +40,29 @@ def code_of(parts: Iterable[Part]) -> dict[str, bytes]:
     Raises:
         UserError: a part that was registered in Python has no source.
     """
-    found: dict[str, bytes] = {}
-    waiting: list[str] = []
+    files: dict[str, bytes] = {}
+    pending: list[str] = []
     for part in parts:
         if part.origin == BY_HAND:
             text = part_source(part.kind, part.name, registry.find(part.kind, part.name)).encode()
-            found[re.sub(r"\W", "_", f"{part.kind}_{part.name}") + ".py"] = text
-            waiting += _imported(text, PACKAGE)
+            files[re.sub(r"\W", "_", f"{part.kind}_{part.name}") + ".py"] = text
+            pending += _imported(text, PACKAGE)
         else:
-            waiting.append(part.module)
-    while waiting:
-        module = waiting.pop()
+            pending.append(part.module)
+    while pending:
+        module = pending.pop()
         file, place = _file(module)
-        if file is None or place in found:
+        if file is None or place in files:
             continue
-        found[place] = plugin_files.source(module, file)
-        waiting += _imported(found[place], module if file.name == "__init__.py" else module.rpartition(".")[0])
+        files[place] = plugin_files.source(module, file)
+        pending += _imported(files[place], module if file.name == "__init__.py" else module.rpartition(".")[0])
         if not module.startswith(PACKAGE) and "." in module:
-            waiting.append(module.rpartition(".")[0])  # the package is run before what lies in it
-    return dict(sorted(found.items()))
+            pending.append(module.rpartition(".")[0])  # the package is run before what lies in it
+    return dict(sorted(files.items()))
 
 
-def refuse_by_hand(config: Mapping[str, Any], who: str) -> None:
-    """Refuse parts that were registered in Python where other processes are to train, which do not see them.
+def reject_parts_of_this_process(config: Mapping[str, Any], who: str) -> None:
+    """Refuse parts that were registered in Python if other processes train, which do not see them.
 
     Args:
         config: what is to be trained.
@@ -83,53 +83,53 @@ def digests(code: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def short_digest(files: Mapping[str, str]) -> str:
-    """Eight letters that stand for the code of all files, whatever their names; empty for none."""
+    """A digest of eight letters of all files, whatever their names; empty for none."""
     return hashlib.sha256("\n".join(sorted(files.values())).encode()).hexdigest()[:8] if files else ""
 
 
 def _is_used(part: Part, config: Mapping[str, Any]) -> bool:
     """Whether a configuration names a part where it names one of that kind; a kernel is tried unasked."""
     if part.kind == "kernel":
-        return _serves(part, config)
-    if part.kind in SETS:
+        return _kernel_applies(part, config)
+    if part.kind in MULTI_SELECT_KINDS:
         members = config.get(part.kind)
         return isinstance(members, Mapping) and part.name in members
-    chosen = _chosen(config, part.kind)
-    return part.name == chosen or part.name in _nested(config, part.kind in KNOBS)
+    name = _chosen_name(config, part.kind)
+    return part.name == name or part.name in _nested(config, part.kind in KNOBS)
 
 
-def _chosen(config: Mapping[str, Any], kind: str) -> str:
+def _chosen_name(config: Mapping[str, Any], kind: str) -> str:
     node = config.get(kind)
     return str(node.get("name")) if isinstance(node, Mapping) else ""
 
 
-def _serves(kernel: Part, config: Mapping[str, Any]) -> bool:
+def _kernel_applies(kernel: Part, config: Mapping[str, Any]) -> bool:
     attention = config.get("attention")
-    served = {kind: kernel.declares.get(f"{kind}s") for kind in ("scorer", "scope", "normalizer")}
+    supported = {kind: kernel.properties.get(f"{kind}s") for kind in ("scorer", "scope", "normalizer")}
     return (
         isinstance(attention, Mapping)
         and config.get("accel", "auto") == "auto"
-        and all(not names or _chosen(config, kind) in names for kind, names in served.items())
+        and all(not names or _chosen_name(config, kind) in names for kind, names in supported.items())
     )
 
 
-def _nested(config: Mapping[str, Any], words: bool) -> Iterator[str]:
+def _nested(config: Mapping[str, Any], has_words: bool) -> Iterator[str]:
     """The names of parts that are knobs of other parts, and all words that are, too, if that is asked."""
-    waiting = [value for node in config.values() if isinstance(node, Mapping) for value in node.values()]
-    for value in waiting:  # which grows on the way
+    pending = [value for node in config.values() if isinstance(node, Mapping) for value in node.values()]
+    for value in pending:  # which grows on the way
         if isinstance(value, Mapping):
             yield str(value.get("name"))
-            waiting += value.values()
+            pending += value.values()
         elif isinstance(value, list):
-            waiting += value
-        elif words and isinstance(value, str):
+            pending += value
+        elif has_words and isinstance(value, str):
             yield value
 
 
 def _file(module: str) -> tuple[Path | None, str]:
     """The file of a module and its place in a plug-in folder, or with its package; None if there is none."""
     if module.startswith(f"{PACKAGE}."):
-        file, depth = plugin_files.located(module), module.count(".") - PACKAGE.count(".")
+        file, depth = plugin_files.locate(module), module.count(".") - PACKAGE.count(".")
     else:
         file, depth = installed_file(module), module.count(".") + 1
     if file is None:
@@ -140,29 +140,29 @@ def _file(module: str) -> tuple[Path | None, str]:
 
 def _imported(text: bytes, package: str) -> list[str]:
     """The modules of plug-ins, and of the same package, that a source imports, and names that may be such."""
-    found: list[str] = []
+    modules: list[str] = []
     for node in ast.walk(_tree(text)):
         match node:
             case ast.Import(names=names):
-                found += [alias.name for alias in names]
+                modules += [alias.name for alias in names]
             case ast.ImportFrom(module=module, names=names, level=level):
                 base = (
                     ".".join([*package.split(".")[: 1 - level or None], *filter(None, [module])]) if level else module
                 )
-                found += [str(base), *(f"{base}.{alias.name}" for alias in names)]
+                modules += [str(base), *(f"{base}.{alias.name}" for alias in names)]
     top = package.partition(".")[0]
-    return [name for name in found if name.startswith(f"{PACKAGE}.") or name.partition(".")[0] == top != "attnx"]
+    return [name for name in modules if name.startswith(f"{PACKAGE}.") or name.partition(".")[0] == top != "attnx"]
 
 
 def _built(text: bytes) -> set[tuple[str, str]]:
     """The parts that a source builds by kind and name: ``registry.build("metric", "mine")``."""
-    found = set()
+    parts = set()
     for node in ast.walk(_tree(text)):
         match node:
             case ast.Call(func=func, args=[ast.Constant(value=str(kind)), ast.Constant(value=str(name)), *_]):
                 if ast.unparse(func) not in REGISTER:
-                    found.add((kind, name))
-    return found
+                    parts.add((kind, name))
+    return parts
 
 
 def _tree(text: bytes) -> ast.AST:

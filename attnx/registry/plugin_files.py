@@ -1,4 +1,4 @@
-"""Which plug-in folders and files are in force, and how ``import attnx.plugins.NAME`` finds them.
+"""Finds plug-in files and imports them as ``attnx.plugins.NAME``.
 
 The folders are those in ``$ATTNX_PLUGINS`` and ``plugins/`` in the working folder. A folder or a file counts only if
 the user owns it and others may not write to it, since its code is run.
@@ -23,24 +23,24 @@ _sources: dict[str, bytes] = {}
 
 
 def folders() -> list[Path]:
-    """The plug-in folders in force now: those of ``$ATTNX_PLUGINS``, then ``plugins/`` here; only what is safe."""
-    return [folder for folder in _named() if distrust(folder.stat()) is None]
+    """The current plug-in folders that are safe: those of ``$ATTNX_PLUGINS``, then ``plugins/``."""
+    return [folder for folder in _configured_folders() if distrust(folder.stat()) is None]
 
 
 def files() -> list[Path]:
-    """The plug-in files in force now, folder by folder, each in alphabetical order."""
-    return [file for file in _found() if _why_left_out(file) is None]
+    """The current plug-in files that are safe, folder by folder, each in alphabetical order."""
+    return [file for file in _candidate_files() if _reason_ignored(file) is None]
 
 
-def left_out() -> list[str]:
-    """A line for each folder and file that is left out because it is not the user's alone: which, why, what to do."""
-    untrusted = {folder: distrust(folder.stat()) for folder in _named()}
-    untrusted |= {file: _why_left_out(file) for file in _found()}
+def ignored() -> list[str]:
+    """A message for each folder and file that is ignored because others may write to it: why, and what to do."""
+    untrusted = {folder: distrust(folder.stat()) for folder in _configured_folders()}
+    untrusted |= {file: _reason_ignored(file) for file in _candidate_files()}
     return [f"{path}: {reason}" for path, reason in untrusted.items() if reason]
 
 
 def distrust(status: os.stat_result) -> str | None:
-    """Say why a file or folder of this status may not be run, and what to do; None if it may."""
+    """Why code of a file or folder with this status may not be run, and what to do; None if it may."""
     if not hasattr(os, "getuid"):
         return None
     if status.st_uid != os.getuid():
@@ -50,7 +50,7 @@ def distrust(status: os.stat_result) -> str | None:
     return None
 
 
-def located(module: str) -> Path | None:
+def locate(module: str) -> Path | None:
     """The file that ``import attnx.plugins.NAME`` would find now; None if there is none."""
     place = Path(*module.removeprefix(f"{PACKAGE}.").split("."))
     files = (folder / file for folder in folders() for file in (place / "__init__.py", Path(f"{place}.py")))
@@ -63,8 +63,8 @@ def source(module: str, file: Path) -> bytes:
 
 
 def forget_changed() -> bool:
-    """Let plug-ins be imported anew if a file is not what was imported of it any more; return whether one is not."""
-    imported = {module: located(module) for module in _sources if module in sys.modules}
+    """Forget the imported plug-ins if a file changed after its import; return whether one did."""
+    imported = {module: locate(module) for module in _sources if module in sys.modules}
     if all(file is not None and file.read_bytes() == _sources[module] for module, file in imported.items()):
         return False
     for module in imported:
@@ -76,22 +76,22 @@ def forget_changed() -> bool:
 
 
 def install() -> None:
-    """Have Python ask here for plug-ins."""
+    """Install the import hook."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
 
-def _named() -> list[Path]:
-    """The folders that are looked into, safe or not; a link counts as what it leads to."""
-    named = [Path(entry) for entry in os.environ.get("ATTNX_PLUGINS", "").split(os.pathsep) if entry]
-    return list(dict.fromkeys(folder.resolve() for folder in [*named, Path("plugins")] if folder.is_dir()))
+def _configured_folders() -> list[Path]:
+    """The plug-in folders, safe or not, with links resolved."""
+    folders = [Path(entry) for entry in os.environ.get("ATTNX_PLUGINS", "").split(os.pathsep) if entry]
+    return list(dict.fromkeys(folder.resolve() for folder in [*folders, Path("plugins")] if folder.is_dir()))
 
 
-def _found() -> list[Path]:
+def _candidate_files() -> list[Path]:
     return [file for folder in folders() for file in sorted(folder.glob("[!_.]*.py"))]
 
 
-def _why_left_out(file: Path) -> str | None:
+def _reason_ignored(file: Path) -> str | None:
     try:
         status = file.stat()
     except OSError as error:
@@ -99,32 +99,32 @@ def _why_left_out(file: Path) -> str | None:
     return distrust(status) if stat.S_ISREG(status.st_mode) else "it is no file"
 
 
-def _user(number: int) -> str:
+def _user(user_id: int) -> str:
     import pwd  # which not every system has
 
     try:
-        return pwd.getpwuid(number).pw_name
+        return pwd.getpwuid(user_id).pw_name
     except KeyError:
-        return f"user {number}"
+        return f"user {user_id}"
 
 
 class _Finder(MetaPathFinder):
-    """Finds ``attnx.plugins.NAME`` in the folders in force, and nowhere else."""
+    """The import hook: finds ``attnx.plugins.NAME`` in the plug-in folders only."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if not fullname.startswith(f"{PACKAGE}."):
             return None
-        if file := located(fullname):
-            within = [str(file.parent)] if file.name == "__init__.py" else None
+        if file := locate(fullname):
+            search_locations = [str(file.parent)] if file.name == "__init__.py" else None
             loader = _Loader(fullname, str(file))
-            return spec_from_file_location(fullname, file, loader=loader, submodule_search_locations=within)
+            return spec_from_file_location(fullname, file, loader=loader, submodule_search_locations=search_locations)
         raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
 
 
 class _Loader(SourceFileLoader):
-    """Runs a file's source as it is now: compiled code beside it may be older, or somebody else's."""
+    """Runs the current source of a file; compiled code in its folder may be older or somebody else's."""
 
     def get_code(self, fullname: str) -> CodeType:
         with io.open_code(self.path) as file:

@@ -1,4 +1,4 @@
-"""What parts exist, read from their source with `ast`: nothing is imported (so no torch) to know a part's knobs."""
+"""The catalog of parts, read from their source with `ast`: no part, and so no torch, is imported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from attnx.registry import plugin_files
 from attnx.registry.param_types import KnobType, parse_type
 
-# Where the core keeps the parts of each kind: kind -> package.
+# The package of the core's parts, by kind.
 KINDS = {
     "scorer": "attnx.attention.scorers",
     "scope": "attnx.attention.scopes",
@@ -38,20 +38,21 @@ KINDS = {
     "logger": "attnx.loggers",
 }
 # Kinds of which several can be chosen at once, each a key of the one node: ``+query=[token,last_context]``.
-SETS = ("query", "logger")
+MULTI_SELECT_KINDS = ("query", "logger")
 
 
-# The origin of parts that were registered in no part file, such as in a script or a notebook's cell; and these.
+# The origin of parts that a script or a notebook registered; and these parts.
 BY_HAND = "registered in Python"
 by_hand: dict[tuple[str, str], Part] = {}
 
-# How a part may spell the decorator; anything else called register is not ours.
+# Spellings of the decorator.
+DATACLASS = ("dataclass", "dataclasses.dataclass")
 REGISTER = ("register", "registry.register", "attnx.register", "attnx.registry.register")
 
 
 @dataclass(frozen=True)
 class Knob:
-    """One configurable constructor parameter of a part: what follows a default is what YAML may set."""
+    """A constructor parameter with a default, which the configuration can set."""
 
     name: str
     annotation: str
@@ -61,7 +62,7 @@ class Knob:
 
 @dataclass(frozen=True)
 class Part:
-    """One registered part as its source describes it."""
+    """A registered part, described from its source."""
 
     kind: str
     name: str
@@ -71,8 +72,8 @@ class Part:
     line: int
     doc: str
     knobs: tuple[Knob, ...]
-    supplied: tuple[str, ...]
-    declares: dict[str, Any]
+    injected_params: tuple[str, ...]
+    properties: dict[str, Any]
     origin: str
     lines: dict[str, int] = field(default_factory=dict)
 
@@ -82,9 +83,9 @@ class Part:
         return f"{self.file}:{self.line}"
 
     def doc_line(self, word: str) -> str:
-        """The text after ``word:`` in the docstring (``Formula`` and ``Source`` are what every part states)."""
-        found = re.search(rf"^{word}:(.*(?:\n[ \t]+\S.*)*)", self.doc, re.MULTILINE)
-        return " ".join(found[1].split()).strip("`") if found else ""
+        """The text after ``word:`` in the docstring; every part has ``Formula`` and ``Source``."""
+        result = re.search(rf"^{word}:(.*(?:\n[ \t]+\S.*)*)", self.doc, re.MULTILINE)
+        return " ".join(result[1].split()).strip("`") if result else ""
 
 
 @dataclass
@@ -96,52 +97,52 @@ class Catalog:
 
     def names(self, kind: str) -> list[str]:
         """The registered names of a kind, core first, each group in alphabetical order."""
-        found = [part for (of, _), part in self.parts.items() if of == kind]
-        return [part.name for part in sorted(found, key=lambda part: (part.origin != "core", part.name))]
+        result = [part for (of, _), part in self.parts.items() if of == kind]
+        return [part.name for part in sorted(result, key=lambda part: (part.origin != "core", part.name))]
 
     def add(self, part: Part) -> None:
-        """Add a part; a name that is taken is reported as broken and the first one stays."""
-        taken = self.parts.get((part.kind, part.name))
-        if taken is None:
+        """Add a part; of two with one name the first stays and the second is reported as broken."""
+        existing = self.parts.get((part.kind, part.name))
+        if existing is None:
             self.parts[part.kind, part.name] = part
-        elif taken.file != part.file or taken.line != part.line:
+        elif existing.file != part.file or existing.line != part.line:
             self.broken.append(
-                f"{part.place}: the {part.kind} {part.name!r} is already registered at {taken.place}; rename one"
+                f"{part.place}: the {part.kind} {part.name!r} is already registered at {existing.place}; rename one"
             )
 
 
 def catalog() -> Catalog:
-    """Every part of the core and of the plug-ins that are in force now, and those registered in this process."""
-    written = tuple((file, file.stat().st_mtime_ns) for file in plugin_files.files())
-    found = _scan(written, tuple(plugin_files.left_out()))
-    return Catalog({**by_hand, **found.parts}, found.broken) if by_hand else found
+    """All parts of the core, of the current plug-in files, and of this process."""
+    stamps = tuple((file, file.stat().st_mtime_ns) for file in plugin_files.files())
+    result = _scan(stamps, tuple(plugin_files.ignored()))
+    return Catalog({**by_hand, **result.parts}, result.broken) if by_hand else result
 
 
 @functools.lru_cache(maxsize=8)
-def _scan(written: tuple[tuple[Path, int], ...], left_out: tuple[str, ...]) -> Catalog:
-    """Read them again when a file was added or written, as happens in a notebook's long life."""
-    found = Catalog(broken=list(left_out))
+def _scan(stamps: tuple[tuple[Path, int], ...], left_out: tuple[str, ...]) -> Catalog:
+    """Scan all files; cached until a plug-in file changes."""
+    result = Catalog(broken=list(left_out))
     for part in _core_parts():
-        found.add(part)
-    seen: dict[str, Path] = {}
-    for file, _ in written:
-        if file.stem in seen:
-            found.broken.append(f"{file}:1: {seen[file.stem]} has the same name and comes first")
+        result.add(part)
+    files_by_stem: dict[str, Path] = {}
+    for file, _ in stamps:
+        if file.stem in files_by_stem:
+            result.broken.append(f"{file}:1: {files_by_stem[file.stem]} has the same name and comes first")
         else:
-            seen[file.stem] = file
-            _add_plugin(found, file, f"attnx.plugins.{file.stem}", f"plug-in {file.name}")
+            files_by_stem[file.stem] = file
+            _add_plugin(result, file, f"attnx.plugins.{file.stem}", f"plug-in {file.name}")
     for point in importlib.metadata.entry_points(group="attnx.plugins"):
         installed = installed_file(point.value)
         if installed is None:
-            found.broken.append(f"the entry point {point.name} = {point.value}: no such module is installed")
+            result.broken.append(f"the entry point {point.name} = {point.value}: no such module is installed")
         else:
-            _add_plugin(found, installed, point.value, f"package {point.value.partition('.')[0]}")
-    return found
+            _add_plugin(result, installed, point.value, f"package {point.value.partition('.')[0]}")
+    return result
 
 
 @functools.cache
 def _core_parts() -> tuple[Part, ...]:
-    """Those of attnx itself, which do not change while it runs."""
+    """The parts of the core, which do not change while it runs."""
     return tuple(part for module, file in _core_files() for part in read_parts(file, module, "core"))
 
 
@@ -155,7 +156,7 @@ def _core_files() -> Iterator[tuple[str, Path]]:
 
 
 def forget_written() -> bool:
-    """Have plug-ins read and imported anew if one was written since it was imported; return whether one was."""
+    """Scan and import plug-ins again if a file changed after its import; return whether one did."""
     if changed := plugin_files.forget_changed():
         _scan.cache_clear()
     return changed
@@ -163,25 +164,25 @@ def forget_written() -> bool:
 
 def installed_file(module: str) -> Path | None:
     """The file of an installed module, found without importing its parents."""
-    top, *rest = module.split(".")
+    top, *parts_of_path = module.split(".")
     spec = importlib.util.find_spec(top)
     if spec is None or spec.origin is None:
         return None
-    place = Path(spec.origin).parent.joinpath(*rest)
-    candidates = [place.with_suffix(".py"), place / "__init__.py"] if rest else [Path(spec.origin)]
+    place = Path(spec.origin).parent.joinpath(*parts_of_path)
+    candidates = [place.with_suffix(".py"), place / "__init__.py"] if parts_of_path else [Path(spec.origin)]
     return next((file for file in candidates if file.is_file()), None)
 
 
-def _add_plugin(found: Catalog, file: Path, module: str, origin: str) -> None:
+def _add_plugin(result: Catalog, file: Path, module: str, origin: str) -> None:
     try:
         parts = read_parts(file, module, origin)
     except SyntaxError as error:
-        found.broken.append(f"{file}:{error.lineno or 1}: {error.msg}")
+        result.broken.append(f"{file}:{error.lineno or 1}: {error.msg}")
     except (ValueError, OSError) as error:
-        found.broken.append(f"{error}")
+        result.broken.append(f"{error}")
     else:
         for part in parts:
-            found.add(part)
+            result.add(part)
 
 
 def read_parts(file: Path, module: str, origin: str) -> list[Part]:
@@ -213,65 +214,62 @@ def _read_part(node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: 
         raise ValueError(f"{file}:{decorator.lineno}: write @register(kind, name) with two plain strings")
     if kind not in KINDS:
         raise ValueError(f"{file}:{decorator.lineno}: there is no kind {kind!r}; the kinds are {', '.join(KINDS)}")
-    knobs, supplied = _read_signature(_constructor(node), file)
+    knobs, injected_params = _read_signature(node, file)
     declared = _read_declarations(node, decorator, file)
-    return Part(
-        kind=kind,
-        name=name,
-        module=module,
-        symbol=node.name,
-        file=file,
-        line=node.lineno,
-        doc=ast.get_docstring(node) or "",
-        knobs=knobs,
-        supplied=supplied,
-        declares={name: value for name, (value, _) in declared.items()},
-        origin=origin,
-        lines={name: line for name, (_, line) in declared.items()},
-    )
+    properties = {key: value for key, (value, _) in declared.items()}
+    lines = {key: line for key, (_, line) in declared.items()}
+    doc, place = ast.get_docstring(node) or "", (module, node.name, file, node.lineno)
+    return Part(kind, name, *place, doc, knobs, injected_params, properties, origin, lines)
 
 
-def _constructor(node: ast.ClassDef | ast.FunctionDef) -> ast.FunctionDef | None:
-    if isinstance(node, ast.FunctionDef):
-        return node
-    found = (item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__")
-    return next(found, None)
+def _read_signature(node: ast.ClassDef | ast.FunctionDef, file: Path) -> tuple[tuple[Knob, ...], tuple[str, ...]]:
+    """The knobs, which have defaults, and the names of the parameters that the builder supplies, which have none."""
+    knobs, injected = [], []
+    for name, annotation, default, line in _parameters(node):
+        if default is None:
+            injected.append(name)
+        else:
+            knobs.append(_read_knob(name, annotation, default, f"{file}:{line}"))
+    return tuple(knobs), tuple(injected)
 
 
-def _read_signature(node: ast.FunctionDef | None, file: Path) -> tuple[tuple[Knob, ...], tuple[str, ...]]:
-    """Split a constructor's parameters: with a default it is a knob, without one the builder supplies it."""
-    if node is None:
-        return (), ()
+def _parameters(node: ast.ClassDef | ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None, ast.expr | None, int]]:
+    """Name, annotation, default and line of each parameter of a function, a constructor or a dataclass."""
+    if isinstance(node, ast.ClassDef):
+        if any(ast.unparse(decorator).startswith(DATACLASS) for decorator in node.decorator_list):
+            for item in node.body:
+                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                    yield item.target.id, item.annotation, item.value, item.lineno
+            return
+        methods = (item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__")
+        constructor = next(methods, None)
+        if constructor is None:
+            return
+        node = constructor
     arguments = [*node.args.posonlyargs, *node.args.args]
     defaults: list[ast.expr | None] = [None] * (len(arguments) - len(node.args.defaults)) + [*node.args.defaults]
     pairs = [*zip(arguments, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
-    knobs, supplied = [], []
     for argument, default in pairs:
-        if argument.arg == "self":
-            continue
-        if default is None:
-            supplied.append(argument.arg)
-        else:
-            knobs.append(_read_knob(argument, default, file))
-    return tuple(knobs), tuple(supplied)
+        if argument.arg != "self":
+            yield argument.arg, argument.annotation, default, argument.lineno
 
 
-def _read_knob(argument: ast.arg, default: ast.expr, file: Path) -> Knob:
-    where = f"{file}:{argument.lineno}: knob {argument.arg!r}"
-    if argument.annotation is None:
-        raise ValueError(f"{where} needs a type, such as {argument.arg}: int = ...")
+def _read_knob(name: str, annotation: ast.expr | None, default: ast.expr, location: str) -> Knob:
+    location = f"{location}: knob {name!r}"
+    if annotation is None:
+        raise ValueError(f"{location} needs a type, such as {name}: int = ...")
     try:
-        knob_type = parse_type(argument.annotation)
+        knob_type = parse_type(annotation)
     except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
+        raise ValueError(f"{location}: {error}") from None
     try:
         value = ast.literal_eval(default)
     except (ValueError, TypeError):
-        raise ValueError(f"{where} needs a literal default (a number, word, list or None)") from None
+        raise ValueError(f"{location} needs a literal default (a number, word, list or None)") from None
     value = list(value) if isinstance(value, tuple) else value
     if not knob_type.accepts(value):
-        raise ValueError(f"{where}: its default {value!r} is not {knob_type.phrase}")
-    return Knob(argument.arg, ast.unparse(argument.annotation), knob_type, value)
+        raise ValueError(f"{location}: its default {value!r} is not {knob_type.phrase}")
+    return Knob(name, ast.unparse(annotation), knob_type, value)
 
 
 def _read_declarations(

@@ -47,7 +47,7 @@ def _overrides(run: Run) -> str:
 def _differences(config: Mapping[str, Any]) -> str:
     """Parts other than the default ones, and knobs other than their part's defaults."""
     parts = {kind: {"name": config[kind]["name"]} for kind in CHOSEN if "name" in config.get(kind, ())}
-    defaults = {**dotted_keys(registry.filled(parts)), **default_parts()}
+    defaults = {**dotted_keys(registry.with_defaults(parts)), **default_parts()}
     settings = dotted_keys({key: value for key, value in config.items() if key not in IGNORED_KEYS})
     changed = {key: value for key, value in settings.items() if key in defaults and value != defaults[key]}
     if config["seed"] != DEFAULTS["seed"]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.errors import UserError
-from attnx.files.bounded_files import LARGEST, parse_yaml, read_mapping, read_text
+from attnx.files.bounded_files import MAX_FILE_BYTES, parse_yaml, read_mapping, read_text
 from attnx.runs.layout import CONFIG
 
 # The start of a top-level key.
@@ -24,7 +24,7 @@ def read_config(file: Path) -> dict[str, Any]:
     """
     if not (file.is_symlink() or file.exists()):
         return {}
-    text = read_text(file, LARGEST)
+    text = read_text(file, MAX_FILE_BYTES)
     try:
         sections = [_parse(section) for section in SECTION.split(text) if section.strip()]
     except (UserError, TypeError):  # YAML that attnx did not write: read, or refused, in one piece

@@ -14,7 +14,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.registry.plugin_code import code_of, digests, plugin_parts, short_digest
+from attnx.registry.plugin_code import digests, plugin_parts, short_digest, source_files
 from attnx.registry.source_scan import Part
 from attnx.runs.layout import PLUGINS
 from attnx.runs.run import Run, plugin_digests, plugin_records
@@ -22,7 +22,7 @@ from attnx.runs.run import Run, plugin_digests, plugin_records
 
 def code_now(config: Mapping[str, Any]) -> dict[str, str]:
     """The SHA-256 of each file of the plug-ins that a configuration uses, as they are now; empty if it uses none."""
-    return digests(code_of(plugin_parts(config)))
+    return digests(source_files(plugin_parts(config)))
 
 
 def keep_copies(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def keep_copies(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         empty if there is none.
     """
     parts = plugin_parts(config)
-    code = code_of(parts)
+    code = source_files(parts)
     for place, text in code.items():
         (copy := folder / PLUGINS / place).parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(text)
@@ -42,7 +42,7 @@ def keep_copies(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _told(part: Part) -> dict[str, str]:
-    return {"origin": part.origin, "code": short_digest(digests(code_of([part])))}
+    return {"origin": part.origin, "code": short_digest(digests(source_files([part])))}
 
 
 def refuse_missing(run: Run) -> None:

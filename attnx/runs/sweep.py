@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.errors import UserError
-from attnx.files.bounded_files import LARGEST_LIST, read_mapping
+from attnx.files.bounded_files import MAX_LIST_BYTES, read_mapping
 from attnx.runs.layout import LOCK, LOG, SWEEP
 from attnx.runs.status import JOB_STATUSES, RunStatus, parse_status
 
@@ -161,7 +161,7 @@ def read_sweep(folder: Path | str) -> Sweep:
     path = Path(folder)
     if not is_sweep(path):
         raise UserError(f"{path}: not the folder of a sweep (it has no {SWEEP})")
-    record = read_mapping(path / SWEEP, LARGEST_LIST)
+    record = read_mapping(path / SWEEP, MAX_LIST_BYTES)
     number = record.pop("format", None)
     if type(number) is not int or not 1 <= number <= FORMAT:
         raise UserError(f"{path / SWEEP}: format {number!r} is not one of 1 to {FORMAT}, which this attnx reads")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attnx.config.compose import normalize, refuse_unclear
+from attnx.config.compose import canonicalize_overrides, reject_ambiguous
 from attnx.config.groups import conf_folder
-from attnx.config.hydra_errors import in_our_words
-from attnx.config.hydra_store import store_options
+from attnx.config.hydra_errors import translate_hydra_error
+from attnx.config.hydra_internals import BASIC_SWEEPER, split_jobs
+from attnx.config.hydra_store import register_configs
 from attnx.errors import UserError
-from attnx.registry.optional_deps import need
-from attnx.sweeps.hydra_internals import BASIC_SWEEPER, split_jobs
+from attnx.registry.optional_deps import require
 
 # Hydra takes plug-ins from the package hydra_plugins only; see attnx.sweeps.hydra_plugins.
 PLUGIN_MODULE = "hydra_plugins.attnx"
@@ -53,13 +53,13 @@ def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> Swe
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    store_options(config_dir)
+    register_configs(config_dir)
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(conf_folder().resolve()), version_base="1.3"):
             request = _expand(overrides)
     except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(in_our_words(error, overrides)) from error
+        raise UserError(translate_hydra_error(error, overrides)) from error
     if not request.jobs:
         raise UserError(f"{' '.join(overrides)}: has no jobs; give each key at least one value")
     return request
@@ -74,7 +74,7 @@ def _expand(overrides: Sequence[str]) -> SweepRequest:
     first_job = _first_values(parser.parse_overrides(list(overrides)))
     if first_job is None:
         return SweepRequest([], False, GRID_SWEEPERS[0], "")
-    refuse_unclear(normalize(without_hydra_overrides(first_job)))
+    reject_ambiguous(canonicalize_overrides(without_hydra_overrides(first_job)))
     node = compose("config", first_job, return_hydra_config=True).hydra
     params = [f"{name}={value}" for name, value in (node.sweeper.get("params") or {}).items()]
     parsed = parser.parse_overrides([*params, *overrides])
@@ -122,9 +122,9 @@ def check_dependencies(request: SweepRequest) -> None:
     """
     for module, extra in EXTRAS.items():
         if any(f"hydra_{module}_" in target for target in (request.sweeper, request.launcher)):
-            need(module, extra, f"a sweep that {module} runs")
+            require(module, extra, f"a sweep that {module} runs")
     if request.launcher == SLURM_LAUNCHER:
-        need("submitit", "slurm", "a sweep that SLURM runs")
+        require("submitit", "slurm", "a sweep that SLURM runs")
     if request.sweeper == SEARCH_SWEEPER:
-        need("optuna", "optuna", "a search")
-        need("hydra_plugins.hydra_optuna_sweeper", "optuna", "a search")
+        require("optuna", "optuna", "a search")
+        require("hydra_plugins.hydra_optuna_sweeper", "optuna", "a search")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attnx.config.compose import check
+from attnx.config.check import check
 from attnx.errors import ExitCode, UserError
 from attnx.runs.layout import LOG, PROGRESS
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep

@@ -12,8 +12,8 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
+from attnx.config.hydra_internals import basic_sweeper
 from attnx.sweeps.expand_overrides import PLUGIN_MODULE
-from attnx.sweeps.hydra_internals import basic_sweeper
 from attnx.sweeps.launchers import ProcessLauncher, SlurmLauncher
 from attnx.sweeps.optuna_sweeper import OptunaSweeper
 

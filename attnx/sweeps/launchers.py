@@ -12,7 +12,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attnx.config.compose import check
+from attnx.config.check import check
 from attnx.errors import UserError
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import SweepJob

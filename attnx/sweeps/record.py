@@ -12,7 +12,7 @@ from attnx import registry
 from attnx.config.diff import ABSENT, changes_text, differences
 from attnx.errors import RunFailed, UserError
 from attnx.files.atomic_files import write_json
-from attnx.registry.plugin_code import code_of, digests
+from attnx.registry.plugin_code import digests, source_files
 from attnx.registry.source_scan import BY_HAND, catalog
 from attnx.runs.layout import CONFIG, RUN, SWEEP
 from attnx.runs.plugin_copies import other_code
@@ -42,7 +42,7 @@ def open_record(folder: Path, command: str, overrides: Sequence[str], config_dir
         if job.status == RunStatus.FAILED:  # it is tried again
             job.status, job.error = RunStatus.WAITING, None
     plugins = (part for part in catalog().parts.values() if part.origin not in ("core", BY_HAND))
-    sweep.plugins = digests(code_of(plugins))
+    sweep.plugins = digests(source_files(plugins))
     return sweep
 
 
@@ -119,7 +119,7 @@ def reject_other_config(folder: Path, config: Mapping[str, Any]) -> None:
         return
     recorded, requested = (
         {name: value for name, value in node.items() if name not in NEUTRAL_KEYS}
-        for node in (registry.filled(read_run(folder).config), config)
+        for node in (registry.with_defaults(read_run(folder).config), config)
     )
     changes = differences(recorded, requested)
     if changes:

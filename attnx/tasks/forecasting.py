@@ -20,7 +20,7 @@ from attnx.data.series_file import write_series
 from attnx.data.series_split import SeriesSplit, cut_series, describe_rows
 from attnx.data.split import Splits
 from attnx.data.windows import Span, WindowSpec, cut, following, scaled
-from attnx.errors import UserError, refuse_twice
+from attnx.errors import UserError, reject_duplicates
 from attnx.nn.targets.forecast import median_first
 from attnx.registry import Natural, Positive, Probability, register
 from attnx.runs.layout import TARGET_FEATURES
@@ -103,7 +103,7 @@ class Forecasting:
         if edge := [level for level in self.quantiles if level in (0, 1)]:
             raise UserError(f"task.quantiles: {edge[0]:g} is no quantile that can be learned; use one between 0 and 1")
         for knob, named in (("targets", self.targets), ("known", self.known)):
-            refuse_twice(f"task.{knob}", named, "column")
+            reject_duplicates(f"task.{knob}", named, "column")
         if both := sorted(set(self.targets) & set(self.known)):
             raise UserError(f"task.known: {both[0]!r} is one of task.targets; what is forecast is not known before")
 

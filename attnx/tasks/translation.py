@@ -27,10 +27,10 @@ from attnx.data.split import Splits
 from attnx.data.text_pipeline import Texts
 from attnx.data.tokenizers.protocol import Tokenizer
 from attnx.data.vocabulary import SPECIALS, UNK
-from attnx.errors import UserError, near_misses
+from attnx.errors import UserError, suggest
 from attnx.metrics.per_tag import MACRO, PerTag, metrics_per_tag, update_all
 from attnx.registry import Positive, Probability, Rate, register
-from attnx.registry.optional_deps import need
+from attnx.registry.optional_deps import require
 from attnx.tasks.protocols import SequenceData, tags_of
 
 SCORES = ("bleu", "chrf", "ter")
@@ -137,7 +137,7 @@ class Translation:
             UserError: a file is missing or malformed, with file and line; a package is missing; a language is unknown;
                 or nothing is left to train, validate or test on.
         """
-        need("sacrebleu", "translation", "task=translation")  # asked for now, before all the work
+        require("sacrebleu", "translation", "task=translation")  # asked for now, before all the work
         if self.store is not None:
             return self._stored(expand("task.store", self.store))
         found, dropped = self._read(), Counter[str]()
@@ -276,7 +276,7 @@ class Translation:
             UserError: it is blank, or its language is unknown, or left out where there are several.
         """
         if tag and tag not in self.languages:
-            hint = near_misses(tag, self.languages) or "; this run knows one, without a name: leave it out"
+            hint = suggest(tag, self.languages) or "; this run knows one, without a name: leave it out"
             raise UserError(f"unknown language {tag!r}{hint}")
         if not tag and len(self.languages) > 1:
             raise UserError(f"{text!r}: say into which language: {', '.join(self.languages)}")

@@ -14,7 +14,7 @@ from typing import Any
 
 from lightning.pytorch.utilities import rank_zero_only
 
-from attnx.errors import Interrupted, RunFailed, Stopped, UserError, behind, cannot_write, out_of_memory
+from attnx.errors import Interrupted, RunFailed, Stopped, UserError, cannot_write, exception_chain, out_of_memory
 from attnx.laws.first_use import find_plug_in
 from attnx.runs.layout import ERROR, RUN
 from attnx.training import run_folder
@@ -84,7 +84,7 @@ def in_one_line(error: BaseException, folder: Path, trainer: Mapping[str, Any]) 
             f"with twice the trainer.accumulate_grad_batches ({trainer.get('accumulate_grad_batches', 1)}) learns "
             "from as much a step"
         )
-    if any(map(out_of_shared_memory, behind(error))):
+    if any(map(out_of_shared_memory, exception_chain(error))):
         return (
             f"the data workers ran out of shared memory (/dev/shm is full): free some of it, or set workers: 0 below "
             f"trainer: in {folder / 'config.yaml'} (trainer.num_workers=0 of a new run); then go on with: "

@@ -16,7 +16,7 @@ from attnx.errors import UserError
 from attnx.inference.load import OpenRun, open_run, reopened
 from attnx.inference.validate import FINISHED, TO_TRAIN, is_finished, read_resumable
 from attnx.models.resolve import resolve
-from attnx.registry.plugin_code import refuse_by_hand
+from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.reports.run.build_all import build_reports
 from attnx.reports.run.readme import write_readme
 from attnx.reports.run.results_table import file_list, results_table
@@ -71,7 +71,7 @@ def _whole(config: object) -> Mapping[str, Any]:
     if not isinstance(config, Mapping) or not all(kind in config for kind in TO_TRAIN):
         words = config.split() if isinstance(config, str) else config if isinstance(config, list) else ["scorer=dot"]
         raise UserError(f"fit takes a whole configuration, as compose makes it: attnx.fit(attnx.compose({words!r}))")
-    return registry.filled(config)
+    return registry.with_defaults(config)
 
 
 def _begin(job: PreparedRun, folder: Path, console: Console) -> OpenRun:
@@ -156,7 +156,7 @@ def _in_processes(work: ProcessTask, config: Mapping[str, Any]) -> OpenRun:
     """Have several processes train; the first one as if it were alone, the others with it."""
     follow, ranks_here = ProcessTask("attnx.training.fit:follow", [config]), rank_infos(config["trainer"])
     if not can_fork(ranks_here[0].backend):
-        refuse_by_hand(config, "the processes that train together")
+        reject_parts_of_this_process(config, "the processes that train together")
     return reopened(launch_ranks(work, follow, ranks_here))
 
 

@@ -16,7 +16,7 @@ from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.errors import Interrupted
 from attnx.files.printable import printable
 from attnx.loggers.contract import RunStart
-from attnx.registry.source_scan import SETS
+from attnx.registry.source_scan import MULTI_SELECT_KINDS
 from attnx.reports.display_name import display_name
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_page, save
 from attnx.reports.figures.local_windows import read_window
@@ -82,7 +82,7 @@ def _end(job: PreparedRun, folder: Path, end: RunStatus, tell: Any) -> None:
 
 def _beginning(run: Run, config: Mapping[str, Any]) -> RunStart:
     chosen = {kind: config[kind] for kind in CHOSEN if kind in config}
-    names = {kind: [*node] if kind in SETS else [node["name"]] for kind, node in chosen.items()}
+    names = {kind: [*node] if kind in MULTI_SELECT_KINDS else [node["name"]] for kind, node in chosen.items()}
     sweep = sweep_of(run.path)
     return RunStart(
         folder=run.path,

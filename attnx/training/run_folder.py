@@ -194,7 +194,7 @@ def save_alignments(
     held = read_yaml(config) if config.is_file() else {}
     resolved = resolve(held) if held else None
     sites, streams = getattr(resolved, "sites", ()), getattr(resolved, "self_attention_sites", {})
-    is_judged = not (held and registry.part("task", held["task"]["name"]).declares.get("continues"))
+    is_judged = not (held and registry.describe("task", held["task"]["name"]).properties.get("continues"))
     for number, best in enumerate(predictions):
         for rank, one in enumerate((best, *best.others), start=1):
             if one.weights is not None:

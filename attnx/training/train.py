@@ -17,7 +17,7 @@ from rich.console import Console
 
 from attnx import registry
 from attnx.errors import Interrupted, UserError
-from attnx.files.parse_number import count_of
+from attnx.files.parse_number import count_phrase
 from attnx.inference.build_model import build_model
 from attnx.laws.first_use import check_plug_ins, report_plug_in_errors
 from attnx.loggers.collection import Loggers
@@ -47,6 +47,7 @@ from attnx.training.loaders import Loaders, draw_examples
 from attnx.training.peak_memory import peak_memory
 from attnx.training.save_test import save_test
 from attnx.training.silence_warnings import quieten
+from attnx.training.trainers.lightning import TrainerSettings
 
 Config = Mapping[str, Any]
 
@@ -188,7 +189,7 @@ def _train_and_test(
     load_weights(
         job.experiment.model, process_group.broadcast_from_main(lambda: keep.best if keep.best.is_file() else keep.last)
     )
-    console.print(f"testing on {count_of(len(job.loaders.test_rows), 'example')} ...")
+    console.print(f"testing on {count_phrase(len(job.loaders.test_rows), 'example')} ...")
     tested = trainer.test(job.experiment, datamodule=job.loaders, verbose=False)[0]
     results = {
         **{name: float(value) for name, value in tested.items()},
@@ -250,14 +251,8 @@ def _trainer(
     if choice["patience"] is not None:
         mode = "max" if task.maximize else "min"
         callbacks.append(ResumableEarlyStopping(task.monitor, patience=choice["patience"], min_delta=0.0, mode=mode))
-    trainer: lightning.Trainer = registry.build(
-        "trainer",
-        choice,
-        callbacks=callbacks,
-        total_steps=plan.end,
-        placed=placement_of(job.config),
-    )
-    return trainer
+    settings: TrainerSettings = registry.build("trainer", choice)
+    return settings.trainer(callbacks, plan.end, placement_of(job.config))
 
 
 def check_fits(experiment: TrainingModule, folder: Path) -> None:

@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name
 from attnx.cli.hydra import split_fresh
 from attnx.cli.main import COMMANDS
 from attnx.cli.training_args import TrainingParser
-from attnx.config.compose import compose, normalize
+from attnx.config.compose import canonicalize_overrides, compose
 from attnx.config.groups import conf_folder
 from attnx.registry.source_scan import catalog
 from attnx.sweeps.expand_overrides import expand_sweep
@@ -124,7 +124,7 @@ def test_a_documented_command_composes(page: Path, words: list[str], with_plugin
         return
     arguments = TrainingParser().parse(words)
     overrides = arguments.overrides
-    jobs = expand_sweep(split_fresh(normalize(overrides))[1]).jobs if arguments.multirun else [overrides]
+    jobs = expand_sweep(split_fresh(canonicalize_overrides(overrides))[1]).jobs if arguments.multirun else [overrides]
     assert jobs
     for job in jobs:
         compose(job)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from attnx.errors import UserError
-from attnx.files.atomic_files import whole_file
+from attnx.files.atomic_files import atomic_write
 from attnx.inference.checkpoint_average import average, averaged
 from attnx.training.callbacks.checkpoint import CheckpointManager
 
@@ -55,7 +55,7 @@ def test_unlike_models_are_refused() -> None:
 
 def saved(step: int, path: Path) -> None:
     """As the trainer does: the old file stays what it is where it has another name."""
-    with whole_file(path) as beside:
+    with atomic_write(path) as beside:
         beside.write_text(str(step), encoding="utf-8")
 
 

@@ -22,7 +22,7 @@ import pytest
 from attnx import registry
 from attnx.errors import UserError
 from attnx.registry import plugin_files
-from attnx.registry.inspect_class import describe
+from attnx.registry.inspect_class import describe_class
 from attnx.registry.source_scan import KINDS, Catalog, Part, _scan, catalog
 
 OWNED = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
@@ -70,15 +70,15 @@ def part_of(item: Any, info: Part) -> list[tuple[str, Any, Any]]:
 def test_source_and_signature_agree(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """For every part: its knobs, what is supplied, what it declares, its docstring and its place."""
     monkeypatch.chdir(Path(__file__).parents[2])  # where the plug-ins among EVERY come from
-    info, item = registry.part(kind, name), registry.find(kind, name)
+    info, item = registry.describe(kind, name), registry.find(kind, name)
     signature = part_of(item, info)
     knobs = [(knob.name, knob.annotation, knob.default) for knob in info.knobs]
     assert knobs == [entry for entry in signature if entry[2] is not inspect.Parameter.empty]
-    assert list(info.supplied) == [name for name, _, default in signature if default is inspect.Parameter.empty]
+    assert list(info.injected_params) == [name for name, _, default in signature if default is inspect.Parameter.empty]
     assert all(
         type(knob.default) is type(entry[2]) for knob, entry in zip(info.knobs, signature[-len(knobs) :], strict=False)
     )
-    assert {word: getattr(item, word) for word in info.declares} == info.declares
+    assert {word: getattr(item, word) for word in info.properties} == info.properties
     assert (info.module, info.symbol) == (item.__module__, item.__name__)
     assert info.doc == inspect.getdoc(item)
     assert info.file.read_text().splitlines()[info.line - 1].startswith((f"class {info.symbol}", f"def {info.symbol}"))
@@ -87,7 +87,7 @@ def test_source_and_signature_agree(kind: str, name: str, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 def test_defaults_are_accepted(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
-    info = registry.part(kind, name)
+    info = registry.describe(kind, name)
     assert registry.check(kind, name, {}) == {knob.name: knob.default for knob in info.knobs}
     assert registry.check(kind, name, registry.check(kind, name, {})) == registry.check(kind, name, {})
 
@@ -137,8 +137,8 @@ def test_a_plug_in_is_read_without_being_run(write: Write) -> None:
         ("width", "Positive", 5),
         ("kinds", "list[Literal['a', 'b']]", ["a"]),
     ]
-    assert info.supplied == ("query_size",)
-    assert info.declares == {"requires_equal_dims": False, "about": 3}
+    assert info.injected_params == ("query_size",)
+    assert info.properties == {"requires_equal_dims": False, "about": 3}
     assert info.origin == "plug-in sound_a.py"
     assert info.module == "attnx.plugins.sound_a"
     assert info.place == f"{file}:5"
@@ -186,11 +186,11 @@ BROKEN = {
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of libraries, at their first import
 def test_a_part_registered_in_python_is_described_alike(kind: str, name: str) -> None:
     """What Python says of a class is what is read from its source, of every part that there is."""
-    found = (registry.part(kind, name), describe(kind, name, registry.find(kind, name)))
+    found = (registry.describe(kind, name), describe_class(kind, name, registry.find(kind, name)))
     read, told = (
         (
             [(knob.name, knob.annotation, knob.type.phrase, knob.default) for knob in part.knobs],
-            (part.supplied, part.declares, part.doc, part.symbol, part.module),
+            (part.injected_params, part.properties, part.doc, part.symbol, part.module),
         )
         for part in found
     )

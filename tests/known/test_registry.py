@@ -14,7 +14,7 @@ import torch
 
 from attnx import registry
 from attnx.attention.scorers.mlp import Mlp
-from attnx.errors import UserError, near_misses
+from attnx.errors import UserError, suggest
 from attnx.registry.source_scan import by_hand
 
 Write = Callable[..., Path]
@@ -84,7 +84,7 @@ def refused(call: Callable[..., Any], *arguments: Any, **more: Any) -> str:
 )
 def test_unknown_parts(word: str, told: str) -> None:
     """The near misses, or all there is where nothing is near."""
-    for call in (registry.part, registry.find):
+    for call in (registry.describe, registry.find):
         assert refused(call, "scorer", word).startswith(told)
     assert refused(registry.check, "scorer", word, {}).startswith(told)
     assert refused(registry.build, "scorer", word).startswith(told)
@@ -100,7 +100,7 @@ def test_unknown_parts(word: str, told: str) -> None:
     ],
 )
 def test_near_misses(word: str, known: list[str], expected: str) -> None:
-    assert near_misses(word, known) == expected
+    assert suggest(word, known) == expected
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_choice_without_a_name() -> None:
 
 def test_what_nothing_supplies() -> None:
     told = refused(registry.build, "scorer", "additive", query_size=5)
-    assert told == "the scorer 'additive' asks for memory_size, which nothing supplies here"
+    assert told == "the scorer 'additive' needs memory_size, which nothing supplies here"
 
 
 def test_what_a_part_does_not_ask_for_is_left_out() -> None:
@@ -236,14 +236,14 @@ def test_a_part_of_a_notebook(cell: Cell) -> None:
     """It needs no file: it is named, described, checked and built as any other."""
     cell(SHIFTED.replace("SHIFT)", "2.0)"))
     assert registry.names("scorer")[-1] == "shifted"
-    info = registry.part("scorer", "shifted")
-    assert (info.supplied, info.declares["requires_equal_dims"]) == (("memory_size",), True)
+    info = registry.describe("scorer", "shifted")
+    assert (info.injected_params, info.properties["requires_equal_dims"]) == (("memory_size",), True)
     assert [(knob.name, knob.annotation, knob.default) for knob in info.knobs] == [("shift", "float", 2.0)]
     assert info.doc_line("Formula") == "q . m + shift"
     scorer = registry.build("scorer", ("shifted", {"shift": 3.0}), query_size=2, memory_size=2)
     assert scorer.score(torch.ones(1, 2), torch.ones(1, 2)).tolist() == [[5.0]]
     assert refused(registry.check, "scorer", "shifted", {"shift": "x"}) == "scorer.shift=x: expected a number"
-    assert refused(registry.part, "scorer", "shiftd") == "unknown scorer 'shiftd'; did you mean shifted?"
+    assert refused(registry.describe, "scorer", "shiftd") == "unknown scorer 'shiftd'; did you mean shifted?"
 
 
 def test_a_part_of_a_notebook_in_a_whole_model(cell: Cell, built: Callable[..., Any]) -> None:
@@ -320,8 +320,8 @@ def test_a_part_without_a_constructor(cell: Cell) -> None:
     """It has no knobs and asks for nothing, as in a file."""
     start, end = SHIFTED.index("        def __init__"), SHIFTED.index("        def project_keys")
     cell(SHIFTED[:start] + "        shift = 0.0\n\n" + SHIFTED[end:])
-    info = registry.part("scorer", "shifted")
-    assert (info.knobs, info.supplied) == ((), ())
+    info = registry.describe("scorer", "shifted")
+    assert (info.knobs, info.injected_params) == ((), ())
     assert registry.build("scorer", "shifted", query_size=2, memory_size=2).shift == 0.0
 
 

@@ -14,7 +14,7 @@ from attnx.data.corpus_cache.build import drawn, survey
 from attnx.data.held_out import HeldOut, complete
 from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import UserError
-from attnx.files.atomic_files import whole_folder
+from attnx.files.atomic_files import atomic_folder
 
 LINES = [Sentence(f"sentence {number}", (f"Satz {number}",), tag) for number in range(211) for tag in ("de", "fr")]
 
@@ -59,7 +59,7 @@ def test_a_survey_keeps_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_folder_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:
     """The folders above it are made as well."""
     folder = tmp_path / "new" / "folder"
-    with whole_folder(folder) as unfinished:
+    with atomic_folder(folder) as unfinished:
         (unfinished / "file").write_text("some")
         assert not folder.exists()
         assert unfinished.parent == folder.parent
@@ -76,7 +76,7 @@ def test_a_folder_that_is_not_finished_leaves_nothing(what: type[BaseException],
     for folder in (tmp_path / "folder", tmp_path / "new" / "er" / "folder", tmp_path / "there" / "folder"):
 
         def fill(folder: Path = folder) -> Iterator[None]:
-            with whole_folder(folder) as unfinished:
+            with atomic_folder(folder) as unfinished:
                 (unfinished / "file").write_text("some")
                 yield
                 raise what("full")
@@ -90,15 +90,15 @@ def test_what_a_folder_holds_is_left_alone(tmp_path: Path) -> None:
     """Also a file in its place."""
     (tmp_path / "file").write_text("mine")
     for place in (tmp_path, tmp_path / "file"):
-        with pytest.raises(UserError, match="exists already"), whole_folder(place):
+        with pytest.raises(UserError, match="exists already"), atomic_folder(place):
             pass
     assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_the_first_of_two_writers_stays(tmp_path: Path) -> None:
-    with whole_folder(tmp_path / "folder") as slow:
+    with atomic_folder(tmp_path / "folder") as slow:
         (slow / "file").write_text("slow")
-        with whole_folder(tmp_path / "folder") as fast:
+        with atomic_folder(tmp_path / "folder") as fast:
             (fast / "file").write_text("fast")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
     assert (tmp_path / "folder" / "file").read_text() == "fast"

@@ -18,7 +18,9 @@ from attnx.attention.memory import concat_sources, hide_future
 
 B, Q, M, WIDTH, KEYS, VALUES = 5, 11, 13, 5, 3, 2
 PRESENT = torch.arange(M) < torch.tensor([13, 7, 2, 1, 0])[:, None]
-SCORERS = [name for name in registry.names("scorer") if not registry.part("scorer", name).declares.get("needs_history")]
+SCORERS = [
+    name for name in registry.names("scorer") if not registry.describe("scorer", name).properties.get("needs_history")
+]
 AT = torch.tensor([[3], [2], [0], [5], [12]])
 
 

@@ -107,7 +107,7 @@ def test_own_dropout_is_for_training() -> None:
 
 def test_projection(plain_scorer: Choice) -> None:
     """``auto`` adds one linear map iff the scorer needs equal widths and they differ; ``never`` refuses then."""
-    equal = registry.part("scorer", plain_scorer[0]).declares["requires_equal_dims"]
+    equal = registry.describe("scorer", plain_scorer[0]).properties["requires_equal_dims"]
     for query_size in (WIDTH, KEYS):
         wanted = equal and query_size != KEYS
         sizes = (query_size, KEYS, KEYS)
@@ -122,7 +122,7 @@ def test_projection(plain_scorer: Choice) -> None:
 
 
 def test_the_python_interface_never_projects(plain_scorer: Choice) -> None:
-    if registry.part("scorer", plain_scorer[0]).declares["requires_equal_dims"]:
+    if registry.describe("scorer", plain_scorer[0]).properties["requires_equal_dims"]:
         with pytest.raises(UserError, match="equal widths"):
             build(scorer=plain_scorer, query_size=WIDTH, memory_size=KEYS)
     build(scorer=plain_scorer, query_size=KEYS, memory_size=KEYS)

@@ -24,7 +24,7 @@ from attnx.attention.protocols import AttentionInputs, AttentionOutput
 from attnx.laws.first_use import sound_names
 
 Choice = tuple[str, dict[str, Any]]
-KERNELS = {name: registry.part("kernel", name).declares for name in registry.names("kernel")}
+KERNELS = {name: registry.describe("kernel", name).properties for name in registry.names("kernel")}
 FOLDER = Path(attnx.accel.__file__).parent
 
 # Rows, queries and positions: few, and more than a block, a window or a tile holds. The last row has no position.

@@ -20,5 +20,5 @@ def test_law(law: Any, each_normalizer: tuple[str, dict[str, Any]]) -> None:
 
 def test_every_normalizer_of_the_core_has_a_temperature() -> None:
     """So that the law of it is tried."""
-    for part in (registry.part("normalizer", name) for name in registry.names("normalizer")):
+    for part in (registry.describe("normalizer", name) for name in registry.names("normalizer")):
         assert part.origin != "core" or "temperature" in [knob.name for knob in part.knobs]

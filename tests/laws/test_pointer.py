@@ -22,7 +22,7 @@ RULES = ("any", "distinct", "permutation", "ring")
 
 
 def node(kind: str, choice: Any, **knobs: Any) -> dict[str, Any]:
-    name, own = registry.spec(kind, choice)
+    name, own = registry.parse_spec(kind, choice)
     return {"name": name, **registry.check(kind, name, {**own, **knobs})}
 
 
@@ -73,7 +73,7 @@ def test_a_step_is_what_the_pass_over_all_steps_says(each_scorer: Choice) -> Non
 def test_both_schedules_give_the_same_numbers(each_scorer: Choice) -> None:
     """And the same gradients. What needs the past is refused the schedule that has none."""
     model = built(each_scorer)
-    if registry.part("scorer", each_scorer[0]).declares.get("needs_history"):
+    if registry.describe("scorer", each_scorer[0]).properties.get("needs_history"):
         assert model.plan.admitted == ("step_by_step",)
         return
     source, present, inputs, target = batch()

@@ -16,7 +16,7 @@ from attnx.laws.query import SIZES, random_step
 
 pytestmark = pytest.mark.usefixtures("float64")
 Choice = tuple[str, dict[str, Any]]
-CORE = [name for name in registry.names("query") if registry.part("query", name).origin == "core"]
+CORE = [name for name in registry.names("query") if registry.describe("query", name).origin == "core"]
 
 
 def make(choice: Choice) -> Any:
@@ -30,7 +30,7 @@ def test_law(law: Any, each_query: Choice) -> None:
 
 @pytest.mark.parametrize("name", [name for name in CORE if name != "token"])  # which is always known
 def test_it_says_why_it_cannot_be_asked_yet(name: str) -> None:
-    needs = registry.part("query", name).declares["needs"]
+    needs = registry.describe("query", name).properties["needs"]
     with pytest.raises(AssertionError, match=r"before what its query needs|given no tags"):
         make((name, {}))(random_step(leave_out=(needs,)))
 

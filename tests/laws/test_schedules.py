@@ -26,7 +26,7 @@ Config = dict[str, Any]
 Built = Callable[..., Any]
 
 NAMES = sound_names("query")
-NEEDS = {name: registry.part("query", name).declares["needs"] for name in NAMES}
+NEEDS = {name: registry.describe("query", name).properties["needs"] for name in NAMES}
 QUERIES = [query for count in range(1, len(NAMES) + 1) for query in itertools.combinations(NAMES, count)]
 FEEDS = (None, "now", "next", "none")
 BOTH = ["encoder", "decoder"]
@@ -40,11 +40,11 @@ SCOPES: list[Any] = [
     ("history", {"include_self": True}),
 ]
 DEFAULTS = {
-    part.name: {"sources": ["encoder"], **part.declares, **{knob.name: knob.default for knob in part.knobs}}
-    for part in (registry.part("scope", name) for name in sound_names("scope"))
+    part.name: {"sources": ["encoder"], **part.properties, **{knob.name: knob.default for knob in part.knobs}}
+    for part in (registry.describe("scope", name) for name in sound_names("scope"))
 }
 SCORERS, NORMALIZERS = (
-    {name: registry.part(kind, name).declares for name in sound_names(kind)} for kind in ("scorer", "normalizer")
+    {name: registry.describe(kind, name).properties for name in sound_names(kind)} for kind in ("scorer", "normalizer")
 )
 POSITIONS = ["one_hot", "sinusoidal"]
 READOUTS = [list(some) for n in (1, 2, 3) for some in itertools.combinations(["state", "context", "token"], n)]
@@ -390,6 +390,6 @@ def test_a_plug_in_is_a_scorer_like_any_other(built: Built, tmp_path: Any, monke
     monkeypatch.setenv("ATTNX_PLUGINS", str(tmp_path))
     monkeypatch.setattr(registry, "_registered", registry._registered.copy())  # what is imported here is forgotten
     assert "first_unit_of_lore" in registry.names("scorer")
-    assert registry.part("scorer", "first_unit_of_lore").origin == "plug-in lore_of_scorers.py"
+    assert registry.describe("scorer", "first_unit_of_lore").origin == "plug-in lore_of_scorers.py"
     for sign in (True, False):
         assert_laws(built(scorer=("first_unit_of_lore", {"sign": sign}), query=["token"], model={"feed": "now"}))

@@ -25,7 +25,7 @@ def test_law(law: Any, each_scope: Choice) -> None:
     law(Candidate("scope", *each_scope))
 
 
-CORE = [name for name in registry.names("scope") if registry.part("scope", name).origin == "core"]
+CORE = [name for name in registry.names("scope") if registry.describe("scope", name).origin == "core"]
 
 
 @pytest.mark.parametrize("sources", [["encoder"], ["decoder"], ["encoder", "decoder"]], ids="+".join)

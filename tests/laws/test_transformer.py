@@ -37,7 +37,7 @@ from attnx.nn.targets.symbols import Symbols
 pytestmark = pytest.mark.usefixtures("float64")
 Config = dict[str, Any]
 
-SCORERS = {name: registry.part("scorer", name).declares for name in sound_names("scorer")}
+SCORERS = {name: registry.describe("scorer", name).properties for name in sound_names("scorer")}
 LOOKING_BACK = [name for name, declared in SCORERS.items() if declared.get("needs_history")]
 SMALL = {"additive": {"hidden_size": 19}, "mlp": {"hidden_sizes": [19]}}
 SCOPES: list[Any] = ["global", "history", ("local", {"window": 1}), ("local", {"center": "predictive", "window": 1})]
@@ -82,7 +82,7 @@ def possible(chosen: Config) -> bool:
 
 
 def node(kind: str, choice: Any) -> Config:
-    name, knobs = registry.spec(kind, choice)
+    name, knobs = registry.parse_spec(kind, choice)
     return {"name": name, **registry.check(kind, name, {**(SMALL.get(name, {}) if kind == "scorer" else {}), **knobs})}
 
 

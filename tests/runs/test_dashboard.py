@@ -12,7 +12,7 @@ import yaml
 
 import attnx
 from attnx import registry
-from attnx.cli.commands.dashboard import asked_of
+from attnx.cli.commands.dashboard import workspace_request
 from attnx.cli.commands.workspace import WorkspaceRequest, dumped, workspace
 from attnx.cli.main import run as run_command
 from attnx.runs.sweep import Sweep
@@ -43,7 +43,7 @@ def made(here: Path) -> Callable[..., Path]:
         path.mkdir(parents=True)
         facts = {"format": 1, "status": "finished", "name": None, "monitor": "valid_per", "maximize": False, **info}
         (path / "run.json").write_text(json.dumps(facts), encoding="utf-8")
-        (path / "config.yaml").write_text(yaml.safe_dump({"logger": logger or {"csv": {}}}), encoding="utf-8")
+        (path / "config.yaml").write_text(yaml.safe_dump({"logger": logger or {}}), encoding="utf-8")
         return path
 
     return make
@@ -64,21 +64,21 @@ def test_a_sweep_says_which_runs_are_meant(made: Callable[..., Path]) -> None:
     made("multirun/scorers/1", wandb_with(project="mine", entity="us"))
     save_sweep(Sweep(Path("multirun/scorers"), "attnx -m", []))
     expected = WorkspaceRequest("mine", "us", group="scorers", measure="bleu", maximize=True)
-    assert asked_of(Path("multirun/scorers")) == expected
-    assert asked_of(Path("multirun/scorers/0")) == expected
+    assert workspace_request(Path("multirun/scorers")) == expected
+    assert workspace_request(Path("multirun/scorers/0")) == expected
     made("multirun/runs/one", wandb_with())
-    assert asked_of(Path("multirun/runs/one")) == WorkspaceRequest("attnx")
+    assert workspace_request(Path("multirun/runs/one")) == WorkspaceRequest("attnx")
     made("multirun/runs/7", wandb_with(), name="7")
-    assert asked_of(Path("multirun/runs/7")).group == "7"
+    assert workspace_request(Path("multirun/runs/7")).group == "7"
     made("multirun/runs/two", wandb_with(group="some"))
-    assert asked_of(Path("multirun/runs/two")).group == "some"
+    assert workspace_request(Path("multirun/runs/two")).group == "some"
 
 
 def test_runs_that_were_not_logged_are_told(made: Callable[..., Path]) -> None:
     made("multirun/plain/0")
     for folder, said in (("multirun/plain", "no run in it was"), ("multirun/plain/0", "this run was not")):
         with pytest.raises(attnx.UserError, match=rf"{said} logged to W&B; train with \+logger=wandb"):
-            asked_of(Path(folder))
+            workspace_request(Path(folder))
     for words in ([], ["one", "two"], ["not a/project!"]):
         with pytest.raises(attnx.UserError, match=r"attnx dashboard|neither a folder"):
             run_command(["dashboard", *words])

@@ -71,9 +71,9 @@ def test_every_knob_that_names_files_is_looked_at() -> None:
     others = {"tokenizer", "languages", "columns", "dataset", "store", "entities", "targets", "known", "time", "group"}
     others |= {"step_names", "target_step_names", "sizes", "split"}
     for name in registry.names("task"):
-        part = registry.part("task", name)
+        part = registry.describe("task", name)
         texts = {knob.name for knob in part.knobs if "str" in knob.annotation and "Literal" not in knob.annotation}
-        files = set(part.declares.get("data_files", ()))
+        files = set(part.properties.get("data_files", ()))
         if name != "pointing":  # its test is the sizes of problems
             assert texts - others == files, name
 

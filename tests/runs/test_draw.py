@@ -96,7 +96,7 @@ def test_a_part_is_drawn_where_it_was_asked_for(here: Path) -> None:
 
 
 def test_without_a_name_everything_is_drawn_with_its_page(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = [registry.part("query", "token"), registry.part("scope", "history")]
+    parts = [registry.describe("query", "token"), registry.describe("scope", "history")]
     monkeypatch.setattr("attnx.gallery.write.drawable_parts", lambda: parts)
     written = draw_parts([], Path())
     assert [file.name for file in written] == [
@@ -137,7 +137,7 @@ def test_a_plug_in_is_drawn(plugins: Path) -> None:
         2 * read_example(scorer="dot").reading.scores,
         rtol=1e-5,
     )
-    assert "plug-in tripled.py" in page([PartVariant(registry.part("scorer", "tripled"))])
+    assert "plug-in tripled.py" in page([PartVariant(registry.describe("scorer", "tripled"))])
 
 
 def test_a_query_input_that_does_not_say_what_it_needs(plugins: Path) -> None:
@@ -161,7 +161,7 @@ def test_the_command_says_what_it_wrote(command: Callable[..., Any]) -> None:
 
 def test_choices_that_change_a_picture_are_shown() -> None:
     def shown(kind: str, name: str) -> list[dict[str, Any]]:
-        return [dict(choice.knobs) for choice in variants_to_draw(registry.part(kind, name))]
+        return [dict(choice.knobs) for choice in variants_to_draw(registry.describe(kind, name))]
 
     assert shown("scope", "local") == [{}, {"center": "predictive"}]
     assert shown("scope", "history") == [{}, {"include_self": True}]

@@ -52,7 +52,7 @@ MOMENTS: dict[str, tuple[str, Any, str, int]] = {
     "with a checkpoint that has no name yet": ("turns", os, "replace", 13),
     "before the best is named": ("kept", CheckpointManager, "_rank_last", 3),
     "while the best are moved": ("kept", Path, "replace", 2),
-    "before the new best has its name": ("kept", attnx.training.callbacks.checkpoint, "whole_file", 2),
+    "before the new best has its name": ("kept", attnx.training.callbacks.checkpoint, "atomic_write", 2),
     "as its patience is at its end": ("patience", TrainingModule, "on_test_start", 1),
     "in its test": ("chance", TrainingModule, "test_step", 1),
     "before its predictions are written": ("turns", attnx.training.run_folder, "save_predictions", 1),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from attnx.cli.commands.list_ import UNPICKED
-from attnx.config.groups import CHOSEN, GROUPS, options
+from attnx.config.groups import CHOSEN, GROUPS, group_options
 from attnx.registry import source_scan
 
 WIDTHS = (60, 80, 120)
@@ -50,7 +50,7 @@ def test_everything_that_one_picks_has_a_line_and_nothing_else_has(
     lines = listed(width=width)
     shown = groups(lines[:-2])
     assert {kind: [*rows] for kind, rows in shown.items() if kind in GROUPS} == {
-        kind: list(dict.fromkeys(options(kind))) for kind in GROUPS
+        kind: list(dict.fromkeys(group_options(kind))) for kind in GROUPS
     }
     assert set(shown) == {*GROUPS, "tokenizer"}
     assert not set(shown) & set(UNPICKED)
@@ -63,7 +63,7 @@ def test_a_line_is_whole_in_a_pipe_and_cut_between_words_where_it_does_not_fit(
     whole = groups(listed())
     parts = source_scan.catalog().parts
     for kind in CHOSEN:
-        for name in (name for name in options(kind) if (kind, name) in parts):
+        for name in (name for name in group_options(kind) if (kind, name) in parts):
             assert whole[kind][name].endswith(re.sub("``", "", parts[kind, name].doc_line("Formula")))
     for width in WIDTHS:
         lines = listed(width=width)
@@ -97,7 +97,7 @@ def test_pages_are_wrapped_between_words(word: str, width: int, listed: Callable
 
 def test_a_kind_is_listed_with_formulas_and_knobs(listed: Callable[..., list[str]]) -> None:
     text = "\n".join(listed("scorer", width=80))
-    for name in options("scorer"):
+    for name in group_options("scorer"):
         assert re.search(rf"^  {name} ", text, re.MULTILINE)
     assert "score(q, m) = v . tanh(W q + U m)" in text
     assert "scorer.hidden_size=128" in text

@@ -51,14 +51,13 @@ def metrics(folder: str) -> list[dict[str, str]]:
 
 
 def test_files_alone_are_the_default() -> None:
-    assert attnx.compose([])["logger"] == {"csv": {}}
-    assert not Loggers({"csv": {}})
+    assert attnx.compose([])["logger"] == {}
     assert not Loggers({})
 
 
 def test_loggers_are_a_set() -> None:
-    chosen = attnx.compose(["+logger=[wandb,csv]", "logger.wandb.project=mine"])["logger"]
-    assert list(chosen) == ["wandb", "csv"]
+    chosen = attnx.compose(["+logger=[wandb,tensorboard]", "logger.wandb.project=mine"])["logger"]
+    assert list(chosen) == ["wandb", "tensorboard"]
     assert chosen["wandb"]["project"] == "mine"
     assert list(attnx.compose(["logger=wandb"])["logger"]) == ["wandb"]
 

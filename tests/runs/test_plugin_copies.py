@@ -18,7 +18,7 @@ from attnx import registry
 from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.inference.load import open_run
-from attnx.registry.plugin_code import code_of, plugin_parts
+from attnx.registry.plugin_code import plugin_parts, source_files
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.settings import varied
 from attnx.sweeps.job_process import reject_edited_plugins
@@ -123,7 +123,7 @@ def test_what_imports_are_followed(here: Path) -> None:
     for name in "abcd":
         edit("from . import _steep\n" if name == "a" else "", f"_{name}")
     (part,) = plugin_parts({"scorer": {"name": "mine"}})
-    assert list(code_of([part])) == ["_a.py", "_b.py", "_c.py", "_d.py", "_steep.py", "mine.py"]
+    assert list(source_files([part])) == ["_a.py", "_b.py", "_c.py", "_d.py", "_steep.py", "mine.py"]
 
 
 def test_parts_that_plug_ins_build_by_name_are_theirs() -> None:

@@ -100,11 +100,11 @@ def test_it_trains_and_its_copy_is_a_plug_in_that_says_the_same(
     trained = run("+scorer=mine", "scorer.steep=5", folder="one")
     assert trained.config["scorer"] == {"name": "mine", "steep": 5}
     before = [one.log_probability for one in trained.predict(["dab", "kebab"])]
-    (ours, theirs) = registry.part("scorer", "mine"), read_parts(COPY, "copy", "plug-in")[0]
+    (ours, theirs) = registry.describe("scorer", "mine"), read_parts(COPY, "copy", "plug-in")[0]
     assert [(knob.name, knob.annotation, knob.default) for knob in ours.knobs] == [
         (knob.name, knob.annotation, knob.default) for knob in theirs.knobs
     ]
-    assert (ours.declares, ours.supplied, ours.doc) == (theirs.declares, theirs.supplied, theirs.doc)
+    assert (ours.properties, ours.injected_params, ours.doc) == (theirs.properties, theirs.injected_params, theirs.doc)
     open_run("one")
     assert capsys.readouterr().err == ""
     forget()
@@ -155,7 +155,7 @@ def test_a_script_is_a_source(here: Path, monkeypatch: pytest.MonkeyPatch) -> No
     kept = part_source("scorer", "mine", registry.find("scorer", "mine"))
     assert "from torch import nn\n" in kept
     assert "it trains here" not in kept
-    assert registry.part("scorer", "mine").file == here / "train.py"
+    assert registry.describe("scorer", "mine").file == here / "train.py"
 
 
 def test_without_a_source_it_is_built_but_not_trained(cell: Cell, words: Path, small: list[str]) -> None:

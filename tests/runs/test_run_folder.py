@@ -21,7 +21,7 @@ from scipy.stats import binomtest
 import attnx
 from attnx.cli import main
 from attnx.data.split import place
-from attnx.registry.source_scan import SETS
+from attnx.registry.source_scan import MULTI_SELECT_KINDS
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SECRET = "sentinel-of-a-secret"
@@ -86,9 +86,9 @@ def test_info_and_configuration_speak_in_names(one: Path) -> None:
 
 def _as_overrides(config: dict[str, Any]) -> list[str]:
     """The command line that says all that a configuration says."""
-    words = [f"+{kind}=[{','.join(config[kind])}]" for kind in SETS]
+    words = [f"+{kind}=[{','.join(config[kind])}]" for kind in MULTI_SELECT_KINDS]
     for kind, node in config.items():
-        if isinstance(node, dict) and kind not in SETS:
+        if isinstance(node, dict) and kind not in MULTI_SELECT_KINDS:
             words.append(f"{kind}={node['name']}")
             words += [f"{kind}.{knob}={json.dumps(value)}" for knob, value in node.items() if knob != "name"]
     return [*words, f"seed={config['seed']}"]

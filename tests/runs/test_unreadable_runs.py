@@ -17,7 +17,15 @@ import yaml
 from attnx.errors import UserError
 from attnx.files import bounded_arrays
 from attnx.files.bounded_arrays import read_arrays
-from attnx.files.bounded_files import DEEPEST, LARGEST, MOST_VALUES, parse_json, parse_yaml, read_json, read_yaml
+from attnx.files.bounded_files import (
+    MAX_DEPTH,
+    MAX_FILE_BYTES,
+    MAX_VALUES,
+    parse_json,
+    parse_yaml,
+    read_json,
+    read_yaml,
+)
 
 Command = Callable[..., Any]
 
@@ -56,14 +64,14 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
     "an alias of itself": ("config.yaml", "a: &a [*a]\n", "config.yaml: nested more than 50 times"),
     "brackets in YAML": ("config.yaml", f"a: {nested(100_000)}", "config.yaml:1: nested more than 50 times"),
     "indents in YAML": ("config.yaml", "".join(" " * n + "a:\n" for n in range(999)), "nested more than 50 times"),
-    "many values": ("config.yaml", "a: [" + "x," * MOST_VALUES + "]", "config.yaml:1: more than 100,000 values"),
+    "many values": ("config.yaml", "a: [" + "x," * MAX_VALUES + "]", "config.yaml:1: more than 100,000 values"),
     "a long number in YAML": ("config.yaml", "seed: " + "9" * 9999, "config.yaml:1: not valid YAML: a number of 9,999"),
     "base sixty": ("config.yaml", "seed: 1" + ":59" * 9999, "config.yaml:1: not valid YAML: a number of 29,998"),
     "a tag": ("config.yaml", "seed: !!python/object/apply:os.system [exit]", "config.yaml:1: not valid YAML"),
     "a set": ("config.yaml", "seed: !!set {a, b}", "config.yaml: holds a set, which is no plain value"),
     "a key that is no text": ("config.yaml", "1: 2", "config.yaml: holds the key 1, which is no text"),
     "a list": ("config.yaml", "- 1", "config.yaml:1: expected names with values, found a list"),
-    "a large file": ("config.yaml", "a: " + "x" * LARGEST, "config.yaml: larger than 4 MiB"),
+    "a large file": ("config.yaml", "a: " + "x" * MAX_FILE_BYTES, "config.yaml: larger than 4 MiB"),
     "brackets in JSON": ("run.json", nested(100_000), "run.json: nested more than 50 times"),
     "some brackets": ("run.json", changed(a=json.loads(nested(60))), "run.json: nested more than 50 times"),
     "a long number": ("run.json", f'{{"format": {"9" * 9999}}}', "run.json: holds a number of more than 64 bits"),
@@ -226,11 +234,11 @@ def test_what_attnx_itself_may_write_is_read(tmp_path: Path) -> None:
     assert parse_yaml("name: 2031-03-17", "x") == {"name": "2031-03-17"}
 
 
-@pytest.mark.parametrize("depth", [DEEPEST, DEEPEST + 1])
+@pytest.mark.parametrize("depth", [MAX_DEPTH, MAX_DEPTH + 1])
 def test_what_is_nested_so_deep_is_read(depth: int) -> None:
     """And no deeper."""
     for parse in (parse_json, parse_yaml):
-        if depth == DEEPEST:
+        if depth == MAX_DEPTH:
             assert str(parse(nested(depth), "x")) == nested(depth)
         else:
             with pytest.raises(UserError, match="nested more than 50 times"):

@@ -108,4 +108,4 @@ def _lists_parts(declared: dict[str, Sequence[str]], parts: dict[str, str | None
 
 def _registered_name(kind: str, part: object) -> str | None:
     """The name of a part; None for an instance of a class that is not registered."""
-    return registry.name_of(kind, part)
+    return registry.registered_name(kind, part)

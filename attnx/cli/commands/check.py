@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from attnx.cli.args import split_overrides
-from attnx.errors import UserError, near_misses
-from attnx.registry.source_scan import KINDS, SETS, Part, catalog
+from attnx.errors import UserError, suggest
+from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, Part, catalog
 
 if TYPE_CHECKING:
     from attnx.laws.check import Outcome
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         UserError: an unknown part or knob, or a law does not hold.
     """
     part = find_part(arguments.part)
-    prefix = f"{part.kind}.{part.name}." if part.kind in SETS else f"{part.kind}."
+    prefix = f"{part.kind}.{part.name}." if part.kind in MULTI_SELECT_KINDS else f"{part.kind}."
     names, values = split_overrides(arguments.knobs, (prefix,))
     if names:
         raise UserError(f"attnx check tests one part; leave out {names[0]!r}")
@@ -65,17 +65,17 @@ def find_part(word: str) -> Part:
         UserError: none is meant, or several are.
     """
     parts = catalog().parts
-    kind, apart, name = word.replace("=", "/", 1).rpartition("/")
-    if apart and kind not in KINDS:
-        raise UserError(f"there is no kind {kind!r}{near_misses(kind, KINDS)}")
-    found = [part for part in parts.values() if part.name == name and kind in ("", part.kind)]
-    if not found:
-        known = {part.name for part in parts.values() if kind in ("", part.kind)}
-        raise UserError(f"no {kind or 'part'} {name!r}{near_misses(name, known)}")
-    if len(found) > 1:
-        ways = " or ".join(f"attnx check {part.kind}={name}" for part in found)
+    kind, separator, name = word.replace("=", "/", 1).rpartition("/")
+    if separator and kind not in KINDS:
+        raise UserError(f"there is no kind {kind!r}{suggest(kind, KINDS)}")
+    matches = [part for part in parts.values() if part.name == name and kind in ("", part.kind)]
+    if not matches:
+        names = {part.name for part in parts.values() if kind in ("", part.kind)}
+        raise UserError(f"no {kind or 'part'} {name!r}{suggest(name, names)}")
+    if len(matches) > 1:
+        ways = " or ".join(f"attnx check {part.kind}={name}" for part in matches)
         raise UserError(f"{name!r} is the name of several parts: write {ways}")
-    return found[0]
+    return matches[0]
 
 
 def _tried(part: Part, knobs: Mapping[str, Any]) -> list[Outcome]:

@@ -51,63 +51,63 @@ def run(arguments: argparse.Namespace) -> int:
     """
     target = Path(arguments.target)
     if target.is_dir():
-        request, out = asked_of(target), target / FILE
+        request, out = workspace_request(target), target / FILE
     else:
-        request = _of_project(arguments.target)._replace(measure=arguments.measure)
+        request = _project_request(arguments.target)._replace(measure=arguments.measure)
         out = Path(f"{request.project}-{FILE}")
     out = arguments.out or out
     if not out.parent.is_dir():
         raise UserError(f"--out {out}: no such folder")
-    space = workspace(request)
-    problem = _saved(space)
+    saved_workspace = workspace(request)
+    problem = _saved(saved_workspace)
     if problem:
-        out.write_text(dumped(space) + "\n", encoding="utf-8")
+        out.write_text(dumped(saved_workspace) + "\n", encoding="utf-8")
         print(f"{problem}: nothing is at W&B yet; run this again when it can be reached")
         print(out)
     else:
-        print(space.url)
+        print(saved_workspace.url)
     return 0
 
 
-def asked_of(folder: Path) -> WorkspaceRequest:
+def workspace_request(folder: Path) -> WorkspaceRequest:
     """What a workspace of a run folder or a sweep's folder is of.
 
     Raises:
         UserError: no run in it was logged to W&B.
     """
-    alone = (folder / RUN).is_file()
-    places = [folder] if alone else sorted(path.parent for path in folder.glob(f"*/{RUN}"))
-    logged = [run for run in map(read_run, places) if "wandb" in (run.config.get("logger") or {})]
+    is_run = (folder / RUN).is_file()
+    folders = [folder] if is_run else sorted(path.parent for path in folder.glob(f"*/{RUN}"))
+    logged = [run for run in map(read_run, folders) if "wandb" in (run.config.get("logger") or {})]
     if not logged:
-        what = "this run was not" if alone else "no run in it was"
+        what = "this run was not" if is_run else "no run in it was"
         raise UserError(f"{folder}: {what} logged to W&B; train with +logger=wandb")
     run = logged[0]
     knobs: dict[str, Any] = run.config["logger"]["wandb"]
     return WorkspaceRequest(
         project=knobs["project"],
         entity=knobs["entity"] or "",
-        group=knobs["group"] or _group(run, folder, alone),
+        group=knobs["group"] or _group(run, folder, is_run),
         measure=str(run.info["monitor"]).removeprefix("valid_"),
         maximize=bool(run.info.get("maximize", False)),
     )
 
 
-def _group(run: Run, folder: Path, alone: bool) -> str | None:
+def _group(run: Run, folder: Path, is_run: bool) -> str | None:
     """As :mod:`attnx.training.logger_session` names it."""
-    if not alone:
+    if not is_run:
         return folder.resolve().name
     sweep = sweep_of(folder)
     return sweep.name if sweep else run.info.get("name")
 
 
-def _of_project(name: str) -> WorkspaceRequest:
+def _project_request(name: str) -> WorkspaceRequest:
     entity, _, project = name.rpartition("/")
     if not re.fullmatch(r"[\w.-]+", project) or not re.fullmatch(r"[\w.-]*", entity):
         raise UserError(f"{name}: neither a folder that is there nor a project of W&B, [ENTITY/]PROJECT")
     return WorkspaceRequest(project, entity)
 
 
-def _saved(space: Any) -> str:
+def _saved(saved_workspace: Any) -> str:
     """Save a workspace; why that could not be done."""
     import wandb
 
@@ -116,8 +116,8 @@ def _saved(space: Any) -> str:
     if problem := offline_reason(wandb.setup().settings, PATIENCE):
         return f"wandb: {problem}"
     try:
-        space.entity = space.entity or str(wandb.Api().default_entity)
-        space.save()
+        saved_workspace.entity = saved_workspace.entity or str(wandb.Api().default_entity)
+        saved_workspace.save()
     except Exception as error:
         return f"wandb: {' '.join(str(error).split()) or type(error).__name__}"
     return ""

@@ -17,7 +17,7 @@ from attnx.cli.args import text
 from attnx.data.downloads.download import Unreachable, download
 from attnx.data.downloads.recipe import FOLDER, Recipe, RecipeFile, read_recipes
 from attnx.data.paths import DEFAULT_FOLDER, VARIABLE, data_folders, locate
-from attnx.errors import UserError, near_misses
+from attnx.errors import UserError, suggest
 
 DESCRIPTION = """\
 Public data sets. list: what they are, how large, whose, and whether they are
@@ -56,11 +56,11 @@ def run(arguments: argparse.Namespace) -> int:
     recipes = read_recipes(FOLDER)
     for name in arguments.names:
         if name not in recipes:
-            raise UserError(f"unknown data set {name!r}{near_misses(name, recipes)}")
+            raise UserError(f"unknown data set {name!r}{suggest(name, recipes)}")
     if action == "list" and not arguments.names:
         _table(list(recipes.values()), folders)
     elif not arguments.names:
-        raise UserError(f"say which data set: attnx data {action} NAME{near_misses('', recipes)}")
+        raise UserError(f"say which data set: attnx data {action} NAME{suggest('', recipes)}")
     for name in arguments.names:
         folder = locate(name, folders).parent
         try:
@@ -78,10 +78,10 @@ def _table(recipes: list[Recipe], folders: list[Path]) -> None:
         table.add_column(column, overflow="fold", no_wrap=column in ("name", "size"))
     for recipe in recipes:
         folder = locate(recipe.name, folders).parent
-        there = sum((folder / file.path).is_file() for file in recipe.files)
-        here = {0: "no", len(recipe.files): "yes"}.get(there, f"{there} of {len(recipe.files)}")
+        present_files = sum((folder / file.path).is_file() for file in recipe.files)
+        presence = {0: "no", len(recipe.files): "yes"}.get(present_files, f"{present_files} of {len(recipe.files)}")
         size = decimal(sum(file.bytes for file in recipe.files))
-        table.add_row(*map(Text, (recipe.name, recipe.what, size, recipe.license, here)))
+        table.add_row(*map(Text, (recipe.name, recipe.what, size, recipe.license, presence)))
     Console().print(table)
     unset = "" if os.environ.get(VARIABLE) else f" (${VARIABLE} is not set)"
     print(f"\nHere: {', then '.join(map(str, folders))}{unset}")
@@ -101,10 +101,10 @@ def _show(recipe: Recipe, folder: Path) -> None:
 def _check(recipe: Recipe, folder: Path) -> None:
     bad = 0
     for file in recipe.files:
-        place = folder / file.path
-        wrong = file.wrong(place) if place.exists() else "missing"
-        bad += bool(wrong)
-        print(f"{place}: {wrong or 'right'}")
+        path = folder / file.path
+        problem = file.wrong(path) if path.exists() else "missing"
+        bad += bool(problem)
+        print(f"{path}: {problem or 'right'}")
     if bad:
         raise UserError(
             f"{recipe.name}: {bad} of {len(recipe.files)} files are missing or wrong; attnx data get {recipe.name}"
@@ -114,17 +114,17 @@ def _check(recipe: Recipe, folder: Path) -> None:
 def _get(recipe: Recipe, folder: Path) -> None:
     missing = []
     for file in recipe.files:
-        place = folder / file.path
-        if not place.exists():
+        path = folder / file.path
+        if not path.exists():
             missing.append(file)
-        elif wrong := file.wrong(place):
-            raise UserError(f"{place} is there, but {wrong}; move it away and ask again")
+        elif problem := file.wrong(path):
+            raise UserError(f"{path} is there, but {problem}; move it away and ask again")
     try:
         _download(missing, folder)
     except Unreachable as error:
-        left = [file for file in missing if not (folder / file.path).exists()]
-        for file in left:
-            print(_by_hand(file, folder))
+        missing_files = [file for file in missing if not (folder / file.path).exists()]
+        for file in missing_files:
+            print(_manual_instruction(file, folder))
         raise UserError(f"{error}; ask again later, or fetch what is listed above by other means") from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"what has come is kept; go on with: attnx data get {recipe.name}") from None
@@ -146,14 +146,14 @@ def _download(files: list[RecipeFile], folder: Path) -> None:
         for file in files:
             progress.update(bar, description=file.path)
 
-            def tell(come: int, before: int = done) -> None:
-                progress.update(bar, completed=before + come)
+            def show_progress(received: int, offset: int = done) -> None:
+                progress.update(bar, completed=offset + received)
 
-            download(file, folder, tell)
+            download(file, folder, show_progress)
             done += file.bytes
 
 
-def _by_hand(file: RecipeFile, folder: Path) -> str:
+def _manual_instruction(file: RecipeFile, folder: Path) -> str:
     verb = "gzip" if file.path.endswith(".gz") else "take"
     member = f", {verb} its {file.member}" if file.member else ""
     return f"fetch {file.url}{member} to {folder / file.path}"

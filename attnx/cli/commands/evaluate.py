@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnx import registry
-from attnx.cli.args import CHECKPOINTS, add_checkpoint, decoding_of, split_overrides, whole_number
+from attnx.cli.args import CHECKPOINTS, add_checkpoint, decoding_override, split_overrides, whole_number
 from attnx.data.task_files import refuse_missing_files
 from attnx.decoding.select import choose_search
-from attnx.errors import UserError, near_misses
-from attnx.files.atomic_files import whole_folder, write_json
+from attnx.errors import UserError, suggest
+from attnx.files.atomic_files import atomic_folder, write_json
 from attnx.inference.validate import digest, read_whole_run, weights_of
 from attnx.reports.run.evaluation import error_tables, terminal_tables, write_readme, write_tables
 from attnx.runs.layout import EVALUATION, EVALUATIONS, FORMAT
@@ -123,7 +123,7 @@ def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
     count = overrides.get("trainer.test_examples", own)
     if count is not None and (type(count) is not int or count < 1):
         raise UserError(f"trainer.test_examples={count}: expected a whole number, 1 or more, or null")
-    search = choose_search(run.config["decoding"], *decoding_of(overrides))
+    search = choose_search(run.config["decoding"], *decoding_override(overrides))
     name = name_of(overrides, arguments.checkpoint, other_code_name(run))
     return EvaluateArgs(run, test, search, count, arguments.checkpoint, arguments.batch, name, arguments.command_line)
 
@@ -154,10 +154,10 @@ def name_of(chosen: Mapping[str, Any], checkpoint: str, code: str = "") -> str:
 
 
 def _check_test(run: Run, test: Any) -> None:
-    task, knobs = registry.spec("task", run.config["task"])
-    known = [knob.name for knob in registry.part("task", task).knobs]
+    task, knobs = registry.parse_spec("task", run.config["task"])
+    known = [knob.name for knob in registry.describe("task", task).knobs]
     if "test" not in known:
-        raise UserError(f"task.test={test}: the task {task!r} has no knob 'test'{near_misses('test', known)}")
+        raise UserError(f"task.test={test}: the task {task!r} has no knob 'test'{suggest('test', known)}")
     if test is None:
         raise UserError("task.test=null: leave it out to evaluate on the run's own test part")
     registry.check("task", task, {**knobs, "test": test})
@@ -180,7 +180,7 @@ def _write(folder: Path, request: EvaluateArgs, asked: Mapping[str, Any], measur
     """Write the evaluation, whole or not at all."""
     from attnx.training.run_folder import save_predictions, save_resampled, save_results
 
-    with whole_folder(folder) as partial:
+    with atomic_folder(folder) as partial:
         info = {
             "format": FORMAT,
             "run": request.run.name,
@@ -208,7 +208,7 @@ def _write(folder: Path, request: EvaluateArgs, asked: Mapping[str, Any], measur
 def _draw(folder: Path, request: EvaluateArgs, measured: EvaluationResult) -> None:
     """Draw what a run's end draws of its test, where answers are positions."""
     task = request.run.config["task"]
-    if not registry.part("task", task["name"]).declares.get("positions"):
+    if not registry.describe("task", task["name"]).properties.get("positions"):
         return
     from attnx.data.points_file import KEPT
     from attnx.reports.figures.point_answers import draw_answers

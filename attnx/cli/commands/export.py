@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnx.cli.args import add_checkpoint, one_of, whole_number
+from attnx.cli.args import add_checkpoint, choice, whole_number
 from attnx.errors import UserError
 from attnx.export.text_rules import EXPORTED_SEARCHES
 from attnx.inference.validate import read_whole_run
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         metavar="KIND",
-        type=one_of("onnx", "torch"),
+        type=choice("onnx", "torch"),
         default="onnx",
         help="onnx (needs attnx[export]), or torch for torch.jit.load",
     )
@@ -88,7 +88,8 @@ def _compared(run: Run, count: int) -> list[Pair]:
         raise UserError(
             f"{run.path}: has predicted no symbols that the files could be compared on; train it to its end"
         )
-    return [Pair(one.source, ((),), one.tag) for one in read_predictions(run.path)[:count] if one.source]
+    predictions = read_predictions(run.path)[:count]
+    return [Pair(item.source, ((),), item.tag) for item in predictions if item.source]
 
 
 def _random(source: Any, count: int) -> list[Pair]:
@@ -106,10 +107,8 @@ def _show(folder: Path, checked: Sequence[Checked]) -> None:
     from rich.console import Console
 
     console = Console()
-    for one in checked:
-        search = "greedily" if one.width == 1 else f"by a beam of {one.width}"
-        console.print(
-            f"{search}: {one.same} of {one.outputs} outputs are the run's, log-probabilities within {one.farthest:.0e}",
-            highlight=False,
-        )
+    for check in checked:
+        search = "greedily" if check.width == 1 else f"by a beam of {check.width}"
+        outputs = f"{check.same} of {check.outputs} outputs are the run's"
+        console.print(f"{search}: {outputs}, log-probabilities within {check.farthest:.0e}", highlight=False)
     console.print(f"{folder}: try python {folder / 'run.py'}", highlight=False, soft_wrap=True, markup=False)

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from attnx import registry
 from attnx.cli.help import CHOICES, WIDEST_PAGE
-from attnx.config.groups import CHOSEN, GROUPS, conf_folder, options
-from attnx.errors import UserError, near_misses
+from attnx.config.groups import CHOSEN, GROUPS, conf_folder, group_options
+from attnx.errors import UserError, suggest
 from attnx.gallery.part_variant import DRAWN_KINDS, knob_key, knob_text
 from attnx.registry.source_scan import KINDS, Part
 
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     kinds = [kind for kind in TITLES if kind in words]
     names = [word for word in words if word not in TITLES]
     if names:
-        choices = [choice for name in names for choice in _named(name, kinds)]
+        choices = [choice for name in names for choice in _match(name, kinds)]
         console.print(Text("\n\n").join(_page(choice, width) for choice in choices))
     elif kinds:
         console.print(Text("\n\n").join(_kind(kind, width) for kind in kinds))
@@ -96,12 +96,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _choices(kind: str) -> list[Choice]:
     """The parts of a kind, plug-ins last, and its files."""
-    parts: list[Choice] = [] if kind not in KINDS else [registry.part(kind, name) for name in registry.names(kind)]
-    files = {name: conf_folder() / kind / f"{name}.yaml" for name in (options(kind) if kind in GROUPS else ())}
+    parts: list[Choice] = [] if kind not in KINDS else [registry.describe(kind, name) for name in registry.names(kind)]
+    files = {name: conf_folder() / kind / f"{name}.yaml" for name in (group_options(kind) if kind in GROUPS else ())}
     return [*parts, *(Preset(kind, name, file) for name, file in files.items() if file.is_file())]
 
 
-def _named(word: str, kinds: Sequence[str]) -> list[Choice]:
+def _match(word: str, kinds: Sequence[str]) -> list[Choice]:
     """The choices of a name, or of ``KIND=NAME``; of several kinds those that one picks, where there are some.
 
     Raises:
@@ -109,15 +109,15 @@ def _named(word: str, kinds: Sequence[str]) -> list[Choice]:
     """
     kind, equals, name = word.lstrip("+").rpartition("=")
     if equals and kind not in TITLES:
-        raise UserError(f"no kind {kind!r}{near_misses(kind, TITLES)}")
+        raise UserError(f"no kind {kind!r}{suggest(kind, TITLES)}")
     kinds = [kind] if equals else kinds
-    known = [choice for kind in kinds or TITLES for choice in _choices(kind)]
-    meant = [choice for choice in known if choice.name == name]
-    if not meant:
-        hint = near_misses(name, {choice.name for choice in known} | (set() if kinds else set(TITLES)))
+    choices = [choice for kind in kinds or TITLES for choice in _choices(kind)]
+    matches = [choice for choice in choices if choice.name == name]
+    if not matches:
+        hint = suggest(name, {choice.name for choice in choices} | (set() if kinds else set(TITLES)))
         shows_all = "" if "did you mean" in hint or kinds else "; attnx list shows all"
         raise UserError(f"no {' or '.join(kinds) or 'part or kind'} {name!r}{shows_all or hint}")
-    return [choice for choice in meant if choice.kind in PICKED] or meant
+    return [choice for choice in matches if choice.kind in PICKED] or matches
 
 
 def _lines() -> Iterator[Text]:
@@ -146,10 +146,10 @@ def _kind(kind: str, width: int) -> Text:
     shown = Text.assemble((kind, "bold"), title.removeprefix(kind))
     for choice in choices:
         knobs = " ".join(_knobs(choice).keys()) if isinstance(choice, Part) else ""
-        first, *others = filter(None, (_origin(choice) + _summary(choice), _formula(choice), knobs))
+        first, *details = filter(None, (_origin(choice) + _summary(choice), _formula(choice), knobs))
         indent = " " * (longest + 4)
         entry = [_filled(first, width, f"  {choice.name:<{longest}}  ", indent)]
-        shown.append("\n\n" + "\n".join([*entry, *(_filled(text, width, indent, indent + "  ") for text in others)]))
+        shown.append("\n\n" + "\n".join([*entry, *(_filled(text, width, indent, indent + "  ") for text in details)]))
     return shown
 
 
@@ -213,13 +213,13 @@ def _plain(text: str) -> str:
     return re.sub(r":\w+:`([^`]+)`", r"\1", text).replace("``", "")
 
 
-def _filled(text: str, width: int, first: str = "", others: str = "") -> str:
+def _filled(text: str, width: int, first: str = "", indent: str = "") -> str:
     """Wrapped between words: a link longer than a line stays whole."""
     return textwrap.fill(
         " ".join(text.split()),
         width,
         initial_indent=first,
-        subsequent_indent=others,
+        subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
     )

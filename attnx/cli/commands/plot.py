@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import cast
 
-from attnx.cli.args import one_of
+from attnx.cli.args import choice
 from attnx.errors import UserError
 from attnx.runs.run import read_run
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.epilog = "example: attnx plot multirun/mine --format svg"
     parser.add_argument("run", metavar="RUN")
-    parser.add_argument("--format", type=one_of("png", "svg"), default="png", help="png (the default) or svg")
+    parser.add_argument("--format", type=choice("png", "svg"), default="png", help="png (the default) or svg")
 
 
 def run(arguments: argparse.Namespace) -> int:

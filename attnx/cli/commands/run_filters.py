@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from attnx.config.view import dotted_keys, value_text
-from attnx.errors import UserError, near_misses
+from attnx.errors import UserError, suggest
 from attnx.runs.run import Run
 
 WORD = re.compile(r"([A-Za-z_][\w.-]*)(!=|<=|>=|=|<|>)(.*)", re.DOTALL)
@@ -133,7 +133,7 @@ def check_keys(keys: Sequence[str], known_keys: Collection[str]) -> None:
     """
     for key in keys:
         if key not in known_keys:
-            hint = near_misses(key, known_keys)
+            hint = suggest(key, known_keys)
             hint = hint if "did you mean" in hint else "; attnx runs --csv shows all keys"
             raise UserError(f"no run here has a key {key!r}{hint}")
 

@@ -40,7 +40,7 @@ from attnx.cli.commands.run_table import (
     write_csv,
 )
 from attnx.config.view import value_text
-from attnx.errors import UserError, near_misses
+from attnx.errors import UserError, suggest
 from attnx.files.printable import printable, text_for
 from attnx.runs.find import find_runs
 from attnx.runs.run import Run, read_run
@@ -207,7 +207,7 @@ def _check_statuses(filters: Sequence[Filter]) -> None:
     for condition in filters:
         for value in condition.values if condition.key == "status" else ():
             if value not in LISTED_STATUSES and not set("*?") & set(value):
-                raise UserError(f"status={value}: no such status{near_misses(value, LISTED_STATUSES)}")
+                raise UserError(f"status={value}: no such status{suggest(value, LISTED_STATUSES)}")
 
 
 def _explain_empty(condition: Filter, runs: Sequence[Run]) -> str:

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attnx.cli.args import add_checkpoint, decoding_of, one_of, split_overrides, text, whole_number
+from attnx.cli.args import add_checkpoint, choice, decoding_override, split_overrides, text, whole_number
 from attnx.cli.ascii_heatmap import heatmap
 from attnx.cli.commands.predict.args import KEYS, UNKNOWN, add_unknown, runs_and_file
 from attnx.cli.commands.predict.read import InputOptions, LineReader
 from attnx.cli.commands.predict.write import hypotheses, labels, mean_weights, output_text
 from attnx.decoding.select import choose_search
-from attnx.errors import UserError, near_misses
+from attnx.errors import UserError, suggest
 from attnx.files.printable import printable
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
     if file is not None:
         raise UserError(f"{file}: is not a run folder; attnx predict reads files")
     default = runs[0].config["decoding"]
-    choose_search(default, *decoding_of(overrides), arguments.nbest)  # refuses a beam narrower than --nbest
-    search = choose_search(default, *decoding_of(overrides))
+    choose_search(default, *decoding_override(overrides), arguments.nbest)  # refuses a beam narrower than --nbest
+    search = choose_search(default, *decoding_override(overrides))
     try:
         from attnx.inference.load import open_ensemble
 
@@ -131,18 +131,18 @@ class Prompt:
             case ":help":
                 print(HELP, flush=True)
             case ":grid":
-                self.has_heatmap = _value(name, words, one_of("on", "off")) == "on"
+                self.has_heatmap = _value(name, words, choice("on", "off")) == "on"
             case ":nbest":
                 self.set(search, options, _value(name, words, whole_number))
             case ":tag":
                 self.set(search, options._replace(tag=_value(name, words, str)), nbest)
             case ":unknown":
-                self.set(search, options._replace(unknown=_value(name, words, one_of(*UNKNOWN))), nbest)
+                self.set(search, options._replace(unknown=_value(name, words, choice(*UNKNOWN))), nbest)
             case ":decoding":
                 self._set_decoding(words)
             case _:
-                known = (":help", ":grid", ":nbest", ":tag", ":unknown", ":decoding", ":quit")
-                raise UserError(f"unknown command {name}{near_misses(name, known)}")
+                commands = (":help", ":grid", ":nbest", ":tag", ":unknown", ":decoding", ":quit")
+                raise UserError(f"unknown command {name}{suggest(name, commands)}")
 
     def _set_decoding(self, words: Sequence[str]) -> None:
         if not words:
@@ -150,8 +150,8 @@ class Prompt:
         # Knobs may be written as on the command line, decoding.beam_size=5, or without "decoding.".
         overrides = [f"decoding.{word}" if "=" in word and not word.startswith("decoding") else word for word in words]
         overrides = [word if "=" in word else f"decoding={word}" for word in overrides]
-        chosen = decoding_of(split_overrides(overrides, KEYS)[1])
-        self.set(choose_search(self.search, *chosen), self.options, self.nbest)
+        override = decoding_override(split_overrides(overrides, KEYS)[1])
+        self.set(choose_search(self.search, *override), self.options, self.nbest)
         search = self.decoder.config["decoding"]
         knobs = " ".join(f"{knob}={value}" for knob, value in search.items() if knob != "name")
         print(f"decoding={search['name']} {knobs}".strip(), flush=True)

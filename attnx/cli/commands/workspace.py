@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, NamedTuple
 
-from attnx.registry.optional_deps import need
+from attnx.registry.optional_deps import require
 
 # The choices that runs are told apart by, and what a row of the table shows beside them and the result.
 CHOICES = ("scorer", "scope", "query", "normalizer")
@@ -40,7 +40,7 @@ class WorkspaceRequest(NamedTuple):
         return f"attnx: {self.group or self.project}"
 
 
-def workspace(asked: WorkspaceRequest) -> Any:
+def workspace(request: WorkspaceRequest) -> Any:
     """The workspace; nothing is sent.
 
     Raises:
@@ -48,19 +48,21 @@ def workspace(asked: WorkspaceRequest) -> Any:
     """
     spaces = _need("workspaces")
     return spaces.Workspace(
-        entity=asked.entity,
-        project=asked.project,
-        name=asked.title,
-        sections=[spaces.Section(name=name, panels=held, is_open=True) for name, held in _sections(asked).items()],
+        entity=request.entity,
+        project=request.project,
+        name=request.title,
+        sections=[
+            spaces.Section(name=name, panels=panels, is_open=True) for name, panels in _sections(request).items()
+        ],
         settings=spaces.WorkspaceSettings(x_axis="Step", max_runs=100),
-        runset_settings=_table(asked, spaces),
+        runset_settings=_table(request, spaces),
     )
 
 
 def _need(module: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it is written for an older pydantic
-        return need(f"wandb_workspaces.{module}", "dashboard", "attnx dashboard")
+        return require(f"wandb_workspaces.{module}", "dashboard", "attnx dashboard")
 
 
 def dumped(space: Any) -> str:
@@ -68,54 +70,40 @@ def dumped(space: Any) -> str:
     return str(space._to_model().model_dump_json(by_alias=True, exclude_none=True, indent=1))
 
 
-def _table(asked: WorkspaceRequest, spaces: Any) -> Any:
+def _table(request: WorkspaceRequest, spaces: Any) -> Any:
     """The runs: grouped by scorer, then scope, the best on top."""
     expr = _need("expr")
     columns = [f"config:choices.value.{kind}" for kind in CHOICES]
     columns += [
-        f"summary:{name}" for name in (asked.result, f"best/valid_{asked.measure}", "train/examples_per_second")
+        f"summary:{name}" for name in (request.result, f"best/valid_{request.measure}", "train/examples_per_second")
     ]
     return spaces.RunsetSettings(
-        filters=expr.And(expr.Metric("Group") == asked.group) if asked.group else "",
+        filters=expr.And(expr.Metric("Group") == request.group) if request.group else "",
         groupby=[expr.Config("choices.scorer"), expr.Config("choices.scope")],
-        order=[expr.Ordering(expr.Summary(asked.result), ascending=not asked.maximize)],
+        order=[expr.Ordering(expr.Summary(request.result), ascending=not request.maximize)],
         pinned_columns=[*columns, "config:run.value.parameters", "config:seed.value"],
     )
 
 
-def _sections(asked: WorkspaceRequest) -> dict[str, list[Any]]:
-    v2 = _need("reports.v2")
+def _sections(request: WorkspaceRequest) -> dict[str, list[Any]]:
+    """The panels of each section, by the section's name."""
+    v2, result = _need("reports.v2"), request.result
 
     def curve(name: str, kind: str) -> Any:
-        by = v2.Config(f"choices.{kind}")
+        group = v2.Config(f"choices.{kind}")
         return v2.LinePlot(
-            f"{name} by {kind}", x="Step", y=[name], groupby=by, groupby_aggfunc="mean", groupby_rangefunc="stddev"
+            f"{name} by {kind}", x="Step", y=[name], groupby=group, groupby_aggfunc="mean", groupby_rangefunc="stddev"
         )
 
-    def column(metric: Any, name: str, inverted: bool = False) -> Any:
-        return v2.ParallelCoordinatesPlotColumn(metric, display_name=name, inverted=inverted)
+    def bars(kind: str) -> Any:
+        return v2.BarPlot(f"{result} by {kind}", metrics=[result], groupby=v2.Config(f"choices.{kind}"))
 
-    valid = f"valid/{asked.measure}"
-    columns = [column(v2.Config(f"choices.{kind}"), kind) for kind in CHOICES]
-    columns += [
-        column(v2.Config("optimizer.lr"), "learning rate"),
-        column(v2.Config("run.parameters"), "parameters"),
-        column(v2.SummaryMetric("train/examples_per_second"), "examples/s"),
-        column(v2.SummaryMetric(asked.result), asked.result, inverted=not asked.maximize),
-    ]
+    # A panel without groupby takes that of the table: scorer, then scope.
+    pairs = v2.BarPlot(f"{result} by scorer and scope", metrics=[result], groupby_aggfunc="mean")
+    curves = [curve(f"valid/{request.measure}", kind) for kind in CHOICES]
     return {
-        "Scorer by scope": [
-            # Without a grouping of their own, panels take that of the table: scorer, then scope.
-            v2.BarPlot(f"{asked.result} by scorer and scope", metrics=[asked.result], groupby_aggfunc="mean"),
-            *(
-                v2.BarPlot(f"{asked.result} by {kind}", metrics=[asked.result], groupby=v2.Config(f"choices.{kind}"))
-                for kind in CHOICES
-            ),
-        ],
-        "Curves": [
-            *(curve(valid, kind) for kind in CHOICES),
-            *(curve(loss, "scorer") for loss in ("valid/loss", "train/loss")),
-        ],
+        "Scorer by scope": [pairs, *map(bars, CHOICES)],
+        "Curves": [*curves, *(curve(loss, "scorer") for loss in ("valid/loss", "train/loss"))],
         "What was read": [
             v2.MediaBrowser("heat maps of the test", media_keys=["test/alignments"], gallery_axis="run"),
             v2.MediaBrowser("heat maps while training", media_keys=["valid/alignments"], gallery_axis="step"),
@@ -123,8 +111,8 @@ def _sections(asked: WorkspaceRequest) -> dict[str, list[Any]]:
             v2.WeavePanelSummaryTable(table_name="test/predictions"),
         ],
         "From choices to the result": [
-            v2.ParallelCoordinatesPlot(columns=columns, title="choices, speed, result"),
-            v2.ParameterImportancePlot(with_respect_to=asked.result),
+            v2.ParallelCoordinatesPlot(columns=_coordinates(request, v2), title="choices, speed, result"),
+            v2.ParameterImportancePlot(with_respect_to=result),
             v2.RunComparer(diff_only=True),
         ],
         "Speed and gradients": [
@@ -132,3 +120,18 @@ def _sections(asked: WorkspaceRequest) -> dict[str, list[Any]]:
             v2.LinePlot("gradient norms", x="Step", y=[f"gradient_norm/{part}" for part in PARTS], log_y=True),
         ],
     }
+
+
+def _coordinates(request: WorkspaceRequest, v2: Any) -> list[Any]:
+    """The axes of the parallel coordinates: choices, speed, result."""
+    axes = [(v2.Config(f"choices.{kind}"), kind, False) for kind in CHOICES]
+    axes += [
+        (v2.Config("optimizer.lr"), "learning rate", False),
+        (v2.Config("run.parameters"), "parameters", False),
+        (v2.SummaryMetric("train/examples_per_second"), "examples/s", False),
+        (v2.SummaryMetric(request.result), request.result, not request.maximize),
+    ]
+    return [
+        v2.ParallelCoordinatesPlotColumn(metric, display_name=name, inverted=is_inverted)
+        for metric, name, is_inverted in axes
+    ]

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from attnx.data.corpus_cache.unfinished_folder import UnfinishedStore, begin_store, sentences_of
 from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import UserError
-from attnx.files.bounded_files import LARGEST_LIST, read_json
+from attnx.files.bounded_files import MAX_LIST_BYTES, read_json
 
 FORMAT: Final = 1
 RECORD, HELD_OUT, ROWS = "made_of.json", "held_out.json", "rows"
@@ -84,7 +84,7 @@ class Store:
 
     def _read(self, name: str) -> dict[str, Any]:
         try:
-            found = read_json(self.folder / name, LARGEST_LIST)
+            found = read_json(self.folder / name, MAX_LIST_BYTES)
         except UserError as error:
             raise UserError(f"{self.folder}: holds no corpus that task.store wrote; {ANEW}") from error
         return found if isinstance(found, dict) else {}

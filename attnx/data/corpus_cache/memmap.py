@@ -19,7 +19,7 @@ from attnx.data.batches import PairDataset, Ragged, number_tags
 from attnx.data.examples import Symbols
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.files.atomic_files import whole_folder
+from attnx.files.atomic_files import atomic_folder
 from attnx.files.bounded_files import read_json
 
 FORMAT: Final = 1
@@ -56,7 +56,7 @@ def write_corpus(
         ValueError: an entry has an empty source, or a tag that is not listed.
     """
     rest = iter(entries)
-    with whole_folder(folder) as unfinished:
+    with atomic_folder(folder) as unfinished:
         chunks = iter(lambda: list(islice(rest, ENCODED)), [])
         if not extend_corpus(unfinished, chunks, source, target, tags):
             raise UserError(f"{folder}: there is nothing to write into it")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
-from attnx.files.bounded_files import LARGEST_LIST, read_json
+from attnx.files.bounded_files import MAX_LIST_BYTES, read_json
 from attnx.files.printable import printable
 
 SUFFIX = ".unfinished"
@@ -71,7 +71,7 @@ class UnfinishedStore:
     def read_survey(self) -> Survey | None:
         """What the first reading found, if it came to its end."""
         try:
-            found = read_json(self.path / SURVEY, LARGEST_LIST)
+            found = read_json(self.path / SURVEY, MAX_LIST_BYTES)
             if found["made_of"] == self.made_of:
                 parts = {part: sentences_of(listed) for part, listed in found["parts"].items()}
                 return Survey([], found["tags"], set(found["known"]), found["sentences"], parts)

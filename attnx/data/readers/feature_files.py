@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from attnx.data.readers.lines import read_lines
 from attnx.data.readers.parquet_file import parquet_table
-from attnx.errors import UserError, near_misses
+from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
-from attnx.registry.optional_deps import need
+from attnx.registry.optional_deps import require
 
 # How pandas calls an index without a name when it writes one among the columns.
 INDEX = "__index_level_"
@@ -91,7 +91,7 @@ def _numbers(row: Sequence[str], columns: Sequence[str], where: str) -> list[flo
 
 def _place(path: Path, name: str, known: Sequence[str]) -> int:
     if name not in known:
-        raise UserError(f"{path}: holds no {name!r} to name its steps{near_misses(name, known)}")
+        raise UserError(f"{path}: holds no {name!r} to name its steps{suggest(name, known)}")
     return known.index(name)
 
 
@@ -123,7 +123,7 @@ def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def _parquet(path: Path, step_names: str | None) -> FeatureTable:
-    pyarrow, table = need("pyarrow", "parquet", str(path)), parquet_table(path)
+    pyarrow, table = require("pyarrow", "parquet", str(path)), parquet_table(path)
 
     def cast(name: str, to: str) -> Any:
         try:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from attnx.data.readers.parallel_corpus import Sentence
-from attnx.errors import UserError, near_misses
-from attnx.registry.optional_deps import need
+from attnx.errors import UserError, suggest
+from attnx.registry.optional_deps import require
 
 # What a file's ending says of how to read it.
 FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet", ".arrow": "arrow"}
@@ -49,7 +49,7 @@ def read_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
 
 
 def _load(name: str) -> dict[str, Any]:
-    datasets = need("datasets", "datasets", "task.dataset")
+    datasets = require("datasets", "datasets", "task.dataset")
     datasets.disable_progress_bars()
     for logger in ("datasets", "huggingface_hub"):
         logging.getLogger(logger).setLevel(logging.CRITICAL)  # what goes wrong is told below, once
@@ -96,7 +96,7 @@ def _column(table: Any, column: str, where: str) -> list[str | None]:
         texts = [row[column] for row in table[outer]]
     else:
         known = [*table.column_names, *chain.from_iterable(within.values())]
-        raise UserError(f"{where}: has no column {column!r}{near_misses(column, known)}")
+        raise UserError(f"{where}: has no column {column!r}{suggest(column, known)}")
     if other := next((text for text in texts if not isinstance(text, str | None)), None):
         raise UserError(f"{where}: the column {column!r} holds {type(other).__name__}, expected text")
     return texts

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attnx.data.readers.lines import read_lines, refuse_header
-from attnx.errors import UserError, near_misses
+from attnx.errors import UserError, suggest
 from attnx.files.printable import quoted
 
 
@@ -104,7 +104,7 @@ def _table(path: Path, name: str, languages: Sequence[str], whole: bool) -> Iter
             refuse_header([field.strip() for field in fields], f"{path}:{number}")
         tag = fields[2].strip() if languages else name
         if languages and tag not in languages:
-            raise UserError(f"{path}:{number}: unknown language {tag!r}{near_misses(tag, languages)} in {quoted(line)}")
+            raise UserError(f"{path}:{number}: unknown language {tag!r}{suggest(tag, languages)} in {quoted(line)}")
         sentence = Sentence(fields[0], (fields[1],), tag)
         if whole and sentence.blank:
             raise UserError(f"{path}:{number}: a side of {quoted(line)} is blank; remove the line, or fill it in")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.errors import UserError
-from attnx.registry.optional_deps import need
+from attnx.registry.optional_deps import require
 
 
 def parquet_table(path: Path) -> Any:
@@ -15,8 +15,8 @@ def parquet_table(path: Path) -> Any:
     Raises:
         UserError: the file is not there or is none, or pyarrow is not installed.
     """
-    parquet = need("pyarrow.parquet", "parquet", str(path))
-    pyarrow = need("pyarrow", "parquet", str(path))
+    parquet = require("pyarrow.parquet", "parquet", str(path))
+    pyarrow = require("pyarrow", "parquet", str(path))
     try:
         # Not read_table, which takes folders such as label=3/ for a column. No threads: loaders fork later.
         with parquet.ParquetFile(path) as file:

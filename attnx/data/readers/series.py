@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from attnx.data.readers.lines import read_lines
 from attnx.data.readers.parquet_file import parquet_table
-from attnx.errors import UserError, near_misses
+from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
 
@@ -89,7 +89,7 @@ def read_series(
         raise UserError(f"{path}:1: column {header.index('') + 1} has no name; give it one, or name task.targets")
     for name in [*named, *columns]:
         if name not in header:
-            raise UserError(f"{path}: has no column {name!r}{near_misses(name, header)}")
+            raise UserError(f"{path}: has no column {name!r}{suggest(name, header)}")
     if not rows:
         raise UserError(f"{path}: holds no rows")
     kept = tuple(columns) or tuple(name for name in header if name not in named)

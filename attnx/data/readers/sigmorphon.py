@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 from attnx.data.examples import Pair, read_pairs
-from attnx.errors import UserError, near_misses
+from attnx.errors import UserError, suggest
 
 # What may stand behind a language in a file's name, and is no part of its code.
 PART = re.compile(r"[_.](all|train|dev|devel|development|val|valid|validation|test|eval)$", re.IGNORECASE)
@@ -40,7 +40,7 @@ def read_languages(path: Path, languages: Sequence[str] | None = None, compose: 
     files = _by_language(path)
     for language in languages or ():
         if language not in files:
-            raise UserError(f"{path}: has no file of the language {language!r}{near_misses(language, files)}")
+            raise UserError(f"{path}: has no file of the language {language!r}{suggest(language, files)}")
     chosen = sorted(set(files if languages is None else languages))
     lists = [[pair._replace(tag=one) for pair in read_pairs(files[one], compose)] for one in chosen]
     return [pair for pair in chain.from_iterable(zip_longest(*lists)) if pair is not None]

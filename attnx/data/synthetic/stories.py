@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from attnx.data.examples import Symbols
 from attnx.data.vocabulary import SPECIALS, Vocabulary
-from attnx.errors import UserError, near_misses, refuse_twice
+from attnx.errors import UserError, reject_duplicates, suggest
 
 END, ASKED = ".", "?"
 
@@ -88,7 +88,7 @@ def source_vocabulary(sources: Iterable[Symbols], entities: Sequence[str] = ()) 
     known = set(Vocabulary.of(sources).symbols[len(SPECIALS) :]) | {END}
     for entity in entities:
         if entity not in known:
-            raise UserError(f"task.entities: no story holds the word {entity!r}{near_misses(entity, known)}")
-    refuse_twice("task.entities", entities, "word")
+            raise UserError(f"task.entities: no story holds the word {entity!r}{suggest(entity, known)}")
+    reject_duplicates("task.entities", entities, "word")
     first = (END, *entities)
     return Vocabulary((*SPECIALS, *first, *sorted(known - set(first))))

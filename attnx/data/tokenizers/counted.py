@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attnx.data.examples import Symbols
 from attnx.errors import UserError
-from attnx.files.bounded_files import LARGEST_LIST, read_json
+from attnx.files.bounded_files import MAX_LIST_BYTES, read_json
 
 
 def most_frequent(texts: Iterable[Symbols], size: int) -> Symbols:
@@ -36,7 +36,7 @@ def load_symbols(path: Path) -> Symbols:
     Raises:
         UserError: the file cannot be read, or is not such a list.
     """
-    symbols = read_json(path, LARGEST_LIST)
+    symbols = read_json(path, MAX_LIST_BYTES)
     if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
         raise UserError(f"{path}: holds no symbols: expected a JSON list of strings")
     return tuple(symbols)

@@ -9,7 +9,7 @@ from typing import Any
 
 from attnx.data.examples import Symbols
 from attnx.errors import UserError
-from attnx.registry.optional_deps import need
+from attnx.registry.optional_deps import require
 
 UNKNOWN = "<unk>"
 
@@ -70,4 +70,4 @@ class FastPieces:
     def _package(self) -> Any:
         # On one thread: the loader's workers fork, and a fork after its threads ran draws a warning from the package.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        return need("tokenizers", "translation", f"task.tokenizer={self.name}")
+        return require("tokenizers", "translation", f"task.tokenizer={self.name}")

@@ -10,7 +10,7 @@ from typing import Any
 from attnx.data.examples import Symbols
 from attnx.data.tokenizers.protocol import alphabet, joined, require_room
 from attnx.errors import UserError
-from attnx.registry.optional_deps import need
+from attnx.registry.optional_deps import require
 
 UNKNOWN = 0
 
@@ -84,4 +84,4 @@ class SentencePieces:
         self.symbols = tuple(sorted(self._pieces[UNKNOWN + 1 :]))
 
     def _package(self) -> Any:
-        return need("sentencepiece", "translation", f"task.tokenizer={self.kind}")
+        return require("sentencepiece", "translation", f"task.tokenizer={self.kind}")

@@ -14,7 +14,7 @@ from attnx.models.entity.memory import ChannelPReLU, EntityGate, EntityMemory
 from attnx.models.entity.model import Entity
 from attnx.models.entity.story_encoder import StoryEncoder
 from attnx.nn.targets.single_label import SingleLabelTarget
-from attnx.registry import Choice, Positive, Probability, Size, register
+from attnx.registry import PartSpec, Positive, Probability, Size, register
 
 
 @register(
@@ -34,8 +34,8 @@ def build_entity(
     num_slots: Positive | None = None,
     keys: Literal["free", "tied"] = "free",
     initial_state: Literal["keys", "learned"] = "keys",
-    gate_scorer: Choice = "dot",
-    gate_normalizer: Choice = "sigmoid",
+    gate_scorer: PartSpec = "dot",
+    gate_normalizer: PartSpec = "sigmoid",
     activation: Literal["prelu", "identity"] = "prelu",
     normalize: bool = True,
     max_words: Positive = 16,

@@ -46,7 +46,7 @@ def resolve(config: Config) -> ResolvedEntityConfig:
         UserError: one line with the setting that has no effect or contradicts another.
     """
     task, model = config.get("task", {}), config["model"]
-    if task and not registry.part("task", task["name"]).declares.get("reads_stories"):
+    if task and not registry.describe("task", task["name"]).properties.get("reads_stories"):
         raise UserError(f"model=entity answers questions about stories, but task={task['name']} has none; use task=qa")
     _check_attention(config["attention"])
     _check_scope(config["scope"])
@@ -73,11 +73,11 @@ def _check_scope(scope: Config) -> None:
 
 def _check_scorers(config: Config) -> None:
     """Check the parts of the gates, and that no scorer needs earlier weights."""
-    gates = {kind: registry.spec(kind, config["model"][f"gate_{kind}"]) for kind in ("scorer", "normalizer")}
+    gates = {kind: registry.parse_spec(kind, config["model"][f"gate_{kind}"]) for kind in ("scorer", "normalizer")}
     for kind, (name, knobs) in gates.items():
         registry.check(kind, name, knobs)
     for setting, name in (("scorer", config["scorer"]["name"]), ("model.gate_scorer", gates["scorer"][0])):
-        if registry.part("scorer", name).declares.get("needs_history"):
+        if registry.describe("scorer", name).properties.get("needs_history"):
             raise UserError(f"{setting}={name} needs earlier attention weights, but slots are read once; use another")
 
 

@@ -47,7 +47,7 @@ def _check_task(config: Config) -> None:
     task = config.get("task")
     if task is None or "horizon" in task:
         return
-    if registry.part("task", task["name"]).declares.get("continues"):
+    if registry.describe("task", task["name"]).properties.get("continues"):
         raise UserError(
             f"model=history continues numbers; for task={task['name']} the same network is model=seq2seq with "
             "recipe=attention_rnn"
@@ -60,9 +60,9 @@ def _check_task(config: Config) -> None:
 
 def _check_scope(scope: Config) -> None:
     """Check that the scope names no encoder; every scope is then one over the model's own past."""
-    part = registry.part("scope", scope["name"])
+    part = registry.describe("scope", scope["name"])
     defaults = {knob.name: knob.default for knob in part.knobs}
-    sources = scope.get("sources", part.declares.get("sources"))
+    sources = scope.get("sources", part.properties.get("sources"))
     if sources != ["decoder"] and (sources != defaults.get("sources") or (sources and len(sources) > 1)):
         raise UserError(
             f"scope={scope['name']} with sources=[{','.join(sources)}]: model=history has no encoder and attends to "

@@ -51,7 +51,7 @@ def resolve(config: Config) -> ResolvedPointerConfig:
     _check_attention(config["attention"])
     _check_parts(config)
     _check_window(config)
-    needs = {name: str(registry.part("query", name).declares.get("needs")) for name in config["query"]}
+    needs = {name: str(registry.describe("query", name).properties.get("needs")) for name in config["query"]}
     for name, need in needs.items():
         if need not in SUPPORTED_NEEDS:
             raise UserError(f"query={name} needs a context, but a pointer has none: its weights are the output")
@@ -71,8 +71,8 @@ def _check_task(config: Config) -> None:
     if "task" not in config:
         return
     task, constraint = config["task"], config["model"]["constraint"]
-    if not registry.part("task", task["name"]).declares.get("positions"):
-        tasks = [name for name in registry.names("task") if registry.part("task", name).declares.get("positions")]
+    if not registry.describe("task", task["name"]).properties.get("positions"):
+        tasks = [name for name in registry.names("task") if registry.describe("task", name).properties.get("positions")]
         raise UserError(
             f"model=pointer outputs positions of its source, but the answers of task={task['name']} are other symbols; "
             f"use task={' or '.join(tasks)}, or model=seq2seq"

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnx import registry
 from attnx.attention.planner import Plan, PlannerInputs, plan
-from attnx.errors import UserError, refuse_twice
+from attnx.errors import UserError, reject_duplicates
 from attnx.models.resolve import part_declarations, scope_sources
 
 Config = Mapping[str, Any]
@@ -115,7 +115,7 @@ def _sources(config: Config) -> tuple[str, ...]:
     """
     scope = config["scope"]
     named = scope_sources(scope)
-    refuse_twice("scope.sources", named, "source")
+    reject_duplicates("scope.sources", named, "source")
     if scope.get("include_self"):
         if "decoder" not in named:
             raise UserError("scope.include_self=true needs the decoder's states in scope.sources")
@@ -159,9 +159,9 @@ def _facts(config: Config, attends: bool, sources: tuple[str, ...]) -> PlannerIn
 
 
 def _needs(name: str) -> str:
-    needs = registry.part("query", name).declares.get("needs")
+    needs = registry.describe("query", name).properties.get("needs")
     if needs not in ("token", "prev_state", "state", "context", "tag"):
-        place = registry.part("query", name).place
+        place = registry.describe("query", name).place
         raise UserError(
             f"{place}: the query input {name!r} must declare needs = token, prev_state, state, context or tag"
         )
@@ -220,7 +220,7 @@ def _check_copies(config: Config, attends: bool, sources: tuple[str, ...]) -> No
 def _check_read(config: Config, chosen: Plan, sources: tuple[str, ...]) -> None:
     """Refuse a composition in which the state or the context never reaches the output, by whatever way."""
     inputs = config["readout"].get("inputs", ["state", "context"])
-    refuse_twice("readout.inputs", inputs, "input")
+    reject_duplicates("readout.inputs", inputs, "input")
     asked = [{"prev_state": "state", "state": "state"}.get(need, need) for need in _needed(config)]
     reads = {
         "state": ["token", *(["context"] if chosen.feed == "now" else [])],

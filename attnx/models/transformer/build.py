@@ -12,7 +12,7 @@ from attnx.models.transformer.options import TransformerOptions
 from attnx.nn.targets.build import build_target
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
-from attnx.registry import Choice, Positive, Probability, Size, register
+from attnx.registry import PartSpec, Positive, Probability, Size, register
 
 
 @register(
@@ -37,12 +37,12 @@ def build_transformer(
     norm: Literal["pre", "post"] = "pre",
     position_encoding: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal",
     max_positions: Positive | None = None,
-    self_scorer: Choice | None = None,
-    cross_scorer: Choice | None = None,
-    self_scope: Choice | None = None,
-    cross_scope: Choice | None = None,
-    self_normalizer: Choice | None = None,
-    cross_normalizer: Choice | None = None,
+    self_scorer: PartSpec | None = None,
+    cross_scorer: PartSpec | None = None,
+    self_scope: PartSpec | None = None,
+    cross_scope: PartSpec | None = None,
+    self_normalizer: PartSpec | None = None,
+    cross_normalizer: PartSpec | None = None,
     tag_inputs: list[Literal["encoder", "decoder"]] | None = None,
     tie_embeddings: bool = False,
     dropout: Probability = 0.1,

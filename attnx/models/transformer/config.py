@@ -120,7 +120,7 @@ def _check_has_no_encoder(model: Config) -> None:
 def _has_source(config: Config) -> bool:
     """Whether the task has a source."""
     task = config.get("task", {}).get("name")
-    if task is None or not registry.part("task", task).declares.get("continues"):
+    if task is None or not registry.describe("task", task).properties.get("continues"):
         return True
     if config["model"]["form"] != "decoder_only":
         raise UserError(f"task={task} has no source for an encoder to read; use model.form=decoder_only")
@@ -134,10 +134,10 @@ def _resolve_site(config: Config, site: str) -> AttentionSite:
     parts = {}
     for kind in KINDS:
         choice = config["model"][f"{site}_{kind}"]
-        name, knobs = registry.spec(kind, config[kind] if choice is None else choice)
+        name, knobs = registry.parse_spec(kind, config[kind] if choice is None else choice)
         parts[kind] = {"name": name, **registry.check(kind, name, knobs)}
         setting = f"{kind}={name}" if choice is None else f"model.{site}_{kind}={name}"
-        if kind == "scorer" and registry.part(kind, name).declares.get("needs_history"):
+        if kind == "scorer" and registry.describe(kind, name).properties.get("needs_history"):
             raise UserError(
                 f"{setting} needs the attention weights of the previous step, but a transformer computes all steps at "
                 "once; choose another scorer"
@@ -149,7 +149,7 @@ def _resolve_site(config: Config, site: str) -> AttentionSite:
 
 def _check_scope(scope: Mapping[str, Any], setting: str, site: str, is_decoder_only: bool) -> None:
     """Check that a scope has no setting that contradicts its site."""
-    defaults = {knob.name: knob.default for knob in registry.part("scope", scope["name"]).knobs}
+    defaults = {knob.name: knob.default for knob in registry.describe("scope", scope["name"]).knobs}
     if scope.get("include_self"):
         raise UserError(
             f"{setting} with include_self=true: a transformer's positions always attend to themselves; remove it"
@@ -180,12 +180,12 @@ def _check_positions(model: Config, self_attention: AttentionSite, heads: int) -
         )
     if encoding != "rotary":
         return
-    name, _ = registry.spec("scorer", self_attention.scorer)
-    if not registry.part("scorer", name).declares.get("requires_equal_dims"):
+    name, _ = registry.parse_spec("scorer", self_attention.scorer)
+    if not registry.describe("scorer", name).properties.get("requires_equal_dims"):
         scorers = [
             name
             for name in registry.names("scorer")
-            if registry.part("scorer", name).declares.get("requires_equal_dims")
+            if registry.describe("scorer", name).properties.get("requires_equal_dims")
         ]
         raise UserError(
             f"model.position_encoding=rotary rotates queries and keys that are compared directly, but scorer={name} "

@@ -21,12 +21,12 @@ class AttentionSite:
 
     def __str__(self) -> str:
         parts = {"scorer": self.scorer, "scope": self.scope, "normalizer": self.normalizer}
-        return " + ".join(registry.spec(kind, part)[0] for kind, part in parts.items())
+        return " + ".join(registry.parse_spec(kind, part)[0] for kind, part in parts.items())
 
     @property
     def is_causal(self) -> bool:
         """Whether the scope is over the past alone, so that an encoder is causal too."""
-        name, knobs = registry.spec("scope", self.scope)
+        name, knobs = registry.parse_spec("scope", self.scope)
         return scope_sources({"name": name, **knobs}) == ["decoder"]
 
 

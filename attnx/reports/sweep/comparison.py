@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnx.config.view import value_text
-from attnx.files.parse_number import count_of
+from attnx.files.parse_number import count_phrase
 from attnx.reports.stats.multiple_comparisons import PooledVariance
 from attnx.reports.sweep.conclusions import conclude
 from attnx.reports.sweep.conditions import unequal_conditions
@@ -106,4 +106,4 @@ def _title(run: RunRecord, tests: dict[Path, TestedExamples]) -> str:
     count = len(tests[run.path].tags) if run.path in tests else int(run.results.get("test_examples", 0))
     file = run.choices.get("task.test")
     task = " ".join(filter(None, [str(run.choices.get("task", "")), value_text(file) if file else ""]))
-    return count_of(count, "test example") + (f" of {task}" if task else "")
+    return count_phrase(count, "test example") + (f" of {task}" if task else "")

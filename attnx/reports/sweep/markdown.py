@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from attnx.files.parse_number import count_of
+from attnx.files.parse_number import count_phrase
 from attnx.files.printable import printable
 from attnx.reports.stats.anova import FTest
 from attnx.reports.stats.mean_difference import MeanDifference
@@ -43,7 +43,7 @@ def markdown(title: str, records: Sequence[RunRecord], compared: Sequence[Compar
 def status_counts(records: Sequence[RunRecord]) -> str:
     """The number of runs by status."""
     counts = Counter(run.status for run in records)
-    return f"{count_of(len(records), 'run')}: " + ", ".join(f"{n} {status}" for status, n in counts.items()) + "."
+    return f"{count_phrase(len(records), 'run')}: " + ", ".join(f"{n} {status}" for status, n in counts.items()) + "."
 
 
 def _failure(run: RunRecord) -> str:
@@ -61,7 +61,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     yield _table(head, (_ranking_row(comparison, main, rank, row) for rank, row in enumerate(main.rows, start=1)))
     if comparison.superseded:
         verb = "is" if comparison.superseded == 1 else "are"
-        runs = count_of(comparison.superseded, "earlier run")
+        runs = count_phrase(comparison.superseded, "earlier run")
         yield f"{runs} with the setting and seed of a later one {verb} left out."
     if main.effects and len(main.rows) > 1:
         yield "### Effects of the choices"

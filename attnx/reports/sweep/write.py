@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnx.errors import UserError
-from attnx.files.atomic_files import whole_file
+from attnx.files.atomic_files import atomic_write
 from attnx.files.printable import printable
 from attnx.reports.pages.html_template import fill_page
 from attnx.reports.sweep.comparison import comparisons
@@ -65,6 +65,6 @@ def _page(folders: Sequence[Path | str], out: Path | str | None) -> Path:
 
 
 def _write(path: Path, text: str) -> Path:
-    with whole_file(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="")
     return path

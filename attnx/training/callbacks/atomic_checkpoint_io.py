@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
-from attnx.files.atomic_files import settle, whole_file
+from attnx.files.atomic_files import atomic_write, fsync
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -21,8 +21,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
         """Write a checkpoint."""
         path = Path(path)
-        with whole_file(path) as partial:
+        with atomic_write(path) as partial:
             with partial.open("wb") as file:  # given a path, torch does not report why a write failed
                 torch.save(checkpoint, file)
-            settle(partial)
-        settle(path.parent)
+            fsync(partial)
+        fsync(path.parent)

@@ -16,7 +16,7 @@ import lightning
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.trainer.states import TrainerFn
 
-from attnx.files.atomic_files import PARTIAL, whole_file
+from attnx.files.atomic_files import PARTIAL, atomic_write
 from attnx.runs.layout import BEST, LAST
 from attnx.training.callbacks.stop_signal import StopSignal
 
@@ -157,7 +157,7 @@ class CheckpointManager(Checkpoint):
         free = next((index for index, path in enumerate(paths) if not path.is_file()), len(paths) - 1)
         for index in range(free, 0, -1):
             paths[index - 1].replace(paths[index])
-        with whole_file(paths[0]) as partial:
+        with atomic_write(paths[0]) as partial:
             try:
                 os.link(self.last, partial)
             except OSError:  # some file systems have no hard links

@@ -88,9 +88,9 @@ def _describe(path: str, module: nn.Module, method: str, model: nn.Module) -> st
     first = f"the first output that is not finite is of {path or 'the model'}.{method}"
     for depth in range(len(names), -1, -1):
         part = model.get_submodule(".".join(names[:depth]))
-        kind = next((kind for kind in KINDS if registry.name_of(kind, part)), None)
+        kind = next((kind for kind in KINDS if registry.registered_name(kind, part)), None)
         if kind is not None:
-            name = str(registry.name_of(kind, part))
+            name = str(registry.registered_name(kind, part))
             place = Candidate(kind, name).location(method if part is module else "")
             return f"{first}: the {kind} {name!r}, {place}"
     return f"{first}, a {type(module).__name__}"

@@ -11,7 +11,7 @@ import lightning
 import torch
 from lightning.pytorch.callbacks import Callback
 
-from attnx.files.atomic_files import settle, whole_file
+from attnx.files.atomic_files import atomic_write, fsync
 from attnx.training.callbacks.throughput import Throughput
 
 
@@ -86,9 +86,9 @@ class MetricsFile(Callback):
         return self.path.read_bytes().decode() if self.path.is_file() else ""
 
     def _write(self, text: str) -> None:
-        with whole_file(self.path) as partial:
+        with atomic_write(self.path) as partial:
             partial.write_bytes(text.encode())
-            settle(partial)
+            fsync(partial)
 
     def state_dict(self) -> dict[str, Any]:
         """What a resumed run must know."""

@@ -12,7 +12,7 @@ from lightning.pytorch.callbacks import Callback
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import RunFailed
-from attnx.files.atomic_files import whole_file
+from attnx.files.atomic_files import atomic_write
 from attnx.runs.layout import BAD_BATCH
 from attnx.tasks.protocols import SequenceData, token_loss
 from attnx.training.callbacks.first_not_finite import first_not_finite
@@ -66,7 +66,7 @@ class NanGuard(Callback):
         }
         tensors = {name: value.detach().cpu() for name, value in batch._asdict().items() if value is not None}
         position = {"step": trainer.global_step, "epoch": trainer.current_epoch, "batch": trainer.fit_loop.batch_idx}
-        with whole_file(file) as partial, partial.open("wb") as opened:
+        with atomic_write(file) as partial, partial.open("wb") as opened:
             torch.save({"loss": loss, **position, "rows": tensors["index"].tolist(), **texts, **tensors}, opened)
 
     def _first_source(self, batch: Batch) -> str:

@@ -21,7 +21,7 @@ def cosine(optimizer: Optimizer, progress: Progress, warmup: Natural = 100, floo
 
     def factor(step: int) -> float:
         rise = min(1.0, (step + 1) / max(warmup, 1))
-        left = 0.5 * (1 + math.cos(math.pi * progress(step)))
-        return rise * (floor + (1 - floor) * left)
+        remaining = 0.5 * (1 + math.cos(math.pi * progress(step)))
+        return rise * (floor + (1 - floor) * remaining)
 
     return LambdaLR(optimizer, factor)

@@ -19,7 +19,7 @@ def linear(optimizer: Optimizer, progress: Progress, warmup: Natural = 100, floo
 
     def factor(step: int) -> float:
         rise = min(1.0, (step + 1) / max(warmup, 1))
-        left = 1 - progress(step)
-        return rise * (floor + (1 - floor) * left)
+        remaining = 1 - progress(step)
+        return rise * (floor + (1 - floor) * remaining)
 
     return LambdaLR(optimizer, factor)

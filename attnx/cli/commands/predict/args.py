@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attnx.cli.args import add_checkpoint, decoding_of, one_of, split_overrides, text, whole_number
+from attnx.cli.args import add_checkpoint, choice, decoding_override, split_overrides, text, whole_number
 from attnx.cli.commands.predict.read import InputOptions, has_feature_files
 from attnx.cli.commands.predict.write import Layout, check_alignments
 from attnx.decoding.select import choose_search
@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--batch", metavar="N", type=whole_number, default=128, help="lines decoded at once (128); changes no result")
     add_unknown(parser)
-    add("--on-error", metavar="WHAT", type=one_of(*ON_ERROR), default=ON_ERROR[0], help=ON_ERROR_HELP)
+    add("--on-error", metavar="WHAT", type=choice(*ON_ERROR), default=ON_ERROR[0], help=ON_ERROR_HELP)
     add_checkpoint(parser)
 
 
@@ -98,7 +98,7 @@ def add_unknown(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unknown",
         metavar="WHAT",
-        type=one_of(*UNKNOWN),
+        type=choice(*UNKNOWN),
         default=UNKNOWN[0],
         help=f"unknown source symbols: {UNKNOWN_HELP}",
     )
@@ -112,7 +112,7 @@ def check_args(arguments: argparse.Namespace) -> PredictArgs:
     """
     names, overrides = split_overrides(arguments.words, KEYS)
     runs, file = runs_and_file(names, arguments.checkpoint, "attnx predict RUN [FILE]")
-    search = choose_search(runs[0].config["decoding"], *decoding_of(overrides), arguments.nbest)
+    search = choose_search(runs[0].config["decoding"], *decoding_override(overrides), arguments.nbest)
     layout = Layout(is_ranked=search.get("nbest", 1) > 1 or arguments.nbest is not None, has_scores=arguments.scores)
     if arguments.tag and arguments.tag_column:
         raise UserError("--tag and --tag-column cannot go together; leave one out")

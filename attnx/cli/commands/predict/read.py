@@ -14,7 +14,7 @@ from attnx.data.readers.feature_files import READERS
 from attnx.data.readers.feature_matrices import Recordings
 from attnx.data.readers.lines import bounded_lines, decode_line, raw_lines
 from attnx.errors import UserError
-from attnx.files.parse_number import count_of
+from attnx.files.parse_number import count_phrase
 
 if TYPE_CHECKING:  # torch is loaded after all arguments were checked
     from attnx.inference.trained_run import OpenRun, Unknown
@@ -65,7 +65,7 @@ class Line(NamedTuple):
 def has_feature_files(config: Mapping[str, Any]) -> bool:
     """Whether the sources of a run with this configuration are feature files, so that lines are their names."""
     task = config["task"]
-    properties = registry.part("task", task["name"]).declares
+    properties = registry.describe("task", task["name"]).properties
     return task.get("source") == "features" or bool(properties.get("reads_files"))
 
 
@@ -141,7 +141,7 @@ class LineReader:
         values = []
         for flag, index in (("--column", column or 1), ("--tag-column", tag_column)):
             if index is not None and index > len(fields):
-                raise UserError(f"{count_of(len(fields), 'column')}, but {flag} is {index}")
+                raise UserError(f"{count_phrase(len(fields), 'column')}, but {flag} is {index}")
             values.append(self.options.tag if index is None else fields[index - 1].strip())
         source, tag = values
         if not source:

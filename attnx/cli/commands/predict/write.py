@@ -61,7 +61,7 @@ def output_text(prediction: Prediction, task: Any) -> str:
     """An output on one line: the task's text, or a matrix as JSON."""
     if isinstance(prediction.output, list):
         return str(task.text(prediction.output)).translate(SEPARATORS)
-    return json.dumps([[float(f"{number:.7g}") for number in row] for row in prediction.output.tolist()])
+    return json.dumps([[float(f"{value:.7g}") for value in row] for row in prediction.output.tolist()])
 
 
 def format_output(line: Line, prediction: Prediction | None, layout: Layout, task: Any) -> str:

@@ -1,4 +1,4 @@
-"""Hydra's private names that attnx uses: its grid sweeper."""
+"""The APIs of Hydra that are not public; no other module imports ``hydra._internal`` or the parser of overrides."""
 
 from __future__ import annotations
 
@@ -22,3 +22,18 @@ def split_jobs(overrides: list[Any]) -> list[Sequence[str]]:
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 
     return [job for batch in BasicSweeper.split_arguments(overrides, None) for job in batch]
+
+
+def override_parser(has_globs: bool = False) -> Any:
+    """Hydra's parser of overrides; a parser of globs needs an initialized Hydra, whose groups they match."""
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    return OverridesParser.create(GlobalHydra.instance().config_loader() if has_globs else None)
+
+
+def clear_hydra() -> None:
+    """Clear Hydra's global state, which allows one initialization at a time."""
+    from hydra.core.global_hydra import GlobalHydra
+
+    GlobalHydra.instance().clear()

@@ -1,0 +1,145 @@
+"""Checks a composed configuration: known keys, parts and knobs, and choices that fit together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attnx import registry
+from attnx.config.groups import CHOSEN, PRESETS, SCALARS, check_placement, check_scalar, params_to_parts
+from attnx.config.hydra_errors import unknown_key
+from attnx.errors import UserError
+from attnx.models.resolve import resolve
+from attnx.models.seq2seq.config import POSITIONS
+from attnx.registry.source_scan import MULTI_SELECT_KINDS
+
+ATTENTION_KINDS = ("scorer", "scope", "query", "normalizer")
+"""Kinds that have no effect with ``attention=none``."""
+MODEL_KINDS = ("encoder", "decoder", "readout", "output", "attention", *ATTENTION_KINDS)
+"""Kinds that a model is built of; a model that is built of fewer declares them as ``uses``."""
+
+
+def check(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Check a composed configuration and fill in the defaults.
+
+    Args:
+        config: plain containers.
+        overrides: the user's, to refuse an override of a part that has no effect.
+
+    Raises:
+        UserError: an unknown key, part or knob, a value of the wrong type, or choices that contradict each other.
+    """
+    for key in config:
+        if key not in (*CHOSEN, *SCALARS, "placement"):
+            raise UserError(unknown_key(key))
+    checked: dict[str, Any] = {key: check_scalar(key, config.get(key)) for key in SCALARS}
+    checked |= check_placement(config.get("placement"))
+    checked |= {kind: _check_kind(kind, config, overrides) for kind in CHOSEN}
+    checked = _drop_unused_groups(checked, overrides)
+    _reject_unused_task_params(checked)
+    _reject_encoder_without_source(checked, overrides)
+    _reject_ineffective_params(checked)
+    _check_end(checked)
+    resolve(checked)
+    return checked
+
+
+def _check_kind(kind: str, config: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """The chosen part of a kind with its knobs, or of a multi-select kind the parts by name."""
+    if kind in MULTI_SELECT_KINDS:
+        return {name: registry.check(kind, name, knobs or {}) for name, knobs in (config.get(kind) or {}).items()}
+    names = ", ".join(registry.names(kind))
+    if kind not in config:
+        raise UserError(f"no {kind} is chosen; choose from {names}")
+    if not isinstance(config[kind], dict | str):
+        raise UserError(f"{kind}={config[kind]}: expected the name of a {kind}; choose from {names}")
+    name, knobs = registry.parse_spec(kind, config[kind])
+    knobs = _drop_replaced_params(kind, name, knobs, overrides)
+    return {"name": name, **registry.check(kind, name, knobs)}
+
+
+def _drop_replaced_params(kind: str, name: str, knobs: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Drop the knobs that a recipe or experiment set for a part which a stronger choice has replaced."""
+    keys = {override.lstrip("+~").partition("=")[0] for override in overrides}
+    if kind not in keys and not set(PRESETS) <= keys:
+        return knobs
+    foreign = params_to_parts(kind).keys() - {knob.name for knob in registry.describe(kind, name).knobs}
+    return {knob: value for knob, value in knobs.items() if knob not in foreign or f"{kind}.{knob}" in keys}
+
+
+def _drop_unused_groups(config: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Drop the kinds that the model is not built of, or that ``attention=none`` leaves without effect.
+
+    Raises:
+        UserError: the user chose one of them.
+    """
+    model = config["model"]["name"]
+    uses = registry.describe("model", model).properties.get("uses", MODEL_KINDS)
+    unused = {kind: f"model={model}" for kind in MODEL_KINDS if kind not in uses}
+    if "attention" in uses and config["attention"]["name"] == "none":
+        unused = {**dict.fromkeys(ATTENTION_KINDS, "attention=none"), **unused}
+    for override in overrides:
+        kind = re.split(r"[.=@]", override.lstrip("+~"), maxsplit=1)[0]
+        if kind in unused:
+            raise UserError(f"{override} has no meaning beside {unused[kind]}; leave one of the two out")
+    return {key: value for key, value in config.items() if key not in unused}
+
+
+def _reject_unused_task_params(config: Mapping[str, Any]) -> None:
+    """Reject knobs of a task that are ``for_models``, if the model is none of those that ``reads`` them."""
+    model, task = (registry.describe(kind, config[kind]["name"]) for kind in ("model", "task"))
+    for knob in task.properties.get("for_models", ()):
+        value = config["task"][knob]
+        if value != _default("task", config, knob) and knob not in model.properties.get("reads", ()):
+            models = [registry.describe("model", name) for name in registry.names("model")]
+            readers = [part.name for part in models if knob in part.properties.get("reads", ())]
+            shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else value
+            raise UserError(f"task.{knob}={shown} is read by model={' or '.join(readers)} alone; leave it out")
+
+
+def _reject_encoder_without_source(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
+    """Reject overrides of the encoder if the task has no source."""
+    task = registry.describe("task", config["task"]["name"])
+    for override in overrides if task.properties.get("continues") else ():
+        if re.match(r"encoder\b", override.lstrip("+~")):
+            raise UserError(f"{override} has no meaning beside task={task.name}, which has no source; leave it out")
+
+
+def _reject_ineffective_params(config: Mapping[str, Any]) -> None:
+    """Reject knobs that have no effect with the other values."""
+    for kind in ("encoder", "decoder"):
+        part = config.get(kind, {})
+        if part.get("layers") == 1 and (dropout := part.get("dropout")):
+            reason = f"falls between layers, and {kind}.layers=1; raise that, or use model.dropout"
+            raise UserError(f"{kind}.dropout={dropout:g} {reason}")
+    decoding, model = config["decoding"], config["model"]
+    if decoding.get("length_penalty", "gnmt") != "gnmt":
+        _reject_changed("decoding", config, "length_penalty_alpha", "decoding.length_penalty=gnmt")
+    if model.get("keys_from") not in (None, *POSITIONS):
+        _reject_changed("model", config, "position_dim", f"model.keys_from={' or '.join(POSITIONS)}")
+
+
+def _reject_changed(kind: str, config: Mapping[str, Any], knob: str, reader: str) -> None:
+    value = config[kind][knob]
+    if value != _default(kind, config, knob):
+        raise UserError(f"{kind}.{knob}={value:g} is read by {reader} alone; leave it out")
+
+
+def _check_end(config: Mapping[str, Any]) -> None:
+    """Check that the run has an end, and that ``budget=time`` has a time."""
+    trainer = config["trainer"]
+    if not any(trainer.get(end, True) for end in ("max_steps", "max_epochs", "max_time")):
+        raise UserError("a run needs an end: set trainer.max_steps, trainer.max_epochs or trainer.max_time")
+    for end in ("max_steps", "max_epochs"):
+        if config["budget"] == "time" and trainer.get(end) is not None:
+            raise UserError(
+                f"budget=time is for runs that trainer.max_time ends, and trainer.{end}={trainer[end]} ends this one; "
+                f"leave budget=time out, or set trainer.{end}=null and trainer.max_time=HH:MM:SS"
+            )
+
+
+def _default(kind: str, config: Mapping[str, Any], knob: str) -> Any:
+    """The default of a knob of the chosen part."""
+    knobs = registry.describe(kind, config[kind]["name"]).knobs
+    return next(param.default for param in knobs if param.name == knob)
