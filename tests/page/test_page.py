@@ -289,7 +289,7 @@ def test_two_runs_stand_side_by_side_on_the_same_example(see: Any) -> None:
     assert browser.text("#chosen") == "first: T read t 0.877, a 0.123\nsecond: T read a 1.000"
     assert browser.texts("#statistics tr:nth-child(1) td.number") == ["5", "1"]
     browser.click("#next")
-    assert browser.texts("article .note")[-1] == "This run did not keep this example."
+    assert browser.texts("article .note")[-1] == "This run did not save this example."
     assert browser.texts("#examples li:nth-child(1) .mark") == ["✓ correct:", "✓ correct:"]
 
 

@@ -206,7 +206,7 @@ def test_evaluations_are_compared_as_runs_are(more: list[str], runs: Path, comma
     Path("one/evaluations/more/evaluation.json").write_text('{"format": 2}', encoding="utf-8")
     answer = command("compare", "one/evaluations/more", "one")
     assert (answer.code, answer.out) == (2, "")
-    assert "evaluation.json: format 2 is not one of 1 to 1" in answer.err
+    assert "evaluation.json: run format 2 is newer than the 1 known here" in answer.err
 
 
 def test_numbers_are_measured_too(run: Callable[..., OpenRun], here: Path, command: Callable[..., Any]) -> None:

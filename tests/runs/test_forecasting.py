@@ -21,7 +21,7 @@ from attnx.inference.load import OpenRun
 from attnx.reports.figures.forecasts import draw_forecasts, draw_page, read_forecasts
 from attnx.reports.run.baseline_verdicts import baseline_verdict, baseline_verdicts
 from attnx.reports.run.results_table import result_rows
-from attnx.runs.predictions import read_evaluation
+from attnx.runs.predictions import Evaluation
 from attnx.runs.results_json import BaselineDifference
 from attnx.runs.run import read_run
 
@@ -140,7 +140,7 @@ def _beats_its_baselines(folder: str) -> None:
 
 def _beats_its_baselines_in_words(folder: Path, shown: str) -> None:
     """An evaluation says it on the console and in its README; so does a run in its own, by the same rows."""
-    verdicts = baseline_verdicts(read_evaluation(folder))
+    verdicts = baseline_verdicts(Evaluation(folder).load())
     assert verdicts.keys() >= {
         f"test_{who}_{name}" for who in ("naive", "seasonal", "linear") for name in ("mse", "rse")
     }

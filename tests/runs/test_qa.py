@@ -132,9 +132,9 @@ def test_what_slots_did_is_kept_and_drawn(one: Path) -> None:
     assert story.sentences[0] == "mary went to the garden"
     assert story.question == "where is mary ?"
     assert story.gates.shape == (2, 3)
-    np.testing.assert_allclose(story.reading.sum(), 1, rtol=1e-5)
+    np.testing.assert_allclose(story.attention.sum(), 1, rtol=1e-5)
     np.testing.assert_allclose(story.gates.T, found.weights[:, 0, [5, 10]], rtol=1e-5)
-    np.testing.assert_allclose(story.reading, found.weights[:, 0, -1], rtol=1e-5)
+    np.testing.assert_allclose(story.attention, found.weights[:, 0, -1], rtol=1e-5)
     *pictures, page = draw_slots(one)
     assert page == one / "alignments.png"
     assert len(pictures) == 12

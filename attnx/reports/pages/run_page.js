@@ -42,15 +42,15 @@ const letters = (symbols) => symbols.every((symbol) => [...symbol].length === 1 
 
 const digits = (symbols) => symbols.every((symbol) => /^\p{Nd}$/u.test(symbol));
 
-// Symbols as they are read: letters run together, as one word, so that their script can join them; numbers stay apart.
-function said(symbols) {
+// Symbols as text: letters are joined, so that their script can connect them; numbers are separated.
+function symbolsText(symbols) {
   const words = symbols.filter((symbol) => symbol !== "</s>");
   return letters(words) && !(words.length && digits(words)) ? shown(words.join("")) : words.map(shown).join(" ");
 }
 
 const counted = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
 // What was written; of rows of numbers how many there are.
-const wrote = ({ output, steps }) => (steps ? counted(output.length, "step") : said(output));
+const wrote = ({ output, steps }) => (steps ? counted(output.length, "step") : symbolsText(output));
 
 const isolated = (text) => make("bdi", {}, text);
 const written = (weight) => (weight / 1000).toFixed(3);
@@ -87,10 +87,10 @@ function channels(weight, top) {
 const mixed = { true: new Map(), false: new Map() }; // by whether it is dark: a map of many cells has few colors
 
 function shade(weight, top) {
-  const known = mixed[dark.matches];
+  const cache = mixed[dark.matches];
   const share = weight / top;
-  if (!known.has(share)) known.set(share, `rgb(${channels(weight, top).join(" ")})`);
-  return known.get(share);
+  if (!cache.has(share)) cache.set(share, `rgb(${channels(weight, top).join(" ")})`);
+  return cache.get(share);
 }
 
 function inkOn(weight, top) {
@@ -106,7 +106,7 @@ const isJudged = (example) => bests(example).some((best) => best && best.judged)
 
 function labelOf(example) {
   const best = bests(example).find(Boolean);
-  return { source: example.name || (example.read.length ? said(example.read) : ""), output: wrote(best) };
+  return { source: example.name || (example.read.length ? symbolsText(example.read) : ""), output: wrote(best) };
 }
 
 function listed() {
@@ -114,10 +114,10 @@ function listed() {
   return [...data.examples.keys()].filter((number) => {
     const example = data.examples[number];
     const texts = [example.name, example.read, ...bests(example).filter(Boolean).flatMap((best) => [best.output, best.reference])];
-    const found = texts.some((text) => [text].flat().join(" ").toLowerCase().includes(sought)
+    const matches = texts.some((text) => [text].flat().join(" ").toLowerCase().includes(sought)
       || [text].flat().join("").toLowerCase().includes(sought));
-    const kept = state.filter === "all" || isWrong(example) === (state.filter === "wrong");
-    return found && kept;
+    const passes = state.filter === "all" || isWrong(example) === (state.filter === "wrong");
+    return matches && passes;
   });
 }
 
@@ -143,8 +143,8 @@ function showList() {
   find("examples").replaceChildren(...items);
   const wrong = data.examples.filter(isWrong).length;
   const all = counted(data.examples.length, "example");
-  const told = wrong || data.examples.some(isJudged) ? `${all}, ${wrong} wrong` : all;
-  find("count").textContent = numbers.length === data.examples.length ? told : `${numbers.length} of ${all}`;
+  const text = wrong || data.examples.some(isJudged) ? `${all}, ${wrong} wrong` : all;
+  find("count").textContent = numbers.length === data.examples.length ? text : `${numbers.length} of ${all}`;
 }
 
 function choose(number, focused = false) {
@@ -195,17 +195,17 @@ function show() {
 
 function article(run) {
   const title = make("h3", { class: data.runs.length > 1 ? "" : "hidden" }, data.runs[run].name);
-  const found = chosen(run);
-  if (!found) return make("article", { class: "run" }, title, make("p", { class: "note" }, "This run did not keep this example."));
-  const { example, hypotheses, hypothesis, view, columns } = found;
-  const parts = [title, choices(run, found)];
+  const selection = chosen(run);
+  if (!selection) return make("article", { class: "run" }, title, make("p", { class: "note" }, "This run did not save this example."));
+  const { example, hypotheses, hypothesis, view, columns } = selection;
+  const parts = [title, choices(run, selection)];
   const strips = make("dl", { style: "margin: 0" });
   if (example.name) strips.append(strip("name", make("bdi", {}, example.name)));
   if (example.read.length) strips.append(strip("read", symbols(run, example.read, "read")));
   strips.append(strip("wrote", symbols(run, hypothesis.output, "output")));
   if (hypothesis.wrong) strips.append(strip("should be", reference(hypothesis), "reference"));
   else if (!hypothesis.judged && !hypothesis.steps) strips.append(strip("the text", reference(hypothesis)));
-  parts.push(strips, make("div", { class: "scroll" }, map(run, found)));
+  parts.push(strips, make("div", { class: "scroll" }, map(run, selection)));
   parts.push(make("p", { class: "note" }, view.window ? "Outlined: the window that could be read." : ""));
   const one = make("article", { class: "run", "data-run": run, "aria-label": data.runs[run].name });
   one.append(...parts);
@@ -325,9 +325,9 @@ function cell(run, { hypothesis, view, columns, read, top }, row, column) {
 
 function edgesOf(windows, row, column, read) {
   const holds = (y, x) => {
-    const apart = (x < read) !== (column < read);
+    const isOtherGroup = (x < read) !== (column < read);
     const ranges = windows[y];
-    if (apart || !ranges) return false;
+    if (isOtherGroup || !ranges) return false;
     for (let start = 0; start < ranges.length; start += 2) if (ranges[start] <= x && x < ranges[start + 1]) return true;
     return false;
   };
@@ -338,27 +338,27 @@ function edgesOf(windows, row, column, read) {
 
 // Arrow keys go from cell to cell within a map.
 function walk(event, table) {
-  const here = event.target.closest("td[data-column]");
+  const current = event.target.closest("td[data-column]");
   const by = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
-  if (!here || !by) return;
+  if (!current || !by) return;
   event.preventDefault();
   event.stopPropagation();
-  const [row, column] = [Number(here.parentNode.dataset.row) + by[0], Number(here.dataset.column) + by[1]];
-  const there = table.querySelector(`tr[data-row="${row}"] td[data-column="${column}"]`);
-  if (!there) return;
-  here.tabIndex = -1;
-  there.tabIndex = 0;
-  there.focus();
+  const [row, column] = [Number(current.parentNode.dataset.row) + by[0], Number(current.dataset.column) + by[1]];
+  const target = table.querySelector(`tr[data-row="${row}"] td[data-column="${column}"]`);
+  if (!target) return;
+  current.tabIndex = -1;
+  target.tabIndex = 0;
+  target.focus();
 }
 
 // What is pointed at, or focused, says its weight.
 function meet(event, run) {
   const table = event.currentTarget;
   part(table);
-  const here = event.target.closest("td[data-column]");
-  if (!here) return;
+  const current = event.target.closest("td[data-column]");
+  if (!current) return;
   const { hypothesis, view, columns } = chosen(run);
-  const [row, column] = [Number(here.parentNode.dataset.row), Number(here.dataset.column)];
+  const [row, column] = [Number(current.parentNode.dataset.row), Number(current.dataset.column)];
   const weight = view.weights[row * columns.length + column];
   table.querySelector(`th[data-column="${column}"]`).classList.add("met");
   table.querySelector(`tr[data-row="${row}"] th`).classList.add("met");
@@ -366,7 +366,7 @@ function meet(event, run) {
   tip.replaceChildren(isolated(shown(hypothesis.output[row])), " read ", isolated(shown(columns[column])), ": ",
     make("strong", {}, written(weight)));
   tip.hidden = false;
-  const [cell, box] = [here.getBoundingClientRect(), tip.getBoundingClientRect()];
+  const [cell, box] = [current.getBoundingClientRect(), tip.getBoundingClientRect()];
   const left = Math.min(Math.max(cell.left + cell.width / 2 - box.width / 2, 4), window.innerWidth - box.width - 4);
   tip.style.left = `${left}px`;
   tip.style.top = `${cell.top > box.height + 8 ? cell.top - box.height - 6 : cell.bottom + 6}px`;
@@ -383,20 +383,20 @@ function pick(row) {
   state.row = row;
   const sentences = [];
   for (const one of document.querySelectorAll("article[data-run]")) {
-    const found = chosen(Number(one.dataset.run));
-    const there = row !== null && row < found.hypothesis.output.length;
-    one.querySelector(".map").classList.toggle("picked", there);
+    const selection = chosen(Number(one.dataset.run));
+    const isSelected = row !== null && row < selection.hypothesis.output.length;
+    one.querySelector(".map").classList.toggle("picked", isSelected);
     for (const line of one.querySelectorAll("tbody tr")) line.classList.toggle("picked", Number(line.dataset.row) === row);
     for (const button of one.querySelectorAll("[aria-pressed][data-place]")) {
       button.setAttribute("aria-pressed", String(Number(button.dataset.place) === row));
     }
-    const width = found.columns.length;
+    const width = selection.columns.length;
     for (const symbol of one.querySelectorAll(".read .symbol")) {
-      const weight = there ? found.view.weights[row * width + Number(symbol.dataset.place)] : null;
-      symbol.style.background = there ? shade(weight, topOf(found.view)) : "";
-      symbol.style.color = there ? inkOn(weight, topOf(found.view)) : "";
+      const weight = isSelected ? selection.view.weights[row * width + Number(symbol.dataset.place)] : null;
+      symbol.style.background = isSelected ? shade(weight, topOf(selection.view)) : "";
+      symbol.style.color = isSelected ? inkOn(weight, topOf(selection.view)) : "";
     }
-    if (there) sentences.push(sentence(found, row, data.runs[Number(one.dataset.run)].name));
+    if (isSelected) sentences.push(sentence(selection, row, data.runs[Number(one.dataset.run)].name));
   }
   find("chosen").replaceChildren(...sentences);
 }

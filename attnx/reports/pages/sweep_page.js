@@ -146,7 +146,7 @@ function columns() {
   ];
 }
 
-// What all settings cost alike tells nothing apart; their runs say it. That steps are alike is what makes them comparable.
+// Costs that are equal for all settings are hidden, except steps, which make settings comparable.
 const STEPS = "steps";
 const prices = () => comparison().costs.filter((cost) => cost.key !== STEPS);
 const varies = (cost) => new Set(metric().rows.map((row) => costOf(row.setting, cost.key))).size > 1;
@@ -285,17 +285,17 @@ function scale([low, high], from, to, logarithmic = false) {
 
 function ticks([low, high], count, logarithmic = false) {
   if (logarithmic) {
-    const found = [];
-    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) for (const digit of [1, 2, 5]) found.push(digit * 10 ** power);
-    const within = found.filter((value) => value >= low && value <= high);
+    const ticks = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) for (const digit of [1, 2, 5]) ticks.push(digit * 10 ** power);
+    const within = ticks.filter((value) => value >= low && value <= high);
     if (within.length > 1) return within;
   }
   const rough = (high - low) / count;
   const unit = 10 ** Math.floor(Math.log10(rough));
   const step = unit * [1, 2, 5, 10].find((digit) => digit * unit >= rough);
-  const found = [];
-  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) found.push(+value.toPrecision(12));
-  return found;
+  const ticks = [];
+  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) ticks.push(+value.toPrecision(12));
+  return ticks;
 }
 
 // One setting on the axis of all: its seeds, its mean, and sd on either side.
@@ -334,8 +334,8 @@ function showEffects() {
 const testTold = ([f, degrees, error, p]) => `F(${degrees}, ${error}) = ${fixed(f, 2)}, ${pText(p)}`;
 
 function card({ name, levels, test }, reach, isHigherBetter) {
-  const known = levels.map(([, value]) => value).filter((value) => value !== null);
-  const best = (isHigherBetter ? Math.max : Math.min)(...known);
+  const means = levels.map(([, value]) => value).filter((value) => value !== null);
+  const best = (isHigherBetter ? Math.max : Math.min)(...means);
   const numeric = levels.every(([value]) => value !== "" && Number.isFinite(Number.parseFloat(value)));
   const order = numeric ? levels : [...levels].sort((one, other) => (one[1] === null) - (other[1] === null) || (isHigherBetter ? -1 : 1) * (one[1] - other[1]));
   const lines = order.flatMap(([value, middle, low, high, count, difference]) => {
@@ -348,8 +348,8 @@ function card({ name, levels, test }, reach, isHigherBetter) {
       make("span", { class: `value ${kind}`, "data-tip": tip }, middle === null ? "–" : formatValue(middle)),
     ];
   });
-  const apart = known.length > 1 ? `${formatValue(Math.max(...known) - Math.min(...known))} between best and worst` : "";
-  const spread = ` ${[apart, test ? pText(test[3]) : ""].filter(Boolean).join(", ")}`;
+  const distance = means.length > 1 ? `${formatValue(Math.max(...means) - Math.min(...means))} between best and worst` : "";
+  const spread = ` ${[distance, test ? pText(test[3]) : ""].filter(Boolean).join(", ")}`;
   return make("div", { class: "card" }, make("h3", {}, name, make("span", {}, spread)), make("div", { class: "levels" }, ...lines));
 }
 
@@ -383,10 +383,10 @@ function showPairs() {
     const { values } = settingOf(one);
     return values[down.value] === row && values[along.value] === top;
   })));
-  const means = cells.map((line) => line.map((found) => (found.length ? mean(found.map((row) => row.mean)) : null)));
-  const known = means.flat().filter((value) => value !== null);
-  const most = Math.max(...cells.flat().map((found) => found.length));
-  const [low, high] = domain(known);
+  const means = cells.map((line) => line.map((group) => (group.length ? mean(group.map((row) => row.mean)) : null)));
+  const values = means.flat().filter((value) => value !== null);
+  const most = Math.max(...cells.flat().map((group) => group.length));
+  const [low, high] = domain(values);
   const goodness = (value) => Math.min(Math.max(metric().is_higher_better ? (value - low) / (high - low) : (high - value) / (high - low), 0), 1);
   const lines = rows.map((row, y) => make("tr", {}, make("th", { scope: "row" }, row), ...tops.map((top, x) => {
     const value = means[y][x];
@@ -433,8 +433,8 @@ function showLegend(list) {
     type: "button", "aria-pressed": String(index === state.picked), "data-setting": index,
     onclick: () => { pick(index); list.querySelector(`button[data-setting="${index}"]`)?.focus(); },
   }, badge(index), make("span", {}, comparison().settings[index].name))));
-  const rest = comparison().settings.length - indices.length;
-  if (rest > 0) items.push(make("li", { class: "rest" }, `${rest} more; click a line, or a row of the ranking, to isolate it`));
+  const surplus = comparison().settings.length - indices.length;
+  if (surplus > 0) items.push(make("li", { class: "rest" }, `${surplus} more; click a line, or a row of the ranking, to isolate it`));
   list.replaceChildren(...items);
 }
 
@@ -450,7 +450,7 @@ function showCurves() {
   find("log").disabled = !positive;
   const log = find("log").checked && positive;
   const plot = find("curves");
-  if (!lines.length) return void plot.replaceChildren(make("p", { class: "note" }, "No run kept this curve."));
+  if (!lines.length) return void plot.replaceChildren(make("p", { class: "note" }, "No run has this curve."));
   const [low, high] = log ? [Math.min(...values), Math.max(...values)] : domain(values);
   const ys = log ? [low / 1.05, high * 1.05] : padded([low, high]);
   const last = Math.max(...lines.map((line) => line.steps.at(-1)));
@@ -481,7 +481,7 @@ function showScatter() {
   if (!cost) return;
   const points = metric().rows.map((row) => ({ row, index: row.setting, cost: costOf(row.setting, cost.key) })).filter((point) => point.cost !== null);
   const plot = find("scatter");
-  if (!points.length) return void plot.replaceChildren(make("p", { class: "note" }, "No run kept this cost."));
+  if (!points.length) return void plot.replaceChildren(make("p", { class: "note" }, "No run has this cost."));
   const bars = points.filter((point) => highlighted(point.index)).flatMap((point) => endsOf(point.row));
   const ys = padded(holding(domain(points.map((point) => point.row.mean)), bars), 0.08);
   const { svg, x, y } = frame(plot, padded(domain(points.map((point) => point.cost)), 0.08), ys, { xname: cost.label, yname: titled(metric()) });
@@ -512,27 +512,27 @@ function meets(svg, points) {
   const nearest = (event) => {
     const box = svg.getBoundingClientRect();
     const [a, b] = [event.clientX - box.left, event.clientY - box.top];
-    let [found, least] = [null, POINTER_RADIUS];
+    let [match, least] = [null, POINTER_RADIUS];
     for (const point of points) {
       const away = Math.hypot(point.x - a, point.y - b) - (point.front ? 6 : 0);
-      if (away < least) [found, least] = [point, away];
+      if (away < least) [match, least] = [point, away];
     }
-    return found;
+    return match;
   };
   const leave = () => { met?.element.classList.remove("met"); met = null; hideTip(); };
   svg.addEventListener("pointermove", (event) => {
-    const found = nearest(event);
-    if (found !== met) leave();
-    if (!found) return;
-    met = found;
+    const match = nearest(event);
+    if (match !== met) leave();
+    if (!match) return;
+    met = match;
     met.element.classList.add("met");
     showTip(met.tip(), event.clientX, event.clientY - 8, event.clientY + 16);
   });
   svg.addEventListener("pointerleave", leave);
   svg.addEventListener("click", (event) => {
-    const found = nearest(event);
+    const match = nearest(event);
     leave();
-    if (found) pick(found.index);
+    if (match) pick(match.index);
     else if (state.picked !== null) pick(state.picked);
   });
 }
@@ -689,8 +689,8 @@ function nothing(sentence) {
 function begin() {
   const all = Object.values(data.counts).reduce((sum, number) => sum + number, 0);
   const each = Object.entries(data.counts).map(([status, number]) => `${number} ${status}`).join(", ");
-  const apart = data.comparisons.length > 1 ? ` Tested on ${data.comparisons.length} different data, which are not compared with each other: choose below.` : "";
-  find("counts").textContent = `${counted(all, "run")}: ${each}. Written ${data.made}.${apart}`;
+  const tests = data.comparisons.length > 1 ? ` Tested on ${data.comparisons.length} different tests, which are not compared with each other: choose below.` : "";
+  find("counts").textContent = `${counted(all, "run")}: ${each}. Written ${data.made}.${tests}`;
   showFailures();
   if (!data.comparisons.length) return nothing("No run is finished, so there is nothing to compare.");
   find("tests").hidden = data.comparisons.length === 1;
