@@ -69,7 +69,7 @@ class OptunaSweeper(Sweeper):
         self.trials: dict[int, Any] = {}  # job -> its trial
         if isinstance(self.launcher, ProcessLauncher):
             session.use_fork = self.launcher.fork
-            session.run(self._suggest_jobs(session), self._tell, self._should_prune)
+            session.run(self._suggest_jobs(session), self._record_trial, self._should_prune)
         else:
             self._run_batches(session)
 
@@ -107,11 +107,11 @@ class OptunaSweeper(Sweeper):
         while (job := self._suggest_job(session)) is not None:
             pending = next(pending_jobs(self.launcher, session, [job]), None)
             if pending is None:  # a job with these values is done, or it cannot be composed
-                self._tell(job)
+                self._record_trial(job)
             else:
                 yield pending
 
-    def _tell(self, job: SweepJob) -> None:
+    def _record_trial(self, job: SweepJob) -> None:
         """Tell the study how a job ended; the trial of an interrupted job stays unfinished."""
         from optuna.trial import TrialState
 
@@ -142,4 +142,4 @@ class OptunaSweeper(Sweeper):
                 self.launcher.launch([job.overrides for job in pending], initial_job_idx=pending[0].index)
             for job in jobs:
                 sync_from_folder(session.sweep, job)
-                self._tell(job)
+                self._record_trial(job)

@@ -113,7 +113,7 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
     lightning.seed_everything(config["seed"], workers=True, verbose=False)
     model = build_model(config, data)
     if devices:
-        model_parallel.place(model, devices)
+        model_parallel.place_model(model, devices)
     drawn = draw_examples(data, trainer, task.monitor)
     experiment = TrainingModule(
         model=model,
@@ -137,7 +137,7 @@ def placement_of(config: Config) -> dict[str, torch.device]:
     Raises:
         UserError: there is no such device, or steps are to be compiled.
     """
-    devices = model_parallel.devices_of(config.get("placement"), config["trainer"].get("accelerator", "auto"))
+    devices = model_parallel.placement_devices(config.get("placement"), config["trainer"].get("accelerator", "auto"))
     if devices and config["trainer"].get("compile", "off") != "off":
         raise UserError("trainer.compile compiles steps for one device, and placement names several; leave one out")
     return devices

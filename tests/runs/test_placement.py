@@ -20,7 +20,7 @@ from attnx.errors import UserError
 from attnx.nn.recurrent import Recurrent
 from attnx.tasks.protocols import token_loss
 from attnx.training.distributed import model_parallel
-from attnx.training.distributed.model_parallel import devices_of, place
+from attnx.training.distributed.model_parallel import place_model, placement_devices
 
 # Fake tensors keep them apart, as they would those of CUDA, which PyTorch cannot imagine where it is built without.
 APART = {part: torch.device("cpu", number) for number, part in enumerate(("encoder", "attention", "decoder"), start=1)}
@@ -71,7 +71,7 @@ def test_every_operator_finds_its_inputs_on_one_device(
     monkeypatch.setattr(Recurrent, "run", lambda self, inputs, lengths=None, **given: whole(self, inputs, **given))
     with FakeTensorMode():
         model = built(**{"attention": PLAIN, **COMPOSITIONS[name]})
-        place(model, APART)
+        place_model(model, APART)
         held = batch(APART["decoder"])
         loss = token_loss(model, held)
         assert loss.mean.device == APART["decoder"]
@@ -99,8 +99,8 @@ def test_a_placed_model_computes_the_same_and_keeps_its_weights_names(name: str,
     model = built(**COMPOSITIONS[name]).eval()
     held, names = batch(CPU["decoder"]), list(model.state_dict())
     plain = token_loss(model, held).mean
-    place(model, CPU)
-    place(copied := copy.deepcopy(model), CPU)
+    place_model(model, CPU)
+    place_model(copied := copy.deepcopy(model), CPU)
     assert list(model.state_dict()) == names
     assert torch.equal(token_loss(model, held).mean, plain)
     assert torch.equal(token_loss(copied, held).mean, plain)
@@ -133,21 +133,21 @@ def _columns(path: Path) -> dict[str, list[str]]:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"attention": "cuda:3"}, "placement.attention=cuda:3: there is no such device here; there are cpu, cuda:0"),
-        ({"encoder": "meta"}, "placement.encoder=meta: there is no such device here"),
+        ({"attention": "cuda:3"}, "placement.attention=cuda:3: there is no such device; choose from cpu, cuda:0"),
+        ({"encoder": "meta"}, "placement.encoder=meta: there is no such device"),
         ({"decoder": "gpu"}, "placement.decoder=gpu: no such kind of device"),
     ],
 )
 def test_a_device_that_is_not_there(asked: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_parallel.torch.cuda, "device_count", lambda: 1)
     with pytest.raises(UserError, match=said):
-        devices_of(asked, "auto")
+        placement_devices(asked, "auto")
 
 
 def test_parts_that_have_no_device_of_their_own_are_where_the_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_parallel.torch.cuda, "device_count", lambda: 2)
-    assert devices_of({}, "auto") == {}
-    found = devices_of({"attention": "cuda:1"}, "auto")
+    assert placement_devices({}, "auto") == {}
+    found = placement_devices({"attention": "cuda:1"}, "auto")
     assert {part: str(device) for part, device in found.items()} == {
         "encoder": "cuda:0",
         "attention": "cuda:1",

@@ -1,4 +1,4 @@
-"""Writes ``metrics.csv``: one row per validation, with the training loss since the one before."""
+"""Write ``metrics.csv``: one row per validation, with the mean training loss since the previous one."""
 
 from __future__ import annotations
 
@@ -16,32 +16,31 @@ from attnx.training.callbacks.throughput import Throughput
 
 
 class MetricsFile(Callback):
-    """Add rows to a CSV file, which is whole at any moment.
+    """Adds rows to a CSV file, atomically.
 
-    A resumed run goes on behind the rows that there were when its checkpoint was saved: what a run that was killed
-    wrote after it, is written again.
+    A resumed run continues after the rows that its checkpoint counts; rows that a killed run wrote after its last
+    checkpoint are written again.
 
     Args:
-        path: the file; its columns for what a validation logs follow from the first one.
-        throughput: what counts examples a second.
+        path: the file. The columns of metrics follow from the first validation.
+        throughput: measures examples a second.
     """
 
     def __init__(self, path: Path, throughput: Throughput) -> None:
         self.path, self.throughput = path, throughput
-        self.rows: int | None = None
+        self.row_count = 0
         self._losses: list[Any] = []
-        self._epoch = 0  # that of the last batch: once training has ended, the trainer counts one more
+        self._epoch = 0  # of the last batch; at the end of training the trainer's is one higher
 
     def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Take away the rows that were written after the checkpoint."""
-        if trainer.is_global_zero:
-            lines = self._read().splitlines(keepends=True)
-            if self.rows is None:  # of a checkpoint from before they were counted
-                self.rows = max(0, len(lines) - 1)
-            elif not self.rows:
-                self.path.unlink(missing_ok=True)
-            elif len(lines) > self.rows + 1:
-                self._write("".join(lines[: self.rows + 1]))
+        """Delete the rows that were written after the checkpoint."""
+        if not trainer.is_global_zero:
+            return
+        lines = self._read().splitlines(keepends=True)
+        if not self.row_count:
+            self.path.unlink(missing_ok=True)
+        elif len(lines) > self.row_count + 1:
+            self._write("".join(lines[: self.row_count + 1]))
 
     def on_train_batch_end(
         self,
@@ -51,7 +50,7 @@ class MetricsFile(Callback):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        """Keep the loss; it is read (which waits for a GPU) only when a row is written."""
+        """Keep the loss; it is read, which waits for a GPU, only when a row is written."""
         self._losses.append(outputs["loss"].detach())
         self._epoch = trainer.current_epoch
 
@@ -60,27 +59,28 @@ class MetricsFile(Callback):
         losses, self._losses = self._losses, []
         if not trainer.is_global_zero:
             return
-        logged = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        losses = [float(loss) for loss in losses]
-        found = {name: f"{value:.6g}" for name, value in logged.items() if name.startswith("valid_")}
-        row = {
+        row = self._row(trainer, [float(loss) for loss in losses])
+        text = self._read() if self.row_count else ""
+        columns = text.partition("\r\n")[0].split(",") if text else list(row)
+        buffer = io.StringIO(newline="")
+        writer = csv.DictWriter(buffer, columns)
+        if not text:
+            writer.writeheader()
+        writer.writerow(row)
+        self._write(text + buffer.getvalue())
+        self.row_count += 1
+
+    def _row(self, trainer: lightning.Trainer, losses: list[float]) -> dict[str, Any]:
+        metrics = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("valid_")}
+        return {
             "step": trainer.global_step,
             "epoch": self._epoch,
             "learning_rate": f"{trainer.optimizers[0].param_groups[0]['lr']:.6g}",
             "train_loss": f"{sum(losses) / len(losses):.6g}" if losses else "",
-            **found,
+            **{name: f"{value:.6g}" for name, value in metrics.items()},
             "examples_per_second": f"{self.throughput.examples_per_second:.1f}",
             "tokens_per_second": f"{self.throughput.tokens_per_second:.1f}",
         }
-        before = self._read() if self.rows else ""
-        columns = before.partition("\r\n")[0].split(",") if before else list(row)
-        written = io.StringIO(newline="")
-        writer = csv.DictWriter(written, columns)
-        if not before:
-            writer.writeheader()
-        writer.writerow(row)
-        self._write(before + written.getvalue())
-        self.rows = (self.rows or 0) + 1
 
     def _read(self) -> str:
         return self.path.read_bytes().decode() if self.path.is_file() else ""
@@ -91,11 +91,11 @@ class MetricsFile(Callback):
             fsync(partial)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run must know."""
+        """State for a resumed run."""
         losses = torch.stack(self._losses).cpu() if self._losses else torch.zeros(0)
-        return {"rows": self.rows, "losses": losses, "epoch": self._epoch}
+        return {"row_count": self.row_count, "losses": losses, "epoch": self._epoch}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from there."""
-        self.rows, self._epoch = state_dict["rows"], state_dict["epoch"]
+        """Restore the state."""
+        self.row_count, self._epoch = state_dict["row_count"], state_dict["epoch"]
         self._losses = [*state_dict["losses"]]

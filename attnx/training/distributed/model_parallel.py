@@ -1,4 +1,4 @@
-"""Puts encoder, attention and decoder on devices of their own; what passes between them is moved at the border."""
+"""Model parallelism: encoder, attention and decoder on separate devices, tensors moved between them."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from torch import Tensor, nn
 from attnx.errors import UserError
 
 Tree = TypeVar("Tree")
-# Which children of a model are whose; all others, the output layer among them, are the decoder's.
-ENCODER, ATTENTION = ("source",), ("attention", "state_projection")
-# By these a part is given what may lie on another device.
-DOORS = ("forward", "make_memory")
+# The children of a model that belong to encoder and attention; all others, as the output layer, are the decoder's.
+ENCODER_CHILDREN, ATTENTION_CHILDREN = ("source",), ("attention", "state_projection")
+# Methods of a part whose arguments may be on another device; the second makes the memory, in attention alone.
+PART_METHODS = ("forward", "make_memory")
 
 
-def devices_of(placement: Mapping[str, str | None] | None, accelerator: str) -> dict[str, torch.device]:
-    """The device of ``encoder``, ``attention`` and ``decoder``; empty if none of them has one of its own.
+def placement_devices(placement: Mapping[str, str | None] | None, accelerator: str) -> dict[str, torch.device]:
+    """The devices of ``encoder``, ``attention`` and ``decoder``; empty if none of them is placed.
 
     Args:
-        placement: names of devices; one that is not named is that of the rest of the run.
-        accelerator: what the run trains on.
+        placement: names of devices; a part without one is on the run's device.
+        accelerator: of the run.
 
     Raises:
-        UserError: there is no such device here.
+        UserError: there is no such device.
     """
-    named = {part: name for part, name in (placement or {}).items() if name is not None}
-    if not named:
+    names = {part: name for part, name in (placement or {}).items() if name is not None}
+    if not names:
         return {}
-    own = "cuda:0" if accelerator != "cpu" and torch.cuda.device_count() else "cpu"
-    return {part: _device(part, named.get(part, own)) for part in ("encoder", "attention", "decoder")}
+    default = "cuda:0" if accelerator != "cpu" and torch.cuda.device_count() else "cpu"
+    return {part: _parse_device(part, names.get(part, default)) for part in ("encoder", "attention", "decoder")}
 
 
-def _device(part: str, name: str) -> torch.device:
+def _parse_device(part: str, name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
         raise UserError(f"placement.{part}={name}: no such kind of device; write cpu, cuda:0, cuda:1 ...") from None
     gpus = torch.cuda.device_count()
     if device.type not in ("cpu", "cuda") or (device.type == "cuda" and (device.index or 0) >= gpus):
-        here = ", ".join(["cpu", *(f"cuda:{number}" for number in range(gpus))])
-        raise UserError(f"placement.{part}={name}: there is no such device here; there are {here}")
+        devices = ", ".join(["cpu", *(f"cuda:{index}" for index in range(gpus))])
+        raise UserError(f"placement.{part}={name}: there is no such device; choose from {devices}")
     return torch.device("cuda", device.index or 0) if device.type == "cuda" else torch.device("cpu")
 
 
-def place(model: nn.Module, devices: Mapping[str, torch.device]) -> None:
-    """Move a model's parts to their devices, and from now on what they are given.
+def place_model(model: nn.Module, devices: Mapping[str, torch.device]) -> None:
+    """Move a model's parts to their devices, and from now on their inputs.
 
-    Where a part is, it knows by an empty buffer that no checkpoint holds: a model that is moved as a whole afterwards,
-    as ``model.cpu()`` does, is on one device and moves nothing any more.
+    A part knows its device by an empty buffer that is not in checkpoints. A model that is moved as one afterwards, as
+    by ``model.cpu()``, is on one device and moves no inputs.
 
     Raises:
         UserError: the model has no such parts.
@@ -60,96 +60,101 @@ def place(model: nn.Module, devices: Mapping[str, torch.device]) -> None:
     children = dict(model.named_children())
     if not {"attention", "decoder"} <= children.keys() or not hasattr(model, "init_state"):
         raise UserError("placement: this model is not made of encoder, attention and decoder; use model=seq2seq")
-    for part in (model, *(children[name] for name in (*ENCODER, *ATTENTION, "bridge") if name in children)):
-        if not hasattr(part, "place"):
-            for name in ("place", "back"):
+    names = [name for name in (*ENCODER_CHILDREN, *ATTENTION_CHILDREN, "bridge") if name in children]
+    for part in (model, *(children[name] for name in names)):
+        if not hasattr(part, "input_device"):
+            for name in ("input_device", "output_device"):
                 part.register_buffer(name, torch.empty(0), persistent=False)
-            plain: Any = type(part)
-            part.__class__ = _model_class(plain) if part is model else _part_class(plain)
-    move(model, devices)
+            part_class: Any = type(part)
+            part.__class__ = _placed_model_class(part_class) if part is model else _placed_part_class(part_class)
+    move_parts(model, devices)
 
 
-def move(model: nn.Module, devices: Mapping[str, torch.device]) -> None:
-    """Move the parts of a model that was placed to their devices."""
+def move_parts(model: nn.Module, devices: Mapping[str, torch.device]) -> None:
+    """Move the parts of a placed model to their devices."""
     for name, child in model.named_children():
-        part = "encoder" if name in ENCODER else "attention" if name in ATTENTION else "decoder"
+        part = "encoder" if name in ENCODER_CHILDREN else "attention" if name in ATTENTION_CHILDREN else "decoder"
         child.to(devices[part])
         if name == "attention":
-            child.back = child.back.to(devices["decoder"])
-    model.place, model.back = (torch.empty(0, device=devices["decoder"]) for _ in range(2))
+            child.output_device = child.output_device.to(devices["decoder"])
+    model.input_device, model.output_device = (torch.empty(0, device=devices["decoder"]) for _ in range(2))
     for weight in model.parameters(recurse=False):
         weight.data = weight.data.to(devices["decoder"])
 
 
-def moved(tree: Tree, device: torch.device) -> Tree:
-    """The same tree with every tensor in it on a device.
+def to_device(tree: Tree, device: torch.device) -> Tree:
+    """A tree of tuples and lists with all its tensors on a device.
 
-    >>> moved((torch.ones(2), [None, 3]), torch.device("meta"))
+    >>> to_device((torch.ones(2), [None, 3]), torch.device("meta"))
     (tensor(..., device='meta', size=(2,)), [None, 3])
     """
     if isinstance(tree, Tensor):
         return tree.to(device)  # type: ignore[return-value]
     if isinstance(tree, tuple):
-        parts = [moved(part, device) for part in tree]
-        return tree._make(parts) if hasattr(tree, "_make") else tuple(parts)  # type: ignore[return-value]
-    return [moved(part, device) for part in tree] if isinstance(tree, list) else tree  # type: ignore[return-value]
+        items = [to_device(item, device) for item in tree]
+        return tree._make(items) if hasattr(tree, "_make") else tuple(items)  # type: ignore[return-value]
+    return [to_device(item, device) for item in tree] if isinstance(tree, list) else tree  # type: ignore[return-value]
 
 
 @functools.cache
-def _part_class(of: Any) -> type[nn.Module]:
-    """The class of a part that has what it is given moved to where it is; a read goes back to the decoder.
+def _placed_part_class(part_class: Any) -> type[nn.Module]:
+    """A subclass whose methods move their arguments to the part's device, and attention's output to the decoder's.
 
-    A class, and no wrapping of methods, so that a copy of the model has borders of its own.
+    A subclass instead of wrapped methods, so that a deep copy of the model moves tensors to its own devices.
     """
+    is_attention = hasattr(part_class, PART_METHODS[1])
 
-    def door(name: str) -> Any:
-        def enter(self: Any, *given: Any, **named: Any) -> Any:
-            device = self.place.device
-            named = {key: moved(value, device) for key, value in named.items()}
-            found = getattr(of, name)(self, *moved(given, device), **named)
-            return moved(found, self.back.device) if reads and name == "forward" else found
+    def moving(name: str) -> Any:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            device = self.input_device.device
+            kwargs = {key: to_device(value, device) for key, value in kwargs.items()}
+            output = getattr(part_class, name)(self, *to_device(args, device), **kwargs)
+            return to_device(output, self.output_device.device) if is_attention and name == "forward" else output
 
-        return enter
+        return call
 
-    reads = hasattr(of, "make_memory")
-    doors = {name: door(name) for name in DOORS if hasattr(of, name)}
-    return type(of.__name__, (of,), {**doors, "__module__": of.__module__, "__doc__": of.__doc__})
+    methods = {name: moving(name) for name in PART_METHODS if hasattr(part_class, name)}
+    return _subclass(part_class, methods)
 
 
 @functools.cache
-def _model_class(of: Any) -> type[nn.Module]:
-    """The class of a model whose memory stays with the attention, and whose state is with the decoder."""
+def _placed_model_class(model_class: Any) -> type[nn.Module]:
+    """A subclass whose memory stays on attention's device, and whose state is on the decoder's."""
 
-    def init_state(self: Any, *given: Any, **named: Any) -> Any:
-        state = of.init_state(self, *given, **named)
-        return moved(state._replace(memory=None), self.place.device)._replace(memory=state.memory)
+    def init_state(self: Any, *args: Any, **kwargs: Any) -> Any:
+        state = model_class.init_state(self, *args, **kwargs)
+        return to_device(state._replace(memory=None), self.input_device.device)._replace(memory=state.memory)
 
     def visible_memory(self: Any, memory: Any, steps: Tensor) -> Any:
-        return of.visible_memory(self, memory, steps.to(memory.keys.device))
+        return model_class.visible_memory(self, memory, steps.to(memory.keys.device))
 
-    methods = {"init_state": init_state, "visible_memory": visible_memory, "__module__": of.__module__}
-    return type(of.__name__, (of,), methods)
+    return _subclass(model_class, {"init_state": init_state, "visible_memory": visible_memory})
+
+
+def _subclass(module_class: Any, methods: Mapping[str, Any]) -> type[nn.Module]:
+    attributes = {**methods, "__module__": module_class.__module__, "__doc__": module_class.__doc__}
+    return type(module_class.__name__, (module_class,), attributes)
 
 
 class ModelParallelStrategy(SingleDeviceStrategy):
-    """Trains a model that is placed: Lightning would move it to one device.
+    """Lightning's strategy for a placed model, which Lightning would move to one device.
 
     Args:
-        devices: of encoder, attention and decoder; batches go to the last one's.
+        devices: of encoder, attention and decoder; batches go to the decoder's.
     """
 
     strategy_name = "placed"
 
-    def __init__(self, devices: Mapping[str, torch.device], **knobs: Any) -> None:
-        super().__init__(device=devices["decoder"], **knobs)
+    def __init__(self, devices: Mapping[str, torch.device], **kwargs: Any) -> None:
+        super().__init__(device=devices["decoder"], **kwargs)
         self.devices = devices
 
     def model_to_device(self) -> None:
-        """Move each part to its own device, and what belongs to none to the decoder's."""
-        experiment = self.lightning_module
-        assert experiment is not None
-        for name, child in experiment.named_children():
+        """Move each part to its device, and everything else to the decoder's."""
+        module = self.lightning_module
+        assert module is not None
+        for name, child in module.named_children():
             if name == "model":
-                move(child, self.devices)
+                move_parts(child, self.devices)
             else:
                 child.to(self.root_device)

@@ -131,7 +131,7 @@ def test_what_is_worse_than_the_median_at_the_same_validation_is_hopeless(maximi
         curve(sweep.folder(done), [sign * 9.0, sign * 5.0, sign * 3.0], maximize)
         assert not found._should_prune(done)  # there is nothing to compare it with
         done.status, done.best, done.maximize = "finished", sign * 3.0, maximize
-        found._tell(done)
+        found._record_trial(done)
         for values, expected in (([8.0], False), ([10.0], True), ([8.0, 6.0], True), ([8.0, 4.0], False)):
             job = found._suggest_job(running)
             assert job is not None
@@ -139,7 +139,7 @@ def test_what_is_worse_than_the_median_at_the_same_validation_is_hopeless(maximi
             assert found._should_prune(job) is expected
             assert not found._should_prune(job)  # nothing new was found since
             job.status = "pruned"
-            found._tell(job)
+            found._record_trial(job)
     states = [trial.state.name for trial in found.study.get_trials()]
     assert states == ["COMPLETE", *["PRUNED"] * 4]
     assert found.study.best_value == 3.0
