@@ -14,7 +14,13 @@ from attnx.loggers.collection import Loggers
 from attnx.training.callbacks.throughput import Throughput
 
 # Names under which the gradient norms of a model's children are logged; a child that is missing keeps its name.
-CHILD_NAMES = {"source": "encoder", "query": "attention", "own": "attention", "bridge": "decoder", "readout": "output"}
+CHILD_NAMES = {
+    "source": "encoder",
+    "query": "attention",
+    "state_projection": "attention",
+    "bridge": "decoder",
+    "readout": "output",
+}
 
 
 class Logs(Callback):
