@@ -1,0 +1,52 @@
+"""The private names of Hydra, Optuna and W&B that attnx uses still exist."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from attnx.sweeps.hydra_internals import BASIC_SWEEPER, basic_sweeper, split_jobs
+
+
+def test_hydras_grid_sweeper() -> None:
+    """It checks each batch by the method that attnx replaces, and splits parsed overrides into jobs."""
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    assert f"{BasicSweeper.__module__}.{BasicSweeper.__qualname__}" == BASIC_SWEEPER
+    assert "self.validate_batch_is_legal(" in inspect.getsource(BasicSweeper.sweep)
+    assert basic_sweeper(max_batch_size=None, params=None).validate_batch_is_legal([["seed=1"]]) is None
+    parsed = OverridesParser.create().parse_overrides(["scorer=dot,mlp", "seed=1"])
+    assert [list(job) for job in split_jobs(parsed)] == [["scorer=dot", "seed=1"], ["scorer=mlp", "seed=1"]]
+
+
+def test_optunas_trials_and_hydras_search_space() -> None:
+    optuna = pytest.importorskip("optuna")
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
+    from hydra.core.plugins import Plugins
+
+    Plugins.instance()
+    from attnx.sweeps.optuna_sweeper import _parse_space
+
+    space, fixed = _parse_space(["optimizer.lr=interval(0.1,0.9)", "seed=1"])
+    assert (list(space), fixed) == (["optimizer.lr"], {"seed": "1"})
+    study = optuna.create_study()
+    trial = optuna.trial.Trial(study, study.ask()._trial_id)
+    assert 0.1 <= trial._suggest("optimizer.lr", space["optimizer.lr"]) <= 0.9
+    assert study._storage.get_trial(trial._trial_id).intermediate_values == {}
+
+
+def test_wandbs_service_process(monkeypatch: pytest.MonkeyPatch, here: Any) -> None:
+    """Its handle can be killed; else a service that hangs would outlive the run."""
+    wandb = pytest.importorskip("wandb")
+    from attnx.loggers.wandb_server import stop_service
+
+    monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
+    run = wandb.init(mode="offline", dir=str(here), settings=wandb.Settings(silent=True, console="off"))
+    process = wandb.setup()._connection._proc._process
+    assert process.poll() is None
+    run.finish()
+    stop_service(wandb)
+    assert process.wait(timeout=30) is not None
