@@ -6,7 +6,6 @@ import inspect
 from typing import Any
 
 import pytest
-
 from attnx.sweeps.hydra_internals import BASIC_SWEEPER, basic_sweeper, split_jobs
 
 
