@@ -179,7 +179,7 @@ def registered_name(kind: str, item: object) -> str | None:
     """
     cls: Any = type(item)
     base = cls.__base__ if cls.__module__.startswith("attnx.accel.") else cls
-    names = {known: name for (registered_kind, name), known in _registered.items() if registered_kind == kind}
+    names = {item_cls: name for (item_kind, name), item_cls in _registered.items() if item_kind == kind}
     return names.get(cls) or names.get(base)
 
 

@@ -9,6 +9,11 @@ from attnx.registry.optional_deps import require
 
 # The choices that runs are told apart by, and what a row of the table shows beside them and the result.
 CHOICES = ("scorer", "scope", "query", "normalizer")
+MEDIA = (
+    ("heat maps of the test", "test/alignments", "run"),
+    ("heat maps while training", "valid/alignments", "step"),
+    ("pages", "test/page", "run"),
+)
 PARTS = ("encoder", "attention", "decoder", "output", "embedding", "all")
 
 
@@ -101,15 +106,11 @@ def _sections(request: WorkspaceRequest) -> dict[str, list[Any]]:
     # A panel without groupby takes that of the table: scorer, then scope.
     pairs = v2.BarPlot(f"{result} by scorer and scope", metrics=[result], groupby_aggfunc="mean")
     curves = [curve(f"valid/{request.measure}", kind) for kind in CHOICES]
+    media = [v2.MediaBrowser(title, media_keys=[key], gallery_axis=axis) for title, key, axis in MEDIA]
     return {
         "Scorer by scope": [pairs, *map(bars, CHOICES)],
         "Curves": [*curves, *(curve(loss, "scorer") for loss in ("valid/loss", "train/loss"))],
-        "What was read": [
-            v2.MediaBrowser("heat maps of the test", media_keys=["test/alignments"], gallery_axis="run"),
-            v2.MediaBrowser("heat maps while training", media_keys=["valid/alignments"], gallery_axis="step"),
-            v2.MediaBrowser("pages", media_keys=["test/page"], gallery_axis="run"),
-            v2.WeavePanelSummaryTable(table_name="test/predictions"),
-        ],
+        "What was read": [*media, v2.WeavePanelSummaryTable(table_name="test/predictions")],
         "From choices to the result": [
             v2.ParallelCoordinatesPlot(columns=_coordinates(request, v2), title="choices, speed, result"),
             v2.ParameterImportancePlot(with_respect_to=result),
