@@ -31,6 +31,7 @@ CHOICES = {
     "lr_schedule": "the learning rate over the steps",
     "trainer": "length, batches, checkpoints and devices of training",
     "logger": "where metrics and figures go besides the run folder: wandb, tensorboard, or a set",
+    "callback": "plug-ins that training calls at its events, one or a set",
     "recipe": "a paper's four choices by its name",
     "experiment": "a whole configuration with its claim",
 }

@@ -13,7 +13,7 @@ from attnx.data.examples import Pair
 from attnx.data.special_tokens import BOS, EOS
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
-from attnx.inference.trained_run import OpenRun
+from attnx.inference.trained_run import TrainedRun
 
 # How far a log-probability may lie from the run's own: float32 sums over some ten steps differ in their last digits.
 TOLERANCE = 1e-4
@@ -36,7 +36,7 @@ class Checked(NamedTuple):
     farthest: float
 
 
-def compared(run: OpenRun, runner: Any, pairs: Sequence[Pair], width: int) -> Checked:
+def compared(run: TrainedRun, runner: Any, pairs: Sequence[Pair], width: int) -> Checked:
     """Compare what the files' runner finds with what the run finds.
 
     Where two continuations are as likely but for the last digits of float32, either may be followed, and what comes
@@ -53,7 +53,7 @@ def compared(run: OpenRun, runner: Any, pairs: Sequence[Pair], width: int) -> Ch
         UserError: a log-probability is another one; or a greedy search took what is not as likely.
     """
     rules = {name: run.config["decoding"][name] for name in ("max_length_ratio", "max_length_extra")}
-    ours = run.searching(("beam", {**rules, "beam_size": width, "min_length": 0, "no_repeat_ngram_size": 0})).decode(
+    ours = run.with_search(("beam", {**rules, "beam_size": width, "min_length": 0, "no_repeat_ngram_size": 0})).decode(
         pairs
     )
     same, farthest = 0, 0.0
@@ -78,7 +78,7 @@ def given(pair: Pair) -> Any:
     return list(pair.source) if pair.features is None else np.asarray(pair.features)
 
 
-def _apart(run: OpenRun, runner: Any, pair: Pair, outputs: tuple[list[str], list[str]], width: int) -> float:
+def _apart(run: TrainedRun, runner: Any, pair: Pair, outputs: tuple[list[str], list[str]], width: int) -> float:
     """How far the files' log-probabilities lie from the run's along its output and theirs, or from a tie."""
     assert isinstance(run.target, Vocabulary)
     paths = [[*run.target.encode(output), EOS] for output in outputs]
@@ -99,9 +99,9 @@ def _difference(one: Steps, other: Steps) -> float:
     return float(np.abs(one[possible] - other[possible]).max())
 
 
-def _by(run: OpenRun, pair: Pair) -> Any:
+def _by(run: TrainedRun, pair: Pair) -> Any:
     """From a path of ids to the run's log-probabilities (t, symbols) of all that can come at its steps."""
-    batch, model = run.experiment.data.judged_rows([pair]).whole(), run.model
+    batch, model = run.predictor.data.judged_rows([pair]).whole(), run.model
 
     @torch.inference_mode()
     def steps(path: list[int]) -> Steps:

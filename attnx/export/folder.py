@@ -27,7 +27,7 @@ from attnx.export.programs import Program, programs
 from attnx.export.text_rules import search_rules, text_rules
 from attnx.files.atomic_files import atomic_folder
 from attnx.inference.load import open_run
-from attnx.inference.trained_run import OpenRun
+from attnx.inference.trained_run import TrainedRun
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.registry.optional_deps import require
 from attnx.runs.layout import VOCABULARY
@@ -70,20 +70,20 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
         return [compared(opened, _runner(partial), pairs, width) for width in WIDTHS]
 
 
-def _write(folder: Path, run: OpenRun, kind: str) -> None:
+def _write(folder: Path, run: TrainedRun, kind: str) -> None:
     ending, write = WRITERS[kind]
     model = cast("Seq2seq", copy.deepcopy(run.model)).requires_grad_(False)  # its fast paths will be disabled
-    found = programs(model, _sources(run), bool(run.experiment.data.tags))
+    found = programs(model, _sources(run), bool(run.tags))
     for name, program in zip(NAMES, found, strict=True):
         write(program, folder / f"{name}.{ending}")
     source, target = run.source, cast("Vocabulary", run.target)
     told = {
         "source": dataclasses.asdict(source) if isinstance(source, Features) else source.symbols,
         "target": target.symbols,
-        "tags": run.experiment.data.tags,
+        "tags": run.tags,
         "text": text_rules(run.config["task"], source.columns if isinstance(source, Features) else ()),
         "decoding": search_rules(run.config["decoding"]),
-        "continues": bool(getattr(run.experiment.task, "continues", False)),
+        "continues": bool(getattr(run.task, "continues", False)),
         "programs": {name: program.names for name, program in zip(NAMES, found, strict=True)},
     }
     (folder / "model.json").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
@@ -93,7 +93,7 @@ def _write(folder: Path, run: OpenRun, kind: str) -> None:
         shutil.copyfile(file, folder / file.name)
 
 
-def _sources(run: OpenRun) -> Callable[[int, int], Tensor]:
+def _sources(run: TrainedRun) -> Callable[[int, int], Tensor]:
     """Any sources of so many rows and steps."""
     generator = torch.Generator().manual_seed(0)
     source = run.source

@@ -1,4 +1,4 @@
-"""How much a run differs from each baseline of its task, on the same examples and the same draws of them."""
+"""Differences between a run and the baselines of its task, with intervals by paired bootstrap."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from attnx.tasks.protocols import SequenceTask
 
 
 def baseline_differences(
-    task: SequenceTask, results: Mapping[str, float], drawn: Mapping[str, Numbers]
+    task: SequenceTask, results: Mapping[str, float], resampled: Mapping[str, Numbers]
 ) -> dict[str, dict[str, BaselineDifference]]:
-    """Each measure of a run minus each baseline's, by their names, with a 95 % interval by paired bootstrap.
+    """Each measure of a run minus each baseline's, by baseline and measure, with a 95 % interval by paired bootstrap.
 
     Args:
-        task: whose ``baselines`` have their measures beside the run's, behind their names: ``test_naive_mse``.
+        task: its ``baselines`` have measures such as ``test_naive_mse``, the baseline's name in front.
         results: of the run's test.
-        drawn: the measures of other draws of its examples; what is no number in some draw is left out.
+        resampled: the measures of bootstrap samples; one that is not finite in some sample is left out.
     """
-    found: dict[str, dict[str, BaselineDifference]] = {}
+    differences: dict[str, dict[str, BaselineDifference]] = {}
     for baseline in getattr(task, "baselines", ()):
-        before = f"test_{baseline}_"
-        for theirs in (name for name in drawn if name.startswith(before)):
-            ours = f"test_{theirs.removeprefix(before)}"
-            differences = drawn[ours] - drawn[theirs] if ours in drawn else np.array([np.nan])
-            if np.isfinite(differences).all():
-                edges = percentile_interval(differences)
-                difference = BaselineDifference(results[ours] - results[theirs], *edges)
-                found.setdefault(baseline, {})[ours] = difference
-    return found
+        prefix = f"test_{baseline}_"
+        for baseline_measure in (name for name in resampled if name.startswith(prefix)):
+            measure = f"test_{baseline_measure.removeprefix(prefix)}"
+            samples = resampled[measure] - resampled[baseline_measure] if measure in resampled else np.array([np.nan])
+            if np.isfinite(samples).all():
+                difference = results[measure] - results[baseline_measure]
+                result = BaselineDifference(difference, *percentile_interval(samples))
+                differences.setdefault(baseline, {})[measure] = result
+    return differences

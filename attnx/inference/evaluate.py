@@ -1,4 +1,4 @@
-"""Measures a reopened run on its own test part, or on any other file, as the test that ends a training does."""
+"""Evaluates a trained run on its own test part or on another file, as the test at the end of training does."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from attnx.errors import UserError
 from attnx.inference.baseline_differences import baseline_differences
 from attnx.inference.metric_bootstrap import Numbers, bootstrap_metrics
 from attnx.inference.metric_intervals import measure_intervals
-from attnx.inference.trained_run import BATCH, OpenRun
+from attnx.inference.predictor import Prediction, loss_results, metric_results
+from attnx.inference.trained_run import BATCH_SIZE, TrainedRun
 from attnx.runs.layout import VOCABULARY
 from attnx.runs.results_json import BaselineDifference, Interval
 from attnx.tasks.protocols import signatures_of, token_loss
-from attnx.training.lightning_module import Prediction, computed, losses
 
 
 class EvaluationResult(NamedTuple):
-    """What an evaluation found.
+    """The result of an evaluation.
 
     Attributes:
-        results: the task's measures and the speed, flat.
+        results: the task's measures, and the speed.
         intervals: the 95 % intervals of the measures.
-        baselines: how much the run differs from each baseline, by its name and the measure's.
+        baselines: the differences from each baseline, by baseline and measure.
         predictions: in the order of the pairs.
-        signatures: the exact definitions of the measures, where the task has them.
-        drawn: the measures of other draws of the pairs.
+        signatures: the exact definitions of the measures, if the task has them.
+        resampled: the measures of bootstrap samples of the pairs.
     """
 
     results: dict[str, float]
@@ -43,89 +43,90 @@ class EvaluationResult(NamedTuple):
     baselines: dict[str, dict[str, BaselineDifference]]
     predictions: list[Prediction]
     signatures: dict[str, str]
-    drawn: dict[str, Numbers]
+    resampled: dict[str, Numbers]
 
 
-def pairs_to_judge(run: OpenRun, test: Any = None, fingerprint: str = "") -> list[Pair]:
-    """What a run is to be evaluated on.
+def evaluation_pairs(run: TrainedRun, test: Any = None, fingerprint: str = "") -> list[Pair]:
+    """The pairs to evaluate a run on.
 
     Args:
         run: the run.
         test: as ``task.test`` names it; None for the run's own test part.
-        fingerprint: of the training data that the run began with, out of which its own part may be held.
+        fingerprint: of the run's training data, of which its own test part may be a split.
 
     Raises:
-        UserError: the data are malformed, are not those of the run, or hold what it cannot read.
+        UserError: the data are malformed, have changed, or cannot be read by the run.
     """
     config = run.config["task"]
-    named = test if test is not None else config.get("test")
-    task = registry.build("task", {**config, **({"test": named} if named is not None else {})})
-    if named is not None and hasattr(task, "test_pairs"):
+    files = test if test is not None else config.get("test")
+    task = registry.build("task", {**config, **({"test": files} if files is not None else {})})
+    if files is not None and hasattr(task, "test_pairs"):
         task.restore(run.folder / VOCABULARY)
         pairs: list[Pair] = task.test_pairs()
-        where = ", ".join(map(str, named if isinstance(named, list) else [named]))
+        where = ", ".join(map(str, files if isinstance(files, list) else [files]))
     else:
         data = task.load()
         if fingerprint and data.train_rows().fingerprint() != fingerprint:
             raise UserError(
-                f"{run.folder}: the data out of which its test part was held are not those the run began with; put "
-                "them back, or name other data with task.test=FILE"
+                f"{run.folder}: the data of its test part have changed since it was trained; restore them, or name "
+                "other data with task.test=FILE"
             )
         pairs, where = data.pairs.test, "the test part"
     _check(run, pairs, where)
     return pairs
 
 
-def measure(run: OpenRun, pairs: Sequence[Pair], batch: int = BATCH) -> EvaluationResult:
-    """Decode pairs, and measure what was written as the run's task does."""
-    task = run.experiment.task
-    metrics = nn.ModuleDict(task.metrics(run.experiment.data.tags))
+def evaluate(run: TrainedRun, pairs: Sequence[Pair], batch_size: int = BATCH_SIZE) -> EvaluationResult:
+    """Decode pairs, and measure the predictions by the metrics of the run's task."""
+    task = run.task
+    metrics = nn.ModuleDict(task.metrics(run.tags))
     started = time.perf_counter()
-    predictions = run.decode(pairs, batch=batch)
-    taken = time.perf_counter() - started
-    for start in range(0, len(pairs), batch):
-        some = predictions[start : start + batch]
-        task.update(metrics, [one.output for one in some], [one.pair for one in some])
-    measured = computed("test", metrics) if metrics else losses("test", _loss(run, pairs, batch), run.target)
-    results = {name: float(value) for name, value in measured.items()}
-    results |= {"test_examples": len(pairs), "seconds": taken, "examples_per_second": len(pairs) / taken}
-    drawn = bootstrap_metrics(task, run.experiment.data.tags, predictions)
-    intervals = measure_intervals(task, run.experiment.data.tags, predictions, drawn)
-    baselines = baseline_differences(task, results, drawn)
-    return EvaluationResult(results, intervals, baselines, predictions, signatures_of(task, metrics), drawn)
+    predictions = run.decode(pairs, batch_size=batch_size)
+    seconds = time.perf_counter() - started
+    for start in range(0, len(pairs), batch_size):
+        part = predictions[start : start + batch_size]
+        task.update(metrics, [prediction.output for prediction in part], [prediction.pair for prediction in part])
+    has_metrics = len(metrics) > 0
+    values = metric_results("test", metrics) if has_metrics else _loss_results(run, pairs, batch_size)
+    results = {name: float(value) for name, value in values.items()}
+    results |= {"test_examples": len(pairs), "seconds": seconds, "examples_per_second": len(pairs) / seconds}
+    resampled = bootstrap_metrics(task, run.tags, predictions)
+    intervals = measure_intervals(task, run.tags, predictions, resampled)
+    baselines = baseline_differences(task, results, resampled)
+    return EvaluationResult(results, intervals, baselines, predictions, signatures_of(task, metrics), resampled)
 
 
-def _loss(run: OpenRun, pairs: Sequence[Pair], batch: int) -> Tensor:
-    """The loss per step over all targets: what counts where a task has no metrics."""
-    rows = run.experiment.data.judged_rows(list(pairs))
+def _loss_results(run: TrainedRun, pairs: Sequence[Pair], batch_size: int) -> dict[str, Tensor]:
+    """The loss per step over all targets, for a task without metrics."""
+    rows = run.predictor.data.judged_rows(list(pairs))
     total, tokens = torch.zeros((), dtype=torch.float64), 0.0
     with torch.inference_mode():
-        for start in range(0, len(rows), batch):
-            some = collate([rows[row] for row in range(start, min(start + batch, len(rows)))])
-            loss = token_loss(run.model, some)
+        for start in range(0, len(rows), batch_size):
+            batch = collate([rows[row] for row in range(start, min(start + batch_size, len(rows)))])
+            loss = token_loss(run.model, batch)
             total, tokens = total + loss.total.double(), tokens + float(loss.tokens)
-    return total / tokens
+    return loss_results("test", total / tokens, run.target)
 
 
 def fingerprint_of(pairs: Sequence[Pair]) -> str:
-    """A hash of pairs, to tell whether a file has changed."""
+    """A hash of pairs, by which a changed file is noticed."""
     return hashlib.sha256(b"".join(map(digest, pairs))).hexdigest()[:16]
 
 
-def _check(run: OpenRun, pairs: Sequence[Pair], where: str) -> None:
-    """See that the run can read the sources, and that the references are what it writes."""
-    tags = run.experiment.data.tags or ("",)
+def _check(run: TrainedRun, pairs: Sequence[Pair], where: str) -> None:
+    """Check that the run can read the sources, and that the references are of the kind that it predicts."""
+    tags = run.tags or ("",)
     for pair in pairs:
         if pair.tag not in tags:
-            known = ", ".join(tags) if run.experiment.data.tags else "it knows none"
-            raise UserError(f"{where}: holds the tag {pair.tag!r}, which is not one that this run knows: {known}")
-        for side, matrix, measured in (("source", pair.features, run.source), ("target", pair.target, run.target)):
-            if isinstance(measured, Vocabulary):
+            known_tags = ", ".join(tags) if run.tags else "it knows none"
+            raise UserError(f"{where}: holds the tag {pair.tag!r}, which is not one that this run knows: {known_tags}")
+        for side, matrix, expected in (("source", pair.features, run.source), ("target", pair.target, run.target)):
+            if isinstance(expected, Vocabulary):
                 continue
-            assert matrix is not None, "the task is the run's, so the sides are of the same kind"
-            _check_width(matrix.shape[1], measured, f"{where}: the {side} {pair.name}".rstrip())
+            assert matrix is not None, "the task is the run's, so both sides have its kinds"
+            _check_width(matrix.shape[1], expected, f"{where}: the {side} {pair.name}".rstrip())
 
 
-def _check_width(width: int, measured: Features, what: str) -> None:
-    if width != measured.width:
-        raise UserError(f"{what} has {width} features a step, but this run was trained on {measured.width}")
+def _check_width(width: int, expected: Features, name: str) -> None:
+    if width != expected.width:
+        raise UserError(f"{name} has {width} features a step, but this run was trained on {expected.width}")

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_max, dim_zero_min, dim_zero_sum
 
+from attnx.inference.predictor import Prediction, metric_results
 from attnx.metrics.state_reductions import state_reductions
 from attnx.reports.stats.bootstrap import SAMPLES, resample_sums
 from attnx.tasks.protocols import SequenceTask
-from attnx.training.lightning_module import Prediction, computed
 
 Numbers = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ def bootstrap_metrics(task: SequenceTask, tags: Sequence[str], predictions: Sequ
         flat[columns] = total
         for part, state in zip(sums, states, strict=True):
             part.state.copy_(state.view_as(part.state))
-        for name, value in computed("test", metrics).items():
+        for name, value in metric_results("test", metrics).items():
             draws.setdefault(name, []).append(float(value))
     return {name: np.array(values) for name, values in draws.items() if len(values) == SAMPLES}
 

@@ -1,4 +1,4 @@
-"""The 95 % interval of each measure of a test: exact for proportions, of other draws of the examples for the rest."""
+"""95 % intervals of test measures: exact for proportions, bootstrap percentiles for others."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import numpy as np
 from torch import nn
 
 from attnx.inference.metric_bootstrap import Numbers
+from attnx.inference.predictor import Prediction
 from attnx.metrics.proportions import ProportionMetric, interval_of_mean
 from attnx.reports.stats.bootstrap import percentile_interval
 from attnx.runs.results_json import Interval
 from attnx.tasks.protocols import SequenceTask
-from attnx.training.lightning_module import Prediction
 
 PERCENT = 100
 
 
 def measure_intervals(
-    task: SequenceTask, tags: Sequence[str], predictions: Sequence[Prediction], drawn: Mapping[str, Numbers]
+    task: SequenceTask, tags: Sequence[str], predictions: Sequence[Prediction], resampled: Mapping[str, Numbers]
 ) -> dict[str, Interval]:
     """The intervals of a test's measures, by their names in the results.
 
-    A proportion of examples has the exact one of the binomial distribution, which has a width even where none is
-    wrong; a mean of several has theirs together. Of any other measure, and where examples have ``neighbors``, so
-    that their number says too much, it is between the percentiles of ``drawn``. A measure without a number in some
-    draw, or with the same in all of them, has none.
+    A proportion of examples has the exact interval of the binomial distribution, which has a width even if no example
+    is wrong; so has a mean of proportions. Other measures have the percentiles of the bootstrap samples; proportions,
+    too, if the task has ``neighbors``, since dependent examples carry less information. A measure that is not finite in
+    some sample, or equal in all, has no interval.
     """
-    found = {name: interval for name, values in drawn.items() if (interval := _percentiles(values))}
-    return found if hasattr(task, "neighbors") else found | _proportions(task, tags, predictions)
+    intervals = {name: interval for name, values in resampled.items() if (interval := _percentiles(values))}
+    return intervals if hasattr(task, "neighbors") else intervals | _proportions(task, tags, predictions)
 
 
 def _percentiles(values: Numbers) -> Interval | None:
@@ -49,12 +49,14 @@ def _proportions(task: SequenceTask, tags: Sequence[str], predictions: Sequence[
     )
     if not metrics:
         return {}
-    task.update(metrics, [one.output for one in predictions], [one.pair for one in predictions])
-    found = {}
+    task.update(
+        metrics, [prediction.output for prediction in predictions], [prediction.pair for prediction in predictions]
+    )
+    intervals = {}
     for name, metric in metrics.items():
         assert isinstance(metric, ProportionMetric)
         for entry, proportions in metric.proportions().items():
             if proportions and all(proportion.examples for proportion in proportions):
                 low, high = interval_of_mean(proportions)
-                found[f"test_{name}{entry and '_' + entry}"] = Interval(PERCENT * low, PERCENT * high)
-    return found
+                intervals[f"test_{name}{entry and '_' + entry}"] = Interval(PERCENT * low, PERCENT * high)
+    return intervals

@@ -1,12 +1,11 @@
-"""A reopened run in use: sources in, predictions out, with its own search or another."""
+"""A trained run: predicts from sources, with its own search or another."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -15,46 +14,56 @@ from attnx import registry
 from attnx.data.examples import Pair
 from attnx.data.features import Features, Matrix
 from attnx.data.vocabulary import Vocabulary
-from attnx.decoding.contracts import StepModel
 from attnx.decoding.select import choose_search
 from attnx.errors import UserError
-from attnx.inference.unk_replacement import unknown_in, with_copies
+from attnx.inference.predictor import Prediction, Predictor
+from attnx.inference.unk_replacement import unknown_positions, with_copies
 from attnx.registry import PartSpec
-from attnx.training.lightning_module import Prediction, TrainingModule
+from attnx.tasks.protocols import SequenceTask
 
 Unknown = Literal["replace", "refuse", "keep"]
-# How many sources are decoded at once; it changes no result.
-BATCH = 128
+# Sources decoded at once; it changes no result.
+BATCH_SIZE = 128
 
 
 @dataclass
-class OpenRun:
-    """A finished or interrupted run, ready to be used; or several that answer together.
+class TrainedRun:
+    """A run, or an ensemble of runs, with its trained model.
 
     Attributes:
-        folder: where it lies; of several the first.
-        config: what it was composed of, ``search`` being the one in use.
-        experiment: holds ``model``, ``task`` and ``data`` (the vocabularies; its pairs are not read again).
+        folder: the run folder; of an ensemble the first one.
+        config: the configuration, with the ``decoding`` in use.
+        predictor: the model with the task and the vocabularies.
     """
 
     folder: Path
     config: dict[str, Any]
-    experiment: TrainingModule
+    predictor: Predictor
 
     @property
     def model(self) -> torch.nn.Module:
         """The model with its best weights, in evaluation mode."""
-        return self.experiment.model
+        return self.predictor.model
+
+    @property
+    def task(self) -> SequenceTask:
+        """The task, without its data."""
+        return self.predictor.task
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags (languages) of the training data."""
+        return self.predictor.data.tags
 
     @property
     def source(self) -> Vocabulary | Features:
         """The source vocabulary, or how features are scaled."""
-        return self.experiment.data.source
+        return self.predictor.data.source
 
     @property
     def target(self) -> Vocabulary | Features:
         """The target vocabulary, or how features are scaled."""
-        return self.experiment.data.target
+        return self.predictor.data.target
 
     def predict(
         self,
@@ -65,68 +74,65 @@ class OpenRun:
         nbest: int | None = None,
         unknown: Unknown = "replace",
     ) -> list[Prediction]:
-        """Decode sources; the second best and further outputs are each one's ``others``.
+        """Decode sources; the next best outputs of each are its ``alternatives``.
 
         Args:
-            sources: each a text, as the task's data hold it, or a matrix of features (s, f) in the data's own units.
-            tag: the language of all of them, where the run knows several.
+            sources: texts as in the task's data, or matrices of features (s, f) in the data's units.
+            tag: the language of all of them, if the run has several.
             need_weights: also return the attention weights.
-            search: another search than the run's, ``"beam"`` or ``("beam", {"beam_size": 5})``.
-            nbest: how many outputs to find for each.
-            unknown: what to do with source symbols that the run does not know: ``replace`` them by the unknown symbol,
-                ``refuse`` them, or ``keep`` them (:func:`attnx.inference.unk_replacement.with_copies`).
+            search: a search instead of the run's, ``"beam"`` or ``("beam", {"beam_size": 5})``.
+            nbest: the number of outputs for each source.
+            unknown: ``replace`` source symbols that are not in the vocabulary by the unknown symbol, ``refuse`` them,
+                or ``keep`` them (:func:`attnx.inference.unk_replacement.with_copies`).
 
         Raises:
-            UserError: a source is empty or of the wrong kind, the tag is not one that the run knows, a symbol is
-                unknown and refused, or there is no such search.
+            UserError: a source is empty or of the wrong kind, an unknown tag, a refused symbol, or no such search.
         """
         if isinstance(sources, str) or not isinstance(sources, Iterable):
             raise UserError(f"{sources!r}: give a list of sources, as in predict([{sources!r}])")
         if unknown not in get_args(Unknown):
             raise UserError(f"unknown={unknown!r}: expected one of {', '.join(get_args(Unknown))}")
         self.check_tag(tag)
-        run = self if search is None and nbest is None else self.searching(search, nbest=nbest)
+        run = self if search is None and nbest is None else self.with_search(search, nbest=nbest)
         if unknown == "keep":
             run.check_copies()
         pairs = [self.pair(source, tag, unknown) for source in sources]
         return run.decode(pairs, need_weights, copies=unknown == "keep")
 
-    def searching(self, search: PartSpec | None = None, nbest: int | None = None) -> OpenRun:
-        """The same run with another search, as :func:`attnx.decoding.select.choose_search` says.
+    def with_search(self, search: PartSpec | None = None, nbest: int | None = None) -> TrainedRun:
+        """The same run with another search; see :func:`attnx.decoding.select.choose_search`.
 
         Raises:
-            UserError: there is no such search, or it is not for what this run writes.
+            UserError: there is no such search, or it cannot decode with this model.
         """
-        chosen = choose_search(self.config["decoding"], search, nbest=nbest)
-        experiment = copy.copy(self.experiment)
-        experiment.search = registry.build("decoding", chosen)
-        experiment.search.check(cast("StepModel", self.model))
-        return replace(self, config={**self.config, "decoding": chosen}, experiment=experiment)
+        config = choose_search(self.config["decoding"], search, nbest=nbest)
+        predictor = replace(self.predictor, search=registry.build("decoding", config))
+        return replace(self, config={**self.config, "decoding": config}, predictor=predictor)
 
     def decode(
-        self, pairs: Sequence[Pair], need_weights: bool = False, batch: int = BATCH, copies: bool = False
+        self, pairs: Sequence[Pair], need_weights: bool = False, batch_size: int = BATCH_SIZE, copies: bool = False
     ) -> list[Prediction]:
-        """Decode pairs and return what was found, in their order; those of like length that begin alike go together.
+        """Decode pairs, and return the predictions in their order; sources of similar length are decoded together.
 
         Args:
             pairs: from :meth:`pair`, or a task's.
             need_weights: also return the attention weights.
-            batch: how many at once; it changes no result.
+            batch_size: pairs decoded at once; it changes no result.
             copies: copy unknown source symbols into the outputs.
         """
-        order = sorted(range(len(pairs)), key=lambda number: (len(pairs[number].source), pairs[number].source))
-        found: dict[int, Prediction] = {}
-        for start in range(0, len(order), batch):
-            numbers = order[start : start + batch]
-            chosen = [pairs[number] for number in numbers]
-            rows = self.experiment.data.judged_rows(chosen)
+        order = sorted(range(len(pairs)), key=lambda index: (len(pairs[index].source), pairs[index].source))
+        predictions: dict[int, Prediction] = {}
+        for start in range(0, len(order), batch_size):
+            indices = order[start : start + batch_size]
+            batch = [pairs[index] for index in indices]
+            rows = self.predictor.data.judged_rows(batch)
             with torch.inference_mode():
-                decoded = self.experiment.decode(chosen, rows.whole(), need_weights or copies)
-            found.update(zip(numbers, map(self._copied, decoded) if copies else decoded, strict=True))
-        return [found[number] for number in range(len(pairs))]
+                decoded = self.predictor.decode(batch, rows.whole(), need_weights or copies)
+            predictions.update(zip(indices, map(self._copied, decoded) if copies else decoded, strict=True))
+        return [predictions[index] for index in range(len(pairs))]
 
     def pair(self, source: str | Matrix, tag: str = "", unknown: Unknown = "replace") -> Pair:
-        """What is decoded for a source; the arguments are those of :meth:`predict`.
+        """The pair to decode for a source; the arguments are those of :meth:`predict`.
 
         Raises:
             UserError: the source is empty or of the wrong kind, or a symbol is unknown and refused.
@@ -140,32 +146,32 @@ class OpenRun:
         if isinstance(source, str):
             if width is not None:
                 raise UserError(f"this run reads matrices of {width} features a step, not text")
-            pair = Pair(self.experiment.task.symbols(source, tag), ((),), tag, target=self._nothing)
+            pair = Pair(self.task.symbols(source, tag), ((),), tag, target=self._empty_target)
             if unknown == "refuse":
                 self._refuse_unknown(pair)
             return pair
         if width is None or source.ndim != 2 or source.shape[1] != width:
             raise UserError(f"this run reads {self.source}, not a matrix of shape {source.shape}")
         if not np.isfinite(source).all():
-            raise UserError("the matrix holds NaN or infinity; fill them in before")
-        if hasattr(self.experiment.task, "check_source"):
-            self.experiment.task.check_source(source)
-        return Pair(tuple(map(str, range(len(source)))), ((),), tag, features=source, target=self._nothing)
+            raise UserError("the matrix holds NaN or infinity; replace them first")
+        if hasattr(self.task, "check_source"):
+            self.task.check_source(source)
+        return Pair(tuple(map(str, range(len(source)))), ((),), tag, features=source, target=self._empty_target)
 
     def check_tag(self, tag: str) -> None:
-        """See that a tag is one of the run's.
+        """Check that a tag is one of the run's.
 
         Raises:
             UserError: it is not.
         """
-        tags = self.experiment.data.tags
+        tags = self.tags
         if tags and not tag:
-            raise UserError(f"this run knows several tags, and none is given: choose from {', '.join(tags)}")
+            raise UserError(f"this run has several tags: choose one of {', '.join(tags)}")
         if tag not in (tags or ("",)):
             raise UserError(f"the tag {tag!r} is not one that this run knows: {', '.join(tags) or 'it has none'}")
 
     def check_copies(self) -> None:
-        """See that unknown symbols can be copied: symbols are read and written, and attention says where from.
+        """Check that unknown symbols can be copied: sources and targets are symbols, and attention aligns them.
 
         Raises:
             UserError: they cannot.
@@ -188,25 +194,25 @@ class OpenRun:
 
     def gives_weights(self) -> bool:
         """Whether predictions come with attention weights: those of unlike runs that answer together have no mean."""
-        tag = next(iter(self.experiment.data.tags), "")
+        tag = next(iter(self.tags), "")
         if isinstance(self.source, Features):
             pair = self.pair(np.zeros((1, self.source.width), np.float32), tag)
         else:
-            pair = Pair((self.source.symbols[-1],), ((),), tag, target=self._nothing)
+            pair = Pair((self.source.symbols[-1],), ((),), tag, target=self._empty_target)
         return self.decode([pair], need_weights=True)[0].weights is not None
 
     def _copied(self, prediction: Prediction) -> Prediction:
         assert isinstance(self.source, Vocabulary)
-        others = tuple(with_copies(other, self.source) for other in prediction.others)
-        return with_copies(prediction, self.source)._replace(others=others)
+        alternatives = tuple(with_copies(alternative, self.source) for alternative in prediction.alternatives)
+        return with_copies(prediction, self.source)._replace(alternatives=alternatives)
 
     def _refuse_unknown(self, pair: Pair) -> None:
         assert isinstance(self.source, Vocabulary)
-        if found := unknown_in(pair.source, self.source):
-            symbols = ", ".join(dict.fromkeys(repr(pair.source[position]) for position in found))
+        if positions := unknown_positions(pair.source, self.source):
+            symbols = ", ".join(dict.fromkeys(repr(pair.source[position]) for position in positions))
             raise UserError(f"this run does not know {symbols}")
 
     @property
-    def _nothing(self) -> Matrix | None:
-        """The target of what is only asked for, where targets are matrices."""
+    def _empty_target(self) -> Matrix | None:
+        """The target of a source without a reference, if targets are matrices."""
         return np.zeros((1, self.target.width), np.float32) if isinstance(self.target, Features) else None

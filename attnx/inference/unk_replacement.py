@@ -1,4 +1,4 @@
-"""Symbols that the model has never seen: found, and copied into the output where attention read them."""
+"""Copies unknown source symbols into the output, where attention aligns them."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attnx.data.vocabulary import UNK, Vocabulary
-from attnx.training.lightning_module import Prediction
+from attnx.inference.predictor import Prediction
 
 
 class OutputSymbol(NamedTuple):
-    """A symbol of the output, the source position it was read from (-1: none), and its step (None: it was put in)."""
+    """An output symbol, its source position (-1: none), and its step (None: it was inserted)."""
 
     symbol: str
     position: int
     step: int | None
 
 
-def unknown_in(source: tuple[str, ...], vocabulary: Vocabulary) -> list[int]:
-    """The positions of the symbols that a vocabulary lacks."""
-    return [position for position, number in enumerate(vocabulary.encode(source)) if number == UNK]
+def unknown_positions(source: tuple[str, ...], vocabulary: Vocabulary) -> list[int]:
+    """The positions of the symbols that are not in a vocabulary."""
+    return [position for position, symbol_id in enumerate(vocabulary.encode(source)) if symbol_id == UNK]
 
 
 def with_copies(prediction: Prediction, vocabulary: Vocabulary) -> Prediction:
     """Copy the unknown symbols of the source into the output, each once.
 
-    A copy takes the place of what was written at the steps that read its position most. If there are none, it stands
-    before the first symbol that was read from behind it, or at the end. Its weights are those of the first of those
-    steps, or 1 at its position. The log-probability stays that of what the model wrote.
+    A copy replaces the output of the steps that attend to its position most. Without such a step it is inserted before
+    the first symbol aligned to a later position, or at the end. Its weights are those of the first of these steps, or 1
+    at its position. The log-probability stays that of the model's output.
     Source: Luong et al. 2015, https://aclanthology.org/P15-1002
 
     Args:
@@ -37,35 +37,36 @@ def with_copies(prediction: Prediction, vocabulary: Vocabulary) -> Prediction:
         vocabulary: the source's.
     """
     source, weights = prediction.pair.source, prediction.weights
-    unknown = unknown_in(source, vocabulary)
+    unknown = unknown_positions(source, vocabulary)
     if not unknown or weights is None:
         return prediction
     mean = weights.mean(0) if weights.ndim == 3 else weights
-    read = [int(row.argmax()) for row in mean]
-    known = [OutputSymbol(symbol, read[step], step) for step, symbol in enumerate(prediction.output)]
-    found = list(_replaced(known, source, set(unknown)))
-    for position in sorted(set(unknown) - {one.position for one in found}):
-        later = (place for place, one in enumerate(found) if position < one.position < len(source))
-        found.insert(next(later, len(found)), OutputSymbol(source[position], position, None))
-    rows = [_row(weights, one) for one in found] + [weights[..., step, :] for step in range(len(known), len(read))]
-    return prediction._replace(output=[one.symbol for one in found], weights=np.stack(rows, axis=-2))
+    aligned = [int(row.argmax()) for row in mean]
+    output = [OutputSymbol(symbol, aligned[step], step) for step, symbol in enumerate(prediction.output)]
+    symbols = list(_replace_unknown(output, source, set(unknown)))
+    for position in sorted(set(unknown) - {symbol.position for symbol in symbols}):
+        later = (index for index, symbol in enumerate(symbols) if position < symbol.position < len(source))
+        symbols.insert(next(later, len(symbols)), OutputSymbol(source[position], position, None))
+    rows = [_weight_row(weights, symbol) for symbol in symbols]
+    rows += [weights[..., step, :] for step in range(len(output), len(aligned))]
+    return prediction._replace(output=[symbol.symbol for symbol in symbols], weights=np.stack(rows, axis=-2))
 
 
-def _replaced(written: list[OutputSymbol], source: tuple[str, ...], unknown: set[int]) -> Iterator[OutputSymbol]:
-    """What was written, the first symbol of each unknown position as the copy, and its others left out."""
-    done: set[int] = set()
-    for one in written:
-        if one.position not in unknown:
-            yield one
-        elif one.position not in done:
-            done.add(one.position)
-            yield one._replace(symbol=source[one.position])
+def _replace_unknown(output: list[OutputSymbol], source: tuple[str, ...], unknown: set[int]) -> Iterator[OutputSymbol]:
+    """The output with the first symbol of each unknown position replaced by a copy, and its further ones left out."""
+    copied: set[int] = set()
+    for symbol in output:
+        if symbol.position not in unknown:
+            yield symbol
+        elif symbol.position not in copied:
+            copied.add(symbol.position)
+            yield symbol._replace(symbol=source[symbol.position])
 
 
-def _row(weights: np.ndarray[Any, Any], one: OutputSymbol) -> Any:
+def _weight_row(weights: np.ndarray[Any, Any], symbol: OutputSymbol) -> Any:
     """A symbol's weights (m,) or (h, m)."""
-    if one.step is not None:
-        return weights[..., one.step, :]
+    if symbol.step is not None:
+        return weights[..., symbol.step, :]
     row = np.zeros_like(weights[..., 0, :])
-    row[..., one.position] = 1
+    row[..., symbol.position] = 1
     return row

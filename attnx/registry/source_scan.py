@@ -36,9 +36,10 @@ KINDS = {
     "lr_schedule": "attnx.training.lr_schedules",
     "trainer": "attnx.training.trainers",
     "logger": "attnx.loggers",
+    "callback": "attnx.training.callbacks",
 }
 # Kinds of which several can be chosen at once, each a key of the one node: ``+query=[token,last_context]``.
-MULTI_SELECT_KINDS = ("query", "logger")
+MULTI_SELECT_KINDS = ("query", "logger", "callback")
 
 
 # The origin of parts that a script or a notebook registered; and these parts.

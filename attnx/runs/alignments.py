@@ -1,8 +1,8 @@
-"""Saved alignments: reading them back from a run folder's array files."""
+"""Reads saved alignments: the attention weights of predictions with their symbols."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,31 +18,38 @@ END = "</s>"
 Weights = NDArray[np.float32]
 SYMBOLS = ("source", "output", "reference", "sites", "encoder_sites", "decoder_sites")
 NUMBERS = ("weights", "center", "heads", "encoder", "decoder")
-SCALARS = {"own": int, "name": str, "steps": bool, "judged": bool, "score": float, "log_probability": float}
+SCALARS = {
+    "num_decoder_states": int,
+    "name": str,
+    "is_numeric": bool,
+    "is_scored": bool,
+    "score": float,
+    "log_probability": float,
+}
 
 
 class Alignment(NamedTuple):
-    """One saved alignment.
+    """The attention weights of one prediction.
 
     Attributes:
-        weights: (t, m); the mean of the heads', if there were several.
-        source: (m,) what the columns are: source symbols, then what each of the decoder's own states wrote.
-        output: (t,) what was written.
-        reference: what should have been.
-        allowed: (t, m) what the scope allowed, if saved.
-        center: (t,) the column each step centered on, if saved.
-        own: how many of the columns, the last ones, are the decoder's own states.
-        name: what the source is called where its symbols are names of steps; "" where they are what was read.
-        steps: whether output and reference are names of steps, too: rows of numbers were written.
-        judged: whether an output other than the reference is wrong; not so of texts that were gone on with.
-        heads: (h, t, m) what each head read, if there were several.
-        sites: the place in the model that each of the heads belongs to, by name; none where attention has one place.
-        score: what the search ranked it by, if saved.
-        log_probability: the model's own, if saved.
-        encoder: (h, r, r) what each head of the encoder read of the r source symbols itself, if saved.
-        decoder: (h, t, t) what each head of the decoder read of what was written, itself, if saved.
-        encoder_sites: as ``sites``, of ``encoder``.
-        decoder_sites: as ``sites``, of ``decoder``.
+        weights: (t, m); the mean over heads, if there are several.
+        source: (m,) the columns: source symbols, then the output symbol of each decoder state.
+        output: (t,) the predicted symbols.
+        reference: the right ones.
+        allowed: (t, m) the mask of the scope, if saved.
+        center: (t,) the center column of each step, if saved.
+        num_decoder_states: how many of the columns, the last ones, are decoder states.
+        name: of a source whose symbols are names of steps; "" for symbols.
+        is_numeric: whether output and reference are names of steps, too, since outputs are rows of numbers.
+        is_scored: whether an output other than the reference is wrong; not so for continuations of texts.
+        heads: (h, t, m) the weights of each head, if there are several.
+        sites: the attention of the model that each head belongs to; empty if there is only one.
+        score: of the search, if saved.
+        log_probability: of the model, if saved.
+        encoder: (h, r, r) encoder self-attention over the r source symbols, if saved.
+        decoder: (h, t, t) decoder self-attention over the output, if saved.
+        encoder_sites: the ``sites`` of ``encoder``.
+        decoder_sites: the ``sites`` of ``decoder``.
     """
 
     weights: Weights
@@ -51,10 +58,10 @@ class Alignment(NamedTuple):
     reference: tuple[str, ...]
     allowed: NDArray[np.bool_] | None = None
     center: Weights | None = None
-    own: int = 0
+    num_decoder_states: int = 0
     name: str = ""
-    steps: bool = False
-    judged: bool = True
+    is_numeric: bool = False
+    is_scored: bool = True
     heads: Weights | None = None
     sites: tuple[str, ...] = ()
     score: float | None = None
@@ -65,144 +72,156 @@ class Alignment(NamedTuple):
     decoder_sites: tuple[str, ...] = ()
 
     @property
-    def read(self) -> tuple[str, ...]:
-        """The source symbols among the columns; none if only the decoder's own states were read."""
-        return self.source[: len(self.source) - self.own]
+    def source_symbols(self) -> tuple[str, ...]:
+        """The source symbols among the columns."""
+        return self.source[: len(self.source) - self.num_decoder_states]
 
     @property
-    def wrong(self) -> bool:
-        """Whether the output should be the reference and differs, ends aside; of rows of numbers their count."""
-        return self.judged and without_end(self.output) != without_end(self.reference)
+    def is_wrong(self) -> bool:
+        """Whether the output differs from the reference, ends aside; for numbers, whether their count does."""
+        return self.is_scored and without_end(self.output) != without_end(self.reference)
 
     @property
     def views(self) -> dict[str, Weights]:
-        """What was read, by name: the mean of the heads first, then each; one without a name if there is one head."""
+        """The weights by name: the mean over heads, then each head; a single head has no name."""
         if self.heads is None:
             return {"": self.weights}
-        names = named_heads(self.sites, len(self.heads))
+        names = head_names(self.sites, len(self.heads))
         return {"mean": self.weights, **dict(zip(names, self.heads, strict=True))}
 
     @property
-    def of_itself(self) -> dict[str, Alignment]:
-        """What each stream read of itself, by its name, as an alignment of the stream with itself."""
-        found = {}
+    def self_attention(self) -> dict[str, Alignment]:
+        """The self-attention of encoder and decoder, as far as saved, as alignments of a sequence with itself."""
+        maps = {}
         if self.encoder is not None:
-            read = self.read
-            found["encoder"] = Alignment(
-                self.encoder.mean(0), read, read, read, heads=self.encoder, sites=self.encoder_sites
+            source = self.source_symbols
+            maps["encoder"] = Alignment(
+                self.encoder.mean(0), source, source, source, heads=self.encoder, sites=self.encoder_sites
             )
         if self.decoder is not None:
-            output, own = self.output, len(self.output)
-            found["decoder"] = Alignment(
-                self.decoder.mean(0), output, output, output, own=own, heads=self.decoder, sites=self.decoder_sites
+            output = self.output
+            maps["decoder"] = Alignment(
+                self.decoder.mean(0),
+                output,
+                output,
+                output,
+                num_decoder_states=len(output),
+                heads=self.decoder,
+                sites=self.decoder_sites,
             )
-        return found
+        return maps
 
 
-def named_heads(sites: Sequence[str], heads: int) -> list[str]:
-    """The name of each head: its place in the model, and its number there if there are several.
+def head_names(sites: Sequence[str], heads: int) -> list[str]:
+    """The name of each head: its site, and its number if the site has several.
 
-    >>> named_heads(["layer 1", "layer 1", "layer 2"], 3), named_heads([], 2)
+    >>> head_names(["layer 1", "layer 1", "layer 2"], 3), head_names([], 2)
     (['layer 1, head 1', 'layer 1, head 2', 'layer 2'], ['head 1', 'head 2'])
     """
     sites = sites if len(sites) == heads else ("",) * heads
     names = []
-    for place, site in enumerate(sites):
-        head = f"head {sites[: place + 1].count(site)}" if sites.count(site) > 1 or not site else ""
+    for index, site in enumerate(sites):
+        head = f"head {sites[: index + 1].count(site)}" if sites.count(site) > 1 or not site else ""
         names.append(", ".join(filter(None, (site, head))))
     return names
 
 
 def without_end(symbols: Iterable[str]) -> tuple[str, ...]:
-    """The symbols, end symbols left out."""
+    """The symbols without end symbols."""
     return tuple(symbol for symbol in symbols if symbol != END)
 
 
 def read_examples(folder: Path | str) -> list[dict[Path, Alignment]]:
-    """Read every example of a run folder: the files of its hypotheses, best first, with what they hold.
+    """Read every example of a run folder: the alignments of its hypotheses by file, best first.
 
-    ``alignments/007.npz`` is the best of an example, ``007-2.npz`` the second, and so on.
+    ``alignments/007.npz`` is the best hypothesis of an example, ``007-2.npz`` the second, and so on.
 
     Raises:
         UserError: an array file cannot be read or its shapes disagree.
     """
-    files = sorted((Path(folder) / ALIGNMENTS).glob("*.npz"), key=_place)
     examples: dict[str, list[Path]] = {}
-    for file in files:
+    for file in sorted((Path(folder) / ALIGNMENTS).glob("*.npz"), key=_example_and_rank):
         examples.setdefault(file.stem.partition("-")[0], []).append(file)
-    return [{file: read_alignment(file) for file in found} for found in examples.values()]
+    return [{file: read_alignment(file) for file in hypotheses} for hypotheses in examples.values()]
 
 
-def _place(file: Path) -> tuple[str, int]:
+def _example_and_rank(file: Path) -> tuple[str, int]:
     name, _, rank = file.stem.partition("-")
     return name, int(rank) if rank.isdecimal() else 1
 
 
 def read_alignment(path: Path | str) -> Alignment:
-    """Read weights (t, m), source (m,), output (t,), reference (r,), and what else there is of :class:`Alignment`.
+    """Read an array file with weights (t, m), source (m,), output (t,), reference (r,), and optional fields.
 
     Raises:
-        UserError: the array file cannot be read or its shapes disagree.
+        UserError: it cannot be read or its shapes disagree.
     """
     arrays = read_arrays(Path(path))
-    found: dict[str, Any] = {name: arrays[name] for name in Alignment._fields if name in arrays}
-    if missing := {"weights", "source", "output", "reference"} - found.keys():
+    fields: dict[str, Any] = {name: arrays[name] for name in Alignment._fields if name in arrays}
+    if missing := {"weights", "source", "output", "reference"} - fields.keys():
         raise UserError(f"{path}: not an alignment, it lacks {', '.join(sorted(missing))}")
-    _check_shapes(path, found)
+    _check_shapes(path, fields)
     try:
-        found |= {name: kind(found[name]) for name, kind in SCALARS.items() if name in found}
-        found |= {name: found[name].astype(np.float32, copy=False) for name in NUMBERS if name in found}
+        fields |= {name: kind(fields[name]) for name, kind in SCALARS.items() if name in fields}
+        fields |= {name: fields[name].astype(np.float32, copy=False) for name in NUMBERS if name in fields}
     except (ValueError, TypeError) as error:
         raise UserError(f"{path}: not an alignment: {error}") from error
-    if not 0 <= found.get("own", 0) <= found["source"].size:
-        columns = found["source"].size
-        raise UserError(f"{path}: {found['own']} of its {columns} columns cannot be the decoder's own states")
-    found |= {name: tuple(map(str, found[name])) for name in SYMBOLS if name in found}
-    if "allowed" in found:
-        found["allowed"] = found["allowed"].astype(np.bool_)
-    return Alignment(**found)
+    columns, states = fields["source"].size, fields.get("num_decoder_states", 0)
+    if not 0 <= states <= columns:
+        raise UserError(f"{path}: {states} of its {columns} columns cannot be decoder states")
+    fields |= {name: tuple(map(str, fields[name])) for name in SYMBOLS if name in fields}
+    if "allowed" in fields:
+        fields["allowed"] = fields["allowed"].astype(np.bool_)
+    return Alignment(**fields)
 
 
 def read_lines(path: Path | str) -> list[Alignment]:
-    """Read the best alignment of each line of a file that ``attnx predict --alignments`` wrote, JSON lines.
+    """Read the best alignment of each line of a JSON Lines file from ``attnx predict --alignments``.
 
     Raises:
-        UserError: a line is no alignment.
+        UserError: a line is not an alignment.
     """
-    found = []
-    for number, line in enumerate(read_text(Path(path)).rstrip("\n").split("\n"), start=1):
+    alignments = []
+    for index, line in enumerate(read_text(Path(path)).rstrip("\n").split("\n"), start=1):
         try:
-            held = parse_json(line, f"{path}:{number}")
-            if held["rank"] == 1 and "weights" in held:  # a line that could not be read has none
-                found.append(_from_line(held, f"{path}:{number}"))
+            record = parse_json(line, f"{path}:{index}")
+            if record["rank"] == 1 and "weights" in record:  # a line that could not be read has none
+                alignments.append(_parse_line(record, f"{path}:{index}"))
         except (ValueError, TypeError, KeyError) as error:
-            raise UserError(f"{path}:{number}: not an alignment of attnx predict ({error})") from error
-    return found
+            raise UserError(f"{path}:{index}: not an alignment of attnx predict ({error})") from error
+    return alignments
 
 
-def _from_line(held: dict[str, Any], where: str) -> Alignment:
-    arrays = {name: np.array(held[name], dtype=np.float32) for name in ("weights", "heads") if name in held}
-    symbols = {name: np.array(held[name]) for name in ("source", "output")}
+def _parse_line(record: Mapping[str, Any], where: str) -> Alignment:
+    arrays = {name: np.array(record[name], dtype=np.float32) for name in ("weights", "heads") if name in record}
+    symbols = {name: np.array(record[name]) for name in ("source", "output")}
     _check_shapes(where, arrays | symbols)
-    source, output = (tuple(map(str, held[name])) for name in ("source", "output"))
-    names = tuple(map(str, held.get("names", ())))
-    own = int(held["own"])
-    return Alignment(arrays["weights"], source, output, output, own=own, heads=arrays.get("heads"), sites=names)
+    source, output = (tuple(map(str, record[name])) for name in ("source", "output"))
+    return Alignment(
+        arrays["weights"],
+        source,
+        output,
+        output,
+        num_decoder_states=int(record["num_decoder_states"]),
+        heads=arrays.get("heads"),
+        sites=tuple(map(str, record.get("names", ()))),
+    )
 
 
-def _check_shapes(path: Path | str, found: dict[str, Any]) -> None:
-    steps, symbols = found["output"].size, found["source"].size
-    if not steps or not symbols:
+def _check_shapes(path: Path | str, arrays: Mapping[str, Any]) -> None:
+    steps, columns = arrays["output"].size, arrays["source"].size
+    if not steps or not columns:
         raise UserError(f"{path}: an empty alignment")
     expected: dict[str, tuple[int, ...]] = dict.fromkeys(SCALARS, ())
-    expected |= {"weights": (steps, symbols), "allowed": (steps, symbols), "center": (steps,)}
-    if "heads" in found:
-        heads = len(np.atleast_1d(found["heads"]))
-        expected |= {"heads": (heads, steps, symbols), "sites": (heads,)}
-    for stream, size in (("encoder", symbols - int(np.sum(found.get("own", 0)))), ("decoder", steps)):
-        if stream in found:
-            heads = len(np.atleast_1d(found[stream]))
+    expected |= {"weights": (steps, columns), "allowed": (steps, columns), "center": (steps,)}
+    if "heads" in arrays:
+        heads = len(np.atleast_1d(arrays["heads"]))
+        expected |= {"heads": (heads, steps, columns), "sites": (heads,)}
+    sources = columns - int(np.sum(arrays.get("num_decoder_states", 0)))
+    for stream, size in (("encoder", sources), ("decoder", steps)):
+        if stream in arrays:
+            heads = len(np.atleast_1d(arrays[stream]))
             expected |= {stream: (heads, size, size), f"{stream}_sites": (heads,)}
     for name, shape in expected.items():
-        if name in found and found[name].shape != shape:
-            raise UserError(f"{path}: {name} is {found[name].shape} where output and source make it {shape}")
+        if name in arrays and arrays[name].shape != shape:
+            raise UserError(f"{path}: {name} is {arrays[name].shape} where output and source make it {shape}")

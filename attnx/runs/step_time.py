@@ -1,4 +1,4 @@
-"""Reads how long a training step takes in a sweep, which one of its jobs measured for all of them. Without torch."""
+"""Reads the time of a training step that one job of a sweep measured for all. Without torch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from attnx.runs.layout import STEP_TIME
 
 
 class StepTime(NamedTuple):
-    """What was measured, in ``step_time.json``.
+    """The content of ``step_time.json``.
 
     Attributes:
-        seconds_per_step: of an optimizer step of the job that measured.
-        job: its number.
-        max_time: how long it is to train, HH:MM:SS.
-        steps: how many steps that makes.
+        seconds_per_step: of an optimizer step.
+        job: the index of the job that measured it.
+        max_time: the training time, HH:MM:SS.
+        steps: the steps that fit into it.
     """
 
     seconds_per_step: float
@@ -29,20 +29,21 @@ class StepTime(NamedTuple):
 
 
 def read_step_time(sweep: Path) -> StepTime | None:
-    """Read it; None before it was measured.
+    """Read the step time; None before it is measured.
 
     Raises:
         UserError: the file holds something else.
     """
-    held = read_mapping(sweep / STEP_TIME)
-    if not held:
+    content = read_mapping(sweep / STEP_TIME)
+    if not content:
         return None
     try:
-        found = StepTime(**held)
-        right = math.isfinite(found.seconds_per_step) and found.seconds_per_step > 0
-        right = right and type(found.job) is int and type(found.steps) is int and seconds(found.max_time) is not None
+        step_time = StepTime(**content)
+        is_valid = math.isfinite(step_time.seconds_per_step) and step_time.seconds_per_step > 0
+        is_valid = is_valid and type(step_time.job) is int and type(step_time.steps) is int
+        is_valid = is_valid and seconds(step_time.max_time) is not None
     except TypeError:
-        right = False
-    if not right:
-        raise UserError(f"{sweep / STEP_TIME}: not what a sweep measured; put it back, or start over with fresh=true")
-    return found
+        is_valid = False
+    if not is_valid:
+        raise UserError(f"{sweep / STEP_TIME}: damaged; restore it, or start over with fresh=true")
+    return step_time

@@ -1,4 +1,4 @@
-"""What can go wrong with a run that has begun, said in one line: why, what is kept, which knob, how to go on."""
+"""Reports a failed run in one line: the cause, what is saved, which knob to change, how to resume."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from attnx.errors import Interrupted, RunFailed, Stopped, UserError, cannot_write, exception_chain, out_of_memory
 from attnx.laws.first_use import find_plug_in
-from attnx.runs.layout import ERROR, RUN
-from attnx.training import run_folder
+from attnx.runs.layout import CONFIG, ERROR, RUN
+from attnx.runs.status import RunStatus
+from attnx.runs.writer import update_info
 from attnx.training.callbacks.nan_guard import STEP_NOTE_PREFIX
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.data_workers import out_of_shared_memory
 
 
 @contextmanager
-def told(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
-    """Note in a run's folder how it ended if it did not end well, and raise that as one line where its cause is known.
-
-    The traceback is kept in ``error.txt``.
+def record_failure(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
+    """Record a failure in run.json, and raise it as one line if its cause is known; error.txt has the traceback.
 
     Args:
         folder: the run's.
@@ -43,51 +42,52 @@ def told(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
             yield
         except (KeyboardInterrupt, Interrupted) as stopped:
             stopping.ignore()
-            number = stopped.signum if isinstance(stopped, Interrupted) else stopping.signum or signal.SIGINT
+            signum = stopped.signum if isinstance(stopped, Interrupted) else stopping.signum or signal.SIGINT
             if is_deleted(folder):
-                raise Stopped(deleted(folder), number) from None
-            _note(folder, status="interrupted")
-            raise Interrupted(folder, number) from None
+                raise Stopped(deleted_message(folder), signum) from None
+            _update_info(folder, status=RunStatus.INTERRUPTED)
+            raise Interrupted(folder, signum) from None
         except Exception as error:
             stopping.ignore()
             if is_deleted(folder):
-                raise RunFailed(deleted(folder)) from error
+                raise RunFailed(deleted_message(folder)) from error
             if isinstance(error, UserError):
-                _note(folder, status="failed", error=str(error))
+                _update_info(folder, status=RunStatus.FAILED, error=str(error))
                 raise
-            line = in_one_line(error, folder, trainer)
-            _note(folder, status="failed", error=line or f"{type(error).__name__}: {' '.join(str(error).split())}")
-            kept = _keep_traceback(error, folder)
+            line = failure_line(error, folder, trainer)
+            text = line or f"{type(error).__name__}: {' '.join(str(error).split())}"
+            _update_info(folder, status=RunStatus.FAILED, error=text)
+            note = _save_traceback(error, folder)
             if line:
                 raise RunFailed(line) from error
-            error.add_note(f"{kept}; try again with: {_resume(folder)}")
+            error.add_note(f"{note}; try again with: {_resume(folder)}")
             raise
 
 
 def is_deleted(folder: Path) -> bool:
-    """Whether the folder of a run that has begun is no longer there."""
+    """Whether the folder of a running run was deleted."""
     return not (folder / RUN).is_file()
 
 
-def deleted(folder: Path) -> str:
-    """Say that it is not, and what to do."""
-    return f"{folder}: the run's folder was deleted while it ran, so nothing is left to go on with; start the run anew"
+def deleted_message(folder: Path) -> str:
+    """The message for a deleted folder."""
+    return f"{folder}: the run's folder was deleted while it ran, so it cannot be resumed; start a new run"
 
 
-def in_one_line(error: BaseException, folder: Path, trainer: Mapping[str, Any]) -> str:
-    """Say what went wrong, or nothing if that is not known."""
-    where = "".join(f" {note}" for note in getattr(error, "__notes__", []) if note.startswith(STEP_NOTE_PREFIX))
+def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any]) -> str:
+    """The cause and what to do; "" if the cause is not known."""
+    place = "".join(f" {note}" for note in getattr(error, "__notes__", []) if note.startswith(STEP_NOTE_PREFIX))
     if out_of_memory(error):
         knob = "batch_tokens" if trainer.get("batch_tokens") else "batch_size"
         return (
-            f"out of memory{where}; start anew with a smaller trainer.{knob} (it was {trainer.get(knob)}); half of it "
-            f"with twice the trainer.accumulate_grad_batches ({trainer.get('accumulate_grad_batches', 1)}) learns "
-            "from as much a step"
+            f"out of memory{place}; start a new run with a smaller trainer.{knob} (it was {trainer.get(knob)}); half "
+            f"of it with twice the trainer.accumulate_grad_batches ({trainer.get('accumulate_grad_batches', 1)}) takes "
+            "equal steps"
         )
     if any(map(out_of_shared_memory, exception_chain(error))):
         return (
             f"the data workers ran out of shared memory (/dev/shm is full): free some of it, or set workers: 0 below "
-            f"trainer: in {folder / 'config.yaml'} (trainer.num_workers=0 of a new run); then go on with: "
+            f"trainer: in {folder / CONFIG} (trainer.num_workers=0 of a new run); then go on with: "
             f"{_resume(folder)}"
         )
     if unwritten := cannot_write(error, str(folder)):
@@ -95,7 +95,7 @@ def in_one_line(error: BaseException, folder: Path, trainer: Mapping[str, Any]) 
     if died := re.search(r"DataLoader worker \(pid\S* ([\d, ]+)\) (.*?)(?:\. |\.?$)", " ".join(str(error).split())):
         return (
             f"a data worker died (process {died[1]} {died[2]}); go on with: {_resume(folder)}; if it happens again, "
-            f"set trainer.num_workers to 0 in {folder / 'config.yaml'}"
+            f"set trainer.num_workers to 0 in {folder / CONFIG}"
         )
     if line := find_plug_in(error):
         return f"{line}; the traceback is in {folder / ERROR}"
@@ -106,17 +106,17 @@ def _resume(folder: Path) -> str:
     return f"attnx resume {shlex.quote(str(folder))}"
 
 
-def _note(folder: Path, **facts: Any) -> None:
-    """Note it, if that can be: a disk may be full."""
+def _update_info(folder: Path, **facts: Any) -> None:
+    """Write to run.json if that is possible: the disk may be full."""
     if getattr(rank_zero_only, "rank", 0) == 0:
         with suppress(OSError, ValueError):
-            run_folder.note(folder, **facts)
+            update_info(folder, **facts)
 
 
-def _keep_traceback(error: BaseException, folder: Path) -> str:
+def _save_traceback(error: BaseException, folder: Path) -> str:
     text = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')}\n{''.join(traceback.format_exception(error))}"
     try:
         (folder / ERROR).write_text(text, encoding="utf-8")
     except OSError:
-        return "the traceback could not be kept"
+        return "the traceback could not be saved"
     return f"the traceback is in {folder / ERROR}"

@@ -1,8 +1,7 @@
-"""Tells the loggers of a run: what it is when it begins, what it drew when it is over, and how it ended."""
+"""The session of a run's loggers: its start, the pictures of validations and of the end, and how it ended."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +11,11 @@ from typing import Any
 from rich.console import Console
 
 from attnx.config.groups import CHOSEN
+from attnx.config.view import names_text
 from attnx.data.evenly_spaced import evenly_spaced_indices
-from attnx.errors import Interrupted
+from attnx.errors import Interrupted, UserError
 from attnx.files.printable import printable
+from attnx.inference.write_alignments import save_alignments
 from attnx.loggers.contract import RunStart
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
 from attnx.reports.display_name import display_name
@@ -22,103 +23,95 @@ from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_page, save
 from attnx.reports.figures.local_windows import read_window
 from attnx.reports.run.readme import write_readme
 from attnx.runs.alignments import read_examples
-from attnx.runs.layout import (
-    ALIGNMENTS,
-    ALIGNMENTS_PICTURE,
-    METRICS,
-    PAGE,
-    POINTS_PICTURE,
-    PREDICTIONS,
-    PREDICTIONS_PICTURE,
-)
+from attnx.runs.layout import ALIGNMENTS, ALIGNMENTS_PICTURE, PAGE, POINTS_PICTURE, PREDICTIONS, PREDICTIONS_PICTURE
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
-from attnx.runs.sweep import sweep_of
-from attnx.training import run_folder
+from attnx.runs.writer import update_info
 from attnx.training.callbacks.heat_maps import HeatMaps
 from attnx.training.distributed import process_group
 from attnx.training.train import PreparedRun
 
-# The parts that a run is tagged with, and what of run.json goes beside the configuration.
-TAGGED = ("task", "model", "attention", "scorer", "scope", "query", "normalizer")
-FACTS = ("command", "schedule", "follows", "kernels", "compiler", "compiled", "parameters", "data", "versions", "git")
+# The kinds of parts that a run is tagged with, and the values of run.json that loggers get with the configuration.
+TAGGED_KINDS = ("task", "model", "attention", "scorer", "scope", "query", "normalizer")
+LOGGED_INFO = (
+    "command", "schedule", "follows", "kernels", "compiler", "compiled", "parameters", "data", "versions", "git"
+)  # fmt: skip
 
 
 @contextmanager
-def recorded(job: PreparedRun, folder: Path, console: Console) -> Iterator[None]:
-    """Log what happens within to the loggers that were chosen, if any were."""
-    if not job.loggers:
+def logger_session(prepared: PreparedRun, folder: Path, console: Console) -> Iterator[None]:
+    """Start the configured loggers, if there are any, and finish them however the run ends."""
+    if not prepared.loggers:
         yield
         return
 
-    def tell(line: str) -> None:
+    def show_line(line: str) -> None:
         console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
     try:
-        kept = job.loggers.start(_beginning(read_run(folder), job.config)._replace(report=tell))
-        run_folder.note(folder, logged=kept)
-        job.callbacks.append(_heat_maps(job))
+        start = _run_start(read_run(folder), prepared.config)._replace(report=show_line)
+        update_info(folder, logged=prepared.loggers.start(start))
+        prepared.callbacks.append(_heat_maps(prepared))
         yield
-        job.loggers.show(read_run(folder).results["steps"], _drawn(folder))
+        prepared.loggers.show(read_run(folder).results["steps"], _pictures(folder))
     except BaseException as error:
-        stopped = isinstance(error, Interrupted | KeyboardInterrupt)
-        _end(job, folder, RunStatus.INTERRUPTED if stopped else RunStatus.FAILED, tell)
+        is_interrupted = isinstance(error, Interrupted | KeyboardInterrupt)
+        _finish(prepared, folder, RunStatus.INTERRUPTED if is_interrupted else RunStatus.FAILED, show_line)
         raise
-    _end(job, folder, RunStatus.FINISHED, tell)
+    _finish(prepared, folder, RunStatus.FINISHED, show_line)
 
 
-def _end(job: PreparedRun, folder: Path, end: RunStatus, tell: Any) -> None:
-    """Finish; what is left to the user is said, and kept in the folder's README."""
+def _finish(prepared: PreparedRun, folder: Path, status: RunStatus, show_line: Any) -> None:
+    """Finish the loggers; commands that the user has to run are shown, and written into the folder's README."""
     process_group.mark_finishing()
-    before = read_run(folder)
-    summary = _summary(before, job.experiment.task.monitor, job.experiment.task.maximize)
-    left = job.loggers.finish(end, summary)
-    for name, command in left.items():
-        tell(f"{name}: upload what was recorded with: {command}")
-    if left or before.info.get("left"):
-        run_folder.note(folder, left=left)
+    run = read_run(folder)
+    task = prepared.module.task
+    commands = prepared.loggers.finish(status, _summary(run, task.monitor, task.maximize))
+    for name, command in commands.items():
+        show_line(f"{name}: upload what was recorded with: {command}")
+    if commands or run.info.get("left"):
+        update_info(folder, left=commands)
         write_readme(folder)
 
 
-def _beginning(run: Run, config: Mapping[str, Any]) -> RunStart:
-    chosen = {kind: config[kind] for kind in CHOSEN if kind in config}
-    names = {kind: [*node] if kind in MULTI_SELECT_KINDS else [node["name"]] for kind, node in chosen.items()}
-    sweep = sweep_of(run.path)
+def _run_start(run: Run, config: Mapping[str, Any]) -> RunStart:
+    nodes = {kind: config[kind] for kind in CHOSEN if kind in config}
+    names = {kind: [*node] if kind in MULTI_SELECT_KINDS else [node["name"]] for kind, node in nodes.items()}
     return RunStart(
         folder=run.path,
         name=display_name(run, config),
-        group=sweep.name if sweep else run.info.get("name"),
-        tags=[f"{kind}={name}" for kind in TAGGED for name in names.get(kind, [])],
+        group=run.sweep.name if run.sweep else run.info.get("name"),
+        tags=[f"{kind}={name}" for kind in TAGGED_KINDS for name in names.get(kind, [])],
         config={
             **{key: value for key, value in config.items() if key != "folder"},
-            "choices": {kind: "+".join(held) for kind, held in names.items()},
-            "run": {"folder": str(run.path), **{key: run.info[key] for key in FACTS if key in run.info}},
+            "choices": {kind: names_text(kind_names) for kind, kind_names in names.items()},
+            "run": {"folder": str(run.path), **{key: run.info[key] for key in LOGGED_INFO if key in run.info}},
         },
         state=run.info.get("logged", {}),
         report=print,
     )
 
 
-def _heat_maps(job: PreparedRun) -> HeatMaps:
-    """Show at each validation how a few of its examples are read, evenly from short to long."""
-    rows = job.loaders.valid_rows
-    pairs = job.loaders.data.pairs.valid
+def _heat_maps(prepared: PreparedRun) -> HeatMaps:
+    """A callback that shows the alignments of some validation examples, evenly from short to long."""
+    rows = prepared.loaders.valid_rows
+    pairs = prepared.loaders.data.pairs.valid
     by_length = sorted(range(len(pairs)), key=lambda row: len(pairs[row].source))
-    chosen = sorted(by_length[index] for index in evenly_spaced_indices(len(by_length), MAX_PANELS_ON_PAGE))
+    indices = sorted(by_length[index] for index in evenly_spaced_indices(len(by_length), MAX_PANELS_ON_PAGE))
 
-    def draw(step: int, decoded: list[Any]) -> None:
-        with TemporaryDirectory() as place:
-            run_folder.save_alignments(Path(place), decoded)
-            bests = [next(iter(hypotheses.values())) for hypotheses in read_examples(place)]
-            if bests:
-                picture = save(draw_page(bests, read_window(job.config)), Path(place) / ALIGNMENTS_PICTURE)
-                job.loggers.show(step, {"valid/alignments": picture})
+    def draw(step: int, predictions: list[Any]) -> None:
+        with TemporaryDirectory() as folder:
+            save_alignments(Path(folder), predictions)
+            best = [next(iter(hypotheses.values())) for hypotheses in read_examples(folder)]
+            if best:
+                picture = save(draw_page(best, read_window(prepared.config)), Path(folder) / ALIGNMENTS_PICTURE)
+                prepared.loggers.show(step, {"valid/alignments": picture})
 
-    return HeatMaps([pairs[row] for row in chosen], [rows[row] for row in chosen], draw)
+    return HeatMaps([pairs[index] for index in indices], [rows[index] for index in indices], draw)
 
 
-def _drawn(folder: Path) -> dict[str, Path]:
-    """What of a finished run can be shown: predictions, heat maps, and the page of its alignments."""
+def _pictures(folder: Path) -> dict[str, Path]:
+    """The files of a finished run that loggers show: predictions, heat maps, and the page of alignments."""
     return {
         "test/predictions": folder / PREDICTIONS,
         "test/alignments": folder / ALIGNMENTS_PICTURE,
@@ -130,16 +123,17 @@ def _drawn(folder: Path) -> dict[str, Path]:
 
 
 def _summary(run: Run, monitor: str, maximize: bool) -> dict[str, float]:
-    """The best validation by its step, and the test's values as far as the run came."""
-    found = {name: float(value) for name, value in run.results.items() if value is not None}
-    path = run.path / METRICS
-    if not path.is_file():
-        return found
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = [{name: float(text) for name, text in row.items() if text} for row in csv.DictReader(file)]
-    rows = [row for row in rows if monitor in row]
-    if not rows:
-        return found
-    best = min(rows, key=lambda row: row[monitor] * (-1 if maximize else 1))
-    measured = {f"best/{name}": value for name, value in best.items() if name.startswith("valid_")}
-    return {**found, **measured, "best/step": best["step"]}
+    """The results, and the values of the best validation with its step."""
+    summary = {name: float(value) for name, value in run.results.items() if value is not None}
+    try:
+        curves = run.curves
+    except UserError:  # a loggers' summary must not hide why the run ended
+        return summary
+    curve = curves.get(monitor)
+    if not curve:
+        return summary
+    best = min(curve, key=lambda step: curve[step] * (-1 if maximize else 1))
+    values = {
+        f"best/{name}": curves[name][best] for name in curves if name.startswith("valid_") and best in curves[name]
+    }
+    return {**summary, **values, "best/step": best}

@@ -1,4 +1,4 @@
-"""What a model's streams read of themselves as some examples were written, which a search does not look at."""
+"""Self-attention weights of a model's encoder and decoder for some predictions."""
 
 from __future__ import annotations
 
@@ -11,42 +11,40 @@ import torch
 
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.features import Features
+from attnx.inference.predictor import Prediction, Predictor
 from attnx.nn.targets.forecast import subtract_last_value
-from attnx.training.lightning_module import Prediction, TrainingModule
 
-# So many examples of a run, from short to long: each has as many maps as the model has heads.
-SHOWN = 3
+# Examples of a run, from short to long; each has a map for every head of the model.
+MAX_EXAMPLES = 3
 Maps = Mapping[str, npt.NDArray[np.float32]]
 
 
-def of_itself(experiment: TrainingModule, predictions: Sequence[Prediction]) -> dict[int, Maps]:
-    """By the numbers of some predictions, what each stream of the model read of itself: (layers h, t, t) by its name.
+def self_attention_maps(predictor: Predictor, predictions: Sequence[Prediction]) -> dict[int, Maps]:
+    """The weights (layers h, t, t) of each stream by its name, by the indices of some predictions.
 
-    Whoever writes step by step reads what one pass over all that was written reads, so it is read again at once.
-    Nothing of models that have no such streams.
+    They are recomputed in one parallel pass, and equal those of step-by-step decoding. Empty for models without
+    self-attention.
     """
-    if not hasattr(experiment.model, "self_attention_weights"):
+    if not hasattr(predictor.model, "self_attention_weights"):
         return {}
-    by_length = sorted(
-        (number for number, one in enumerate(predictions) if one.weights is not None),
-        key=lambda number: len(predictions[number].pair.source),
-    )
-    numbers = sorted(by_length[place] for place in evenly_spaced_indices(len(by_length), SHOWN))
-    return {number: found for number in numbers if (found := _maps(experiment, predictions[number]))}
+    with_weights = (index for index, prediction in enumerate(predictions) if prediction.weights is not None)
+    by_length = sorted(with_weights, key=lambda index: len(predictions[index].pair.source))
+    indices = sorted(by_length[index] for index in evenly_spaced_indices(len(by_length), MAX_EXAMPLES))
+    return {index: maps for index in indices if (maps := _maps(predictor, predictions[index]))}
 
 
 @torch.inference_mode()
-def _maps(experiment: TrainingModule, one: Prediction) -> Maps:
-    assert one.weights is not None
-    model: Any = experiment.model
-    target = experiment.data.target
-    batch = experiment.data.judged_rows([one.pair]).whole()
-    first = model.target.start_input(1, torch.device("cpu"))
-    written: Any = target.encode(one.output)
+def _maps(predictor: Predictor, prediction: Prediction) -> Maps:
+    assert prediction.weights is not None
+    model: Any = predictor.model
+    target = predictor.data.target
+    batch = predictor.data.judged_rows([prediction.pair]).whole()
+    start = model.target.start_input(1, torch.device("cpu"))
+    output: Any = target.encode(prediction.output)
     source, last = subtract_last_value(model.target, batch.source)
-    if isinstance(target, Features):  # of several quantiles the first is what is read
-        written = written[:, : target.width] - (0 if last is None else last[0, :, : target.width].numpy())
-    inputs = torch.cat([first[:, None], torch.as_tensor(written, dtype=first.dtype)[None]], dim=1)
-    steps = one.weights.shape[-2]
-    found = model.self_attention_weights(source, batch.present, inputs[:, :steps], batch.tag)
-    return {stream: weights[0].float().numpy() for stream, weights in found.items()}
+    if isinstance(target, Features):  # the model reads the first of several quantiles
+        output = output[:, : target.width] - (0 if last is None else last[0, :, : target.width].numpy())
+    inputs = torch.cat([start[:, None], torch.as_tensor(output, dtype=start.dtype)[None]], dim=1)
+    steps = prediction.weights.shape[-2]
+    streams = model.self_attention_weights(source, batch.present, inputs[:, :steps], batch.tag)
+    return {name: weights[0].float().numpy() for name, weights in streams.items()}

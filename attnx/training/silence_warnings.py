@@ -1,4 +1,4 @@
-"""Silences what Lightning says about choices that attnx makes on purpose."""
+"""Silences Lightning's warnings about choices that attnx makes on purpose."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import logging
 import warnings
 
 
-def quieten() -> None:
-    """Silence what Lightning says about choices that attnx makes on purpose."""
+def silence_warnings() -> None:
+    """Silence Lightning's warnings about choices that attnx makes on purpose."""
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     for message in (
         ".*does not have many workers.*",
         ".*your dataloader is not resumable.*",
-        ".*sync_dist=True.*",  # what is logged is of all processes already
+        ".*sync_dist=True.*",  # values are summed over ranks before they are logged
         ".*Checkpoint directory .* exists and is not empty.*",
         ".*exists and is not empty.*",
         ".*The `srun` command is available.*",  # which a job needs only for several processes (docs/faults.md)

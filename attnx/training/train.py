@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -19,11 +18,13 @@ from attnx import registry
 from attnx.errors import Interrupted, UserError
 from attnx.files.parse_number import count_phrase
 from attnx.inference.build_model import build_model
+from attnx.inference.checkpoint import fitting_weights, load_weights
+from attnx.inference.predictor import Predictor
 from attnx.laws.first_use import check_plug_ins, report_plug_in_errors
 from attnx.loggers.collection import Loggers
 from attnx.runs.layout import CHECKPOINTS, LAST, METRICS, PROFILE
+from attnx.runs.writer import update_info
 from attnx.tasks.protocols import SequenceData
-from attnx.training import run_folder
 from attnx.training.build_kernels import build_kernels
 from attnx.training.callbacks.checkpoint import CheckpointManager, SaveInterval
 from attnx.training.callbacks.early_stopping import ResumableEarlyStopping
@@ -41,54 +42,58 @@ from attnx.training.callbacks.time_budget import TimeBudget
 from attnx.training.compiling import compile_steps
 from attnx.training.distributed import model_parallel, process_group
 from attnx.training.distributed.devices import training_device
-from attnx.training.kept_examples import keep_examples
 from attnx.training.lightning_module import Settings, TrainingModule
 from attnx.training.loaders import Loaders, draw_examples
 from attnx.training.peak_memory import peak_memory
+from attnx.training.save_examples import save_examples
 from attnx.training.save_test import save_test
-from attnx.training.silence_warnings import quieten
-from attnx.training.trainers.lightning import TrainerSettings
+from attnx.training.silence_warnings import silence_warnings
 
 Config = Mapping[str, Any]
 
 
 @dataclass
 class PreparedRun:
-    """A run made ready: everything is built and checked, and nothing is written yet.
+    """A run that is built and checked; nothing is written yet.
 
-    ``data`` is all there is; ``experiment`` and ``loaders`` have what of it is drawn to validate and test on.
+    Attributes:
+        config: composed and checked.
+        data: all examples; ``module`` and ``loaders`` have the samples to validate and test on.
+        module: the model and how it is trained.
+        loaders: of batches.
+        loggers: the configured ones; none outside the main process.
+        callbacks: added by the session of the loggers.
+        kernels: those that were built.
+        compiled: which steps of the model are compiled, if any.
+        clock: returns seconds.
     """
 
     config: Config
     data: SequenceData
-    experiment: TrainingModule
+    module: TrainingModule
     loaders: Loaders
     loggers: Loggers
     callbacks: list[Callback] = field(default_factory=list)
-    kernels: str = ""  # which of them were built
-    compiled: str | None = None  # what of the model is, if that was asked for
-    clock: Callable[[], float] = time.perf_counter  # tells seconds
+    kernels: str = ""
+    compiled: str | None = None
+    clock: Callable[[], float] = time.perf_counter
 
 
 @report_plug_in_errors()
 def prepare(config: Config) -> PreparedRun:
-    """Try the plug-in parts, read the data and build the model.
+    """Check the plug-in parts, read the data and build the model.
 
     Raises:
-        UserError: a plug-in part breaks a law of its kind; the data, or the parts as they come together, are wrong.
+        UserError: a plug-in part breaks a law of its kind, the data are wrong, or parts do not fit each other.
     """
-    quieten()
+    silence_warnings()
     check_plug_ins(config)
     devices = placement_of(config)
-    job = assemble(config, *load(config))
+    prepared = assemble(config, *load(config))
     trainer = config["trainer"]
-    job.kernels = build_kernels(job.experiment.model, devices.get("attention", training_device(trainer)))
-    if config.get("accel") == "off" and trainer.get("compile", "off") != "off":
-        raise UserError(
-            f"trainer.compile={trainer['compile']} compiles steps, and accel=off compiles nothing; leave one out"
-        )
-    job.compiled = compile_steps(job.experiment, job.loaders, trainer)
-    return job
+    prepared.kernels = build_kernels(prepared.module.model, devices.get("attention", training_device(trainer)))
+    prepared.compiled = compile_steps(prepared.module, prepared.loaders, trainer)
+    return prepared
 
 
 def load(config: Config) -> tuple[Any, SequenceData]:
@@ -102,37 +107,36 @@ def load(config: Config) -> tuple[Any, SequenceData]:
 
 
 def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
-    """Build the model for a task's data, and all that trains it; nothing is compiled.
+    """Build the model for a task's data, and everything that trains it; nothing is compiled.
 
     Raises:
-        UserError: the parts are wrong as they come together, or a device or a package is missing.
+        UserError: the parts do not fit each other, or a device or a package is missing.
     """
     devices, trainer = placement_of(config), config["trainer"]
     if trainer.get("accelerator") == "gpu" and not torch.accelerator.is_available():
-        raise UserError("trainer.accelerator=gpu: there is no GPU to be seen here; use auto or cpu")
+        raise UserError("trainer.accelerator=gpu: no GPU is available; use auto or cpu")
+    if config.get("accel") == "off" and trainer.get("compile", "off") != "off":
+        raise UserError(
+            f"trainer.compile={trainer['compile']} compiles steps, and accel=off compiles nothing; leave one out"
+        )
     lightning.seed_everything(config["seed"], workers=True, verbose=False)
     model = build_model(config, data)
     if devices:
         model_parallel.place_model(model, devices)
     drawn = draw_examples(data, trainer, task.monitor)
-    experiment = TrainingModule(
-        model=model,
-        task=task,
-        data=drawn,
-        search=registry.build("decoding", config["decoding"]),
-        settings=Settings(
-            optimizer=_later("optimizer", config, "parameters"),
-            lr_schedule=_later("lr_schedule", config, "optimizer", "progress"),
-            plan=StepPlan([Revision(0, 0, 1)]),  # until it is known
-            sampling=config["model"].get("scheduled_sampling", 0.0),
-        ),
+    settings = Settings(
+        optimizer=_builder("optimizer", config, "parameters"),
+        lr_schedule=_builder("lr_schedule", config, "optimizer", "progress"),
+        plan=StepPlan([Revision(0, 0, 1)]),  # replaced when the steps are planned
+        sampling=config["model"].get("scheduled_sampling", 0.0),
     )
+    predictor = Predictor(model, task, drawn, registry.build("decoding", config["decoding"]))
     loaders = Loaders(drawn, trainer, config["seed"])
-    return PreparedRun(config, data, experiment, loaders, _loggers(config))
+    return PreparedRun(config, data, TrainingModule(predictor, settings), loaders, _loggers(config))
 
 
 def placement_of(config: Config) -> dict[str, torch.device]:
-    """The device of each part of the model, if any has one of its own.
+    """The device of each part of the model that ``placement`` names.
 
     Raises:
         UserError: there is no such device, or steps are to be compiled.
@@ -144,136 +148,135 @@ def placement_of(config: Config) -> dict[str, torch.device]:
 
 
 def _loggers(config: Config) -> Loggers:
-    """Those that were chosen, in the first of several processes alone."""
+    """The configured loggers; none outside the main process."""
     return Loggers(config.get("logger", {}) if process_group.is_main_process() else {})
 
 
-def train(job: PreparedRun, folder: Path, plan: StepPlan, console: Console, resume: bool = False) -> dict[str, float]:
+def train(
+    prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console, resume: bool = False
+) -> dict[str, float]:
     """Train as planned, test the best checkpoint, and write results, predictions and alignments.
 
     Raises:
         Interrupted: by Ctrl-C or another signal; ``last`` was saved.
     """
     process_group.send_command(process_group.RankCommand(plan, str(folder.absolute()), resume))
-    job.experiment.settings = job.experiment.settings._replace(plan=plan)
-    task = job.experiment.task
-    choice = job.config["trainer"]
-    interval = SaveInterval(choice.get("checkpoint_every"), choice.get("checkpoint_minutes"))
+    module, options = prepared.module, prepared.config["trainer"]
+    module.settings = module.settings._replace(plan=plan)
+    monitor, maximize = module.task.monitor, module.task.maximize
+    interval = SaveInterval(options.get("checkpoint_every"), options.get("checkpoint_minutes"))
     with StopSignal() as stopping:
-        keep = CheckpointManager(
-            folder / CHECKPOINTS, task.monitor, task.maximize, choice.get("save_top_k", 1), interval, stopping
+        checkpoints = CheckpointManager(
+            folder / CHECKPOINTS, monitor, maximize, options.get("save_top_k", 1), interval, stopping
         )
-        throughput = Throughput(job.clock)
-        trainer = _trainer(job, folder, plan, console, throughput, keep)
+        throughput = Throughput(prepared.clock)
+        callbacks = _callbacks(prepared, folder, plan, console, throughput)
+        trainer = _trainer(prepared, [*callbacks, checkpoints], plan.end)
         try:
-            return _train_and_test(job, folder, console, trainer, throughput, keep, resume)
-        except (KeyboardInterrupt, SystemExit):  # the latter is what Lightning makes of the former
+            _fit(prepared, trainer, checkpoints, resume)
+            results = _test(prepared, trainer, throughput, console)
+            if process_group.is_main_process():
+                save_test(module, folder, results)
+                save_examples(module, prepared.loaders.test_rows, folder)
+        except (KeyboardInterrupt, SystemExit):  # Lightning turns the former into the latter
             raise Interrupted(folder, stopping.signum or signal.SIGINT) from None
+        return results
 
 
-def _train_and_test(
-    job: PreparedRun,
-    folder: Path,
-    console: Console,
-    trainer: lightning.Trainer,
-    throughput: Throughput,
-    keep: CheckpointManager,
-    resume: bool,
-) -> dict[str, float]:
-    last = str(keep.last) if resume else None
-    trainer.fit(job.experiment, datamodule=job.loaders, ckpt_path=last, weights_only=True)
-    if keep.validated_step != trainer.global_step:  # the run ended between two validations
-        trainer.validate(job.experiment, datamodule=job.loaders, verbose=False)
-    trained = throughput.elapsed
-    # Until the first process has arranged them, the others wait.
-    load_weights(
-        job.experiment.model, process_group.broadcast_from_main(lambda: keep.best if keep.best.is_file() else keep.last)
+def _fit(prepared: PreparedRun, trainer: lightning.Trainer, checkpoints: CheckpointManager, resume: bool) -> None:
+    """Train, and load the best weights."""
+    resumed = str(checkpoints.last) if resume else None
+    trainer.fit(prepared.module, datamodule=prepared.loaders, ckpt_path=resumed, weights_only=True)
+    if checkpoints.validated_step != trainer.global_step:  # the run ended between two validations
+        trainer.validate(prepared.module, datamodule=prepared.loaders, verbose=False)
+    # The other ranks wait until the main process has written the files.
+    best = process_group.broadcast_from_main(
+        lambda: checkpoints.best if checkpoints.best.is_file() else checkpoints.last
     )
-    console.print(f"testing on {count_phrase(len(job.loaders.test_rows), 'example')} ...")
-    tested = trainer.test(job.experiment, datamodule=job.loaders, verbose=False)[0]
-    results = {
-        **{name: float(value) for name, value in tested.items()},
-        "test_examples": len(job.experiment.predictions),
+    load_weights(prepared.module.model, [best])
+
+
+def _test(
+    prepared: PreparedRun, trainer: lightning.Trainer, throughput: Throughput, console: Console
+) -> dict[str, float]:
+    """Test, and return all results of the run."""
+    module, train_seconds = prepared.module, throughput.elapsed
+    console.print(f"testing on {count_phrase(len(prepared.loaders.test_rows), 'example')} ...")
+    measured = trainer.test(module, datamodule=prepared.loaders, verbose=False)[0]
+    return {
+        **{name: float(value) for name, value in measured.items()},
+        "test_examples": len(module.predictions),
         "steps": trainer.global_step,
-        "train_seconds": trained,
+        "train_seconds": train_seconds,
         "train_examples_per_second": throughput.examples_per_second,
         "train_tokens_per_second": throughput.tokens_per_second,
-        "parameters": sum(weight.numel() for weight in job.experiment.model.parameters()),
+        "parameters": sum(weight.numel() for weight in module.model.parameters()),
         **peak_memory(),
     }
-    if process_group.is_main_process():
-        save_test(job.experiment, folder, results)
-        keep_examples(job.experiment, job.loaders.test_rows, folder)
-    return results
 
 
-def load_weights(model: torch.nn.Module, checkpoint: Path) -> None:
-    """Load the model's weights from a checkpoint, and nothing else from it."""
-    state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
-    model.load_state_dict(
-        {key.removeprefix("model."): value for key, value in state.items() if key.startswith("model.")}
-    )
-
-
-def _later(kind: str, config: Config, *names: str) -> Any:
-    """A builder that is called when what the part is supplied with exists."""
-    choice = config[kind]
+def _builder(kind: str, config: Config, *names: str) -> Any:
+    """A function that builds a part from what it is supplied with by position."""
+    spec = config[kind]
 
     def build(*supplied: Any) -> Any:
-        return registry.build(kind, choice, **dict(zip(names, supplied, strict=True)))
+        return registry.build(kind, spec, **dict(zip(names, supplied, strict=True)))
 
     return build
 
 
-def _trainer(
-    job: PreparedRun, folder: Path, plan: StepPlan, console: Console, throughput: Throughput, keep: CheckpointManager
-) -> lightning.Trainer:
-    choice = job.config["trainer"]
-    task = job.experiment.task
+def _callbacks(
+    prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console, throughput: Throughput
+) -> list[Callback]:
+    """The callbacks that training always has, those of the configuration, and those of loggers."""
+    config, task = prepared.config, prepared.module.task
+    patience = config["trainer"]["patience"]
+
+    def update_plan(plan: StepPlan) -> None:
+        update_info(folder, **plan.run_fields())
+
     callbacks: list[Callback] = [
-        PerBatchSeed(job.config["seed"]),
-        NanGuard(folder, job.data),
+        PerBatchSeed(config["seed"]),
+        NanGuard(folder, prepared.data),
         throughput,
         MetricsFile(folder / METRICS, throughput),
         *(
-            [TimeBudget(plan, throughput, lambda plan: run_folder.note(folder, **plan.run_fields()))]
+            [TimeBudget(plan, throughput, lambda plan: update_info(folder, **plan.run_fields()))]
             if plan.seconds
             else []
         ),
         FollowPlan(plan),
         ShowProgress(console, throughput, task.monitor),
-        keep,
+        *(registry.build("callback", {"name": name, **knobs}) for name, knobs in config.get("callback", {}).items()),
     ]
-    if job.loggers:
-        callbacks[-1:-1] = [Logs(job.loggers, throughput, choice["log_every_n_steps"]), *job.callbacks]
-    if job.config.get("profile") and process_group.is_main_process():
+    if prepared.loggers:
+        callbacks += [Logs(prepared.loggers, throughput, config["trainer"]["log_every_n_steps"]), *prepared.callbacks]
+    if config.get("profile") and process_group.is_main_process():
         callbacks.append(Profile(folder / PROFILE, console))
-    if choice["patience"] is not None:
+    if patience is not None:
         mode = "max" if task.maximize else "min"
-        callbacks.append(ResumableEarlyStopping(task.monitor, patience=choice["patience"], min_delta=0.0, mode=mode))
-    settings: TrainerSettings = registry.build("trainer", choice)
-    return settings.trainer(callbacks, plan.end, placement_of(job.config))
+        callbacks.append(ResumableEarlyStopping(task.monitor, patience=patience, min_delta=0.0, mode=mode))
+    return callbacks
 
 
-def check_fits(experiment: TrainingModule, folder: Path) -> None:
-    """Check that a run can go on from the last checkpoint in its folder.
+def _trainer(prepared: PreparedRun, callbacks: list[Callback], steps: int) -> lightning.Trainer:
+    trainer: lightning.Trainer = registry.build(
+        "trainer",
+        prepared.config["trainer"],
+        callbacks=callbacks,
+        total_steps=steps,
+        placed=placement_of(prepared.config),
+    )
+    return trainer
+
+
+def check_fits(module: TrainingModule, folder: Path) -> None:
+    """Check that a run can resume from the last checkpoint in its folder.
 
     Raises:
-        UserError: there is none, or its weights are those of another configuration.
+        UserError: there is none, it is damaged, or its weights are those of another configuration.
     """
     checkpoint = folder / CHECKPOINTS / LAST
     if not checkpoint.is_file():
-        raise UserError(f"{checkpoint}: no such checkpoint; the run stopped before its first one, so start it anew")
-    try:
-        state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
-    except (OSError, RuntimeError, EOFError, KeyError, pickle.UnpicklingError) as error:
-        raise UserError(f"{checkpoint}: cannot be read; it was damaged, so put it back or start anew") from error
-    mine = experiment.state_dict()
-    for name, weight in mine.items():
-        if name not in state:
-            raise UserError(f"{checkpoint}: does not fit this configuration: it has no {name}")
-        if state[name].shape != weight.shape:
-            raise UserError(
-                f"{checkpoint}: does not fit this configuration: {name} has shape {tuple(state[name].shape)} there "
-                f"and {tuple(weight.shape)} here"
-            )
+        raise UserError(f"{checkpoint}: no such checkpoint; the run stopped before its first one, so start a new run")
+    fitting_weights(module.model, checkpoint)

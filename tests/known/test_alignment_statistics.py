@@ -78,9 +78,9 @@ def test_counted_over_examples() -> None:
 
 def test_own_states_count_as_read_but_are_no_source() -> None:
     """Two alike, of which one is a state of the decoder's own: one bit, and half of the only source position."""
-    found = statistics([example([[0.5, 0.5]], "aA", ["A"], own=1)])
+    found = statistics([example([[0.5, 0.5]], "aA", ["A"], num_decoder_states=1)])
     assert (found.entropy, found.positions, found.coverage, found.hardly_read) == (1, 1, 0.5, 0)
-    alone = statistics([example([[1.0]], "A", ["A"], own=1)])
+    alone = statistics([example([[1.0]], "A", ["A"], num_decoder_states=1)])
     assert (alone.positions, alone.coverage, alone.diagonality) == (0, None, None)
 
 
@@ -112,7 +112,7 @@ def test_the_error_rate_is_that_of_och_and_ney() -> None:
 def test_a_symbol_links_to_what_it_read_most() -> None:
     """The second read itself most, the third nothing, and the end is no symbol."""
     weights = [[0.2, 0.5, 0.3, 0, 0, 0], [0, 0.3, 0, 0.7, 0, 0], [0] * 6, [1, 0, 0, 0, 0, 0]]
-    one = example(weights, "catKAO", ["K", "A", "O", END], own=3)
+    one = example(weights, "catKAO", ["K", "A", "O", END], num_decoder_states=3)
     assert predicted_links(one, one.weights) == {(1, 0)}
     counted = agreement([(one, one.weights, GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0), (1, 0)})))])
     assert counted == Agreement(predicted=1, sure=1, predicted_sure=0, predicted_possible=1)
@@ -186,7 +186,14 @@ def test_any_number_of_alignments_can_be_counted_from_a_file(
 ) -> None:
     """Of what attnx predict writes the best of each line; the second could not be read. U+2028 ends no line of it."""
     path = tmp_path / "read.jsonl"
-    first = {"line": 1, "rank": 1, "source": ["a", "\u2028"], "output": ["A"], "own": 0, "weights": [[0.5, 0.5]]}
+    first = {
+        "line": 1,
+        "rank": 1,
+        "source": ["a", "\u2028"],
+        "output": ["A"],
+        "num_decoder_states": 0,
+        "weights": [[0.5, 0.5]],
+    }
     lines = [first, {**first, "rank": 2, "weights": [[1.0, 0.0]]}, {"line": 2, "rank": 1}, {**first, "line": 3}]
     path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
     assert len(read_lines(path)) == 2

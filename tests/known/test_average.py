@@ -13,7 +13,7 @@ import torch
 
 from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_write
-from attnx.inference.checkpoint_average import average, averaged
+from attnx.inference.checkpoint import average_weights, read_weights
 from attnx.training.callbacks.checkpoint import CheckpointManager
 
 
@@ -29,7 +29,7 @@ def test_means_of_weights_and_the_last_count(tmp_path: Path) -> None:
         }
         paths.append(tmp_path / f"{number}.ckpt")
         torch.save({"state_dict": state}, paths[-1])
-    found = averaged(paths)
+    found = average_weights(map(read_weights, paths))
     assert found.keys() == {"w", "half", "seen"}
     assert found["w"].tolist() == [[3.0] * 3] * 2
     assert found["w"].dtype == torch.float32
@@ -41,16 +41,16 @@ def test_means_of_weights_and_the_last_count(tmp_path: Path) -> None:
 def test_the_mean_is_exact_where_float32_would_not_be() -> None:
     """The sum is 2^24 + 4; in float32 the ones would be lost beside 2^24."""
     states = [{"w": torch.tensor([value])} for value in (2.0**24, 1.0, 1.0, 2.0)]
-    assert average(states)["w"].item() == 2**22 + 1
+    assert average_weights(states)["w"].item() == 2**22 + 1
 
 
 def test_unlike_models_are_refused() -> None:
-    with pytest.raises(UserError, match="of one shape"):
-        average([{"w": torch.ones(2)}, {"w": torch.ones(3)}])
-    with pytest.raises(UserError, match="of one shape"):
-        average([{"w": torch.ones(2)}, {"v": torch.ones(2)}])
+    with pytest.raises(UserError, match="equal shapes"):
+        average_weights([{"w": torch.ones(2)}, {"w": torch.ones(3)}])
+    with pytest.raises(UserError, match="equal shapes"):
+        average_weights([{"w": torch.ones(2)}, {"v": torch.ones(2)}])
     with pytest.raises(UserError, match="no weights"):
-        average([])
+        average_weights([])
 
 
 def saved(step: int, path: Path) -> None:

@@ -10,12 +10,12 @@ import pytest
 
 from attnx.data.examples import Pair
 from attnx.data.vocabulary import Vocabulary
+from attnx.inference.predictor import Prediction
 from attnx.inference.unk_replacement import with_copies
+from attnx.inference.write_results import save_predictions
 from attnx.reports.stats.confusions import Confusion, SymbolErrors, confusions, errors_by_symbol
 from attnx.reports.stats.number_errors import ColumnRow, LengthRow, number_errors_by_column, number_errors_by_length
 from attnx.runs.layout import PREDICTIONS
-from attnx.training.lightning_module import Prediction
-from attnx.training.run_folder import save_predictions
 
 HEADER = "source\tprediction\treferences\tedits\tlog_probability"
 LINES = (

@@ -16,6 +16,7 @@ from attnx.attention.scorers.coverage import Coverage
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.greedy import Greedy
+from attnx.inference.predictor import Predictor
 from attnx.tasks.protocols import token_loss
 from attnx.training.callbacks.step_plan import Revision, StepPlan
 from attnx.training.lightning_module import Settings, TrainingModule
@@ -127,10 +128,14 @@ def test_validation_does_not_mind(built: Built, monkeypatch: pytest.MonkeyPatch)
     """The loss that is trained holds the penalty; the loss and the perplexity that validation logs do not."""
     data = SimpleNamespace(tags=(), target=Vocabulary.of([]), pairs=SimpleNamespace(valid=[]))
     settings = Settings(None, None, StepPlan([Revision(0, 1, 1)]), 0.0)
-    experiment = TrainingModule(covering(built, 3.0), Unmeasured(), data, Greedy(), settings)
+    experiment = TrainingModule(Predictor(covering(built, 3.0), Unmeasured(), data, Greedy()), settings)
     experiment._trainer = SimpleNamespace(accumulate_grad_batches=1, world_size=1, global_step=0)
     logged: dict[str, Any] = {}
-    for name, stand_in in (("log_dict", logged.update), ("all_gather", torch.clone), ("_judge", lambda *_: [])):
+    for name, stand_in in (
+        ("log_dict", logged.update),
+        ("all_gather", torch.clone),
+        ("_update_metrics", lambda *_: []),
+    ):
         monkeypatch.setattr(experiment, name, stand_in)
     plain = token_loss(experiment.model, BATCH).total / TOKENS
     experiment.on_validation_epoch_start()

@@ -16,10 +16,10 @@ from attnx import registry
 from attnx.data.examples import Pair
 from attnx.inference.metric_bootstrap import bootstrap_metrics
 from attnx.inference.metric_intervals import measure_intervals
+from attnx.inference.predictor import Prediction
 from attnx.metrics.per_tag import metrics_per_tag, update_all
 from attnx.metrics.polygons import PointingReference
 from attnx.metrics.proportions import Proportion, interval_of_mean
-from attnx.training.lightning_module import Prediction
 
 
 class Rates:

@@ -16,6 +16,8 @@ from rich.text import Text
 from attnx.config.view import node_text
 from attnx.data.examples import Pair
 from attnx.errors import UserError
+from attnx.inference.predictor import Prediction
+from attnx.inference.write_results import save_predictions, save_results
 from attnx.reports.comparison.compare import compare
 from attnx.reports.comparison.run_differences import paired_bootstrap
 from attnx.reports.figures.curves import draw_curves
@@ -27,8 +29,6 @@ from attnx.runs.layout import CONFIG, EVALUATION, FORMAT, MATRICES, METRICS, PRE
 from attnx.runs.metrics_csv import read_curves
 from attnx.runs.predictions import has_symbol_predictions, read_predictions
 from attnx.runs.run import read_run
-from attnx.training.lightning_module import Prediction
-from attnx.training.run_folder import save_predictions, save_results
 
 HEADER = "source\tprediction\treferences\tedits\tlog_probability"
 
@@ -345,15 +345,15 @@ def test_configuration_in_one_line(value: object, said: str) -> None:
 @pytest.mark.parametrize(("own", "read"), [(0, "catK"), (1, "cat"), (4, "")])
 def test_an_alignment_says_which_columns_are_source(own: int, read: str, tmp_path: Path) -> None:
     arrays = {"weights": np.zeros((2, 4)), "source": list("catK"), "output": ["K", "AE"], "reference": ["K"]}
-    np.savez(tmp_path / "a.npz", **arrays, own=np.array(own))
+    np.savez(tmp_path / "a.npz", **arrays, num_decoder_states=np.array(own))
     alignment = read_alignment(tmp_path / "a.npz")
-    assert (alignment.own, "".join(alignment.read)) == (own, read)
+    assert (alignment.num_decoder_states, "".join(alignment.source_symbols)) == (own, read)
     assert "".join(alignment.source) == "catK"
 
 
 def test_an_alignment_of_before_there_were_own_states_has_none(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", weights=np.zeros((1, 2)), source=["a", "b"], output=["A"], reference=["A"])
-    assert read_alignment(tmp_path / "a.npz").own == 0
+    assert read_alignment(tmp_path / "a.npz").num_decoder_states == 0
 
 
 def test_curves_keep_filled_cells_and_the_last_of_a_step(tmp_path: Path) -> None:

@@ -18,13 +18,13 @@ from attnx.data.examples import Pair
 from attnx.data.readers.series import read_series
 from attnx.data.windows import Span, WindowSpec, following
 from attnx.inference.metric_bootstrap import bootstrap_metrics
+from attnx.inference.predictor import Prediction, metric_results
+from attnx.inference.write_results import save_resampled
 from attnx.metrics.per_tag import MACRO, MICRO, metrics_per_tag, update_all
 from attnx.metrics.polygons import PointingReference
 from attnx.metrics.ratio_by_size import RatioBySize
 from attnx.reports.stats.bootstrap import SAMPLES, SEED
 from attnx.runs.layout import RESAMPLED
-from attnx.training.lightning_module import Prediction, computed
-from attnx.training.run_folder import save_resampled
 
 
 class Shown:
@@ -93,15 +93,15 @@ def test_a_draw_is_what_the_metrics_say_of_the_examples_drawn(
     found = drawn(task, tags, predictions)
     whole = nn.ModuleDict(task.metrics(tags))
     task.update(whole, [one.output for one in predictions], [one.pair for one in predictions])
-    assert found.keys() == computed("test", whole).keys()
+    assert found.keys() == metric_results("test", whole).keys()
     places = np.random.default_rng(SEED).integers(0, len(predictions), (SAMPLES, len(predictions)))
     for number in (0, 1, SAMPLES // 2, SAMPLES - 1):
         chosen = [predictions[place] for place in places[number]]
         metrics = nn.ModuleDict(task.metrics(tags))
         task.update(metrics, [one.output for one in chosen], [one.pair for one in chosen])
-        for name, value in computed("test", metrics).items():
+        for name, value in metric_results("test", metrics).items():
             assert found[name][number] == pytest.approx(float(value), rel=1e-5), name
-    for name, value in computed("test", whole).items():
+    for name, value in metric_results("test", whole).items():
         assert found[name].mean() == pytest.approx(float(value), rel=0.05)
 
 

@@ -14,14 +14,14 @@ from scipy.stats import binomtest
 
 from attnx.data.examples import Pair
 from attnx.data.special_tokens import tag_symbol
+from attnx.inference.predictor import Prediction
+from attnx.inference.write_results import save_predictions
 from attnx.reports.comparison.compare import compare
 from attnx.reports.comparison.shared_examples import Examples, Rate, error_rates, read_examples, shared_part
 from attnx.reports.stats.bootstrap import bootstrap_difference
 from attnx.reports.stats.lengths import by_length
 from attnx.runs.layout import FORMAT, RESAMPLED, RESULTS, RUN, SOURCE_FEATURES, VOCABULARY
 from attnx.runs.results_json import Interval
-from attnx.training.lightning_module import Prediction
-from attnx.training.run_folder import save_predictions
 
 Predictions = list[Prediction]
 

@@ -204,7 +204,7 @@ def keep() -> Callable[..., Path]:
     def write(
         folder: Path, name: str, read: Sequence[str], wrote: Sequence[str], weights: Any, /, **others: Any
     ) -> Path:
-        own = int(others.get("own", 0))
+        own = int(others.get("num_decoder_states", 0))
         columns = [*read, *wrote[:own]]
         others = {"reference": list(wrote), **others}
         arrays = {key: np.array(value) for key, value in others.items()}

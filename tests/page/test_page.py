@@ -41,7 +41,7 @@ def fill(folder: Path, keep: Callable[..., Path]) -> Path:
     keep(folder, "001", "dog", ["D", "AO", "K", END], np.eye(4, 3), reference=["D", "AO", "G", END])
     keep(folder, "002", HOSTILE, [*HOSTILE[:2], END], np.eye(3, 4))
     keep(folder, "003", ARABIC, ["s", "l", "a", "m", END], np.eye(5, 4))
-    keep(folder, "004", "日本", ["ni", "hon", END], np.eye(3, 5), own=3)
+    keep(folder, "004", "日本", ["ni", "hon", END], np.eye(3, 5), num_decoder_states=3)
     return folder
 
 
@@ -67,7 +67,16 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_run: Callable[..., Path
     steps = {"name": "walk.csv", "steps": True}
     keep(numbers, "000", "0123", [*"0123"], np.full((4, 4), 0.0173), **steps)
     keep(numbers, "001", "0123", [*"01234"], np.full((5, 4), 0.25), **{**steps, "reference": [*"0123"]})
-    keep(write_run(home / "text"), "000", "", [*"ABC"], np.eye(3), own=3, judged=False, reference=[*"ABX"])
+    keep(
+        write_run(home / "text"),
+        "000",
+        "",
+        [*"ABC"],
+        np.eye(3),
+        num_decoder_states=3,
+        is_scored=False,
+        reference=[*"ABX"],
+    )
     for names in (["first"], ["first", "second"], ["long"], ["word"], ["numbers"], ["text"]):
         write_page([home / name for name in names], home / f"{'-'.join(names)}.html")
     return home

@@ -18,7 +18,7 @@ from rich.console import Console
 from attnx import registry
 from attnx.cli import main
 from attnx.config.compose import compose
-from attnx.inference.load import OpenRun
+from attnx.inference.load import TrainedRun
 from attnx.registry import source_scan
 
 # Each letter has one sound, so a pronunciation is a rule of its letters.
@@ -159,11 +159,11 @@ composed = cache(compose)  # of the many small runs most are of a few compositio
 
 
 @pytest.fixture
-def run(words: Path, undrawn: None) -> Callable[..., OpenRun]:
+def run(words: Path, undrawn: None) -> Callable[..., TrainedRun]:
     """Make a small run from Python: ``run("scorer=dot", folder="a")``; later words win over the small sizes."""
     from attnx.training.fit import fit
 
-    def make(*overrides: str, folder: str) -> OpenRun:
+    def make(*overrides: str, folder: str) -> TrainedRun:
         named = {override.partition("=")[0] for override in overrides}
         asked = [*[size for size in SMALL if size.partition("=")[0] not in named], *overrides]
         return fit({**composed(tuple(asked)), "folder": folder}, asked, console=Console(file=io.StringIO()))

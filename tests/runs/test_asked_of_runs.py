@@ -38,7 +38,7 @@ ASKED = {
     "predict one words.tsv --unknown copy": ["--unknown copy: expected one of replace, refuse, keep"],
     "predict one words.tsv --on-error go": ["--on-error go: expected one of stop, skip, keep"],
     "predict one words.tsv --checkpoint first": ["--checkpoint first: expected one of best, last, average"],
-    "predict one words.tsv --checkpoint average": ["one/checkpoints: holds 1 of the best checkpoints"],
+    "predict one words.tsv --checkpoint average": ["one/checkpoints: has 1 of the best checkpoints"],
     "predict one words.tsv decodng=beam": ["unknown key 'decodng'; did you mean decoding"],
     "predict one words.tsv scorer=dot": ["unknown key 'scorer'", "decoding"],
     "predict one words.tsv decoding=beem": ["unknown decoding 'beem'; did you mean beam?"],
@@ -176,7 +176,7 @@ def other_shape() -> None:
     set_in("config.yaml", decoder={"name": "recurrent", "hidden_size": 13})
 
 
-NOT_WHOLE = "is no whole checkpoint"
+NOT_WHOLE = "is not a complete checkpoint"
 RUNS: dict[str, tuple[Callable[[], Any], str]] = {
     "no run.json": (lambda: Path("one/run.json").unlink(), "one: not a run folder (it has no run.json)"),
     "a broken run.json": (lambda: Path("one/run.json").write_text("{"), "one/run.json:1: not valid JSON"),
@@ -242,7 +242,7 @@ def test_an_evaluation_is_no_run(runs: Path, command: Callable[..., Any]) -> Non
     Path("one/evaluations/test/evaluation.json").write_text("{}", encoding="utf-8")
     answer = command("predict", "one/evaluations/test")
     assert answer.code == 2
-    assert "is an evaluation; name the run that it lies in" in answer.err
+    assert "is an evaluation; name its run" in answer.err
 
 
 @pytest.mark.parametrize("name", ["predict", "try", "evaluate"])

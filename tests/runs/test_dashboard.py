@@ -17,7 +17,7 @@ from attnx.cli.commands.workspace import WorkspaceRequest, dumped, workspace
 from attnx.cli.main import run as run_command
 from attnx.runs.sweep import Sweep
 from attnx.sweeps.record import save_sweep
-from attnx.training.logger_session import _drawn
+from attnx.training.logger_session import _pictures
 
 pytest.importorskip("wandb_workspaces")
 KINDS = ("scorer", "scope", "query", "normalizer")
@@ -138,7 +138,7 @@ def test_what_it_shows_is_what_is_logged(run: Callable[..., Any], monkeypatch: p
 
     monkeypatch.setitem(registry._registered, ("logger", "tensorboard"), Collects)
     run("+logger=tensorboard", "trainer.log_every_n_steps=1", folder="one")
-    logged |= set(_drawn(Path("one")))
+    logged |= set(_pictures(Path("one")))
     text = json.loads(dumped(workspace(WorkspaceRequest("mine"))))["spec"]["section"]
     everything = [panel["config"] for section in text["panelBankConfig"]["sections"] for panel in section["panels"]]
     names = {name for panel in everything for name in [*panel.get("metrics", []), *panel.get("mediaKeys", [])]}

@@ -184,7 +184,7 @@ def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(
     Path("cut/config.yaml").write_text(config.replace("devices: 2", "devices: 1"), encoding="utf-8")
     from attnx.training.fit import resume
 
-    with pytest.raises(UserError, match=r"began with 2 processes .* cannot go on with 1"):
+    with pytest.raises(UserError, match=r"was started with 2 processes .* cannot resume with 1"):
         resume("cut")
     Path("cut/config.yaml").write_text(config, encoding="utf-8")
     resume("cut")

@@ -17,8 +17,8 @@ from scipy.stats import binomtest
 
 import attnx
 from attnx import registry
-from attnx.inference.load import OpenRun
-from attnx.inference.trained_run import OpenRun as Opened
+from attnx.inference.load import TrainedRun
+from attnx.inference.trained_run import TrainedRun as Opened
 from attnx.reports.comparison.compare import compare
 from attnx.reports.comparison.run_differences import paired_bootstrap
 from attnx.reports.significant_digits import format_difference, format_interval, format_with_interval
@@ -106,7 +106,7 @@ def test_other_data_another_search_and_where_it_goes_wrong(
     for text in (page, answer.out):
         assert format_interval(*read_run_or_evaluation(folder).intervals["test_per"]) in text
     info = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
-    assert info["asked"]["decoding"]["beam_size"] == 3
+    assert info["settings"]["decoding"]["beam_size"] == 3
 
 
 def test_nothing_is_written_over(
@@ -125,7 +125,7 @@ def test_nothing_is_written_over(
         again = command(*asked)
     assert again.code == 0
     assert again.out.splitlines()[:-1] == first.out.splitlines()[:-1]
-    said = "one/evaluations/more: is there already, of the same weights, search and data"
+    said = "one/evaluations/more: exists already, with the same weights, search and data"
     assert again.out.splitlines()[-1] == said
     assert {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()} == held
     Path("more.tsv").write_text("\n".join(more[:5]) + "\n", encoding="utf-8")
@@ -134,7 +134,7 @@ def test_nothing_is_written_over(
         7,
         5,
     )
-    assert command(*asked).out.splitlines()[-1].startswith("one/evaluations/more-2: is there already")
+    assert command(*asked).out.splitlines()[-1].startswith("one/evaluations/more-2: exists already")
     Path("one/checkpoints/best.ckpt").write_bytes(Path("two/checkpoints/best.ckpt").read_bytes())
     assert command(*asked).out.splitlines()[-1] == "one/evaluations/more-3: start with README.md"
 
@@ -160,7 +160,7 @@ MISTAKES = {
     "task.test=empty.tsv": "empty.tsv: holds no pairs",
     "task.test=fre_test.tsv task.test=more.tsv": "task.test is set twice",
     "task.test=tagged": "tagged: holds the tag 'fre', which is not one that this run knows: it knows none",
-    "trainer.test_examples=2": "the data out of which its test part was held are not those the run began with",
+    "trainer.test_examples=2": "the data of its test part have changed since it was trained",
 }
 
 
@@ -209,7 +209,7 @@ def test_evaluations_are_compared_as_runs_are(more: list[str], runs: Path, comma
     assert "evaluation.json: run format 2 is newer than the 1 known here" in answer.err
 
 
-def test_numbers_are_measured_too(run: Callable[..., OpenRun], here: Path, command: Callable[..., Any]) -> None:
+def test_numbers_are_measured_too(run: Callable[..., TrainedRun], here: Path, command: Callable[..., Any]) -> None:
     for number in range(43):
         steps = np.arange(2 + number % 5, dtype=np.float32)
         np.save(f"in{number}.npy", np.stack([steps + number, steps % 3], axis=1))

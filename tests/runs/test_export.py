@@ -85,7 +85,7 @@ def test_mistakes(asked: list[str], said: str, run: Callable[..., Any], command:
 
 def test_numbers_are_refused(run: Callable[..., Any], command: Callable[..., Any], monkeypatch: Any) -> None:
     run("trainer.max_steps=1", folder="one")
-    monkeypatch.setattr(exporting.OpenRun, "target", property(lambda self: None))
+    monkeypatch.setattr(exporting.TrainedRun, "target", property(lambda self: None))
     answer = command("export", "one", "--format", "torch")
     assert (answer.code, answer.out) == (2, "")
     assert "writes rows of numbers" in answer.err

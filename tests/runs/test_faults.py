@@ -16,10 +16,10 @@ import pytest
 import torch
 
 from attnx.data.batches import PairDataset
-from attnx.training import run_folder
+from attnx.training import failure_report
 from attnx.training.callbacks.progress import ShowProgress
 from attnx.training.distributed.slurm import requeue
-from attnx.training.failure_report import in_one_line
+from attnx.training.failure_report import failure_line
 from attnx.training.lightning_module import TrainingModule
 
 # Seven steps, of which the first two are in a checkpoint when the fourth goes wrong.
@@ -140,10 +140,10 @@ def test_memory_that_runs_out(failed: Callable[..., str], spoil: pytest.MonkeyPa
 )
 def test_any_lack_of_memory_names_the_knob(error: Exception) -> None:
     error.add_note("at step 3, in training, with a batch of 2 rows")
-    line = in_one_line(error, Path("one"), {"batch_tokens": 4096, "batch_size": 64, "accumulate_grad_batches": 2})
-    assert line.startswith("out of memory at step 3, in training, with a batch of 2 rows; start anew with a smaller")
+    line = failure_line(error, Path("one"), {"batch_tokens": 4096, "batch_size": 64, "accumulate_grad_batches": 2})
+    assert line.startswith("out of memory at step 3, in training, with a batch of 2 rows; start a new run")
     assert "trainer.batch_tokens (it was 4096)" in line
-    assert in_one_line(RuntimeError("shapes differ"), Path("one"), {}) == ""
+    assert failure_line(RuntimeError("shapes differ"), Path("one"), {}) == ""
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
@@ -243,7 +243,7 @@ def test_a_folder_that_is_deleted_meanwhile_is_not_to_be_gone_on_with(
 
     at_step(3, delete)
     answer = command(*asked, "folder=gone")
-    told = "gone: the run's folder was deleted while it ran, so nothing is left to go on with; start the run anew"
+    told = "gone: the run's folder was deleted while it ran, so it cannot be resumed; start a new run"
     assert (answer.code, answer.err) == (code, f"attnx: {said}{told}\n")
     assert not Path("gone").exists()
 
@@ -252,14 +252,14 @@ def test_a_third_ctrl_c_does_not_leave_a_run_that_says_it_is_running(
     command: Callable[..., Any], asked: list[str], words: Path, at_step: Callable[..., None], spoil: pytest.MonkeyPatch
 ) -> None:
     """It comes while the end is being noted, as from somebody who does not wait."""
-    note = run_folder.note
+    update_info = failure_report.update_info
 
     def slow(folder: Path, **facts: Any) -> None:
         if facts == {"status": "interrupted"}:
             signal.raise_signal(signal.SIGINT)
-        note(folder, **facts)
+        update_info(folder, **facts)
 
-    spoil.setattr(run_folder, "note", slow)
+    spoil.setattr(failure_report, "update_info", slow)
     at_step(3, lambda: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
     answer = command(*asked, "folder=cut")
     assert (answer.code, answer.err) == (130, "attnx: interrupted; go on with: attnx resume cut\n")

@@ -17,7 +17,7 @@ from rich.console import Console
 
 import attnx
 from attnx.data.series_file import read_kept_series
-from attnx.inference.load import OpenRun
+from attnx.inference.load import TrainedRun
 from attnx.reports.figures.forecasts import draw_forecasts, draw_page, read_forecasts
 from attnx.reports.run.baseline_verdicts import baseline_verdict, baseline_verdicts
 from attnx.reports.run.results_table import result_rows
@@ -66,21 +66,21 @@ def results(folder: str) -> dict[str, float]:
     return found
 
 
-def fitted(*overrides: str, folder: str, printed: io.StringIO | None = None) -> OpenRun:
+def fitted(*overrides: str, folder: str, printed: io.StringIO | None = None) -> TrainedRun:
     """Make a run from Python; what it prints goes to ``printed``."""
     console = Console(file=printed or io.StringIO())
     return attnx.fit({**attnx.compose(overrides), "folder": folder}, overrides, console=console)
 
 
 @pytest.fixture
-def quantiles(undrawn: None) -> OpenRun:
+def quantiles(undrawn: None) -> TrainedRun:
     """A run with quantiles, a column that is known, one that never changes, and a value that is missing."""
     write(at_50="2024-01-03 02:00,,5,7,2")
     choices = ["task.targets=[a,b,still]", "task.known=[hour]", "task.quantiles=[0.1,0.5,0.9]"]
     return fitted(*HISTORY, *choices, "task.forecast=recursive", folder="one")
 
 
-def test_a_run_of_quantiles(quantiles: OpenRun, command: Callable[..., Any]) -> None:
+def test_a_run_of_quantiles(quantiles: TrainedRun, command: Callable[..., Any]) -> None:
     """Errors are of the median, scaled and in the data's units; reopened it writes the same; files are gone on with."""
     windows = 19 - HORIZON + 1
     found = results("one")
@@ -113,7 +113,7 @@ def test_a_run_of_quantiles(quantiles: OpenRun, command: Callable[..., Any]) -> 
     naive = table[ahead] - table[starts - 1][:, None]
     assert found["test_naive_mse"] == pytest.approx(np.square(naive).mean(), rel=1e-4)
     assert found["test_seasonal_mae"] == pytest.approx(np.abs(table[ahead] - table[ahead - 5]).mean(), rel=1e-4)
-    task = attnx.open_run("one").experiment.task
+    task = attnx.open_run("one").task
     assert task.baselines["linear"].weights.shape == (HORIZON, LOOKBACK)
     _goes_on(command)
 

@@ -198,7 +198,7 @@ def test_a_run_without_its_last_checkpoint_is_told(
     last.write_bytes(whole[: len(whole) // 2])
     answer = command("resume", "one")
     assert answer.code == 2
-    assert "last.ckpt: cannot be read" in answer.err
+    assert "last.ckpt: is not a complete checkpoint" in answer.err
 
 
 def test_a_run_is_whole_again_where_it_goes_on(
@@ -216,7 +216,7 @@ def test_a_run_is_whole_again_where_it_goes_on(
     answer = command("resume", "one")
     assert (answer.code, answer.err) == (
         2,
-        "attnx: one: is half-written (it has no config.yaml); start the run anew\n",
+        "attnx: one: is half-written (it has no config.yaml); start a new run\n",
     )
     lines = [line for line in text.splitlines() if not line.startswith(("trainer:", "  max_steps"))]
     config.write_text("\n".join(lines), encoding="utf-8")

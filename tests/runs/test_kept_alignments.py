@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from attnx.data.examples import Pair
+from attnx.inference.predictor import Prediction
+from attnx.inference.write_alignments import save_alignments
 from attnx.reports.figures.local_windows import read_window
 from attnx.reports.stats.alignment_statistics import run_statistics
 from attnx.runs.alignments import read_alignment, read_examples
 from attnx.runs.layout import ALIGNMENTS
 from attnx.runs.run import read_run
-from attnx.training.lightning_module import Prediction
-from attnx.training.run_folder import save_alignments
 
 
 def test_every_hypothesis_keeps_its_own_weights_and_rank(tmp_path: Path) -> None:
@@ -25,7 +25,9 @@ def test_every_hypothesis_keeps_its_own_weights_and_rank(tmp_path: Path) -> None
     pair = Pair(("a", "b"), (("A", "B"), ("A",)))
     third = Prediction(pair, ["C"], -3.5, np.array([[[0.5, 0.5]], [[0, 1]]], np.float32), score=-7.0)
     second = Prediction(pair, ["B"], -2.0, None, score=-4.0)
-    first = Prediction(pair, ["A", "B"], -1.25, np.eye(3, 2, dtype=np.float32), score=-0.5, others=(second, third))
+    first = Prediction(
+        pair, ["A", "B"], -1.25, np.eye(3, 2, dtype=np.float32), score=-0.5, alternatives=(second, third)
+    )
     plain = Prediction(Pair(("d",), (("D",),)), ["D"], -1.0, np.ones((2, 1), np.float32))
     save_alignments(tmp_path, [first, plain])
     assert sorted(file.name for file in (tmp_path / ALIGNMENTS).iterdir()) == ["000-3.npz", "000.npz", "001.npz"]
@@ -54,8 +56,8 @@ def test_a_beam_s_hypotheses_are_kept_as_the_run_finds_them(run: Callable[..., A
     examples = [list(hypotheses.values()) for hypotheses in read_examples("beam")]
     assert [len(hypotheses) for hypotheses in examples] == [3, 3, 3]
     for kept in examples:
-        (best,) = opened.predict(["".join(kept[0].read)], need_weights=True)
-        for one, found in zip(kept, [best, *best.others], strict=True):
+        (best,) = opened.predict(["".join(kept[0].source_symbols)], need_weights=True)
+        for one, found in zip(kept, [best, *best.alternatives], strict=True):
             assert [symbol for symbol in one.output if symbol != "</s>"] == list(found.output)
             assert one.score == pytest.approx(found.score, abs=1e-4)
             assert one.heads == pytest.approx(found.weights, abs=1e-5)
@@ -76,14 +78,14 @@ def test_windows_are_where_a_run_could_read(run: Callable[..., Any], center: str
     assert window is not None
     kept = [one for hypotheses in read_examples("local") for one in hypotheses.values()]
     assert len(kept) > 3
-    assert all((one.own > 0) == ("decoder" in sources) for one in kept)
+    assert all((one.num_decoder_states > 0) == ("decoder" in sources) for one in kept)
     for one in kept:
-        np.testing.assert_array_equal(window.mask(one.weights, one.own), one.weights > 0)
+        np.testing.assert_array_equal(window.mask(one.weights, one.num_decoder_states), one.weights > 0)
 
 
 def test_pictures_page_and_statistics_of_a_run(run: Callable[..., Any], command: Callable[..., Any]) -> None:
     run("scope=encoder_decoder", "trainer.test_examples=3", folder="both")
-    answers = [command(*words) for words in (["pictures", "both"], ["page", "both"], ["alignments", "both"])]
+    answers = [command(*words) for words in (["plot", "both"], ["page", "both"], ["stats", "both"])]
     assert [(answer.code, answer.err) for answer in answers] == [(0, "")] * 3
     assert {path.name for path in Path("both").iterdir()} >= {
         "alignments.png",
@@ -94,5 +96,5 @@ def test_pictures_page_and_statistics_of_a_run(run: Callable[..., Any], command:
     kept = [next(iter(hypotheses.values())) for hypotheses in read_examples("both")]
     assert held["examples"] == len(kept) == 3
     assert held["steps"] == sum(len(one.output) for one in kept)
-    read = sum(float(one.weights[:, : len(one.read)].sum()) for one in kept)
+    read = sum(float(one.weights[:, : len(one.source_symbols)].sum()) for one in kept)
     assert held["coverage"] * held["positions"] == pytest.approx(read, rel=1e-5)

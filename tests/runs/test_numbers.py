@@ -136,7 +136,7 @@ def test_symbols_to_numbers_and_sampling(run: Callable[..., Any], undrawn: None)
         assert held["prediction_0"] == pytest.approx(found.output, rel=1e-5)
     assert table("one")[0]["source"] == "x36"
     assert "name" not in table("one")[0]
-    assert found.own == len(found.output)
+    assert found.num_decoder_states == len(found.output)
 
 
 def test_workers_and_a_resumed_run(run: Callable[..., Any], undrawn: None, same_weights: Callable[..., bool]) -> None:
@@ -150,7 +150,7 @@ def test_workers_and_a_resumed_run(run: Callable[..., Any], undrawn: None, same_
     assert table("one") == table("two")
     write_csv("out3.csv", right(3) + 1, "at,valve,pump")
     Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
-    with pytest.raises(attnx.UserError, match="the training data are not those the run began with"):
+    with pytest.raises(attnx.UserError, match="the training data have changed"):
         resume("two")
 
 
@@ -187,7 +187,7 @@ def test_pictures_name_files_and_steps(one: Any) -> None:
         assert list(alignment.output) == named
         title = axes.get_title(loc="left").replace("\n", " ")
         assert title.startswith(f"in{n}.csv \u2192 {len(alignment.output)} steps")
-        assert alignment.wrong == (len(alignment.output) != len(right(n)))
+        assert alignment.is_wrong == (len(alignment.output) != len(right(n)))
     drawn = draw_numeric_predictions("one")
     assert drawn == Path("one/predictions.png")
     assert drawn.stat().st_size > 1000

@@ -189,7 +189,7 @@ OWN = {
     "source": ["c", "a", "K", "AE", "T"],
     "output": ["K", "AE", "T"],
     "weights": np.array([[1, 0, 0, 0, 0], [0, 0.5, 0.5, 0, 0], [0, 0, 0, 1, 0]], dtype=np.float32),
-    "own": np.array(3),
+    "num_decoder_states": np.array(3),
 }
 
 
@@ -242,7 +242,12 @@ def test_own_states_alone_have_no_source_to_name(tmp_path: Path) -> None:
     weights = np.array([[0, 0], [1, 0]], dtype=np.float32)
     reference = np.array(["OW", "T"])
     npz = save(
-        tmp_path / "a.npz", ["OW", "</s>"], ["OW", "</s>"], weights=weights, own=np.array(2), reference=reference
+        tmp_path / "a.npz",
+        ["OW", "</s>"],
+        ["OW", "</s>"],
+        weights=weights,
+        num_decoder_states=np.array(2),
+        reference=reference,
     )
     axes = draw_means([read_alignment(npz)]).axes[0]
     assert axes.get_title(loc="left") == "OW ✗"
@@ -433,7 +438,7 @@ def overlapping(figure: Figure) -> list[tuple[str, str]]:
 def test_no_texts_overlap_whatever_the_length(source: list[str], output: list[str], own: int) -> None:
     columns = (*source, *output[:own])
     weights = np.zeros((len(output), len(columns)), dtype=np.float32)
-    alignment = Alignment(weights, columns, tuple(output), (*output, "more"), own=own)
+    alignment = Alignment(weights, columns, tuple(output), (*output, "more"), num_decoder_states=own)
     figure = draw_heads(alignment)
     assert overlapping(figure) == []
     width, height = figure.get_size_inches()
@@ -592,8 +597,8 @@ def test_a_run_without_alignments_has_no_pictures(tmp_path: Path) -> None:
         ({"weights": np.zeros((2, 3))}, r"weights is \(2, 3\) where output and source make it \(2, 5\)"),
         ({"center": np.zeros(3)}, r"center is \(3,\)"),
         ({"allowed": np.ones((5, 2), dtype=np.bool_)}, r"allowed is \(5, 2\)"),
-        ({"own": np.ones(2)}, r"own is \(2,\)"),
-        ({"own": np.array(6)}, r"6 of its 5 columns cannot be the decoder's own states"),
+        ({"num_decoder_states": np.ones(2)}, r"num_decoder_states is \(2,\)"),
+        ({"num_decoder_states": np.array(6)}, r"6 of its 5 columns cannot be the decoder's own states"),
     ],
 )
 def test_shapes_that_disagree_are_refused(others: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -193,8 +193,8 @@ def test_other_code_does_not_go_on_with_a_run(command: Callable[..., Any]) -> No
     edit(NEGATED)
     answer = command("resume", "one")
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err == f"attnx: {TOLD.format('mine.py')}, put that back, or start anew\n"
-    with pytest.raises(UserError, match="put that back, or start anew"):
+    assert answer.err == f"attnx: {TOLD.format('mine.py')}, restore that, or start a new run\n"
+    with pytest.raises(UserError, match="restore that, or start a new run"):
         resume("one")
 
 

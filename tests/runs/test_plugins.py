@@ -249,7 +249,7 @@ def test_a_new_task_trains_with_loader_processes(plug: Callable[..., Path], undr
         "trainer.max_steps=6",
     ]
     trained = fit(compose([*asked, *sizes, "folder=one"]))
-    assert trained.experiment.task.length == 5
+    assert trained.task.length == 5
     assert len(trained.predict(["01101"])) == 1
     assert len(Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()) > 2
 

@@ -78,7 +78,7 @@ def test_each_problem(problem: str, make: Callable[..., Any], here: Path) -> Non
     rows = predicted("one")
     assert [row["source"] for row in rows] == [" ".join(map(str, range(1, size + 1))) for size in (3, 5, 7, 3, 5, 7, 3)]
     reopened = attnx.open_run("one")
-    task = reopened.experiment.task
+    task = reopened.task
     for pair, row in zip(task.test_pairs(), rows, strict=True):
         (one,) = reopened.predict([pair.features], need_weights=True)
         assert task.text(one.output) == row["prediction"]
@@ -117,7 +117,7 @@ def test_evaluated_beyond(search: str, make: Callable[..., Any], command: Callab
 def test_exported(make: Callable[..., Any], here: Path) -> None:
     """What runs without attnx gives what the run gives, whatever the size."""
     run = make("model.constraint=ring", folder="one")
-    checked = export(Path("one"), "torch", Path("out"), run.experiment.task.test_pairs())
+    checked = export(Path("one"), "torch", Path("out"), run.task.test_pairs())
     assert [(one.width, one.same) for one in checked] == [(1, 7), (5, 7)]
 
 

@@ -19,7 +19,7 @@ import attnx
 from attnx.cli import main
 from attnx.cli.commands import predict as predicting
 from attnx.cli.resumable_output import SUFFIX
-from attnx.inference.trained_run import OpenRun
+from attnx.inference.trained_run import TrainedRun
 
 WORDS = ["dab", "kes", "", "sabeb", "be", "kadek", " ", "a"]
 
@@ -72,7 +72,7 @@ def test_the_best_n_stand_below_each_other(runs: Path, command: Callable[..., An
     assert rows[3][2:] == ["", ""]
     run = attnx.open_run("one", search=("beam", {"beam_size": 5, "nbest": 3}))
     found = run.predict(["dab", "sabeb"])
-    expected = [(one.score, " ".join(one.output)) for best in found for one in (best, *best.others)]
+    expected = [(one.score, " ".join(one.output)) for best in found for one in (best, *best.alternatives)]
     shown = [(float(row[2]), row[3]) for row in rows if row[3]]
     assert [each[1] for each in shown] == [each[1] for each in expected]
     assert [each[0] for each in shown] == pytest.approx([each[0] for each in expected], abs=1e-5)
@@ -95,7 +95,7 @@ def test_a_search_is_chosen_and_its_knobs_are_set(runs: Path, command: Callable[
 
 def best_of(folder: str, word: str, **knobs: int) -> list[Any]:
     best = attnx.open_run(folder).predict([word], search=("beam", knobs))[0]
-    return [best, *best.others]
+    return [best, *best.alternatives]
 
 
 def test_a_score_stands_before_the_text(runs: Path, command: Callable[..., Any]) -> None:
@@ -116,7 +116,7 @@ def test_alignments_in_two_forms(runs: Path, command: Callable[..., Any]) -> Non
     first, blank, last = map(json.loads, Path("weights.jsonl").read_text().splitlines())
     assert blank == {"line": 2, "rank": 1}
     for held, one, line in ((first, told[0], 1), (last, told[1], 3)):
-        assert (held["line"], held["rank"], held["own"]) == (line, 1, 0)
+        assert (held["line"], held["rank"], held["num_decoder_states"]) == (line, 1, 0)
         assert held["source"] == list(one.pair.source)
         assert held["output"] == [*one.output, "</s>"][: len(one.weights)]
         assert np.array(held["weights"]) == pytest.approx(one.weights, abs=2e-6)
@@ -129,7 +129,7 @@ def test_each_of_the_best_n_has_its_own_alignment(runs: Path, command: Callable[
     lines = [json.loads(line) for line in Path("weights.jsonl").read_text().splitlines()]
     assert [(line["line"], line["rank"]) for line in lines] == [(1, 1), (1, 2), (1, 3), (2, 1)]
     best = attnx.open_run("one").predict(["sabeb"], need_weights=True, nbest=3)[0]
-    for line, one, row in zip(lines[:3], (best, *best.others), answer.out.splitlines(), strict=False):
+    for line, one, row in zip(lines[:3], (best, *best.alternatives), answer.out.splitlines(), strict=False):
         assert line["output"] == [*one.output, "</s>"]
         assert row.endswith(f"\t{' '.join(one.output)}")
         assert np.array(line["weights"]) == pytest.approx(one.weights, abs=2e-6)
@@ -146,7 +146,7 @@ TWO_HEADS = [
 
 
 def test_what_else_can_be_read_is_aligned_too(
-    runs: Path, run: Callable[..., OpenRun], command: Callable[..., Any]
+    runs: Path, run: Callable[..., TrainedRun], command: Callable[..., Any]
 ) -> None:
     """Own states are columns behind the source's and give no links; without a source there are none; heads are kept."""
     run(*TWO_HEADS, "scope=encoder_decoder", folder="both")
@@ -157,8 +157,8 @@ def test_what_else_can_be_read_is_aligned_too(
     (told,) = attnx.open_run("both").predict(["sabeb"], need_weights=True)
     assert np.array(held["heads"]) == pytest.approx(told.weights, abs=2e-6)
     assert np.array(held["weights"]) == pytest.approx(told.weights.mean(0), abs=2e-6)
-    assert held["own"] == told.own > 0
-    assert held["source"] == [*"sabeb", *held["output"][: told.own]]
+    assert held["num_decoder_states"] == told.num_decoder_states > 0
+    assert held["source"] == [*"sabeb", *held["output"][: told.num_decoder_states]]
     assert command("predict", "both", "words.txt", "--alignments", "both.txt").code == 0
     rows = told.weights.mean(0)[: len(told.output)]
     links = [f"{row.argmax()}-{step}" for step, row in enumerate(rows) if row.argmax() < len("sabeb")]
@@ -179,7 +179,7 @@ def test_what_else_can_be_read_is_aligned_too(
 
 
 def test_without_attention_there_is_nothing_to_align(
-    runs: Path, run: Callable[..., OpenRun], command: Callable[..., Any]
+    runs: Path, run: Callable[..., TrainedRun], command: Callable[..., Any]
 ) -> None:
     run("attention=none", "trainer.max_steps=2", folder="none")
     for words in (["none", "words.tsv"], ["one", "none", "words.tsv"]):
@@ -251,19 +251,19 @@ def test_lines_are_read_as_they_are_answered(
     """However many there are, no more are held at once than a few batches of them."""
     read, ahead = 0, []
     batch = 2
-    decode = OpenRun.decode
+    decode = TrainedRun.decode
 
     def endless(asked: Any, features: bool) -> Iterator[tuple[int, bytes]]:
         nonlocal read
         for read in range(1, 131):
             yield read, b"dab\n"
 
-    def watched(self: OpenRun, pairs: Any, *others: Any) -> Any:
+    def watched(self: TrainedRun, pairs: Any, *others: Any) -> Any:
         ahead.append(read - sum(ahead))
         return decode(self, pairs, *others)
 
     monkeypatch.setattr(predicting, "numbered_lines", endless)
-    monkeypatch.setattr(OpenRun, "decode", watched)
+    monkeypatch.setattr(TrainedRun, "decode", watched)
     assert len(command("predict", "one", "-", "--batch", str(batch)).out.splitlines()) == 130
     assert ahead == [32, 32, 32, 32, 2]
 
@@ -382,8 +382,8 @@ def test_python_is_told_as_much(runs: Path) -> None:
     run = attnx.open_run("one")
     greedy = run.predict(["dab"])[0]
     best, wide = run.predict(["dab"], nbest=3)[0], run.predict(["dab"], search=("beam", {"beam_size": 1}))[0]
-    assert (greedy.output, greedy.others) == (wide.output, ())
-    assert len(best.others) == 2
+    assert (greedy.output, greedy.alternatives) == (wide.output, ())
+    assert len(best.alternatives) == 2
     assert best.score >= greedy.score - 1e-5
     assert run.config["decoding"]["name"] == "greedy"  # and is so still
     assert [one.output for one in attnx.open_run("one", search="beam").predict(["dab"])] == [best.output]
@@ -445,7 +445,7 @@ def recorded(here: Path) -> list[str]:
 
 
 def test_files_of_features_and_tags_of_a_column(
-    run: Callable[..., OpenRun], recorded: list[str], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., TrainedRun], recorded: list[str], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = [*(f"task.{part}={part}.tsv" for part in ("train", "valid", "test")), "task.tagged=true"]
     opened = run(*recorded, *asked, "model.tag_inputs=[encoder]", folder="one")
@@ -471,7 +471,7 @@ def test_files_of_features_and_tags_of_a_column(
 
 
 def test_numbers_are_written_as_json(
-    run: Callable[..., OpenRun], recorded: list[str], command: Callable[..., Any]
+    run: Callable[..., TrainedRun], recorded: list[str], command: Callable[..., Any]
 ) -> None:
     asked = [*(f"task.{part}={part}_out.tsv" for part in ("train", "valid", "test")), "task.target=features"]
     opened = run(*recorded, *asked, folder="one")

@@ -86,7 +86,7 @@ def test_info_and_configuration_speak_in_names(one: Path) -> None:
 
 def _as_overrides(config: dict[str, Any]) -> list[str]:
     """The command line that says all that a configuration says."""
-    words = [f"+{kind}=[{','.join(config[kind])}]" for kind in MULTI_SELECT_KINDS]
+    words = [f"+{kind}=[{','.join(config[kind])}]" for kind in MULTI_SELECT_KINDS if config[kind]]
     for kind, node in config.items():
         if isinstance(node, dict) and kind not in MULTI_SELECT_KINDS:
             words.append(f"{kind}={node['name']}")

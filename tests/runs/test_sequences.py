@@ -122,7 +122,7 @@ def test_each_kind_of_symbols(source: str, target: str, run: Callable[..., Any],
         assert one.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
         assert one.weights is not None
         assert one.weights.shape[1] == len(read(n))
-        assert reopened.experiment.task.text(one.output) == ("" if target == "characters" else " ").join(one.output)
+        assert reopened.task.text(one.output) == ("" if target == "characters" else " ").join(one.output)
 
 
 @pytest.mark.parametrize("kind", FILES)

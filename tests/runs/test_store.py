@@ -530,7 +530,7 @@ def test_an_interrupted_run_goes_on_with_its_corpus(
     assert same_weights(["whole", "cut", "later"])
     shutil.rmtree("corpus")
     write("b.en", Path("b.en").read_text(encoding="utf-8").replace("dog", "god").splitlines())
-    with pytest.raises(UserError, match="never: the training data are not those the run began with"):
+    with pytest.raises(UserError, match="never: the training data have changed"):
         resume("never")
 
 

@@ -33,7 +33,7 @@ def prepared(words: Path, small: list[str]) -> Callable[..., PreparedRun]:
 def loss_of(job: PreparedRun, smoothing: float = 0.0) -> float:
     rows = job.loaders.train_rows
     batch = collate([rows[number] for number in range(7)])
-    return float(token_loss(job.experiment.model.eval(), batch, smoothing).mean.detach())
+    return float(token_loss(job.module.model.eval(), batch, smoothing).mean.detach())
 
 
 def test_scheduled_sampling_trains_step_by_step(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
@@ -68,11 +68,11 @@ def test_scheduled_sampling_begins_with_the_truth_and_rises(
 
 def test_label_smoothing_is_part_of_the_loss(prepared: Callable[..., PreparedRun]) -> None:
     job = prepared("task.smoothing=0.1")
-    assert job.experiment.task.smoothing == 0.1
+    assert job.module.task.smoothing == 0.1
     rows = job.loaders.train_rows
     batch = collate([rows[number] for number in range(7)])
     inputs = torch.cat([torch.full_like(batch.target[:, :1], 1), batch.target[:, :-1]], dim=1)
-    logits = job.experiment.model.eval()(batch.source, batch.present, inputs).logits.detach().double()
+    logits = job.module.model.eval()(batch.source, batch.present, inputs).logits.detach().double()
     real = batch.target != 0
     told = logits.log_softmax(-1)
     chosen = told.gather(-1, batch.target[..., None])[..., 0][real].sum()
@@ -101,15 +101,13 @@ def test_pretrained_vectors_are_where_training_begins(prepared: Callable[..., Pr
     (here / "target.txt").write_text("\nat a place 0 1 2 3 4\nno\u00a0body 7 7 7 7 7\nAA 5 4 3 2 1\n", encoding="utf-8")
     plain = prepared()
     job = prepared("model.source_vectors=source.txt", "model.target_vectors=target.txt")
-    model, data = job.experiment.model, job.data
+    model, data = job.module.model, job.data
     assert model.source.embedding.weight[data.source.encode("a")[0]].tolist() == [1, 2, 3, 4, 5]
     assert model.source.embedding.weight[data.source.encode("k")[0]].tolist() == [-1, 0, 0.5, 2, 9]
     assert model.embedding.weight[data.target.encode(["AA"])[0]].tolist() == [5, 4, 3, 2, 1]
     for symbol in "bde":  # what the file lacks keeps its random start
         number = data.source.encode(symbol)[0]
-        assert torch.equal(
-            model.source.embedding.weight[number], plain.experiment.model.source.embedding.weight[number]
-        )
+        assert torch.equal(model.source.embedding.weight[number], plain.module.model.source.embedding.weight[number])
 
 
 @pytest.mark.parametrize(
@@ -133,10 +131,10 @@ def test_the_time_of_a_step_is_that_of_the_run_s_precision(
 
     monkeypatch.setattr(step_time, "token_loss", spied)
     job = prepared(f"trainer.precision={precision}")
-    before = copy.deepcopy(job.experiment.model.state_dict())
-    assert step_time.seconds_per_step(0.05, job.experiment, job.loaders, job.config["trainer"]) > 0
+    before = copy.deepcopy(job.module.model.state_dict())
+    assert step_time.seconds_per_step(0.05, job.module, job.loaders, job.config["trainer"]) > 0
     assert kinds == {seen}
-    after = job.experiment.model.state_dict()
+    after = job.module.model.state_dict()
     assert all(torch.equal(weight, after[name]) for name, weight in before.items())
 
 
@@ -149,7 +147,7 @@ def test_a_tied_output_is_the_embedding_before_and_after_training(
     # Five wide each; the output's own weights are saved, and the readout becomes five wide instead of eleven.
     symbols = tied.embedding.num_embeddings
     assert tied.readout.size == 5
-    assert prepared().experiment.model.output.weight.shape == (symbols, 11)
+    assert prepared().module.model.output.weight.shape == (symbols, 11)
 
 
 def test_the_first_validation_that_is_no_better_ends_a_run_without_patience(

@@ -69,12 +69,12 @@ def test_what_streams_read_of_themselves_is_kept_and_drawn(tiny: Callable[..., A
     """Of three examples, a short and a long one among them: maps of each layer and head of encoder and decoder."""
     run = tiny("model.encoder_layers=1", folder="one")
     kept = [(file, read_alignment(file)) for file in sorted(Path("one/alignments").glob("*.npz"))]
-    found = [(file, one) for file, one in kept if one.of_itself]
+    found = [(file, one) for file, one in kept if one.self_attention]
     assert len(found) == 3
     lengths = [len(one.source) for _, one in kept]
     assert {min(lengths), max(lengths)} <= {len(one.source) for _, one in found}
     for _, one in found:
-        encoder, decoder = one.of_itself["encoder"], one.of_itself["decoder"]
+        encoder, decoder = one.self_attention["encoder"], one.self_attention["decoder"]
         assert encoder.weights.shape == (len(one.source),) * 2
         assert decoder.weights.shape == (len(one.output),) * 2
         assert not np.triu(decoder.weights, 1).any()
@@ -138,8 +138,8 @@ def test_alignments_name_layers_and_heads(
 def test_one_stream_keeps_what_was_read_of_itself(tiny: Callable[..., Any]) -> None:
     tiny("model.form=decoder_only", "scope=history", folder="one")
     kept = read_alignment("one/alignments/000.npz")
-    assert kept.own == len(kept.output)
-    assert len(kept.read) + kept.own == kept.weights.shape[1]
+    assert kept.num_decoder_states == len(kept.output)
+    assert len(kept.source_symbols) + kept.num_decoder_states == kept.weights.shape[1]
     np.testing.assert_allclose(kept.weights.sum(-1), 1, rtol=1e-5)
 
 

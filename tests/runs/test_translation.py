@@ -93,7 +93,7 @@ def test_a_run_from_files_to_scores(
     reopened = attnx.open_run("one")
     predicted = table("one/predictions.tsv")
     assert len(predicted) == len(texts) == 13
-    outputs = [reopened.experiment.task.text(row["prediction"].split()) for row in predicted]
+    outputs = [reopened.task.text(row["prediction"].split()) for row in predicted]
     assert len(set(outputs)) > 1
     expected = {
         "bleu": sacrebleu.BLEU().corpus_score(outputs, [[translated(text) for text in texts]]).score,
@@ -173,13 +173,13 @@ def test_one_model_of_two_languages(translate: Callable[..., Any], texts: list[s
     outputs: dict[str, list[str]] = {"xa": [], "yb": []}
     answers = []
     for row in predicted:
-        outputs[row["tag"]].append(reopened.experiment.task.text(row["prediction"].split()))
-        (one,) = reopened.predict([reopened.experiment.task.target.join(row["source"].split())], tag=row["tag"])
+        outputs[row["tag"]].append(reopened.task.text(row["prediction"].split()))
+        (one,) = reopened.predict([reopened.task.target.join(row["source"].split())], tag=row["tag"])
         assert " ".join(one.output) == row["prediction"]
         answers.append(one.log_probability)
     assert len(outputs["xa"]) == len(outputs["yb"]) > 3
     assert answers[::2] != pytest.approx(answers[1::2], abs=1e-6)  # the same sentence, asked for in either language
-    sources = [reopened.experiment.task.target.join(row["source"].split()) for row in predicted]
+    sources = [reopened.task.target.join(row["source"].split()) for row in predicted]
     for tag, written in outputs.items():
         references = [translated(text, tag) for text, row in zip(sources, predicted, strict=True) if row["tag"] == tag]
         assert results[f"test_chrf_{tag}"] == pytest.approx(sacrebleu.CHRF().corpus_score(written, [references]).score)

@@ -1,8 +1,9 @@
-"""The command ``attnx evaluate``: a run's scores and errors on any data, written beside the run."""
+"""The command ``attnx evaluate``: a run's scores and errors on any data, written into its folder."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 import time
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from attnx.data.task_files import refuse_missing_files
 from attnx.decoding.select import choose_search
 from attnx.errors import UserError, suggest
 from attnx.files.atomic_files import atomic_folder, write_json
-from attnx.inference.validate import digest, read_whole_run, weights_of
+from attnx.inference.validate import checkpoint_files, file_digest, read_complete_run
 from attnx.reports.run.evaluation import error_tables, terminal_tables, write_readme, write_tables
 from attnx.runs.layout import EVALUATION, EVALUATIONS, FORMAT
 from attnx.runs.plugin_copies import code_now, other_code_name
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from attnx.inference.evaluate import EvaluationResult
 
 DESCRIPTION = """\
-A run's scores by its task's metrics, and where it goes wrong, on its own test
-part or on other data of the same kind. They land in RUN/evaluations/NAME,
-NAME being what was asked for; the same command again shows what is there.
+A run's scores by its task's metrics, and its errors, on its own test part or on
+other data of the same kind. They are written to RUN/evaluations/NAME, named
+after the arguments; the same command again shows what is there.
 
   task.test=FILE           data to evaluate on, as in training
   trainer.test_examples=N  a random sample of N examples (null: all); as in
@@ -42,7 +43,7 @@ KEYS = ("task.test", "decoding", "decoding.", "trainer.test_examples")
 
 
 class EvaluateArgs(NamedTuple):
-    """What is asked for, checked as far as that can be without torch."""
+    """The checked arguments of the command."""
 
     run: Run
     test: Any
@@ -53,9 +54,9 @@ class EvaluateArgs(NamedTuple):
     name: str
     command: str
 
-    def decisive(self, fingerprint: str) -> dict[str, Any]:
-        """What decides the scores: an evaluation of all the same is not made again."""
-        weights = [digest(file) for file in weights_of(self.run.path, self.checkpoint)]
+    def settings(self, fingerprint: str) -> dict[str, Any]:
+        """Everything that affects the scores; an evaluation with equal settings is not repeated."""
+        weights = [file_digest(file) for file in checkpoint_files(self.run.path, self.checkpoint)]
         code = code_now(self.run.config)
         return {
             "weights": weights,
@@ -81,41 +82,42 @@ def run(arguments: argparse.Namespace) -> int:
     """Evaluate the run, write the result and print it.
 
     Raises:
-        UserError: a mistake in what is asked, or in the data.
+        UserError: a mistake in the command, or in the data.
     """
     try:
         return _evaluate(read_request(arguments))
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("nothing was written; the same command starts anew") from None
+        raise KeyboardInterrupt("nothing was written; run the same command again") from None
 
 
 def _evaluate(request: EvaluateArgs) -> int:
     from attnx.data.sample import sample_examples
-    from attnx.inference.evaluate import fingerprint_of, measure, pairs_to_judge
+    from attnx.inference.evaluate import evaluate as evaluate_run
+    from attnx.inference.evaluate import evaluation_pairs, fingerprint_of
     from attnx.inference.load import open_run
 
     run = open_run(request.run.path, request.checkpoint, request.search)
-    pairs = pairs_to_judge(run, request.test, request.run.info.get("fingerprint", ""))
+    pairs = evaluation_pairs(run, request.test, request.run.info.get("fingerprint", ""))
     pairs = sample_examples(pairs, request.examples)
-    asked = request.decisive(fingerprint_of(pairs))
-    folder = _place(request, asked)
+    settings = request.settings(fingerprint_of(pairs))
+    folder = _evaluation_folder(request, settings)
     if folder.is_dir():
-        return _show(folder, f"{folder}: is there already, of the same weights, search and data")
-    _write(folder, request, asked, measure(run, pairs, request.batch))
+        return _show(folder, f"{folder}: exists already, with the same weights, search and data")
+    _write(folder, request, settings, evaluate_run(run, pairs, request.batch))
     return _show(folder, f"{folder}: start with README.md")
 
 
 def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
-    """Check what is asked for.
+    """Check the arguments.
 
     Raises:
-        UserError: anything that is wrong with it, but for the data.
+        UserError: they are wrong, apart from the data.
     """
     names, overrides = split_overrides(arguments.words, KEYS)
     if len(names) != 1:
         more = f", not {' and '.join(names)}" if names else ""
         raise UserError(f"say which run to evaluate: attnx evaluate RUN{more}; data are named by task.test=FILE")
-    run = read_whole_run(names[0], arguments.checkpoint)
+    run = read_complete_run(names[0], arguments.checkpoint)
     test = overrides.get("task.test")
     if "task.test" in overrides:
         _check_test(run, test)
@@ -164,21 +166,21 @@ def _check_test(run: Run, test: Any) -> None:
     refuse_missing_files({"name": task, "test": test})
 
 
-def _place(request: EvaluateArgs, asked: Mapping[str, Any]) -> Path:
-    """The folder of the same evaluation if there is one; else the first of NAME, NAME-2 ... that is free."""
-    above, number = request.run.path / EVALUATIONS, 1
-    while True:
-        folder = above / (request.name if number == 1 else f"{request.name}-{number}")
+def _evaluation_folder(request: EvaluateArgs, settings: Mapping[str, Any]) -> Path:
+    """The folder of an evaluation with equal settings if there is one; else the first free one of NAME, NAME-2 ..."""
+    parent = request.run.path / EVALUATIONS
+    for number in itertools.count(1):
+        folder = parent / (request.name if number == 1 else f"{request.name}-{number}")
         if not folder.exists():
             return folder
-        if (folder / EVALUATION).is_file() and Evaluation(folder).info.get("asked") == asked:
+        if (folder / EVALUATION).is_file() and Evaluation(folder).info.get("settings") == settings:
             return folder
-        number += 1
+    raise AssertionError("endless")
 
 
-def _write(folder: Path, request: EvaluateArgs, asked: Mapping[str, Any], measured: EvaluationResult) -> None:
-    """Write the evaluation, whole or not at all."""
-    from attnx.training.run_folder import save_predictions, save_resampled, save_results
+def _write(folder: Path, request: EvaluateArgs, settings: Mapping[str, Any], result: EvaluationResult) -> None:
+    """Write the evaluation in one atomic step."""
+    from attnx.inference.write_results import save_predictions, save_resampled, save_results
 
     with atomic_folder(folder) as partial:
         info = {
@@ -188,24 +190,24 @@ def _write(folder: Path, request: EvaluateArgs, asked: Mapping[str, Any], measur
             "command": request.command,
             "checkpoint": request.checkpoint,
             "test": request.test,
-            "asked": asked,
+            "settings": settings,
         }
         write_json(partial / EVALUATION, info)
         save_results(
             partial,
-            measured.results,
-            intervals=measured.intervals,
-            baselines=measured.baselines,
-            signatures=measured.signatures,
+            result.results,
+            intervals=result.intervals,
+            baselines=result.baselines,
+            signatures=result.signatures,
         )
-        save_predictions(partial, measured.predictions)
-        save_resampled(partial, measured.drawn)
-        _draw(partial, request, measured)
+        save_predictions(partial, result.predictions)
+        save_resampled(partial, result.resampled)
+        _draw(partial, request, result)
         write_tables(partial, error_tables(partial))
         write_readme(partial, folder.resolve().name)
 
 
-def _draw(folder: Path, request: EvaluateArgs, measured: EvaluationResult) -> None:
+def _draw(folder: Path, request: EvaluateArgs, result: EvaluationResult) -> None:
     """Draw what a run's end draws of its test, where answers are positions."""
     task = request.run.config["task"]
     if not registry.describe("task", task["name"]).properties.get("positions"):
@@ -213,7 +215,7 @@ def _draw(folder: Path, request: EvaluateArgs, measured: EvaluationResult) -> No
     from attnx.data.points_file import KEPT
     from attnx.reports.figures.point_answers import draw_answers
 
-    points = [one.pair.features for one in measured.predictions[:KEPT] if one.pair.features is not None]
+    points = [item.pair.features for item in result.predictions[:KEPT] if item.pair.features is not None]
     draw_answers(folder, points, task["problem"])
 
 

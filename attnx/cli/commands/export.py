@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attnx.cli.args import add_checkpoint, choice, whole_number
 from attnx.errors import UserError
 from attnx.export.text_rules import EXPORTED_SEARCHES
-from attnx.inference.validate import read_whole_run
+from attnx.inference.validate import read_complete_run
 from attnx.runs.layout import EXPORT
 from attnx.runs.predictions import has_symbol_predictions, read_predictions
 from attnx.runs.run import Run
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         UserError: a folder that exists, or a model that cannot be exported.
     """
-    run = read_whole_run(arguments.run, arguments.checkpoint)
+    run = read_complete_run(arguments.run, arguments.checkpoint)
     folder = arguments.out or run.path / EXPORT / arguments.format
     if folder.exists():
         raise UserError(f"{folder}: is there already; remove it, or name another folder with --out")

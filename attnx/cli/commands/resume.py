@@ -1,4 +1,4 @@
-"""The command ``attnx resume``: go on with a run or a sweep that was interrupted."""
+"""The command ``attnx resume``: resumes a run or a sweep."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("-j says how many jobs of a sweep run side by side, but this is a single run")
     if arguments.config_dir:
         raise UserError("--config-dir is part of how a sweep is composed, but a single run holds its configuration")
-    from attnx.inference.validate import FINISHED, is_finished, read_resumable
+    from attnx.inference.validate import NOTHING_LEFT, read_resumable_run
 
-    run = read_resumable(folder)  # a wrong folder is told before torch loads
-    if is_finished(run):
-        print(FINISHED.format(folder))
+    run = read_resumable_run(folder)  # a wrong folder is refused before torch is imported
+    if run.is_finished:
+        print(NOTHING_LEFT.format(folder))
         return 0
     from attnx.data.task_files import refuse_missing_files
 

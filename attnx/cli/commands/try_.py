@@ -19,7 +19,7 @@ from attnx.errors import UserError, suggest
 from attnx.files.printable import printable
 
 if TYPE_CHECKING:
-    from attnx.inference.trained_run import OpenRun
+    from attnx.inference.trained_run import TrainedRun
 
 DESCRIPTION = """\
 Type a source and see the output and the attention. Several runs answer
@@ -80,7 +80,7 @@ class Prompt:
         nbest: outputs to show; None for as many as the search finds.
     """
 
-    def __init__(self, run: OpenRun, search: dict[str, Any], options: InputOptions, nbest: int | None) -> None:
+    def __init__(self, run: TrainedRun, search: dict[str, Any], options: InputOptions, nbest: int | None) -> None:
         self.run, self.has_heatmap = run, True
         self.set(search, options, nbest)
 
@@ -90,7 +90,7 @@ class Prompt:
         Raises:
             UserError: they are.
         """
-        decoder = self.run.searching(choose_search(search, nbest=nbest))
+        decoder = self.run.with_search(choose_search(search, nbest=nbest))
         if options.unknown == "keep":
             self.run.check_copies()
         self.reader, self.decoder = LineReader(decoder, options), decoder
@@ -104,7 +104,7 @@ class Prompt:
         """
         pair, copies = self.reader.pair(text, self.options.tag), self.options.unknown == "keep"
         prediction = self.decoder.decode([pair], need_weights=self.has_heatmap, copies=copies)[0]
-        ranked, task = hypotheses(prediction), self.run.experiment.task
+        ranked, task = hypotheses(prediction), self.run.task
         if len(ranked) == 1:
             print(printable(output_text(prediction, task)))
         for rank, hypothesis in enumerate(ranked if len(ranked) > 1 else (), 1):
@@ -112,7 +112,7 @@ class Prompt:
         if self.has_heatmap and prediction.weights is not None:
             rows, columns = labels(prediction)
             width = shutil.get_terminal_size().columns
-            for line in heatmap(mean_weights(prediction), rows, columns, width, prediction.own):
+            for line in heatmap(mean_weights(prediction), rows, columns, width, prediction.num_decoder_states):
                 print(line)
         sys.stdout.flush()
 

@@ -147,7 +147,7 @@ def read_forecasts(folder: Path, task: Mapping[str, Any], series: Sequence[Serie
 def _on_time_axis(alignment: Alignment, past: int, horizon: int) -> Matrix:
     """Weights (t, m) as (horizon, past + horizon); decoder states are at the steps that they predicted."""
     weights = np.zeros((horizon, past + horizon))
-    source = len(alignment.read)
+    source = len(alignment.source_symbols)
     weights[:, :source] += alignment.weights[:, :source]
-    weights[:, past : past + alignment.own] += alignment.weights[:, source:]
+    weights[:, past : past + alignment.num_decoder_states] += alignment.weights[:, source:]
     return weights

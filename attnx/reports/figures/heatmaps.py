@@ -91,7 +91,7 @@ def draw_alignments(folder: Path | str, form: Format = "png") -> list[Path]:
         for rank, (file, alignment) in enumerate(hypotheses.items(), start=1):
             note = _rank_note(alignment, rank, len(hypotheses))
             pictures.append(save(draw_heads(alignment, window, note), file.with_suffix(f".{form}")))
-            for stream, self_attention in alignment.of_itself.items():
+            for stream, self_attention in alignment.self_attention.items():
                 figure = draw_heads(self_attention, title=f"{stream} self-attention")
                 pictures.append(save(figure, file.with_name(f"{file.stem}-{stream}.{form}")))
     bests = [next(iter(hypotheses.values())) for hypotheses in examples]
@@ -144,7 +144,7 @@ def _select(examples: Sequence[dict[Path, Alignment]]) -> list[dict[Path, Alignm
     by_length = np.argsort(sizes, kind="stable")
     selected = set(by_length[evenly_spaced_indices(len(examples), MAX_PICTURES)].tolist())
     selected |= {
-        index for index, hypotheses in enumerate(examples) if any(best.of_itself for best in hypotheses.values())
+        index for index, hypotheses in enumerate(examples) if any(best.self_attention for best in hypotheses.values())
     }
     return [examples[index] for index in sorted(selected)]
 
@@ -222,7 +222,7 @@ def _draw_panel(figure: Figure, panel: Panel, cell: float, fonts: TextFonts, top
         x = np.interp(alignment.center, np.arange(len(lefts)), lefts) + 0.5
         axes.scatter(x, np.arange(steps) + 0.5, s=(14 * cell) ** 2, marker="D", color=MARK, linewidth=0)
     if panel.window is not None:
-        mask = panel.window.mask(panel.weights, alignment.own)
+        mask = panel.window.mask(panel.weights, alignment.num_decoder_states)
         for group in column_groups(alignment).values():
             outline(axes, mask[:, group], lefts[group])
     size = float(np.clip(0.45 * 72 * cell, 8, 11))
@@ -241,7 +241,7 @@ def _draw_cells(axes: Axes, weights: Weights, lefts: NDArray[np.float64], cell: 
 
 def _left_edges(alignment: Alignment) -> NDArray[np.float64]:
     """Left edge of each column, in cells."""
-    source, columns = len(alignment.read), np.arange(len(alignment.source))
+    source, columns = len(alignment.source_symbols), np.arange(len(alignment.source))
     return columns + GROUP_GAP * (columns >= source) * bool(source)
 
 

@@ -53,17 +53,17 @@ class HeatmapLabels(NamedTuple):
         _rotate_wide(axes, 0.94 * cell)
         self._thin(axes, cell)
         columns = max(26, int(axes.get_window_extent().width / DPI * 72 / (0.62 * self.size)))
-        is_marked = alignment.wrong and self.title is None
+        is_marked = alignment.is_wrong and self.title is None
         title = self._title() if self.title is None else self.title
         lines = [wrap(title, columns, MAX_TITLE_LINES, " \u2717" if is_marked else "")]
         lines += [self.note] if self.note else []
         axes.set_title("\n".join(lines), loc="left", fontsize=self.size + 1, pad=7, **self.style)
-        if alignment.own:
+        if alignment.num_decoder_states:
             self._name_groups(axes)
         if is_marked:
             reference = wrap(f"reference: {self._text(alignment.reference)}", columns, MAX_REFERENCE_LINES)
             style = self.style | {"color": WRONG}
-            pad = 6 + 1.4 * self.size * bool(alignment.own)
+            pad = 6 + 1.4 * self.size * bool(alignment.num_decoder_states)
             axes.set_xlabel(reference, loc="left", fontsize=self.size, labelpad=pad, **style)
             axes.xaxis.set_label_position("bottom")
 
@@ -73,15 +73,15 @@ class HeatmapLabels(NamedTuple):
     def _title(self) -> str:
         """Source and output; the output alone if no source was read."""
         alignment = self.alignment
-        source = self.fonts.display(alignment.name) or symbols_text(alignment.read, self.fonts)
+        source = self.fonts.display(alignment.name) or symbols_text(alignment.source_symbols, self.fonts)
         output = self._text(alignment.output)
         if is_right_to_left(source) or is_right_to_left(output):
             source, output = (f"{LEFT_TO_RIGHT}{text}{LEFT_TO_RIGHT}" for text in (source, output))
-        return f"{source} \u2192 {output}" if alignment.read else output
+        return f"{source} \u2192 {output}" if alignment.source_symbols else output
 
     def _text(self, symbols: Sequence[str]) -> str:
         """Symbols as text; of rows of numbers their count."""
-        return f"{len(symbols)} steps" if self.alignment.steps else symbols_text(symbols, self.fonts)
+        return f"{len(symbols)} steps" if self.alignment.is_numeric else symbols_text(symbols, self.fonts)
 
     def _name_groups(self, axes: Axes) -> None:
         for name, group in column_groups(self.alignment).items():
@@ -115,7 +115,7 @@ class HeatmapLabels(NamedTuple):
 
 def column_groups(alignment: Alignment) -> dict[str, slice]:
     """The columns of the source, then those of the decoder states; empty groups are left out."""
-    source, columns = len(alignment.read), len(alignment.source)
+    source, columns = len(alignment.source_symbols), len(alignment.source)
     groups = {"source": slice(0, source), "decoder states": slice(source, columns)}
     return {name: group for name, group in groups.items() if group.start < group.stop}
 

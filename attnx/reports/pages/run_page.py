@@ -79,7 +79,7 @@ def _examples(run: Run) -> dict[ExampleKey, list[dict[str, Any]]]:
     examples = {}
     for files in read_examples(run.path):
         best, *_ = hypotheses = list(files.values())
-        key = (best.read, best.name if best.read else " ".join(best.reference))
+        key = (best.source_symbols, best.name if best.source_symbols else " ".join(best.reference))
         examples[*key, counts[key]] = [_hypothesis(hypothesis, window) for hypothesis in hypotheses]
         counts[key] += 1
     return examples
@@ -98,10 +98,10 @@ def _hypothesis(alignment: Alignment, window: Window | None) -> dict[str, Any]:
     return {
         "output": alignment.output,
         "reference": alignment.reference,
-        "wrong": alignment.wrong,
-        "judged": alignment.judged and not alignment.steps,
-        "steps": alignment.steps,
-        "own": alignment.own,
+        "wrong": alignment.is_wrong,
+        "judged": alignment.is_scored and not alignment.is_numeric,
+        "steps": alignment.is_numeric,
+        "own": alignment.num_decoder_states,
         "score": score if score is not None and math.isfinite(score) else None,
         "views": [_view(name, weights, alignment, window) for name, weights in alignment.views.items()],
     }
@@ -109,7 +109,9 @@ def _hypothesis(alignment: Alignment, window: Window | None) -> dict[str, Any]:
 
 def _view(name: str, weights: Weights, alignment: Alignment, window: Window | None) -> dict[str, Any]:
     has_window = window and (window.is_monotonic or alignment.heads is None or name != "mean")
-    spans = [_spans(row) for row in window.mask(weights, alignment.own)] if window and has_window else None
+    spans = (
+        [_spans(row) for row in window.mask(weights, alignment.num_decoder_states)] if window and has_window else None
+    )
     return {"name": name, "weights": scale_weights(weights), "window": spans}
 
 

@@ -112,10 +112,10 @@ def statistics(examples: Sequence[Alignment], head: str = "", gold: dict[int, Go
     """
     weights = [example.views[head] if head else example.weights for example in examples]
     entropies = np.concatenate([entropy(rows) for rows in weights])
-    sources = [rows[:, : len(example.read)] for example, rows in zip(examples, weights, strict=True)]
+    sources = [rows[:, : len(example.source_symbols)] for example, rows in zip(examples, weights, strict=True)]
     coverages = np.concatenate([coverage(rows) for rows in sources])
     diagonals = [value for rows in sources if (value := diagonality(rows)) is not None]
-    correct = {index: links for index, links in (gold or {}).items() if not examples[index].wrong}
+    correct = {index: links for index, links in (gold or {}).items() if not examples[index].is_wrong}
     return Statistics(
         examples=len(examples),
         steps=len(entropies),
@@ -210,7 +210,7 @@ def _match_gold(folder: Path | str, file: Path | str, examples: Sequence[Alignme
     lines = {(row.source, row.name, right): line for line, row in enumerate(predictions) for right in row.references}
     matches = {}
     for index, example in enumerate(examples):
-        line = lines.get((example.read, example.name, without_end(example.reference)))
+        line = lines.get((example.source_symbols, example.name, without_end(example.reference)))
         if line is not None:
             check_fits(gold[line], example, f"{file}:{line + 1}")
             matches[index] = gold[line]

@@ -77,7 +77,7 @@ def predicted_links(alignment: Alignment, weights: Weights) -> set[Link]:
     return {
         (int(row.argmax()), step)
         for step, (symbol, row) in enumerate(zip(alignment.output, weights, strict=True))
-        if symbol != END and row.argmax() < len(alignment.read) and row.max() > 0
+        if symbol != END and row.argmax() < len(alignment.source_symbols) and row.max() > 0
     }
 
 
@@ -97,7 +97,7 @@ def check_fits(gold: GoldLinks, alignment: Alignment, where: str) -> None:
     Raises:
         UserError: a link is outside.
     """
-    source, reference = len(alignment.read), len(without_end(alignment.reference))
+    source, reference = len(alignment.source_symbols), len(without_end(alignment.reference))
     for i, j in sorted(gold.possible):
         if i >= source or j >= reference:
             raise UserError(

@@ -46,7 +46,9 @@ def _read_examples(run: RunRecord) -> dict[Key, Alignment]:
         bests = [next(iter(hypotheses.values())) for hypotheses in read_examples(run.path)]
     except UserError:
         return {}
-    return {(best.read, best.name if best.read else " ".join(best.reference)): best for best in bests}
+    return {
+        (best.source_symbols, best.name if best.source_symbols else " ".join(best.reference)): best for best in bests
+    }
 
 
 def _select(keys: Sequence[Key]) -> list[Key]:
@@ -64,10 +66,10 @@ def _example(key: Key, alignments: Sequence[Alignment]) -> dict[str, Any]:
         "maps": [
             {
                 "output": alignment.output,
-                "wrong": alignment.wrong,
-                "judged": alignment.judged and not alignment.steps,
-                "steps": alignment.steps,
-                "own": alignment.own,
+                "wrong": alignment.is_wrong,
+                "judged": alignment.is_scored and not alignment.is_numeric,
+                "steps": alignment.is_numeric,
+                "own": alignment.num_decoder_states,
                 "weights": scale_weights(alignment.weights),
             }
             for alignment in alignments

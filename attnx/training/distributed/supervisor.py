@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from attnx.errors import ExitCode, Interrupted, RunFailed, Stopped, UserError
 from attnx.runs.layout import ERROR
-from attnx.training import run_folder
+from attnx.runs.writer import update_info
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.distributed.child_process import ChildProcess, describe_exit
 from attnx.training.distributed.process_group import FINISHING_FILE, RUN_PATH_FILE, RankInfo
@@ -156,7 +156,7 @@ class ProcessSupervisor:
         if not self._has_run_folder():
             return KeyboardInterrupt()
         with contextlib.suppress(OSError, ValueError):
-            run_folder.note(self.run_path, status="interrupted")
+            update_info(self.run_path, status="interrupted")
         return Interrupted(self.run_path)
 
     def _report(self, index: int) -> ExitReport | None:
@@ -188,5 +188,5 @@ class ProcessSupervisor:
             if report.traceback:
                 (run / ERROR).write_text(report.traceback, encoding="utf-8")
                 message += f"; the traceback is in {run / ERROR}"
-            run_folder.note(run, status="failed", error=message)
+            update_info(run, status="failed", error=message)
         return message if "attnx resume" in message else f"{message}; go on with: attnx resume {shlex.quote(str(run))}"

@@ -146,8 +146,8 @@ def test_a_link_that_leads_out_of_the_folder_is_not_followed(
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({"hydra": {"job": {"env_set": {"PYTHONPATH": "evil"}}}}, "'hydra' is no key of a run; take it out"),
-        ({"_target_": "os.system"}, "'_target_' is no key of a run; take it out"),
+        ({"hydra": {"job": {"env_set": {"PYTHONPATH": "evil"}}}}, "'hydra' is not a key of a run; remove it"),
+        ({"_target_": "os.system"}, "'_target_' is not a key of a run; remove it"),
         ({"seed": [1]}, "seed=[1]: expected a whole number"),
         ({"placement": {"attention": [1]}}, "placement.attention=[1]: expected the name of a device"),
         ({"scorer": {"name": "dot", "_target_": "os.system"}}, "the scorer 'dot' has no knob '_target_'"),

@@ -19,8 +19,8 @@ from attnx.files.printable import printable, text_for
 from attnx.models.resolve import resolve
 
 if TYPE_CHECKING:
-    from attnx.inference.trained_run import OpenRun
-    from attnx.training.lightning_module import Prediction
+    from attnx.inference.predictor import Prediction
+    from attnx.inference.trained_run import TrainedRun
 
 __all__ = ["add_arguments", "run"]
 
@@ -93,7 +93,7 @@ def _stream(
 
 
 def _answer(
-    run: OpenRun, lines: Sequence[Line], request: PredictArgs, write: Callable[[Line, Prediction | None], None]
+    run: TrainedRun, lines: Sequence[Line], request: PredictArgs, write: Callable[[Line, Prediction | None], None]
 ) -> None:
     """Decode lines and write the outputs in the lines' order."""
     pairs = [line.pair for line in lines if line.pair is not None]
@@ -109,13 +109,13 @@ def _answer(
 
 
 def _line_writer(
-    request: PredictArgs, output: ResumableOutput, run: OpenRun
+    request: PredictArgs, output: ResumableOutput, run: TrainedRun
 ) -> Callable[[Line, Prediction | None], None]:
     """The function that writes one line's output and alignments."""
     files = list(output.files)
     out = files.pop(0) if request.out else None
     alignments = files.pop(0) if request.alignments else None
-    task, sites = run.experiment.task, getattr(resolve(run.config), "sites", ())
+    task, sites = run.task, getattr(resolve(run.config), "sites", ())
 
     def write(line: Line, prediction: Prediction | None) -> None:
         text = format_output(line, prediction, request.layout, task)

@@ -13,7 +13,7 @@ from attnx.cli.commands.predict.read import InputOptions, has_feature_files
 from attnx.cli.commands.predict.write import Layout, check_alignments
 from attnx.decoding.select import choose_search
 from attnx.errors import UserError
-from attnx.inference.validate import digest, read_whole_run, refuse_unlike, weights_of
+from attnx.inference.validate import checkpoint_files, file_digest, read_complete_run, refuse_unlike
 from attnx.runs.plugin_copies import code_now
 from attnx.runs.run import Run
 
@@ -57,7 +57,7 @@ class PredictArgs(NamedTuple):
         """What decides the output: an interrupted output continues only if all of this is equal."""
         reading = {name: value for name, value in self.lines._asdict().items() if name != "file"}
         return {
-            "weights": [digest(file) for run in self.runs for file in weights_of(run.path, self.checkpoint)],
+            "weights": [file_digest(file) for run in self.runs for file in checkpoint_files(run.path, self.checkpoint)],
             "decoding": self.search,
             **reading,
             **self.layout._asdict(),
@@ -144,7 +144,7 @@ def runs_and_file(names: Sequence[str], checkpoint: str, usage: str) -> tuple[li
     if files and names[-1] != files[0]:
         raise UserError(f"{files[0]}: is not a run folder; write the file to read after the runs")
     file = Path(files[0]) if files and files[0] != "-" else None
-    runs = [read_whole_run(folder, checkpoint) for folder in folders]
+    runs = [read_complete_run(folder, checkpoint) for folder in folders]
     refuse_unlike(runs)
     if file is not None and not file.exists():
         raise UserError(f"{file}: no such file")

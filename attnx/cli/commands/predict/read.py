@@ -17,7 +17,7 @@ from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
 
 if TYPE_CHECKING:  # torch is loaded after all arguments were checked
-    from attnx.inference.trained_run import OpenRun, Unknown
+    from attnx.inference.trained_run import TrainedRun, Unknown
 
 
 class InputOptions(NamedTuple):
@@ -91,7 +91,7 @@ class LineReader:
         options: how lines are read.
     """
 
-    def __init__(self, run: OpenRun, options: InputOptions) -> None:
+    def __init__(self, run: TrainedRun, options: InputOptions) -> None:
         self.run, self.options = run, options
         self.folder = Path() if options.file is None else options.file.parent
         self.has_feature_files = has_feature_files(run.config)
@@ -99,7 +99,7 @@ class LineReader:
         self.recordings = Recordings(run.config["task"].get("step_names"), columns)
         if options.tag_column is None:
             run.check_tag(options.tag)
-        elif not run.experiment.data.tags:
+        elif not run.tags:
             raise UserError(f"--tag-column {options.tag_column}: this run knows no tags; leave it out")
 
     def read(self, line_number: int, raw: bytes) -> Line:
@@ -125,8 +125,8 @@ class LineReader:
         self.run.check_tag(tag)
         if not self.has_feature_files:
             return self.run.pair(source, tag, self.options.unknown)
-        if hasattr(self.run.experiment.task, "read"):
-            example: Pair = self.run.experiment.task.read(self.folder / source)
+        if hasattr(self.run.task, "read"):
+            example: Pair = self.run.task.read(self.folder / source)
             return example._replace(name=source)
         recording = self.recordings.read(self.folder / source)
         pair = self.run.pair(recording.features, tag)

@@ -12,10 +12,10 @@ import numpy as np
 
 from attnx.cli.commands.predict.read import Line
 from attnx.errors import UserError
-from attnx.runs.alignments import named_heads
+from attnx.runs.alignments import head_names
 
 if TYPE_CHECKING:
-    from attnx.training.lightning_module import Prediction
+    from attnx.inference.predictor import Prediction
 
 END = "</s>"
 PHARAOH = (".txt", ".pharaoh")
@@ -38,7 +38,7 @@ class Layout(NamedTuple):
 
 def hypotheses(prediction: Prediction) -> list[Prediction]:
     """The hypotheses of a source, best first."""
-    return [prediction, *prediction.others]
+    return [prediction, *prediction.alternatives]
 
 
 def labels(prediction: Prediction) -> tuple[list[str], list[str]]:
@@ -47,8 +47,8 @@ def labels(prediction: Prediction) -> tuple[list[str], list[str]]:
     steps, positions = prediction.weights.shape[-2:]
     output = prediction.output if isinstance(prediction.output, list) else map(str, range(len(prediction.output)))
     rows = [*output, END][:steps]
-    source = prediction.pair.source if positions > prediction.own else ()
-    return rows, [*source, *rows[: prediction.own]]
+    source = prediction.pair.source if positions > prediction.num_decoder_states else ()
+    return rows, [*source, *rows[: prediction.num_decoder_states]]
 
 
 def mean_weights(prediction: Prediction) -> np.ndarray[Any, Any]:
@@ -115,7 +115,7 @@ def _links(prediction: Prediction) -> Iterator[tuple[int, int]]:
     weights = mean_weights(prediction)[: len(prediction.output)]
     for step, row in enumerate(weights):
         position = int(row.argmax())
-        if position < weights.shape[1] - prediction.own and row[position] > 0:
+        if position < weights.shape[1] - prediction.num_decoder_states and row[position] > 0:
             yield step, position
 
 
@@ -125,10 +125,10 @@ def _json(line: int, rank: int, prediction: Prediction, sites: Sequence[str]) ->
     if prediction.pair.tag:
         record["tag"] = prediction.pair.tag
     rows, columns = labels(prediction)
-    record |= {"source": columns, "output": rows, "own": prediction.own}
+    record |= {"source": columns, "output": rows, "num_decoder_states": prediction.num_decoder_states}
     record["weights"] = _rounded(mean_weights(prediction))
     if prediction.weights is not None and prediction.weights.ndim == 3:
-        record["names"] = named_heads(sites, len(prediction.weights))
+        record["names"] = head_names(sites, len(prediction.weights))
         record["heads"] = _rounded(prediction.weights)
     return json.dumps(record, ensure_ascii=False) + "\n"
 

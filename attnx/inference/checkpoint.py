@@ -1,0 +1,95 @@
+"""Loads the model's weights from checkpoints of a run: of one, or the mean of several."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from attnx.errors import UserError
+
+Weights = Mapping[str, Tensor]
+MODEL = "model."  # before the names of the model's weights
+
+
+def load_weights(model: nn.Module, checkpoints: Sequence[Path]) -> None:
+    """Load the mean of the model's weights in checkpoints.
+
+    Raises:
+        UserError: a checkpoint cannot be read, holds more than tensors and numbers, or does not fit the model.
+    """
+    model.load_state_dict(average_weights(fitting_weights(model, checkpoint) for checkpoint in checkpoints))
+
+
+def fitting_weights(model: nn.Module, checkpoint: Path) -> dict[str, Tensor]:
+    """The model's weights in a checkpoint, of which nothing else is used.
+
+    Raises:
+        UserError: it cannot be read, or holds weights of another configuration.
+    """
+    weights = read_weights(checkpoint)
+    expected, saved = ({name: tuple(w.shape) for name, w in shapes.items()} for shapes in (model.state_dict(), weights))
+    for name in [*expected, *saved]:
+        if expected.get(name) != saved.get(name):
+            here, there = (f"shape {shapes[name]}" if name in shapes else "nothing" for shapes in (expected, saved))
+            raise UserError(
+                f"{checkpoint}: does not fit the run's configuration: {name} has {there} in the checkpoint and {here} "
+                "in the model"
+            )
+    return weights
+
+
+def read_weights(checkpoint: Path) -> dict[str, Tensor]:
+    """Read the model's weights; a file that holds more than plain tensors and numbers is refused, not run.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a damaged file is reported below
+            state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
+            return {name.removeprefix(MODEL): weight for name, weight in state.items() if name.startswith(MODEL)}
+    except pickle.UnpicklingError as error:
+        raise UserError(
+            f"{checkpoint}: holds more than plain tensors and numbers, or is damaged; no code in it was run"
+        ) from error
+    except Exception as error:  # whatever torch raises for a foreign file
+        reason = (str(error).splitlines() or [""])[0].strip()
+        raise UserError(f"{checkpoint}: is not a complete checkpoint ({reason or type(error).__name__})") from error
+
+
+def average_weights(states: Iterable[Weights]) -> dict[str, Tensor]:
+    """The mean of each weight (Izmailov et al. 2018, https://arxiv.org/abs/1803.05407); integers are the last state's.
+
+    Args:
+        states: one or more with equal shapes; one at a time is in memory.
+
+    Raises:
+        UserError: there is none, or their shapes differ.
+
+    >>> average_weights([{"w": torch.tensor([1.0, 5.0])}, {"w": torch.ones(2)}])
+    {'w': tensor([1., 3.])}
+    """
+    sums: dict[str, Tensor] = {}
+    last: dict[str, Tensor] = {}
+    count = 0
+    for state in states:
+        if last and _shapes(state) != _shapes(last):
+            raise UserError("only weights of equal shapes can be averaged; these are of different models")
+        sums = {name: weight.double() + (sums[name] if sums else 0) for name, weight in state.items()}
+        last, count = dict(state), count + 1
+    if not count:
+        raise UserError("there are no weights to average")
+    return {
+        name: (sums[name] / count).to(weight.dtype) if weight.is_floating_point() else weight
+        for name, weight in last.items()
+    }
+
+
+def _shapes(state: Weights) -> dict[str, torch.Size]:
+    return {name: weight.shape for name, weight in state.items()}

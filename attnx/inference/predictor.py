@@ -1,0 +1,141 @@
+"""Decodes batches with a model, and turns what the search finds into predictions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from torch import Tensor, nn
+
+from attnx import accel
+from attnx.data.batches import Batch
+from attnx.data.examples import Pair
+from attnx.data.features import Features
+from attnx.data.vocabulary import Vocabulary
+from attnx.decoding.contracts import Search, StepModel
+from attnx.nn.targets.forecast import subtract_last_value
+from attnx.tasks.protocols import SequenceData, SequenceTask
+
+
+class Prediction(NamedTuple):
+    """One decoded example.
+
+    Attributes:
+        pair: the example.
+        output: a list of symbols, or a matrix (t, f) in the data's units.
+        log_probability: of the output with its EOS; of a matrix that of its length.
+        weights: attention weights (t, m), or (h, t, m) with several heads; None without attention.
+        num_decoder_states: how many of the m positions, the last ones, are decoder states.
+        score: what the search ranks it by.
+        alternatives: the next best hypotheses, best first.
+    """
+
+    pair: Pair
+    output: Any
+    log_probability: float
+    weights: np.ndarray[Any, np.dtype[np.float32]] | None
+    num_decoder_states: int = 0
+    score: float = math.nan
+    alternatives: tuple[Prediction, ...] = ()
+
+    def with_pair(self, pair: Any) -> Prediction:
+        """The prediction and its alternatives with another pair; None keeps the data out of what is sent."""
+        alternatives = tuple(alternative.with_pair(pair) for alternative in self.alternatives)
+        return self._replace(pair=pair, alternatives=alternatives)
+
+
+@dataclass
+class Predictor:
+    """Decodes with a model.
+
+    Attributes:
+        model: scores targets and steps.
+        task: says whether a source is how its target begins.
+        data: vocabularies, or scales of features.
+        search: decodes a batch.
+
+    Raises:
+        UserError: the search cannot decode with such a model.
+    """
+
+    model: nn.Module
+    task: SequenceTask
+    data: SequenceData
+    search: Search
+
+    def __post_init__(self) -> None:
+        self.search.check(cast("StepModel", self.model))
+
+    def decode(
+        self, pairs: Sequence[Pair], batch: Batch, need_weights: bool = False, **options: Any
+    ) -> list[Prediction]:
+        """Decode a batch made of ``pairs``; ``options``, such as a prefix, go to the search."""
+        model = cast("StepModel", self.model)
+        if getattr(self.task, "continues", False):  # the source is the beginning of the target
+            options = {"prefix": batch.source, **options}
+        source, last = subtract_last_value(model.target, batch.source)
+        result = self.search(accel.fused_decoder(model), source, batch.present, batch.tag, need_weights, **options)
+        if last is not None:
+            result = result._replace(written=result.written + last[:, None])
+        first_state = batch.source.shape[1] if "encoder" in model.sources else 0
+        rows = zip(pairs, *map(_split_rows, result), strict=False)
+        return [self._prediction(pair, zip(*row, strict=False), first_state) for pair, *row in rows]
+
+    def _prediction(self, pair: Pair, hypotheses: Iterable[tuple[Any, ...]], first_state: int) -> Prediction:
+        """The best hypothesis with the next best ones; those without steps are empty slots.
+
+        Args:
+            pair: the example.
+            hypotheses: output, number of steps, log-probability, score and weights of each.
+            first_state: the column of the first decoder state; earlier columns are source positions.
+        """
+        best, *alternatives = (
+            _with_weights(
+                Prediction(pair, self.data.target.decode(output[:steps]), log_probability, None, 0, score),
+                weights,
+                steps,
+                first_state,
+            )
+            for output, steps, log_probability, score, weights in hypotheses
+            if steps
+        )
+        return best._replace(alternatives=tuple(alternatives)) if alternatives else best
+
+
+def _split_rows(field: Tensor | None) -> Iterable[Any]:
+    """A field of a search result, row by row; None for every hypothesis where it was not computed."""
+    if field is None:
+        return itertools.repeat(itertools.repeat(None))
+    # Python numbers are faster to use one by one.
+    is_small = field.dim() == 2 or not field.is_floating_point()
+    return cast("Iterable[Any]", field.tolist() if is_small else field.float().cpu().numpy())
+
+
+def _with_weights(prediction: Prediction, weights: Any, steps: int, first_state: int) -> Prediction:
+    """Add attention weights (t, m) or (h, t, m) without the padding of outputs, sources and decoder states."""
+    if weights is None:
+        return prediction
+    sources = len(prediction.pair.source) if first_state else 0
+    states = min(steps, weights.shape[-1] - first_state)
+    columns = [*range(sources), *range(first_state, first_state + states)]
+    return prediction._replace(weights=weights[..., :steps, :][..., columns], num_decoder_states=states)
+
+
+def loss_results(stage: str, mean: Tensor, target: Vocabulary | Features) -> dict[str, Tensor]:
+    """A mean loss by its name in the results; of symbols with its exponential, the perplexity."""
+    perplexity = {f"{stage}_perplexity": mean.exp()} if isinstance(target, Vocabulary) else {}
+    return {f"{stage}_loss": mean, **perplexity}
+
+
+def metric_results(stage: str, metrics: nn.ModuleDict) -> dict[str, Any]:
+    """The values of metrics by their names in the results: ``test_per``, and by tag ``test_per_fra``."""
+    values: dict[str, Any] = {}
+    for name, metric in metrics.items():
+        value = metric.compute()  # type: ignore[operator]
+        entries = value if isinstance(value, Mapping) else {"": value}
+        values |= {f"{stage}_{name}{entry and '_' + entry}": number for entry, number in entries.items()}
+    return values

@@ -1,0 +1,84 @@
+"""Writes the results of a test or an evaluation: results.json, predictions.tsv and the bootstrap samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attnx.data.features import Matrix
+from attnx.files.atomic_files import write_json
+from attnx.inference.predictor import Prediction
+from attnx.metrics.aligned_errors import aligned_errors
+from attnx.metrics.nearest_reference import nearest_reference
+from attnx.runs.layout import MATRICES, PREDICTIONS, RESAMPLED, RESULTS
+from attnx.runs.table_fields import write_field, write_symbols
+
+# Columns of predictions.tsv that are left out if they are empty.
+OPTIONAL_COLUMNS = ("tag", "name", "texts")
+
+
+def save_results(folder: Path, results: Mapping[str, float], **sections: Mapping[str, Any]) -> None:
+    """Write ``results.json``: numbers, null for NaN, and non-empty ``sections`` such as intervals."""
+    numbers = {name: None if math.isnan(value) else value for name, value in results.items()}
+    write_json(folder / RESULTS, {**numbers, **{name: section for name, section in sections.items() if section}})
+
+
+def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:
+    """Write ``predictions.tsv``, a line each; matrices are in ``predictions.npz``.
+
+    The columns ``tag``, ``name`` and ``texts`` come last, if pairs have tags, names, and references as text.
+    """
+    matrices: dict[str, Any] = {}
+    rows: list[dict[str, str]] = []
+    for index, prediction in enumerate(predictions):
+        pair = prediction.pair
+        if pair.target is None:
+            row = _symbol_row(prediction)
+        else:
+            matrices |= {f"prediction_{index}": prediction.output, f"reference_{index}": pair.target}
+            row = _matrix_row(prediction, pair.target, index)
+        texts = " | ".join(write_symbols(text.split()) for text in pair.texts)
+        rows.append({**row, "tag": write_field(pair.tag), "name": write_field(pair.name), "texts": texts})
+    columns = [name for name in rows[0] if name not in OPTIONAL_COLUMNS or any(row[name] for row in rows)]
+    lines = [columns, *([row[name] for name in columns] for row in rows)]
+    (folder / PREDICTIONS).write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
+    if matrices:
+        np.savez_compressed(folder / MATRICES, **matrices)
+
+
+def save_resampled(folder: Path, resampled: Mapping[str, np.ndarray[Any, np.dtype[np.float64]]]) -> None:
+    """Write ``resampled.npz``, the measures of bootstrap samples of the test, if there are any."""
+    if resampled:
+        np.savez_compressed(folder / RESAMPLED, **resampled)  # type: ignore[arg-type]
+
+
+def _symbol_row(prediction: Prediction) -> dict[str, str]:
+    references = prediction.pair.references
+    edits, _ = nearest_reference(prediction.output, references)
+    return {
+        "source": write_symbols(prediction.pair.source),
+        "prediction": write_symbols(prediction.output),
+        "references": " | ".join(map(write_symbols, references)),
+        "edits": str(edits),
+        "log_probability": f"{prediction.log_probability:.6f}",
+    }
+
+
+def _matrix_row(prediction: Prediction, reference: Matrix, index: int) -> dict[str, str]:
+    errors = aligned_errors(
+        [prediction.output[:, : reference.shape[1]]], [reference]
+    )  # of quantiles the median is first
+    return {
+        "source": write_symbols(prediction.pair.source),
+        "prediction": f"prediction_{index}",
+        "reference": f"reference_{index}",
+        "steps": str(len(prediction.output)),
+        "reference_steps": str(len(reference)),
+        "mean_absolute_error": f"{np.abs(errors).mean():.6g}",
+        "root_mean_squared_error": f"{np.sqrt(np.square(errors).mean()):.6g}",
+        "log_probability": f"{prediction.log_probability:.6f}",
+    }
