@@ -1,4 +1,4 @@
-"""The laws of attention itself: whatever scorer, scope and normalizer are composed, with one head or several."""
+"""The laws of attention, for any scorer, scope and normalizer, with one head or several."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attnx.attention.factory import build_attention
 from attnx.laws.gradients import require_finite_gradients, require_gradients
 from attnx.laws.violation import require, require_close, require_finite, require_tensor
 
-Parts = Mapping[str, Any]  # scorer, scope and normalizer, each by name, or by name and knobs
+Parts = Mapping[str, Any]  # scorer, scope and normalizer, by name, or by name and options
 
 # Rows of 7, 4, 1 and no positions; 3 queries of width 5; keys of width 11, values of width 2.
 B, Q, M, WIDTH, KEYS, VALUES = 4, 3, 7, 5, 11, 2
@@ -22,255 +22,255 @@ PRESENT = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
 
 
 class Inputs(NamedTuple):
-    """What is read: queries (b, q, 5), states (b, m, 11) and values (b, m, 2)."""
+    """The inputs of attention: queries (b, q, 5), states (b, m, 11) and values (b, m, 2)."""
 
     queries: Tensor
     states: Tensor
     values: Tensor
 
 
-def drawn() -> Inputs:
+def random_inputs() -> Inputs:
     """Random queries, states and values."""
     return Inputs(torch.randn(B, Q, WIDTH), torch.randn(B, M, KEYS), torch.randn(B, M, VALUES))
 
 
-def composed(parts: Parts, keys: int = KEYS, values: int = VALUES, heads: int = 1) -> Any:
-    """The parts as one attention, with a projection where the scorer needs one."""
+def compose(parts: Parts, keys: int = KEYS, values: int = VALUES, heads: int = 1) -> Any:
+    """Compose the parts, with a projection if the scorer needs one."""
     sizes = (WIDTH, keys, values)
     return build_attention(parts["scorer"], parts["scope"], parts["normalizer"], sizes, {"heads": heads}).eval()
 
 
-def read_before(states: Tensor, present: Tensor) -> AttentionHistory:
-    """How often each position was read, for scorers that look back; what is absent was not."""
+def example_history(states: Tensor, present: Tensor) -> AttentionHistory:
+    """Earlier weights, for scorers that need a history; 0 at padding."""
     last = (3 * torch.arange(states.shape[1]) % 11 + 1).to(states.dtype) / 13 * present
     return AttentionHistory(last, 2 * last + present)
 
 
-def read(
-    attention: Any, queries: Tensor, states: Tensor, values: Tensor | None, present: Tensor = PRESENT, **more: Any
+def attend(
+    attention: Any, queries: Tensor, states: Tensor, values: Tensor | None, present: Tensor = PRESENT, **kwargs: Any
 ) -> AttentionOutput:
-    """Read what was remembered, with weights and scores."""
-    memory, past = attention.make_memory(states, present, values), read_before(states, present)
-    found: AttentionOutput = attention(queries, memory, need_weights=True, **{"history": past, **more})
-    return found
+    """Attend to a memory of these states, with weights and scores."""
+    memory, history = attention.make_memory(states, present, values), example_history(states, present)
+    output: AttentionOutput = attention(queries, memory, need_weights=True, **{"history": history, **kwargs})
+    return output
 
 
-def field_of(attention: Any, queries: Tensor, present: Tensor = PRESENT) -> ScopeMask:
-    """What the scope says, its gain 1 where it has none."""
-    field: ScopeMask = attention.scope(queries, torch.arange(Q), present[:, None])
-    return field._replace(gain=torch.ones(()) if field.gain is None else field.gain)
+def scope_mask(attention: Any, queries: Tensor, present: Tensor = PRESENT) -> ScopeMask:
+    """The scope's mask, with a gain of 1 if it has none."""
+    mask: ScopeMask = attention.scope(queries, torch.arange(Q), present[:, None])
+    return mask._replace(gain=torch.ones(()) if mask.gain is None else mask.gain)
 
 
 def without_padding(tensor: Tensor) -> Tensor:
-    """(b, m, ...) with zeros where nothing is present."""
+    """(b, m, ...) with zeros at padding."""
     return tensor.masked_fill(~PRESENT[..., None], 0.0)
 
 
-def a_context_is_the_sum_of_the_values_by_the_weights(parts: Parts) -> None:
-    """The context is the sum of the values by the weights, and nothing outside the scope weighs."""
-    attention, inputs = composed(parts), drawn()
-    found = read(attention, *inputs)
-    weights = require_tensor(found.weights, "", (B, Q, M))
-    require_tensor(found.scores, "", (B, Q, M))
-    outside = weights[~field_of(attention, inputs.queries).allowed]
-    require((outside == 0).all(), "", "what is outside the scope weighs something")
-    by_hand = (weights[..., None] * without_padding(inputs.values)[:, None]).sum(-2)
-    require_close(found.context, by_hand, "", "the context is not the weighted sum")
+def contexts_are_weighted_sums_of_values(parts: Parts) -> None:
+    """A context is the sum of the values weighted by the weights, which are 0 outside the scope."""
+    attention, inputs = compose(parts), random_inputs()
+    output = attend(attention, *inputs)
+    weights = require_tensor(output.weights, "", (B, Q, M))
+    require_tensor(output.scores, "", (B, Q, M))
+    outside = weights[~scope_mask(attention, inputs.queries).allowed]
+    require((outside == 0).all(), "", "a position outside the scope has a weight above 0")
+    expected = (weights[..., None] * without_padding(inputs.values)[:, None]).sum(-2)
+    require_close(output.context, expected, "", "the context is not the weighted sum")
 
 
-def weights_are_the_parts_in_turn(parts: Parts) -> None:
-    """Weights are the scorer's scores, normalized over the scope, times the scope's gain, not renormalized."""
-    attention, inputs = composed(parts), drawn()
-    found, states = read(attention, *inputs), without_padding(inputs.states)
-    field, scorer, past = field_of(attention, inputs.queries), attention.scorer, read_before(states, PRESENT)
-    looks_back = (past,) if attention.needs_history else ()
+def weights_are_normalized_scores_times_gain(parts: Parts) -> None:
+    """Weights are the scorer's scores, normalized over the scope, times the scope's gain."""
+    attention, inputs = compose(parts), random_inputs()
+    output, states = attend(attention, *inputs), without_padding(inputs.states)
+    mask, scorer, history = scope_mask(attention, inputs.queries), attention.scorer, example_history(states, PRESENT)
+    arguments = (history,) if attention.needs_history else ()
     scores = scorer.score(
-        scorer.project_queries(attention.project(inputs.queries)), scorer.project_keys(states), *looks_back
+        scorer.project_queries(attention.project(inputs.queries)), scorer.project_keys(states), *arguments
     )
-    assert found.scores is not None and found.weights is not None  # noqa: PT018 - both were asked for
-    require_close(found.scores, scores, "", "the scores are not the scorer's")
-    weights = attention.normalizer(scores, field.allowed) * field.gain
-    require_close(found.weights, weights, "", "the weights are not the normalized scores")
-    if found.penalty is not None:
-        require_close(found.penalty, scorer.penalty(found.weights, past), "", "the penalty is not the scorer's")
+    assert output.scores is not None and output.weights is not None  # noqa: PT018 - both were requested
+    require_close(output.scores, scores, "", "the scores are not the scorer's")
+    weights = attention.normalizer(scores, mask.allowed) * mask.gain
+    require_close(output.weights, weights, "", "the weights are not the normalized scores")
+    if output.penalty is not None:
+        require_close(output.penalty, scorer.penalty(output.weights, history), "", "the penalty is not the scorer's")
 
 
-def what_is_not_allowed_changes_nothing(parts: Parts) -> None:
-    """Other states and values at forbidden positions, present or not, give the same contexts."""
-    attention, inputs, other = composed(parts), drawn(), drawn()
-    allowed = field_of(attention, inputs.queries).allowed
-    expected = read(attention, *inputs).context
+def masked_positions_have_no_effect(parts: Parts) -> None:
+    """States and values at masked positions have no effect on the contexts."""
+    attention, inputs, changed = compose(parts), random_inputs(), random_inputs()
+    allowed = scope_mask(attention, inputs.queries).allowed
+    expected = attend(attention, *inputs).context
     for step in range(Q):
         forbidden = ~allowed[:, step, :, None]
-        states = torch.where(forbidden, 100 * other.states, inputs.states)
-        values = torch.where(forbidden, 100 * other.values, inputs.values)
-        found = read(attention, inputs.queries, states, values).context
-        require_close(found[:, step], expected[:, step], "", "what is not allowed changes the context")
+        states = torch.where(forbidden, 100 * changed.states, inputs.states)
+        values = torch.where(forbidden, 100 * changed.values, inputs.values)
+        output = attend(attention, inputs.queries, states, values).context
+        require_close(output[:, step], expected[:, step], "", "a masked position changes the context")
 
 
-def padding_may_hold_anything(parts: Parts) -> None:
-    """NaN and infinity at absent positions reach neither the contexts nor any gradient."""
-    attention, (queries, states, values) = composed(parts), drawn()
-    expected = read(attention, queries, states, values)
+def padding_may_be_nan(parts: Parts) -> None:
+    """NaN and infinity at padding reach neither the contexts nor the gradients."""
+    attention, (queries, states, values) = compose(parts), random_inputs()
+    expected = attend(attention, queries, states, values)
     poison = torch.tensor([torch.nan, torch.inf, -torch.inf]).repeat(M)[:M, None]
     poisoned = [torch.where(PRESENT[..., None], tensor, poison).requires_grad_() for tensor in (states, values)]
-    found = read(attention, queries, *poisoned)
-    require_close(found.context, expected.context, "", "padding changes the context")
-    found.context.pow(2).sum().backward()  # type: ignore[no-untyped-call]
+    output = attend(attention, queries, *poisoned)
+    require_close(output.context, expected.context, "", "padding changes the context")
+    output.context.pow(2).sum().backward()  # type: ignore[no-untyped-call]
     require_finite_gradients(attention, dict(zip(("states", "values"), poisoned, strict=True)), "")
     require(
         all(tensor.grad is None or (tensor.grad[~PRESENT] == 0).all() for tensor in poisoned),
         "",
-        "padding has a gradient",
+        "padding has a gradient other than 0",
     )
 
 
 def rows_are_independent(parts: Parts) -> None:
-    """A row of a batch reads what it reads alone."""
-    attention, (queries, states, values) = composed(parts), drawn()
-    past = AttentionHistory(*(torch.rand(2, B, M) * PRESENT))
-    together = read(attention, queries, states, values, history=past)
+    """Contexts and weights of a row do not depend on other rows."""
+    attention, (queries, states, values) = compose(parts), random_inputs()
+    history = AttentionHistory(*(torch.rand(2, B, M) * PRESENT))
+    together = attend(attention, queries, states, values, history=history)
     for pick in (slice(row, row + 1) for row in range(B)):
-        known = AttentionHistory(past.previous[pick], past.cumulative[pick])
-        alone = read(attention, queries[pick], states[pick], values[pick], PRESENT[pick], history=known)
-        require_same_read(alone, together._replace(context=together.context[pick]), pick, "beside other rows")
+        row_history = AttentionHistory(history.previous[pick], history.cumulative[pick])
+        alone = attend(attention, queries[pick], states[pick], values[pick], PRESENT[pick], history=row_history)
+        require_same_output(alone, together._replace(context=together.context[pick]), pick, "in a batch")
 
 
-def require_same_read(found: AttentionOutput, expected: AttentionOutput, pick: Any, difference: str) -> None:
-    """Raise a violation unless contexts are one, and weights those that ``pick`` picks of the expected."""
-    require_close(found.context, expected.context, "", f"{difference} it reads another context")
-    assert found.weights is not None and expected.weights is not None  # noqa: PT018 - both were asked for
-    require_close(found.weights, expected.weights[pick], "", f"{difference} it reads with other weights")
+def require_same_output(output: AttentionOutput, expected: AttentionOutput, pick: Any, difference: str) -> None:
+    """Check that contexts are the same, and weights the expected ones at ``pick``."""
+    require_close(output.context, expected.context, "", f"{difference} the context differs")
+    assert output.weights is not None and expected.weights is not None  # noqa: PT018 - both were requested
+    require_close(output.weights, expected.weights[pick], "", f"{difference} the weights differ")
 
 
-def padding_changes_nothing(parts: Parts) -> None:
-    """A longer memory whose new positions are absent is the same memory."""
-    attention, inputs, more = composed(parts), drawn(), drawn()
-    states, values = torch.cat([inputs.states, more.states], 1), torch.cat([inputs.values, more.values], 1)
+def padding_has_no_effect(parts: Parts) -> None:
+    """Padding after a memory has no effect."""
+    attention, inputs, longer = compose(parts), random_inputs(), random_inputs()
+    states, values = torch.cat([inputs.states, longer.states], 1), torch.cat([inputs.values, longer.values], 1)
     present = torch.cat([PRESENT, torch.zeros_like(PRESENT)], 1)
-    padded = read(attention, inputs.queries, states, values, present)
-    require_same_read(read(attention, *inputs), padded, (..., slice(0, M)), "without padding")
+    padded = attend(attention, inputs.queries, states, values, present)
+    require_same_output(attend(attention, *inputs), padded, (..., slice(0, M)), "without padding")
     assert padded.weights is not None
-    require((padded.weights[..., M:] == 0).all(), "", "padding weighs something")
+    require((padded.weights[..., M:] == 0).all(), "", "padding has a weight above 0")
 
 
-def a_loop_is_all_at_once(parts: Parts) -> None:
-    """A loop over the queries, each with its step, reads what one call reads."""
-    attention, (queries, states, values) = composed(parts), drawn()
-    memory, past = attention.make_memory(states, PRESENT, values), read_before(states, PRESENT)
-    at = torch.tensor([[0, 1, 2], [2, 0, 5], [1, 1, 1], [0, 1, 2]])
-    whole = attention(queries, memory, steps=at, history=past, need_weights=True)
+def steps_equal_one_call(parts: Parts) -> None:
+    """A call for each query, with its step, gives what one call for all queries gives."""
+    attention, (queries, states, values) = compose(parts), random_inputs()
+    memory, history = attention.make_memory(states, PRESENT, values), example_history(states, PRESENT)
+    steps = torch.tensor([[0, 1, 2], [2, 0, 5], [1, 1, 1], [0, 1, 2]])
+    expected_output = attention(queries, memory, steps=steps, history=history, need_weights=True)
     for step in (slice(step, step + 1) for step in range(Q)):
-        one = attention(queries[:, step], memory, steps=at[:, step], history=past, need_weights=True)
-        expected = whole._replace(context=whole.context[:, step])
-        require_same_read(one, expected, (slice(None), step), "one step at a time")
+        step_output = attention(queries[:, step], memory, steps=steps[:, step], history=history, need_weights=True)
+        expected = expected_output._replace(context=expected_output.context[:, step])
+        require_same_output(step_output, expected, (slice(None), step), "one step at a time")
 
 
-def an_empty_memory_reads_zeros(parts: Parts) -> None:
-    """A row in which nothing is present gives zeros, and zeros as gradients; so does a memory of no positions."""
-    attention = composed(parts)
+def empty_memory_gives_zeros(parts: Parts) -> None:
+    """A row of padding alone gives contexts and gradients of 0; so does a memory of no positions."""
+    attention = compose(parts)
     empty = attention.make_memory(torch.zeros(B, 0, KEYS), values=torch.zeros(B, 0, VALUES))
-    nothing = attention(torch.randn(B, Q, WIDTH), empty).context
-    require(torch.equal(nothing, torch.zeros(B, Q, VALUES)), "", "a memory of no positions reads no zeros")
-    inputs = Inputs(*(tensor.requires_grad_() for tensor in drawn()))
-    found = read(attention, *inputs, present=torch.zeros(B, M, dtype=torch.bool))
-    require((found.context == 0).all(), "", "where nothing is present the context is not zero")
-    require(found.weights is not None and (found.weights == 0).all(), "", "where nothing is present weights are not 0")
-    (found.context + 1).pow(2).sum().backward()  # type: ignore[no-untyped-call]
+    contexts = attention(torch.randn(B, Q, WIDTH), empty).context
+    require(torch.equal(contexts, torch.zeros(B, Q, VALUES)), "", "a memory of no positions does not give zeros")
+    inputs = Inputs(*(tensor.requires_grad_() for tensor in random_inputs()))
+    output = attend(attention, *inputs, present=torch.zeros(B, M, dtype=torch.bool))
+    require((output.context == 0).all(), "", "the context of a row of padding is not 0")
+    require(output.weights is not None and (output.weights == 0).all(), "", "weights of a row of padding are not 0")
+    (output.context + 1).pow(2).sum().backward()  # type: ignore[no-untyped-call]
     leaves = (*inputs, *attention.parameters())
-    require(all(leaf.grad is None or (leaf.grad == 0).all() for leaf in leaves), "", "an empty row has gradients")
+    require(all(leaf.grad is None or (leaf.grad == 0).all() for leaf in leaves), "", "a row of padding has gradients")
 
 
 def gradients(parts: Parts) -> None:
-    """The whole read, padded row and empty row included, agrees with finite differences.
+    """Gradients of attention, padded and empty rows included, agree with finite differences.
 
-    Not so where a normalizer declares that its gradient is no derivative; then there is one, and it is finite.
+    If the normalizer declares ``differentiable = False``, they need only be finite.
     """
-    attention, inputs = composed(parts), drawn()
+    attention, inputs = compose(parts), random_inputs()
     if getattr(attention.normalizer, "differentiable", True):
-        require_gradients(lambda *given: read(attention, *given).context, inputs, attention, "")
+        require_gradients(lambda *tensors: attend(attention, *tensors).context, inputs, attention, "")
         return
     leaves = {name: tensor.requires_grad_() for name, tensor in inputs._asdict().items()}
-    read(attention, *leaves.values()).context.pow(2).sum().backward()  # type: ignore[no-untyped-call]
+    attend(attention, *leaves.values()).context.pow(2).sum().backward()  # type: ignore[no-untyped-call]
     require_finite_gradients(attention, leaves, "")
 
 
-def a_caller_narrows_the_scope(parts: Parts) -> None:
-    """What the caller forbids is not read, what it allows is still bound by the scope; the rest is normalized."""
-    attention, inputs = composed(parts), drawn()
-    narrow = torch.rand(B, Q, M) < 0.5
-    found, field = read(attention, *inputs, allowed=narrow), field_of(attention, inputs.queries)
-    both = narrow & field.allowed
-    assert found.weights is not None
-    require((found.weights[~both] == 0).all(), "", "what the caller forbids weighs something")
-    weights = attention.normalizer(found.scores, both) * field.gain
-    require_close(found.weights, weights, "", "what the caller allows is not normalized over that alone")
-    everything = read(attention, *inputs, allowed=torch.ones(1, 1, 1, dtype=torch.bool)).context
-    require_close(everything, read(attention, *inputs).context, "", "what the caller allows goes beyond the scope")
-    nothing = read(attention, *inputs, allowed=torch.zeros(B, Q, M, dtype=torch.bool)).context
-    require((nothing == 0).all(), "", "where the caller forbids everything the context is not zero")
+def callers_can_restrict_the_scope(parts: Parts) -> None:
+    """A mask from the caller restricts the scope; weights are normalized over what both allow."""
+    attention, inputs = compose(parts), random_inputs()
+    restriction = torch.rand(B, Q, M) < 0.5
+    output, mask = attend(attention, *inputs, allowed=restriction), scope_mask(attention, inputs.queries)
+    allowed = restriction & mask.allowed
+    assert output.weights is not None
+    require((output.weights[~allowed] == 0).all(), "", "a position that the caller masks has a weight above 0")
+    weights = attention.normalizer(output.scores, allowed) * mask.gain
+    require_close(output.weights, weights, "", "weights are not normalized over the caller's mask")
+    unrestricted = attend(attention, *inputs, allowed=torch.ones(1, 1, 1, dtype=torch.bool)).context
+    require_close(unrestricted, attend(attention, *inputs).context, "", "the caller's mask extends the scope")
+    contexts = attend(attention, *inputs, allowed=torch.zeros(B, Q, M, dtype=torch.bool)).context
+    require((contexts == 0).all(), "", "where the caller forbids unrestricted the context is not zero")
 
 
-def nothing_is_kept_between_calls(parts: Parts) -> None:
-    """Memories that are read in turns do not mix, and no module holds more after a call than before."""
-    attention, first, second = composed(parts), drawn(), drawn()
-    before = [dict(vars(module)) for module in attention.modules()]
+def calls_leave_no_state(parts: Parts) -> None:
+    """A call leaves no state on a module, and memories do not affect each other."""
+    attention, first, second = compose(parts), random_inputs(), random_inputs()
+    previous = [dict(vars(module)) for module in attention.modules()]
     weights = copy.deepcopy(attention.state_dict())
-    one = attention.make_memory(first.states, PRESENT, first.values)
-    expected = attention(first.queries, one).context
+    memory = attention.make_memory(first.states, PRESENT, first.values)
+    expected = attention(first.queries, memory).context
     attention(second.queries, attention.make_memory(second.states, PRESENT, second.values))
-    require_close(attention(first.queries, one).context, expected, "", "reading another memory changes this one")
-    after = [dict(vars(module)) for module in attention.modules()]
-    require(after == before, "", "a call leaves something behind on a module")
+    require_close(attention(first.queries, memory).context, expected, "", "memories affect each other")
+    current = [dict(vars(module)) for module in attention.modules()]
+    require(current == previous, "", "a call changes attributes of a module")
     same = all(torch.equal(weights[name], tensor) for name, tensor in attention.state_dict().items())
     require(same, "", "a call changes the weights")
 
 
 def bfloat16(parts: Parts) -> None:
-    """Contexts of bfloat16 are bfloat16, and finite; so are gradients."""
-    attention = composed(parts).to(torch.bfloat16)
-    leaves = {name: tensor.to(torch.bfloat16).requires_grad_() for name, tensor in drawn()._asdict().items()}
-    found = read(attention, *leaves.values())
-    found.context.sum().backward()  # type: ignore[no-untyped-call]
-    require(found.context.dtype == torch.bfloat16, "", f"a context of bfloat16 is {found.context.dtype}")
-    require_finite(found.context, "", "contexts of bfloat16")
+    """Contexts and gradients in bfloat16 are finite and bfloat16."""
+    attention = compose(parts).to(torch.bfloat16)
+    leaves = {name: tensor.to(torch.bfloat16).requires_grad_() for name, tensor in random_inputs()._asdict().items()}
+    output = attend(attention, *leaves.values())
+    output.context.sum().backward()  # type: ignore[no-untyped-call]
+    require(output.context.dtype == torch.bfloat16, "", f"a context of bfloat16 is {output.context.dtype}")
+    require_finite(output.context, "", "contexts of bfloat16")
     require_finite_gradients(attention, leaves, "")
 
 
-def heads_are_attention_side_by_side(parts: Parts) -> None:
-    """Each of two heads is an attention over its half of the projected query, keys and values."""
-    both, queries = composed(parts, 2 * KEYS, 2 * VALUES, heads=2), torch.randn(B, Q, WIDTH)
+def heads_are_independent_attentions(parts: Parts) -> None:
+    """Each of two heads attends over its half of the projected queries, keys and values."""
+    both, queries = compose(parts, 2 * KEYS, 2 * VALUES, heads=2), torch.randn(B, Q, WIDTH)
     states, values = torch.randn(B, M, 2 * KEYS), torch.randn(B, M, 2 * VALUES)
     last, total = torch.rand(2, B, 2, M) * PRESENT[:, None]
-    found = read(both, queries, states, values, history=AttentionHistory(last, total))
+    output = attend(both, queries, states, values, history=AttentionHistory(last, total))
     projected = (both.query(queries), both.keys(without_padding(states)), both.values(without_padding(values)))
     halves = zip(*(tensor.chunk(2, -1) for tensor in projected), strict=True)
-    reads = [
-        read(head, *half, history=AttentionHistory(last[:, i], total[:, i]))
+    outputs = [
+        attend(head, *half, history=AttentionHistory(last[:, i], total[:, i]))
         for i, (head, half) in enumerate(zip(both.each, halves, strict=True))
     ]
-    joined = both.out(torch.cat([one.context for one in reads], -1))
-    require_close(found.context, joined, "", "a head reads otherwise beside another")
+    joined = both.out(torch.cat([output.context for output in outputs], -1))
+    require_close(output.context, joined, "", "the joined context is not that of the heads")
     for name in ("weights", "scores"):
-        each = torch.stack([getattr(one, name) for one in reads], 1)
-        require_close(getattr(found, name), each, "", f"a head has other {name} beside another")
-    if found.penalty is not None:
-        penalties = torch.stack([one.penalty for one in reads if one.penalty is not None])
-        require_close(found.penalty, penalties.mean(0), "", "the penalty is not the mean of the heads'")
+        stacked = torch.stack([getattr(output, name) for output in outputs], 1)
+        require_close(getattr(output, name), stacked, "", f"the {name} are not those of the heads")
+    if output.penalty is not None:
+        penalties = torch.stack([output.penalty for output in outputs if output.penalty is not None])
+        require_close(output.penalty, penalties.mean(0), "", "the penalty is not the mean of the heads'")
 
 
 LAWS = (
-    a_context_is_the_sum_of_the_values_by_the_weights,
-    weights_are_the_parts_in_turn,
-    what_is_not_allowed_changes_nothing,
-    padding_may_hold_anything,
+    contexts_are_weighted_sums_of_values,
+    weights_are_normalized_scores_times_gain,
+    masked_positions_have_no_effect,
+    padding_may_be_nan,
     rows_are_independent,
-    padding_changes_nothing,
-    a_loop_is_all_at_once,
-    an_empty_memory_reads_zeros,
+    padding_has_no_effect,
+    steps_equal_one_call,
+    empty_memory_gives_zeros,
     gradients,
-    a_caller_narrows_the_scope,
-    nothing_is_kept_between_calls,
+    callers_can_restrict_the_scope,
+    calls_leave_no_state,
     bfloat16,
-    heads_are_attention_side_by_side,
+    heads_are_independent_attentions,
 )

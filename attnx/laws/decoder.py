@@ -1,4 +1,4 @@
-"""The laws of every decoder: a recurrence that runs over a whole target, or takes one step."""
+"""The laws of every decoder: a recurrence that runs over a full target, or takes one step."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ INPUT, ROWS, STEPS = 5, 3, 4
 MEMBERS = ("run", "step", "num_layers", "size", "tensors_per_layer", "dropout")
 
 
-def start(part: Any) -> State:
-    """A random state of every layer."""
+def random_state(part: Any) -> State:
+    """A random state for every layer."""
     return tuple(
         tuple(torch.randn(ROWS, part.size) for _ in range(part.tensors_per_layer)) for _ in range(part.num_layers)
     )
 
 
 def run(part: Any, inputs: Tensor, state: State) -> Tensor:
-    """The top states of all steps at once."""
+    """The top states (b, t, size) of a run over all steps."""
     outputs = part.run([inputs], state=state).outputs
     return require_tensor(outputs[-1], "", (*inputs.shape[:2], part.size))
 
@@ -39,37 +39,37 @@ def declarations(decoder: Candidate) -> None:
     require(isinstance(part, nn.Module), "", "it is no torch.nn.Module")
     missing = [name for name in MEMBERS if not hasattr(part, name)]
     require(not missing, "", f"it has no {', '.join(missing)}")
-    hidden = decoder.knobs.get(
+    hidden_size = decoder.knobs.get(
         "hidden_size", {knob.name: knob.default for knob in decoder.info.knobs}.get("hidden_size")
     )
-    require(hidden is not None, "", "it has no knob hidden_size, the width of its state")
-    require(part.size == hidden, "", f"its size is {part.size}, and its knob hidden_size {hidden}")
+    require(hidden_size is not None, "", "it has no knob hidden_size, the width of its state")
+    require(part.size == hidden_size, "", f"its size is {part.size}, and its knob hidden_size {hidden_size}")
 
 
-def a_loop_is_all_at_once(decoder: Candidate) -> None:
-    """Steps one after another give the states (b, t, size) that a run over all gives."""
+def steps_equal_one_run(decoder: Candidate) -> None:
+    """Steps one after another give the states (b, t, size) of one run over all of them."""
     part = decoder.build(input_size=INPUT)
-    inputs, state = torch.randn(ROWS, STEPS, INPUT), start(part)
-    whole = run(part, inputs, state)
+    inputs, state = torch.randn(ROWS, STEPS, INPUT), random_state(part)
+    full = run(part, inputs, state)
     for step in range(STEPS):
         state = part.step([inputs[:, step]], state)
-        require_close(state[-1][0], whole[:, step], "", f"step {step} is not what the run gives")
+        require_close(state[-1][0], full[:, step], "", f"step {step} differs from the run")
 
 
 def rows_are_independent(decoder: Candidate) -> None:
-    """A row runs as it does alone."""
+    """The states of a row do not depend on other rows."""
     part = decoder.build(input_size=INPUT)
-    inputs, state = torch.randn(ROWS, STEPS, INPUT), start(part)
+    inputs, state = torch.randn(ROWS, STEPS, INPUT), random_state(part)
     together = run(part, inputs, state)
     for pick in (slice(row, row + 1) for row in range(ROWS)):
         alone = run(part, inputs[pick], tuple(tuple(tensor[pick] for tensor in layer) for layer in state))
-        require_close(alone, together[pick], "", f"row {pick.start} runs otherwise beside other rows")
+        require_close(alone, together[pick], "", f"row {pick.start} has other states in a batch")
 
 
 def numbers_are_finite(decoder: Candidate) -> None:
-    """States are finite, and so is every parameter's gradient; each has one."""
+    """States and gradients are finite, and every parameter has a gradient."""
     part = decoder.build(input_size=INPUT)
-    states = run(part, torch.randn(ROWS, STEPS, INPUT), start(part))
+    states = run(part, torch.randn(ROWS, STEPS, INPUT), random_state(part))
     require_finite(states, "", "states")
     states.sum().backward()  # type: ignore[no-untyped-call]
     require_used(part)
@@ -77,5 +77,5 @@ def numbers_are_finite(decoder: Candidate) -> None:
         require_finite(weight.grad, "", f"gradients of the parameter {name}")
 
 
-QUICK = (declarations, numbers_are_finite, a_loop_is_all_at_once, rows_are_independent)
+QUICK = (declarations, numbers_are_finite, steps_equal_one_run, rows_are_independent)
 LAWS = QUICK

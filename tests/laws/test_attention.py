@@ -13,7 +13,7 @@ from attnx.attention import Memory
 from attnx.attention.factory import build, build_attention
 from attnx.errors import UserError
 from attnx.laws import attention, attention_sources
-from attnx.laws.attention import KEYS, PRESENT, VALUES, WIDTH, B, M, Q, composed, drawn, read, read_before
+from attnx.laws.attention import KEYS, PRESENT, VALUES, WIDTH, B, M, Q, attend, compose, example_history, random_inputs
 from attnx.laws.first_use import sound_names
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -40,32 +40,32 @@ def test_law(law: Any, combination: dict[str, Choice]) -> None:
 @pytest.fixture(params=["additive", "dot", "coverage"])
 def simple(request: pytest.FixtureRequest) -> Any:
     """One whose parts do not matter: without a projection, with one, and with a past."""
-    return composed({"scorer": request.param, "scope": "local", "normalizer": "softmax"})
+    return compose({"scorer": request.param, "scope": "local", "normalizer": "softmax"})
 
 
 def test_steps_count_from_zero(simple: Any) -> None:
-    queries, states, values = drawn()
-    left_out = read(simple, queries, states, values)
-    torch.testing.assert_close(read(simple, queries, states, values, steps=torch.arange(Q)).context, left_out.context)
+    queries, states, values = random_inputs()
+    left_out = attend(simple, queries, states, values)
+    torch.testing.assert_close(attend(simple, queries, states, values, steps=torch.arange(Q)).context, left_out.context)
 
 
 def test_values_default_to_the_states(simple: Any) -> None:
-    queries, states, _ = drawn()
+    queries, states, _ = random_inputs()
     torch.testing.assert_close(
-        read(simple, queries, states, None).context, read(simple, queries, states, states).context
+        attend(simple, queries, states, None).context, attend(simple, queries, states, states).context
     )
 
 
 def test_values_do_not_steer(simple: Any) -> None:
     """Weights come from the keys alone."""
-    queries, states, values = drawn()
+    queries, states, values = random_inputs()
     torch.testing.assert_close(
-        read(simple, queries, states, values).weights, read(simple, queries, states, -3 * values).weights
+        attend(simple, queries, states, values).weights, attend(simple, queries, states, -3 * values).weights
     )
 
 
 def test_weights_only_when_asked_for(simple: Any) -> None:
-    queries, states, values = drawn()
+    queries, states, values = random_inputs()
     memory = simple.make_memory(states, PRESENT, values)
     plain = simple(queries, memory)
     assert plain.weights is None
@@ -74,27 +74,27 @@ def test_weights_only_when_asked_for(simple: Any) -> None:
 
 
 def test_everything_is_present_by_default(simple: Any) -> None:
-    queries, states, values = drawn()
+    queries, states, values = random_inputs()
     memory = simple.make_memory(states, values=values)
     assert memory.present.all()
-    expected = read(simple, queries, states, values, torch.ones(B, M, dtype=torch.bool))
-    found = simple(queries, memory, history=read_before(states, memory.present))
+    expected = attend(simple, queries, states, values, torch.ones(B, M, dtype=torch.bool))
+    found = simple(queries, memory, history=example_history(states, memory.present))
     torch.testing.assert_close(found.context, expected.context)
 
 
 def test_dropout_drops_weights_after_normalizing(simple: Any) -> None:
     """A mask of the caller's multiplies the weights that make the context, and not those that are shown."""
-    queries, states, values = drawn()
+    queries, states, values = random_inputs()
     keep = torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2
-    found = read(simple, queries, states, values, dropout_mask=keep)
-    torch.testing.assert_close(found.weights, read(simple, queries, states, values).weights)
+    found = attend(simple, queries, states, values, dropout_mask=keep)
+    torch.testing.assert_close(found.weights, attend(simple, queries, states, values).weights)
     torch.testing.assert_close(found.context, (found.weights * keep) @ values.masked_fill(~PRESENT[..., None], 0.0))
 
 
 def test_own_dropout_is_for_training() -> None:
     """While training, each weight is dropped or scaled by 1 / (1 - rate); evaluation drops nothing."""
     attention = build(query_size=WIDTH, memory_size=KEYS, dropout=0.5)
-    queries, states, _ = drawn()
+    queries, states, _ = random_inputs()
     memory = attention.make_memory(states, values=torch.eye(M).expand(B, M, M))  # a context is then its weights
     found = attention(queries, memory, need_weights=True)
     dropped = found.context == 0
@@ -130,14 +130,14 @@ def test_the_python_interface_never_projects(plain_scorer: Choice) -> None:
 
 def test_a_part_by_name_by_name_and_knobs_or_as_an_instance() -> None:
     """The three spellings make the same module."""
-    queries, states, values = drawn()
+    queries, states, values = random_inputs()
     scorer = registry.build("scorer", ("mlp", {"hidden_sizes": [19]}), query_size=WIDTH, memory_size=KEYS)
     by_instance = build(scorer=scorer, query_size=WIDTH, memory_size=KEYS)
     for spelling in (("mlp", {"hidden_sizes": [19]}), {"name": "mlp", "hidden_sizes": [19]}):
         by_name = build(scorer=spelling, query_size=WIDTH, memory_size=KEYS)
         by_name.load_state_dict(by_instance.state_dict())
         torch.testing.assert_close(
-            read(by_name, queries, states, values).context, read(by_instance, queries, states, values).context
+            attend(by_name, queries, states, values).context, attend(by_instance, queries, states, values).context
         )
     assert [name for name, _ in build(query_size=WIDTH, memory_size=KEYS).named_children()][:3] == [
         "scorer",

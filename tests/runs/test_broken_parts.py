@@ -167,30 +167,30 @@ BROKEN = {
     "a declaration of another type": Broken(
         "scorer", "True", '"yes"', 'requires_equal_dims = "yes"', "requires_equal_dims is 'yes'"
     ),
-    "a missing method": Broken("scorer", "def keys", "def kays", "class Mine", "Mine has no method keys"),
+    "a missing method": Broken(
+        "scorer", "def project_keys", "def kays", "class Mine", "Mine has no method project_keys"
+    ),
     "a transposed result": Broken(
-        "scorer", SHAPE, "return keys @ queries.mT", "def compare", "the shape (2, 7, 3) instead of (2, 3, 7)"
+        "scorer", SHAPE, "return keys @ queries.mT", "def score", "the shape (2, 7, 3) instead of (2, 3, 7)"
     ),
     "keys of another length": Broken(
         "scorer",
         "return memory",
         "return memory[..., 1:, :]",
-        "def keys",
+        "def project_keys",
         "the shape (2, 6, 11) instead of (2, 7, any)",
     ),
-    "None": Broken("scorer", SHAPE, "queries @ keys.mT", "def compare", "it returned None instead of a tensor"),
-    "a list": Broken("scorer", SHAPE, "return [queries @ keys.mT]", "def compare", "a list instead of a tensor"),
+    "None": Broken("scorer", SHAPE, "queries @ keys.mT", "def score", "it returned None instead of a tensor"),
+    "a list": Broken("scorer", SHAPE, "return [queries @ keys.mT]", "def score", "a list instead of a tensor"),
     "rows that mix": Broken(
-        "scorer", SHAPE, "return queries @ (keys - keys.mean(0)).mT", "def compare", "otherwise beside other rows"
+        "scorer", SHAPE, "return queries @ (keys - keys.mean(0)).mT", "def score", "row 0 has other scores in a batch"
     ),
-    "NaN": Broken(
-        "scorer", SHAPE, "return (queries @ keys.mT).log()", "def compare", "scores of random numbers contain"
-    ),
+    "NaN": Broken("scorer", SHAPE, "return (queries @ keys.mT).log()", "def score", "scores of random numbers contain"),
     "a gradient of NaN": Broken(
         "scorer",
         SHAPE,
         "return (queries @ keys.mT).square().sqrt()",
-        "def compare",
+        "def score",
         "gradients of the queries of zeros",
     ),
     "an exception": Broken(
@@ -240,10 +240,10 @@ BROKEN = {
         "normalizer", "* allowed", "* allowed / allowed.sum()", "def forward", "row 0 has other weights in a batch"
     ),
     "a query that needs nothing known": Broken(
-        "query", '"after"', '"now"', 'needs = "now"', "needs is 'now'; a step has token"
+        "query", '"state"', '"now"', 'needs = "now"', "needs is 'now'; a step has token"
     ),
     "a query that reads something else": Broken(
-        "query", "return step.state", "return step.prev_state", "def forward", "it reads other fields than after"
+        "query", "return step.state", "return step.prev_state", "def forward", "it reads other fields than state"
     ),
     "a query of another width": Broken(
         "query", "return step.state", "return step.state[..., 1:]", "def forward", "(2, 3, 12) instead of (2, 3, 13)"
@@ -372,7 +372,7 @@ def test_what_a_plug_in_raises_while_training_is_told(
     answer = command("scorer=mine", *small, "folder=one")
     assert answer.code == 1
     assert answer.err.count("\n") == 1
-    assert answer.err.startswith(f"attnx: the scorer 'mine', {path}:22 (compare): RuntimeError: ")
+    assert answer.err.startswith(f"attnx: the scorer 'mine', {path}:22 (score): RuntimeError: ")
     assert "attnx check scorer=mine" in answer.err
     assert answer.err.endswith("; the traceback is in one/error.txt\n")
 

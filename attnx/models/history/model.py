@@ -22,14 +22,14 @@ class HistoryState(NamedTuple):
     Attributes:
         decoder: the state of the recurrence, with its earlier states as memory.
         last_targets: (b, f) of the window.
-        known: (b, h, k) known features of the forecast steps; width 0 if nothing is known.
+        known_features: (b, h, k) known features of the forecast steps; width 0 if nothing is known.
         step: (b,) int64, the number of forecast steps taken.
         source_length: number of rows of the source; weights have at least as many columns.
     """
 
     decoder: DecoderState
     last_targets: Tensor
-    known: Tensor
+    known_features: Tensor
     step: Tensor
     source_length: int
 
@@ -104,13 +104,13 @@ class History(nn.Module):
         """
         _reject_padding(source_mask)
         window = self._window(source)
-        length, known = window.shape[1], self._known(source)
+        length, known_features = window.shape[1], self._known_features(source)
         previous = torch.cat([torch.zeros_like(window[:, :1]), window[:, :-1]], 1)
-        rows = _input_rows(previous, known[:, :length], is_observed=[0] + [1] * (length - 1))
+        rows = _input_rows(previous, known_features[:, :length], is_observed=[0] + [1] * (length - 1))
         return HistoryState(
             decoder=self._run(rows, self.network.init_state(source, source_mask)),
             last_targets=window[:, -1],
-            known=known[:, length:],
+            known_features=known_features[:, length:],
             step=torch.zeros(len(source), dtype=torch.int64, device=source.device),
             source_length=source.shape[1],
         )
@@ -122,9 +122,9 @@ class History(nn.Module):
         is_first = (state.step == 0)[:, None]
         fed_back = inputs[:, : self.target.features] * self.target.recursive
         previous = torch.where(is_first, state.last_targets, fed_back)
-        known = state.known[torch.arange(len(previous), device=previous.device), state.step]
+        known_features = state.known_features[torch.arange(len(previous), device=previous.device), state.step]
         is_observed = (is_first | self.target.recursive).to(previous)
-        row = torch.cat([previous, known, is_observed], -1)
+        row = torch.cat([previous, known_features, is_observed], -1)
         forecast, decoder, attention = self.network.decode_step(row, state.decoder, need_weights)
         if attention.weights is not None:
             attention = attention._replace(weights=_pad_columns(attention.weights, state.source_length))
@@ -141,7 +141,7 @@ class History(nn.Module):
         length = source.shape[1] - (self.target.steps if self.num_known else 0)
         return source[:, :length, : self.target.features]
 
-    def _known(self, source: Tensor) -> Tensor:
+    def _known_features(self, source: Tensor) -> Tensor:
         """(b, s + h, k) the known features of all steps; width 0 if nothing is known."""
         if self.num_known:
             return source[..., self.target.features :]
@@ -154,7 +154,7 @@ class History(nn.Module):
         fed_back = inputs[:, 1:, : self.target.features] * self.target.recursive
         previous = torch.cat([torch.zeros_like(window[:, :1]), window, fed_back], 1)
         is_observed = [0] + [1] * length + [int(self.target.recursive)] * (steps - 1)
-        return _input_rows(previous, self._known(source)[:, : length + steps], is_observed)
+        return _input_rows(previous, self._known_features(source)[:, : length + steps], is_observed)
 
     def _run(self, rows: Tensor, state: DecoderState) -> DecoderState:
         """The state after these rows: in one pass if no context enters the recurrence, else step by step."""
@@ -174,10 +174,10 @@ def _reject_padding(source_mask: Tensor) -> None:
         raise ValueError("the rows of a batch need windows of one length: a history model has no padding")
 
 
-def _input_rows(previous: Tensor, known: Tensor, is_observed: list[int]) -> Tensor:
+def _input_rows(previous: Tensor, known_features: Tensor, is_observed: list[int]) -> Tensor:
     """The inputs of all steps: previous targets, known features, and whether the former are observed."""
     flags = previous.new_tensor(is_observed)[None, :, None].expand(len(previous), -1, 1)
-    return torch.cat([previous, known, flags], -1)
+    return torch.cat([previous, known_features, flags], -1)
 
 
 def _pad_columns(weights: Tensor, columns: int) -> Tensor:

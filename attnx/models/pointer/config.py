@@ -62,8 +62,8 @@ def resolve(config: Config) -> ResolvedPointerConfig:
         )
     needs_history = bool(part_declarations(config, "scorer").get("needs_history", False))
     schedule = config["attention"].get("schedule", "auto")
-    chosen = plan(PlannerInputs(needs, feed="none", needs_history=needs_history), schedule)
-    return ResolvedPointerConfig(chosen, "tag" in needs.values())
+    schedule_plan = plan(PlannerInputs(needs, feed="none", needs_history=needs_history), schedule)
+    return ResolvedPointerConfig(schedule_plan, "tag" in needs.values())
 
 
 def _check_task(config: Config) -> None:

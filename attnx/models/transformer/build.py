@@ -63,32 +63,26 @@ def build_transformer(
     as ``{name: local, window: 5}``. ``tag_inputs`` names the streams to whose embeddings the row's tag (its language)
     is added. ``tie_embeddings`` makes the target embedding the weight of the output layer.
     """
-    knobs = {
+    shared: dict[str, Any] = {"hidden_size": hidden_size, "position_encoding": position_encoding}
+    knobs: dict[str, Any] = {
         "form": form,
-        "hidden_size": hidden_size,
         "layers": layers,
         "encoder_layers": encoder_layers,
-        "position_encoding": position_encoding,
         "max_positions": max_positions,
-        "tag_inputs": tag_inputs,
-        "self_scorer": self_scorer,
-        "self_scope": self_scope,
-        "self_normalizer": self_normalizer,
-        "cross_scorer": cross_scorer,
-        "cross_scope": cross_scope,
-        "cross_normalizer": cross_normalizer,
     }
+    self_parts = {"self_scorer": self_scorer, "self_scope": self_scope, "self_normalizer": self_normalizer}
+    cross_parts = {"cross_scorer": cross_scorer, "cross_scope": cross_scope, "cross_normalizer": cross_normalizer}
+    knobs |= {**shared, **self_parts, **cross_parts, "tag_inputs": tag_inputs}
     resolved = resolve({**config, "model": knobs})
     if tag_inputs:
         require_tags(tags, "model.tag_inputs")
     check_tied_embeddings(tie_embeddings, target_features)
     options = TransformerOptions(
-        hidden_size=hidden_size,
+        **shared,
         heads=resolved.heads,
         feedforward_size=feedforward_size,
         activation=activation,
         norm=norm,
-        position_encoding=position_encoding,
         max_positions=max_positions or DEFAULT_OPTIONS.max_positions,
         dropout=dropout,
         tag_inputs=tuple(tag_inputs or ()),
@@ -97,12 +91,7 @@ def build_transformer(
         attention=config["attention"],
     )
     source = Numbers(source_features) if source_features else Symbols(source_symbols)
-    return Transformer(
-        source if "encoder" in resolved.sources else None,
-        build_target(config.get("task", {}), target_symbols, target_features),
-        layers=layers,
-        encoder_layers=resolved.encoder_layers,
-        num_tags=tags,
-        tie_embeddings=tie_embeddings,
-        options=options,
-    )
+    target = build_target(config.get("task", {}), target_symbols, target_features)
+    has_source = "encoder" in resolved.sources
+    encoder_layers = resolved.encoder_layers
+    return Transformer(source if has_source else None, target, layers, encoder_layers, tags, tie_embeddings, options)

@@ -106,7 +106,7 @@ class Transformer(nn.Module):
         """Whether the attention weights sum to 1, as far as their normalizer declares it."""
         layer = self.decoder.layers[0]
         attention = layer.cross_attention or layer.self_attention
-        return bool(getattr(attention.each[0].normalizer, "is_distribution", False))
+        return attention.is_distribution
 
     def forward(
         self,
