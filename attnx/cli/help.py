@@ -102,7 +102,7 @@ def print_page() -> None:
     for kind in GROUPS:
         console.print(Text(_filled(f"  {kind:<13}", " ".join(group_options(kind)), width)))
         console.print(Text(_filled(INDENT, CHOICES[kind], width), style="dim"))
-    print(f"\nValues: {', '.join(SCALARS)}. A part's knobs: attnx list NAME.\n")
+    print(f"\nValues: {', '.join(SCALARS)}.\nA part's knobs: attnx list NAME.\n")
     print(EXAMPLES)
 
 
