@@ -48,6 +48,7 @@ from attnx.training.peak_memory import peak_memory
 from attnx.training.save_examples import save_examples
 from attnx.training.save_test import save_test
 from attnx.training.silence_warnings import silence_warnings
+from attnx.training.trainers.lightning import TrainerSettings
 
 Config = Mapping[str, Any]
 
@@ -260,14 +261,8 @@ def _callbacks(
 
 
 def _trainer(prepared: PreparedRun, callbacks: list[Callback], steps: int) -> lightning.Trainer:
-    trainer: lightning.Trainer = registry.build(
-        "trainer",
-        prepared.config["trainer"],
-        callbacks=callbacks,
-        total_steps=steps,
-        placed=placement_of(prepared.config),
-    )
-    return trainer
+    settings: TrainerSettings = registry.build("trainer", prepared.config["trainer"])
+    return settings.trainer(callbacks, steps, placement_of(prepared.config))
 
 
 def check_fits(module: TrainingModule, folder: Path) -> None:
