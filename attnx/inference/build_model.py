@@ -46,7 +46,7 @@ def new_model(config: Config, data: SequenceData) -> torch.nn.Module:
         sizes[f"{side}_features"] = measured.width if isinstance(measured, Features) else 0
     model = registry.build("model", config["model"], config=config, **sizes)
     assert isinstance(model, torch.nn.Module)
-    match = getattr(getattr(model, "output", None), "match", None)
+    match = getattr(getattr(model, "output", None), "set_vocabulary_map", None)
     if match is not None and isinstance(data.source, Vocabulary) and isinstance(data.target, Vocabulary):
         match(data.source.same_in(data.target))
     if config.get("accel", "auto") == "auto":

@@ -21,8 +21,8 @@ SOURCE = torch.tensor([[4, 5, 3, 22, 7], [9, 16, 0, 0, 0]])
 def build(output: Candidate) -> Any:
     """The layer for 17 symbols; those from 4 are in the source vocabulary, too."""
     part = output.build(size=SIZE, width=WIDTH, tied=None, **SIZES)
-    if hasattr(part, "match"):
-        part.match([index if 4 <= index < WIDTH else 0 for index in range(23)])
+    if hasattr(part, "set_vocabulary_map"):
+        part.set_vocabulary_map([index if 4 <= index < WIDTH else 0 for index in range(23)])
     return part
 
 

@@ -65,7 +65,7 @@ def small_model(config: Mapping[str, Any], features: int = 0, target_features: i
     sizes = {"source_symbols": SOURCE_SYMBOLS, "source_features": features, "target_symbols": TARGET_SYMBOLS}
     model = registry.build("model", config["model"], config=config, **sizes, target_features=target_features, tags=TAGS)
     assert isinstance(model, nn.Module)
-    match = getattr(getattr(model, "output", None), "match", None)
+    match = getattr(getattr(model, "output", None), "set_vocabulary_map", None)
     if match is not None:
         match([index if 4 <= index < TARGET_SYMBOLS else 0 for index in range(SOURCE_SYMBOLS)])
     return model

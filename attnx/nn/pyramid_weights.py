@@ -9,7 +9,7 @@ from torch import Tensor
 def pyramid_shares(present: Tensor, pace: int) -> Tensor:
     """(b, s) bool, which steps are there -> (b, s), the share of each in the state that stands for it.
 
-    >>> shares(torch.tensor([[True, True, True, False]]), 2)
+    >>> pyramid_shares(torch.tensor([[True, True, True, False]]), 2)
     tensor([[0.5000, 0.5000, 1.0000, 0.0000]])
     """
     steps = torch.arange(present.shape[1], device=present.device)
@@ -20,7 +20,7 @@ def pyramid_shares(present: Tensor, pace: int) -> Tensor:
 def upsample_weights(weights: Tensor, shares: Tensor, pace: int) -> Tensor:
     """Weights (b, ..., t, m), of which the first s / pace are over the source's states -> (b, ..., t, s + the rest).
 
-    >>> spread(torch.tensor([[[0.5, 0.25, 0.25]]]), torch.tensor([[0.5, 0.5, 1.0]]), 2)
+    >>> upsample_weights(torch.tensor([[[0.5, 0.25, 0.25]]]), torch.tensor([[0.5, 0.5, 1.0]]), 2)
     tensor([[[0.2500, 0.2500, 0.2500, 0.2500]]])
     """
     steps = torch.arange(shares.shape[1], device=shares.device) // pace

@@ -131,7 +131,7 @@ def test_what_is_not_finite_stays_where_the_definition_has_it(count: int, bad: f
 
 
 def test_the_same_bits_at_every_run_and_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "ALONE", 0)
+    monkeypatch.setattr(cpu, "MAX_TERMS_FOR_ONE_THREAD", 0)
     of_scores, *operands = drawn(3, 67, 131, 83)
     first = outcome(by_kernel, of_scores, *operands)
     try:

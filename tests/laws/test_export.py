@@ -81,8 +81,8 @@ def model_of(overrides: list[str]) -> Exported:
     sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 19, "target_features": 0, "tags": 3}
     torch.manual_seed(3)
     model: Any = registry.build("model", config["model"], config=config, **sizes)
-    if hasattr(model.output, "match"):
-        model.output.match([number if 4 <= number < 19 else 0 for number in range(23)])
+    if hasattr(model.output, "set_vocabulary_map"):
+        model.output.set_vocabulary_map([number if 4 <= number < 19 else 0 for number in range(23)])
     return model.eval().requires_grad_(False)  # type: ignore[no-any-return]
 
 

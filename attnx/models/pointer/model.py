@@ -72,7 +72,7 @@ class Pointer(nn.Module):
     >>> from attnx.nn.bridges import ZeroBridge
     >>> from attnx.nn.encoders.recurrent import RecurrentEncoder
     >>> encoder, decoder = RecurrentEncoder(7, hidden_size=5), RecurrentDecoder(7, hidden_size=13)
-    >>> source = Source(nn.Linear(2, 7), encoder, 7, memory="states", values="inputs", positions=0, dropout=0.0)
+    >>> source = SourceEncoder(nn.Linear(2, 7), encoder, 7, memory="states", values="inputs", positions=0, dropout=0.0)
     >>> query = Query([CurrentState(state_size=13)])
     >>> attention = build(scorer="additive", query_size=query.size, memory_size=source.keys_size, values_size=7)
     >>> bridge = ZeroBridge(decoder, source.final_size)

@@ -22,12 +22,12 @@ class Copying(nn.Module):
         x_s is a symbol of the target, ``g_t = sigmoid(w . [c_t; h_t; e(y_{t-1})] + b)``
     Source: See et al. 2017, equations 8 and 9 (pointer-generator), https://arxiv.org/abs/1704.04368
 
-    ``a`` are the weights of attention, the mean of several heads. Symbols are the same by name (:meth:`match`). The
-    weight of what is no symbol of the target, a special or one of the decoder's own states, goes to what is generated;
-    where there is no such weight this is equation 9. Outputs are log-probabilities.
+    ``a`` are the attention weights, the mean of several heads. :meth:`set_vocabulary_map` says which symbols are the same.
+    The weight of positions without a target symbol, such as specials and decoder states, goes to generation; without such
+    positions this is equation 9. Outputs are log-probabilities.
 
     >>> output = Copying(size=13, width=17, tied=None, state_size=13, context_size=26, token_size=11)
-    >>> output.match([0, 0, 0, 0, 5, 7])
+    >>> output.set_vocabulary_map([0, 0, 0, 0, 5, 7])
     >>> symbols = output.symbols(torch.tensor([[4, 5, 3]]), torch.tensor([[True, True, True]]))
     >>> symbols
     tensor([[5, 7, 0]])
@@ -69,7 +69,7 @@ class Copying(nn.Module):
 
     def symbols(self, source: Tensor, present: Tensor) -> Tensor:
         """(b, s) ids of the source and (b, s) bool -> (b, s) those of the target, PAD where there is none."""
-        assert self.same is not None, "match says first which symbols are the same"
+        assert self.same is not None, "set_vocabulary_map says first which symbols are the same"
         return self.same[source].masked_fill(~present, PAD)
 
     def forward(self, vectors: Tensor, inputs: OutputInputs) -> Tensor:
