@@ -38,7 +38,7 @@ def test_concat() -> None:
         scorer.query.weight.copy_(torch.tensor([[1.0], [0.0]]))
         scorer.memory.weight.copy_(torch.tensor([[0.0], [1.0]]))
         scorer.memory.bias.zero_()
-        scorer.rest[-1].weight.copy_(torch.tensor([[5.0, 10.0]]))
+        scorer.hidden_layers[-1].weight.copy_(torch.tensor([[5.0, 10.0]]))
     # tanh(ln 2) = 3/5 and tanh(ln 3) = 4/5, so 5 * 3/5 + 10 * 4/5.
     compared = scorer.score(
         scorer.project_queries(torch.tensor([[math.log(2)]])), scorer.project_keys(torch.tensor([[math.log(3)]]))

@@ -48,8 +48,8 @@ def test_mlp_of_two_layers() -> None:
     scorer = Mlp(query_size=1, memory_size=1, depth=2, hidden_sizes=[2], activation="relu")
     fill(scorer.memory, [[1.0], [-1.0]], [-4.0, 2.0])
     fill(scorer.query, [[2.0], [1.0]])
-    fill(scorer.rest[1], [[5.0, -2.0], [-1.0, 1.0]], [-6.0, 1.0])
-    fill(scorer.rest[3], [[11.0, 13.0]])
+    fill(scorer.hidden_layers[1], [[5.0, -2.0], [-1.0, 1.0]], [-6.0, 1.0])
+    fill(scorer.hidden_layers[3], [[11.0, 13.0]])
     assert score(scorer, [2.0], [[3.0]]).tolist() == [[77.0]]
 
 
@@ -66,7 +66,7 @@ def test_activations_at_ln_3(activation: str, expected: float) -> None:
     scorer = Mlp(query_size=1, memory_size=1, hidden_sizes=[1], activation=activation)
     fill(scorer.memory, [[1.0]], [0.0])
     fill(scorer.query, [[0.0]])
-    fill(scorer.rest[1], [[1.0]])
+    fill(scorer.hidden_layers[1], [[1.0]])
     torch.testing.assert_close(score(scorer, [0.0], [[math.log(3)]]), torch.tensor([[expected]]))
 
 
@@ -81,6 +81,6 @@ def test_activations_at_ln_3(activation: str, expected: float) -> None:
 )
 def test_depth_repeats_the_last_width(depth: int, widths: list[int], layers: list[int]) -> None:
     scorer = Mlp(query_size=3, memory_size=2, depth=depth, hidden_sizes=widths)
-    inner = [layer for layer in scorer.rest if isinstance(layer, nn.Linear)]
+    inner = [layer for layer in scorer.hidden_layers if isinstance(layer, nn.Linear)]
     assert [scorer.memory.out_features, *(layer.out_features for layer in inner)] == [*layers, 1]
     assert [layer.in_features for layer in inner] == layers

@@ -22,9 +22,9 @@ class Copying(nn.Module):
         x_s is a symbol of the target, ``g_t = sigmoid(w . [c_t; h_t; e(y_{t-1})] + b)``
     Source: See et al. 2017, equations 8 and 9 (pointer-generator), https://arxiv.org/abs/1704.04368
 
-    ``a`` are the attention weights, the mean of several heads. :meth:`set_vocabulary_map` says which symbols are the same.
-    The weight of positions without a target symbol, such as specials and decoder states, goes to generation; without such
-    positions this is equation 9. Outputs are log-probabilities.
+    ``a`` are the attention weights, the mean of several heads. Symbols are equal by
+    :meth:`set_vocabulary_map`. The weight of positions without a target symbol, such as specials and decoder states, goes
+    to generation; without such positions this is equation 9. Outputs are log-probabilities.
 
     >>> output = Copying(size=13, width=17, tied=None, state_size=13, context_size=26, token_size=11)
     >>> output.set_vocabulary_map([0, 0, 0, 0, 5, 7])
