@@ -23,8 +23,8 @@ class Copying(nn.Module):
     Source: See et al. 2017, equations 8 and 9 (pointer-generator), https://arxiv.org/abs/1704.04368
 
     ``a`` are the attention weights, the mean of several heads. Symbols are equal by
-    :meth:`set_vocabulary_map`. The weight of positions without a target symbol, such as specials and decoder states, goes
-    to generation; without such positions this is equation 9. Outputs are log-probabilities.
+    :meth:`set_vocabulary_map`. The weight of positions without a target symbol, such as specials and decoder
+    states, goes to generation; without such positions this is equation 9. Outputs are log-probabilities.
 
     >>> output = Copying(size=13, width=17, tied=None, state_size=13, context_size=26, token_size=11)
     >>> output.set_vocabulary_map([0, 0, 0, 0, 5, 7])
