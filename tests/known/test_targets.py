@@ -168,7 +168,7 @@ def test_a_model_of_numbers(built: Callable[..., Any]) -> None:
     rows = torch.tensor([[[0.0, 0.0], [5.0, -7.0]]])
     torch.testing.assert_close(model(source, source > 0, rows).logits[:, 0], predicted)
     with pytest.raises(
-        UserError, match=r"model\.tie_embeddings=true shares an embedding of symbols, but the target is made of"
+        UserError, match=r"model\.tie_embeddings=true needs target symbols to embed, but the target is made of"
     ):
         built(target_features=2, model={"tie_embeddings": True})
 

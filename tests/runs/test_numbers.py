@@ -225,7 +225,7 @@ MISTAKES = {
     "task.target_step_names=when": "train.tsv:1: out0.csv: holds no 'when' to name its steps",
     "task.target=words task.target_step_names=at": "task.target_step_names=at is for task.target=features; leave it",
     "model.tie_embeddings=true": (
-        "model.tie_embeddings=true shares an embedding of symbols, but the target is made of features; leave it"
+        "model.tie_embeddings=true needs target symbols to embed, but the target is made of features; remove it"
     ),
     "model.target_vectors=v.txt": "model.target_vectors: the target is made of features, which have no vectors of",
 }

@@ -12,7 +12,7 @@ from attnx.attention import Query
 from attnx.attention.factory import build_attention
 from attnx.data.special_tokens import PAD
 from attnx.errors import UserError
-from attnx.models.resolve import part_declarations
+from attnx.models.resolve import check_tied_embeddings, part_declarations, require_tags
 from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, resolve
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.models.seq2seq.parts import Seq2seqParts
@@ -61,16 +61,9 @@ def seq2seq(
     ``target_vectors`` are files of pretrained embeddings.
     """
     resolved = resolve(config)
-    if resolved.tagged and not tags:
-        raise UserError(
-            "query=language_tag and model.tag_inputs need data with tags, such as task.train=FOLDER with a file "
-            "a language; "
-            "these have none"
-        )
-    if tie_embeddings and target_features:
-        raise UserError(
-            "model.tie_embeddings=true shares an embedding of symbols, but the target is made of features; leave it out"
-        )
+    if resolved.tagged:
+        require_tags(tags, "model.tag_inputs" if tag_inputs else "query=language_tag")
+    check_tied_embeddings(tie_embeddings, target_features)
     if (source_features or target_features) and part_declarations(config, "output").get("copies"):
         side = "source" if source_features else "target"
         raise UserError(f"output=copy copies symbols, but the {side} is made of features; use output=linear")
