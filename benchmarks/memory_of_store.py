@@ -61,12 +61,12 @@ def write_texts(folder: Path, pairs: int, seed: int = 0) -> list[str]:
 
 def load(told: Connection, files: list[str], store: str | None, options: argparse.Namespace) -> None:
     """Load, draw an epoch, and tell what happens when."""
-    build.SAMPLE = options.sample  # type: ignore[misc]
+    build.MAX_SAMPLE = options.sample  # type: ignore[misc]
     told.send("start")
     started, busy = time.perf_counter(), time.process_time()
     knobs = {"tokenizer": options.tokenizer, "pieces": options.pieces, "holdout": options.holdout}
     data = Translation(train=files, store=store, **knobs).load()
-    rows = data.train_rows()
+    rows = data.train_dataset()
     loaded, busy = time.perf_counter(), time.process_time() - busy
     told.send("epoch")
     order = BucketBatches(rows, options.size)
@@ -148,7 +148,7 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--pairs", type=int, nargs="+", default=[50_000, 200_000], help="sizes of the corpora, such as 10000000")
-    add("--sample", type=int, default=build.SAMPLE, help="sentences that the tokenizers learn from")
+    add("--sample", type=int, default=build.MAX_SAMPLE, help="sentences that the tokenizers learn from")
     add("--tokenizer", default="bpe", help="as task.tokenizer")
     add("--pieces", type=int, default=8000, help="as task.vocab_size")
     add("--holdout", type=float, default=0.001, help="as task.holdout")

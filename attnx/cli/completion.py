@@ -46,9 +46,9 @@ def _command_words(command: str) -> list[str]:
     """The words that can follow a command; none for files and folders, which the shell completes itself."""
     if command == "data":
         from attnx.cli.commands.data import ACTIONS
-        from attnx.data.downloads.recipe import FOLDER
+        from attnx.data.downloads.dataset_spec import SPEC_FOLDER
 
-        return [*ACTIONS, *(file.stem for file in sorted(FOLDER.glob("*.yaml")))]
+        return [*ACTIONS, *(file.stem for file in sorted(SPEC_FOLDER.glob("*.yaml")))]
     if command in ("list", "gallery", "check"):
         return [*GROUPS, *dict.fromkeys(name for group in GROUPS for name in group_options(group))]
     return []

@@ -181,13 +181,13 @@ def _show(flags: Sequence[str], overrides: Sequence[str], config_dir: str | None
 def train_one(config: dict[str, Any], overrides: Sequence[str]) -> int:
     """Train one composed configuration."""
     from attnx.accel.prebuild import compile_ahead
-    from attnx.data.task_files import refuse_missing_files
+    from attnx.data.task_files import check_task_files
     from attnx.runs.naming import chosen_folder
     from attnx.training.distributed.slurm import find_interrupted_run
 
     earlier = find_interrupted_run(overrides, config["folder"])
     if earlier is None:
-        refuse_missing_files(config["task"])  # errors in files and names come before torch loads
+        check_task_files(config["task"])  # errors in files and names come before torch loads
         chosen_folder(config)
     compile_ahead(config)
     from attnx.training.fit import fit, resume

@@ -1,4 +1,4 @@
-"""Forecasts that cost nothing, to see what a model is worth: the last value, the last season, and a linear map."""
+"""Baseline forecasts: the last value, the last season, and a linear map."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Numbers = npt.NDArray[np.floating]
 
 
 class Baseline(Protocol):
-    """Forecasts from what a window holds: (lookback, f) -> (horizon, f)."""
+    """A forecast of a window: (lookback, f) -> (horizon, f)."""
 
     def __call__(self, past: Numbers) -> Numbers: ...  # noqa: D102 - above
 
 
 class Naive:
-    """The last value, for good.
+    """Repeats the last value.
 
     >>> Naive(2)(np.array([[5.0], [7.0]])).tolist()
     [[7.0], [7.0]]
@@ -34,7 +34,7 @@ class Naive:
 
 
 class Seasonal:
-    """What was a season before; the last season again and again.
+    """Repeats the last season.
 
     >>> Seasonal(3, 2)(np.array([[5.0], [7.0], [11.0]])).tolist()
     [[7.0], [11.0], [7.0]]
@@ -44,23 +44,23 @@ class Seasonal:
         self.horizon, self.season = horizon, season
 
     def __call__(self, past: Numbers) -> Numbers:
-        """(lookback, f) -> (horizon, f); where the season is longer than what is looked back on, the latter repeats."""
+        """(lookback, f) -> (horizon, f); a lookback shorter than the season is repeated."""
         season = past[-self.season :]
         return season[np.arange(self.horizon) % len(season)]
 
 
 class Linear:
-    """One linear map from the past to the future for all columns, by least squares; both are seen from the last value.
+    """A least-squares linear map from past to future, the same for all columns, relative to the last value.
 
-    Formula: ``y = x_L + W (x - x_L)``, W from the training windows with a small ridge
-    Source: Zeng et al. 2023 (NLinear, there trained by steps), https://arxiv.org/abs/2205.13504
+    Formula: ``y = x_L + W (x - x_L)``, W fitted to the training windows with a small ridge
+    Source: Zeng et al. 2023 (NLinear, trained there by gradient descent), https://arxiv.org/abs/2205.13504
 
     Args:
         weights: (horizon, lookback).
 
     >>> past, future = np.array([[1.0], [2.0]]), np.array([[3.0]])
     >>> rising = Linear.fit([(past, future), (2 * past, 2 * future)])
-    >>> rising(np.array([[5.0], [8.0]])).round(3).tolist()  # goes on as before
+    >>> rising(np.array([[5.0], [8.0]])).round(3).tolist()  # continues the trend
     [[11.0]]
     """
 
@@ -69,17 +69,17 @@ class Linear:
 
     @classmethod
     def fit(cls, windows: Iterable[tuple[Numbers, Numbers]], ridge: float = 1e-6) -> Linear:
-        """Fit to windows: of each the past (lookback, f) and what came (horizon, f), scaled alike.
+        """Fit to windows of past (lookback, f) and future (horizon, f), equally scaled.
 
-        A window's column of which anything that came is missing (NaN) is left out; without any left it is ``Naive``.
+        Columns with missing (NaN) future values are skipped; without any columns the result equals ``Naive``.
         """
         squares, products = np.zeros(()), np.zeros(())
         for past, future in windows:
             last = past[-1:].astype(np.float64)
-            whole = ~np.isnan(future).any(0)
-            before, after = (past - last)[:, whole], (future - last)[:, whole]
-            squares = squares + before @ before.T
-            products = products + after @ before.T
+            is_complete = ~np.isnan(future).any(0)
+            inputs, outputs = (past - last)[:, is_complete], (future - last)[:, is_complete]
+            squares = squares + inputs @ inputs.T
+            products = products + outputs @ inputs.T
         squares = squares + ridge * max(float(np.trace(squares)) / len(squares), 1e-12) * np.eye(len(squares))
         return cls(np.linalg.solve(squares, products.T).T.astype(np.float64))
 
@@ -90,10 +90,10 @@ class Linear:
         return forecast
 
     def save(self, path: Path) -> None:
-        """Write the map."""
+        """Write the weights."""
         np.save(path, self.weights)
 
     @classmethod
     def load(cls, path: Path) -> Linear:
-        """Read what :meth:`save` wrote."""
+        """Read the file that :meth:`save` wrote."""
         return cls(np.load(path, allow_pickle=False))

@@ -11,37 +11,39 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from torch.utils.data import Sampler
 
-from attnx.data.batches import PairDataset
-from attnx.data.permutation import Numbers, Permutation, TemperatureSampler
+from attnx.data.dataset import PairDataset
+from attnx.data.permutation import Integers, Permutation, TemperatureSampler
 from attnx.errors import UserError
 
-Order = Callable[[Numbers], Numbers]
+Order = Callable[[Integers], Integers]
+# Rows from which the number of rows in a batch of tokens is estimated.
+MAX_ROWS_TO_ESTIMATE = 1000
 
 
 class BucketBatches(Sampler[list[int]]):
-    """Batches of rows of similar length; give it to a loader as ``batch_sampler``.
+    """Batches of rows of similar length; the ``batch_sampler`` of a loader.
 
-    Shuffled rows are cut into pools, a pool is sorted by the longer side and cut into batches, and its batches are
-    shuffled. One pool is in memory at a time. Batch k of epoch e depends on (seed, e, k) and the rows alone, every
-    epoch has as many batches as the first one, and without a temperature every row is in exactly one of them.
+    Shuffled rows are cut into pools. A pool is sorted by the longer side and cut into batches, which are then shuffled.
+    One pool is in memory at a time. Batch k of epoch e depends on (seed, e, k) and the rows alone, every epoch has as
+    many batches as the first one, and without a temperature every row is in exactly one of them.
 
-    How many batches of so many ``tokens`` a pool makes depends on its rows. Pools therefore hold the same rows in
-    every epoch and only come in another order; under a temperature, which changes the rows, an epoch that runs out
-    of batches goes on into the next one's, and one that has too many is cut. Without ``shuffle`` every epoch is the
-    same: pools and batches in order.
+    With ``tokens`` the number of batches of a pool depends on its rows. Pools therefore have the same rows in every
+    epoch, in another order. Under a temperature, which changes the rows, an epoch that runs out of batches continues
+    with those of the next one, and one with too many is cut. Without ``shuffle`` every epoch is the same: pools and
+    batches in order.
 
     Args:
         rows: the dataset.
         size: rows in a batch; one batch of the epoch may be smaller.
-        tokens: or else, the most that rows x longest side may be, padding counted, as in fairseq's ``max-tokens``; a
-            row that is longer is a batch of its own.
+        tokens: or instead, the most that rows x longest side may be, padding counted, as fairseq's ``max-tokens``; a
+            longer row is a batch of its own.
         seed: 0 or more.
         shuffle: another order each epoch (training), or the same (evaluation).
-        pool: batches sorted together, about; more means less padding and less chance.
-        temperature: of sampling by tag, to train on; 1 takes every row once.
+        pool: batches sorted together, about; more means less padding and less randomness.
+        temperature: of sampling by tag in training; 1 takes every row once.
 
     Raises:
-        UserError: a number is out of its range, or not just one of ``size`` and ``tokens`` is given.
+        UserError: a number is out of its range, or not exactly one of ``size`` and ``tokens`` is given.
     """
 
     def __init__(
@@ -56,25 +58,25 @@ class BucketBatches(Sampler[list[int]]):
     ) -> None:
         limit = tokens if size is None else size
         if limit is None or (size is not None and tokens is not None):
-            raise UserError(f"a batch has a size ({size}) or else a number of tokens ({tokens}): give one of them")
+            raise UserError(f"a batch has either a size ({size}) or a number of tokens ({tokens}): set one of them")
         if limit < 1 or pool < 1 or seed < 0:
             raise UserError(f"batch size {limit} and pool {pool} must be 1 or more, seed {seed} 0 or more")
         if not temperature >= 1 or (temperature > 1 and not shuffle):
-            raise UserError(f"temperature {temperature} must be 1 or more, and 1 where rows are not shuffled")
+            raise UserError(f"temperature {temperature} must be 1 or more, and 1 if rows are not shuffled")
         self.rows, self.size, self.tokens = rows, size, tokens
         self.seed, self.shuffle = seed, shuffle
-        self.tempered = TemperatureSampler(*rows.rows_by_tag(), temperature, seed) if temperature > 1 else None
-        self.same_pools = shuffle and tokens is not None and temperature == 1
-        self.at_once = pool * (size or self._typical(limit))
-        self.pools = -(-len(rows) // self.at_once)
+        self.sampled = TemperatureSampler(*rows.rows_by_tag(), temperature, seed) if temperature > 1 else None
+        self.has_fixed_pools = shuffle and tokens is not None and temperature == 1
+        self.pool_rows = pool * (size or self._typical_size(limit))
+        self.num_pools = -(-len(rows) // self.pool_rows)
         self.epoch = 0
         self.start = 0
         self._length: int | None = None
-        self._counted: tuple[int, Numbers] | None = None
+        self._last_counts: tuple[int, Integers] | None = None
 
-    def _typical(self, tokens: int) -> int:
-        """How many rows so many tokens make, judged by a thousand of them."""
-        sample = np.arange(0, len(self.rows), max(1, len(self.rows) // 1000))
+    def _typical_size(self, tokens: int) -> int:
+        """Estimate the rows in a batch of ``tokens``."""
+        sample = np.arange(0, len(self.rows), max(1, len(self.rows) // MAX_ROWS_TO_ESTIMATE))
         return max(1, int(tokens / self.rows.lengths(sample).max(1).mean())) if len(sample) else 1
 
     @property
@@ -83,97 +85,97 @@ class BucketBatches(Sampler[list[int]]):
         return self
 
     def set_epoch(self, epoch: int) -> None:
-        """Turn to ``epoch``; a ``start`` set for another epoch is forgotten, one set for this epoch stays."""
+        """Set the epoch; a ``start`` set for another epoch is dropped, one set for this epoch stays."""
         if epoch != self.epoch:
             self.epoch, self.start = epoch, 0
 
     def resume(self, epoch: int, start: int) -> None:
-        """Turn to ``epoch`` and skip its first ``start`` batches, until ``set_epoch`` names another epoch."""
+        """Set the epoch and skip its first ``start`` batches, until ``set_epoch`` sets another epoch."""
         if not 0 <= start <= len(self):
             raise ValueError(f"cannot start at batch {start} of an epoch of {len(self)} batches")
         self.epoch, self.start = epoch, start
 
     def __len__(self) -> int:
-        """Return the number of batches of a whole epoch, whatever ``start`` is, the same for every epoch."""
+        """Return the number of batches of a complete epoch, whatever ``start`` is; the same for every epoch."""
         if self._length is None:
-            self._length = int(self._counts(0).sum())
+            self._length = int(self._batch_counts(0).sum())
         return self._length
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Return the batches of this epoch; a later ``set_epoch`` does not disturb them."""
+        """Return the batches of this epoch; a later ``set_epoch`` does not affect them."""
         return itertools.islice(self._batches(self.epoch, self.start), len(self) - self.start)
 
     def _batches(self, epoch: int, start: int) -> Iterator[list[int]]:
         for draw, pools in self._draws(epoch):
             order = self._order(draw)
             if start:
-                ends = np.cumsum(self._counts(draw)[pools])
+                ends = np.cumsum(self._batch_counts(draw)[pools])
                 skipped = int(np.searchsorted(ends, start, side="right"))
                 start -= int(ends[skipped - 1]) if skipped else 0
                 pools = pools[skipped:]
             for pool in pools.tolist():
-                chance = np.random.default_rng((self.seed, epoch, 2, pool))
-                # Which rows of equal lengths meet is left to chance, in pools that stay the same too.
-                rows, bounds = self._pool(order, pool, chance.permutation if self.same_pools else None)
+                rng = np.random.default_rng((self.seed, epoch, 2, pool))
+                # Rows of equal length are shuffled too if pools stay the same.
+                rows, bounds = self._cut_pool(order, pool, rng.permutation if self.has_fixed_pools else None)
                 batches = np.arange(len(bounds) - 1)
                 if self.shuffle:
-                    chance.shuffle(batches)
+                    rng.shuffle(batches)
                 for k in batches[start:].tolist():
                     yield rows[bounds[k] : bounds[k + 1]]
                 start = 0
 
-    def _draws(self, epoch: int) -> Iterator[tuple[int, Numbers]]:
-        """Yield the numbers of draws of the rows, and the order of their pools."""
-        pools = np.arange(self.pools)
+    def _draws(self, epoch: int) -> Iterator[tuple[int, Integers]]:
+        """Yield indices of draws of the rows, and the order of their pools."""
+        pools = np.arange(self.num_pools)
         if not self.shuffle:
             yield 0, pools
-        elif self.same_pools:
+        elif self.has_fixed_pools:
             yield 0, np.random.default_rng((self.seed, epoch, 3)).permutation(pools)
         else:
             yield from ((draw, pools) for draw in itertools.count(epoch))
 
     def _order(self, draw: int) -> Order:
-        """Return what turns places in a draw of the rows into rows."""
-        tempered = self.tempered
+        """Return the map from positions in a draw to rows."""
+        sampled = self.sampled
         if not self.shuffle:
-            return lambda places: places
+            return lambda positions: positions
         order = Permutation(len(self.rows), (self.seed, draw, 1))
-        return order if tempered is None else lambda places: tempered.draw(draw, order(places))
+        return order if sampled is None else lambda positions: sampled.draw(draw, order(positions))
 
-    def _counts(self, draw: int) -> Numbers:
-        """Return how many batches each pool of a draw makes; by tokens that takes a look at all lengths."""
+    def _batch_counts(self, draw: int) -> Integers:
+        """Return the number of batches in each pool of a draw; with ``tokens`` this reads all lengths."""
         if self.size is not None:
-            ends = np.minimum(np.arange(1, self.pools + 1) * self.at_once, len(self.rows))
+            ends = np.minimum(np.arange(1, self.num_pools + 1) * self.pool_rows, len(self.rows))
             return -(np.diff(ends, prepend=0) // -self.size)
-        if self._counted is None or self._counted[0] != draw:
+        if self._last_counts is None or self._last_counts[0] != draw:
             order = self._order(draw)
-            counts = [len(self._pool(order, pool)[1]) - 1 for pool in range(self.pools)]
-            self._counted = draw, np.array(counts, dtype=np.int64)
-        return self._counted[1]
+            counts = [len(self._cut_pool(order, pool)[1]) - 1 for pool in range(self.num_pools)]
+            self._last_counts = draw, np.array(counts, dtype=np.int64)
+        return self._last_counts[1]
 
-    def _pool(self, order: Order, pool: int, shuffle: Order | None = None) -> tuple[list[int], list[int]]:
-        """Return the rows of a pool, sorted, and where its batches begin and the last ends."""
-        rows = order(np.arange(pool * self.at_once, min((pool + 1) * self.at_once, len(self.rows))))
+    def _cut_pool(self, order: Order, pool: int, shuffle: Order | None = None) -> tuple[list[int], list[int]]:
+        """Return the sorted rows of a pool, and the bounds of its batches."""
+        rows = order(np.arange(pool * self.pool_rows, min((pool + 1) * self.pool_rows, len(self.rows))))
         if shuffle is not None:
             rows = shuffle(rows)
         source, target = self.rows.lengths(rows).T
-        width = np.maximum(source, target)
-        # Narrow numbers are sorted ten times as fast.
-        narrow = np.min_scalar_type(int(width.max()))
-        ascending = np.lexsort((source.astype(narrow), width.astype(narrow)))
+        longer = np.maximum(source, target)
+        # Narrow integers are sorted ten times as fast.
+        narrow = np.min_scalar_type(int(longer.max()))
+        ascending = np.lexsort((source.astype(narrow), longer.astype(narrow)))
         if self.size is not None:
             bounds = [*range(0, len(rows), self.size), len(rows)]
         else:
             assert self.tokens is not None
-            bounds = _cut(width[ascending], self.tokens)
+            bounds = _token_bounds(longer[ascending], self.tokens)
         return rows[ascending].tolist(), bounds
 
 
-def _cut(widths: Numbers, tokens: int) -> list[int]:
-    """Return where batches of at most so many tokens begin, and where the last one ends; ``widths`` are sorted."""
+def _token_bounds(lengths: Integers, tokens: int) -> list[int]:
+    """Return the bounds of batches of at most ``tokens``; ``lengths`` are sorted."""
     bounds = [0]
-    while (start := bounds[-1]) < len(widths):
-        window = widths[start : start + max(1, tokens // int(widths[start]))]
+    while (start := bounds[-1]) < len(lengths):
+        window = lengths[start : start + max(1, tokens // int(lengths[start]))]
         fitting = int(np.count_nonzero(window * np.arange(1, len(window) + 1) <= tokens))
         bounds.append(start + max(1, fitting))
     return bounds

@@ -1,4 +1,4 @@
-"""Batches cut into shares: for the processes that train one model, and for the turns in which gradients gather."""
+"""Batches divided into shards: over the processes that train one model, and over gradient accumulation steps."""
 
 from __future__ import annotations
 
@@ -8,63 +8,66 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch.utils.data import Dataset, Sampler
 
-from attnx.data.batches import Batch, PairDataset, Row, collate
+from attnx.data.batches import Batch, collate
 from attnx.data.buckets import BucketBatches
+from attnx.data.dataset import PairDataset, Row
 from attnx.data.special_tokens import PAD
 
 
 class ShardedBatchSampler(Sampler[list[int]]):
-    """What one process gets of each batch, ``turns`` shares one after another; a loader's ``batch_sampler``.
+    """One rank's shards of each batch, one per accumulation step; the ``batch_sampler`` of a loader.
 
-    Every row of a batch is in exactly one share of one process, and all processes get as many shares. So two of them
-    learn from the rows that one would learn from. Every so manieth row is a share's: a batch is sorted by length, and
-    shares of like lengths take as long. A share that none is left for has one row that counts for nothing, written
-    ``~row``: a process that stood still would keep the others waiting.
+    Rows are dealt round-robin over ranks and accumulation steps: a batch is sorted by length, so that shards have
+    similar lengths and take equally long. Every row of a batch is in exactly one shard, so that all ranks together
+    learn from the rows that one process would. An empty shard gets one dummy row (``~row``, loss 0), so that every
+    rank takes part in every step.
 
     Args:
-        batches: what is cut.
-        rank: the number of the process.
-        world: how many there are.
-        turns: shares of a batch that each gets.
+        batches: what is divided.
+        rank: the index of the process.
+        world_size: how many processes there are.
+        accumulation_steps: shards of a batch per process.
 
-    >>> from attnx.data.batches import Ragged
+    >>> from attnx.data.ragged import Ragged
     >>> side = Ragged.of([[4]] * 7)
     >>> batches = BucketBatches(PairDataset(side, side), size=5, shuffle=False)
-    >>> [list(ShardedBatchSampler(batches, rank, world=2, turns=2)) for rank in (0, 1)]
+    >>> [list(ShardedBatchSampler(batches, rank, world_size=2, accumulation_steps=2)) for rank in (0, 1)]
     [[[0, 4], [2], [5], [-6]], [[1], [3], [6], [-6]]]
     """
 
-    def __init__(self, batches: BucketBatches, rank: int = 0, world: int = 1, turns: int = 1) -> None:
-        self.batches, self.rank, self.world, self.turns = batches, rank, world, turns
-        self._taken = (0, 0)  # an epoch, and how many shares of the batch it begins with were taken
+    def __init__(self, batches: BucketBatches, rank: int = 0, world_size: int = 1, accumulation_steps: int = 1) -> None:
+        self.batches, self.rank = batches, rank
+        self.world_size, self.accumulation_steps = world_size, accumulation_steps
+        self._resumed = (0, 0)  # an epoch, and how many shards of its first batch to skip
 
     @property
     def sampler(self) -> BucketBatches:
-        """What Lightning calls ``set_epoch`` on."""
+        """The object on which Lightning calls ``set_epoch``."""
         return self.batches
 
     def resume(self, epoch: int, start: int) -> None:
-        """Turn to ``epoch`` and skip its first ``start`` shares, until ``set_epoch`` names another epoch."""
-        self.batches.resume(epoch, start // self.turns)
-        self._taken = (epoch, start % self.turns)
+        """Set the epoch and skip its first ``start`` shards, until ``set_epoch`` sets another epoch."""
+        self.batches.resume(epoch, start // self.accumulation_steps)
+        self._resumed = (epoch, start % self.accumulation_steps)
 
     def __len__(self) -> int:
-        """Return the number of shares of a whole epoch."""
-        return self.turns * len(self.batches)
+        """Return the number of shards of a complete epoch."""
+        return self.accumulation_steps * len(self.batches)
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Return the shares of this epoch; a later ``set_epoch`` does not disturb them."""
-        epoch, taken = self._taken
-        shares = (share for batch in self.batches for share in self._cut(batch))
-        return itertools.islice(shares, taken if epoch == self.batches.epoch else 0, None)
+        """Return the shards of this epoch; a later ``set_epoch`` does not affect them."""
+        epoch, skipped = self._resumed
+        shards = (shard for batch in self.batches for shard in self._shards(batch))
+        return itertools.islice(shards, skipped if epoch == self.batches.epoch else 0, None)
 
-    def _cut(self, batch: list[int]) -> Iterator[list[int]]:
-        for turn in range(self.turns):
-            yield batch[turn * self.world + self.rank :: self.turns * self.world] or [~batch[0]]
+    def _shards(self, batch: list[int]) -> Iterator[list[int]]:
+        count = self.accumulation_steps * self.world_size
+        for step in range(self.accumulation_steps):
+            yield batch[step * self.world_size + self.rank :: count] or [~batch[0]]
 
 
 class ShardedDataset(Dataset[Row]):
-    """The rows of a dataset by their numbers, and by inverted ones those that count for nothing."""
+    """The rows of a dataset by index; an inverted index gives a dummy row."""
 
     def __init__(self, rows: PairDataset) -> None:
         self.rows = rows
@@ -74,15 +77,13 @@ class ShardedDataset(Dataset[Row]):
         return len(self.rows)
 
     def __getitem__(self, index: int) -> Row:
-        """Return one row, numbered as it was asked for."""
-        return self.rows[max(index, ~index)]._replace(number=index)
+        """Return one row, with ``index`` as its index."""
+        return self.rows[max(index, ~index)]._replace(row_index=index)
 
 
-def collate_share(rows: Sequence[Row]) -> Batch:
-    """Pad rows; those that count for nothing have no target."""
+def collate_shard(rows: Sequence[Row]) -> Batch:
+    """Pad rows; dummy rows have no target."""
     batch = collate(rows)
-    if rows[0].number >= 0:
+    if rows[0].row_index >= 0:
         return batch
-    return batch._replace(
-        target=torch.full_like(batch.target, PAD), target_present=torch.zeros_like(batch.target_present)
-    )
+    return batch._replace(target=torch.full_like(batch.target, PAD), target_mask=torch.zeros_like(batch.target_mask))

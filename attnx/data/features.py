@@ -1,4 +1,4 @@
-"""Sequences that are matrices: a row of numbers a step, scaled by what the training part holds."""
+"""Feature scaling: columns of matrices get mean 0 and standard deviation 1 over the training part."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Matrix = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Features:
-    """What each column of a matrix is scaled by: mean 0 and standard deviation 1 over the training part.
+    """Mean and scale of each column of a feature matrix.
 
     Args:
-        mean: of each column.
-        scale: of each column, what its distance from the mean is divided by.
-        columns: their names; empty where they have none.
+        mean: mean of each column.
+        scale: standard deviation of each column; 1 for constant columns.
+        columns: names of the columns, or empty.
 
     Raises:
         ValueError: there are no columns, or not as many scales as means.
@@ -40,13 +40,13 @@ class Features:
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check that each column has both numbers."""
+        """Check that each column has a mean and a scale."""
         if not self.mean or len(self.mean) != len(self.scale):
             raise ValueError(f"{len(self.mean)} means and {len(self.scale)} scales")
 
     @classmethod
     def of(cls, matrices: Iterable[npt.NDArray[np.floating]], columns: tuple[str, ...] = ()) -> Features:
-        """Measure matrices (s, f) of one width, steps counting alike; a column that never changes keeps its scale.
+        """Compute the scales of matrices (s, f) over all their steps; constant columns get scale 1.
 
         Raises:
             ValueError: there are no steps.
@@ -55,55 +55,55 @@ class Features:
         for matrix in matrices:
             if not steps and len(matrix):
                 origin = matrix[0].astype(np.float64)
-            # From the first step rather than from 0: squares of large numbers leave no digits for small changes.
-            moved = matrix - origin
+            # Relative to the first step: squares of large numbers would lose the digits of small changes.
+            shifted = matrix - origin
             steps += len(matrix)
-            total = total + moved.sum(0)
-            squares = squares + np.square(moved).sum(0)
+            total = total + shifted.sum(0)
+            squares = squares + np.square(shifted).sum(0)
         if not steps:
             raise ValueError("there are no steps to measure")
         mean = total / steps
-        spread = np.sqrt(np.maximum(squares / steps - mean**2, 0))
-        changes = spread > 1e-8 * (1 + np.abs(origin + mean))
-        return cls(tuple((origin + mean).tolist()), tuple(np.where(changes, spread, 1).tolist()), columns)
+        deviation = np.sqrt(np.maximum(squares / steps - mean**2, 0))
+        is_varying = deviation > 1e-8 * (1 + np.abs(origin + mean))
+        return cls(tuple((origin + mean).tolist()), tuple(np.where(is_varying, deviation, 1).tolist()), columns)
 
     @property
     def width(self) -> int:
-        """How many columns there are."""
+        """The number of columns."""
         return len(self.mean)
 
-    def encode(self, matrix: npt.NDArray[np.floating], unknown: float = 0.0) -> Matrix:
-        """Scale a matrix (s, f), or several side by side (s, n f); NaN, the ``unknown``, becomes the mean, or this."""
-        times = matrix.shape[-1] // self.width
-        scaled = (matrix - np.tile(self.mean, times)) / np.tile(self.scale, times)
-        known: Matrix = np.nan_to_num(scaled, nan=unknown).astype(np.float32)
-        return known
+    def encode(self, matrix: npt.NDArray[np.floating], missing: float = 0.0) -> Matrix:
+        """Scale a matrix (s, f), or n of them side by side (s, n f); NaN becomes ``missing``, by default the mean."""
+        copies = matrix.shape[-1] // self.width
+        scaled = (matrix - np.tile(self.mean, copies)) / np.tile(self.scale, copies)
+        filled: Matrix = np.nan_to_num(scaled, nan=missing).astype(np.float32)
+        return filled
 
     def decode(self, scaled: npt.NDArray[np.floating]) -> Matrix:
         """Undo :meth:`encode`."""
-        times = scaled.shape[-1] // self.width
-        matrix: Matrix = (scaled * np.tile(self.scale, times) + np.tile(self.mean, times)).astype(np.float32)
+        copies = scaled.shape[-1] // self.width
+        matrix: Matrix = (scaled * np.tile(self.scale, copies) + np.tile(self.mean, copies)).astype(np.float32)
         return matrix
 
     def __str__(self) -> str:
-        """For the start table."""
+        """Describe the features in the start table."""
         return f"{self.width} features"
 
     def save(self, path: str | Path) -> None:
-        """Write the scales, and the names if there are any, as JSON."""
-        held = {"mean": self.mean, "scale": self.scale} | ({"columns": self.columns} if self.columns else {})
-        Path(path).write_text(json.dumps(held, ensure_ascii=False) + "\n", encoding="utf-8")
+        """Write the scales and the names of columns as JSON."""
+        content = {"mean": self.mean, "scale": self.scale} | ({"columns": self.columns} if self.columns else {})
+        Path(path).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Features:
-        """Read what :meth:`save` wrote.
+        """Read the file that :meth:`save` wrote.
 
         Raises:
-            UserError: the file cannot be read or holds something else.
+            UserError: the file cannot be read, or is not a file of scales.
         """
-        found = read_json(Path(path))
+        content = read_json(Path(path))
         try:
-            mean, scale = (tuple(map(float, found[name])) for name in ("mean", "scale"))
-            return cls(mean, scale, tuple(map(str, found.get("columns", ()))))
+            mean, scale = (tuple(map(float, content[name])) for name in ("mean", "scale"))
+            return cls(mean, scale, tuple(map(str, content.get("columns", ()))))
         except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path}: is no file of feature scales: {error}") from error
+            raise UserError(f"{path}: is not a file of feature scales: {error}") from error

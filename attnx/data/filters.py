@@ -1,4 +1,4 @@
-"""Leaves out of the training pairs what is too long or too lopsided, and says what and how many."""
+"""Filters of training pairs by length, with counts of what they drop."""
 
 from __future__ import annotations
 
@@ -8,60 +8,60 @@ from collections.abc import Iterable, Iterator
 from attnx.data.examples import Pair
 from attnx.data.readers.parallel_corpus import Sentence
 
-EMPTY = "with an empty side"
+EMPTY_SIDE = "with an empty side"
 
 
-def unblank(sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Sentence]:
-    """Pass on sentences with something on both sides; ``dropped`` counts the others, by reason."""
+def drop_blank(sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Sentence]:
+    """Yield sentences without a blank side; ``dropped`` counts the others by reason."""
     for sentence in sentences:
-        if sentence.blank:
-            dropped[EMPTY] += 1
+        if sentence.is_blank:
+            dropped[EMPTY_SIDE] += 1
         else:
             yield sentence
 
 
-def fitting(
-    pairs: Iterable[Pair], dropped: Counter[str], longest: int | None = None, ratio: float | None = None
+def filter_by_length(
+    pairs: Iterable[Pair], dropped: Counter[str], max_length: int | None = None, max_ratio: float | None = None
 ) -> Iterator[Pair]:
-    """Pass on pairs without an empty side, a side that is too long, or sides of too unlike lengths.
+    """Yield pairs without an empty side, a side that is too long, or sides of too different lengths.
 
-    A pair of several references has to fit with each.
+    A pair of several references is dropped if any of them is.
 
     Args:
-        pairs: cut into symbols.
-        dropped: counts the others by reason; a pair counts once, for the first that holds.
-        longest: how many symbols a side may have; None for any number.
-        ratio: how many times as long as its other side a side may be; None for any.
+        pairs: tokenized pairs.
+        dropped: counts dropped pairs by their first reason.
+        max_length: most symbols of a side; None for any number.
+        max_ratio: most symbols of a side per symbol of the other; None for any number.
 
     >>> short, long = Pair(("a",), (("x", "y"),)), Pair(("a", "b", "c"), (("x",) * 7,))
     >>> dropped: Counter[str] = Counter()
-    >>> len(list(fitting([short, long, short], dropped, longest=5))), dropped
+    >>> len(list(filter_by_length([short, long, short], dropped, max_length=5))), dropped
     (2, Counter({'longer than 5 symbols': 1}))
     """
     for pair in pairs:
-        reasons = (_reason(len(pair.source), len(reference), longest, ratio) for reference in pair.references)
+        reasons = (_reason(len(pair.source), len(reference), max_length, max_ratio) for reference in pair.references)
         if reason := next(filter(None, reasons), None):
             dropped[reason] += 1
         else:
             yield pair
 
 
-def _reason(source: int, reference: int, longest: int | None, ratio: float | None) -> str:
-    """Why a pair of such lengths is left out; "" if it is not."""
+def _reason(source: int, reference: int, max_length: int | None, max_ratio: float | None) -> str:
+    """Return why a pair of such lengths is dropped; "" if it is not."""
     shorter, longer = sorted((source, reference))
     if not shorter:
-        return EMPTY
-    if longest is not None and longer > longest:
-        return f"longer than {longest} symbols"
-    if ratio is not None and longer > ratio * shorter:
-        return f"with a side over {ratio:g} times as long as the other"
+        return EMPTY_SIDE
+    if max_length is not None and longer > max_length:
+        return f"longer than {max_length} symbols"
+    if max_ratio is not None and longer > max_ratio * shorter:
+        return f"with a side over {max_ratio:g} times as long as the other"
     return ""
 
 
-def told(dropped: Counter[str], total: int) -> str:
-    """A line for people: what was left out of how many, by reason; "" if nothing was.
+def dropped_note(dropped: Counter[str], total: int) -> str:
+    """Return a note on the dropped pairs by reason; "" if there are none.
 
-    >>> told(Counter({"longer than 5 symbols": 2, "with an empty side": 1}), 1700)
+    >>> dropped_note(Counter({"longer than 5 symbols": 2, "with an empty side": 1}), 1700)
     'left out 3 of 1,700 training pairs: 2 longer than 5 symbols, 1 with an empty side'
     """
     if not dropped.total():

@@ -1,4 +1,4 @@
-"""Paths as users write them: a home folder and environment variables to fill in, and the two homes of data sets."""
+"""Paths as users write them, with ``~`` and environment variables, and the folders of data sets."""
 
 from __future__ import annotations
 
@@ -8,72 +8,76 @@ from collections.abc import Sequence
 from glob import glob
 from pathlib import Path
 
-from attnx.data.downloads.recipe import FOLDER, read_recipe
+from attnx.data.downloads.dataset_spec import SPEC_FOLDER, read_dataset_spec
 from attnx.errors import UserError
 
-VARIABLE = "ATTNX_DATA"
+DATA_VARIABLE = "ATTNX_DATA"
 DEFAULT_FOLDER = "data"
-IN_DATA = re.compile(rf"\$(?:{VARIABLE}|\{{{VARIABLE}\}})/(.+)")
+IN_DATA_FOLDER = re.compile(rf"\$(?:{DATA_VARIABLE}|\{{{DATA_VARIABLE}\}})/(.+)")
 
 
 def data_folders() -> list[Path]:
-    """Where data sets are looked for, in this order: ``$ATTNX_DATA`` if it is set, then ``data`` in the current folder.
+    """Return the folders of data sets in order: ``$ATTNX_DATA`` if it is set, then ``data`` in the current folder.
 
-    New ones are written to the first.
+    New data sets are written to the first.
     """
-    named = [os.environ.get(VARIABLE, ""), DEFAULT_FOLDER]
-    return list(dict.fromkeys(Path(folder).expanduser() for folder in named if folder))
+    folders = [os.environ.get(DATA_VARIABLE, ""), DEFAULT_FOLDER]
+    return list(dict.fromkeys(Path(folder).expanduser() for folder in folders if folder))
 
 
-def locate(path: str, folders: Sequence[Path]) -> Path:
-    """The place of a file, a folder or a pattern: in the first folder that has it, else in the first folder."""
-    places = [folder / path for folder in folders]
-    return next((place for place in places if place.exists() or glob(str(place))), places[0])
+def find_in_folders(path: str, folders: Sequence[Path]) -> Path:
+    """Return the path of a file, folder or pattern in the first folder that has it, else in the first folder."""
+    candidates = [folder / path for folder in folders]
+    return next((candidate for candidate in candidates if _exists(candidate)), candidates[0])
 
 
-def expand(knob: str, path: str) -> Path:
-    """Fill in ``~`` and environment variables; ``$ATTNX_DATA`` is whichever of the data folders has what is named.
+def _exists(path: Path) -> bool:
+    return path.exists() or bool(glob(str(path)))
+
+
+def expand_path(knob: str, path: str) -> Path:
+    """Expand ``~`` and environment variables; ``$ATTNX_DATA`` is the first data folder that has the path.
 
     Args:
-        knob: what named the path, for the message.
+        knob: the option that holds the path, for messages.
         path: a file, a folder, or a pattern of files, which need not exist.
 
     Raises:
         UserError: a variable is not set.
 
-    >>> expand("task.store", "corpora/store").name
+    >>> expand_path("task.store", "corpora/store").name
     'store'
     """
-    if in_data := IN_DATA.fullmatch(path):
-        return locate(in_data[1], data_folders())
-    filled = os.path.expandvars(os.path.expanduser(path))
-    unset = re.search(r"\$\{?(\w+)", filled)
+    if in_data := IN_DATA_FOLDER.fullmatch(path):
+        return find_in_folders(in_data[1], data_folders())
+    expanded = os.path.expandvars(os.path.expanduser(path))
+    unset = re.search(r"\$\{?(\w+)", expanded)
     if unset:
         raise UserError(f"{knob}={path}: the environment variable {unset[1]} is not set; set it to the data's folder")
-    return Path(filled)
+    return Path(expanded)
 
 
-def fill_in(knob: str, path: str) -> Path:
-    """As :func:`expand`, of data to read.
+def resolve_data_path(knob: str, path: str) -> Path:
+    """Expand the path of data to read, as :func:`expand_path`.
 
     Raises:
-        UserError: a variable is not set, or no data folder has what is named; says how to get a public data set.
+        UserError: a variable is not set, or no data folder has the path; says how to download a public data set.
 
-    >>> fill_in("task.train", "words.tsv").name
+    >>> resolve_data_path("task.train", "words.tsv").name
     'words.tsv'
     """
-    place = expand(knob, path)
-    if (in_data := IN_DATA.fullmatch(path)) and not (place.exists() or glob(str(place))):
+    expanded = expand_path(knob, path)
+    if (in_data := IN_DATA_FOLDER.fullmatch(path)) and not _exists(expanded):
         folders = " nor in ".join(map(str, data_folders()))
-        unset = "" if os.environ.get(VARIABLE) else f" (${VARIABLE} is not set)"
-        raise UserError(f"{knob}={path}: not in {folders}{unset}{_how_to_get(in_data[1])}")
-    return place
+        unset = "" if os.environ.get(DATA_VARIABLE) else f" (${DATA_VARIABLE} is not set)"
+        raise UserError(f"{knob}={path}: not in {folders}{unset}{_download_hint(in_data[1])}")
+    return expanded
 
 
-def _how_to_get(path: str) -> str:
-    """The command that fetches a file or folder of a public data set; nothing for any other."""
+def _download_hint(path: str) -> str:
+    """Return the command that downloads a file or folder of a public data set; "" for any other."""
     name = path.partition("/")[0]
-    recipe = FOLDER / f"{name}.yaml"
-    if not recipe.is_file() or not any(f"{file.path}/".startswith(f"{path}/") for file in read_recipe(recipe).files):
+    spec = SPEC_FOLDER / f"{name}.yaml"
+    if not spec.is_file() or not any(f"{file.path}/".startswith(f"{path}/") for file in read_dataset_spec(spec).files):
         return ""
     return f"; fetch it with: attnx data get {name}"

@@ -1,4 +1,4 @@
-"""A sample of examples: the same for every run on the same data, whatever their order and however a run cuts them."""
+"""A sample of examples that is the same for every run on the same data, in any order and with any tokenizer."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ import numpy as np
 
 from attnx.data.examples import Pair, digest
 from attnx.data.features import Matrix
-from attnx.data.permutation import Numbers
+from attnx.data.permutation import Integers
 from attnx.data.special_tokens import tag_symbol
-from attnx.data.split import fold_text, place
+from attnx.data.splits import fold_text, hash_fraction
 
 SEED: Final = "sample"
-"""Decides what is drawn; it is no run's, so that all runs draw alike."""
+"""Seed of all runs, so that they draw the same examples."""
 
 
 def sample_examples(pairs: Sequence[Pair], count: int | None) -> list[Pair]:
     """Draw ``count`` examples, stratified by tag, in the order of the data; all if there are no more, or for None.
 
-    Each example has a number in [0, 1), a hash of the seed and of what the example is; of each tag the examples with
-    the lowest numbers are drawn (permanent random numbers, Ohlsson 1995, in: Business Survey Methods, chapter 9).
-    A tag's part of the sample is its share of the data, up or down by less than one, and one at least where ``count``
-    allows. So a sample is part of every larger one, and moves little when data are added.
+    Each example has a hash in [0, 1) of the seed and its identity; of each tag the examples with the lowest hashes are
+    drawn (permanent random numbers, Ohlsson 1995, in: Business Survey Methods, chapter 9). A tag's share of the sample
+    is its share of the data, rounded up or down, and one at least if ``count`` allows. So a sample is part of every
+    larger one, and changes little when data are added.
 
-    An example is known by its name if it has one, else by its references' texts, a matrix that it reads, or its source;
-    case, Unicode form and how a text is cut into symbols make no difference. Examples that are known by the same have
-    numbers of their own.
+    The identity of an example is its name, else its references' texts, its feature matrix, or its source; case, Unicode
+    form and tokenizer make no difference. Examples with equal identities get different hashes.
     """
     if count is None or count >= len(pairs):
         return list(pairs)
-    numbers = _numbers(pairs)
+    hashes = _hash_fractions(pairs)
     strata: defaultdict[str, list[int]] = defaultdict(list)
-    for row in np.argsort(numbers, kind="stable").tolist():
+    for row in np.argsort(hashes, kind="stable").tolist():
         strata[pairs[row].tag].append(row)
     tags = sorted(strata)
     quotas = _quotas(np.array([len(strata[tag]) for tag in tags]), count)
@@ -43,52 +42,51 @@ def sample_examples(pairs: Sequence[Pair], count: int | None) -> list[Pair]:
     return [pairs[row] for row in sorted(drawn)]
 
 
-def _quotas(sizes: Numbers, count: int) -> Numbers:
-    """Share ``count`` out among strata in proportion to their sizes; what a stratum has never falls as ``count`` rises.
+def _quotas(sizes: Integers, count: int) -> Integers:
+    """Divide ``count`` among strata in proportion to their sizes; no quota falls as ``count`` rises.
 
-    That is not so where the largest remainders decide (the Alabama paradox), so these are Balinski and Young's quotas,
-    which differ from the exact shares by less than one, too. Before that each stratum gets one, large ones first.
+    Largest remainders would not ensure that (the Alabama paradox), so these are Balinski and Young's quotas, which also
+    differ from the exact shares by less than one. First each stratum gets one, large ones first.
 
     Source: Balinski and Young 1975, The quota method of apportionment, American Mathematical Monthly 82
     """
     if len(sizes) == 1:
         return np.array([count])
     quotas, total = np.zeros_like(sizes), sizes.sum()
-    for given in range(count):
-        # Of those below their share of one more, the one that is served worst.
-        may = quotas == 0 if given < len(sizes) else quotas * total < sizes * (given + 1)
-        quotas[np.argmin(np.where(may, (quotas + 1) / sizes, np.inf))] += 1
+    for assigned in range(count):
+        # Of the strata below their share of the next total, the one with the lowest quota for its size.
+        is_eligible = quotas == 0 if assigned < len(sizes) else quotas * total < sizes * (assigned + 1)
+        quotas[np.argmin(np.where(is_eligible, (quotas + 1) / sizes, np.inf))] += 1
     return quotas
 
 
-def _numbers(pairs: Sequence[Pair]) -> list[float]:
-    """The number of each example."""
-    known: defaultdict[str, list[int]] = defaultdict(list)
+def _hash_fractions(pairs: Sequence[Pair]) -> list[float]:
+    """Return the hash of each example in [0, 1)."""
+    rows_by_identity: defaultdict[str, list[int]] = defaultdict(list)
     for row, pair in enumerate(pairs):
-        known[_identity(pair)].append(row)
-    numbers = [0.0] * len(pairs)
-    for identity, rows in known.items():
-        # Equal ones are told apart by their place among themselves, which is not that in the data.
-        alike = sorted(rows, key=lambda row: _content(pairs[row])) if len(rows) > 1 else rows
-        for occurrence, row in enumerate(alike):
-            numbers[row] = place((SEED, "\t", identity, "\t", str(occurrence)))
-    return numbers
+        rows_by_identity[_identity(pair)].append(row)
+    hashes = [0.0] * len(pairs)
+    for identity, rows in rows_by_identity.items():
+        # Equal identities are numbered by content, so that the order of the data makes no difference.
+        duplicates = sorted(rows, key=lambda row: _content_digest(pairs[row])) if len(rows) > 1 else rows
+        for occurrence, row in enumerate(duplicates):
+            hashes[row] = hash_fraction(f"{SEED}\t{identity}\t{occurrence}")
+    return hashes
 
 
 def _identity(pair: Pair) -> str:
-    """What an example is known by."""
-    return pair.name or fold_text("\t".join(sorted(pair.texts))) or _hash(pair.features) or _source(pair)
+    return pair.name or fold_text("\t".join(sorted(pair.texts))) or _matrix_hash(pair.features) or _source_text(pair)
 
 
-def _source(pair: Pair) -> str:
-    """The text that was cut into the source's symbols, without the symbol that tells the tag."""
+def _source_text(pair: Pair) -> str:
+    """Return the text of the source, without the symbol of its tag."""
     return fold_text("".join(symbol for symbol in pair.source if symbol != tag_symbol(pair.tag)))
 
 
-def _hash(matrix: Matrix | None) -> str:
+def _matrix_hash(matrix: Matrix | None) -> str:
     return "" if matrix is None else hashlib.sha256(repr(matrix.shape).encode() + matrix.tobytes()).hexdigest()
 
 
-def _content(pair: Pair) -> bytes:
-    """All that an example holds, whatever the order of its references."""
+def _content_digest(pair: Pair) -> bytes:
+    """Return a hash of an example that ignores the order of its references."""
     return digest(pair._replace(references=tuple(sorted(pair.references)), texts=tuple(sorted(pair.texts))))

@@ -1,12 +1,14 @@
-"""The ids of the four symbols that every vocabulary begins with, and the source symbol that names a language."""
+"""Special tokens: the ids with which every vocabulary starts, and the symbol of a language."""
 
 from __future__ import annotations
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
-# Where stories are read, the id of the symbol that ends a sentence: it comes next in their vocabulary.
+# In vocabularies of stories, the id of the full stop that ends a sentence.
 STOP = 4
+# The unknown symbol in a text: one word, whatever the tokenizer.
+UNK_TEXT = "⁇"
 
 
 def tag_symbol(tag: str) -> str:
-    """The source symbol of a language: longer than one character, as no letter is, and no special such as ``<bos>``."""
+    """Return the source symbol of a language: longer than any letter, and no special such as ``<bos>``."""
     return f"<tag:{tag}>"

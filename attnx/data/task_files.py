@@ -1,37 +1,36 @@
-"""Looks for the files that a task names, before anything heavy is imported."""
+"""Checks that a task's data files exist, before anything heavy is imported."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from glob import has_magic
-from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.data.near_files import no_such_file
-from attnx.data.paths import fill_in
+from attnx.data.near_files import missing_file_message
+from attnx.data.paths import resolve_data_path
 from attnx.errors import UserError
 
 
-def refuse_missing_files(task: Mapping[str, Any]) -> None:
-    """See that each file and folder that a task's knobs name is there; a pattern of files is left to the task.
+def check_task_files(task: Mapping[str, Any]) -> None:
+    """Check that the files and folders in a task's options exist; patterns are left to the task.
 
-    The knobs that name some are those that the task declares as ``data_files``.
+    A task declares the options that name files as ``data_files``.
 
     Args:
-        task: its name and its knobs.
+        task: the task's name and options.
 
     Raises:
-        UserError: one is not, with what it may have been meant to be.
+        UserError: a file is missing, with similar names.
     """
     for knob in registry.describe("task", task["name"]).properties.get("data_files", ()):
-        named = task.get(knob)
-        for path in named if isinstance(named, list) else [named]:
+        value = task.get(knob)
+        for path in value if isinstance(value, list) else [value]:
             if isinstance(path, str):
-                _refuse_missing(f"task.{knob}", path)
+                _check_file(f"task.{knob}", path)
 
 
-def _refuse_missing(knob: str, named: str) -> None:
-    place = fill_in(knob, named)
-    if not place.exists() and not has_magic(place.name):
-        raise UserError(f"{knob}: {no_such_file(Path(place))}")
+def _check_file(knob: str, name: str) -> None:
+    path = resolve_data_path(knob, name)
+    if not path.exists() and not has_magic(path.name):
+        raise UserError(f"{knob}: {missing_file_message(path)}")

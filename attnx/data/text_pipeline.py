@@ -1,4 +1,4 @@
-"""Texts to symbols: the form and case they are given, and the tokenizers that cut them."""
+"""The text pipeline: normalizes texts, tokenizes them, and joins symbols to texts."""
 
 from __future__ import annotations
 
@@ -7,69 +7,79 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from attnx.data.examples import Pair
+from attnx.data.examples import Pair, Symbols
 from attnx.data.readers.parallel_corpus import Sentence
-from attnx.data.tokenizers.protocol import Tokenizer
+from attnx.data.special_tokens import UNK, UNK_TEXT
+from attnx.data.tokenizers.contract import Tokenizer
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 
-FORMS: dict[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
+UNICODE_FORMS: dict[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
 
 
-class Texts:
-    """Cuts sentences and their translations as their training part taught it.
+class TextPipeline:
+    """Normalizes and tokenizes sentences and their translations.
 
     Args:
-        source: cuts sentences.
-        target: cuts translations; the same one if both sides are to share their symbols.
-        pieces: how many symbols each tokenizer may learn.
-        lower: whether texts are put into lower case.
-        form: Unicode's form that they get, ``nfc`` or ``nfkc``; ``none`` leaves them as they are.
+        source: tokenizer of the sources.
+        target: tokenizer of the targets; the same object to share one vocabulary.
+        vocab_size: most symbols that each tokenizer may learn.
+        lower: whether to lower-case texts.
+        unicode_form: Unicode normal form, ``nfc`` or ``nfkc``; ``none`` keeps texts as they are.
     """
 
-    def __init__(self, source: Tokenizer, target: Tokenizer, pieces: int, lower: bool, form: str) -> None:
+    def __init__(self, source: Tokenizer, target: Tokenizer, vocab_size: int, lower: bool, unicode_form: str) -> None:
         self.source, self.target = source, target
-        self.pieces, self.lower, self.form = pieces, lower, form
+        self.vocab_size, self.lower, self.unicode_form = vocab_size, lower, unicode_form
 
-    def cleaned(self, sentence: Sentence) -> Sentence:
-        """All its texts in the form and case asked for, with single spaces."""
-        return Sentence(self.clean(sentence.source), tuple(map(self.clean, sentence.references)), sentence.tag)
+    def normalize_sentence(self, sentence: Sentence) -> Sentence:
+        """Normalize all texts of a sentence."""
+        references = tuple(map(self.normalize, sentence.references))
+        return Sentence(self.normalize(sentence.source), references, sentence.tag)
 
-    def clean(self, text: str) -> str:
-        """A text likewise."""
+    def normalize(self, text: str) -> str:
+        """Apply case, Unicode form and single spaces."""
         text = text.lower() if self.lower else text
-        text = text if self.form == "none" else unicodedata.normalize(FORMS[self.form], text)
+        text = text if self.unicode_form == "none" else unicodedata.normalize(UNICODE_FORMS[self.unicode_form], text)
         return " ".join(text.split())
 
-    def learn(self, sentences: Sequence[Sentence]) -> None:
+    def train(self, sentences: Sequence[Sentence]) -> None:
         """Train the tokenizers.
 
         Raises:
-            UserError: a package is missing, or ``pieces`` is too small.
+            UserError: a package is missing, or ``vocab_size`` is too small.
         """
         sources = [sentence.source for sentence in sentences]
         targets = [reference for sentence in sentences for reference in sentence.references]
         if self.source is self.target:
-            self.source.train(sources + targets, self.pieces)
+            self.source.train(sources + targets, self.vocab_size)
         else:
-            self.source.train(sources, self.pieces)
-            self.target.train(targets, self.pieces)
+            self.source.train(sources, self.vocab_size)
+            self.target.train(targets, self.vocab_size)
 
-    def cut(self, sentence: Sentence) -> Pair:
-        """A sentence as a pair of symbols."""
-        references = tuple(map(self.target.cut, sentence.references))
-        return Pair(self.source.cut(sentence.source), references, sentence.tag, sentence.references)
+    def tokenize(self, sentence: Sentence) -> Pair:
+        """Tokenize a sentence and its translations."""
+        references = tuple(map(self.target.tokenize, sentence.references))
+        return Pair(self.source.tokenize(sentence.source), references, sentence.tag, sentence.references)
+
+    def detokenize(self, symbols: Sequence[str]) -> str:
+        """Join target symbols to a text; an unknown one reads ``⁇``."""
+        return self.target.detokenize([UNK_TEXT if symbol == SPECIALS[UNK] else symbol for symbol in symbols])
+
+    def tokenize_input(self, text: str) -> Symbols:
+        """Normalize and tokenize a user's source text."""
+        return self.source.tokenize(self.normalize(text))
 
     def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
-        """The source's and the target's."""
+        """Return the source and the target vocabulary."""
         return Vocabulary(SPECIALS + self.source.symbols), Vocabulary(SPECIALS + self.target.symbols)
 
     def save(self, folder: Path) -> None:
-        """Write the tokenizers: ``source.tokenizer`` and, unless it is shared, ``target.tokenizer``."""
+        """Write ``source.tokenizer`` and, unless it is shared, ``target.tokenizer``."""
         for name, tokenizer in self._tokenizers().items():
             tokenizer.save(folder / name)
 
     def restore(self, folder: Path) -> None:
-        """Read them.
+        """Read the tokenizers.
 
         Raises:
             UserError: one cannot be read.
@@ -78,6 +88,6 @@ class Texts:
             tokenizer.load(folder / name)
 
     def _tokenizers(self) -> dict[str, Tokenizer]:
-        shared = self.source is self.target
-        sides = {"source": self.source} if shared else {"source": self.source, "target": self.target}
+        is_shared = self.source is self.target
+        sides = {"source": self.source} if is_shared else {"source": self.source, "target": self.target}
         return {f"{side}.tokenizer": tokenizer for side, tokenizer in sides.items()}

@@ -1,4 +1,4 @@
-"""Symbols and their numbers: four specials first, then the symbols of the data in sorted order."""
+"""Vocabularies: symbols and their ids; four specials first, then the symbols of the data, sorted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Vocabulary:
     """A two-way table of symbols and ids.
 
     Args:
-        symbols: every symbol, in the order of its id; the specials ``<pad> <bos> <eos> <unk>`` come first.
+        symbols: every symbol in the order of its id; the specials ``<pad> <bos> <eos> <unk>`` come first.
 
     Raises:
         UserError: the specials do not come first, or a symbol is listed twice (a special's name included).
@@ -36,31 +36,31 @@ class Vocabulary:
     symbols: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Check that the specials come first and that each symbol has one id."""
+        """Check that the specials come first and that no symbol is listed twice."""
         if self.symbols[: len(SPECIALS)] != SPECIALS:
             raise UserError(f"a vocabulary must begin with {SPECIALS}, not with {self.symbols[:4]}")
-        if twice := [symbol for symbol, times in Counter(self.symbols).items() if times > 1]:
-            raise UserError(f"the symbol {twice[0]!r} is in the vocabulary twice")
+        if duplicates := [symbol for symbol, count in Counter(self.symbols).items() if count > 1]:
+            raise UserError(f"the symbol {duplicates[0]!r} is in the vocabulary twice")
 
     @classmethod
     def of(cls, sequences: Iterable[Iterable[str]]) -> Vocabulary:
-        """Build the vocabulary of ``sequences``; it depends on the set of symbols alone, not on their order.
+        """Build the vocabulary of ``sequences``; it depends on the set of their symbols alone.
 
         Raises:
             UserError: a symbol has the name of a special.
         """
-        found = {symbol for sequence in sequences for symbol in sequence}
-        if taken := sorted(found.intersection(SPECIALS)):
-            raise UserError(f"the data hold the symbol {taken[0]!r}, a name attnx keeps for itself; rename it")
-        return cls(SPECIALS + tuple(sorted(found)))
+        symbols = {symbol for sequence in sequences for symbol in sequence}
+        if reserved := sorted(symbols.intersection(SPECIALS)):
+            raise UserError(f"the symbol {reserved[0]!r} in the data is reserved; rename it")
+        return cls(SPECIALS + tuple(sorted(symbols)))
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        # The specials are left out: text that happens to read "<eos>" is an unknown symbol, not an end.
+        # Without the specials: "<eos>" in a text is an unknown symbol, not an end.
         return {symbol: i for i, symbol in enumerate(self.symbols) if i >= len(SPECIALS)}
 
     def __str__(self) -> str:
-        """For the start table."""
+        """Describe the vocabulary in the start table."""
         return f"{len(self)} symbols"
 
     def __len__(self) -> int:
@@ -68,9 +68,9 @@ class Vocabulary:
         return len(self.symbols)
 
     def encode(self, symbols: Iterable[str], end: bool = False) -> list[int]:
-        """Return the ids of ``symbols`` (unknown ones become ``UNK``), closed by ``EOS`` if ``end``."""
-        id_of = self._ids.get
-        ids = [id_of(symbol, UNK) for symbol in symbols]
+        """Return the ids of ``symbols`` (unknown ones become ``UNK``), ended by ``EOS`` if ``end``."""
+        lookup = self._ids.get
+        ids = [lookup(symbol, UNK) for symbol in symbols]
         return [*ids, EOS] if end else ids
 
     def decode(self, ids: Iterable[int]) -> list[str]:
@@ -83,14 +83,14 @@ class Vocabulary:
                 symbols.append(self.symbols[i])
         return symbols
 
-    def same_in(self, other: Vocabulary) -> list[int]:
-        """Return, for each id, that of the same symbol in another vocabulary; ``PAD`` for specials and where none is.
+    def ids_in(self, vocabulary: Vocabulary) -> list[int]:
+        """Return each symbol's id in another vocabulary; ``PAD`` for specials and missing symbols.
 
-        >>> Vocabulary.of(["ab"]).same_in(Vocabulary.of(["bc"]))
+        >>> Vocabulary.of(["ab"]).ids_in(Vocabulary.of(["bc"]))
         [0, 0, 0, 0, 0, 4]
         """
         specials = [PAD] * len(SPECIALS)
-        return specials + [other._ids.get(symbol, PAD) for symbol in self.symbols[len(SPECIALS) :]]
+        return specials + [vocabulary._ids.get(symbol, PAD) for symbol in self.symbols[len(SPECIALS) :]]
 
     def save(self, path: str | Path) -> None:
         """Write the symbols to ``path`` as a JSON list."""
@@ -98,14 +98,14 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
-        """Read what ``save`` wrote.
+        """Read the file that :meth:`save` wrote.
 
         Raises:
-            UserError: the file cannot be read or is no vocabulary; the message begins with its path.
+            UserError: the file cannot be read, or is not a vocabulary.
         """
         symbols = read_json(Path(path), MAX_LIST_BYTES)
         if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
-            raise UserError(f"{path}: is no vocabulary: expected a JSON list of strings")
+            raise UserError(f"{path}: is not a vocabulary: expected a JSON list of strings")
         try:
             return cls(tuple(symbols))
         except UserError as error:

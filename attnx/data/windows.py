@@ -1,4 +1,4 @@
-"""Windows over time series: so many steps to look back on, and those to forecast behind them."""
+"""Windows over time series: the steps to read and the steps to forecast."""
 
 from __future__ import annotations
 
@@ -9,74 +9,70 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attnx.data.batches import PairDataset
+from attnx.data.dataset import PairDataset
 from attnx.data.examples import Pair
 from attnx.data.features import Features, Matrix
-from attnx.data.readers.series import Series, when
+from attnx.data.readers.series import Series, parse_time
 
 
 class Span(NamedTuple):
-    """Which steps of a series are forecast: from ``start`` up to ``end``; what is looked back on may lie before."""
+    """The forecast steps of a part: from ``start`` up to ``end``; the lookback may start earlier."""
 
     start: int
     end: int
 
 
 class WindowSpec(NamedTuple):
-    """How windows are cut.
+    """Sizes and columns of windows.
 
     Attributes:
-        lookback: how many steps are read.
-        horizon: how many behind them are forecast.
-        targets: the columns that are forecast; they are read first.
-        known: columns that are known before their time (of the calendar, or a static one): those of the forecast steps
-            are read, too.
+        lookback: steps to read.
+        horizon: steps to forecast after them.
+        targets: columns to forecast; they are read first.
+        known_columns: columns known in advance (calendar or static), read for the forecast steps too.
     """
 
     lookback: int
     horizon: int
     targets: tuple[str, ...]
-    known: tuple[str, ...] = ()
+    known_columns: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What a step of the source is made of."""
-        return self.targets + self.known
+        """Columns of a source step."""
+        return self.targets + self.known_columns
 
     def starts(self, span: Span) -> range:
-        """The first forecast step of each window; all of a window's forecast steps lie in the span."""
+        """First forecast step of each window; all its forecast steps are in the span."""
         return range(max(span.start, self.lookback), span.end - self.horizon + 1)
 
-    def worth(self, series: Series, span: Span) -> npt.NDArray[np.int64]:
-        """Those of :meth:`starts` behind which anything was measured of what is to be forecast.
+    def valid_starts(self, series: Series, span: Span) -> npt.NDArray[np.int64]:
+        """Return those of :meth:`starts` with a measured target in the horizon, and all targets measured once before.
 
-        Before them every target was measured once: what nobody measured at first is filled in from what comes later.
+        Values missing at the beginning of a series are filled from later ones, so no window may start there.
         """
         starts = np.array(self.starts(span), dtype=np.int64)
-        there = ~np.isnan(series.measured(self.targets, 0, len(series.numbers)))
-        first = int(there.argmax(0).max()) if there.any(0).all() else len(there)
-        before = np.append(0, np.cumsum(there.any(1)))
-        kept: npt.NDArray[np.int64] = starts[(before[starts + self.horizon] > before[starts]) & (starts > first)]
-        return kept
+        is_measured = ~np.isnan(series.measured_values(self.targets, 0, len(series.numbers)))
+        first = int(is_measured.argmax(0).max()) if is_measured.any(0).all() else len(is_measured)
+        counts = np.append(0, np.cumsum(is_measured.any(1)))
+        valid: npt.NDArray[np.int64] = starts[(counts[starts + self.horizon] > counts[starts]) & (starts > first)]
+        return valid
 
     def source(self, series: Series, start: int) -> Matrix:
-        """(lookback, f) what is read, in the data's own units.
-
-        With known columns (lookback + horizon, f): NaN stands for the targets of the steps that are forecast.
-        """
-        end = start + (self.horizon if self.known else 0)
-        read = series.of(self.columns, start - self.lookback, end).astype(np.float32)
-        read[self.lookback :, : len(self.targets)] = np.nan
-        return read
+        """(lookback, f) source in the data's units; with known columns (lookback + horizon, f), future targets NaN."""
+        end = start + (self.horizon if self.known_columns else 0)
+        source = series.values(self.columns, start - self.lookback, end).astype(np.float32)
+        source[self.lookback :, : len(self.targets)] = np.nan
+        return source
 
     def target(self, series: Series, start: int) -> Matrix:
-        """(horizon, targets) what is right, in the data's own units; NaN where nobody measured it."""
-        right: Matrix = series.measured(self.targets, start, start + self.horizon).astype(np.float32)
-        return right
+        """(horizon, targets) reference in the data's units; missing values are NaN."""
+        reference: Matrix = series.measured_values(self.targets, start, start + self.horizon).astype(np.float32)
+        return reference
 
     def pairs(self, series: Series, span: Span) -> Iterator[Pair]:
-        """The windows of a span, one after the other; those of which nothing to forecast was measured are left out."""
-        for start in self.worth(series, span).tolist():
+        """Yield the windows of a span in order, without those whose targets are all missing."""
+        for start in self.valid_starts(series, span).tolist():
             source = self.source(series, start)
             labels = series.labels[start - self.lookback : start - self.lookback + len(source)]
             yield Pair(
@@ -88,86 +84,88 @@ class WindowSpec(NamedTuple):
             )
 
 
-def following(pairs: Sequence[Pair]) -> tuple[list[int], int]:
-    """Windows as they follow each other in time, series by series: their numbers, and how many overlap on average.
+def time_order(pairs: Sequence[Pair]) -> tuple[list[int], int]:
+    """Return the indices of windows in order of time, series by series, and how many windows overlap on average.
 
-    What overlaps foretells the same steps: a window, and those behind it that begin before it ends.
+    Windows overlap if they forecast the same steps: a window, and those that start later but before its end.
     """
-    whose = [(pair.name.removesuffix(pair.references[0][0]), pair.references[0]) for pair in pairs]
-    begin = [(name, when(labels[0], name)) for name, labels in whose]
-    order = sorted(range(len(pairs)), key=begin.__getitem__)
-    starts = [begin[place] for place in order]
-    ends = [(whose[place][0], when(whose[place][1][-1], whose[place][0])) for place in order]
-    overlap = sum(bisect_right(starts, end) - number for number, end in enumerate(ends))
+    windows = [(pair.name.removesuffix(pair.references[0][0]), pair.references[0]) for pair in pairs]
+    start_keys = [(name, parse_time(labels[0], name)) for name, labels in windows]
+    order = sorted(range(len(pairs)), key=start_keys.__getitem__)
+    starts = [start_keys[index] for index in order]
+    ends = [(windows[index][0], parse_time(windows[index][1][-1], windows[index][0])) for index in order]
+    overlap = sum(bisect_right(starts, end) - position for position, end in enumerate(ends))
     return order, max(1, round(overlap / max(len(pairs), 1)))
 
 
 class WindowDataset(NamedTuple):
-    """Windows of one length over series that lie end to end, cut when they are asked for: none takes memory before.
+    """Windows of equal length over concatenated series, made when they are read.
 
     Attributes:
         flat: (n, f) the series, scaled.
-        offsets: where each window begins, and one number more.
-        steps: how many steps a window has.
-        told: of how many of them everything is told; in those behind, the first ``hidden`` columns are zeros.
-        hidden: see above.
+        offsets: start of each window, and one entry more.
+        steps: length of a window.
+        visible_steps: steps with all columns; in later ones the first ``num_hidden_columns`` are zeros.
+        num_hidden_columns: see above.
     """
 
     flat: Matrix
     offsets: npt.NDArray[np.int64]
     steps: int
-    told: int
-    hidden: int = 0
+    visible_steps: int
+    num_hidden_columns: int = 0
 
-    def row(self, i: int) -> Matrix:
+    def row(self, index: int) -> Matrix:
         """(steps, f) one window."""
-        start = int(self.offsets[i])
+        start = int(self.offsets[index])
         window = self.flat[start : start + self.steps]
-        if self.told < self.steps:
+        if self.visible_steps < self.steps:
             window = window.copy()
-            window[self.told :, : self.hidden] = 0
+            window[self.visible_steps :, : self.num_hidden_columns] = 0
         return window
 
-    def lengths(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return how many steps the windows ``rows`` have: all alike."""
-        return np.full(len(rows), self.steps, dtype=np.int64)
+    def lengths(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the lengths of windows, which are all equal."""
+        return np.full(len(indices), self.steps, dtype=np.int64)
 
 
-def cut(
-    windows: WindowSpec, read: Sequence[tuple[Series, Span]], scales: tuple[Features, Features], stride: int
+def training_windows(
+    windows: WindowSpec, parts: Sequence[tuple[Series, Span]], scales: tuple[Features, Features], stride: int
 ) -> PairDataset:
-    """Every ``stride``-th window of the spans, to train on: the series are held once, and no window is copied.
+    """Return every ``stride``-th window of the spans as training rows, without copying windows.
 
-    Sources hold what was filled in, targets NaN in its place.
+    Sources contain filled values, targets NaN for missing ones.
 
     Args:
-        windows: how they are cut.
-        read: series, and which of their steps are forecast.
-        scales: of the sources' columns and of the targets'.
+        windows: sizes and columns.
+        parts: series and their forecast steps.
+        scales: scales of the source columns and of the target columns.
         stride: counted over the windows of all series together.
     """
-    begins, before = [], 0
-    for series, span in read:
-        begins.append(before + windows.worth(series, span))
-        before += len(series.numbers)
-    starts = np.concatenate(begins)[::stride]
+    window_starts, offset = [], 0
+    for series, span in parts:
+        window_starts.append(offset + windows.valid_starts(series, span))
+        offset += len(series.numbers)
+    starts = np.concatenate(window_starts)[::stride]
     source, target = scales
-    wholes = [(series, 0, len(series.numbers)) for series, _ in read]
+    ranges = [(series, 0, len(series.numbers)) for series, _ in parts]
     sides = [
-        np.concatenate([source.encode(series.of(source.columns, *whole)) for series, *whole in wholes]),
-        np.concatenate([target.encode(series.measured(target.columns, *whole), np.nan) for series, *whole in wholes]),
+        np.concatenate([source.encode(series.values(source.columns, *bounds)) for series, *bounds in ranges]),
+        np.concatenate(
+            [target.encode(series.measured_values(target.columns, *bounds), np.nan) for series, *bounds in ranges]
+        ),
     ]
-    lookback, steps = windows.lookback, windows.lookback + (windows.horizon if windows.known else 0)
-    ends = np.append(starts, before)  # a row more than there are windows
+    lookback, steps = windows.lookback, windows.lookback + (windows.horizon if windows.known_columns else 0)
+    offsets = np.append(starts, offset)  # one more than there are windows
     return PairDataset(
-        WindowDataset(sides[0], ends - lookback, steps, lookback, len(windows.targets)),
-        WindowDataset(sides[1], ends, windows.horizon, windows.horizon),
+        WindowDataset(sides[0], offsets - lookback, steps, lookback, len(windows.targets)),
+        WindowDataset(sides[1], offsets, windows.horizon, windows.horizon),
         np.arange(len(starts)),
     )
 
 
-def scaled(windows: WindowSpec, read: Sequence[tuple[Series, Span]]) -> tuple[Features, Features]:
-    """How sources and targets are scaled: by the steps of the training part alone."""
-    source = Features.of([series.of(windows.columns, *span) for series, span in read], windows.columns)
+def window_scales(windows: WindowSpec, parts: Sequence[tuple[Series, Span]]) -> tuple[Features, Features]:
+    """Return the scales of sources and targets over the training part."""
+    source = Features.of([series.values(windows.columns, *span) for series, span in parts], windows.columns)
     count = len(windows.targets)
     return source, Features(source.mean[:count], source.scale[:count], windows.targets)

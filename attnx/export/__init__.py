@@ -1,1 +1,1 @@
-"""Trained models as files that run without attnx."""
+"""Export of trained models to files that run without attnx."""

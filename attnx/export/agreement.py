@@ -1,135 +1,140 @@
-"""Whether exported files give what the run gives: the same outputs, or as likely ones where a tie was broken."""
+"""Comparison of exported files with their run: equal outputs, or equally probable ones after a tie."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from attnx.data.batches import as_batch
 from attnx.data.examples import Pair
 from attnx.data.special_tokens import BOS, EOS
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.inference.trained_run import TrainedRun
 
-# How far a log-probability may lie from the run's own: float32 sums over some ten steps differ in their last digits.
+# Largest difference of log-probabilities: float32 sums over some ten steps differ in their last digits.
 TOLERANCE = 1e-4
 Steps = npt.NDArray[np.floating[Any]]
 
 
-class Checked(NamedTuple):
-    """What was compared: by this beam so many outputs, of which so many are the same; others are as likely.
+class Agreement(NamedTuple):
+    """Result of a comparison.
 
     Attributes:
-        width: of the beam.
-        outputs: how many were compared.
-        same: how many of them are the run's own.
-        farthest: how far a log-probability lay from the run's own, of the same output, at most.
+        beam_size: of the search.
+        outputs: number of compared outputs.
+        equal_outputs: number of equal outputs; others are equally probable.
+        max_difference: largest difference of log-probabilities of the same output.
     """
 
-    width: int
+    beam_size: int
     outputs: int
-    same: int
-    farthest: float
+    equal_outputs: int
+    max_difference: float
 
 
-def compared(run: TrainedRun, runner: Any, pairs: Sequence[Pair], width: int) -> Checked:
-    """Compare what the files' runner finds with what the run finds.
+def compare_outputs(run: TrainedRun, runner: Any, pairs: Sequence[Pair], beam_size: int) -> Agreement:
+    """Compare the outputs of the exported files' runner with those of the run.
 
-    Where two continuations are as likely but for the last digits of float32, either may be followed, and what comes
-    after them need not be as likely at all. So of an output that is another one it is asked how likely files and run
-    hold all that can come, at each of its steps and of those of the run's own output.
+    If two continuations differ only in the last digits of float32, either may be followed, and later steps need not be
+    equally probable. So for a different output, the log-probabilities of all symbols are compared at each step of both
+    outputs.
 
     Args:
         run: the run.
-        runner: ``Model`` of the exported folder's ``run.py``.
+        runner: ``Model`` of the exported folder's ``model.py``.
         pairs: what to decode.
-        width: of the beam.
+        beam_size: of the search.
 
     Raises:
-        UserError: a log-probability is another one; or a greedy search took what is not as likely.
+        UserError: log-probabilities differ; or a greedy search took a less probable symbol.
     """
-    rules = {name: run.config["decoding"][name] for name in ("max_length_ratio", "max_length_extra")}
-    ours = run.with_search(("beam", {**rules, "beam_size": width, "min_length": 0, "no_repeat_ngram_size": 0})).decode(
-        pairs
-    )
-    same, farthest = 0, 0.0
-    for pair, mine in zip(pairs, ours, strict=True):
-        output, told = runner(given(pair), width, pair.tag)
-        if output == list(mine.output):
-            same, far = same + 1, abs(mine.log_probability - told)
+    limits = {name: run.config["decoding"][name] for name in ("max_length_ratio", "max_length_extra")}
+    beam = {**limits, "beam_size": beam_size, "min_length": 0, "no_repeat_ngram_size": 0}
+    predictions = run.with_search(("beam", beam)).decode(pairs)
+    equal_outputs, max_difference = 0, 0.0
+    for pair, prediction in zip(pairs, predictions, strict=True):
+        output, log_probability = runner(runner_source(pair), beam_size, pair.tag)
+        if output == list(prediction.output):
+            equal_outputs += 1
+            difference = abs(prediction.log_probability - log_probability)
         else:
-            far = _apart(run, runner, pair, (list(mine.output), output), width)
-        farthest = max(farthest, far)
-        if not far <= TOLERANCE:
+            difference = _path_difference(run, runner, pair, (list(prediction.output), output), beam_size)
+        max_difference = max(max_difference, difference)
+        if not difference <= TOLERANCE:
             raise UserError(
-                f"{run.folder}: cannot be exported: by a beam of {width} the files found an output whose "
-                f"log-probability lies {far:.1g} from the run's own (allowed: {TOLERANCE:.0e}); a part of it cannot be "
-                "traced"
+                f"{run.folder}: cannot be exported: with beam size {beam_size} the log-probability of an output "
+                f"differs by {difference:.1g} from the run's (allowed: {TOLERANCE:.0e}); a part of the model "
+                "cannot be traced"
             )
-    return Checked(width, len(pairs), same, farthest)
+    return Agreement(beam_size, len(pairs), equal_outputs, max_difference)
 
 
-def given(pair: Pair) -> Any:
-    """A source as the runner takes it."""
+def runner_source(pair: Pair) -> Any:
+    """Return a source as the runner reads it."""
     return list(pair.source) if pair.features is None else np.asarray(pair.features)
 
 
-def _apart(run: TrainedRun, runner: Any, pair: Pair, outputs: tuple[list[str], list[str]], width: int) -> float:
-    """How far the files' log-probabilities lie from the run's along its output and theirs, or from a tie."""
+def _path_difference(
+    run: TrainedRun, runner: Any, pair: Pair, outputs: tuple[list[str], list[str]], beam_size: int
+) -> float:
+    """Return the largest difference of log-probabilities along both outputs; of a greedy search, or from a tie."""
     assert isinstance(run.target, Vocabulary)
     paths = [[*run.target.encode(output), EOS] for output in outputs]
-    mine, theirs = ([steps(path) for path in paths] for steps in (_by(run, pair), _by_files(runner, pair)))
-    far = max(map(_difference, mine, theirs))
-    if width == 1:
-        parting = next(step for step, (one, other) in enumerate(zip(*paths, strict=False)) if one != other)
-        one, other = (mine[0][parting, path[parting]] for path in paths)
-        far = max(far, abs(float(one - other)))
-    return far
+    run_scores, file_scores = (
+        list(map(score, paths)) for score in (_run_scorer(run, pair), _file_scorer(runner, pair))
+    )
+    difference = max(map(_max_difference, run_scores, file_scores))
+    if beam_size == 1:
+        first_difference = next(step for step, ids in enumerate(zip(*paths, strict=False)) if ids[0] != ids[1])
+        scores = [run_scores[0][first_difference, path[first_difference]] for path in paths]
+        difference = max(difference, abs(float(scores[0] - scores[1])))
+    return difference
 
 
-def _difference(one: Steps, other: Steps) -> float:
-    """The largest of log-probabilities (t, symbols); without end where only one of two can be written."""
-    possible = np.isfinite(one)
-    if (possible != np.isfinite(other)).any():
+def _max_difference(first: Steps, second: Steps) -> float:
+    """Return the largest difference of log-probabilities (t, symbols); infinite if only one is possible."""
+    is_possible = np.isfinite(first)
+    if (is_possible != np.isfinite(second)).any():
         return float("inf")
-    return float(np.abs(one[possible] - other[possible]).max())
+    return float(np.abs(first[is_possible] - second[is_possible]).max())
 
 
-def _by(run: TrainedRun, pair: Pair) -> Any:
-    """From a path of ids to the run's log-probabilities (t, symbols) of all that can come at its steps."""
-    batch, model = run.predictor.data.judged_rows([pair]).whole(), run.model
+def _run_scorer(run: TrainedRun, pair: Pair) -> Callable[[list[int]], Steps]:
+    """Return a function: path of ids -> the run's log-probabilities (t, symbols) at its steps."""
+    batch, model = as_batch(run.predictor.data.evaluation_dataset([pair])), run.model
 
     @torch.inference_mode()
-    def steps(path: list[int]) -> Steps:
-        state, symbol, found = model.init_state(batch.source, batch.present, batch.tag), BOS, []  # type: ignore[operator]
-        for following in path:
-            told, state, _ = model.decode_step(torch.tensor([symbol]), state)  # type: ignore[operator]
-            found.append(told[0, EOS:].numpy())
-            symbol = following
-        return _whole(found)
+    def score(path: list[int]) -> Steps:
+        state, symbol, steps = model.init_state(batch.source, batch.source_mask, batch.tag), BOS, []  # type: ignore[operator]
+        for next_symbol in path:
+            scores, state, _ = model.decode_step(torch.tensor([symbol]), state)  # type: ignore[operator]
+            steps.append(scores[0, EOS:].numpy())
+            symbol = next_symbol
+        return _stack(steps)
 
-    return steps
-
-
-def _by_files(runner: Any, pair: Pair) -> Any:
-    """As :func:`_by`, but the files'."""
-
-    def steps(path: list[int]) -> Steps:
-        state, symbol, found = runner.begin(given(pair), pair.tag), BOS, []
-        for following in path:
-            told, _, state = runner.step([symbol], state)
-            found.append(told[0, EOS:])
-            symbol = following
-        return _whole(found)
-
-    return steps
+    return score
 
 
-def _whole(found: list[Any]) -> Steps:
-    """Steps as one array, with columns for the ids before the end, which never come."""
-    table = np.stack(found)
+def _file_scorer(runner: Any, pair: Pair) -> Callable[[list[int]], Steps]:
+    """Return the same function of the exported files."""
+
+    def score(path: list[int]) -> Steps:
+        state, symbol, steps = runner.begin(runner_source(pair), pair.tag), BOS, []
+        for next_symbol in path:
+            scores, _, state = runner.step([symbol], state)
+            steps.append(scores[0, EOS:])
+            symbol = next_symbol
+        return _stack(steps)
+
+    return score
+
+
+def _stack(steps: list[Any]) -> Steps:
+    """Stack steps, with columns of -inf for the ids before ``EOS``, which are never written."""
+    table = np.stack(steps)
     return np.concatenate([np.full((len(table), EOS), -np.inf), table], axis=1)

@@ -1,4 +1,4 @@
-"""A decoder's state as a flat list of tensors and back: files have named inputs and outputs and nothing nested."""
+"""A decoder's state as a flat list of tensors and back: exported programs have no nested inputs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from attnx.attention import Memory
 State = TypeVar("State", bound=tuple[Any, ...])
 
 
-def flat(state: tuple[Any, ...]) -> list[Tensor]:
-    """Every tensor of the state, the batch first; how long each source of a memory is becomes the width of one."""
+def flatten_state(state: tuple[Any, ...]) -> list[Tensor]:
+    """Return the tensors of a state, batch first; the lengths of a memory's sources become widths of tensors."""
     return list(_leaves(state))
 
 
-def nested(tensors: list[Tensor], like: State) -> State:
-    """The state of which :func:`flat` made these tensors, nested as in ``like``."""
-    return cast("State", _nested(iter(tensors), like))
+def unflatten_state(tensors: list[Tensor], template: State) -> State:
+    """Return the state that :func:`flatten_state` made these tensors of, nested like ``template``."""
+    return cast("State", _unflatten(iter(tensors), template))
 
 
 def _leaves(tree: Any) -> Iterator[Tensor]:
@@ -34,13 +34,13 @@ def _leaves(tree: Any) -> Iterator[Tensor]:
             yield from _leaves(part)
 
 
-def _nested(tensors: Iterator[Tensor], like: Any) -> Any:
-    if isinstance(like, Tensor):
+def _unflatten(tensors: Iterator[Tensor], template: Any) -> Any:
+    if isinstance(template, Tensor):
         return next(tensors)
-    if isinstance(like, Memory):
-        lengths = tuple(next(tensors).shape[1] for _ in like.lengths)
+    if isinstance(template, Memory):
+        lengths = tuple(next(tensors).shape[1] for _ in template.lengths)
         return Memory(next(tensors), next(tensors), next(tensors), lengths)
-    if isinstance(like, tuple):
-        parts = [_nested(tensors, part) for part in like]
-        return like._make(parts) if hasattr(like, "_make") else tuple(parts)
-    return like
+    if isinstance(template, tuple):
+        parts = [_unflatten(tensors, part) for part in template]
+        return template._make(parts) if hasattr(template, "_make") else tuple(parts)
+    return template

@@ -1,4 +1,4 @@
-"""Writes a trained model as a folder that runs without attnx, and sees that it gives what the run gives."""
+"""Exports a trained model as a folder that runs without attnx, and compares its outputs with the run's."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from attnx.data.features import Features
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.export import onnx_file, torch_file
-from attnx.export.agreement import Checked as Checked
-from attnx.export.agreement import compared
-from attnx.export.programs import Program, programs
+from attnx.export.agreement import Agreement as Agreement
+from attnx.export.agreement import compare_outputs
+from attnx.export.programs import Program, make_programs
 from attnx.export.text_rules import search_rules, text_rules
 from attnx.files.atomic_files import atomic_folder
 from attnx.inference.load import open_run
@@ -38,63 +38,63 @@ WRITERS: dict[str, tuple[str, Callable[[Program, Path], None]]] = {
 }
 RUNNER = Path(__file__).with_name("runner")
 RUNNER_FILES = ("run.py", "model.py", "text.py")
-NAMES = ("reading", "stepping")
-WIDTHS = (1, 5)
+PROGRAMS = ("encode", "decode_step")
+BEAM_SIZES = (1, 5)
 
 
-def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint: str = "best") -> list[Checked]:
-    """Write both programs, vocabularies and a runner, whole and checked or not at all.
+def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint: str = "best") -> list[Agreement]:
+    """Write both programs, the vocabularies and a runner; the folder appears only if its outputs agree.
 
     Args:
         run: the run folder.
         kind: ``onnx`` or ``torch``.
-        folder: where to; it must not be there.
-        pairs: what to compare the files with the run on.
+        folder: the new folder; it must not exist.
+        pairs: examples for the comparison.
         checkpoint: ``best`` or ``last``.
 
     Raises:
-        UserError: the run writes numbers, is of a model that has no step, a package is missing, or the files do not
-            give what the run gives.
+        UserError: the run writes numbers, its model has no decoding step, a package is missing, or the files' outputs
+            differ from the run's.
     """
     opened = open_run(run, checkpoint)
     if kind == "onnx":
         for module in ("onnx", "onnxruntime"):
             require(module, "export", "--format onnx")
     if not isinstance(opened.target, Vocabulary):
-        raise UserError(f"{run}: writes rows of numbers; what is exported are models that write symbols")
+        raise UserError(f"{run}: writes rows of numbers; only models that write symbols can be exported")
     name = opened.config["model"]["name"]
     if not registry.describe("model", name).properties.get("exports", True):
-        raise UserError(f"{run}: model={name} cannot be exported: a trace would hold one story's number of sentences")
+        raise UserError(f"{run}: model={name} cannot be exported: a trace would fix the number of sentences")
     with atomic_folder(folder) as partial:
         _write(partial, opened, kind)
-        return [compared(opened, _runner(partial), pairs, width) for width in WIDTHS]
+        return [compare_outputs(opened, _load_runner(partial), pairs, beam_size) for beam_size in BEAM_SIZES]
 
 
 def _write(folder: Path, run: TrainedRun, kind: str) -> None:
     ending, write = WRITERS[kind]
     model = cast("Seq2seq", copy.deepcopy(run.model)).requires_grad_(False)  # its fast paths will be disabled
-    found = programs(model, _sources(run), bool(run.tags))
-    for name, program in zip(NAMES, found, strict=True):
+    programs = dict(zip(PROGRAMS, make_programs(model, _source_maker(run), bool(run.tags)), strict=True))
+    for name, program in programs.items():
         write(program, folder / f"{name}.{ending}")
     source, target = run.source, cast("Vocabulary", run.target)
-    told = {
+    content = {
         "source": dataclasses.asdict(source) if isinstance(source, Features) else source.symbols,
         "target": target.symbols,
         "tags": run.tags,
         "text": text_rules(run.config["task"], source.columns if isinstance(source, Features) else ()),
         "decoding": search_rules(run.config["decoding"]),
         "continues": bool(getattr(run.task, "continues", False)),
-        "programs": {name: program.names for name, program in zip(NAMES, found, strict=True)},
+        "programs": {name: program.input_names for name, program in programs.items()},
     }
-    (folder / "model.json").write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (folder / "model.json").write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     for name in RUNNER_FILES:
         shutil.copyfile(RUNNER / name, folder / name)
     for file in (run.folder / VOCABULARY).glob("*.tokenizer"):
         shutil.copyfile(file, folder / file.name)
 
 
-def _sources(run: TrainedRun) -> Callable[[int, int], Tensor]:
-    """Any sources of so many rows and steps."""
+def _source_maker(run: TrainedRun) -> Callable[[int, int], Tensor]:
+    """Return a function that draws sources of a number of rows and steps."""
     generator = torch.Generator().manual_seed(0)
     source = run.source
     if isinstance(source, Features):
@@ -102,12 +102,12 @@ def _sources(run: TrainedRun) -> Callable[[int, int], Tensor]:
     return lambda rows, steps: torch.randint(len(source), (rows, steps), generator=generator)
 
 
-def _runner(folder: Path) -> Any:
+def _load_runner(folder: Path) -> Any:
     spec = importlib.util.spec_from_file_location("exported_model", folder / "model.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch would rather have its programs from torch.export: see torch_file
+        warnings.simplefilter("ignore")  # torch prefers torch.export: see torch_file
         return module.Model(folder)

@@ -1,4 +1,4 @@
-"""The format ``onnx``: programs for onnxruntime and whatever else reads ONNX."""
+"""The format ``onnx``: programs for onnxruntime and other ONNX runtimes."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from attnx.export.programs import Program
 OPSET = 17
 
 
-def _transposed(graph: Any, matrices: Any) -> Any:
-    *others, rows, columns = range(matrices.type().dim())
-    return graph.op("Transpose", matrices, perm_i=[*others, columns, rows])
+def _transpose(graph: Any, matrices: Any) -> Any:
+    *batch, rows, columns = range(matrices.type().dim())
+    return graph.op("Transpose", matrices, perm_i=[*batch, columns, rows])
 
 
 def _expm1(graph: Any, exponents: Any) -> Any:
-    one = graph.op("Constant", value_t=torch.tensor(1.0))
-    return graph.op("Sub", graph.op("Exp", exponents), one)
+    unit = graph.op("Constant", value_t=torch.tensor(1.0))
+    return graph.op("Sub", graph.op("Exp", exponents), unit)
 
 
-def _logaddexp(graph: Any, one: Any, other: Any) -> Any:
-    larger = graph.op("Max", one, other)
-    shares = [graph.op("Exp", graph.op("Sub", part, larger)) for part in (one, other)]
-    return graph.op("Add", larger, graph.op("Log", graph.op("Add", *shares)))
+def _logaddexp(graph: Any, first: Any, second: Any) -> Any:
+    maximum = graph.op("Max", first, second)
+    exponentials = [graph.op("Exp", graph.op("Sub", term, maximum)) for term in (first, second)]
+    return graph.op("Add", maximum, graph.op("Log", graph.op("Add", *exponentials)))
 
 
-# What the exporter does not know of itself.
-SYMBOLS: dict[str, Callable[..., Any]] = {"aten::mT": _transposed, "aten::expm1": _expm1, "aten::logaddexp": _logaddexp}
+# Operators that the exporter lacks.
+SYMBOLS: dict[str, Callable[..., Any]] = {"aten::mT": _transpose, "aten::expm1": _expm1, "aten::logaddexp": _logaddexp}
 
 
 @torch.no_grad()
 def write(program: Program, path: Path) -> None:
     """Trace a program and save it.
 
-    By tracing, not by ``torch.export``: that takes a recurrence's length for a constant and says nothing of it.
+    Not by ``torch.export``, which silently fixes a recurrence's length.
     """
-    named = [*program.names, *program.returns]
+    names = [*program.input_names, *program.output_names]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, symbol in SYMBOLS.items():
@@ -50,8 +50,8 @@ def write(program: Program, path: Path) -> None:
             program.inputs,
             str(path),
             dynamo=False,
-            input_names=program.names,
-            output_names=program.returns,
-            dynamic_axes={name: {axis: f"{name}_{axis}" for axis in program.axes[name]} for name in named},
+            input_names=program.input_names,
+            output_names=program.output_names,
+            dynamic_axes={name: {axis: f"{name}_{axis}" for axis in program.axes[name]} for name in names},
             opset_version=OPSET,
         )

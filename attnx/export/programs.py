@@ -1,4 +1,4 @@
-"""The two programs a model is exported as: one reads a source, the other takes one step."""
+"""The two programs of an exported model: one encodes a source, the other takes a decoding step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx import accel
-from attnx.export.flat import flat, nested
+from attnx.export.flat import flatten_state, unflatten_state
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.models.seq2seq.state import DecoderState
 from attnx.models.transformer.model import Transformer, TransformerState
@@ -18,64 +18,65 @@ Exported = Seq2seq | Transformer
 State = DecoderState | TransformerState
 
 
-class Reading(nn.Module):
-    """From sources (b, s), what is present (b, s) bool, and tags (b,) if there are any, to a state's tensors."""
+class EncodeProgram(nn.Module):
+    """Sources (b, s), their mask (b, s) bool, and tags (b,) if there are any -> the tensors of the first state."""
 
     def __init__(self, model: Exported) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, source: Tensor, present: Tensor, tag: Tensor | None = None) -> tuple[Tensor, ...]:
+    def forward(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> tuple[Tensor, ...]:
         """Encode. The encoder's outputs (b, s, e) come last, if there is one."""
         outputs: list[Tensor] = []
         encoder = getattr(self.model.source, "encoder", None)
         if encoder is not None:
-            # Given out because ONNX's exporter cannot leave out of a recurrence what nothing reads.
-            seen = encoder.register_forward_hook(lambda _module, _given, found: outputs.append(found.layers[-1]))
-        state = self.model.init_state(source, present, tag)
+            # An output because ONNX's exporter cannot drop unused outputs of a recurrence.
+            hook = encoder.register_forward_hook(lambda _module, _inputs, result: outputs.append(result.layers[-1]))
+        state = self.model.init_state(source, source_mask, tag)
         if encoder is not None:
-            seen.remove()
-        return (*flat(state), *outputs)
+            hook.remove()
+        return (*flatten_state(state), *outputs)
 
 
-class Stepping(nn.Module):
-    """From the last symbols (b,) and a state's tensors to log-probabilities (b, symbols), weights, and the state after.
+class StepProgram(nn.Module):
+    """Last symbols (b,) and the tensors of a state -> log-probabilities (b, symbols), weights, and the next state.
 
-    Weights are (b, 1, m), or (b, h, 1, m) with several heads; of a model without attention there are none.
+    Weights are (b, 1, m), or (b, h, 1, m) with several heads; a model without attention has none.
     """
 
-    def __init__(self, model: Exported, like: State) -> None:
+    def __init__(self, model: Exported, template: State) -> None:
         super().__init__()
-        self.model: Any = model  # with states of its own kind
-        self.like = like
+        self.model: Any = model  # each model has its own type of state
+        self.template = template
 
     def forward(self, symbol: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
         """Take one step."""
-        found, after, read = self.model.decode_step(symbol, nested(list(state), self.like), need_weights=True)
-        weights = () if read.weights is None else (read.weights,)
-        return (found, *weights, *flat(after))
+        result = self.model.decode_step(symbol, unflatten_state(list(state), self.template), need_weights=True)
+        log_probabilities, next_state, attention = result
+        weights = () if attention.weights is None else (attention.weights,)
+        return (log_probabilities, *weights, *flatten_state(next_state))
 
 
 class Program(NamedTuple):
-    """What is traced, and how a file is to name what goes in and comes out.
+    """A module to trace, with the names and axes of its inputs and outputs.
 
     Attributes:
-        module: of tensors to tensors.
-        inputs: an example of what goes in.
-        names: of the inputs.
-        returns: names of the outputs.
-        axes: of each input and output the axes whose size is left open.
+        module: tensors -> tensors.
+        inputs: example inputs.
+        input_names: names of the inputs.
+        output_names: names of the outputs.
+        axes: dynamic axes of each input and output.
     """
 
     module: nn.Module
     inputs: tuple[Tensor, ...]
-    names: list[str]
-    returns: list[str]
+    input_names: list[str]
+    output_names: list[str]
     axes: dict[str, list[int]]
 
 
 class Example(NamedTuple):
-    """A batch as it goes through both programs."""
+    """Example tensors of both programs."""
 
     source: tuple[Tensor, ...]
     symbol: Tensor
@@ -84,51 +85,58 @@ class Example(NamedTuple):
 
 
 @torch.no_grad()
-def programs(model: Exported, sources: Callable[[int, int], Tensor], tagged: bool) -> tuple[Program, Program]:
-    """The programs of a model: reading a source, and taking a step.
+def make_programs(
+    model: Exported, make_sources: Callable[[int, int], Tensor], has_tags: bool
+) -> tuple[Program, Program]:
+    """Return the programs of a model: encoding a source, and a decoding step.
 
     Args:
-        model: in evaluation mode. Its fast paths are disabled: a file can hold torch's own operations alone.
-        sources: (rows, steps) -> any sources of that size.
-        tagged: whether rows have tags.
+        model: in evaluation mode. Its fast paths are disabled: a file has only torch's own operations.
+        make_sources: (rows, steps) -> sources of that size.
+        has_tags: whether rows have tags.
     """
     accel.disable(model)
-    pace = getattr(model, "downsampling", 1)  # steps for a state of the source; states differ in number, too
-    small, large = (_example(model, sources, tagged, rows, steps * pace) for rows, steps in ((2, 5), (3, 7)))
-    state = [f"state_{number}" for number in range(len(flat(small.state)))]
-    given = ["source", "present", *(["tag"] if tagged else [])]
-    found = ["log_probabilities", *([] if small.weights is None else ["weights"])]
-    names = [*given, "symbol", *state, *found]
-    # What differs between two batches of unlike sizes is open.
-    axes = dict(zip(names, map(_differing, _tensors(small), _tensors(large)), strict=True))
-    after = [f"{name}_after" for name in state]
-    axes |= {late: axes[early] for late, early in zip(after, state, strict=True)}
+    downsampling = getattr(model, "downsampling", 1)  # source steps per state; sizes must differ after it, too
+    small, large = (
+        _make_example(model, make_sources, has_tags, rows, steps * downsampling) for rows, steps in ((2, 5), (3, 7))
+    )
+    state = [f"state_{index}" for index in range(len(flatten_state(small.state)))]
+    inputs = ["source", "source_mask", *(["tag"] if has_tags else [])]
+    outputs = ["log_probabilities", *([] if small.weights is None else ["weights"])]
+    names = [*inputs, "symbol", *state, *outputs]
+    # Axes that differ between two batches of different sizes are dynamic.
+    axes = dict(zip(names, map(_differing_axes, _list_tensors(small), _list_tensors(large)), strict=True))
+    next_state = [f"{name}_after" for name in state]
+    axes |= {next_name: axes[name] for next_name, name in zip(next_state, state, strict=True)}
     encoded = ["encoded"] if getattr(model.source, "encoder", None) is not None else []
     axes |= {name: [0, 1] for name in encoded}
-    stepping = Stepping(model, small.state)
+    step_inputs = (small.symbol, *flatten_state(small.state))
     return (
-        Program(Reading(model), small.source, given, state + encoded, axes),
-        Program(stepping, (small.symbol, *flat(small.state)), ["symbol", *state], [*found, *after], axes),
+        Program(EncodeProgram(model), small.source, inputs, state + encoded, axes),
+        Program(StepProgram(model, small.state), step_inputs, ["symbol", *state], [*outputs, *next_state], axes),
     )
 
 
-def _example(model: Any, sources: Callable[[int, int], Tensor], tagged: bool, rows: int, length: int) -> Example:
-    """Rows of unlike lengths, some steps on: a memory that grows holds as many states by then."""
-    present = torch.arange(length) < length - torch.arange(rows)[:, None]
-    tag = [torch.zeros(rows, dtype=torch.int64)] if tagged else []
-    source = (sources(rows, length), present, *tag)
+def _make_example(
+    model: Any, make_sources: Callable[[int, int], Tensor], has_tags: bool, rows: int, length: int
+) -> Example:
+    """Make rows of different lengths, some steps after the start, when a growing memory has as many states."""
+    source_mask = torch.arange(length) < length - torch.arange(rows)[:, None]
+    tag = [torch.zeros(rows, dtype=torch.int64)] if has_tags else []
+    source = (make_sources(rows, length), source_mask, *tag)
     state = model.init_state(*source)
-    symbol = model.target.start_input(rows, present.device)
+    symbol = model.target.start_input(rows, source_mask.device)
     for _ in range(rows):
         state = model.decode_step(symbol, state, need_weights=True)[1]
     return Example(source, symbol, state, model.decode_step(symbol, state, need_weights=True)[2].weights)
 
 
-def _tensors(example: Example) -> list[Tensor]:
-    """In the order of their names; log-probabilities are open where symbols are, and in no other axis."""
+def _list_tensors(example: Example) -> list[Tensor]:
+    """Return the tensors in the order of their names; log-probabilities have the dynamic axes of symbols."""
     weights = [] if example.weights is None else [example.weights]
-    return [*example.source, example.symbol, *flat(example.state), example.symbol[:, None], *weights]
+    return [*example.source, example.symbol, *flatten_state(example.state), example.symbol[:, None], *weights]
 
 
-def _differing(one: Tensor, other: Tensor) -> list[int]:
-    return [axis for axis, sizes in enumerate(zip(one.shape, other.shape, strict=True)) if sizes[0] != sizes[1]]
+def _differing_axes(small: Tensor, large: Tensor) -> list[int]:
+    sizes = zip(small.shape, large.shape, strict=True)
+    return [axis for axis, (small_size, large_size) in enumerate(sizes) if small_size != large_size]

@@ -1,4 +1,4 @@
-"""What an exported runner is told of a run's texts: how a line is cut, how symbols are joined, how to search."""
+"""Rules for an exported runner: how to tokenize a line, join symbols, and search."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 Rules = dict[str, dict[str, Any]]
 
 WORDS: dict[str, Any] = {"kind": "words"}
-# A search that chooses otherwise than a beam is exported as a greedy one.
+# Other searches than a beam are exported as greedy.
 GREEDY: dict[str, Any] = {
     "beam_size": 1,
     "nbest": 1,
@@ -21,18 +21,18 @@ EXPORTED_SEARCHES = ("greedy", "beam")
 
 
 def text_rules(task: Mapping[str, Any], columns: Sequence[str] = ()) -> Rules:
-    """The rules ``cut`` and ``join`` of a task's configuration; of an unknown task, words with spaces between.
+    """Return the rules ``cut`` and ``join`` of a task; of an unknown task, words separated by spaces.
 
     Args:
-        task: the configuration.
-        columns: the names of the source's features, where it has any.
+        task: the task's configuration.
+        columns: names of the source's features, if any.
     """
     rules = TASKS.get(task["name"], _words)(task)
     return {**rules, "cut": {**rules["cut"], "columns": list(columns)}} if rules["cut"]["kind"] == "matrix" else rules
 
 
 def search_rules(search: Mapping[str, Any]) -> dict[str, Any]:
-    """A search as a beam's settings, every one filled in."""
+    """Return a search as complete settings of a beam."""
     beam = {knob: search[knob] for knob in GREEDY} if search["name"] == "beam" else GREEDY
     return {**beam, **{knob: search[knob] for knob in LIMITS}}
 
@@ -71,8 +71,8 @@ def _matrix(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pieces(task: Mapping[str, Any], side: str) -> dict[str, Any]:
-    said = {knob: task[knob] for knob in ("lower", "unicode_form")}
-    return {"kind": "pieces", "tokenizer": task["tokenizer"], "file": f"{side}.tokenizer", **said}
+    normalization = {knob: task[knob] for knob in ("lower", "unicode_form")}
+    return {"kind": "pieces", "tokenizer": task["tokenizer"], "file": f"{side}.tokenizer", **normalization}
 
 
 TASKS: dict[str, Callable[[Mapping[str, Any]], Rules]] = {

@@ -1,4 +1,4 @@
-"""The format ``torch``: programs that ``torch.jit.load`` reads, wherever torch is and attnx is not."""
+"""The format ``torch``: programs for ``torch.jit.load``, without attnx."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from attnx.export.programs import Program
 def write(program: Program, path: Path) -> None:
     """Trace a program and save it.
 
-    By tracing, though torch calls that its old way: ``torch.export``, the new one, takes a recurrence's length for a
-    constant.
+    Tracing is deprecated, but ``torch.export`` fixes a recurrence's length.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # sizes read as numbers stay open in a trace; what was traced is run afterwards
+        warnings.simplefilter("ignore")  # about sizes, which stay dynamic; outputs are compared afterwards
         traced = torch.jit.trace(program.module, program.inputs, check_trace=False)  # type: ignore[no-untyped-call]
         traced.save(str(path))

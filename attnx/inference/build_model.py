@@ -9,7 +9,7 @@ import torch
 
 from attnx import accel, registry
 from attnx.data.features import Features
-from attnx.data.paths import fill_in
+from attnx.data.paths import resolve_data_path
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.nn.pretrained import load_vectors
@@ -28,7 +28,7 @@ def build_model(config: Config, data: SequenceData) -> torch.nn.Module:
             if not isinstance(vocabulary, Vocabulary):
                 raise UserError(f"model.{knob}: the {side} is made of features, which have no vectors of their own")
             ids = {symbol: number for number, symbol in enumerate(vocabulary.symbols)}
-            file = str(fill_in(f"model.{knob}", config["model"][knob]))
+            file = str(resolve_data_path(f"model.{knob}", config["model"][knob]))
             load_vectors(model.get_submodule(place), ids, file)  # type: ignore[arg-type]
     return model
 
@@ -48,7 +48,7 @@ def new_model(config: Config, data: SequenceData) -> torch.nn.Module:
     assert isinstance(model, torch.nn.Module)
     match = getattr(getattr(model, "output", None), "set_vocabulary_map", None)
     if match is not None and isinstance(data.source, Vocabulary) and isinstance(data.target, Vocabulary):
-        match(data.source.same_in(data.target))
+        match(data.source.ids_in(data.target))
     if config.get("accel", "auto") == "auto":
         accel.enable(model)
     return model

@@ -23,7 +23,7 @@ from attnx.inference.predictor import Prediction, loss_results, metric_results
 from attnx.inference.trained_run import BATCH_SIZE, TrainedRun
 from attnx.runs.layout import VOCABULARY
 from attnx.runs.results_json import BaselineDifference, Interval
-from attnx.tasks.protocols import signatures_of, token_loss
+from attnx.tasks.protocols import metric_signatures, token_loss
 
 
 class EvaluationResult(NamedTuple):
@@ -66,7 +66,7 @@ def evaluation_pairs(run: TrainedRun, test: Any = None, fingerprint: str = "") -
         where = ", ".join(map(str, files if isinstance(files, list) else [files]))
     else:
         data = task.load()
-        if fingerprint and data.train_rows().fingerprint() != fingerprint:
+        if fingerprint and data.train_dataset().fingerprint() != fingerprint:
             raise UserError(
                 f"{run.folder}: the data of its test part have changed since it was trained; restore them, or name "
                 "other data with task.test=FILE"
@@ -93,12 +93,12 @@ def evaluate(run: TrainedRun, pairs: Sequence[Pair], batch_size: int = BATCH_SIZ
     resampled = bootstrap_metrics(task, run.tags, predictions)
     intervals = measure_intervals(task, run.tags, predictions, resampled)
     baselines = baseline_differences(task, results, resampled)
-    return EvaluationResult(results, intervals, baselines, predictions, signatures_of(task, metrics), resampled)
+    return EvaluationResult(results, intervals, baselines, predictions, metric_signatures(task, metrics), resampled)
 
 
 def _loss_results(run: TrainedRun, pairs: Sequence[Pair], batch_size: int) -> dict[str, Tensor]:
     """The loss per step over all targets, for a task without metrics."""
-    rows = run.predictor.data.judged_rows(list(pairs))
+    rows = run.predictor.data.evaluation_dataset(list(pairs))
     total, tokens = torch.zeros((), dtype=torch.float64), 0.0
     with torch.inference_mode():
         for start in range(0, len(rows), batch_size):

@@ -78,7 +78,7 @@ class Predictor:
         if getattr(self.task, "continues", False):  # the source is the beginning of the target
             options = {"prefix": batch.source, **options}
         source, last = subtract_last_value(model.target, batch.source)
-        result = self.search(accel.fused_decoder(model), source, batch.present, batch.tag, need_weights, **options)
+        result = self.search(accel.fused_decoder(model), source, batch.source_mask, batch.tag, need_weights, **options)
         if last is not None:
             result = result._replace(written=result.written + last[:, None])
         first_state = batch.source.shape[1] if "encoder" in model.sources else 0

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from attnx import registry
+from attnx.data.batches import as_batch
 from attnx.data.examples import Pair
 from attnx.data.features import Features, Matrix
 from attnx.data.vocabulary import Vocabulary
@@ -125,9 +126,9 @@ class TrainedRun:
         for start in range(0, len(order), batch_size):
             indices = order[start : start + batch_size]
             batch = [pairs[index] for index in indices]
-            rows = self.predictor.data.judged_rows(batch)
+            rows = self.predictor.data.evaluation_dataset(batch)
             with torch.inference_mode():
-                decoded = self.predictor.decode(batch, rows.whole(), need_weights or copies)
+                decoded = self.predictor.decode(batch, as_batch(rows), need_weights or copies)
             predictions.update(zip(indices, map(self._copied, decoded) if copies else decoded, strict=True))
         return [predictions[index] for index in range(len(pairs))]
 
@@ -146,7 +147,7 @@ class TrainedRun:
         if isinstance(source, str):
             if width is not None:
                 raise UserError(f"this run reads matrices of {width} features a step, not text")
-            pair = Pair(self.task.symbols(source, tag), ((),), tag, target=self._empty_target)
+            pair = Pair(self.task.tokenize(source, tag), ((),), tag, target=self._empty_target)
             if unknown == "refuse":
                 self._refuse_unknown(pair)
             return pair

@@ -14,7 +14,7 @@ from attnx.laws.candidate import Candidate
 from attnx.laws.violation import described, require
 from attnx.tasks.protocols import SequenceData
 
-METHODS = ("load", "metrics", "update", "symbols", "text", "save", "restore")
+METHODS = ("load", "metrics", "update", "tokenize", "detokenize", "save", "restore")
 FACTS = {"monitor": str, "maximize": bool, "smoothing": float}
 NUM_EXAMPLES = 20  # that are evaluated, or one of each tag
 
@@ -68,7 +68,9 @@ def restored_tasks_are_the_same(task: Candidate) -> None:
     for pair in data.pairs.test[:NUM_EXAMPLES]:
         if isinstance(data.target, Vocabulary):
             written = [str(symbol) for symbol in pair.references[0]]
-            require(restored.text(written) == part.text(written), "restore", "restored, it gives another text")
+            require(
+                restored.detokenize(written) == part.detokenize(written), "restore", "restored, it gives another text"
+            )
 
 
 QUICK = (declarations,)

@@ -11,7 +11,7 @@ from attnx.laws.violation import described, require
 
 TEXTS = ["the cat sat on the mat", "a cat and a hat", "that is the hat", "ö is one letter"] * 5
 SIZE = 300  # more than every tokenizer needs at least
-METHODS = ("train", "cut", "join", "save", "load")
+METHODS = ("train", "tokenize", "detokenize", "save", "load")
 
 
 def trained(tokenizer: Candidate) -> Any:
@@ -22,7 +22,7 @@ def trained(tokenizer: Candidate) -> Any:
 
 
 def declarations(tokenizer: Candidate) -> None:
-    """A tokenizer has the methods train, cut, join, save and load."""
+    """A tokenizer has the methods train, tokenize, detokenize, save and load."""
     part = tokenizer.build()
     missing = [name for name in METHODS if not callable(getattr(part, name, None))]
     require(not missing, "", f"{type(part).__name__} has no method {', '.join(missing)}")
@@ -41,10 +41,10 @@ def joining_inverts_cutting(tokenizer: Candidate) -> None:
     """Cutting and joining a text gives the text, by way of learned symbols."""
     part = trained(tokenizer)
     for text in TEXTS[:4]:
-        symbols = part.cut(text)
-        require(part.join(symbols) == text, "join", f"{text!r} came back as {part.join(symbols)!r}")
+        symbols = part.tokenize(text)
+        require(part.detokenize(symbols) == text, "detokenize", f"{text!r} came back as {part.detokenize(symbols)!r}")
         unknown = [symbol for symbol in symbols if symbol not in part.symbols]
-        require(not unknown, "cut", f"{unknown[:1]} is not one of its symbols")
+        require(not unknown, "tokenize", f"{unknown[:1]} is not one of its symbols")
 
 
 def reloaded_tokenizers_are_the_same(tokenizer: Candidate) -> None:
@@ -54,8 +54,8 @@ def reloaded_tokenizers_are_the_same(tokenizer: Candidate) -> None:
         part.save(Path(folder) / "tokenizer")
         reloaded.load(Path(folder) / "tokenizer")
     require(reloaded.symbols == part.symbols, "load", "it loaded other symbols than it saved")
-    same = all(reloaded.cut(text) == part.cut(text) for text in TEXTS[:4])
-    require(same, "load", "loaded, it cuts differently")
+    same = all(reloaded.tokenize(text) == part.tokenize(text) for text in TEXTS[:4])
+    require(same, "load", "loaded, it tokenizes differently")
 
 
 QUICK = (declarations,)

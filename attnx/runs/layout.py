@@ -39,6 +39,7 @@ TARGET_FEATURES: Final = "target_features.json"
 TAGS: Final = "tags.json"
 POINTS: Final = "points.npz"
 TEST_SERIES: Final = "test_series.npz"
+LINEAR_BASELINE: Final = "linear.npy"
 # Copies of plug-ins, and the loggers' own folders.
 PLUGINS: Final = "plugins"
 WANDB: Final = "wandb"

@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from attnx.data.task_files import refuse_missing_files
+from attnx.data.task_files import check_task_files
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_mapping
@@ -68,7 +68,7 @@ def check_files(jobs: Sequence[Sequence[str]], configs: Configs) -> None:
     """
     settings = _group_by_setting(jobs, configs)
     tasks = [configs[overrides_key(group[0])]["task"] for group in settings]
-    _raise_errors(settings, [_error_of(partial(refuse_missing_files, task)) for task in tasks])
+    _raise_errors(settings, [_error_of(partial(check_task_files, task)) for task in tasks])
 
 
 def _group_by_setting(jobs: Sequence[Sequence[str]], configs: Configs) -> list[list[Sequence[str]]]:
@@ -124,7 +124,7 @@ def _errors_of_task(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     @report_plug_in_errors()
     def read() -> None:
         nonlocal data
-        refuse_missing_files(settings[0]["task"])
+        check_task_files(settings[0]["task"])
         data = load(settings[0])
 
     error = _error_of(read)

@@ -1,1 +1,1 @@
-"""Tasks: data, loss and metrics."""
+"""Tasks: data, metrics and texts by name."""

@@ -1,4 +1,4 @@
-"""What a forecast is measured by: of a model and, on the same windows, of each forecast that costs nothing."""
+"""Metrics of forecasts: of the model and, on the same windows, of each baseline."""
 
 from __future__ import annotations
 
@@ -11,65 +11,63 @@ from torch import nn
 from attnx import registry
 from attnx.data.features import Features, Matrix
 
-# Of scaled numbers over all steps; in the data's own units their names begin with ``own_``.
-OF_ALL_STEPS = {"mse": "mean_squared_error", "mae": "mean_absolute_error"}
+# Of scaled numbers over all steps; in the data's units their names start with ``own_``.
+ALL_STEPS_METRICS = {"mse": "mean_squared_error", "mae": "mean_absolute_error"}
 RSE, CORR = "rse", "corr"
-"""Of the last step of each window alone: Lai et al. 2018 forecast one step, so far ahead, and no other."""
+"""Of the last step of each window alone: Lai et al. 2018 forecast only that step."""
 
 
 def forecast_metrics(columns: int, baselines: Iterable[str], quantiles: Sequence[float]) -> dict[str, nn.Module]:
-    """The metrics of a model and, behind its name, of each baseline; of quantiles in their order, if there are any."""
-    found = _errors("", columns)
-    found |= {f"own_{name}": registry.build("metric", metric) for name, metric in OF_ALL_STEPS.items()}
+    """Build the metrics of a model, and those of each baseline under its name; ``quantiles`` in their order."""
+    metrics = _error_metrics("", columns)
+    metrics |= {f"own_{name}": registry.build("metric", metric) for name, metric in ALL_STEPS_METRICS.items()}
     if quantiles:
-        found["quantile_loss"] = registry.build("metric", "quantile_loss", quantiles=quantiles)
+        metrics["quantile_loss"] = registry.build("metric", "quantile_loss", quantiles=quantiles)
     for name in baselines:
-        found |= _errors(f"{name}_", columns)
-    return found
+        metrics |= _error_metrics(f"{name}_", columns)
+    return metrics
 
 
-def _errors(who: str, columns: int) -> dict[str, nn.Module]:
-    """What a model and each baseline are measured by."""
+def _error_metrics(prefix: str, columns: int) -> dict[str, nn.Module]:
     return {
-        **{f"{who}{name}": registry.build("metric", metric) for name, metric in OF_ALL_STEPS.items()},
-        f"{who}{RSE}": registry.build("metric", "root_relative_squared_error"),
-        f"{who}{CORR}": registry.build("metric", "empirical_correlation", columns=columns),
+        **{f"{prefix}{name}": registry.build("metric", metric) for name, metric in ALL_STEPS_METRICS.items()},
+        f"{prefix}{RSE}": registry.build("metric", "root_relative_squared_error"),
+        f"{prefix}{CORR}": registry.build("metric", "empirical_correlation", columns=columns),
     }
 
 
 def update_forecast_metrics(
     metrics: Any,
     scales: Features,
-    written: Sequence[Matrix],
-    right: Sequence[Matrix],
+    outputs: Sequence[Matrix],
+    references: Sequence[Matrix],
     baselines: Mapping[str, Sequence[Matrix]],
 ) -> None:
-    """Show the metrics a batch.
+    """Update the metrics with a batch.
 
     Args:
         metrics: those of :func:`forecast_metrics`.
-        scales: of the columns that are forecast.
-        written: of each window (horizon, f) in the data's units, or several quantiles side by side, the median first.
-        right: of each window (horizon, f) in the data's units, NaN where nothing was measured.
-        baselines: what each of them forecast of the windows, (horizon, f), scaled.
+        scales: scales of the target columns.
+        outputs: (horizon, f) of each window in the data's units, or several quantiles side by side, the median first.
+        references: (horizon, f) of each window in the data's units; missing values are NaN.
+        baselines: (horizon, f) forecasts of each baseline for the windows, scaled.
     """
-    medians = [matrix[:, : scales.width] for matrix in written]
-    wanted = [scales.encode(matrix, np.nan) for matrix in right]
+    medians = [matrix[:, : scales.width] for matrix in outputs]
+    scaled_references = [scales.encode(matrix, np.nan) for matrix in references]
     forecasts: dict[str, tuple[Sequence[Matrix], Sequence[Matrix]]] = {
         "": ([scales.encode(matrix) for matrix in medians], medians)
     }
-    forecasts |= {f"{name}_": (found, [*map(scales.decode, found)]) for name, found in baselines.items()}
-    for who, (scaled, own) in forecasts.items():
-        for name in OF_ALL_STEPS:
-            metrics[f"{who}{name}"].update(scaled, wanted)
-        metrics[f"{who}{RSE}"].update(_last(own), _last(right))
-        metrics[f"{who}{CORR}"].update(_last(scaled), _last(wanted))
-    for name in OF_ALL_STEPS:
-        metrics[f"own_{name}"].update(medians, right)
+    forecasts |= {f"{name}_": (scaled, [*map(scales.decode, scaled)]) for name, scaled in baselines.items()}
+    for prefix, (scaled, unscaled) in forecasts.items():
+        for name in ALL_STEPS_METRICS:
+            metrics[f"{prefix}{name}"].update(scaled, scaled_references)
+        metrics[f"{prefix}{RSE}"].update(_last_steps(unscaled), _last_steps(references))
+        metrics[f"{prefix}{CORR}"].update(_last_steps(scaled), _last_steps(scaled_references))
+    for name in ALL_STEPS_METRICS:
+        metrics[f"own_{name}"].update(medians, references)
     if "quantile_loss" in metrics:
-        metrics["quantile_loss"].update([scales.encode(matrix) for matrix in written], wanted)
+        metrics["quantile_loss"].update([scales.encode(matrix) for matrix in outputs], scaled_references)
 
 
-def _last(matrices: Iterable[Matrix]) -> list[Matrix]:
-    """The last step of each."""
+def _last_steps(matrices: Iterable[Matrix]) -> list[Matrix]:
     return [matrix[-1:] for matrix in matrices]

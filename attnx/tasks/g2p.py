@@ -1,8 +1,8 @@
-"""The task ``g2p``: from a word's letters to its phones, in one language or in many."""
+"""The task ``g2p``: pronounce words of one or many languages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -11,12 +11,12 @@ from torch import nn
 
 from attnx import registry
 from attnx.data.examples import Pair, Symbols, read_pairs
-from attnx.data.graphemes import cut
-from attnx.data.paths import fill_in
+from attnx.data.graphemes import split_graphemes
+from attnx.data.paths import resolve_data_path
 from attnx.data.readers.cmudict import read_cmudict
-from attnx.data.readers.sigmorphon import holds_languages, read_languages
+from attnx.data.readers.sigmorphon import has_languages, read_languages
 from attnx.data.special_tokens import tag_symbol
-from attnx.data.split import Splits, hold_out, split_by_word
+from attnx.data.splits import Splits, holdout_shares, split_by_hash
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, metrics_per_tag, update_all
 from attnx.registry import Probability, register
@@ -27,23 +27,23 @@ RATES = {"per": "phone_error_rate", "wer": "word_error_rate"}
 
 @register("task", "g2p")
 class G2p:
-    """Pronounce words: graphemes in, phonemes out.
+    """Grapheme-to-phoneme conversion: letters in, phones out.
 
     Formula: ``minimize -sum_t log p(phone_t | phones_<t, letters)``
     Source: the CMU Pronouncing Dictionary, http://www.speech.cs.cmu.edu/cgi-bin/cmudict; Yao and Zweig 2015,
         https://arxiv.org/abs/1506.00196; many languages: Gorman et al. 2020, https://aclanthology.org/2020.sigmorphon-1.2
 
-    Without files it uses the dictionary shipped with attnx: ``holdout`` of the words for validation, twice as many for
-    testing, chosen by a hash of the word, stress marks removed unless ``stress``. With ``train`` (and ``valid``,
-    ``test``) it reads TSV files, plain or .gz: the word, then one or more pronunciations, phones apart by spaces. A
-    part that is left out is held out of the training file. Words may have several references; the closest one counts.
+    Without files the task uses the dictionary shipped with attnx, without stress marks unless ``stress``. ``train``,
+    ``valid`` and ``test`` name TSV files, plain or .gz: a word, then one or more pronunciations, phones separated by
+    spaces. A missing part is held out of the training data by a hash of the word: ``holdout`` of the words for
+    validation, twice as many for testing. A word may have several references; the closest one counts.
 
-    Folders instead of files (or patterns, ``low/*_train.tsv``) hold a file for each language, its code first in the
-    name, as ``ady_train.tsv``; ``languages`` takes some of them. Rates are then those of each language, their mean
-    (macro) and that of all words (micro). ``tag_token`` tells the model the language by a symbol before the letters,
-    ``model.tag_inputs`` beside its inputs. The query ``language_tag`` tells attention alone, as to where to look: where
-    languages share letters, one of the others is needed too. ``graphemes`` says how letters are cut: as they are in the
-    file, or in a Unicode form, ``nfc`` (composed), ``nfd`` (accents and jamo apart) or ``jamo`` (Hangul alone cut).
+    Folders instead of files (or patterns, ``low/*_train.tsv``) contain a file per language, whose name starts with the
+    language, as ``ady_train.tsv``; ``languages`` selects some. Metrics are then those of each language, their mean
+    (macro) and that of all words (micro). ``tag_token`` gives the model the language as a symbol before the letters,
+    ``model.tag_inputs`` as an embedding. The query ``language_tag`` gives it to attention alone; where languages share
+    letters, one of the others is needed too. ``graphemes`` says how words are split: as they are in the file, or in a
+    Unicode form, ``nfc`` (composed), ``nfd`` (accents and jamo are symbols) or ``jamo`` (Hangul alone is decomposed).
     """
 
     monitor = "valid_per"
@@ -74,92 +74,87 @@ class G2p:
         """
         splits = self._split()
         if self.tag_token and not all(pair.tag for pair in splits.train):
-            raise UserError("task.tag_token=true needs languages: let task.train name a folder with a file for each")
-        # Only now, so that the parts hold the same words however these are written.
-        data = SequenceData.of(Splits(*([self._written(pair) for pair in part] for part in splits)))
+            raise UserError("task.tag_token=true needs languages: set task.train to a folder with a file for each")
+        # Split before tokenization, so that parts do not depend on it.
+        data = SequenceData.of(Splits(*([self._tokenize_pair(pair) for pair in part] for part in splits)))
         self.monitor = f"valid_per_{MACRO}" if data.tags else "valid_per"
         return data
 
     def test_pairs(self) -> list[Pair]:
-        """The pairs of ``test``; what was trained on is not looked at."""
+        """Read the pairs of ``test`` without the other parts."""
         assert self.test is not None
-        return [self._written(pair) for pair in self._read("task.test", self.test)]
+        return [self._tokenize_pair(pair) for pair in self._read("task.test", self.test)]
 
-    def _split(self) -> Splits:
+    def _split(self) -> Splits[Pair]:
         if self.train is None:
             if self.valid or self.test:
                 raise UserError("task.valid and task.test need task.train: name all files, or none for the dictionary")
             if self.languages:
                 raise UserError("task.languages needs task.train: a folder with a file for each language")
-            pairs = read_cmudict(stress=self.stress)
-            return split_by_word(pairs, valid=self.holdout, test=2 * self.holdout)
+            return self._hold_out(read_cmudict(stress=self.stress), ())
+        files = {"test": self.test, "valid": self.valid}
         train = self._read("task.train", self.train)
-        test = self._read("task.test", self.test) if self.test else None
-        valid = self._read("task.valid", self.valid) if self.valid else None
-        return _complete(train, valid, test, self.holdout)
+        existing = {part: self._read(f"task.{part}", file) for part, file in files.items() if file}
+        splits = self._hold_out(train, existing)._replace(**existing)
+        _check_overlap(splits)
+        return splits
 
-    def _read(self, knob: str, path: str) -> list[Pair]:
-        named, compose = fill_in(knob, path), self.graphemes != "as_is"
-        if holds_languages(named):
-            return read_languages(named, self.languages, compose)
+    def _hold_out(self, pairs: list[Pair], existing: Container[str]) -> Splits[Pair]:
+        return split_by_hash(pairs, lambda pair: pair.source_text, *holdout_shares(self.holdout, existing))
+
+    def _read(self, knob: str, name: str) -> list[Pair]:
+        path, compose = resolve_data_path(knob, name), self.graphemes != "as_is"
+        if has_languages(path):
+            return read_languages(path, self.languages, compose)
         if self.languages:
             raise UserError(
-                f"{knob}={path} names one file, but task.languages chooses among those of a folder; leave one out"
+                f"{knob}={name} is one file, but task.languages selects among those of a folder; remove one of the two"
             )
-        return read_pairs(named, compose)
+        return read_pairs(path, compose)
 
-    def _written(self, pair: Pair) -> Pair:
-        return pair._replace(source=self.symbols("".join(pair.source), pair.tag))
+    def _tokenize_pair(self, pair: Pair) -> Pair:
+        return pair._replace(source=self.tokenize(pair.source_text, pair.tag))
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
-        """Phone and word error rates, in percent, against the closest reference; with tags, for each of them."""
+        """Build phone and word error rates, in percent, against the closest reference; with tags, for each of them."""
         return metrics_per_tag({name: partial(registry.build, "metric", rate) for name, rate in RATES.items()}, tags)
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
-        """Show the metrics a batch: the symbols written for each pair."""
+        """Update the metrics with a batch."""
         update_all(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
 
-    def symbols(self, text: str, tag: str = "") -> Symbols:
-        """A word's letters, as ``graphemes`` cuts them; with ``tag_token``, its language before them.
+    def tokenize(self, text: str, tag: str = "") -> Symbols:
+        """Split a word into letters; with ``tag_token``, its language comes first.
 
         Raises:
-            UserError: the language is asked for and not given.
+            UserError: the language is needed and missing.
         """
-        letters = cut(text, self.graphemes)
+        letters = split_graphemes(text, self.graphemes)
         if not self.tag_token:
             return letters
         if not tag:
-            raise UserError(f"{text!r}: say which language it is; this model reads it before the letters")
+            raise UserError(f"{text!r}: the language is missing; this model reads it before the letters")
         return (tag_symbol(tag), *letters)
 
-    def text(self, symbols: Sequence[str]) -> str:
-        """Phones, apart by spaces."""
+    def detokenize(self, symbols: Sequence[str]) -> str:
+        """Join phones with spaces."""
         return " ".join(symbols)
 
     def save(self, folder: Path) -> None:
-        """Nothing beside the vocabularies."""
+        """Nothing besides the vocabularies."""
 
     def restore(self, folder: Path) -> None:
-        """Nothing beside the vocabularies."""
+        """Nothing besides the vocabularies."""
 
 
-def _complete(train: list[Pair], valid: list[Pair] | None, test: list[Pair] | None, holdout: float) -> Splits:
-    """Hold out what was not given, by word, and see to it that no word of a language is in two parts."""
-    if valid is None and test is None:
-        return split_by_word(train, valid=holdout, test=2 * holdout)
-    if valid is None:
-        train, valid = hold_out(train, holdout)
-    elif test is None:
-        train, test = hold_out(train, holdout)
-    assert valid is not None
-    assert test is not None
-    known = {(pair.tag, pair.source) for pair in train}
-    for name, part in (("valid", valid), ("test", test)):
-        shared = [pair for pair in part if (pair.tag, pair.source) in known]
+def _check_overlap(splits: Splits[Pair]) -> None:
+    """Raise a UserError if a word of a language is in the training part and in another one."""
+    train_words = {(pair.tag, pair.source) for pair in splits.train}
+    for name, part in (("valid", splits.valid), ("test", splits.test)):
+        shared = [pair for pair in part if (pair.tag, pair.source) in train_words]
         if shared:
-            word = repr("".join(shared[0].source)) + (f" ({shared[0].tag})" if shared[0].tag else "")
+            word = repr(shared[0].source_text) + (f" ({shared[0].tag})" if shared[0].tag else "")
             raise UserError(
                 f"task.{name}: {len(shared)} of its words are also in task.train, the first is {word}; "
                 "a word may be in one part only"
             )
-    return Splits(train, valid, test)

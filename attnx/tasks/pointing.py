@@ -1,4 +1,4 @@
-"""The task ``pointing``: from points to a sequence of them, drawn by chance from a seed."""
+"""The task ``pointing``: find a sequence of input points; examples are drawn from a seed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,16 @@ from torch import nn
 from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
-from attnx.data.split import Splits
-from attnx.data.synthetic.geometry import refuse_coinciding
-from attnx.data.synthetic.pointing_problems import COLUMNS, MOST_EXACT, PointingExample, Problem, pose, rows
+from attnx.data.splits import Splits
+from attnx.data.synthetic.geometry import check_distinct_points
+from attnx.data.synthetic.pointing_problems import (
+    COLUMNS,
+    MAX_POINTS_FOR_EXACT_TOUR,
+    PointingExample,
+    Problem,
+    draw_examples,
+    encode_examples,
+)
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import update_all
@@ -23,12 +30,11 @@ from attnx.metrics.polygons import PointingReference
 from attnx.registry import Natural, Positive, register
 from attnx.tasks.protocols import SequenceData
 
-LONGEST: Final = 1000
-"""The most points that anything is asked about; it costs a name each."""
-EXACT: Final = 12
-"""Up to so many points the shortest tours are found, unless another number is asked for."""
+MAX_POINTS: Final = 1000
+"""Most points of an example; the vocabulary has a symbol for each position."""
+DEFAULT_EXACT_POINTS: Final = 12
 PARTS: Final = ("train", "valid", "test")
-MEASURES: Final[dict[str, dict[str, tuple[str, dict[str, str]]]]] = {
+METRICS: Final[dict[str, dict[str, tuple[str, dict[str, str]]]]] = {
     "hull": {
         "accuracy": ("answer_accuracy", {"form": "polygon"}),
         "area_coverage": ("area_coverage", {}),
@@ -50,23 +56,23 @@ MEASURES: Final[dict[str, dict[str, tuple[str, dict[str, str]]]]] = {
         "well_formed": ("well_formed", {"form": "order"}),
     },
 }
+MONITORS: Final = {"hull": "accuracy", "delaunay": "triangle_coverage", "tsp": "loss", "sorting": "accuracy"}
 
 
 @register("task", "pointing")
 class Pointing:
-    """Answers that are positions of the question: which points, in which order.
+    """Problems whose answers are positions of the input: which points, in which order.
 
     Formula: ``minimize -sum_t log p(C_t | C_<t, P)``, P points drawn uniformly from [0, 1)^2, C positions in P
     Source: Vinyals et al. 2015, sections 2.2, 3 and 4, https://arxiv.org/abs/1506.03134
 
-    ``hull`` asks for the convex hull, counter-clockwise from the corner with the lowest number and back to it;
-    ``delaunay`` for the triangles of the Delaunay triangulation, each with rising numbers, in the order of their
-    incenters; ``tsp`` for the shortest round trip from the first point, lower neighbor first; ``sorting`` for numbers
-    in rising order. Positions are written 1, 2, ... ``sizes`` says how many points there are: a number, a list of them,
-    or from one to another, as ``5-50``, all equally often; ``test`` those to test on, which may lie beyond what is
-    trained on (left out: the same). All is drawn from ``seed`` before training: ``examples`` to train on, and
-    ``num_held_out`` each for validation and testing. Tours of more than ``max_exact_points`` points are the best of a
-    local search.
+    ``hull`` is the convex hull, counter-clockwise from its lowest position and back to it. ``delaunay`` are the
+    triangles of the Delaunay triangulation, each with ascending positions, sorted by incenter. ``tsp`` is the shortest
+    round trip from the first point, lower neighbor first. ``sorting`` puts numbers in ascending order. Positions are
+    written 1, 2, ... ``sizes`` are the numbers of points: a number, a list of them, or a range such as ``5-50``, all
+    equally often; ``test`` are those of the test part (by default the same), which may lie outside the training sizes.
+    Examples are drawn from ``seed`` before training: ``examples`` for training and ``num_held_out`` each for validation
+    and testing. Tours of more than ``max_exact_points`` points are the best of a local search.
     """
 
     positions = True
@@ -84,27 +90,20 @@ class Pointing:
         seed: Natural = 1,
     ) -> None:
         self.problem: Problem = problem
-        self.sizes = _sizes("sizes", sizes)
-        self.test_sizes = self.sizes if test is None else _sizes("test", test)
-        self.examples, self.num_held_out, self.max_exact_points, self.seed = (
-            examples,
-            num_held_out,
-            max_exact_points,
-            seed,
-        )
-        if max_exact_points != EXACT and problem != "tsp":
+        self.sizes = _parse_sizes("sizes", sizes)
+        self.test_sizes = self.sizes if test is None else _parse_sizes("test", test)
+        self.examples, self.num_held_out, self.seed = examples, num_held_out, seed
+        self.max_exact_points = max_exact_points
+        if max_exact_points != DEFAULT_EXACT_POINTS and problem != "tsp":
             raise UserError(
-                f"task.max_exact_points={max_exact_points} is about tours, and task.problem={problem} has none; "
-                "leave it out"
+                f"task.max_exact_points={max_exact_points} is for task.problem=tsp, not {problem}; remove it"
             )
-        if max_exact_points > MOST_EXACT:
+        if max_exact_points > MAX_POINTS_FOR_EXACT_TOUR:
             raise UserError(
-                f"task.max_exact_points={max_exact_points}: the time and memory of a shortest tour double with "
-                "each point; choose up to "
-                f"{MOST_EXACT}, and longer ones are the best of a local search"
+                f"task.max_exact_points={max_exact_points}: the time and memory of a shortest tour double with each "
+                f"point; use at most {MAX_POINTS_FOR_EXACT_TOUR}, and longer tours come from a local search"
             )
-        asked = {"hull": "accuracy", "delaunay": "triangle_coverage", "tsp": "loss", "sorting": "accuracy"}[problem]
-        self.monitor, self.maximize = f"valid_{asked}", asked != "loss"
+        self.monitor, self.maximize = f"valid_{MONITORS[problem]}", MONITORS[problem] != "loss"
         self.notes: list[str] = []
 
     def load(self) -> SequenceData:
@@ -114,63 +113,64 @@ class Pointing:
             UserError: too few points for the problem.
         """
         self.notes = []
-        beyond = sorted(size for size in {*self.sizes, *self.test_sizes} if size > self.max_exact_points)
-        if self.problem == "tsp" and beyond:
+        inexact = sorted(size for size in {*self.sizes, *self.test_sizes} if size > self.max_exact_points)
+        if self.problem == "tsp" and inexact:
             self.notes = [
-                f"tours of {', '.join(map(str, beyond))} points are the best of a local search, perhaps not the "
-                f"shortest: those of more than task.max_exact_points={self.max_exact_points} are too many to try"
+                f"tours of {', '.join(map(str, inexact))} points (more than "
+                f"task.max_exact_points={self.max_exact_points}) come from a local search and may not be the shortest"
             ]
-        source = self._source()
-        train = rows(self._posed("train", self.sizes, self.examples), source)
-        valid = self._pairs("valid", self.sizes)
-        return SequenceData(Splits([], valid, self.test_pairs()), source, self._target(), rows=train)
+        source = self._source_scales()
+        train = encode_examples(self._draw("train", self.sizes, self.examples), source)
+        valid = self._make_pairs("valid", self.sizes)
+        return SequenceData(Splits([], valid, self.test_pairs()), source, self._target_vocabulary(), rows=train)
 
     def test_pairs(self) -> list[Pair]:
-        """The test part alone."""
-        return self._pairs("test", self.test_sizes)
+        """Draw the test part alone."""
+        return self._make_pairs("test", self.test_sizes)
 
-    def _posed(self, part: str, sizes: Sequence[int], count: int) -> Iterable[PointingExample]:
-        return pose(self.problem, sizes, count, (self.seed, PARTS.index(part)), self.max_exact_points)
+    def _draw(self, part: str, sizes: Sequence[int], count: int) -> Iterable[PointingExample]:
+        return draw_examples(self.problem, sizes, count, (self.seed, PARTS.index(part)), self.max_exact_points)
 
-    def _pairs(self, part: str, sizes: Sequence[int]) -> list[Pair]:
+    def _make_pairs(self, part: str, sizes: Sequence[int]) -> list[Pair]:
         return [
-            Pair(_names(range(len(points))), (_names(answer),), features=points)
-            for points, answer in self._posed(part, sizes, self.num_held_out)
+            Pair(_write_positions(range(len(points))), (_write_positions(answer),), features=points)
+            for points, answer in self._draw(part, sizes, self.num_held_out)
         ]
 
-    def _source(self) -> Features:
-        """Scaled by the mean and deviation that numbers drawn evenly from [0, 1) have, the same for every run."""
+    def _source_scales(self) -> Features:
+        """Mean and deviation of the uniform distribution on [0, 1), the same for every run."""
         columns = COLUMNS[self.problem]
         return Features((0.5,) * len(columns), (12**-0.5,) * len(columns), columns)
 
-    def _target(self) -> Vocabulary:
-        return Vocabulary(SPECIALS + _names(range(LONGEST)))
+    def _target_vocabulary(self) -> Vocabulary:
+        return Vocabulary(SPECIALS + _write_positions(range(MAX_POINTS)))
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
-        """The paper's measures of the problem; where there are several sizes, of each of them, too."""
-        measures = MEASURES[self.problem].items()
-        return {name: registry.build("metric", measure) for name, measure in measures}
+        """Build the paper's metrics of the problem, which are reported per size too."""
+        return {name: registry.build("metric", metric) for name, metric in METRICS[self.problem].items()}
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
-        """Show the metrics a batch: the positions written for each pair."""
-        answers = [
-            PointingReference(pair.features, _places(pair.references[0])) for pair in pairs if pair.features is not None
+        """Update the metrics with a batch of output positions."""
+        references = [
+            PointingReference(pair.features, _read_positions(pair.references[0]))
+            for pair in pairs
+            if pair.features is not None
         ]
-        update_all(metrics, [_places(output) for output in outputs], answers, [])
+        update_all(metrics, [_read_positions(output) for output in outputs], references, [])
 
     def check_source(self, matrix: np.ndarray[Any, Any]) -> None:
-        """See that points of a user's can be asked about.
+        """Check a user's points.
 
         Raises:
-            UserError: two of them coincide, where that has no answer, or there are too few or too many.
+            UserError: there are too few or too many, or two are equal and the problem then has no answer.
         """
-        if len(matrix) > LONGEST:
-            raise UserError(f"{len(matrix)} points are more than the {LONGEST} that a run of this task points to")
+        if len(matrix) > MAX_POINTS:
+            raise UserError(f"{len(matrix)} points are more than {MAX_POINTS}, the most that this task points to")
         if self.problem != "sorting":
-            refuse_coinciding(matrix)
+            check_distinct_points(matrix)
 
-    def symbols(self, text: str, tag: str = "") -> Symbols:
-        """Nothing: points are no text.
+    def tokenize(self, text: str, tag: str = "") -> Symbols:
+        """Points are not texts.
 
         Raises:
             UserError: always.
@@ -179,42 +179,40 @@ class Pointing:
             "this task reads points, a row each; attnx.data.readers.feature_matrices.read_matrix reads a file of them"
         )
 
-    def text(self, symbols: Sequence[str]) -> str:
-        """Positions, counted from 1, with spaces between."""
+    def detokenize(self, symbols: Sequence[str]) -> str:
+        """Join positions, counted from 1, with spaces."""
         return " ".join(symbols)
 
     def save(self, folder: Path) -> None:
-        """Nothing: all follows from the configuration."""
+        """Nothing: the configuration is complete."""
 
     def restore(self, folder: Path) -> None:
-        """Nothing: all follows from the configuration."""
+        """Nothing: the configuration is complete."""
 
 
-def _sizes(knob: str, asked: int | list[int] | str) -> list[int]:
-    """How many points there may be.
+def _parse_sizes(knob: str, value: int | list[int] | str) -> list[int]:
+    """Return the numbers of points.
 
     Raises:
-        UserError: it is none of the ways to say it, or they are too many.
+        UserError: the value is not a number, a list or a range, or is too large.
     """
-    if isinstance(asked, str):
-        found = re.fullmatch(r"(\d+)-(\d+)", asked)
-        sizes = list(range(int(found[1]), int(found[2]) + 1)) if found else []
+    if isinstance(value, str):
+        match = re.fullmatch(r"(\d+)-(\d+)", value)
+        sizes = list(range(int(match[1]), int(match[2]) + 1)) if match else []
     else:
-        sizes = [asked] if isinstance(asked, int) else asked
+        sizes = [value] if isinstance(value, int) else value
     if not sizes or min(sizes) < 1:
-        raise UserError(
-            f"task.{knob}={asked}: expected a number of points, a list of them, or from one to another: 5-50"
-        )
-    if max(sizes) > LONGEST:
-        raise UserError(f"task.{knob}={asked}: more than {LONGEST} points")
+        raise UserError(f"task.{knob}={value}: expected a number of points, a list of them, or a range: 5-50")
+    if max(sizes) > MAX_POINTS:
+        raise UserError(f"task.{knob}={value}: more than {MAX_POINTS} points")
     return sizes
 
 
-def _names(places: Iterable[int]) -> Symbols:
-    """Positions from 0 as symbols, which count from 1."""
-    return tuple(str(place + 1) for place in places)
+def _write_positions(indices: Iterable[int]) -> Symbols:
+    """Indices from 0 to symbols, which count from 1."""
+    return tuple(str(index + 1) for index in indices)
 
 
-def _places(symbols: Iterable[str]) -> list[int]:
-    """Symbols as positions from 0; what is none is -1."""
+def _read_positions(symbols: Iterable[str]) -> list[int]:
+    """Symbols to indices from 0; -1 for other symbols."""
     return [int(symbol) - 1 if symbol.isdecimal() else -1 for symbol in symbols]

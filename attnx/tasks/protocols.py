@@ -1,4 +1,4 @@
-"""What tasks over pairs of sequences share: their data as the model sees it, and the loss of each step."""
+"""The contract of tasks: their data, metrics and texts; and the loss of a batch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from attnx.data.batches import Batch, PairDataset
+from attnx.data.batches import Batch
+from attnx.data.dataset import PairDataset
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
-from attnx.data.split import Splits
+from attnx.data.splits import Splits
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.nn.targets.forecast import subtract_last_value
@@ -23,9 +24,9 @@ class Loss(NamedTuple):
     """A loss as a sum and the number of target steps it sums over, so that means stay exact across batches.
 
     Attributes:
-        total: summed over steps: cross-entropy of symbols; of numbers squared error and cross-entropy of the end.
-        tokens: how many steps it sums over.
-        penalty: what a scorer adds while training, summed; 0 for most.
+        total: sum over steps: cross-entropy of symbols; for numbers, squared error and cross-entropy of the end.
+        tokens: number of steps.
+        penalty: sum of what a scorer adds in training; 0 for most scorers.
     """
 
     total: Tensor
@@ -34,7 +35,7 @@ class Loss(NamedTuple):
 
     @property
     def mean(self) -> Tensor:
-        """What training lowers, per step."""
+        """The training loss per step."""
         return (self.total + self.penalty) / self.tokens
 
 
@@ -43,70 +44,69 @@ class SequenceData:
     """Pairs, split and encoded.
 
     Attributes:
-        pairs: train, valid and test; ``train`` may be empty where ``rows`` hold what is trained on.
-        source: the source vocabulary, or how a matrix of features is scaled; from the training part alone.
+        pairs: train, valid and test; ``train`` may be empty if there are ``rows``.
+        source: the source vocabulary, or the scales of a feature matrix; from the training part alone.
         target: the target's, likewise.
-        tags: every tag (language) of the training part, in the order of its number; empty where there are none.
-        rows: what to train on, already encoded; None to encode ``pairs.train``.
+        tags: every tag (language) of the training part, in the order of its index; empty without tags.
+        rows: encoded training data; None to encode ``pairs.train``.
     """
 
-    pairs: Splits
+    pairs: Splits[Pair]
     source: Vocabulary | Features
     target: Vocabulary | Features
     tags: tuple[str, ...] = ()
     rows: PairDataset | None = None
 
     @classmethod
-    def of(cls, pairs: Splits) -> SequenceData:
+    def of(cls, pairs: Splits[Pair]) -> SequenceData:
         """Build vocabularies and tags from the training part.
 
         Raises:
-            UserError: a part is empty, or holds a tag that the training part has not.
+            UserError: a part is empty, or has a tag that the training part lacks.
         """
         for name, part in pairs._asdict().items():
             if not part:
-                raise UserError(f"the {name} part holds no pairs; give more data or another task.{name}")
+                raise UserError(f"the {name} part holds no pairs; use more data or another task.{name}")
         source = Vocabulary.of(pair.source for pair in pairs.train)
         target = Vocabulary.of(reference for pair in pairs.train for reference in pair.references)
-        return cls(pairs, source, target, tags_of(pairs))
+        return cls(pairs, source, target, training_tags(pairs))
 
-    def train_rows(self) -> PairDataset:
-        """A row per pair and reference."""
+    def train_dataset(self) -> PairDataset:
+        """Encode the training part, a row per pair and reference."""
         if self.rows is not None:
             return self.rows
         return PairDataset.from_pairs(self.pairs.train, self.source, self.target, True, self.tags)
 
-    def judged_rows(self, pairs: list[Pair]) -> PairDataset:
-        """A row per pair, with its first reference as the target."""
+    def evaluation_dataset(self, pairs: list[Pair]) -> PairDataset:
+        """Encode pairs, a row each, with the first reference as the target."""
         return PairDataset.from_pairs(pairs, self.source, self.target, False, self.tags)
 
 
-def tags_of(pairs: Splits) -> tuple[str, ...]:
-    """The tags of the training part, sorted; none if no pair has one.
+def training_tags(pairs: Splits[Pair]) -> tuple[str, ...]:
+    """Return the tags of the training part, sorted; empty if no pair has one.
 
     Raises:
-        UserError: a pair of another part has a tag that the training part has not.
+        UserError: a pair of another part has a tag that the training part lacks.
     """
     tags = sorted({pair.tag for pair in pairs.train})
     for name, part in (("valid", pairs.valid), ("test", pairs.test)):
         for tag in sorted({pair.tag for pair in part} - set(tags)):
-            raise UserError(f"the {name} part holds {tag or 'pairs without a tag'!r}, which the training part has not")
+            raise UserError(f"the {name} part has {tag or 'pairs without a tag'!r}, which the training part lacks")
     return () if tags == [""] else tuple(tags)
 
 
 class SequenceTask(Protocol):
-    """What training needs of a task.
+    """The contract of a task.
 
-    Beside what stands here it may have ``notes``, lines that tell after :meth:`load` what was left out of the data, and
-    a method ``signatures(metrics)``, the exact definition of each metric by its name. Both are shown and kept. With a
-    method ``test_pairs()``, the pairs of its knob ``test`` read without any others, runs are evaluated on other files.
-    A method ``neighbors(pairs)`` tells the order of test examples that are not independent, and how many in a row are
-    much alike; they are drawn together where other draws of a test are measured. What ``baselines`` names is measured
-    beside the run, ``NAME_mse`` where the run's own measure is ``mse``, and compared with it.
+    Optional members: ``notes``, lines about the data after :meth:`load`. ``signatures(metrics)``, the exact definition
+    of each metric by name; both are shown and saved. ``test_pairs()``, the pairs of the option ``test`` read without
+    the other parts, so that runs are evaluated on other files. ``neighbors(pairs)``, the order of test examples that
+    are not independent and how many in a row are similar; the bootstrap resamples them together. ``baselines``, names
+    of forecasts measured with the run, as ``NAME_mse`` next to the run's ``mse``, and compared with it.
 
     Attributes:
-        monitor: the validation measure that says which weights are best, as it is logged: ``valid_per``.
-        maximize: whether a higher one is better.
+        monitor: the logged validation metric that selects the best weights: ``valid_per``.
+        maximize: whether higher is better.
         smoothing: label smoothing of the loss.
     """
 
@@ -115,66 +115,65 @@ class SequenceTask(Protocol):
     smoothing: float
 
     def load(self) -> SequenceData:
-        """Read and split the data; every mistake in them is a UserError naming file and line."""
+        """Read and split the data; errors in them are UserErrors with file and line."""
         ...
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
-        """Fresh torchmetrics Metrics by name.
+        """Build torchmetrics Metrics by name.
 
-        What one computes is logged as ``valid_NAME`` and ``test_NAME``; if it computes a mapping, each entry as
-        ``test_NAME_ENTRY``.
+        Values are logged as ``valid_NAME`` and ``test_NAME``; entries of a mapping as ``test_NAME_ENTRY``.
         """
         ...
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
-        """Show the metrics a batch: for each pair the symbols that were written, or the matrix in the data's units."""
+        """Update the metrics with a batch: for each pair output symbols, or a matrix in the data's units."""
         ...
 
-    def symbols(self, text: str, tag: str = "") -> Symbols:
-        """A user's text as source symbols."""
+    def tokenize(self, text: str, tag: str = "") -> Symbols:
+        """Convert a user's text to source symbols."""
         ...
 
-    def text(self, symbols: Sequence[str]) -> str:
-        """Output symbols as text."""
+    def detokenize(self, symbols: Sequence[str]) -> str:
+        """Convert output symbols to a text."""
         ...
 
     def save(self, folder: Path) -> None:
-        """Write what :meth:`symbols` and :meth:`text` need beside the vocabularies (tokenizers), if anything."""
+        """Write what is needed to reopen a run besides the vocabularies, such as tokenizers."""
         ...
 
     def restore(self, folder: Path) -> None:
-        """Read back what :meth:`save` wrote; called instead of :meth:`load` when a run is reopened."""
+        """Read what :meth:`save` wrote; called instead of :meth:`load` when a run is reopened."""
         ...
 
 
-def signatures_of(task: SequenceTask, metrics: nn.ModuleDict) -> dict[str, str]:
-    """What exactly each metric computes, by its name; empty where the task has no signatures."""
-    found: dict[str, str] = task.signatures(metrics) if hasattr(task, "signatures") else {}
-    return found
+def metric_signatures(task: SequenceTask, metrics: nn.ModuleDict) -> dict[str, str]:
+    """Return the exact definition of each metric by name; empty if the task has no signatures."""
+    signatures: dict[str, str] = task.signatures(metrics) if hasattr(task, "signatures") else {}
+    return signatures
 
 
 def token_loss(model: Any, batch: Batch, smoothing: float = 0.0, sampling: float = 0.0) -> Loss:
-    """What the model loses by its ``target``, under teacher forcing: of symbols cross-entropy, EOS included.
+    """Compute the teacher-forced loss: cross-entropy of symbols, EOS included, or the target's own loss.
 
-    A step of which only some numbers are ``counted`` is that share of a step.
+    A step with missing numbers counts as the share of its measured numbers.
 
     Args:
-        model: called with source, present and the target moved right by one.
+        model: called with source, source mask and the target shifted right by one.
         batch: a padded batch.
         smoothing: label smoothing.
-        sampling: chance to feed the model's own output back.
+        sampling: probability of scheduled sampling.
     """
     source, last = subtract_last_value(model.target, batch.source)
     target = batch.target if last is None else batch.target - last[..., : batch.target.shape[-1]]
-    first = model.target.start_input(len(target), target.device)
-    inputs = torch.cat([first[:, None], target[:, :-1]], dim=1)
-    output = model(source, batch.present, inputs, batch.tag, sampling)
-    real, logits = batch.target_present, output.logits
-    tokens = real.sum()
-    if batch.counted is not None:  # what is not was foretold exactly
-        tokens = (batch.counted & real[..., None]).sum() / target.shape[-1]
-        target = target.masked_fill(~batch.counted, 0.0)
-        logits = logits.masked_fill(~batch.counted.repeat(1, 1, logits.shape[-1] // target.shape[-1]), 0.0)
-    total = model.target.loss(logits, target, real, smoothing)
-    penalty = torch.zeros_like(total) if output.penalty is None else (output.penalty * real).sum()
+    start = model.target.start_input(len(target), target.device)
+    inputs = torch.cat([start[:, None], target[:, :-1]], dim=1)
+    output = model(source, batch.source_mask, inputs, batch.tag, sampling)
+    mask, logits = batch.target_mask, output.logits
+    tokens = mask.sum()
+    if batch.measured_mask is not None:  # missing numbers get loss 0
+        tokens = (batch.measured_mask & mask[..., None]).sum() / target.shape[-1]
+        target = target.masked_fill(~batch.measured_mask, 0.0)
+        logits = logits.masked_fill(~batch.measured_mask.repeat(1, 1, logits.shape[-1] // target.shape[-1]), 0.0)
+    total = model.target.loss(logits, target, mask, smoothing)
+    penalty = torch.zeros_like(total) if output.penalty is None else (output.penalty * mask).sum()
     return Loss(total, tokens, penalty)

@@ -1,4 +1,4 @@
-"""The task ``qa``: answer a question about a story, bAbI's or one of agents that walk over a grid."""
+"""The task ``qa``: answer a question about a story, from bAbI or from a simulated world."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from torch import nn
 from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.readers.babi import Babi
-from attnx.data.split import Splits, place
-from attnx.data.synthetic.stories import Stories, Story, source_vocabulary, symbols_of
+from attnx.data.splits import Splits, split_by_hash
+from attnx.data.synthetic.stories import Story, StorySource, source_vocabulary, tokenize_story
 from attnx.data.synthetic.world_model import World
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, metrics_per_tag, update_all
 from attnx.registry import Positive, Probability, register
-from attnx.tasks.protocols import SequenceData, tags_of
+from attnx.tasks.protocols import SequenceData, training_tags
 
 
 @register("task", "qa")
 class Qa:
-    """Read a story and a question, and write the answer: one symbol, right or wrong.
+    """Read a story and a question; the answer is one symbol.
 
     Formula: ``minimize -log p(answer | story, question)``
     Source: bAbI: Weston et al. 2015, https://arxiv.org/abs/1502.05698; the world model: Henaff et al. 2017, section
         5.1, https://arxiv.org/abs/1612.03969
 
-    With ``data=babi`` the ``tasks`` of ``folder`` are read (``$ATTNX_DATA/babi``, task 1), a question with the last 70
-    ``sentences`` before it (130 in task 3). Several tasks are learned together, and errors are of each. With
-    ``data=world_model`` so many ``stories`` of two agents on a grid are made from ``world_seed``, each with
-    ``statements`` sentences and two questions; another 1,000 are tested on. ``test`` takes the place of the test part:
-    a file of bAbI's format, or of the world how many statements its stories have. A ``holdout`` of the training stories
-    validates, chosen by a hash of the whole story. ``entities`` are words that a model may tie its slots' keys to.
+    ``data=babi`` reads ``tasks`` of ``folder`` (``$ATTNX_DATA/babi``, task 1), a question with the last 70
+    ``sentences`` before it (130 in task 3). Several tasks are learned together and measured separately.
+    ``data=world_model`` makes ``stories`` of two agents on a grid from ``world_seed``, each with ``statements``
+    sentences and two questions; another 1,000 are the test part. ``test`` replaces the test part: a file in bAbI's
+    format, or for the world the number of statements. A ``holdout`` of the training stories is the valid part, by a
+    hash of the full story. ``entities`` are words to which a model may tie the keys of its slots.
 
-    A story is one sequence: the words of each sentence and a full stop, those of the question and its mark.
+    A story is one sequence: the words of each sentence and a full stop, then those of the question and its mark.
     """
 
     monitor = "valid_error"
@@ -60,21 +60,21 @@ class Qa:
         entities: list[str] | None = None,
         smoothing: Probability = 0.0,
     ) -> None:
-        of_babi = {"folder": folder, "tasks": tasks, "sentences": sentences}
-        of_world = {"statements": statements, "stories": stories, "world_seed": world_seed}
-        for knob, value in (of_world if data == "babi" else of_babi).items():
+        babi_knobs = {"folder": folder, "tasks": tasks, "sentences": sentences}
+        world_knobs = {"statements": statements, "stories": stories, "world_seed": world_seed}
+        for knob, value in (world_knobs if data == "babi" else babi_knobs).items():
             if value is not None:
-                other = "world_model" if data == "babi" else "babi"
-                raise UserError(f"task.{knob}={value} is for task.data={other}; leave it out")
-        self.told: Stories
+                needed = "world_model" if data == "babi" else "babi"
+                raise UserError(f"task.{knob}={value} is for task.data={needed}; remove it")
+        self.stories: StorySource
         if data == "babi":
-            self.told = Babi(folder or "$ATTNX_DATA/babi", tasks or [1], sentences)
+            self.stories = Babi(folder or "$ATTNX_DATA/babi", tasks or [1], sentences)
         else:
-            self.told = World(statements or 10, stories or 10_000, world_seed or 1)
-        if len(set(self.told.tags)) < len(self.told.tags):
+            self.stories = World(statements or 10, stories or 10_000, world_seed or 1)
+        if len(set(self.stories.tags)) < len(self.stories.tags):
             raise UserError(f"task.tasks={tasks}: name each task once")
-        if test is not None and len(self.told.tags) > 1:
-            raise UserError(f"task.test={test} is of one task, but task.tasks names {len(self.told.tags)}; name one")
+        if test is not None and len(self.stories.tags) > 1:
+            raise UserError(f"task.test={test} is one task, but task.tasks names {len(self.stories.tags)}; name one")
         self.test, self.holdout, self.smoothing = test, holdout, smoothing
         self.entities = [word.lower() for word in entities or []]
 
@@ -84,59 +84,57 @@ class Qa:
         Raises:
             UserError: a file is missing or malformed, with file and line; a part is empty; or an unknown entity.
         """
-        pairs = Splits([], [], [])
-        for tag in self.told.tags:
-            for mine, more in zip(pairs, self._split(tag), strict=True):
-                mine += more
+        pairs: Splits[Pair] = Splits([], [], [])
+        for tag in self.stories.tags:
+            for part, task_part in zip(pairs, self._split(tag), strict=True):
+                part += task_part
         for name, part in pairs._asdict().items():
             if not part:
-                raise UserError(f"the {name} part holds no questions; change task.holdout, or give more stories")
+                raise UserError(f"the {name} part holds no questions; change task.holdout, or use more stories")
         source = source_vocabulary((pair.source for pair in pairs.train), self.entities)
         target = Vocabulary.of(pair.references[0] for pair in pairs.train)
-        tags = tags_of(pairs)
+        tags = training_tags(pairs)
         self.monitor = f"valid_error_{MACRO}" if tags else "valid_error"
         return SequenceData(pairs, source, target, tags)
 
     def test_pairs(self) -> list[Pair]:
-        """The pairs of ``test``; what was trained on is not looked at."""
+        """Read the pairs of ``test`` without the other parts."""
         assert self.test is not None
-        return [self._pair(story, self.told.tags[0]) for story in self.told.other(self.test)]
+        return [self._make_pair(story, self.stories.tags[0]) for story in self.stories.custom_test(self.test)]
 
-    def _split(self, tag: str) -> Splits:
-        """The parts of one kind of stories; all questions about a story are in one."""
-        train: list[Pair] = []
-        valid: list[Pair] = []
-        for story in self.told.train(tag):
-            (valid if place((story.whole,)) >= 1 - self.holdout else train).append(self._pair(story, tag))
+    def _split(self, tag: str) -> Splits[Pair]:
+        """Split the stories of a task; all questions about a story are in one part."""
+        stories = split_by_hash(self.stories.train(tag), lambda story: story.full_text, valid=self.holdout, test=0)
+        train, valid = ([self._make_pair(story, tag) for story in part] for part in stories[:2])
         if self.test is not None:
             return Splits(train, valid, self.test_pairs())
-        return Splits(train, valid, [self._pair(story, tag) for story in self.told.test(tag)])
+        return Splits(train, valid, [self._make_pair(story, tag) for story in self.stories.test(tag)])
 
-    def _pair(self, story: Story, tag: str) -> Pair:
-        return Pair(story.symbols, ((story.answer,),), tag if len(self.told.tags) > 1 else "")
+    def _make_pair(self, story: Story, tag: str) -> Pair:
+        return Pair(story.symbols, ((story.answer,),), tag if len(self.stories.tags) > 1 else "")
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
-        """The share of wrong answers, in percent; of several tasks for each of them."""
+        """Build the error rate, in percent; with several tasks, for each of them."""
         return metrics_per_tag({"error": partial(registry.build, "metric", "sequence_error_rate")}, tags)
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
-        """Show the metrics a batch: the symbols written for each pair."""
+        """Update the metrics with a batch."""
         update_all(metrics, outputs, [pair.references for pair in pairs], [pair.tag for pair in pairs])
 
-    def symbols(self, text: str, tag: str = "") -> Symbols:
-        """A story and its question on one line, ``Mary went home. Where is Mary?``, as symbols.
+    def tokenize(self, text: str, tag: str = "") -> Symbols:
+        """Tokenize a story and its question on one line, ``Mary went home. Where is Mary?``.
 
         Raises:
-            UserError: it does not end with a question.
+            UserError: there is no question at the end.
         """
-        return symbols_of(text)
+        return tokenize_story(text)
 
-    def text(self, symbols: Sequence[str]) -> str:
-        """The answer."""
+    def detokenize(self, symbols: Sequence[str]) -> str:
+        """Return the answer."""
         return " ".join(symbols)
 
     def save(self, folder: Path) -> None:
-        """Nothing beside the vocabularies."""
+        """Nothing besides the vocabularies."""
 
     def restore(self, folder: Path) -> None:
-        """Nothing beside the vocabularies."""
+        """Nothing besides the vocabularies."""

@@ -1,4 +1,4 @@
-"""The task ``sequences``: from the user's own sequences to others of theirs, symbols or features on either side."""
+"""The task ``sequences``: any sequences of symbols or features to any others."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch import nn
 from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import Features
-from attnx.data.paths import fill_in
-from attnx.data.readers.tsv import Table, cut, join
-from attnx.data.split import Splits, bounds, met_in_training, place
+from attnx.data.paths import resolve_data_path
+from attnx.data.readers.tsv import PairReader, join_symbols, split_text
+from attnx.data.splits import Splits, holdout_shares, overlap_note, split_by_hash
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, metrics_per_tag, update_all
 from attnx.registry import Probability, register
 from attnx.runs.layout import SOURCE_FEATURES, TARGET_FEATURES
-from attnx.tasks.protocols import SequenceData, tags_of
+from attnx.tasks.protocols import SequenceData, training_tags
 
 RATES = ("symbol_error_rate", "sequence_error_rate")
 ERRORS = ("mean_absolute_error", "root_mean_squared_error", "length_error")
@@ -29,27 +29,27 @@ SCALED = "scaled_error"
 
 @register("task", "sequences")
 class AnySequence:
-    """Any sequence in, any sequence out: text, whole numbers, or a row of measured numbers a step.
+    """Any sequence in, any sequence out: texts, integer ids, or a row of numbers per step.
 
     Formula: ``minimize -sum_t log p(symbol_t | symbols_<t, source)``, or ``sum_t mean (row_t - y_t)^2 - log p(end_t)``
     Source: Sutskever et al. 2014, https://arxiv.org/abs/1409.3215; features: Chan et al. 2016 (of speech),
         https://arxiv.org/abs/1508.01211, Yao et al. 2015 (of video frames), https://arxiv.org/abs/1502.08029
 
     ``train`` (and ``valid``, ``test``) names a TSV file, plain or .gz: a source, a tab, its target, and if ``tagged`` a
-    tab and a tag (a language, a speaker), which the query ``language_tag`` and ``model.tag_inputs`` tell the model.
-    ``source`` and ``target`` say how a column is cut: into ``characters``, into ``words`` with spaces between, or into
-    ``ids``, words that must be whole numbers. ``features`` means that the column names a .csv, .npy, .npz or .parquet
-    file, seen from the TSV file's folder, with a row of numbers a step; ``step_names`` is a column of the sources'
-    files, time stamps say, that labels the pictures and is no feature, ``target_step_names`` one of the targets'.
-    Features are scaled by the training part's means and deviations; with ``target=features`` rows of numbers are
-    written, and a source has one target.
+    tab and a tag (a language, a speaker), which the query ``language_tag`` and ``model.tag_inputs`` give the model.
+    ``source`` and ``target`` are the kinds of the columns: ``characters``; ``words``, separated by spaces; ``ids``,
+    words that are whole numbers; or ``features``, the name of a .csv, .npy, .npz or .parquet file in the TSV file's
+    folder, with a row of numbers per step. ``step_names`` is a column of the sources' files that labels the steps in
+    figures, such as a time stamp, and is not a feature; ``target_step_names`` one of the targets'. Features are scaled
+    by the training part's means and deviations. With ``target=features`` rows of numbers are written, and a source has
+    one target.
 
-    With ``shared_vocabulary`` both sides have one vocabulary, so that a symbol that training has on one side alone is
-    on the other, too: ``output=copy`` can then write whatever symbol of a source training has met.
+    ``shared_vocabulary`` is one vocabulary for both sides, so that ``output=copy`` can write every symbol of the
+    training sources.
 
-    A part that is left out is held out of the training file: ``holdout`` of the sources for validation, twice as many
-    for testing, by a hash of the source as it is written, or of the file's name. Lines with equal sources are one
-    source with several references, of which the closest counts.
+    A missing part is held out of the training file by a hash of the source as written, or of its file's name:
+    ``holdout`` of the sources for validation, twice as many for testing. Lines with equal sources are one source with
+    several references; the closest one counts.
     """
 
     monitor = "valid_symbol_error_rate"
@@ -80,104 +80,110 @@ class AnySequence:
         self.notes: list[str] = []
 
     def load(self) -> SequenceData:
-        """Read and split the data; ``notes`` then tells which sources are in two parts.
+        """Read and split the data; ``notes`` then says how many sources are in two parts.
 
         Raises:
             UserError: a file is missing or malformed, with file and line; a package is missing; a part is empty; or a
-                tag is not one of the training part.
+                tag is not in the training part.
         """
         self._check()
-        table = self._table()
-        pairs = self._split(table)
+        reader = self._pair_reader()
+        pairs = self._split(reader)
         for name, part in pairs._asdict().items():
             if not part:
-                mend = "lower task.holdout" if name == "train" else f"raise task.holdout, or name a task.{name}"
-                raise UserError(f"the {name} part holds no pairs; {mend}")
-        data = SequenceData(pairs, self._read(pairs.train, table), self._written(pairs.train, table), tags_of(pairs))
+                remedy = "lower task.holdout" if name == "train" else f"raise task.holdout, or name a task.{name}"
+                raise UserError(f"the {name} part holds no pairs; {remedy}")
+        source, target = self._source_side(pairs.train, reader), self._target_side(pairs.train, reader)
+        data = SequenceData(pairs, source, target, training_tags(pairs))
         self.scales = data.target if isinstance(data.target, Features) else None
         self.monitor = f"valid_{SCALED if self.scales else RATES[0]}" + (f"_{MACRO}" if data.tags else "")
         return data
 
     def test_pairs(self) -> list[Pair]:
-        """The pairs of ``test``; what was trained on is not looked at."""
+        """Read the pairs of ``test`` without the other parts."""
         assert self.files["test"] is not None
-        trained = self.columns, self.scales.columns if self.scales else ()
-        return list(self._table(trained).read(fill_in("task.test", self.files["test"])).values())
+        trained_columns = self.columns, self.scales.columns if self.scales else ()
+        return list(
+            self._pair_reader(trained_columns).read(resolve_data_path("task.test", self.files["test"])).values()
+        )
 
-    def _table(self, trained: tuple[Symbols, Symbols] = ((), ())) -> Table:
-        return Table(self.source, self.target, self.tagged, self.step_names, self.target_step_names, trained)
+    def _pair_reader(self, trained_columns: tuple[Symbols, Symbols] = ((), ())) -> PairReader:
+        step_names = self.step_names, self.target_step_names
+        return PairReader(self.source, self.target, self.tagged, *step_names, trained_columns)
 
     def _check(self) -> None:
         if not self.files["train"]:
             raise UserError("task.train is not set: name a TSV file of lines with a source, a tab and its target")
         if self.step_names is not None and self.source != "features":
-            raise UserError(f"task.step_names={self.step_names} is for task.source=features; leave it out")
+            raise UserError(f"task.step_names={self.step_names} is for task.source=features; remove it")
         if self.target_step_names is not None and self.target != "features":
-            named = f"task.target_step_names={self.target_step_names}"
-            raise UserError(f"{named} is for task.target=features; leave it out")
+            option = f"task.target_step_names={self.target_step_names}"
+            raise UserError(f"{option} is for task.target=features; remove it")
         if self.shared_vocabulary and "features" in (self.source, self.target):
-            raise UserError("task.shared_vocabulary=true shares symbols, and features are none; leave it out")
+            raise UserError("task.shared_vocabulary=true is for symbols, not for features; remove it")
         if self.smoothing and self.target == "features":
-            named = f"task.smoothing={self.smoothing:g}"
-            raise UserError(f"{named} smooths symbols, and task.target=features has none; leave it out")
+            raise UserError(
+                f"task.smoothing={self.smoothing:g} is for symbols, not for task.target=features; remove it"
+            )
 
-    def _split(self, table: Table) -> Splits:
-        """The parts; those held out are in an order that the hash decides, whatever that of the file."""
-        given = {part: table.read(fill_in(f"task.{part}", file)) for part, file in self.files.items() if file}
-        low, high = bounds(self.holdout, given)
-        placed = [(place((name,)), pair) for (name, _), pair in given["train"].items()]
-        held = sorted((one for one in placed if not low <= one[0] < high), key=lambda one: one[0])
-        self.notes = []
-        for name, part in given.items():
-            if name != "train":
-                self.notes += met_in_training(name, len(given["train"].keys() & part.keys()), len(part))
-        return Splits(
-            train=[pair for at, pair in placed if low <= at < high],
-            valid=list(given["valid"].values()) if "valid" in given else [pair for at, pair in held if at >= high],
-            test=list(given["test"].values()) if "test" in given else [pair for at, pair in held if at < low],
-        )
+    def _split(self, reader: PairReader) -> Splits[Pair]:
+        """Read the parts; hold out those without a file, ordered by hash."""
+        files = {
+            part: reader.read(resolve_data_path(f"task.{part}", file)) for part, file in self.files.items() if file
+        }
+        train = files.pop("train")
+        shares = holdout_shares(self.holdout, files)
+        # (source as text, tag) -> pair
+        splits = split_by_hash(train.items(), lambda item: item[0][0], *shares, sort_held_out=True)
+        self.notes = [
+            note
+            for name, part in files.items()
+            for note in overlap_note(name, len(train.keys() & part.keys()), len(part))
+        ]
+        pairs = Splits(*([pair for _, pair in part] for part in splits))
+        return pairs._replace(**{name: list(part.values()) for name, part in files.items()})
 
-    def _read(self, pairs: Sequence[Pair], table: Table) -> Vocabulary | Features:
+    def _source_side(self, pairs: Sequence[Pair], reader: PairReader) -> Vocabulary | Features:
         if self.source == "features":
             matrices = (pair.features for pair in pairs if pair.features is not None)
-            return Features.of(matrices, table.sources.columns)
-        return _vocabulary(self._symbols(pairs, "source"), self.source)
+            return Features.of(matrices, reader.sources.columns)
+        return _build_vocabulary(self._symbols(pairs, "source"), self.source)
 
-    def _written(self, pairs: Sequence[Pair], table: Table) -> Vocabulary | Features:
+    def _target_side(self, pairs: Sequence[Pair], reader: PairReader) -> Vocabulary | Features:
         if self.target == "features":
             matrices = (pair.target for pair in pairs if pair.target is not None)
-            return Features.of(matrices, table.targets.columns)
-        return _vocabulary(self._symbols(pairs, "target"), self.target)
+            return Features.of(matrices, reader.targets.columns)
+        return _build_vocabulary(self._symbols(pairs, "target"), self.target)
 
     def _symbols(self, pairs: Sequence[Pair], side: Literal["source", "target"]) -> Iterable[Symbols]:
-        """What the vocabulary of a side is made of; of a shared one both."""
+        """Yield the sequences of a side, or of both for a shared vocabulary."""
         if self.shared_vocabulary or side == "source":
             yield from (pair.source for pair in pairs)
         if self.shared_vocabulary or side == "target":
             yield from (reference for pair in pairs for reference in pair.references)
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
-        """Symbol and sequence error rates, in percent, against the closest reference; of numbers errors.
+        """Build symbol and sequence error rates, in percent, against the closest reference; of numbers errors.
 
-        With tags, for each of them. Of numbers the data must have been loaded, or a run reopened.
+        With tags, for each of them. Errors of numbers need loaded data, or a reopened run.
         """
-        named = RATES if self.target != "features" else ERRORS
-        measures = {name: partial(registry.build, "metric", name) for name in named}
+        names = RATES if self.target != "features" else ERRORS
+        builders = {name: partial(registry.build, "metric", name) for name in names}
         if self.scales is not None:
             scales = {"mean": self.scales.mean, "scale": self.scales.scale}
-            measures = {SCALED: partial(registry.build, "metric", SCALED, **scales), **measures}
-        return metrics_per_tag(measures, tags)
+            builders = {SCALED: partial(registry.build, "metric", SCALED, **scales), **builders}
+        return metrics_per_tag(builders, tags)
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
-        """Show the metrics a batch: the symbols or the matrix written for each pair."""
+        """Update the metrics with a batch of symbols or matrices."""
         references = [pair.references if pair.target is None else pair.target for pair in pairs]
         update_all(metrics, outputs, references, [pair.tag for pair in pairs])
 
-    def symbols(self, text: str, tag: str = "") -> Symbols:
-        """A user's text, cut as the first column of the data.
+    def tokenize(self, text: str, tag: str = "") -> Symbols:
+        """Split a user's text like the first column of the data.
 
         Raises:
-            UserError: it holds nothing, an id is none, or this task reads features.
+            UserError: it is blank, an id is invalid, or this task reads features.
         """
         if self.source == "features":
             raise UserError(
@@ -185,32 +191,33 @@ class AnySequence:
                 "attnx.data.readers.feature_matrices.read_matrix"
             )
         if not text.strip():
-            raise UserError(f"{text!r} holds nothing to read")
-        return cut(text.strip(), self.source)
+            raise UserError(f"{text!r} is empty; there is nothing to read")
+        return split_text(text.strip(), self.source)
 
-    def text(self, symbols: Sequence[str]) -> str:
-        """Output symbols as text.
+    def detokenize(self, symbols: Sequence[str]) -> str:
+        """Join output symbols to a text.
 
         Raises:
             UserError: this task writes features.
         """
         if self.target == "features":
             raise UserError("this task writes matrices of features, not text")
-        return join(tuple(symbols), self.target)
+        return join_symbols(tuple(symbols), self.target)
 
     def save(self, folder: Path) -> None:
-        """Nothing beside the vocabularies."""
+        """Nothing besides the vocabularies."""
 
     def restore(self, folder: Path) -> None:
-        """How the targets' features are scaled, if they are any, and what the sources' columns are called."""
+        """Read the scales of target features and the names of source columns."""
         self.scales = Features.load(folder / TARGET_FEATURES) if self.target == "features" else None
         self.columns = Features.load(folder / SOURCE_FEATURES).columns if self.source == "features" else ()
 
 
-def _vocabulary(sequences: Iterable[Symbols], how: str) -> Vocabulary:
-    """The vocabulary of sequences; ids are in the order of the numbers they are."""
-    found = Vocabulary.of(sequences)
-    if how != "ids":
-        return found
-    # Without leading zeros the shorter number is the smaller one, however many digits there are.
-    return Vocabulary(SPECIALS + tuple(sorted(found.symbols[len(SPECIALS) :], key=lambda id_: (len(id_), id_))))
+def _build_vocabulary(sequences: Iterable[Symbols], kind: str) -> Vocabulary:
+    """Build the vocabulary of sequences; ids are in numeric order."""
+    vocabulary = Vocabulary.of(sequences)
+    if kind != "ids":
+        return vocabulary
+    # Without leading zeros the shorter number is the smaller one.
+    ids = sorted(vocabulary.symbols[len(SPECIALS) :], key=lambda symbol: (len(symbol), symbol))
+    return Vocabulary(SPECIALS + tuple(ids))

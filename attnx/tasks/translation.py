@@ -1,4 +1,4 @@
-"""The task ``translation``: from a sentence to its translation, into one language or into several."""
+"""The task ``translation``: translate sentences into one or several languages."""
 
 from __future__ import annotations
 
@@ -12,35 +12,31 @@ from typing import Any, Literal
 from torch import nn
 
 from attnx import registry
-from attnx.data.corpus_cache.build import HELD_OUT, survey, write
-from attnx.data.corpus_cache.folder import JUDGED, Store
+from attnx.data.corpus_cache.build import MAX_HELD_OUT, scan_corpus, write_store
+from attnx.data.corpus_cache.folder import EVALUATION_PARTS, CorpusStore
 from attnx.data.corpus_cache.memmap import read_corpus
-from attnx.data.corpus_cache.reading_progress import size_of, watched
-from attnx.data.corpus_cache.unfinished_folder import Survey, UnfinishedStore
+from attnx.data.corpus_cache.reading_progress import show_progress, unpacked_size
+from attnx.data.corpus_cache.unfinished_folder import CorpusScan, UnfinishedStore
 from attnx.data.examples import Pair, Symbols
-from attnx.data.filters import fitting, told, unblank
-from attnx.data.held_out import HeldOut, complete, known_sources
-from attnx.data.paths import expand, fill_in
+from attnx.data.filters import drop_blank, dropped_note, filter_by_length
+from attnx.data.paths import expand_path, resolve_data_path
 from attnx.data.readers.hugging_face import read_dataset
 from attnx.data.readers.parallel_corpus import Sentence, read_parallel
-from attnx.data.split import Splits
-from attnx.data.text_pipeline import Texts
-from attnx.data.tokenizers.protocol import Tokenizer
-from attnx.data.vocabulary import SPECIALS, UNK
+from attnx.data.splits import SentenceHoldout, Splits, overlap_notes, split_sentences
+from attnx.data.text_pipeline import TextPipeline
+from attnx.data.tokenizers.contract import Tokenizer
 from attnx.errors import UserError, suggest
 from attnx.metrics.per_tag import MACRO, PerTag, metrics_per_tag, update_all
 from attnx.registry import Positive, Probability, Rate, register
 from attnx.registry.optional_deps import require
-from attnx.tasks.protocols import SequenceData, tags_of
+from attnx.tasks.protocols import SequenceData, training_tags
 
 SCORES = ("bleu", "chrf", "ter")
-# The knobs that decide which rows a corpus has and what they stand for, beside its files and what is held out of it.
-SETTINGS = (
+# Options that decide on the rows of a stored corpus, besides its files and the held-out shares.
+STORE_OPTIONS = (
     *("languages", "tokenizer", "vocab_size", "shared_vocabulary"),
     *("lower", "unicode_form", "max_length", "max_length_ratio"),
 )
-# How the unknown symbol reads in a text: as one word, whatever cuts it.
-UNKNOWN = "⁇"
 Tags = tuple[str, ...]
 
 
@@ -52,21 +48,21 @@ class Translation:
     Source: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473; one model, several languages: Johnson et al. 2017,
         https://arxiv.org/abs/1611.04558
 
-    ``train`` (and ``valid``, ``test``) names two text files in step, ``[a.de.gz,b.en.gz]``, or a TSV file: a sentence,
-    a tab, its translation. ``dataset`` reads Hugging Face's `datasets` instead: a file, a folder, or a name on the hub,
-    ``columns`` being the source's and the target's. With ``languages`` there are several target languages: a file (or
-    column) for each, or a TSV file with the language in its third column; the query ``language_tag`` and
-    ``model.tag_inputs`` tell the model which. A part that is left out is held out of the training data by a hash of the
-    source sentence: ``holdout`` of them for validation, twice as many for testing, each in one part only, with all its
-    translations.
+    ``train`` (and ``valid``, ``test``) names two text files aligned by line, ``[a.de.gz,b.en.gz]``, or a TSV file: a
+    sentence, a tab, its translation. ``dataset`` reads Hugging Face's `datasets` instead: a file, a folder, or a name
+    on the hub, with the source's and the target's ``columns``. ``languages`` names several target languages: then there
+    is a file (or column) for each, or a TSV file with the language in its third column; the query ``language_tag`` and
+    ``model.tag_inputs`` give the model the language. A missing part is held out of the training data by a hash of the
+    source sentence: ``holdout`` of the sentences for validation, twice as many for testing, with all translations of a
+    sentence in one part.
 
-    ``tokenizer`` cuts texts into at most ``vocab_size`` different symbols, learned from the training side alone;
-    ``shared_vocabulary`` is one vocabulary for both sides. Texts are given a Unicode ``unicode_form`` before, and lower
-    case if ``lower``; BLEU, chrF and TER are then of such texts. Training pairs with a side of more than ``max_length``
-    symbols, or ``max_length_ratio`` times as many as the other side, are left out.
+    ``tokenizer`` cuts texts into at most ``vocab_size`` different symbols, learned from the training part alone;
+    ``shared_vocabulary`` is one vocabulary for both sides. Texts are first normalized to ``unicode_form``, and
+    lower-cased if ``lower``; BLEU, chrF and TER are of such texts. Training pairs with a side of more than
+    ``max_length`` symbols, or ``max_length_ratio`` times as many as the other side, are dropped.
 
-    ``store`` names a folder for the encoded training corpus, which then is never in memory and may be larger than it:
-    its files are read twice, line by line, and later runs with the same files and settings read the folder instead.
+    ``store`` names a folder for the encoded training corpus, which may then be larger than memory: the training files
+    are read twice, line by line, and later runs with the same files and options read the folder instead.
     """
 
     maximize = True
@@ -93,206 +89,208 @@ class Translation:
     ) -> None:
         self.files = {"train": train, "valid": valid, "test": test}
         self.languages: list[str] = languages or []
-        self.dataset, self.columns = dataset, columns
-        self.tokenizer, self.vocab_size, self.shared_vocabulary, self.lower, self.unicode_form = (
-            tokenizer,
-            vocab_size,
-            shared_vocabulary,
-            lower,
-            unicode_form,
-        )
-        self.max_length, self.max_length_ratio, self.holdout, self.smoothing = (
-            max_length,
-            max_length_ratio,
-            holdout,
-            smoothing,
-        )
-        self.store = store
+        self.dataset, self.columns, self.store = dataset, columns, store
+        self.tokenizer, self.vocab_size, self.shared_vocabulary = tokenizer, vocab_size, shared_vocabulary
+        self.lower, self.unicode_form = lower, unicode_form
+        self.max_length, self.max_length_ratio = max_length, max_length_ratio
+        self.holdout, self.smoothing = holdout, smoothing
         self._check()
         self.notes: list[str] = []
-        several = len(self.languages) > 1
-        self.monitor = f"valid_bleu_{MACRO}" if several else "valid_bleu"
+        self.monitor = f"valid_bleu_{MACRO}" if len(self.languages) > 1 else "valid_bleu"
         self.source: Tokenizer = registry.build("tokenizer", tokenizer)
         self.target: Tokenizer = self.source if shared_vocabulary else registry.build("tokenizer", tokenizer)
-        self.texts = Texts(self.source, self.target, vocab_size, lower, unicode_form)
+        self.texts = TextPipeline(self.source, self.target, vocab_size, lower, unicode_form)
 
     def _check(self) -> None:
-        if wrong := next((name for name in self.languages if not re.fullmatch(r"[\w-]+", name)), None):
-            raise UserError(f"task.languages: {wrong!r} is no name; use letters, digits, - and _, such as de")
-        if twice := next((name for name in self.languages if self.languages.count(name) > 1), None):
-            raise UserError(f"task.languages names {twice!r} twice")
+        if invalid := next((name for name in self.languages if not re.fullmatch(r"[\w-]+", name)), None):
+            raise UserError(f"task.languages: {invalid!r} is not a name; use letters, digits, - and _, such as de")
+        if duplicate := next((name for name in self.languages if self.languages.count(name) > 1), None):
+            raise UserError(f"task.languages names {duplicate!r} twice")
         if self.max_length_ratio is not None and self.max_length_ratio < 1:
             raise UserError(
                 f"task.max_length_ratio={self.max_length_ratio:g}: the longer side over the shorter one is 1 or more"
             )
         if self.columns and self.dataset is None:
-            raise UserError("task.columns is for task.dataset; leave it out, or name a dataset")
+            raise UserError("task.columns is for task.dataset; remove it, or set task.dataset")
         if self.store is not None and self.dataset is not None:
-            raise UserError("task.store is for text files, and task.dataset is set; leave one of the two out")
+            raise UserError("task.store is for text files, but task.dataset is set; remove one of the two")
 
     def load(self) -> SequenceData:
-        """Read, split and cut the data; ``notes`` then tells what was left out of them.
+        """Read, split and tokenize the data; ``notes`` then says which pairs were dropped.
 
         Raises:
             UserError: a file is missing or malformed, with file and line; a package is missing; a language is unknown;
                 or nothing is left to train, validate or test on.
         """
-        require("sacrebleu", "translation", "task=translation")  # asked for now, before all the work
+        require("sacrebleu", "translation", "task=translation")  # fail before the work
         if self.store is not None:
-            return self._stored(expand("task.store", self.store))
-        found, dropped = self._read(), Counter[str]()
-        parts = complete(unblank(found["train"], dropped), found.get("valid"), found.get("test"), self.holdout)
-        self._learn(parts.train)
-        train = list(self._fitting(parts.train, dropped))
-        left_out = told(dropped, len(train) + dropped.total())
-        known = {sentence.source for sentence in parts.train}
-        self.notes = [*filter(None, [left_out]), *known_sources(known, parts.valid, parts.test)]
+            return self._load_stored(expand_path("task.store", self.store))
+        parts, dropped = self._read_parts(), Counter[str]()
+        train_sentences = drop_blank(parts["train"], dropped)
+        splits = split_sentences(train_sentences, parts.get("valid"), parts.get("test"), self.holdout)
+        self._train_tokenizers(splits.train)
+        train = list(self._filter(splits.train, dropped))
+        note = dropped_note(dropped, len(train) + dropped.total())
+        sources = {sentence.source for sentence in splits.train}
+        self.notes = [*([note] if note else []), *overlap_notes(sources, splits.valid, splits.test)]
         if not train:
-            raise UserError(f"no training pair is left: {left_out}")
-        pairs = Splits(train, self._judged("valid", parts.valid), self._judged("test", parts.test))
-        return SequenceData(pairs, *self.texts.vocabularies(), tags_of(pairs))
+            raise UserError(f"no training pair is left: {note}")
+        valid, test = self._evaluation_pairs("valid", splits.valid), self._evaluation_pairs("test", splits.test)
+        pairs = Splits(train, valid, test)
+        return SequenceData(pairs, *self.texts.vocabularies(), training_tags(pairs))
 
     def test_pairs(self) -> list[Pair]:
-        """The pairs of ``test``, cut as the training data were; these are not looked at."""
-        named = self.files["test"]
-        assert named is not None
-        paths = [fill_in("task.test", path) for path in ([named] if isinstance(named, str) else named)]
-        return self._judged("test", list(map(self.texts.cleaned, read_parallel(paths, self.languages, whole=True))))
+        """Read the pairs of ``test`` without the other parts."""
+        test = self.files["test"]
+        assert test is not None
+        paths = [resolve_data_path("task.test", path) for path in ([test] if isinstance(test, str) else test)]
+        sentences = read_parallel(paths, self.languages, allow_blank=False)
+        return self._evaluation_pairs("test", list(map(self.texts.normalize_sentence, sentences)))
 
-    def _stored(self, folder: Path) -> SequenceData:
-        """As :meth:`load` says, with the training part in a folder, into which it is streamed if it is not there."""
-        store = Store(folder, self._paths(), self._settings())
-        stored = store.find()
-        given = {part: list(self._stream(part)) if self.files[part] else None for part in JUDGED}
-        if stored is None:
-            self._write(store, HeldOut(given["valid"], given["test"], self.holdout, HELD_OUT))
-            stored = store.find()
-            assert stored is not None, "it was written just now"
+    def _load_stored(self, folder: Path) -> SequenceData:
+        """Load as :meth:`load`, with the training part in a folder, which is written if it is missing."""
+        store = CorpusStore(folder, self._paths(), self._store_options())
+        metadata = store.find()
+        existing = {part: list(self._read_files(part)) if self.files[part] else None for part in EVALUATION_PARTS}
+        if metadata is None:
+            self._write_store(store, SentenceHoldout(existing["valid"], existing["test"], self.holdout, MAX_HELD_OUT))
+            metadata = store.find()
+            assert metadata is not None, "it was written just now"
         self.restore(folder)
-        self.notes = [*stored.notes, *stored.met]
-        pairs, tags = self._beside(stored.tags, {**given, **stored.held})
+        self.notes = [*metadata.notes, *metadata.overlap_notes]
+        pairs, tags = self._evaluation_splits(metadata.tags, {**existing, **metadata.held_out})
         source, target = self.texts.vocabularies()
         return SequenceData(pairs, source, target, tags, read_corpus(store.rows, source, target, tags))
 
-    def _write(self, store: Store, held: HeldOut) -> None:
-        """Read the training files twice, from where an earlier process was if one was killed.
+    def _write_store(self, store: CorpusStore, holdout: SentenceHoldout) -> None:
+        """Read the training files twice, or continue where an interrupted process was.
 
-        What is wrong with them leaves nothing written.
+        Invalid files leave no store.
         """
-        with store.begin() as unfinished:
-            if unfinished is None:  # another process has written it meanwhile
+        with store.open_unfinished() as unfinished:
+            if unfinished is None:  # another process has finished it
                 return
-            found = unfinished.read_survey()
-            if found is None:
-                found = self._survey(unfinished, held)
+            scan = unfinished.read_scan()
+            if scan is None:
+                scan = self._scan(unfinished, holdout)
             else:
                 self.restore(unfinished.path)
-            self._beside(found.tags, found.parts)
-            write(store, unfinished, self._stream("train"), partial(self._cut, held), found, held, self.texts)
+            self._evaluation_splits(scan.tags, scan.parts)
+            make_pairs = partial(self._make_pairs, holdout)
+            write_store(store, unfinished, self._read_files("train"), make_pairs, scan, holdout, self.texts)
 
-    def _survey(self, unfinished: UnfinishedStore, held: HeldOut) -> Survey:
-        """The first reading, and what the tokenizers learn from it."""
-        total = size_of(self._paths()["train"])
-        sentences = watched("reading", self._stream("train"), total, in_bytes=True)
-        found = survey(unblank(sentences, Counter()), held)
-        self._learn(found.sample)
-        found.sample.clear()  # it may be large
+    def _scan(self, unfinished: UnfinishedStore, holdout: SentenceHoldout) -> CorpusScan:
+        """Read the training files once and train the tokenizers."""
+        total = unpacked_size(self._paths()["train"])
+        sentences = show_progress("reading", self._read_files("train"), total, in_bytes=True)
+        scan = scan_corpus(drop_blank(sentences, Counter()), holdout)
+        self._train_tokenizers(scan.sample)
+        scan.sample.clear()  # it may be large
         self.texts.save(unfinished.path)
-        unfinished.write_survey(found)
-        return found
+        unfinished.write_scan(scan)
+        return scan
 
-    def _cut(self, held: HeldOut, sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Pair]:
-        """The pairs to train on of some sentences."""
-        return self._fitting(filter(held.trains, unblank(sentences, dropped)), dropped)
+    def _make_pairs(
+        self, holdout: SentenceHoldout, sentences: Iterable[Sentence], dropped: Counter[str]
+    ) -> Iterator[Pair]:
+        """Yield the training pairs of some sentences."""
+        return self._filter(filter(holdout.is_training, drop_blank(sentences, dropped)), dropped)
 
-    def _settings(self) -> dict[str, Any]:
-        share = self.holdout if not all(self.files[part] for part in JUDGED) else None
-        return {**{name: getattr(self, name) for name in SETTINGS}, "holdout": share}
+    def _store_options(self) -> dict[str, Any]:
+        has_all_parts = all(self.files[part] for part in EVALUATION_PARTS)
+        return {
+            **{name: getattr(self, name) for name in STORE_OPTIONS},
+            "holdout": None if has_all_parts else self.holdout,
+        }
 
-    def _beside(self, known: Sequence[str], parts: Mapping[str, list[Sentence] | None]) -> tuple[Splits, Tags]:
-        """What is judged beside a training part that is elsewhere and has the ``known`` tags; and all tags."""
-        valid, test = (self._judged(part, parts[part] or []) for part in JUDGED)
-        pairs = Splits([], valid, test)
-        return pairs, tags_of(pairs._replace(train=[Pair((), (), tag) for tag in known]))
+    def _evaluation_splits(
+        self, tags: Sequence[str], parts: Mapping[str, list[Sentence] | None]
+    ) -> tuple[Splits[Pair], Tags]:
+        """Return valid and test pairs, and the tags, of a stored training part with ``tags``."""
+        valid, test = (self._evaluation_pairs(part, parts[part] or []) for part in EVALUATION_PARTS)
+        pairs: Splits[Pair] = Splits([], valid, test)
+        return pairs, training_tags(pairs._replace(train=[Pair((), (), tag) for tag in tags]))
 
-    def _fitting(self, sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Pair]:
-        return fitting(map(self.texts.cut, sentences), dropped, self.max_length, self.max_length_ratio)
+    def _filter(self, sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Pair]:
+        return filter_by_length(map(self.texts.tokenize, sentences), dropped, self.max_length, self.max_length_ratio)
 
-    def _read(self) -> dict[str, list[Sentence]]:
-        """The parts that are given, their texts in the form and case asked for."""
+    def _read_parts(self) -> dict[str, list[Sentence]]:
+        """Read the existing parts and normalize their texts."""
         if self.dataset is None:
-            return {part: list(self._stream(part)) for part in self._paths()}
-        if given := [part for part, named in self.files.items() if named]:
-            raise UserError(f"task.dataset and task.{given[0]} are both set; leave one of the two out")
+            return {part: list(self._read_files(part)) for part in self._paths()}
+        if parts := [part for part, files in self.files.items() if files]:
+            raise UserError(f"task.dataset and task.{parts[0]} are both set; remove one of the two")
         if not self.columns:
             raise UserError("task.dataset needs task.columns: the source's and the target's, such as [de,en]")
-        found = read_dataset(str(fill_in("task.dataset", self.dataset)), self.columns, self.languages)
-        return {part: list(map(self.texts.cleaned, listed)) for part, listed in found.items()}
+        dataset = read_dataset(str(resolve_data_path("task.dataset", self.dataset)), self.columns, self.languages)
+        return {part: list(map(self.texts.normalize_sentence, sentences)) for part, sentences in dataset.items()}
 
-    def _stream(self, part: str) -> Iterator[Sentence]:
-        """The sentences of a part's files, one after the other."""
-        return map(self.texts.cleaned, read_parallel(self._paths()[part], self.languages, whole=part != "train"))
+    def _read_files(self, part: str) -> Iterator[Sentence]:
+        """Yield the normalized sentences of a part's files."""
+        sentences = read_parallel(self._paths()[part], self.languages, allow_blank=part == "train")
+        return map(self.texts.normalize_sentence, sentences)
 
     def _paths(self) -> dict[str, list[Path]]:
-        """The files of the parts that are given."""
+        """Return the files of the existing parts."""
         if not self.files["train"]:
             raise UserError("task.train is not set: name two text files, [a.de,b.en], a TSV file, or a task.dataset")
-        listed = {part: [named] if isinstance(named, str) else named for part, named in self.files.items() if named}
-        return {part: [fill_in(f"task.{part}", path) for path in paths] for part, paths in listed.items()}
+        files = {part: [value] if isinstance(value, str) else value for part, value in self.files.items() if value}
+        return {part: [resolve_data_path(f"task.{part}", path) for path in paths] for part, paths in files.items()}
 
-    def _learn(self, sentences: list[Sentence]) -> None:
+    def _train_tokenizers(self, sentences: list[Sentence]) -> None:
         if not sentences:
             raise UserError("no training pair is left: every line has an empty side, or all are held out")
-        self.texts.learn(sentences)
+        self.texts.train(sentences)
 
-    def _judged(self, part: str, sentences: list[Sentence]) -> list[Pair]:
-        """Pairs to validate or test on; none is left out, so that scores are those of the whole part."""
+    def _evaluation_pairs(self, part: str, sentences: list[Sentence]) -> list[Pair]:
+        """Tokenize a valid or test part; no pair is dropped, so that scores are of the complete part."""
         if not sentences:
             raise UserError(f"the {part} part holds no pairs; raise task.holdout, or name a task.{part}")
-        pairs = [self.texts.cut(sentence) for sentence in sentences]
-        if nothing := next((one.source for one, pair in zip(sentences, pairs, strict=True) if not pair.source), None):
-            raise UserError(f"the {part} part: the tokenizer leaves nothing of {nothing!r}")
+        pairs = [self.texts.tokenize(sentence) for sentence in sentences]
+        empty = (sentence for sentence, pair in zip(sentences, pairs, strict=True) if not pair.source)
+        if sentence := next(empty, None):
+            raise UserError(f"the {part} part: the tokenizer leaves nothing of {sentence.source!r}")
         return pairs
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
-        """BLEU, chrF and TER; with several languages, of each, their mean and that of all."""
+        """Build BLEU, chrF and TER; with several languages, for each, their mean and all sentences."""
         scores = {name: partial(registry.build, "metric", (name, {"lower": self.lower})) for name in SCORES}
         return metrics_per_tag(scores, tags if len(tags) > 1 else ())
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
-        """Show the metrics a batch: the symbols written for each pair, as text."""
-        texts = [self.text(symbols) for symbols in outputs]
+        """Update the metrics with a batch, as texts."""
+        texts = [self.detokenize(symbols) for symbols in outputs]
         update_all(metrics, texts, [pair.texts for pair in pairs], [pair.tag for pair in pairs])
 
     def signatures(self, metrics: nn.ModuleDict) -> dict[str, str]:
-        """What each metric computed, as sacreBLEU names it, so that scores can be compared with others."""
-        each = {name: metric.metrics[0] if isinstance(metric, PerTag) else metric for name, metric in metrics.items()}
-        return {name: str(metric.signature) for name, metric in each.items()}
+        """Return sacreBLEU's signature of each metric, so that scores can be compared."""
+        plain = {name: metric.metrics[0] if isinstance(metric, PerTag) else metric for name, metric in metrics.items()}
+        return {name: str(metric.signature) for name, metric in plain.items()}
 
-    def symbols(self, text: str, tag: str = "") -> Symbols:
-        """A user's sentence, cut as the training data were.
+    def tokenize(self, text: str, tag: str = "") -> Symbols:
+        """Normalize and tokenize a user's sentence.
 
         Raises:
-            UserError: it is blank, or its language is unknown, or left out where there are several.
+            UserError: it is blank, or its language is unknown, or missing where there are several.
         """
         if tag and tag not in self.languages:
-            hint = suggest(tag, self.languages) or "; this run knows one, without a name: leave it out"
+            hint = suggest(tag, self.languages) or "; this run has one language without a name: remove it"
             raise UserError(f"unknown language {tag!r}{hint}")
         if not tag and len(self.languages) > 1:
-            raise UserError(f"{text!r}: say into which language: {', '.join(self.languages)}")
-        symbols = self.source.cut(self.texts.clean(text))
+            raise UserError(f"{text!r}: the target language is missing: {', '.join(self.languages)}")
+        symbols = self.texts.tokenize_input(text)
         if not symbols:
-            raise UserError(f"{text!r} holds nothing to translate")
+            raise UserError(f"{text!r} is empty; there is nothing to translate")
         return symbols
 
-    def text(self, symbols: Sequence[str]) -> str:
-        """Output symbols as text; an unknown one reads ``⁇``."""
-        return self.target.join([UNKNOWN if symbol == SPECIALS[UNK] else symbol for symbol in symbols])
+    def detokenize(self, symbols: Sequence[str]) -> str:
+        """Join output symbols to a text; an unknown one reads ``⁇``."""
+        return self.texts.detokenize(symbols)
 
     def save(self, folder: Path) -> None:
         """Write the tokenizers: ``source.tokenizer`` and, unless it is shared, ``target.tokenizer``."""
         self.texts.save(folder)
 
     def restore(self, folder: Path) -> None:
-        """Read them."""
+        """Read the tokenizers."""
         self.texts.restore(folder)

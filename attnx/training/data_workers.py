@@ -13,7 +13,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from attnx.data.batches import Batch, Row
+from attnx.data.batches import Batch
+from attnx.data.dataset import Row
 from attnx.errors import UserError
 from attnx.training.distributed.parent_death import interrupt_with_parent
 

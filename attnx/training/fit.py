@@ -26,7 +26,7 @@ from attnx.runs.plugin_copies import code_now
 from attnx.runs.run import Run, read_run, refuse_links
 from attnx.runs.status import RunStatus
 from attnx.runs.writer import update_info
-from attnx.tasks.protocols import signatures_of
+from attnx.tasks.protocols import metric_signatures
 from attnx.training.callbacks.step_plan import StepPlan, read_plan
 from attnx.training.distributed.devices import needs_launch, rank_infos, resolve_devices, training_device
 from attnx.training.distributed.launcher import ProcessTask, can_fork, launch_ranks
@@ -239,7 +239,8 @@ def _batch_size(trainer: Mapping[str, Any]) -> str:
 def _task_notes(prepared: PreparedRun) -> dict[str, Any]:
     """The task's notes on its data, and the signatures of its metrics, if it has any."""
     task = prepared.module.task
-    facts = {"notes": list(getattr(task, "notes", [])), "signatures": signatures_of(task, prepared.module.test_metrics)}
+    signatures = metric_signatures(task, prepared.module.test_metrics)
+    facts = {"notes": list(getattr(task, "notes", [])), "signatures": signatures}
     return {name: value for name, value in facts.items() if value}
 
 

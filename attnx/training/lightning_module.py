@@ -159,5 +159,5 @@ class TrainingModule(lightning.LightningModule):
 
 def _row_indices(batch: Batch) -> list[int]:
     """The data indices of the rows; none for the dummy row of an empty shard."""
-    rows: list[int] = batch.index.tolist()
+    rows: list[int] = batch.row_index.tolist()
     return rows if rows[0] >= 0 else []

@@ -9,9 +9,10 @@ from typing import Any
 import lightning
 from torch.utils.data import DataLoader
 
-from attnx.data.batches import PairDataset, Row, collate
+from attnx.data.batches import collate
 from attnx.data.buckets import BucketBatches
-from attnx.data.distributed_batches import ShardedBatchSampler, ShardedDataset, collate_share
+from attnx.data.dataset import PairDataset, Row
+from attnx.data.distributed_batches import ShardedBatchSampler, ShardedDataset, collate_shard
 from attnx.data.sample import sample_examples
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO
@@ -52,15 +53,15 @@ class Loaders(lightning.LightningDataModule):
             raise UserError(
                 f"trainer.tag_sampling_temperature={temperature:g} draws rows by their tags, and these data have none"
             )
-        self.train_rows = data.train_rows()
+        self.train_rows = data.train_dataset()
         turns, world = trainer["accumulate_grad_batches"], rank_info().world_size
         size = None if tokens else trainer["batch_size"] * turns * world
         tokens = tokens and tokens * turns * world
         pool = trainer.get("bucket_pool_batches", 50)
         self.batches = BucketBatches(self.train_rows, size, tokens, seed=seed, pool=pool, temperature=temperature)
         self.shares = ShardedBatchSampler(self.batches, rank_info().rank, world, turns)
-        self.valid_rows = data.judged_rows(data.pairs.valid)
-        self.test_rows = data.judged_rows(data.pairs.test)
+        self.valid_rows = data.evaluation_dataset(data.pairs.valid)
+        self.test_rows = data.evaluation_dataset(data.pairs.test)
         self.judged_at_once = 4 * trainer["batch_size"]
 
     def train_dataloader(self) -> Loader:
@@ -117,8 +118,8 @@ def _refuse_missing_tags(data: SequenceData, count: int | None, drawn: int, moni
 
 
 def _loader(rows: PairDataset, shares: ShardedBatchSampler, workers: int = 0) -> Loader:
-    is_whole = shares.world * shares.turns == 1  # no row is there that counts for nothing
-    dataset, make = (rows, collate) if is_whole else (ShardedDataset(rows), collate_share)
+    is_whole = shares.world_size * shares.accumulation_steps == 1  # no row is there that counts for nothing
+    dataset, make = (rows, collate) if is_whole else (ShardedDataset(rows), collate_shard)
     if not workers:
         return DataLoader(dataset, batch_sampler=shares, collate_fn=make)
     knobs: dict[str, Any] = {"num_workers": workers, "persistent_workers": True, "worker_init_fn": begin_worker}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from attnx.data.batches import PairDataset, collate
+from attnx.data.batches import collate
+from attnx.data.dataset import PairDataset
 from attnx.data.evenly_spaced import evenly_spaced_indices
-from attnx.data.points_file import write_points
 from attnx.inference.write_alignments import save_alignments
 from attnx.runs.layout import VOCABULARY
+from attnx.runs.points import write_points
 from attnx.training.lightning_module import TrainingModule
 from attnx.training.self_attention_maps import self_attention_maps
 

@@ -9,7 +9,7 @@ from attnx.inference.baseline_differences import baseline_differences
 from attnx.inference.metric_bootstrap import bootstrap_metrics
 from attnx.inference.metric_intervals import measure_intervals
 from attnx.inference.write_results import save_predictions, save_resampled, save_results
-from attnx.tasks.protocols import signatures_of
+from attnx.tasks.protocols import metric_signatures
 from attnx.training.lightning_module import TrainingModule
 
 
@@ -22,7 +22,7 @@ def save_test(module: TrainingModule, folder: Path, results: Mapping[str, float]
         results,
         intervals=measure_intervals(*test, resampled),
         baselines=baseline_differences(module.task, results, resampled),
-        signatures=signatures_of(module.task, module.test_metrics),
+        signatures=metric_signatures(module.task, module.test_metrics),
     )
     save_predictions(folder, module.predictions)
     save_resampled(folder, resampled)

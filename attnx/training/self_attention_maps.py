@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from attnx.data.batches import as_batch
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.features import Features
 from attnx.inference.predictor import Prediction, Predictor
@@ -38,7 +39,7 @@ def _maps(predictor: Predictor, prediction: Prediction) -> Maps:
     assert prediction.weights is not None
     model: Any = predictor.model
     target = predictor.data.target
-    batch = predictor.data.judged_rows([prediction.pair]).whole()
+    batch = as_batch(predictor.data.evaluation_dataset([prediction.pair]))
     start = model.target.start_input(1, torch.device("cpu"))
     output: Any = target.encode(prediction.output)
     source, last = subtract_last_value(model.target, batch.source)
@@ -46,5 +47,5 @@ def _maps(predictor: Predictor, prediction: Prediction) -> Maps:
         output = output[:, : target.width] - (0 if last is None else last[0, :, : target.width].numpy())
     inputs = torch.cat([start[:, None], torch.as_tensor(output, dtype=start.dtype)[None]], dim=1)
     steps = prediction.weights.shape[-2]
-    streams = model.self_attention_weights(source, batch.present, inputs[:, :steps], batch.tag)
+    streams = model.self_attention_weights(source, batch.source_mask, inputs[:, :steps], batch.tag)
     return {name: weights[0].float().numpy() for name, weights in streams.items()}

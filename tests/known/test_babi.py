@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from attnx.data.readers.babi import Babi, read_babi
-from attnx.data.synthetic.stories import Story, source_vocabulary, symbols_of
+from attnx.data.synthetic.stories import Story, source_vocabulary, tokenize_story
 from attnx.errors import UserError
 from attnx.tasks.qa import Qa
 
@@ -40,7 +40,7 @@ def test_a_question_has_the_statements_before_it(tmp_path: Path) -> None:
         ((mary, john, home), ("what", "is", "john", "carrying"), "milk,apple"),
         ((mice,), ("what", "is", "gertrude", "afraid", "of"), "wolf"),
     ]
-    assert stories[0].whole == stories[1].whole != stories[2].whole
+    assert stories[0].full_text == stories[1].full_text != stories[2].full_text
 
 
 def test_one_sequence_of_symbols() -> None:
@@ -53,20 +53,20 @@ def test_one_sequence_of_symbols() -> None:
     ["Mary left. John came. Who left?", "mary left . john came . who left ?", "Mary left.  John came. . Who left"],
 )
 def test_text_becomes_the_same_symbols(text: str) -> None:
-    assert symbols_of(text) == ("mary", "left", ".", "john", "came", ".", "who", "left", "?")
+    assert tokenize_story(text) == ("mary", "left", ".", "john", "came", ".", "who", "left", "?")
 
 
 @pytest.mark.parametrize("text", ["Mary left.", "Mary left. ?", " . "])
 def test_a_story_without_a_question_is_refused(text: str) -> None:
-    with pytest.raises(UserError, match="a story ends with its question"):
-        symbols_of(text)
+    with pytest.raises(UserError, match="a story must end with a question"):
+        tokenize_story(text)
 
 
 def test_the_vocabulary_begins_with_the_full_stop_and_the_entities() -> None:
     sources = [("(2,8)", "b", ".", "a", "?")]
     assert source_vocabulary(sources).symbols[4:] == (".", "(2,8)", "?", "a", "b")
     assert source_vocabulary(sources, ["b", "a"]).symbols[4:] == (".", "b", "a", "(2,8)", "?")
-    with pytest.raises(UserError, match=r"task\.entities: no story holds the word 'bb'; did you mean b"):
+    with pytest.raises(UserError, match=r"task\.entities: no story has the word 'bb'; did you mean b"):
         source_vocabulary([*sources, ("bbb",)], ["bb"])
     with pytest.raises(UserError, match="name each word once"):
         source_vocabulary(sources, ["b", "b"])
@@ -76,15 +76,15 @@ def test_the_vocabulary_begins_with_the_full_stop_and_the_entities() -> None:
     ("line", "said"),
     [
         ("Mary moved.", "expected a number, a space and a sentence, found 'Mary moved.'"),
-        ("5 Mary moved.", "is numbered 5, expected 4 (or 1, another story)"),
+        ("5 Mary moved.", "is numbered 5, expected 4 (or 1, a new story)"),
         ("4 .", "holds no words"),
         ("4 ?\tyes\t1", "holds no words"),
         ("4 Where is Mary?\t", "the answer is ''"),
         ("4 Where is Mary?\tin bed\t1", "the answer is 'in bed'"),
-        ("4 Where is Mary?\thome\t1\t2", "holds 4 columns"),
-        ("4 Where is Mary?\thome\tone", "is supported by 'one', which is no statement before it"),
-        ("4 Where is Mary?\thome\t3", "is supported by '3', which is no statement before it"),
-        ("4 Where is Mary?\thome\t7", "is supported by '7', which is no statement before it"),
+        ("4 Where is Mary?\thome\t1\t2", "has 4 columns"),
+        ("4 Where is Mary?\thome\tone", "its support 'one' is not an earlier statement"),
+        ("4 Where is Mary?\thome\t3", "its support '3' is not an earlier statement"),
+        ("4 Where is Mary?\thome\t7", "its support '7' is not an earlier statement"),
     ],
 )
 def test_a_broken_line_is_told_with_its_place(tmp_path: Path, line: str, said: str) -> None:
@@ -110,7 +110,7 @@ def test_a_file_without_questions_is_refused(tmp_path: Path) -> None:
 
 def test_a_task_that_is_not_there(tmp_path: Path) -> None:
     written(tmp_path, name="qa5_b_train.txt")
-    with pytest.raises(UserError, match=r"expected one file qa2_\*_train.txt, found 0; the tasks there: 5"):
+    with pytest.raises(UserError, match=r"expected one file qa2_\*_train.txt, found 0; its tasks are: 5"):
         Babi(str(tmp_path), [2]).train("qa2")
     with pytest.raises(UserError, match="fetch eight tasks with: attnx data get babi"):
         Babi(str(tmp_path / "none"), [2]).train("qa2")
@@ -169,7 +169,7 @@ def test_tasks_together_have_tags(tmp_path: Path) -> None:
         ({"data": "world_model", "tasks": [1]}, r"task.tasks=\[1\] is for task.data=babi"),
         ({"data": "world_model", "sentences": 5}, "task.sentences=5 is for task.data=babi"),
         ({"tasks": [1, 1]}, "name each task once"),
-        ({"tasks": [1, 2], "test": "some.txt"}, "task.test=some.txt is of one task"),
+        ({"tasks": [1, 2], "test": "some.txt"}, "task.test=some.txt is one task"),
     ],
 )
 def test_a_knob_that_would_do_nothing_is_refused(knobs: dict[str, object], said: str) -> None:

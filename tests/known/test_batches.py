@@ -9,9 +9,11 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from attnx.data.batches import Batch, PairDataset, Ragged, collate
+from attnx.data.batches import Batch, collate
 from attnx.data.buckets import BucketBatches
+from attnx.data.dataset import PairDataset
 from attnx.data.examples import Pair
+from attnx.data.ragged import Ragged
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 
@@ -45,8 +47,8 @@ def test_a_row_for_every_reference() -> None:
     rows = [dataset(True)[i] for i in range(4)]
     assert [row.source.tolist() for row in rows] == [[4, 5, 6], [4, 5, 6], [6], [5, 3]]
     assert [row.target.tolist() for row in rows] == [[4, 2], [5, 4, 5, 2], [5, 5, 2], [4, 3, 2]]
-    assert [row.number for row in rows] == [0, 1, 2, 3]
-    assert dataset(True).pair_of.tolist() == [0, 0, 1, 2]
+    assert [row.row_index for row in rows] == [0, 1, 2, 3]
+    assert dataset(True).pair_index.tolist() == [0, 0, 1, 2]
     assert dataset(True).lengths().tolist() == [[3, 2], [3, 4], [1, 3], [2, 3]]
     assert dataset(True).lengths(np.array([3, 1])).tolist() == [[2, 3], [3, 4]]
 
@@ -56,7 +58,7 @@ def test_a_row_for_every_pair() -> None:
     data = dataset(False)
     assert len(data) == 3
     assert [data[i].target.tolist() for i in range(3)] == [[4, 2], [5, 5, 2], [4, 3, 2]]
-    assert data.pair_of.tolist() == [0, 1, 2]
+    assert data.pair_index.tolist() == [0, 1, 2]
 
 
 def test_a_row_that_is_not_there() -> None:
@@ -94,10 +96,10 @@ def test_collate_pads_to_the_longest() -> None:
     data = dataset(True)
     batch = collate([data[3], data[1], data[2]])
     assert batch.source.tolist() == [[5, 3, 0], [4, 5, 6], [6, 0, 0]]
-    assert batch.present.tolist() == [[True, True, False], [True, True, True], [True, False, False]]
+    assert batch.source_mask.tolist() == [[True, True, False], [True, True, True], [True, False, False]]
     assert batch.target.tolist() == [[4, 3, 2, 0], [5, 4, 5, 2], [5, 5, 2, 0]]
-    assert batch.target_present.tolist() == [[True] * 3 + [False], [True] * 4, [True] * 3 + [False]]
-    assert batch.index.tolist() == [3, 1, 2]
+    assert batch.target_mask.tolist() == [[True] * 3 + [False], [True] * 4, [True] * 3 + [False]]
+    assert batch.row_index.tolist() == [3, 1, 2]
     *fields, counted = batch
     assert [field.dtype for field in fields] == [torch.int64, torch.bool] * 2 + [torch.int64] * 2
     assert counted is None
@@ -310,14 +312,14 @@ def test_impossible_knobs_are_refused(limit: str, size: int, pool: int, seed: in
 @pytest.mark.parametrize("limits", [{}, {"size": 3, "tokens": 7}])
 def test_one_limit(limits: dict[str, int]) -> None:
     """Rows or tokens."""
-    with pytest.raises(UserError, match="give one of them"):
+    with pytest.raises(UserError, match="set one of them"):
         BucketBatches(alike(2), **limits)
 
 
 @pytest.mark.parametrize(("temperature", "shuffle"), [(0.5, True), (float("nan"), True), (2.0, False)])
 def test_impossible_temperatures_are_refused(temperature: float, shuffle: bool) -> None:
     """Below 1 rare tags would become rarer; what is judged is judged whole."""
-    with pytest.raises(UserError, match=f"temperature {temperature} must be 1 or more, and 1 where rows are not"):
+    with pytest.raises(UserError, match=f"temperature {temperature} must be 1 or more, and 1 if rows are not"):
         BucketBatches(alike(2), size=1, shuffle=shuffle, temperature=temperature)
 
 
@@ -337,5 +339,5 @@ def test_in_a_loader(workers: int) -> None:
     loader = DataLoader(data, batch_sampler=batches, collate_fn=collate, num_workers=workers)
     found = list(loader)
     assert all(isinstance(batch, Batch) for batch in found)
-    assert [batch.index.tolist() for batch in found] == [[2, 3, 0], [1]]
+    assert [batch.row_index.tolist() for batch in found] == [[2, 3, 0], [1]]
     assert found[0].target.tolist() == [[5, 5, 2], [4, 3, 2], [4, 2, 0]]

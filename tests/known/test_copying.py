@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnx.config.compose import compose
 from attnx.data.examples import Pair
-from attnx.data.split import Splits
+from attnx.data.splits import Splits
 from attnx.errors import UserError
 from attnx.inference.build_model import new_model
 from attnx.nn.outputs.contract import OutputInputs

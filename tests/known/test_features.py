@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from attnx.data.batches import PairDataset, collate
+from attnx.data.batches import collate
+from attnx.data.dataset import PairDataset
 from attnx.data.examples import Pair
 from attnx.data.features import Features
 from attnx.data.vocabulary import Vocabulary
@@ -83,7 +84,7 @@ def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
     """With its path."""
     path = tmp_path / "features.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match="is no file of feature scales") as caught:
+    with pytest.raises(UserError, match="is not a file of feature scales") as caught:
         Features.load(path)
     assert str(caught.value).startswith(f"{path}: ")
 
@@ -124,7 +125,7 @@ def test_targets_may_be_features(tmp_path: Path) -> None:
     assert rows.lengths().tolist() == [[2, 3], [3, 2]]
     batch = collate([rows[0], rows[1]])
     assert batch.target.tolist() == [[[1, 0], [2, 0], [3, 0]], [[-1, 0], [0, 0], [0, 0]]]
-    assert batch.target_present.tolist() == [[True, True, True], [True, True, False]]
+    assert batch.target_mask.tolist() == [[True, True, True], [True, True, False]]
     assert batch.target.dtype == torch.float32
     assert scales.decode(batch.target[0].numpy()).tolist() == TWO.tolist()
     scales.save(tmp_path / "target_features.json")
@@ -142,7 +143,7 @@ def test_a_zero_is_no_padding() -> None:
     rows = dataset()
     batch = collate([rows[0], rows[2]])
     assert batch.source.tolist() == [[[0, 0], [1, 0], [0, 0]], [[2, 0], [3, 0], [4, 0]]]
-    assert batch.present.tolist() == [[True, True, False], [True, True, True]]
+    assert batch.source_mask.tolist() == [[True, True, False], [True, True, True]]
     assert batch.target.tolist() == [[5, 2], [4, 2]]
     assert (batch.source.dtype, batch.target.dtype) == (torch.float32, torch.int64)
 

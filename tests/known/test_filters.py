@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from attnx.data.examples import Pair
-from attnx.data.filters import EMPTY, fitting, told, unblank
+from attnx.data.filters import EMPTY_SIDE, drop_blank, dropped_note, filter_by_length
 from attnx.data.readers.parallel_corpus import Sentence
 
 
@@ -19,7 +19,7 @@ def pair(source: int, *references: int) -> Pair:
 def kept(pairs: list[Pair], longest: int | None = None, ratio: float | None = None) -> tuple[list[Pair], Counter[str]]:
     """The pairs that fit, and how many do not, by reason."""
     dropped: Counter[str] = Counter()
-    return list(fitting(pairs, dropped, longest, ratio)), dropped
+    return list(filter_by_length(pairs, dropped, longest, ratio)), dropped
 
 
 def test_each_reason_counts_once() -> None:
@@ -27,8 +27,10 @@ def test_each_reason_counts_once() -> None:
     pairs = [pair(3, 5), pair(0, 7), pair(7, 3), pair(2, 5), pair(5, 0), pair(5, 3), pair(1, 11)]
     fit, dropped = kept(pairs, longest=5, ratio=2)
     assert fit == [pairs[0], pairs[5]]
-    assert dropped == {EMPTY: 2, "longer than 5 symbols": 2, "with a side over 2 times as long as the other": 1}
-    assert told(dropped, 7).startswith("left out 5 of 7 training pairs: 2 longer than 5 symbols, 2 with an empty side")
+    assert dropped == {EMPTY_SIDE: 2, "longer than 5 symbols": 2, "with a side over 2 times as long as the other": 1}
+    assert dropped_note(dropped, 7).startswith(
+        "left out 5 of 7 training pairs: 2 longer than 5 symbols, 2 with an empty side"
+    )
 
 
 @pytest.mark.parametrize(("longest", "ratio", "count"), [(None, None, 3), (5, None, 2), (4, None, 0), (None, 1, 1)])
@@ -49,21 +51,21 @@ def test_every_reference_has_to_fit() -> None:
 
 
 def test_an_empty_side_never_fits() -> None:
-    assert kept([pair(0, 2), pair(2, 0), pair(0, 0)])[1] == {EMPTY: 3}
+    assert kept([pair(0, 2), pair(2, 0), pair(0, 0)])[1] == {EMPTY_SIDE: 3}
 
 
 def test_nothing_dropped_nothing_said() -> None:
-    assert told(kept([pair(2, 2)], longest=2)[1], 1) == ""
+    assert dropped_note(kept([pair(2, 2)], longest=2)[1], 1) == ""
 
 
 def test_reasons_that_are_as_frequent_have_an_order() -> None:
     """Not that in which they were met, which differs between one reading and several."""
     counts = Counter({"with an empty side": 3, "longer than 5 symbols": 3, "zzz": 5})
-    assert told(counts, 11) == told(Counter(dict(reversed(counts.items()))), 11)
+    assert dropped_note(counts, 11) == dropped_note(Counter(dict(reversed(counts.items()))), 11)
 
 
 def test_blank_sentences_are_counted_as_empty() -> None:
     dropped: Counter[str] = Counter()
     lines = [Sentence("a", ("b",)), Sentence(" ", ("b",)), Sentence("a", ("b", "\t"))]
-    assert list(unblank(lines, dropped)) == lines[:1]
-    assert dropped == {EMPTY: 2}
+    assert list(drop_blank(lines, dropped)) == lines[:1]
+    assert dropped == {EMPTY_SIDE: 2}

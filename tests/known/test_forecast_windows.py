@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnx.data.readers.series import Series
-from attnx.data.windows import Span, WindowSpec, cut, scaled
+from attnx.data.windows import Span, WindowSpec, training_windows, window_scales
 
 
 def counted(steps: int, columns: tuple[str, ...] = ("a", "b"), name: str = "") -> Series:
@@ -19,7 +19,7 @@ def test_scaling_knows_the_training_part_alone() -> None:
     """0 to 4 have mean 2 and deviation sqrt 2, whatever comes later."""
     series = counted(23)
     windows = WindowSpec(3, 2, ("a",), ("b",))
-    source, target = scaled(windows, [(series, Span(0, 5))])
+    source, target = window_scales(windows, [(series, Span(0, 5))])
     assert source.columns == ("a", "b")
     assert target.columns == ("a",)
     assert source.mean == pytest.approx((2, 1002))
@@ -47,8 +47,8 @@ def test_what_is_trained_on_is_cut_when_it_is_asked_for(known: tuple[str, ...], 
     """The same windows as pairs, scaled, of two series one after the other; none reaches over to the other."""
     read = [(counted(17, name="x"), Span(0, 11)), (counted(13, name="y"), Span(0, 7))]
     windows = WindowSpec(3, 2, ("a",), known)
-    scales = scaled(windows, read)
-    rows = cut(windows, read, scales, stride)
+    scales = window_scales(windows, read)
+    rows = training_windows(windows, read, scales, stride)
     pairs = [pair for series, span in read for pair in windows.pairs(series, span)][::stride]
     assert len(pairs) == len(range(0, 7 + 3, stride)) == len(rows)  # 11 - 3 - 2 + 1 and 7 - 3 - 2 + 1
     for pair, row in zip(pairs, (rows[place] for place in range(len(rows))), strict=True):
@@ -66,7 +66,7 @@ def test_no_window_looks_ahead_to_fill_in_what_nobody_measured() -> None:
     series = counted(23)
     series.numbers[:5, 1] = np.nan
     windows = WindowSpec(3, 2, ("a", "b"))
-    assert windows.worth(series, Span(0, 11)).tolist() == [6, 7, 8, 9]
-    assert WindowSpec(3, 2, ("a",)).worth(series, Span(0, 11)).tolist() == [3, 4, 5, 6, 7, 8, 9]
+    assert windows.valid_starts(series, Span(0, 11)).tolist() == [6, 7, 8, 9]
+    assert WindowSpec(3, 2, ("a",)).valid_starts(series, Span(0, 11)).tolist() == [3, 4, 5, 6, 7, 8, 9]
     series.numbers[:, 1] = np.nan
-    assert windows.worth(series, Span(0, 11)).tolist() == []
+    assert windows.valid_starts(series, Span(0, 11)).tolist() == []

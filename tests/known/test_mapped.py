@@ -52,14 +52,14 @@ def message(folder: Path, source: Vocabulary = LETTERS, target: Vocabulary = PHO
 @pytest.mark.parametrize(("encoded", "sorted_"), [(1, 1), (2, 3), (5, 5), (7, 7)])
 def test_what_was_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoded: int, sorted_: int) -> None:
     """However many rows are encoded or sorted at once."""
-    monkeypatch.setattr(memmap, "ENCODED", encoded)
-    monkeypatch.setattr(memmap, "SORTED", sorted_)
+    monkeypatch.setattr(memmap, "ROWS_PER_CHUNK", encoded)
+    monkeypatch.setattr(memmap, "ROWS_PER_SORT", sorted_)
     write_corpus(tmp_path / "corpus", iter(ENTRIES), LETTERS, PHONES, TAGS)
     rows = read_corpus(tmp_path / "corpus", LETTERS, PHONES, TAGS)
     assert len(rows) == 5
     assert [rows[i].source.tolist() for i in range(5)] == SOURCES
     assert [rows[i].target.tolist() for i in range(5)] == TARGETS
-    assert [rows[i].number for i in range(5)] == [0, 1, 2, 3, 4]
+    assert [rows[i].row_index for i in range(5)] == [0, 1, 2, 3, 4]
     assert [rows[i].tag for i in range(5)] == [2, 1, 2, 1, 2]
     assert [rows.rows_by_tag().row(tag).tolist() for tag in range(3)] == [[], [1, 3], [0, 2, 4]]
     assert rows.lengths().tolist() == [[3, 2], [1, 3], [2, 3], [1, 1], [2, 2]]
@@ -130,7 +130,7 @@ def test_it_pickles_as_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_entries_are_not_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three at a time: when the seventh is asked for, six are in the files or on their way."""
-    monkeypatch.setattr(memmap, "ENCODED", 3)
+    monkeypatch.setattr(memmap, "ROWS_PER_CHUNK", 3)
     encoded: list[int] = []
     gathered = memmap._append
 
@@ -161,7 +161,7 @@ def test_a_mistake_among_the_entries_leaves_nothing(tmp_path: Path) -> None:
         write_corpus(tmp_path / "corpus", [*ENTRIES, ((), ("X",), "fi")], LETTERS, PHONES)
     with pytest.raises(ValueError, match="the tag 'fi' is none of de, et"):
         write_corpus(tmp_path / "corpus", ENTRIES, LETTERS, PHONES, ("de", "et"))
-    with pytest.raises(UserError, match="there is nothing to write"):
+    with pytest.raises(UserError, match="there are no entries to write"):
         write_corpus(tmp_path / "new" / "corpus", [], LETTERS, PHONES)
     assert list(tmp_path.iterdir()) == []
 
@@ -202,7 +202,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 def test_other_symbols_are_refused(corpus: Path) -> None:
     """Ids would stand for something else."""
     start = f"{corpus}: was written with other "
-    end = "; delete the folder and write it anew"
+    end = "; delete the folder and write it again"
     assert message(corpus, source=Vocabulary.of(["abd"])) == f"{start}source symbols{end}"
     assert message(corpus, target=Vocabulary.of([["X", "Y", "Z"]])) == f"{start}target symbols{end}"
     assert message(corpus, tags=("de", "fi", "et")) == f"{start}tags{end}"
@@ -216,7 +216,7 @@ def test_the_fingerprint_is_that_of_the_rows(corpus: Path, tmp_path: Path, monke
         rows.sources = rows.targets = None  # type: ignore[assignment]
         return rows.fingerprint()
 
-    monkeypatch.setattr(memmap, "ENCODED", 2)
+    monkeypatch.setattr(memmap, "ROWS_PER_CHUNK", 2)
     others: dict[str, Entry] = {
         "same": ENTRIES[4],
         "symbol": (("c", "b"), ("X",), "fi"),
@@ -230,7 +230,7 @@ def test_the_fingerprint_is_that_of_the_rows(corpus: Path, tmp_path: Path, monke
 
 def test_no_folder_and_an_unfinished_one(corpus: Path, tmp_path: Path) -> None:
     """Both have no header."""
-    end = "is no corpus, or one that was never finished"
+    end = "is not a corpus, or was never finished"
     assert message(tmp_path / "no") == f"{tmp_path}/no/corpus.json: no such file: {tmp_path}/no {end}"
     (corpus / "corpus.json").unlink()
     assert message(corpus) == f"{corpus}/corpus.json: no such file: {corpus} {end}"
@@ -242,10 +242,10 @@ def test_a_file_that_is_cut_or_missing(corpus: Path, name: str) -> None:
     path = corpus / name
     size = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-1])
-    end = f"instead of {size}; delete the folder and write it anew"
-    assert message(corpus) == f"{path}: holds {size - 1} bytes {end}"
+    end = f"expected {size}; delete the folder and write it again"
+    assert message(corpus) == f"{path}: has {size - 1} bytes, {end}"
     path.unlink()
-    assert message(corpus) == f"{path}: holds 0 bytes {end}"
+    assert message(corpus) == f"{path}: has 0 bytes, {end}"
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,9 @@ def test_a_file_that_is_cut_or_missing(corpus: Path, name: str) -> None:
 def test_a_broken_header(corpus: Path, text: str) -> None:
     """Cut short, or of another kind altogether."""
     (corpus / "corpus.json").write_text(text)
-    assert message(corpus) == f"{corpus}/corpus.json: is no header of a corpus; delete the folder and write it anew"
+    assert (
+        message(corpus) == f"{corpus}/corpus.json: is not the header of a corpus; delete the folder and write it again"
+    )
 
 
 @pytest.mark.parametrize("missing", ["source", "tags", "files", "target.ids"])
@@ -264,15 +266,15 @@ def test_a_header_that_lacks_something(corpus: Path, missing: str) -> None:
     header = json.loads(path.read_text())
     (header["files"] if "." in missing else header).pop(missing)
     path.write_text(json.dumps(header))
-    assert message(corpus).startswith(f"{path}: is no header of a corpus")
+    assert message(corpus).startswith(f"{path}: is not the header of a corpus")
 
 
 def test_a_newer_format(corpus: Path) -> None:
     """Its header may hold anything else."""
     (corpus / "corpus.json").write_text(json.dumps({"format": 2}))
     assert message(corpus) == (
-        f"{corpus}/corpus.json: has format 2, and this attnx reads 1; update attnx, or delete the folder and write it "
-        "anew"
+        f"{corpus}/corpus.json: has format 2, but this attnx reads 1; update attnx, or delete the folder and write it "
+        "again"
     )
 
 

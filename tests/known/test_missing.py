@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from attnx.data.baselines import Linear
-from attnx.data.batches import Row, collate
+from attnx.data.batches import collate
+from attnx.data.dataset import Row
 from attnx.data.features import Features
-from attnx.data.readers.series import Series, filled
-from attnx.data.series_split import SeriesSplit, cut_series
-from attnx.data.windows import Span, WindowSpec, cut
+from attnx.data.readers.series import Series, fill_missing
+from attnx.data.series_split import SeriesSplit, split_series
+from attnx.data.windows import Span, WindowSpec, training_windows
 from attnx.errors import UserError
 from attnx.metrics.aligned_errors import aligned_errors
 from attnx.metrics.quantile_loss import QuantileLoss
@@ -29,7 +30,7 @@ PLAIN = Features((0.0, 0.0), (1.0, 1.0), ("a", "b"))
 def series() -> Series:
     """Seven steps of two columns; of the fifth nothing was measured, of the sixth and seventh only b."""
     numbers = np.array([[2, 3], [5, NAN], [7, 11], [13, 17], [NAN, NAN], [NAN, 19], [NAN, 23]])
-    return filled(Series("", numbers, ("a", "b"), np.arange(7.0), tuple("0123456")))[0]
+    return fill_missing(Series("", numbers, ("a", "b"), np.arange(7.0), tuple("0123456")))[0]
 
 
 def test_windows_read_what_was_filled_in_and_are_judged_by_what_was_measured() -> None:
@@ -39,7 +40,7 @@ def test_windows_read_what_was_filled_in_and_are_judged_by_what_was_measured() -
     np.testing.assert_array_equal(pairs["3"].target, [[13, 17], [NAN, NAN]])
     np.testing.assert_array_equal(pairs["5"].features, [[13, 17], [13, 17]])
     np.testing.assert_array_equal(pairs["5"].target, [[NAN, 19], [NAN, 23]])
-    rows = cut(WINDOWS, [(series(), Span(0, 7))], (PLAIN, PLAIN), 1)
+    rows = training_windows(WINDOWS, [(series(), Span(0, 7))], (PLAIN, PLAIN), 1)
     np.testing.assert_array_equal(rows[2].source, pairs["4"].features)
     np.testing.assert_array_equal(rows[2].target, pairs["4"].target)
 
@@ -47,11 +48,11 @@ def test_windows_read_what_was_filled_in_and_are_judged_by_what_was_measured() -
 def test_a_window_of_which_nothing_was_measured_is_none() -> None:
     """Of column a alone there is nothing behind the fourth step; a part of such windows is refused."""
     alone = WindowSpec(2, 2, ("a",))
-    assert alone.worth(series(), Span(0, 7)).tolist() == [2, 3]
+    assert alone.valid_starts(series(), Span(0, 7)).tolist() == [2, 3]
     assert [pair.name for pair in alone.pairs(series(), Span(0, 7))] == ["2", "3"]
-    assert len(cut(alone, [(series(), Span(0, 7))], (PLAIN, Features((0.0,), (1.0,), ("a",))), 1)) == 2
-    with pytest.raises(UserError, match="the test part holds no value of a"):
-        cut_series(series(), WindowSpec(1, 1, ("a",)), SeriesSplit.read([2, 2, 3]))
+    assert len(training_windows(alone, [(series(), Span(0, 7))], (PLAIN, Features((0.0,), (1.0,), ("a",))), 1)) == 2
+    with pytest.raises(UserError, match="the test part has no value of a"):
+        split_series(series(), WindowSpec(1, 1, ("a",)), SeriesSplit.parse([2, 2, 3]))
 
 
 def test_a_batch_says_what_counts() -> None:
@@ -59,10 +60,10 @@ def test_a_batch_says_what_counts() -> None:
     target = np.array([[NAN, 3], [5, NAN], [NAN, NAN]], dtype=np.float32)
     batch = collate([Row(target, target, 0), Row(target[:1], np.ones((1, 2), np.float32), 1)])
     assert batch.target[0].tolist() == [[0, 3], [5, 3], [5, 3]]
-    assert batch.counted is not None
-    assert batch.counted[0].tolist() == [[False, True], [True, False], [False, False]]
-    assert batch.counted[1, 0].all()
-    assert collate([Row(target, np.ones((1, 2), np.float32), 0)]).counted is None
+    assert batch.measured_mask is not None
+    assert batch.measured_mask[0].tolist() == [[False, True], [True, False], [False, False]]
+    assert batch.measured_mask[1, 0].all()
+    assert collate([Row(target, np.ones((1, 2), np.float32), 0)]).measured_mask is None
 
 
 class Told(torch.nn.Module):
@@ -102,7 +103,7 @@ def test_nor_by_any_quantile() -> None:
 
 
 def test_nor_measured() -> None:
-    """But a forecast that is no number is an error."""
+    """But a forecast that is not a number is an error."""
     assert aligned_errors([np.array([[2.0, 5.0]])], [np.array([[1.0, NAN]])]).tolist() == [1]
     (found,) = aligned_errors([np.array([[NAN]])], [np.array([[1.0]])]).tolist()
     assert math.isnan(found)

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from attnx.data.held_out import HeldOut, Parts, complete, known_sources, where
 from attnx.data.readers.hugging_face import read_dataset
 from attnx.data.readers.lines import read_lines
 from attnx.data.readers.parallel_corpus import Sentence, read_parallel
+from attnx.data.splits import SentenceHoldout, Splits, overlap_notes, sentence_hash_fraction, split_sentences
 from attnx.errors import UserError
 
 
@@ -33,15 +33,15 @@ def write(name: str, content: str | bytes) -> Path:
     return Path(name)
 
 
-def read(paths: Sequence[Path], languages: Sequence[str] = (), whole: bool = False) -> list[Sentence]:
+def read(paths: Sequence[Path], languages: Sequence[str] = (), allow_blank: bool = True) -> list[Sentence]:
     """All that the files hold."""
-    return list(read_parallel(paths, languages, whole))
+    return list(read_parallel(paths, languages, allow_blank))
 
 
-def message(paths: Sequence[Path], languages: Sequence[str] = (), whole: bool = False) -> str:
+def message(paths: Sequence[Path], languages: Sequence[str] = (), allow_blank: bool = True) -> str:
     """What the reader says of bad files, in one line."""
     with pytest.raises(UserError) as caught:
-        read(paths, languages, whole)
+        read(paths, languages, allow_blank)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -129,12 +129,12 @@ def test_a_bad_line_of_a_table_is_told(content: str, languages: list[str], said:
 def test_blank_sides_are_kept_or_refused() -> None:
     """What is trained on may be blank and is left out later; what is judged may not."""
     paths = [write("a", "x\n \ny\n"), write("b", "1\n2\n\n")]
-    assert [sentence.blank for sentence in read(paths)] == [False, True, True]
-    assert message(paths, whole=True).startswith("a:2: the line is blank")
-    assert message([write("c", "x\ny\nz\n"), Path("b")], whole=True).startswith("b:3: the line is blank")
+    assert [sentence.is_blank for sentence in read(paths)] == [False, True, True]
+    assert message(paths, allow_blank=False).startswith("a:2: the line is blank")
+    assert message([write("c", "x\ny\nz\n"), Path("b")], allow_blank=False).startswith("b:3: the line is blank")
     table = write("c.tsv", "a\tb\n\tb\n")
-    assert [sentence.blank for sentence in read([table])] == [False, True]
-    assert message([table], whole=True).startswith(r"c.tsv:2: a side of '\tb' is blank")
+    assert [sentence.is_blank for sentence in read([table])] == [False, True]
+    assert message([table], allow_blank=False).startswith(r"c.tsv:2: a side of '\tb' is blank")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ LINES = [Sentence(f"sentence {number}", (f"Satz {number}",), tag) for number in 
 
 def test_a_sentence_is_in_one_part_only() -> None:
     """With all its translations, into every language; the shares are met within five deviations."""
-    parts = complete(LINES, None, None, 0.1)
+    parts = split_sentences(LINES, None, None, 0.1)
     sources = [{sentence.source for sentence in part} for part in parts]
     assert sum(map(len, sources)) == len(set().union(*sources)) == 1009
     assert [len(part) for part in parts] == [2 * len(held) for held in sources]
@@ -175,23 +175,23 @@ def test_a_sentence_is_in_one_part_only() -> None:
 
 def test_only_the_sentence_decides() -> None:
     """Not what else there is, nor its order, case, or Unicode form."""
-    whole, half = complete(LINES, None, None, 0.1), complete(LINES[1000::-1], None, None, 0.1)
+    whole, half = split_sentences(LINES, None, None, 0.1), split_sentences(LINES[1000::-1], None, None, 0.1)
     for all_of_it, some in zip(whole, half, strict=True):
         assert set(some) == set(all_of_it) & set(LINES[:1001])
-    assert where("Straße Á") == where("STRASSE a\u0301")
-    assert where("Straße") != where("Strasse.")
+    assert sentence_hash_fraction("Straße Á") == sentence_hash_fraction("STRASSE a\u0301")
+    assert sentence_hash_fraction("Straße") != sentence_hash_fraction("Strasse.")
 
 
 def test_what_is_given_stays() -> None:
     """The other part is held out of the training data, the same sentences as if both were."""
     given = LINES[:7]
-    both = complete(LINES, None, None, 0.1)
-    valid = complete(LINES, None, given, 0.1)
+    both = split_sentences(LINES, None, None, 0.1)
+    valid = split_sentences(LINES, None, given, 0.1)
     assert (valid.valid, valid.test) == (both.valid, given)
     assert sorted(valid.train) == sorted(both.train + both.test)
-    test = complete(LINES, given, None, 0.1)
+    test = split_sentences(LINES, given, None, 0.1)
     assert (test.valid, test.test) == (given, both.test)
-    assert complete(LINES, given, given, 0.1) == Parts(LINES, given, given)
+    assert split_sentences(LINES, given, given, 0.1) == Splits(LINES, given, given)
 
 
 def test_translations_that_are_held_out_are_references() -> None:
@@ -203,36 +203,36 @@ def test_translations_that_are_held_out_are_references() -> None:
         Sentence("Hi.", ("Hallo!",), "de"),
     ]
     share = 0.999  # all but nothing is held out for validation
-    assert complete(lines, None, [], share).valid == [Sentence("Hi.", ("Hallo!", "Moin!"), "de"), lines[1]]
-    assert complete(lines, [], [], share).train == lines
+    assert split_sentences(lines, None, [], share).valid == [Sentence("Hi.", ("Hallo!", "Moin!"), "de"), lines[1]]
+    assert split_sentences(lines, [], [], share).train == lines
 
 
 def test_what_is_held_out_goes_by_once() -> None:
     """A second reading finds the same sentences to train on without keeping the others."""
-    held = HeldOut(None, None, 0.1)
-    first = list(held.training(LINES))
-    assert list(filter(held.trains, LINES)) == first == complete(LINES, None, None, 0.1).train
+    held = SentenceHoldout(None, None, 0.1)
+    first = list(held.split_off(LINES))
+    assert list(filter(held.is_training, LINES)) == first == split_sentences(LINES, None, None, 0.1).train
     assert len(held.part("valid")) + len(held.part("test")) == len(LINES) - len(first)
 
 
 @pytest.mark.parametrize("spare", [0, -1])
 def test_no_more_is_held_out_than_memory_is_to_hold(spare: int) -> None:
-    whole = HeldOut(None, None, 0.1)
-    kept = len(LINES) - len(list(whole.training(LINES)))
-    held = HeldOut(None, None, 0.1, most=kept + spare)
+    whole = SentenceHoldout(None, None, 0.1)
+    kept = len(LINES) - len(list(whole.split_off(LINES)))
+    held = SentenceHoldout(None, None, 0.1, max_sentences=kept + spare)
     if spare == 0:
-        assert list(held.training(LINES * 2)) == list(whole.training(LINES * 2))
+        assert list(held.split_off(LINES * 2)) == list(whole.split_off(LINES * 2))
     else:
-        with pytest.raises(UserError, match=rf"task.holdout=0.1 holds more than {kept - 1} sentences out"):
-            list(held.training(LINES))
+        with pytest.raises(UserError, match=rf"task.holdout=0.1 holds out more than {kept - 1} sentences"):
+            list(held.split_off(LINES))
 
 
 def test_sources_that_are_known_from_training_are_counted() -> None:
     known = {sentence.source for sentence in LINES[:4]}  # numbers 0 and 1
     told = ["1 of 2 sources of the valid part are also in the training part"]
-    assert known_sources(known, [LINES[0], LINES[6]], [LINES[8]]) == told
-    parts = complete(LINES, None, None, 0.1)
-    assert known_sources({sentence.source for sentence in parts.train}, parts.valid, parts.test) == []
+    assert overlap_notes(known, [LINES[0], LINES[6]], [LINES[8]]) == told
+    parts = split_sentences(LINES, None, None, 0.1)
+    assert overlap_notes({sentence.source for sentence in parts.train}, parts.valid, parts.test) == []
 
 
 with_datasets = pytest.mark.skipif(

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from attnx.data.synthetic.geometry import convex_hull, triangulation
-from attnx.data.synthetic.pointing_problems import CHUNK, answers, pose
-from attnx.data.synthetic.tsp import distances, good, lengths, shortest, turned
+from attnx.data.synthetic.pointing_problems import EXAMPLES_PER_CHUNK, draw_examples, solve
+from attnx.data.synthetic.tsp import distances, local_search_tours, normalize_tours, shortest_tours, tour_lengths
 from attnx.errors import UserError
 from attnx.tasks.pointing import Pointing
 
@@ -66,60 +66,60 @@ def test_triangles_by_their_definition(size: int) -> None:
 
 def test_what_has_no_hull() -> None:
     for find in (convex_hull, triangulation):
-        with pytest.raises(UserError, match="the points 2 and 4 coincide"):
+        with pytest.raises(UserError, match="the points 2 and 4 are both"):
             find(np.array([[0, 0], [1, 1], [0, 1], [1, 1.0]]))
         with pytest.raises(UserError, match="the 3 points lie on one line"):
             find(np.array([[0, 0], [1, 1], [2, 2.0]]))
-        with pytest.raises(UserError, match="needs 3 points or more, and there are 2"):
+        with pytest.raises(UserError, match="needs 3 points or more, but there are 2"):
             find(np.array([[0, 0], [1, 1.0]]))
 
 
 def brute(apart: Any) -> float:
     size = apart.shape[1]
     tours = np.array([(0, *rest) for rest in itertools.permutations(range(1, size))])
-    return float(lengths(apart.repeat(len(tours), 0), tours).min())
+    return float(tour_lengths(apart.repeat(len(tours), 0), tours).min())
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7])
 def test_the_shortest_tour_is_that_of_all_tours(size: int) -> None:
     apart = distances(drawn(size, 5, size))
-    for find in (shortest, good):
+    for find in (shortest_tours, local_search_tours):
         tours = find(apart)
         assert (np.sort(tours, 1) == np.arange(size)).all()
-        assert (tours == turned(tours)).all()
-        found = lengths(apart, tours)
+        assert (tours == normalize_tours(tours)).all()
+        found = tour_lengths(apart, tours)
         expected = [brute(apart[row : row + 1]) for row in range(5)]
-        assert found == pytest.approx(expected) if find is shortest else (found > np.array(expected) - 1e-9).all()
+        assert found == pytest.approx(expected) if find is shortest_tours else (found > np.array(expected) - 1e-9).all()
 
 
 def test_a_good_tour_is_hardly_longer_than_the_shortest() -> None:
     apart = distances(drawn(3, 31, 11))
-    ratio = lengths(apart, good(apart)) / lengths(apart, shortest(apart))
+    ratio = tour_lengths(apart, local_search_tours(apart)) / tour_lengths(apart, shortest_tours(apart))
     assert (ratio > 1 - 1e-9).all()
     assert ratio.mean() < 1.01
 
 
 def test_a_tour_begins_with_the_lower_of_two_neighbors() -> None:
     """0 stands between 3 and 1."""
-    assert turned(np.array([[2, 3, 0, 1]])).tolist() == [[0, 1, 2, 3]]
-    assert turned(np.array([[2, 1, 0, 3]])).tolist() == [[0, 1, 2, 3]]
+    assert normalize_tours(np.array([[2, 3, 0, 1]])).tolist() == [[0, 1, 2, 3]]
+    assert normalize_tours(np.array([[2, 1, 0, 3]])).tolist() == [[0, 1, 2, 3]]
 
 
 def test_no_answer_depends_on_the_others() -> None:
     """Tours of unlike sizes, found together or alone."""
     points = [drawn(size, 1, size)[0].astype(np.float32) for size in (5, 13, 3, 5, 13)]
     for exact in (3, 12):
-        together = answers("tsp", points, exact)
-        assert together == [answers("tsp", [one], exact)[0] for one in points]
+        together = solve("tsp", points, exact)
+        assert together == [solve("tsp", [one], exact)[0] for one in points]
 
 
 def test_numbers_in_rising_order() -> None:
     values = np.array([[0.5], [0.25], [0.75], [0.25]], dtype=np.float32)
-    assert answers("sorting", [values], 0) == [[1, 3, 0, 2]]
+    assert solve("sorting", [values], 0) == [[1, 3, 0, 2]]
 
 
 def shown(problem: Any, sizes: Sequence[int], count: int, seed: Sequence[int] = (1, 0)) -> list[Any]:
-    return [(one.points.tolist(), one.answer) for one in pose(problem, sizes, count, seed, exact=5)]
+    return [(one.points.tolist(), one.answer) for one in draw_examples(problem, sizes, count, seed, max_exact_points=5)]
 
 
 @pytest.mark.parametrize("problem", ["hull", "delaunay", "tsp", "sorting"])
@@ -133,8 +133,8 @@ def test_a_seed_decides_and_more_examples_change_none(problem: Any) -> None:
 
 
 def test_chunks_are_unlike() -> None:
-    found = shown("sorting", [5], 2 * CHUNK + 3)
-    assert len(found) == 2 * CHUNK + 3
+    found = shown("sorting", [5], 2 * EXAMPLES_PER_CHUNK + 3)
+    assert len(found) == 2 * EXAMPLES_PER_CHUNK + 3
     assert len({str(points) for points, _ in found}) == len(found)
 
 
@@ -143,8 +143,7 @@ def test_the_task_says_which_tours_may_not_be_the_shortest() -> None:
     task = Pointing("tsp", sizes="4-6", test=[5, 13], max_exact_points=5, **few)
     task.load()
     assert task.notes == [
-        "tours of 6, 13 points are the best of a local search, perhaps not the shortest: those of more than "
-        "task.max_exact_points=5 are too many to try"
+        "tours of 6, 13 points (more than task.max_exact_points=5) come from a local search and may not be the shortest"
     ]
     exact = Pointing("tsp", sizes=5, **few)
     exact.load()
@@ -154,8 +153,8 @@ def test_the_task_says_which_tours_may_not_be_the_shortest() -> None:
 def test_rows_to_train_on_are_the_examples_encoded() -> None:
     task = Pointing("hull", sizes=[3, 5], examples=7, num_held_out=2)
     data = task.load()
-    posed = list(pose("hull", [3, 5], 7, (1, 0), exact=12))
-    found = data.train_rows()
+    posed = list(draw_examples("hull", [3, 5], 7, (1, 0), max_exact_points=12))
+    found = data.train_dataset()
     assert len(found) == 7
     for row, one in enumerate(posed):
         assert data.target.decode(found[row].target.tolist()) == [str(place + 1) for place in one.answer]
@@ -177,7 +176,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "task.sizes=7-5: expected a number of points": {"sizes": "7-5"},
     "task.test=1001: more than 1000 points": {"test": 1001},
     "task.max_exact_points=17: the time and memory": {"problem": "tsp", "max_exact_points": 17},
-    "problem=hull needs 3 points or more, and 2 are asked for": {"sizes": 2, "examples": 1},
+    "problem=hull needs 3 points or more, but a size is 2": {"sizes": 2, "examples": 1},
 }
 
 

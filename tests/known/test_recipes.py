@@ -8,10 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from attnx.data.downloads.recipe import FOLDER, Recipe, RecipeFile, read_recipe, read_recipes
+from attnx.data.downloads.dataset_spec import (
+    SPEC_FOLDER,
+    DatasetFile,
+    DatasetSpec,
+    read_dataset_spec,
+    read_dataset_specs,
+)
 from attnx.errors import UserError
 
-SHIPPED = read_recipes()
+SHIPPED = read_dataset_specs()
 FILES = [(recipe, file) for recipe in SHIPPED.values() for file in recipe.files]
 A, B = "a" * 64, "b" * 64
 GOOD = f"""
@@ -28,11 +34,11 @@ files:
 
 def test_every_file_is_a_recipe() -> None:
     assert set(SHIPPED) == {"babi", "cmudict_g014b2b", "etth1", "multi30k", "sigmorphon2020", "tatoeba"}
-    assert {path.stem for path in FOLDER.iterdir() if path.suffix == ".yaml"} == set(SHIPPED)
+    assert {path.stem for path in SPEC_FOLDER.iterdir() if path.suffix == ".yaml"} == set(SHIPPED)
 
 
 @pytest.mark.parametrize(("recipe", "file"), FILES, ids=lambda item: getattr(item, "path", ""))
-def test_an_address_never_changes_its_meaning(recipe: Recipe, file: RecipeFile) -> None:
+def test_an_address_never_changes_its_meaning(recipe: DatasetSpec, file: DatasetFile) -> None:
     """It names a commit in full, so the SHA-256 stays true."""
     server, owner, repository, commit, path = file.url.removeprefix("https://").split("/", 4)
     assert server == "raw.githubusercontent.com"
@@ -47,15 +53,15 @@ def test_an_address_never_changes_its_meaning(recipe: Recipe, file: RecipeFile) 
 @pytest.mark.parametrize(
     "file", [pytest.param(file, marks=pytest.mark.needs_data(file.path), id=file.path) for _, file in FILES]
 )
-def test_a_recipe_is_true_of_the_files_that_are_here(file: RecipeFile) -> None:
-    assert file.wrong(Path(os.environ["ATTNX_DATA"], file.path)) == ""
+def test_a_recipe_is_true_of_the_files_that_are_here(file: DatasetFile) -> None:
+    assert file.file_error(Path(os.environ["ATTNX_DATA"], file.path)) == ""
 
 
 def test_a_recipe_says_what_its_file_says(tmp_path: Path) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(GOOD, encoding="utf-8")
-    file = RecipeFile("small/one.txt", "https://example.org/one.txt", 7, A)
-    assert read_recipe(path) == Recipe("small", "Nothing much", "CC0", "https://example.org", "", (file,))
+    file = DatasetFile("small/one.txt", "https://example.org/one.txt", 7, A)
+    assert read_dataset_spec(path) == DatasetSpec("small", "Nothing much", "CC0", "https://example.org", "", (file,))
 
 
 def test_the_documented_recipe_is_well_formed(tmp_path: Path) -> None:
@@ -63,7 +69,7 @@ def test_the_documented_recipe_is_well_formed(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
     path = tmp_path / "myset.yaml"
     path.write_text(page.partition("```yaml\n")[2].partition("```")[0], encoding="utf-8")
-    assert [file.bytes for file in read_recipe(path).files] == [12345]
+    assert [file.bytes for file in read_dataset_spec(path).files] == [12345]
 
 
 def test_what_is_wrong_with_a_file(tmp_path: Path) -> None:
@@ -71,12 +77,12 @@ def test_what_is_wrong_with_a_file(tmp_path: Path) -> None:
     abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     place = tmp_path / "abc.txt"
     place.write_bytes(b"abc")
-    assert RecipeFile("x/abc.txt", "", 3, abc).wrong(place) == ""
-    assert RecipeFile("x/abc.txt", "", 5, abc).wrong(place) == "expected 5 bytes, got 3"
-    assert RecipeFile("x/abc.txt", "", 2, abc).wrong(place) == "expected 2 bytes, got more"
-    assert RecipeFile("x/abc.txt", "", 3, A).wrong(place) == f"expected SHA-256 {A}, got {abc}"
-    assert RecipeFile("x/abc.txt", "", 3, A, "abc.txt", abc).wrong(place) == ""
-    assert RecipeFile("x/abc.gz", "", 3, A, "abc.txt", abc).wrong(place) == "expected a gzip file"
+    assert DatasetFile("x/abc.txt", "", 3, abc).file_error(place) == ""
+    assert DatasetFile("x/abc.txt", "", 5, abc).file_error(place) == "expected 5 bytes, got 3"
+    assert DatasetFile("x/abc.txt", "", 2, abc).file_error(place) == "expected 2 bytes, got more"
+    assert DatasetFile("x/abc.txt", "", 3, A).file_error(place) == f"expected SHA-256 {A}, got {abc}"
+    assert DatasetFile("x/abc.txt", "", 3, A, "abc.txt", abc).file_error(place) == ""
+    assert DatasetFile("x/abc.gz", "", 3, A, "abc.txt", abc).file_error(place) == "expected a gzip file"
     assert hashlib.sha256(b"abc").hexdigest() == abc
 
 
@@ -99,10 +105,10 @@ def test_what_is_wrong_with_a_file(tmp_path: Path) -> None:
         ("bytes: 7", "bytes: 7.5", "file 1: bytes is 7.5"),
         ("bytes: 7", "size: 7", "file 1: bytes is missing; size is unknown"),
         (A, A[1:], "file 1: sha256 is 'aaa"),
-        (A, f"{A}\n    unpacked: {B}", "file 1: member and unpacked go together"),
-        (A, f"{A}\n    member: one.txt", "file 1: member and unpacked go together"),
+        (A, f"{A}\n    unpacked: {B}", "file 1: member and unpacked need each other"),
+        (A, f"{A}\n    member: one.txt", "file 1: member and unpacked need each other"),
         ("  - path", "  - 7\n  - path", "file 1: expected path"),
-        (GOOD[GOOD.index("  - ") :], GOOD[GOOD.index("  - ") :] * 2, "two files have one path"),
+        (GOOD[GOOD.index("  - ") :], GOOD[GOOD.index("  - ") :] * 2, "two files have the same path"),
         ("what:", "what: :", "small.yaml:2: not valid YAML"),
         (GOOD, "- 7", "expected what, license, origin"),
         (GOOD, "", "expected what, license, origin"),
@@ -113,7 +119,7 @@ def test_a_malformed_recipe_is_refused(good: str, bad: str, said: str, tmp_path:
     path = tmp_path / "small.yaml"
     path.write_text(GOOD.replace(good, bad), encoding="utf-8")
     with pytest.raises(UserError) as refused:
-        read_recipes(tmp_path)
+        read_dataset_specs(tmp_path)
     assert str(refused.value).startswith(f"{path}:")
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -16,7 +16,7 @@ from torchmetrics import Metric
 from attnx import registry
 from attnx.data.examples import Pair
 from attnx.data.readers.series import read_series
-from attnx.data.windows import Span, WindowSpec, following
+from attnx.data.windows import Span, WindowSpec, time_order
 from attnx.inference.metric_bootstrap import bootstrap_metrics
 from attnx.inference.predictor import Prediction, metric_results
 from attnx.inference.write_results import save_resampled
@@ -172,11 +172,11 @@ def test_windows_follow_each_other_in_time_and_overlap(tmp_path: Path) -> None:
         pair for one in read_series(file, "day", ["y"], "of") for pair in windows.pairs(one, Span(0, 12))
     ]  # from the third day on, up to the tenth
     mixed = [pairs[place] for place in np.random.default_rng(0).permutation(len(pairs))]
-    order, overlap = following(mixed)
+    order, overlap = time_order(mixed)
     assert [mixed[place].name for place in order] == sorted(pair.name for pair in pairs)
     assert (len(pairs), overlap) == (16, round((6 * 3 + 2 + 1) / 8))
     every_other = [pair for pair in pairs if int(pair.name[-2:]) % 2]
-    assert following(every_other)[1] == round((3 * 2 + 1) / 4)
+    assert time_order(every_other)[1] == round((3 * 2 + 1) / 4)
 
 
 class Listing(Metric):

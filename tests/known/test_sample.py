@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from attnx.data.examples import Pair
 from attnx.data.readers.cmudict import read_cmudict
 from attnx.data.sample import _quotas, sample_examples
-from attnx.data.split import split_by_word
+from attnx.data.splits import split_by_hash
 from attnx.tasks.forecasting import Forecasting
 
 WORDS = st.text("abeé", max_size=3)
@@ -135,7 +135,7 @@ def test_matrices_are_told_apart_by_what_they_hold() -> None:
 
 def test_the_dictionary_is_sampled_throughout() -> None:
     """The first 500 validation words begin with a or b; a sample has most letters, in the same order."""
-    valid = spelled(split_by_word(read_cmudict(), valid=0.05, test=0.1).valid)
+    valid = spelled(split_by_hash(read_cmudict(), lambda pair: pair.source_text, valid=0.05, test=0.1).valid)
     drawn = spelled(sample_examples([Pair(tuple(word), (("A",),)) for word in valid], 500))
     assert {word[0] for word in valid[:500]} <= set("'ab")
     assert len({word[0] for word in drawn}) > 20

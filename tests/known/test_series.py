@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnx.data.readers.series import constant, filled, irregular, read_series
+from attnx.data.readers.series import constant_column_notes, fill_missing, irregular_steps_note, read_series
 from attnx.errors import UserError
 
 HEAD = "time,a,b"
@@ -28,27 +28,27 @@ def test_columns_times_and_what_is_missing(tmp_path: Path) -> None:
     np.testing.assert_array_equal(series.numbers, [[3, 2], [5, np.nan], [7, np.nan]])
     assert np.diff(series.times).tolist() == [3600, 3600]
     assert series.labels == ("2024-01-01 00:00", "2024-01-01T01:00", "2024-01-01 02:00")
-    np.testing.assert_array_equal(series.of(["a"], 0, 2), [[2], [np.nan]])
+    np.testing.assert_array_equal(series.values(["a"], 0, 2), [[2], [np.nan]])
 
 
 def test_gaps_are_filled_with_what_was_known(tmp_path: Path) -> None:
     """The last value before; at the start, where there is none, the first."""
     (series,) = read_series(write(tmp_path, "1,,2", "2,3,", "3,,", "4,5,7"), "time", [])
-    found, notes = filled(series)
+    found, notes = fill_missing(series)
     assert found.numbers.tolist() == [[3, 2], [3, 2], [3, 2], [5, 7]]
     assert notes == [
-        "2 missing values of a are read as the last ones before",
-        "2 missing values of b are read as the last ones before",
+        "2 missing values of a are replaced by the last ones before",
+        "2 missing values of b are replaced by the last ones before",
     ]
 
 
 def test_what_is_told_of_times_and_columns(tmp_path: Path) -> None:
     (series,) = read_series(write(tmp_path, "1,2,3", "2,5,3", "7,7,3", "8,11,3"), "time", [])
-    assert irregular(series) == [
-        "1 of 3 steps are not 1 apart as the others are, the first after 2; they are taken as they come"
+    assert irregular_steps_note(series) == [
+        "1 of 3 steps are not 1 long like the others, the first after 2; they are treated as equal"
     ]
-    assert constant(series) == ["the column b never changes"]
-    assert not irregular(series._replace(times=np.arange(4.0)))
+    assert constant_column_notes(series) == ["the column b never changes"]
+    assert not irregular_steps_note(series._replace(times=np.arange(4.0)))
 
 
 def test_groups_are_series_of_their_own(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_first_row_that_may_be_data_is_asked_about(tmp_path: Path, rows: list[
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     with pytest.raises(UserError) as told:
         read_series(path, None, [])
-    assert str(told.value).startswith(f"{path}:1: the first row may be data or names of columns ({rows[0]!r}); write ")
+    assert str(told.value).startswith(f"{path}:1: the first row may be data or names of columns ({rows[0]!r}); set ")
     assert "task.header=false if it is data" in str(told.value)
     assert "task.header=true if it is names" in str(told.value)
     (series,) = read_series(path, None, ["3", "2"], has_header=False)
@@ -116,7 +116,7 @@ def test_a_real_table_is_read_whole_with_its_header_or_without(tmp_path: Path) -
     ("text", "said"),
     [
         ("", "series.csv: holds no header"),
-        ("time,a,a\n1,2,3\n", "series.csv:1: the column 'a' is there twice"),
+        ("time,a,a\n1,2,3\n", "series.csv:1: two columns are called 'a'"),
         ("time,,a\n1,2,3\n", "series.csv:1: column 2 has no name"),
     ],
 )
@@ -140,9 +140,9 @@ def test_a_parquet_file_holds_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["1,2,3", "2,warm,5"], ":3: 'warm' in column 'a' is no number"),
+        (["1,2,3", "2,warm,5"], ":3: 'warm' in column 'a' is not a number"),
         (["1,2,3", "2,inf,5"], ":3: column 'a' holds infinity"),
-        (["1,2,3", "noon,5,7"], ":3: 'noon' is no time"),
+        (["1,2,3", "noon,5,7"], ":3: 'noon' is not a time"),
         (["1,2,3", "3,2,3", "", "2,5,7"], ":5: the time 2 comes after 3"),
         (["1,2,3", "2,2,3", "2,5,7"], ":4: the time 2 comes twice"),
         (["1,2,3", "2,2"], ":3: 2 columns, but the first row has 3"),
@@ -161,5 +161,5 @@ def test_a_column_that_is_not_there_or_empty(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no column 'tim'; did you mean time"):
         read_series(path, "tim", [])
     (series,) = read_series(path, "time", [])
-    with pytest.raises(UserError, match="the column 'b' holds no value at all"):
-        filled(series)
+    with pytest.raises(UserError, match="the column 'b' has no values"):
+        fill_missing(series)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attnx.data.readers.series import Series, read_series
-from attnx.data.series_split import SeriesSplit, cut_series, describe_rows
+from attnx.data.series_split import SeriesSplit, split_note, split_series
 from attnx.data.windows import Span, WindowSpec
 from attnx.errors import UserError
 
@@ -36,7 +36,7 @@ def test_the_borders_of_the_ett_papers(lookback: int, horizon: int, step: float,
     begin = [0, 12 * month - lookback, 16 * month - lookback]
     end = [12 * month, 16 * month, 20 * month]
     series, windows = clocked(len(rows), step), WindowSpec(lookback, horizon, ("a",))
-    found = cut_series(series, windows, SeriesSplit.read("ett"))
+    found = split_series(series, windows, SeriesSplit.parse("ett"))
     assert list(found) == ["train", "valid", "test"]
     for span, first, last in zip(found.values(), begin, end, strict=True):
         part = rows[first:last]
@@ -53,13 +53,13 @@ PUBLISHED = [(26304, 18412, 2632, 5260), (17544, 12280, 1756, 3508), (52696, 368
 
 @pytest.mark.parametrize(("rows", "train", "valid", "test"), [*PUBLISHED, (90, 62, 10, 18)])
 def test_a_ratio_is_rounded_as_the_papers_round_it(rows: int, train: int, valid: int, test: int) -> None:
-    found = SeriesSplit.read("7:1:2").spans(counted(rows))
+    found = SeriesSplit.parse("7:1:2").spans(counted(rows))
     assert found == {"train": Span(0, train), "valid": Span(train, train + valid), "test": Span(train + valid, rows)}
     assert found["test"].end - found["test"].start == test
 
 
 def test_rows_are_as_they_are_named() -> None:
-    found = SeriesSplit.read([11, 5, 3]).spans(counted(23))
+    found = SeriesSplit.parse([11, 5, 3]).spans(counted(23))
     assert found == {"train": Span(0, 11), "valid": Span(11, 16), "test": Span(16, 19)}
 
 
@@ -69,7 +69,7 @@ def test_rows_are_as_they_are_named() -> None:
 )
 def test_another_way_to_say_it_is_refused(asked: str | list[int]) -> None:
     with pytest.raises(UserError) as told:
-        SeriesSplit.read(asked)
+        SeriesSplit.parse(asked)
     assert str(told.value).startswith(f"task.split={asked}: expected ")
     assert "[8640,2880,2880]" in str(told.value)
 
@@ -82,34 +82,34 @@ def test_another_way_to_say_it_is_refused(asked: str | list[int]) -> None:
         (counted(23), "16:1:6", "the valid part has room for 1 steps"),
         (clocked(14399), "ett", "task.split=ett takes 14,400 rows, but the series has 14,399"),
         (clocked(100, name="b"), "ett", "task.split=ett takes 14,400 rows, but the series of b has 100"),
-        (counted(15000), "ett", "task.split=ett counts months by the clock: let task.time name a column of dates, or"),
+        (counted(15000), "ett", "task.split=ett needs dates: set task.time to a column of dates, or"),
         (clocked(999, 7 * HOUR), "ett", "task.split=ett: steps of 25200 s do not fill a day evenly; or name rows:"),
         (clocked(999, 24 * HOUR * 7), "ett", "task.split=ett: steps of 604800 s do not fill a day evenly"),
     ],
 )
 def test_a_series_that_cannot_be_cut_so(series: Series, split: str | list[int], said: str) -> None:
     with pytest.raises(UserError) as told:
-        cut_series(series, WindowSpec(3, 2, ("a",)), SeriesSplit.read(split))
+        split_series(series, WindowSpec(3, 2, ("a",)), SeriesSplit.parse(split))
     assert str(told.value).startswith(said)
 
 
 def test_a_line_says_which_rows_each_part_has() -> None:
     """Counted from 1, as people count the rows below a header."""
-    split, series = SeriesSplit.read([11, 5, 3]), counted(2023)
+    split, series = SeriesSplit.parse([11, 5, 3]), counted(2023)
     cuts = [(series, split.spans(series))]
-    assert describe_rows(split, cuts, True) == (
+    assert split_note(split, cuts, True) == (
         "task.split=[11,5,3]: rows 1 to 11 train, 12 to 16 valid, 17 to 19 test; 20 to 2,023 unused"
     )
-    assert describe_rows(split, cuts, False) == (
+    assert split_note(split, cuts, False) == (
         "task.split=[11,5,3]: rows 1 to 11 train, 12 to 16 valid; 17 to 2,023 unused"
     )
-    whole = SeriesSplit.read("7:1:2")
+    whole = SeriesSplit.parse("7:1:2")
     several = [(one, whole.spans(one)) for one in (counted(10), counted(20))]
-    assert describe_rows(whole, several[:1], True) == "task.split=7:1:2: rows 1 to 7 train, 8 to 8 valid, 9 to 10 test"
-    assert describe_rows(whole, several, True) == "task.split=7:1:2: 21 train, 3 valid, 6 test rows of 2 series"
+    assert split_note(whole, several[:1], True) == "task.split=7:1:2: rows 1 to 7 train, 8 to 8 valid, 9 to 10 test"
+    assert split_note(whole, several, True) == "task.split=7:1:2: 21 train, 3 valid, 6 test rows of 2 series"
 
 
 @pytest.mark.needs_data("etth1/ETTh1.csv")
 def test_the_real_series_is_cut_into_the_hours_of_the_papers() -> None:
     (series,) = read_series(Path(os.environ["ATTNX_DATA"], "etth1", "ETTh1.csv"), "date", [])
-    assert SeriesSplit.read("ett").spans(series) == SeriesSplit.read([8640, 2880, 2880]).spans(series)
+    assert SeriesSplit.parse("ett").spans(series) == SeriesSplit.parse([8640, 2880, 2880]).spans(series)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnx.data.permutation import Permutation, TemperatureSampler, shares
+from attnx.data.permutation import Permutation, TemperatureSampler, temperature_counts
 
 
 @pytest.mark.parametrize("count", [*range(68), 1009, 4096, 4097, 100_003])
@@ -67,21 +67,21 @@ def test_a_thousand_million_numbers_take_little_memory() -> None:
     assert len(set(found.tolist())) == 7
     assert found.min() >= 0
     assert found.max() < 10**9 + 7
-    assert len(order.wrapped) + sum(len(amounts) for pair in order.rounds for amounts in pair) < 11 * 31_623
+    assert len(order.wrapped_rows) + sum(len(amounts) for pair in order.rounds for amounts in pair) < 11 * 31_623
 
 
 def test_shares() -> None:
     """At temperature 2 the tags 16, 4, 1 are as 4 : 2 : 1, so 12, 6 and 3 of 21."""
     counts = np.array([16, 4, 1])
-    assert shares(counts, 1.0).tolist() == [16, 4, 1]
-    assert shares(counts, 2.0).tolist() == [12, 6, 3]
-    assert shares(counts, float("inf")).tolist() == [7, 7, 7]
+    assert temperature_counts(counts, 1.0).tolist() == [16, 4, 1]
+    assert temperature_counts(counts, 2.0).tolist() == [12, 6, 3]
+    assert temperature_counts(counts, float("inf")).tolist() == [7, 7, 7]
 
 
 def test_what_rounding_leaves_over_is_shared_out() -> None:
     """8 rows, 3 tags alike: 2.67 each, and the two left over go to the first; a tag without rows gets none."""
-    assert shares(np.array([5, 0, 2, 1]), float("inf")).tolist() == [3, 0, 3, 2]
-    assert shares(np.array([], dtype=np.int64), 2.0).tolist() == []
+    assert temperature_counts(np.array([5, 0, 2, 1]), float("inf")).tolist() == [3, 0, 3, 2]
+    assert temperature_counts(np.array([], dtype=np.int64), 2.0).tolist() == []
 
 
 def test_the_draws_of_a_tag_go_round_its_rows() -> None:

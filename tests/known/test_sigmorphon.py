@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from attnx.data.examples import Pair
-from attnx.data.readers.sigmorphon import holds_languages, read_languages
-from attnx.data.split import place
+from attnx.data.readers.sigmorphon import has_languages, read_languages
+from attnx.data.splits import hash_fraction
 from attnx.data.vocabulary import SPECIALS
 from attnx.errors import UserError
 from attnx.metrics.per_tag import PerTag
@@ -113,7 +113,7 @@ def test_a_pattern_takes_some_files_of_a_folder(write: Write) -> None:
     assert read_languages(folder / "*_train.tsv") == [pair("fre", "c", "c"), pair("ita", "a", "a")]
     assert read_languages(folder / "ita_d*") == [pair("ita", "b", "b")]
     for path, many in [(folder, True), (folder / "*.tsv", True), (folder / "ita_dev.tsv", False)]:
-        assert holds_languages(path) is many
+        assert has_languages(path) is many
 
 
 def test_some_languages(write: Write) -> None:
@@ -155,7 +155,7 @@ def test_folders_that_cannot_be_read(write: Write) -> None:
     assert told.startswith(f"{folder / 'train'}: ita_dev.tsv and ita_train.tsv are both of the language 'ita'")
     write({"odd/_train.tsv": "b\tb\n"})
     told = refused(lambda: read_languages(folder / "odd"))
-    assert told.startswith(f"{folder / 'odd' / '_train.tsv'}: its name does not begin with a language")
+    assert told.startswith(f"{folder / 'odd' / '_train.tsv'}: its name does not start with a language")
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_what_is_held_out_depends_on_the_word_alone(write: Write, kind: str) -> 
     text = "".join(f"{word}\tx\n" for word in words)
     folder = write({"all/fre_all.tsv": text, "all/ita_all.tsv": text})
     path = str(folder / "all" / ("*_all.tsv" if kind == "pattern" else ""))
-    expected = {word for word in words if place(tuple(word)) >= 0.8}
+    expected = {word for word in words if hash_fraction(word) >= 0.8}
     assert 0 < len(expected) < len(words)
     for knobs in ({"graphemes": "nfc"}, {"graphemes": "nfd", "tag_token": True}, {"graphemes": "jamo"}, {}):
         valid = G2p(path, holdout=0.2, **knobs).load().pairs.valid
@@ -254,8 +254,8 @@ def test_writing_cuts_the_data_and_what_users_ask_for(write: Write) -> None:
     for writing, letters in (("as_is", "\u00e9"), ("nfc", "\u00e9"), ("nfd", "e\u0301"), ("jamo", "\u00e9")):
         one = task(folder, graphemes=writing)
         assert one.load().pairs.train[0].source == tuple(letters)
-        assert one.symbols("\u00e9") == tuple(letters)
-    assert G2p().symbols("e\u0301") == ("e", "\u0301")
+        assert one.tokenize("\u00e9") == tuple(letters)
+    assert G2p().tokenize("e\u0301") == ("e", "\u0301")
 
 
 def test_a_token_tells_the_language(folders: Path) -> None:
@@ -264,9 +264,9 @@ def test_a_token_tells_the_language(folders: Path) -> None:
     data = one.load()
     assert data.pairs.train[0] == Pair(("<tag:bos>", "a", "b"), (("aa", "bb"),), "bos")
     assert set(data.source.symbols) == {*SPECIALS, *"abc", "<tag:bos>", "<tag:fre>", "<tag:ita>"}
-    assert one.symbols("ab", "ita") == ("<tag:ita>", "a", "b")
-    assert one.symbols("<tag:ita>", "fre")[1:] == tuple("<tag:ita>")
-    assert "say which language" in refused(lambda: one.symbols("ab"))
+    assert one.tokenize("ab", "ita") == ("<tag:ita>", "a", "b")
+    assert one.tokenize("<tag:ita>", "fre")[1:] == tuple("<tag:ita>")
+    assert "the language is missing" in refused(lambda: one.tokenize("ab"))
 
 
 def test_contradictions_are_refused(folders: Path) -> None:

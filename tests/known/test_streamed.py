@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from attnx.data.corpus_cache import build
-from attnx.data.corpus_cache.build import drawn, survey
-from attnx.data.held_out import HeldOut, complete
+from attnx.data.corpus_cache.build import reservoir_sample, scan_corpus
 from attnx.data.readers.parallel_corpus import Sentence
+from attnx.data.splits import SentenceHoldout, split_sentences
 from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_folder
 
@@ -22,25 +22,25 @@ LINES = [Sentence(f"sentence {number}", (f"Satz {number}",), tag) for number in 
 def test_every_set_is_drawn_as_often() -> None:
     """Of five items ten sets of three, each within five deviations of a tenth of the draws."""
     draws = 2003
-    counts = Counter(tuple(sorted(drawn(range(5), 3, seed))) for seed in range(draws))
+    counts = Counter(tuple(sorted(reservoir_sample(range(5), 3, seed))) for seed in range(draws))
     assert counts.keys() == set(combinations(range(5), 3))
     for count in counts.values():
         assert abs(count - draws / 10) < 5 * (draws * 0.1 * 0.9) ** 0.5
 
 
 def test_the_same_are_drawn_again() -> None:
-    assert drawn(range(1009), 7) == drawn(iter(range(1009)), 7)
-    assert drawn(range(1009), 7) != drawn(range(1009), 7, seed=3)
+    assert reservoir_sample(range(1009), 7) == reservoir_sample(iter(range(1009)), 7)
+    assert reservoir_sample(range(1009), 7) != reservoir_sample(range(1009), 7, seed=3)
 
 
 def test_all_are_drawn_in_their_order() -> None:
-    assert drawn("edcba", 5) == list("edcba")
-    assert drawn("edcb", 5) == list("edcb")
+    assert reservoir_sample("edcba", 5) == list("edcba")
+    assert reservoir_sample("edcb", 5) == list("edcb")
 
 
 def test_a_survey_of_what_fits_is_the_training_part() -> None:
-    found = survey(iter(LINES), held := HeldOut(None, None, 0.1))
-    parts = complete(LINES, None, None, 0.1)
+    found = scan_corpus(iter(LINES), held := SentenceHoldout(None, None, 0.1))
+    parts = split_sentences(LINES, None, None, 0.1)
     assert found.sample == parts.train
     assert found.tags == ["de", "fr"]
     assert (held.part("valid"), held.part("test")) == (parts.valid, parts.test)
@@ -48,12 +48,12 @@ def test_a_survey_of_what_fits_is_the_training_part() -> None:
 
 def test_a_survey_keeps_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """And all tags, and every source that a given part has too."""
-    monkeypatch.setattr(build, "SAMPLE", 7)
+    monkeypatch.setattr(build, "MAX_SAMPLE", 7)
     given = [Sentence("sentence 3", ("?",), "de"), Sentence("another", ("?",), "de")]
-    found = survey([*LINES, Sentence("one", ("eins",), "xx")], HeldOut(given, [], 0.1))
+    found = scan_corpus([*LINES, Sentence("one", ("eins",), "xx")], SentenceHoldout(given, [], 0.1))
     assert len(found.sample) == 7
     assert found.tags == ["de", "fr", "xx"]
-    assert found.known == {"sentence 3"}
+    assert found.overlap == {"sentence 3"}
 
 
 def test_a_folder_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:

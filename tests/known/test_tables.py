@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from attnx.data.examples import Pair
-from attnx.data.readers.feature_matrices import Recording, read_matrix
-from attnx.data.readers.tsv import Table, cut, join
+from attnx.data.readers.feature_matrices import FeatureMatrix, read_matrix
+from attnx.data.readers.tsv import PairReader, join_symbols, split_text
 from attnx.errors import UserError
 from attnx.registry import optional_deps
 
@@ -43,7 +43,7 @@ def refused(path: Path, step_names: str | None = None) -> str:
     return said.removeprefix(f"{path}:").strip()
 
 
-def holds(found: Recording, steps: tuple[str, ...] = ("0", "1", "2"), columns: tuple[str, ...] = ()) -> bool:
+def holds(found: FeatureMatrix, steps: tuple[str, ...] = ("0", "1", "2"), columns: tuple[str, ...] = ()) -> bool:
     """Whether a file held the three steps."""
     assert found.features.dtype == np.float32
     assert found.features.tolist() == NUMBERS
@@ -55,25 +55,25 @@ def holds(found: Recording, steps: tuple[str, ...] = ("0", "1", "2"), columns: t
 
 def test_fields_are_cut() -> None:
     """Leading zeros go, and are not needed to tell numbers apart."""
-    assert cut(" a b", "characters") == (" ", "a", " ", "b")
-    assert cut(" a  b.c\u00a0d", "words") == ("a", "b.c", "d")
-    assert cut("0 007  70 000", "ids") == ("0", "7", "70", "0")
-    assert join(("a", " ", "b"), "characters") == "a b"
-    assert join(("a", "b"), "words") == join(cut("a  b", "words"), "words") == "a b"
+    assert split_text(" a b", "characters") == (" ", "a", " ", "b")
+    assert split_text(" a  b.c\u00a0d", "words") == ("a", "b.c", "d")
+    assert split_text("0 007  70 000", "ids") == ("0", "7", "70", "0")
+    assert join_symbols(("a", " ", "b"), "characters") == "a b"
+    assert join_symbols(("a", "b"), "words") == join_symbols(split_text("a  b", "words"), "words") == "a b"
 
 
 @pytest.mark.parametrize("wrong", ["x", "1.5", "-1", "+1", "1e3", "1_000", "\u0663"])
 def test_an_id_is_a_whole_number(wrong: str) -> None:
     """In the digits 0 to 9."""
-    with pytest.raises(UserError, match="is no id: ids are whole numbers") as caught:
-        cut(f"12 {wrong} y", "ids")
+    with pytest.raises(UserError, match="is not an id: ids are whole numbers") as caught:
+        split_text(f"12 {wrong} y", "ids")
     assert str(caught.value).startswith(repr(wrong))
 
 
 def test_equal_sources_have_several_references(tmp_path: Path) -> None:
     """Equal as symbols, not as they are spaced; a reference that is there twice counts once."""
     path = write(tmp_path / "a.tsv", "\ufeffx  y\tA\r\n\n z\tA B \r\nx y\tB\nx y\t A\n")
-    assert Table("words", "words").read(path) == {
+    assert PairReader("words", "words").read(path) == {
         ("x y", ""): Pair(("x", "y"), (("A",), ("B",))),
         ("z", ""): Pair(("z",), (("A", "B"),)),
     }
@@ -83,12 +83,12 @@ def test_each_side_is_cut_in_its_own_way(tmp_path: Path) -> None:
     """Packed files too."""
     path = tmp_path / "a.tsv.gz"
     path.write_bytes(gzip.compress(b"3 May\t05 3\n"))
-    assert list(Table("characters", "ids").read(path).values()) == [Pair(("3", " ", "M", "a", "y"), (("5", "3"),))]
+    assert list(PairReader("characters", "ids").read(path).values()) == [Pair(("3", " ", "M", "a", "y"), (("5", "3"),))]
 
 
 def test_tags_keep_equal_sources_apart(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "x\tA\tfr\nx\tB\tit\nx\tC\tfr\n")
-    found = Table("words", "words", tagged=True).read(path)
+    found = PairReader("words", "words", tagged=True).read(path)
     assert found == {
         ("x", "fr"): Pair(("x",), (("A",), ("C",)), "fr"),
         ("x", "it"): Pair(("x",), (("B",),), "it"),
@@ -100,7 +100,7 @@ def test_a_table_names_files_of_features(tmp_path: Path) -> None:
     write(tmp_path / "in" / "one.csv", CSV)
     np.save(tmp_path / "two.npy", np.array(NUMBERS[:1]))
     path = write(tmp_path / "a.tsv", f"in/one.csv\tA\n{tmp_path / 'two.npy'}\tB\nin/one.csv\tC\n")
-    one, two = Table("features", "words").read(path).items()
+    one, two = PairReader("features", "words").read(path).items()
     assert one[0] == ("in/one.csv", "")
     assert one[1].source == ("0", "1", "2")
     assert (one[1].name, two[1].name) == ("in/one.csv", str(tmp_path / "two.npy"))
@@ -115,14 +115,14 @@ def test_targets_may_be_files_of_features_too(tmp_path: Path) -> None:
     """Whose columns are their own; the references are then the names of their steps."""
     write(tmp_path / "in.csv", "at,x,y,z\n9:00,1,2,3\n")
     write(tmp_path / "out" / "a.csv", "when,x,y\n7:00,1.5,-2\n7:05,0,1e3\n7:10,7,.25\n")
-    table = Table("features", "features", step_names="at", target_step_names="when")
+    table = PairReader("features", "features", step_names="at", target_step_names="when")
     (pair,) = table.read(write(tmp_path / "a.tsv", "in.csv\tout/a.csv\n")).values()
     assert pair.source == ("9:00",)
     assert pair.references == (("7:00", "7:05", "7:10"),)
     assert pair.target is not None
     assert pair.target.tolist() == NUMBERS
     assert (table.sources.columns, table.targets.columns) == (("x", "y", "z"), ("x", "y"))
-    table = Table("words", "features", tagged=True, target_step_names="when")
+    table = PairReader("words", "features", tagged=True, target_step_names="when")
     found = table.read(write(tmp_path / "b.tsv", "a  b\tout/a.csv\tfr\na b\tout/a.csv\tit\n"))
     assert list(found) == [("a b", "fr"), ("a b", "it")]
     assert [(pair.source, pair.name, pair.features) for pair in found.values()] == [(("a", "b"), "", None)] * 2
@@ -133,8 +133,8 @@ def test_a_source_has_one_target_of_features(tmp_path: Path) -> None:
     write(tmp_path / "out.csv", CSV)
     path = write(tmp_path / "a.tsv", "a b\tout.csv\n\na  b\tout.csv\n")
     with pytest.raises(UserError) as caught:
-        Table("words", "features").read(path)
-    said = "a second target of 'a b', but a source has one if targets are features; leave one out"
+        PairReader("words", "features").read(path)
+    said = "a second target of 'a b', but a source has only one if targets are features; remove one"
     assert str(caught.value) == rf"{path}:3: {said}; the line is 'a  b\tout.csv'"
 
 
@@ -146,13 +146,13 @@ def test_a_source_has_one_target_of_features(tmp_path: Path) -> None:
         ("12\tA\tB\tC", "4 columns; expected whole numbers, a tab, a text"),
         ("\tA", "column 1 is empty; expected whole numbers"),
         ("12\t ", "column 2 is empty; expected a text"),
-        ("12 B\tA", "'B' is no id: ids are whole numbers, 0 or more, with spaces between"),
+        ("12 B\tA", "'B' is not an id: ids are whole numbers, 0 or more, separated by spaces"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: str, wrong: str) -> None:
     path = write(tmp_path / "a.tsv", f"1 2\tA\n\n{line}\n3\tB\n")
     with pytest.raises(UserError) as caught:
-        Table("ids", "words").read(path)
+        PairReader("ids", "words").read(path)
     assert str(caught.value) == f"{path}:3: {wrong}; the line is {line!r}"
 
 
@@ -160,27 +160,27 @@ def test_a_tag_is_missing(tmp_path: Path) -> None:
     for line, wrong in (("x\tA", "2 columns"), ("x\tA\t ", "column 3 is empty; expected a tag")):
         path = write(tmp_path / "a.tsv", line)
         with pytest.raises(UserError, match=wrong):
-            Table("words", "words", tagged=True).read(path)
+            PairReader("words", "words", tagged=True).read(path)
 
 
 def test_nothing_in_a_table(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "\n  \n")
     with pytest.raises(UserError) as caught:
-        Table("features", "words").read(path)
+        PairReader("features", "words").read(path)
     assert str(caught.value) == f"{path}: holds no pairs; expected lines of a file of features, a tab, a text"
     with pytest.raises(UserError, match=r"none\.tsv: no such file"):
-        Table("words", "words").read(tmp_path / "none.tsv")
+        PairReader("words", "words").read(tmp_path / "none.tsv")
 
 
 def test_what_is_wrong_with_a_named_file_is_told_with_both_places(tmp_path: Path) -> None:
     bad = write(tmp_path / "bad.csv", "x,y\n1,2\n1,two\n")
     path = write(tmp_path / "a.tsv", "\nbad.csv\tA\n")
     with pytest.raises(UserError) as caught:
-        Table("features", "words").read(path)
-    assert str(caught.value).startswith(f"{path}:2: {bad}:3: 'two' in column 'y' is no number")
+        PairReader("features", "words").read(path)
+    assert str(caught.value).startswith(f"{path}:2: {bad}:3: 'two' in column 'y' is not a number")
     path = write(tmp_path / "a.tsv", "none.csv\tA\n")
     with pytest.raises(UserError) as caught:
-        Table("features", "words").read(path)
+        PairReader("features", "words").read(path)
     near = f"{tmp_path / 'none.csv'}: no such file"
     assert str(caught.value) == rf"{path}:1: {near}; the line is 'none.csv\tA'"
 
@@ -190,11 +190,11 @@ def test_all_files_have_the_same_columns(tmp_path: Path) -> None:
     for name, text in (("a", "x,y\n1,2\n"), ("wide", "1,2,3\n"), ("turned", "y,x\n2,1\n"), ("bare", "1,2\n")):
         write(tmp_path / f"{name}.csv", text)
         write(tmp_path / f"{name}.tsv", f"{name}.csv\tA\n")
-    table = Table("features", "words")
+    table = PairReader("features", "words")
     for name in ("a", "bare", "a"):
         table.read(tmp_path / f"{name}.tsv")
     for name, wrong in (
-        ("wide", f"3 features a step, but {tmp_path / 'a.csv'} has 2"),
+        ("wide", f"3 features per step, but {tmp_path / 'a.csv'} has 2"),
         ("turned", f"its columns are y, x, but those of {tmp_path / 'a.csv'} are x, y"),
     ):
         with pytest.raises(UserError) as caught:
@@ -264,19 +264,19 @@ def refused_by_need(path: Path) -> str:
     [
         ("", "holds no numbers; expected a row for each step"),
         ("x,y\n", "holds no numbers; expected a row for each step"),
-        ("1,2\n\n1,x\n", "3: 'x' in column 2 is no number"),
-        ("1,time\n", "1: 'time' in column 2 is no number"),
+        ("1,2\n\n1,x\n", "3: 'x' in column 2 is not a number"),
+        ("1,time\n", "1: 'time' in column 2 is not a number"),
         (
             "t,x\n9:00,1\n",
-            "2: '9:00' in column 't' is no number; if it names the step, set task.step_names=t "
+            "2: '9:00' in column 't' is not a number; if it names the step, set task.step_names=t "
             "(of targets: task.target_step_names=t)",
         ),
-        ("x,y\n1,2\n1, \n", "3: column 'y' is empty; fill it in, or leave the row out"),
+        ("x,y\n1,2\n1, \n", "3: column 'y' is empty; fill it in, or remove the row"),
         ("1,2\n1,2,3\n", "2: 3 columns, but line 1 has 2: '1,2,3'"),
-        ("x,y\n1;2,3\n", "2: '1;2' in column 'x' is no number; columns are apart by commas"),
-        ("x,y\n1,2\nnan,2\n", "3: nan in column 'x' is no finite 32-bit number; fill it in, or leave the row out"),
-        ("1,2\n\n1,-inf\n", "3: -inf in column 2 is no finite 32-bit number; fill it in, or leave the row out"),
-        ("1,1e39\n", "1: 1e+39 in column 2 is no finite 32-bit number; fill it in, or leave the row out"),
+        ("x,y\n1;2,3\n", "2: '1;2' in column 'x' is not a number; columns are separated by commas"),
+        ("x,y\n1,2\nnan,2\n", "3: nan in column 'x' is not a finite 32-bit number; fill it in, or remove the row"),
+        ("1,2\n\n1,-inf\n", "3: -inf in column 2 is not a finite 32-bit number; fill it in, or remove the row"),
+        ("1,1e39\n", "1: 1e+39 in column 2 is not a finite 32-bit number; fill it in, or remove the row"),
         (
             ",x\na,1\n",
             "1: column 1 of the header has no name; give it one, or leave the column out "
@@ -292,15 +292,15 @@ def test_a_csv_file_of_another_kind(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"1,2\n1,\xff\n")
     assert "2: byte 0xff" in refused(tmp_path / "a.csv")
     (tmp_path / "b.csv").write_bytes(b"1,2\r3,4\n")
-    assert "1: is no line of a CSV file" in refused(tmp_path / "b.csv")
+    assert "1: is not a line of a CSV file" in refused(tmp_path / "b.csv")
 
 
 def test_step_names_that_are_not_there(tmp_path: Path) -> None:
     """In any kind of file; near misses are named."""
     assert refused(write(tmp_path / "a.csv", "times,x\n9:00,1\n"), "time") == (
-        "holds no 'time' to name its steps; did you mean times?"
+        "has no 'time' to name its steps; did you mean times?"
     )
-    assert refused(write(tmp_path / "b.csv", "1,2\n"), "time") == "holds no 'time' to name its steps"
+    assert refused(write(tmp_path / "b.csv", "1,2\n"), "time") == "has no 'time' to name its steps"
     np.savez(tmp_path / "a.npz", features=np.ones((2, 3)), times=np.ones(2))
     assert "did you mean times?" in refused(tmp_path / "a.npz", "time")
     assert "did you mean times?" in refused(write_parquet(tmp_path / "a.parquet", {"times": [1]}), "time")
@@ -311,7 +311,7 @@ def test_a_bad_array(tmp_path: Path) -> None:
         "holds float64 of shape (7,); expected numbers of shape (steps, features)": np.ones(7),
         "holds <U1 of shape (2, 1); expected numbers of shape (steps, features)": np.array([["a"], ["b"]]),
         "holds no numbers; expected a row for each step": np.ones((0, 3)),
-        "row 1, counted from 0: nan in column 2 is no finite 32-bit number; fill it in, or leave the row out": np.array(
+        "row 1, counted from 0: nan in column 2 is not a finite 32-bit number; fill it in, or remove the row": np.array(
             [[1, 2, 3], [1, 2, np.nan]]
         ),
     }
@@ -323,9 +323,9 @@ def test_a_bad_array(tmp_path: Path) -> None:
 def test_a_bad_archive(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, one=np.ones((2, 3)), two=np.ones((2, 3)))
-    assert refused(path) == "holds the arrays one, two; name one of them 'features'"
+    assert refused(path) == "its arrays are one, two; name one of them 'features'"
     np.savez(path, features=np.ones((2, 3)), at=np.arange(3))
-    assert refused(path, "at") == "'at' of shape (3,) cannot name 2 steps"
+    assert refused(path, "at") == "'at' of shape (3,) does not name 2 steps"
     np.savez(path, at=np.arange(3))
     assert "name one of them 'features'" in refused(path, "at")
 
@@ -337,10 +337,10 @@ def test_no_numpy_file(tmp_path: Path, name: str) -> None:
     np.savez(whole, features=np.ones((101, 11)))
     for content in (b"1,2\n", b"", whole.read_bytes()[:200]):
         (tmp_path / name).write_bytes(content)
-        assert "is no NumPy file of plain numbers" in refused(tmp_path / name)
+        assert "is not a NumPy file of plain numbers" in refused(tmp_path / name)
     with (tmp_path / name).open("wb") as stream:
         np.save(stream, np.array([{}], dtype=object), allow_pickle=True)
-    assert "is no NumPy file of plain numbers" in refused(tmp_path / name)
+    assert "is not a NumPy file of plain numbers" in refused(tmp_path / name)
 
 
 def test_a_bad_parquet_file(tmp_path: Path) -> None:
@@ -356,13 +356,13 @@ def test_a_bad_parquet_file(tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "a.parquet", {"at": [1.0]})
     assert refused(path, "at") == "holds no numbers; expected a row for each step"
     path.write_bytes(b"1,2\n")
-    assert "is no Parquet file" in refused(path)
+    assert "is not a Parquet file" in refused(path)
 
 
 def test_files_that_say_nothing(tmp_path: Path) -> None:
     """An ending that is not known, no file, a folder."""
     assert refused(write(tmp_path / "a.txt", "1")) == (
-        "its name does not say what it is; features are .csv, .npy, .npz, .parquet files"
+        "unknown ending; feature files are .csv, .npy, .npz, .parquet files"
     )
     (tmp_path / "folder.npy").mkdir()
     for name in ("none.csv", "none.npz", "none.parquet", "folder.npy"):

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnx import registry
-from attnx.data.tokenizers.counted import most_frequent
+from attnx.data.tokenizers.frequent_symbols import most_frequent
 from attnx.errors import UserError
 
 # In many scripts and with all that may stand around a word.
@@ -46,14 +46,14 @@ def trained(name: str, listed: list[str], size: int = 503) -> Any:
 def test_joining_gives_back_what_was_cut(name: str) -> None:
     tokenizer = trained(name, TEXTS)
     for text in TEXTS:
-        assert tokenizer.join(tokenizer.cut(text)) == text
+        assert tokenizer.detokenize(tokenizer.tokenize(text)) == text
 
 
 @pytest.mark.parametrize("name", ["word", "character", "bytes"])
 @given(text=texts)
 def test_joining_gives_back_any_text(name: str, text: str, known: dict[str, Any]) -> None:
     """Never seen before, too."""
-    assert known[name].join(known[name].cut(text)) == text
+    assert known[name].detokenize(known[name].tokenize(text)) == text
 
 
 @pytest.fixture(scope="module")
@@ -67,17 +67,17 @@ def test_symbols_are_those_that_cutting_gives(name: str, known: dict[str, Any]) 
     symbols = known[name].symbols
     assert list(symbols) == sorted(set(symbols))
     assert 0 < len(symbols) <= 503
-    assert {symbol for text in TEXTS for symbol in known[name].cut(text)} <= set(symbols)
+    assert {symbol for text in TEXTS for symbol in known[name].tokenize(text)} <= set(symbols)
     assert not {"<pad>", "<bos>", "<eos>", "<unk>"} & set(symbols)
 
 
 @every_tokenizer
 def test_any_symbols_can_be_joined(name: str, known: dict[str, Any]) -> None:
     """A model writes what it likes: nothing, halves of characters, words that no text has."""
-    assert known[name].join([]) == ""
+    assert known[name].detokenize([]) == ""
     symbols = known[name].symbols
     for first in range(0, len(symbols), 7):
-        text = known[name].join(symbols[first : first + 7])
+        text = known[name].detokenize(symbols[first : first + 7])
         assert text == " ".join(text.split())
 
 
@@ -88,9 +88,9 @@ def test_what_was_saved_cuts_and_joins_alike(name: str, known: dict[str, Any], t
     loaded.load(tmp_path / "one.tokenizer")
     assert loaded.symbols == known[name].symbols
     for text in [*TEXTS, "never seen: ẞ漢 qxz"]:
-        symbols = known[name].cut(text)
-        assert loaded.cut(text) == symbols
-        assert loaded.join(symbols) == known[name].join(symbols)
+        symbols = known[name].tokenize(text)
+        assert loaded.tokenize(text) == symbols
+        assert loaded.detokenize(symbols) == known[name].detokenize(symbols)
 
 
 @every_tokenizer
@@ -113,7 +113,7 @@ found = {}
 for name in registry.names("tokenizer"):
     tokenizer = registry.build("tokenizer", name)
     tokenizer.train(json.loads(sys.argv[1]), 401)
-    found[name] = [tokenizer.symbols, tokenizer.cut("l'ami, saftig-grüne Äpfel")]
+    found[name] = [tokenizer.symbols, tokenizer.tokenize("l'ami, saftig-grüne Äpfel")]
 print(json.dumps(found))
 """
 
@@ -152,8 +152,8 @@ def test_words_and_marks_by_hand() -> None:
         "a￭b": ("a", "￭■￭", "b"),
         "": (),
     }
-    assert {text: word.cut(text) for text in cuts} == cuts
-    assert word.join(("￭,", "a", "￭￭", "(￭")) == ", a("
+    assert {text: word.tokenize(text) for text in cuts} == cuts
+    assert word.detokenize(("￭,", "a", "￭￭", "(￭")) == ", a("
 
 
 def test_rare_words_are_left_out() -> None:
@@ -161,14 +161,14 @@ def test_rare_words_are_left_out() -> None:
     assert most_frequent([("c", "b", "a"), ("b", "a"), ("c", "b", "d")], 2) == ("a", "b")
     word = trained("word", ["c b a", "b a", "c b d"], size=2)
     assert word.symbols == ("a", "b")
-    assert word.cut("d a") == ("d", "a")
+    assert word.tokenize("d a") == ("d", "a")
 
 
 def test_characters_by_hand() -> None:
     character = trained("character", ["ab a", "a"], size=2)
     assert character.symbols == ("a", "b")  # three a, one b and one space: of equals the first in order
-    assert character.cut("b a") == ("b", "▁", "a")
-    assert character.join("▁ab▁▁c▁") == "ab c"
+    assert character.tokenize("b a") == ("b", "▁", "a")
+    assert character.detokenize("▁ab▁▁c▁") == "ab c"
 
 
 @pytest.mark.parametrize(("name", "alphabet"), [("bpe", 6), ("bytes", 256)])
@@ -192,21 +192,21 @@ def test_unigram_takes_the_likeliest_cut(known: dict[str, Any]) -> None:
             if all(piece in scores for piece in pieces):
                 cuts.append((sum(scores[piece] for piece in pieces), pieces))
         assert len(cuts) > 1
-        chosen = list(tokenizer.cut(word[1:]))
+        chosen = list(tokenizer.tokenize(word[1:]))
         assert sum(scores[piece] for piece in chosen) == pytest.approx(max(cuts)[0], abs=1e-4)
 
 
 def test_wordpiece_keeps_marks_apart() -> None:
     """However often a word ends in one."""
     tokenizer = trained("wordpiece", ["low. low. low."] * 3, 23)
-    assert tokenizer.cut("low. low") == ("▁low", ".", "▁low")
+    assert tokenizer.tokenize("low. low") == ("▁low", ".", "▁low")
 
 
 def test_wordpiece_takes_the_longest_piece_first() -> None:
     tokenizer = trained("wordpiece", ["lower lowest low slow slower slowest"] * 3, 23)
     for word in ("lowest", "slower", "lowslow"):
         rest = "▁" + word
-        for piece in tokenizer.cut(word):
+        for piece in tokenizer.tokenize(word):
             longest = max((symbol for symbol in tokenizer.symbols if rest.startswith(symbol)), key=len)
             assert piece == longest
             rest = rest.removeprefix(piece)
@@ -215,7 +215,7 @@ def test_wordpiece_takes_the_longest_piece_first() -> None:
 
 def test_what_is_unknown_where() -> None:
     """A character never seen: a symbol of its own to SentencePiece, its bytes to bytes, the whole word to wordpiece."""
-    cuts = {name: trained(name, ["ab ab"], 263).cut("a漢 ab") for name in LEARNED}
+    cuts = {name: trained(name, ["ab ab"], 263).tokenize("a漢 ab") for name in LEARNED}
     symbols = {name: trained(name, ["ab ab"], 263).symbols for name in LEARNED}
     assert "漢" in cuts["bpe"]
     assert "漢" in cuts["unigram"]

@@ -72,7 +72,7 @@ def test_both_agents_are_asked_for_and_everything_happens() -> None:
 def test_the_seed_decides_and_no_story_is_tested_that_was_trained_on() -> None:
     one, again, other = World(5, 700, 1), World(5, 700, 1), World(5, 700, 2)
     assert one.train("world") == again.train("world") != other.train("world")
-    trained, tested = ({story.whole for story in part} for part in (one.train("world"), one.test("world")))
+    trained, tested = ({story.full_text for story in part} for part in (one.train("world"), one.test("world")))
     assert len(trained) == 700
     assert len(tested) == 1000
     assert not trained & tested
@@ -80,9 +80,11 @@ def test_the_seed_decides_and_no_story_is_tested_that_was_trained_on() -> None:
 
 
 def test_other_lengths_are_tested() -> None:
-    assert {len(story.sentences) for story in World(5, 7, 1).other("17")} == {17}
-    with pytest.raises(UserError, match=r"task\.test=far: of the world model, expected how many sentences"):
-        World(5, 7, 1).other("far")
+    assert {len(story.sentences) for story in World(5, 7, 1).custom_test("17")} == {17}
+    with pytest.raises(
+        UserError, match=r"task\.test=far: with task.data=world_model, expected the number of sentences"
+    ):
+        World(5, 7, 1).custom_test("far")
 
 
 def test_too_short_a_story_is_refused() -> None:

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from attnx.data.graphemes import cut
+from attnx.data.graphemes import split_graphemes
 
 
 @pytest.mark.parametrize(
@@ -32,10 +32,10 @@ from attnx.data.graphemes import cut
     ],
 )
 def test_by_hand(text: str, as_is: str, nfc: str, nfd: str, jamo: str) -> None:
-    assert cut(text, "as_is") == tuple(as_is)
-    assert cut(text, "nfc") == tuple(nfc)
-    assert cut(text, "nfd") == tuple(nfd)
-    assert cut(text, "jamo") == tuple(jamo)
+    assert split_graphemes(text, "as_is") == tuple(as_is)
+    assert split_graphemes(text, "nfc") == tuple(nfc)
+    assert split_graphemes(text, "nfd") == tuple(nfd)
+    assert split_graphemes(text, "jamo") == tuple(jamo)
 
 
 @pytest.mark.parametrize("writing", ["nfd", "jamo"])
@@ -44,13 +44,13 @@ def test_every_syllable_by_arithmetic(writing: str) -> None:
     for number in range(19 * 21 * 28):
         lead, vowel, tail = number // (21 * 28), number // 28 % 21, number % 28
         jamo = [chr(0x1100 + lead), chr(0x1161 + vowel), *([chr(0x11A7 + tail)] if tail else [])]
-        assert cut(chr(0xAC00 + number), writing) == tuple(jamo)
+        assert split_graphemes(chr(0xAC00 + number), writing) == tuple(jamo)
 
 
 @pytest.mark.parametrize("beside", ["\uabff", "\ud7a4", "\u3131", "\uffa1"])
 def test_nothing_else_is_a_syllable(beside: str) -> None:
     """The code points before the first and after the last syllable, and jamo of older standards, stay whole."""
-    assert cut(beside, "jamo") == cut(beside, "nfd") == (beside,)
+    assert split_graphemes(beside, "jamo") == split_graphemes(beside, "nfd") == (beside,)
 
 
 @pytest.mark.parametrize("writing", ["nfc", "nfd", "jamo"])
@@ -59,6 +59,6 @@ def test_however_it_was_typed(writing: str) -> None:
     word = "\ud55c\uae00 \u1ebft \u304c\u0958 a"
     typed = [word, *(unicodedata.normalize(form, word) for form in ("NFC", "NFD"))]
     assert len(set(typed)) == 3
-    found = {cut(one, writing) for one in typed}
+    found = {split_graphemes(one, writing) for one in typed}
     assert len(found) == 1
     assert unicodedata.normalize("NFC", "".join(found.pop())) == unicodedata.normalize("NFC", word)

@@ -10,10 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnx.data.batches import PairDataset, Ragged, collate
+from attnx.data.batches import as_batch, collate
 from attnx.data.buckets import BucketBatches
+from attnx.data.dataset import PairDataset
 from attnx.data.examples import Pair
-from attnx.data.permutation import shares
+from attnx.data.permutation import temperature_counts
+from attnx.data.ragged import Ragged
 from attnx.data.vocabulary import BOS, Vocabulary
 
 patient = settings(deadline=None)  # a slow machine is no bug
@@ -90,7 +92,7 @@ def test_rows_of_a_tag_are_drawn_alike(rows: PairDataset, size: int, temperature
     drawn = Counter(row for batch in batches for row in batch)
     assert drawn.total() == len(rows)
     counts = np.bincount(rows.tags, minlength=4)
-    for tag, share in enumerate(shares(counts, temperature).tolist()):
+    for tag, share in enumerate(temperature_counts(counts, temperature).tolist()):
         times = [drawn[row] for row in np.flatnonzero(rows.tags == tag).tolist()]
         assert sum(times) == share
         assert not times or max(times) - min(times) <= 1
@@ -125,12 +127,14 @@ def test_nothing_is_lost_on_the_way_into_a_batch(pairs: list[Pair]) -> None:
     batch = collate([data[row] for row in range(len(data))])
     expected = [(i, pair.source, reference) for i, pair in enumerate(pairs) for reference in pair.references]
     found = [
-        (data.pair_of[row], tuple(letters.decode(source)), tuple(phones.decode(target)))
-        for row, source, target in zip(batch.index.tolist(), batch.source.tolist(), batch.target.tolist(), strict=True)
+        (data.pair_index[row], tuple(letters.decode(source)), tuple(phones.decode(target)))
+        for row, source, target in zip(
+            batch.row_index.tolist(), batch.source.tolist(), batch.target.tolist(), strict=True
+        )
     ]
     assert found == expected
-    assert batch.present.sum(1).tolist() == [len(source) for _, source, _ in expected]
+    assert batch.source_mask.sum(1).tolist() == [len(source) for _, source, _ in expected]
     assert batch.source.shape[1] == max(len(source) for _, source, _ in expected)
     assert not (batch.target == BOS).any()
-    for one, other in zip(data.whole(), batch, strict=True):
+    for one, other in zip(as_batch(data), batch, strict=True):
         assert one is other is None or torch.equal(one, other)

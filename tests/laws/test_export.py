@@ -15,8 +15,8 @@ from torch import Tensor
 from attnx import registry
 from attnx.config.compose import compose
 from attnx.export import onnx_file, torch_file
-from attnx.export.flat import flat
-from attnx.export.programs import Exported, Program, programs
+from attnx.export.flat import flatten_state
+from attnx.export.programs import Exported, Program, make_programs
 
 # A trace is what torch calls its old way; the new one cannot leave a recurrence's length open.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
@@ -70,7 +70,7 @@ def saved_as_onnx(program: Program, folder: Path) -> Callable[..., list[Tensor]]
     read = {one.name for one in session.get_inputs()}
 
     def run(*given: Tensor) -> list[Tensor]:
-        named = {name: tensor.numpy() for name, tensor in zip(program.names, given, strict=True) if name in read}
+        named = {name: tensor.numpy() for name, tensor in zip(program.input_names, given, strict=True) if name in read}
         return [torch.from_numpy(np.asarray(found)) for found in session.run(None, named)]
 
     return run
@@ -94,7 +94,7 @@ def model_of(overrides: list[str]) -> Exported:
 )
 def test_files_give_what_the_model_gives(overrides: list[str], save: Callable[..., Any], tmp_path: Path) -> None:
     tagged = any(word in " ".join(overrides) for word in TAGGED)
-    reading, stepping = programs(model_of(overrides), lambda rows, steps: torch.randint(23, (rows, steps)), tagged)
+    reading, stepping = make_programs(model_of(overrides), lambda rows, steps: torch.randint(23, (rows, steps)), tagged)
     read, step = save(reading, tmp_path), save(stepping, tmp_path)
     # Not the sizes that were traced.
     rows, length = 4, 9
@@ -102,7 +102,7 @@ def test_files_give_what_the_model_gives(overrides: list[str], save: Callable[..
     given = [source, present, *([torch.tensor([2, 0, 1, 1])] if tagged else [])]
     model = model_of(overrides)  # with its kernels
     state, symbol = model.init_state(*given), torch.full((rows,), 1)
-    files = list(read(*given))[: len(flat(state))]
+    files = list(read(*given))[: len(flatten_state(state))]
     for _ in range(5):
         expected, state, seen = model.decode_step(symbol, state, need_weights=True)
         found, *rest = step(symbol, *files)
@@ -111,19 +111,21 @@ def test_files_give_what_the_model_gives(overrides: list[str], save: Callable[..
             weights, *rest = rest
             torch.testing.assert_close(weights, seen.weights, rtol=1e-4, atol=1e-5)
         files, symbol = rest, expected[:, 3:].argmax(-1) + 3
-        assert len(files) == len(flat(state))
+        assert len(files) == len(flatten_state(state))
 
 
 @pytest.mark.parametrize(
     "overrides", [["scope=encoder_decoder"], ["scorer=coverage"], ["attention=none"]], ids=" ".join
 )
 def test_a_state_is_flat_and_nested_again(overrides: list[str]) -> None:
-    from attnx.export.flat import nested
+    from attnx.export.flat import unflatten_state
 
     model = model_of(overrides)
     state = model.init_state(torch.randint(23, (2, 5)), torch.ones(2, 5, dtype=torch.bool))
     state = model.decode_step(torch.tensor([1, 1]), state)[1]
-    again = nested(flat(state), model.init_state(torch.randint(23, (3, 7)), torch.ones(3, 7, dtype=torch.bool)))
+    again = unflatten_state(
+        flatten_state(state), model.init_state(torch.randint(23, (3, 7)), torch.ones(3, 7, dtype=torch.bool))
+    )
     assert again.memory.lengths == state.memory.lengths
     found, expected = (model.decode_step(torch.tensor([5, 7]), one)[0] for one in (again, state))
     torch.testing.assert_close(found, expected, rtol=0, atol=0)

@@ -68,7 +68,7 @@ def share_right(output: str) -> tuple[float, float]:
 
     def right(asked: range) -> float:
         batch = draw(200, asked, chance)
-        found = Greedy()(model, batch.source, batch.present).written[:, 0]
+        found = Greedy()(model, batch.source, batch.source_mask).written[:, 0]
         return float((found[:, :2] == batch.target).all(-1).float().mean())
 
     return right(TAUGHT), right(OTHERS)

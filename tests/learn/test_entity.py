@@ -61,7 +61,7 @@ def trained() -> Any:
 
 def test_it_learns_who_is_where() -> None:
     model, batch = trained(), draw(300, random.Random(3))
-    found = Greedy()(model, batch.source, batch.present, need_weights=True)
+    found = Greedy()(model, batch.source, batch.source_mask, need_weights=True)
     right = found.written[:, 0, 0] == batch.target[:, 0]
     assert right.float().mean() > 0.9
     assert found.weights is not None

@@ -72,7 +72,7 @@ def test_it_goes_on_with_a_sine() -> None:
     sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 0, "target_features": 1}
     model = trained(SINE, sizes, lambda: sines(32, chance), steps=150)
     batch = sines(100, torch.Generator().manual_seed(13))
-    found = Greedy()(model, batch.source, batch.present)
+    found = Greedy()(model, batch.source, batch.source_mask)
     assert (found.written[:, 0] - batch.target).square().mean() < 0.05
 
 

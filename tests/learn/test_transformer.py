@@ -52,7 +52,7 @@ def draw(rows: int, chance: torch.Generator, reverse: bool) -> Batch:
 def share_right(model: torch.nn.Module, batch: Batch) -> float:
     """The share of strings that are right to the last symbol."""
     with torch.no_grad():
-        written = Greedy()(model.eval(), batch.source, batch.present).written[:, 0]
+        written = Greedy()(model.eval(), batch.source, batch.source_mask).written[:, 0]
     steps = min(written.shape[1], batch.target.shape[1])
     right = (written[:, :steps] == batch.target[:, :steps]).all(-1) & (written[:, steps:] == PAD).all(-1)
     return float(right.float().mean())

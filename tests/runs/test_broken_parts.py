@@ -417,12 +417,12 @@ class Mine:
 
     def load(self):
         from attnx.data.examples import Pair
-        from attnx.data.split import split_by_word
+        from attnx.data.splits import split_by_hash
         from attnx.tasks.protocols import SequenceData
 
         words = [format(number, "06b") for number in range(64)]
         pairs = [Pair(tuple(word), (tuple(word),)) for word in words]
-        return SequenceData.of(split_by_word(pairs, valid=0.2, test=0.2))
+        return SequenceData.of(split_by_hash(pairs, lambda pair: pair.source_text, valid=0.2, test=0.2))
 
     def metrics(self, tags):
         from attnx import registry
@@ -432,10 +432,10 @@ class Mine:
     def update(self, metrics, outputs, pairs):
         metrics["wer"].update(outputs, [pair.references for pair in pairs])
 
-    def symbols(self, text, tag=""):
+    def tokenize(self, text, tag=""):
         return tuple(text)
 
-    def text(self, symbols):
+    def detokenize(self, symbols):
         return "".join(symbols)
 
     def save(self, folder):

@@ -116,4 +116,4 @@ def test_nothing_to_copy_is_told_before_anything_is_written(
 def test_a_shared_vocabulary_is_of_symbols(command: Callable[..., Any], calls: None) -> None:
     answer = command("task=sequences", "task.train=calls.tsv", "task.source=features", "task.shared_vocabulary=true")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "task.shared_vocabulary=true shares symbols, and features are none; leave it out" in answer.err
+    assert "task.shared_vocabulary=true is for symbols, not for features; remove it" in answer.err

@@ -24,8 +24,8 @@ from attnx import registry
 from attnx.config.compose import compose
 from attnx.config.groups import conf_folder
 from attnx.data.downloads import download as downloading
-from attnx.data.downloads.recipe import RecipeFile
-from attnx.data.paths import expand, fill_in
+from attnx.data.downloads.dataset_spec import DatasetFile
+from attnx.data.paths import expand_path, resolve_data_path
 from attnx.errors import UserError
 
 ONE = bytes(number * 37 % 251 for number in range(200_003))
@@ -123,7 +123,7 @@ def ask(command: Callable[..., Any], here: Path, monkeypatch: pytest.MonkeyPatch
     """Give ``attnx data`` some words; the recipes are those of the test."""
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("ATTNX_DATA", raising=False)
-    monkeypatch.setattr("attnx.cli.commands.data.FOLDER", here / "recipes")
+    monkeypatch.setattr("attnx.cli.commands.data.SPEC_FOLDER", here / "recipes")
     return lambda *words: command("data", *words)
 
 
@@ -171,7 +171,7 @@ def test_the_folder(
     assert lying(folder) == BOTH
     assert f"in {folder}/small" in answer.out
     assert (f"export ATTNX_DATA={Path(folder).resolve()}" in answer.out) == (variable != folder)
-    assert ("started here find it" in answer.out) == (folder == "data")
+    assert ("started in this folder find it" in answer.out) == (folder == "data")
 
 
 @pytest.mark.usefixtures("recipe")
@@ -205,14 +205,14 @@ def test_data_are_read_from_the_variable_first_then_from_the_folder_that_get_wri
         Path(folder).mkdir(parents=True)
     for file in ("data/etth1/ETTh1.csv", "data/low/ady_train.tsv"):
         Path(file).touch()
-    assert fill_in("task.file", "$ATTNX_DATA/etth1/ETTh1.csv") == Path("data/etth1/ETTh1.csv")
-    assert fill_in("task.file", "${ATTNX_DATA}/etth1/ETTh1.csv") == Path("data/etth1/ETTh1.csv")
-    assert fill_in("task.train", "$ATTNX_DATA/low/*_train.tsv") == Path("data/low/*_train.tsv")
+    assert resolve_data_path("task.file", "$ATTNX_DATA/etth1/ETTh1.csv") == Path("data/etth1/ETTh1.csv")
+    assert resolve_data_path("task.file", "${ATTNX_DATA}/etth1/ETTh1.csv") == Path("data/etth1/ETTh1.csv")
+    assert resolve_data_path("task.train", "$ATTNX_DATA/low/*_train.tsv") == Path("data/low/*_train.tsv")
     monkeypatch.setenv("ATTNX_DATA", "there")
-    assert fill_in("task.file", "$ATTNX_DATA/etth1/ETTh1.csv") == Path("data/etth1/ETTh1.csv")
+    assert resolve_data_path("task.file", "$ATTNX_DATA/etth1/ETTh1.csv") == Path("data/etth1/ETTh1.csv")
     Path("there/etth1/ETTh1.csv").touch()
-    assert fill_in("task.file", "$ATTNX_DATA/etth1/ETTh1.csv") == Path("there/etth1/ETTh1.csv")
-    assert expand("task.store", "$ATTNX_DATA/store") == Path("there/store")  # is written
+    assert resolve_data_path("task.file", "$ATTNX_DATA/etth1/ETTh1.csv") == Path("there/etth1/ETTh1.csv")
+    assert expand_path("task.store", "$ATTNX_DATA/store") == Path("there/store")  # is written
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_data_that_are_missing_are_told_with_the_command_that_fetches_them(
     if variable:
         monkeypatch.setenv("ATTNX_DATA", variable)
     with pytest.raises(UserError) as refusal:
-        fill_in("task.train", f"$ATTNX_DATA/{path}")
+        resolve_data_path("task.train", f"$ATTNX_DATA/{path}")
     assert str(refusal.value) == f"task.train=$ATTNX_DATA/{path}: {said}"
 
 
@@ -271,7 +271,7 @@ def test_a_file_that_is_there_is_not_fetched(ask: Callable[..., Any], site: Site
 def test_a_file_of_the_same_name_is_not_overwritten(ask: Callable[..., Any], site: Site) -> None:
     Path("data/small/deep").mkdir(parents=True)
     Path("data/small/deep/two.txt").write_bytes(b"mine")
-    refused(ask("get", "small"), "data/small/deep/two.txt is there", "expected 28 bytes, got 4", "move it away")
+    refused(ask("get", "small"), "data/small/deep/two.txt exists", "expected 28 bytes, got 4", "move it away")
     assert lying() == {"small/deep/two.txt": b"mine"}
     assert site.asked == []
 
@@ -321,8 +321,8 @@ def test_cut_connections_are_resumed(chunked: bool, ask: Callable[..., Any], sit
 def test_a_server_without_ranges_begins_again(ask: Callable[..., Any], site: Site) -> None:
     site.ranges, site.cut = False, 70_001
     answer = ask("get", "small")
-    refused(answer, "cut after 70001 of 200003 bytes", "they are kept")
-    assert f"fetch {site.url}/one.bin to data/small/one.bin" in answer.out
+    refused(answer, "broke after 70001 of 200003 bytes", "they are kept")
+    assert f"download {site.url}/one.bin to data/small/one.bin" in answer.out
     assert lying() == {"small/one.bin.partial": ONE[:70_001]}
     site.cut = None
     assert ask("get", "small").code == 0
@@ -367,8 +367,8 @@ def test_a_download_that_does_not_end_is_not_waited_for(
     site.chunked, site.files["/one.bin"] = True, ONE * 23
     told: list[int] = []
     with pytest.raises(UserError, match="expected 200003 bytes, got more"):
-        downloading.download(RecipeFile(**entry("small/one.bin", f"{site.url}/one.bin", ONE)), here, told.append)
-    assert len(ONE) < max(told) <= len(ONE) + downloading.CHUNK
+        downloading.download(DatasetFile(**entry("small/one.bin", f"{site.url}/one.bin", ONE)), here, told.append)
+    assert len(ONE) < max(told) <= len(ONE) + downloading.BYTES_PER_READ
     assert lying(str(here)) == {}
 
 
@@ -403,16 +403,16 @@ def test_another_process_that_writes_the_same_partial_file_does_no_harm(
     ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has the file open when ours is checked, and writes on."""
-    wrong_download = RecipeFile.wrong_download
+    wrong_download = DatasetFile.download_error
 
-    def disturbed(file: RecipeFile, place: Path) -> str:
+    def disturbed(file: DatasetFile, place: Path) -> str:
         said = wrong_download(file, place)
         if place.name == "one.bin.partial":
             with place.open("ab") as other:
                 other.write(b"more")
         return said
 
-    monkeypatch.setattr(RecipeFile, "wrong_download", disturbed)
+    monkeypatch.setattr(DatasetFile, "wrong_download", disturbed)
     refused(ask("get", "small"), "small/one.bin", "expected 200003 bytes, got more")
     assert "small/one.bin" not in lying()
 
@@ -426,7 +426,7 @@ def test_offline_it_says_what_to_fetch_and_where_to_put_it(ask: Callable[..., An
     site.server_close()
     answer = ask("get", "small")
     refused(answer, f"cannot reach {host}", "other means")
-    assert answer.out == f"fetch {site.url}/two.txt to data/small/deep/two.txt\n"
+    assert answer.out == f"download {site.url}/two.txt to data/small/deep/two.txt\n"
     assert lying() == {"small/one.bin": ONE}
     assert not Path("data/small/deep").exists()
 
@@ -437,8 +437,8 @@ def test_a_refusal_is_told_with_its_code(ask: Callable[..., Any], site: Site) ->
     answer = ask("get", "small")
     refused(answer, f"{site.url}/one.bin: the server answers 404")
     assert answer.out.splitlines() == [
-        f"fetch {site.url}/one.bin to data/small/one.bin",
-        f"fetch {site.url}/two.txt to data/small/deep/two.txt",
+        f"download {site.url}/one.bin to data/small/one.bin",
+        f"download {site.url}/two.txt to data/small/deep/two.txt",
     ]
     assert not Path("data").exists()
 
@@ -449,8 +449,8 @@ def test_redirects_are_followed_where_they_are_secure(ask: Callable[..., Any], s
     site.files["/one.new"] = ONE
     site.moved["/two.txt"] = "http://attnx.invalid/two.txt"
     answer = ask("get", "small")
-    refused(answer, "sends on to http://attnx.invalid/two.txt, which is not https")
-    assert answer.out == f"fetch {site.url}/two.txt to data/small/deep/two.txt\n"
+    refused(answer, "redirects to http://attnx.invalid/two.txt, which is not https")
+    assert answer.out == f"download {site.url}/two.txt to data/small/deep/two.txt\n"
     assert lying() == {"small/one.bin": ONE}
 
 
@@ -480,7 +480,7 @@ def test_a_member_of_an_archive(ask: Callable[..., Any], archived: bytes, site: 
 def test_an_archive_offline(ask: Callable[..., Any], archived: bytes, site: Site) -> None:
     site.shutdown()
     site.server_close()
-    said = f"fetch {site.url}/pack.zip, gzip its deep/text.txt to data/small/text.txt.gz\n"
+    said = f"download {site.url}/pack.zip, gzip its deep/text.txt to data/small/text.txt.gz\n"
     assert ask("get", "small").out == said
 
 
@@ -488,7 +488,7 @@ def test_an_archive_offline(ask: Callable[..., Any], archived: bytes, site: Site
     ("changed", "said"),
     [
         ({"unpacked": "a" * 64}, "expected SHA-256 aaa"),
-        ({"member": "other.txt"}, "no zip archive that holds other.txt"),
+        ({"member": "other.txt"}, "not a zip archive with other.txt"),
     ],
 )
 def test_an_archive_that_holds_something_else(
@@ -530,7 +530,7 @@ def test_interrupted(ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, s
     monkeypatch.setattr(downloading, "_receive", interrupted)
     answer = ask("get", "small")
     assert answer.code == 130
-    assert "go on with: attnx data get small" in answer.err
+    assert "continue with: attnx data get small" in answer.err
     assert list(lying()) == ["small/one.bin.partial"]
     left = lying()["small/one.bin.partial"]
     assert 0 < len(left) < len(ONE)
@@ -576,8 +576,8 @@ def test_list_and_check(ask: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
         ("list babi", "unknown data set 'babi'"),
         ("get", "attnx data get NAME; choose from small"),
         ("check", "attnx data check NAME; choose from small"),
-        ("", "attnx data: say attnx data list NAME or attnx data get NAME"),
-        ("fetch small", "attnx data fetch: say attnx data list NAME or attnx data get NAME"),
+        ("", "attnx data: use attnx data list NAME or attnx data get NAME"),
+        ("fetch small", "attnx data fetch: use attnx data list NAME or attnx data get NAME"),
         ("get small --to", "--to needs a value"),
         ("get small --to=", "--to needs a value"),
         ("get small --too=x", "unknown flag --too; did you mean --to?"),

@@ -15,12 +15,12 @@ import pytest
 
 from attnx import registry
 from attnx.data.examples import read_pairs
-from attnx.data.near_files import no_such_file
+from attnx.data.near_files import missing_file_message
 from attnx.data.readers import lines
-from attnx.data.readers.lines import LONGEST_LINE, read_lines
+from attnx.data.readers.lines import MAX_LINE_BYTES, read_lines
 from attnx.data.readers.parallel_corpus import read_parallel
-from attnx.data.readers.tsv import Table
-from attnx.data.task_files import refuse_missing_files
+from attnx.data.readers.tsv import PairReader
+from attnx.data.task_files import check_task_files
 from attnx.errors import UserError
 
 Command = Callable[..., Any]
@@ -68,8 +68,8 @@ def test_neither_torch_nor_lightning_is_waited_for(files: Path) -> None:
 
 def test_every_knob_that_names_files_is_looked_at() -> None:
     """Knobs of tasks that are texts, or lists of them, are files or are known not to be."""
-    others = {"tokenizer", "languages", "columns", "dataset", "store", "entities", "targets", "known", "time", "group"}
-    others |= {"step_names", "target_step_names", "sizes", "split"}
+    others = {"tokenizer", "languages", "columns", "dataset", "store", "entities", "targets", "known_columns", "time"}
+    others |= {"group", "step_names", "target_step_names", "sizes", "split"}
     for name in registry.names("task"):
         part = registry.describe("task", name)
         texts = {knob.name for knob in part.knobs if "str" in knob.annotation and "Literal" not in knob.annotation}
@@ -79,13 +79,13 @@ def test_every_knob_that_names_files_is_looked_at() -> None:
 
 
 def test_a_pattern_of_files_is_left_to_the_task(files: Path) -> None:
-    refuse_missing_files({"name": "g2p", "train": "low/*_train.tsv", "valid": None, "test": None})
+    check_task_files({"name": "g2p", "train": "low/*_train.tsv", "valid": None, "test": None})
 
 
 def test_names_of_a_folder_are_looked_at_but_not_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "good.tsv").touch()
-    monkeypatch.setattr("attnx.data.near_files.MOST_NAMES", 0)
-    assert no_such_file(tmp_path / "god.tsv") == f"{tmp_path / 'god.tsv'}: no such file"
+    monkeypatch.setattr("attnx.data.near_files.MAX_NAMES", 0)
+    assert missing_file_message(tmp_path / "god.tsv") == f"{tmp_path / 'god.tsv'}: no such file"
 
 
 @pytest.mark.parametrize("header", ["word\tpronunciation", "Word\tPhones 1\tPhones 2", "source\ttarget"])
@@ -94,14 +94,14 @@ def test_names_of_a_folder_are_looked_at_but_not_all_of_them(tmp_path: Path, mon
     [
         read_pairs,
         lambda path: list(read_parallel([path])),
-        lambda path: Table("words", "words").read(path),
+        lambda path: PairReader("words", "words").read(path),
     ],
     ids=["words", "sentences", "sequences"],
 )
 def test_a_header_is_refused(header: str, read: Callable[[Path], Any], tmp_path: Path) -> None:
     path = tmp_path / "some.tsv"
     path.write_text(f"{header}\na b\tc d\n", encoding="utf-8-sig")
-    with pytest.raises(UserError, match=r"some.tsv:1: column names \('.*'\) where data should begin; remove"):
+    with pytest.raises(UserError, match=r"some.tsv:1: column names \('.*'\) instead of data; remove"):
         read(path)
 
 
@@ -121,7 +121,7 @@ def test_nul_bytes_are_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "some.tsv"
     path.write_bytes(content)
     place = "2: byte 2" if b"c\0\t" in content and content[1] == 9 else "1: byte 2"
-    with pytest.raises(UserError, match=f"some.tsv:{place} of the line is NUL, and this should be a text file"):
+    with pytest.raises(UserError, match=f"some.tsv:{place} of the line is NUL; expected a text file"):
         read_pairs(path)
 
 
@@ -136,7 +136,7 @@ def test_a_line_of_many_bytes_is_refused_with_its_length(suffix: str, tmp_path: 
         file.write(b"\nc\td\n")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(
-        UserError, match=r"some.tsv(.gz)?:2: a line of 100,000,000 bytes, .*: 'word word .*\.\.\.'"
+        UserError, match=r"some.tsv(.gz)?:2: a line of 100,000,000 bytes; .*: 'word word .*\.\.\.'"
     ) as refused:
         read_pairs(path)
     assert len(str(refused.value)) < 250 + len(str(tmp_path))
@@ -145,14 +145,14 @@ def test_a_line_of_many_bytes_is_refused_with_its_length(suffix: str, tmp_path: 
 
 def test_a_line_as_long_as_may_be_is_read(tmp_path: Path) -> None:
     path = tmp_path / "some.txt"
-    path.write_bytes(b"x" * (LONGEST_LINE - 1) + b"\n" + b"y" * LONGEST_LINE)
-    assert [len(line) for _, line in read_lines(path)] == [LONGEST_LINE - 1, LONGEST_LINE]
+    path.write_bytes(b"x" * (MAX_LINE_BYTES - 1) + b"\n" + b"y" * MAX_LINE_BYTES)
+    assert [len(line) for _, line in read_lines(path)] == [MAX_LINE_BYTES - 1, MAX_LINE_BYTES]
 
 
 def test_an_endless_line_is_not_counted_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MOST_COUNTED", 3 * LONGEST_LINE)
+    monkeypatch.setattr(lines, "MAX_COUNTED_BYTES", 3 * MAX_LINE_BYTES)
     path = tmp_path / "some.txt"
-    path.write_bytes(b"x" * (9 * LONGEST_LINE))
+    path.write_bytes(b"x" * (9 * MAX_LINE_BYTES))
     with pytest.raises(UserError, match=r":1: a line of at least 3,\d{3},\d{3} bytes"):
         list(read_lines(path))
     with pytest.raises(UserError, match=r"^/dev/zero:1: a line of at least"):
@@ -162,4 +162,4 @@ def test_an_endless_line_is_not_counted_to_its_end(tmp_path: Path, monkeypatch: 
 def test_a_pipe_can_be_read(here: Path, command: Command) -> None:
     """As in ``task.train=<(cut -f1,3 words.tsv)``."""
     os.mkfifo("pipe")
-    refuse_missing_files({"name": "g2p", "train": "pipe"})
+    check_task_files({"name": "g2p", "train": "pipe"})

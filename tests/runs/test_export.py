@@ -114,7 +114,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                     first, *rest = program.module(*given)
                     return (change(first), *rest)
 
-            stepping = path.stem == "stepping"
+            stepping = path.stem == "decode_step"
             original(program._replace(module=Changed()) if stepping else program, path)
 
         monkeypatch.setitem(exporting.WRITERS, "torch", ("pt", write))
@@ -149,7 +149,7 @@ def test_a_tie_may_be_broken_either_way(
         told(leaning(symbol, 1e-6))
         answer = command("export", "one", "--format", "torch", "--out", f"to {symbol}")
         assert answer.code == 0, answer.err
-        same |= set(re.findall(r"greedily: (\d+) of (\d+) outputs", answer.out))
+        same |= set(re.findall(r"greedy: (\d+) of (\d+) outputs", answer.out))
         told(leaning(symbol, 1e-3))
         assert "cannot be exported" in command("export", "one", "--format", "torch", "--out", "none").err
     tested = str(len(Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()) - 1)

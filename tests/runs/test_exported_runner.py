@@ -18,7 +18,7 @@ from rich.console import Console
 
 from attnx import registry
 from attnx.config.compose import compose
-from attnx.data.graphemes import cut
+from attnx.data.graphemes import split_graphemes
 from attnx.export.runner import text as text_module
 from attnx.training.fit import fit
 
@@ -185,7 +185,7 @@ def test_a_search_that_draws_is_exported_as_a_greedy_one(command: Callable[..., 
 @pytest.mark.parametrize("form", ["as_is", "nfc", "nfd", "jamo"])
 def test_the_runner_cuts_letters_as_the_task_does(form: Any) -> None:
     for text in ("e\u0301\uac01 x", "\u00e9", "\u1100\u1161"):
-        assert tuple(text_module.letters(text, {"form": form})) == cut(text, form)
+        assert tuple(text_module.split_graphemes(text, {"form": form})) == split_graphemes(text, form)
 
 
 @pytest.mark.parametrize("name", ["bpe", "unigram", "wordpiece", "bytes", "character", "word"])
@@ -195,7 +195,7 @@ def test_the_runner_cuts_and_joins_as_each_tokenizer_does(name: str, tmp_path: P
         ["Ein Hund, ein (roter) Ball!", "l'ami dit: oui", "low lower lowest"] * 5, 300 if name == "bytes" else 60
     )
     trained.save(tmp_path / "one")
-    cuts, joins = text_module.tokenizer({"tokenizer": name, "file": "one"}, tmp_path)
+    cuts, joins = text_module.load_tokenizer({"tokenizer": name, "file": "one"}, tmp_path)
     for text in ("Ein Hund, lowest!", "l'ami (oui)", "z\u00fc \uffed x\u0301", "▁a"):
-        assert tuple(cuts(text)) == trained.cut(text)
-        assert joins(list(trained.cut(text))) == trained.join(trained.cut(text))
+        assert tuple(cuts(text)) == trained.tokenize(text)
+        assert joins(list(trained.tokenize(text))) == trained.detokenize(trained.tokenize(text))

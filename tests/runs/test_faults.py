@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.data.batches import PairDataset
+from attnx.data.dataset import PairDataset
 from attnx.training import failure_report
 from attnx.training.callbacks.progress import ShowProgress
 from attnx.training.distributed.slurm import requeue

@@ -16,7 +16,6 @@ import pytest
 from rich.console import Console
 
 import attnx
-from attnx.data.series_file import read_kept_series
 from attnx.inference.load import TrainedRun
 from attnx.reports.figures.forecasts import draw_forecasts, draw_page, read_forecasts
 from attnx.reports.run.baseline_verdicts import baseline_verdict, baseline_verdicts
@@ -24,6 +23,7 @@ from attnx.reports.run.results_table import result_rows
 from attnx.runs.predictions import Evaluation
 from attnx.runs.results_json import BaselineDifference
 from attnx.runs.run import read_run
+from attnx.runs.saved_series import read_test_series
 
 STEPS, LOOKBACK, HORIZON = 97, 7, 3
 SMALL = [
@@ -76,7 +76,7 @@ def fitted(*overrides: str, folder: str, printed: io.StringIO | None = None) -> 
 def quantiles(undrawn: None) -> TrainedRun:
     """A run with quantiles, a column that is known, one that never changes, and a value that is missing."""
     write(at_50="2024-01-03 02:00,,5,7,2")
-    choices = ["task.targets=[a,b,still]", "task.known=[hour]", "task.quantiles=[0.1,0.5,0.9]"]
+    choices = ["task.targets=[a,b,still]", "task.known_columns=[hour]", "task.quantiles=[0.1,0.5,0.9]"]
     return fitted(*HISTORY, *choices, "task.forecast=recursive", folder="one")
 
 
@@ -209,7 +209,7 @@ def lifted(by: float) -> Callable[[int], str]:
 @pytest.mark.parametrize(
     "model",
     [
-        ["model=history", "recipe=attention_rnn", "task.forecast=recursive", "task.known=[hour]"],
+        ["model=history", "recipe=attention_rnn", "task.forecast=recursive", "task.known_columns=[hour]"],
         ["model=seq2seq"],
         [
             "model=transformer",
@@ -235,7 +235,7 @@ def test_told_from_the_last_value_a_forecast_goes_along_with_the_level(
     for by in (0, 1000):
         rows = {f"at_{step}": lifted(by)(step) for step in range(LOOKBACK)}
         ahead = {f"at_{step}": f"2024-02-01 {step % 24:02d}:00,,,,{step % 24}" for step in range(LOOKBACK, 10)}
-        write("now.csv", range(10 if "task.known=[hour]" in model else LOOKBACK), **rows, **ahead)
+        write("now.csv", range(10 if "task.known_columns=[hour]" in model else LOOKBACK), **rows, **ahead)
         answer = command("predict", "one", "now.csv")
         assert answer.code == 0, answer.err
         forecasts.append(np.array(json.loads(answer.out)))
@@ -294,7 +294,7 @@ def test_it_is_drawn() -> None:
     folder = Path("one")
     assert (folder / "forecasts.png").is_file()
     assert not (folder / "predictions.png").exists()
-    kept = read_kept_series(folder / "vocabulary")
+    kept = read_test_series(folder / "vocabulary")
     found = read_forecasts(folder, read_run(folder).config["task"], kept)
     assert len(found) == 3
     for one in found:
@@ -346,7 +346,7 @@ def test_a_table_without_names_is_read_whole(undrawn: None, command: Callable[..
     assert answer.code == 2
     assert "bare.csv:1: the first row may be data or names of columns" in answer.err
     assert "task.header=false" in answer.err
-    answer = command(*asked, "task.header=false", "task.time=1", "task.targets=[3,2]", "task.known=[5]")
+    answer = command(*asked, "task.header=false", "task.time=1", "task.targets=[3,2]", "task.known_columns=[5]")
     assert (answer.code, answer.err) == (0, "")
     # int(97 * 0.7) and int(97 * 0.2) rows, and what is left between
     assert "task.split=7:1:2: rows 1 to 67 train, 68 to 78 valid, 79 to 97 test" in " ".join(answer.out.split())
@@ -361,7 +361,7 @@ def test_a_table_without_names_is_read_whole(undrawn: None, command: Callable[..
 @pytest.mark.parametrize(
     ("lines", "overrides", "said"),
     [
-        ({"at_5": "2024-01-01 05:00,warm,5,7,5"}, [], "series.csv:7: 'warm' in column 'a' is no number"),
+        ({"at_5": "2024-01-01 05:00,warm,5,7,5"}, [], "series.csv:7: 'warm' in column 'a' is not a number"),
         ({"at_5": "2024-01-01 04:00,1,5,7,5"}, [], "series.csv:7: the time 2024-01-01 04:00 comes twice"),
         ({"at_5": "2024-01-01 03:00,1,5,7,5"}, [], "series.csv:7: the time 2024-01-01 03:00 comes after"),
         ({"at_5": "2024-01-01 05:00,1,5,7"}, [], "series.csv:7: 4 columns, but the first row has 5"),
@@ -372,10 +372,10 @@ def test_a_table_without_names_is_read_whole(undrawn: None, command: Callable[..
         ({}, ["+task.parts=[61,17,19]"], "parts"),
         ({}, ["task.header=false"], "has no column 'time'"),
         ({}, ["task.quantiles=[0.1,0.9]"], "the median, 0.5, must be among them"),
-        ({}, ["task.targets=[a]", "task.known=[a]"], "is one of task.targets"),
+        ({}, ["task.targets=[a]", "task.known_columns=[a]"], "is one of task.targets"),
         ({}, ["task.targets=[a,b,a]"], "task.targets=[a,b,a]: name each column once"),
-        ({}, ["task.known=[a,a]"], "task.known=[a,a]: name each column once"),
-        ({}, ["task.known=[a,b,still,hour]"], "no column is left to forecast"),
+        ({}, ["task.known_columns=[a,a]"], "task.known_columns=[a,a]: name each column once"),
+        ({}, ["task.known_columns=[a,b,still,hour]"], "no column is left to forecast"),
         ({}, ["encoder.hidden_size=5"], "encoder.hidden_size=5 has no meaning beside model=history"),
         ({}, ["scope=encoder_decoder"], "model=history has no encoder"),
         ({}, ["decoding=beam"], "decoding=beam chooses among symbols"),

@@ -94,7 +94,7 @@ from torch import nn
 
 from attnx import registry
 from attnx.data.examples import Pair
-from attnx.data.split import split_by_word
+from attnx.data.splits import split_by_hash
 from attnx.registry import Positive, register
 from attnx.tasks.protocols import SequenceData
 
@@ -117,7 +117,7 @@ class Backwards:
     def load(self) -> SequenceData:
         words = [format(number, f"0{self.length}b") for number in range(2**self.length)]
         pairs = [Pair(tuple(word), (tuple(reversed(word)),)) for word in words]
-        return SequenceData.of(split_by_word(pairs, valid=0.2, test=0.2))
+        return SequenceData.of(split_by_hash(pairs, lambda pair: pair.source_text, valid=0.2, test=0.2))
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         return {"wer": registry.build("metric", "word_error_rate")}
@@ -125,10 +125,10 @@ class Backwards:
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
         metrics["wer"].update(outputs, [pair.references for pair in pairs])
 
-    def symbols(self, text: str, tag: str = "") -> tuple[str, ...]:
+    def tokenize(self, text: str, tag: str = "") -> tuple[str, ...]:
         return tuple(text)
 
-    def text(self, symbols: Sequence[str]) -> str:
+    def detokenize(self, symbols: Sequence[str]) -> str:
         return "".join(symbols)
 
     def save(self, folder: Path) -> None:
@@ -258,7 +258,7 @@ def test_what_it_makes_can_be_unpickled_by_a_process_that_did_not_load_it(
     plug: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, here: Path
 ) -> None:
     light = TASK.replace("from torch import nn\n\n", "").replace("-> dict[str, nn.Module]", "-> dict[str, object]")
-    light = light.replace("from attnx.data.examples import Pair\nfrom attnx.data.split import split_by_word\n", "")
+    light = light.replace("from attnx.data.examples import Pair\nfrom attnx.data.splits import split_by_hash\n", "")
     light = light.replace("from attnx.tasks.protocols import SequenceData\n", "")
     plug("backwards", light, folder="parts")
     monkeypatch.setenv("ATTNX_PLUGINS", str(here / "parts"))

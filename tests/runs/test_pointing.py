@@ -81,7 +81,7 @@ def test_each_problem(problem: str, make: Callable[..., Any], here: Path) -> Non
     task = reopened.task
     for pair, row in zip(task.test_pairs(), rows, strict=True):
         (one,) = reopened.predict([pair.features], need_weights=True)
-        assert task.text(one.output) == row["prediction"]
+        assert task.detokenize(one.output) == row["prediction"]
         assert one.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
         assert one.weights.shape[1] == len(pair.source)
     assert draw_points("one") == Path("one/points.png")
@@ -118,7 +118,7 @@ def test_exported(make: Callable[..., Any], here: Path) -> None:
     """What runs without attnx gives what the run gives, whatever the size."""
     run = make("model.constraint=ring", folder="one")
     checked = export(Path("one"), "torch", Path("out"), run.task.test_pairs())
-    assert [(one.width, one.same) for one in checked] == [(1, 7), (5, 7)]
+    assert [(one.beam_size, one.equal_outputs) for one in checked] == [(1, 7), (5, 7)]
 
 
 def test_what_cannot_be_asked(make: Callable[..., Any], here: Path) -> None:

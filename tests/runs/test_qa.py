@@ -98,7 +98,7 @@ def test_a_reopened_run_answers_as_it_did(one: Path) -> None:
         source, answer, *_ = line.split("\t")
         (found,) = run.predict([source], tag=line.split("\t")[-1])
         assert found.output == [answer]
-    with pytest.raises(UserError, match="a story ends with its question"):
+    with pytest.raises(UserError, match="a story must end with a question"):
         run.predict(["Mary went to the garden."], tag="qa1")
     with pytest.raises(UserError, match="reads no symbols"):
         run.predict([STORY], tag="qa1", unknown="keep")

@@ -16,11 +16,11 @@ from rich.console import Console
 from scipy.stats import binomtest
 
 from attnx.config.compose import compose
-from attnx.data.points_file import read_points
 from attnx.data.readers.cmudict import read_cmudict
 from attnx.errors import UserError
 from attnx.laws.candidate import Candidate
 from attnx.laws.task import NUM_EXAMPLES, monitor_is_measured
+from attnx.runs.points import read_points
 from attnx.training.fit import fit
 from attnx.training.loaders import draw_examples
 from attnx.training.train import load

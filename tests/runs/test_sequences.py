@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import attnx
-from attnx.data.split import place
+from attnx.data.splits import hash_fraction
 from attnx.data.vocabulary import SPECIALS
 from attnx.reports.figures.heatmaps import draw_means
 from attnx.runs.alignments import read_alignment
@@ -122,7 +122,7 @@ def test_each_kind_of_symbols(source: str, target: str, run: Callable[..., Any],
         assert one.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
         assert one.weights is not None
         assert one.weights.shape[1] == len(read(n))
-        assert reopened.task.text(one.output) == ("" if target == "characters" else " ").join(one.output)
+        assert reopened.task.detokenize(one.output) == ("" if target == "characters" else " ").join(one.output)
 
 
 @pytest.mark.parametrize("kind", FILES)
@@ -233,12 +233,12 @@ def test_the_hash_of_a_source_decides_its_part(kind: str, here: Path) -> None:
         write_table(Path("train.tsv"), source, "up", range(count))
         pairs = loaded(source=kind, holdout=0.15).pairs
         names = [" ".join(source(n).split()) for n in range(count)]
-        held = {name: place((name,)) for name in names}
+        held = {name: hash_fraction(name) for name in names}
         assert len(pairs.test) == sum(at < 0.3 for at in held.values()) > 0
         assert len(pairs.valid) == sum(at >= 0.85 for at in held.values()) > 0
         assert sum(map(len, pairs)) == count
     if kind == "words":
-        at = [place((" ".join(pair.source),)) for pair in pairs.test]
+        at = [hash_fraction(" ".join(pair.source)) for pair in pairs.test]
         assert at == sorted(at)
 
 
@@ -266,11 +266,15 @@ def test_ids_are_in_the_order_of_their_numbers(here: Path) -> None:
 
 @pytest.mark.parametrize(
     ("source", "text", "said"),
-    [("words", " \t", "holds nothing to read"), ("ids", "12 x", "'x' is no id"), ("features", "a.csv", "read_matrix")],
+    [
+        ("words", " \t", "is empty; there is nothing to read"),
+        ("ids", "12 x", "'x' is no id"),
+        ("features", "a.csv", "read_matrix"),
+    ],
 )
 def test_what_cannot_be_asked(source: Any, text: str, said: str) -> None:
     with pytest.raises(attnx.UserError, match=said):
-        AnySequence(source=source).symbols(text)
+        AnySequence(source=source).tokenize(text)
 
 
 MISTAKES = {
@@ -283,8 +287,8 @@ MISTAKES = {
     "task.target=features": "train.tsv:1: up: its name does not say what it is",
     "task.target=bytes": "task.target=bytes: expected one of characters, words, ids, features",
     "task.tagged=true": "train.tsv:1: 2 columns; expected a text, a tab, a text, a tab, a tag",
-    "task.step_names=at": "task.step_names=at is for task.source=features; leave it out",
-    "task.holdout=0.34": "the train part holds no pairs; lower task.holdout",
+    "task.step_names=at": "task.step_names=at is for task.source=features; remove it",
+    "task.holdout=0.34": "the held-out shares valid=0.34 and test=0.68 must be 0 or more and sum to less than 1",
     "task.holdout=0": "the valid part holds no pairs; raise task.holdout, or name a task.valid",
     "task.train=nan.tsv task.source=features": "nan.tsv:1: nan.npy: row 1, counted from 0: nan in column 0",
 }

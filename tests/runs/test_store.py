@@ -20,8 +20,8 @@ import pytest
 
 import attnx
 from attnx.data.corpus_cache import build, memmap, reading_progress
-from attnx.data.corpus_cache.folder import Store
-from attnx.data.corpus_cache.unfinished_folder import begin_store
+from attnx.data.corpus_cache.folder import CorpusStore
+from attnx.data.corpus_cache.unfinished_folder import open_unfinished
 from attnx.data.examples import Pair
 from attnx.data.readers import parallel_corpus
 from attnx.data.readers.lines import read_lines
@@ -81,7 +81,7 @@ def task(store: str | None = "corpus", **knobs: Any) -> Translation:
             "train": ["a.de.gz", "b.en"],
             "tokenizer": "word",
             "vocab_size": 61,
-            "max_positions": 7,
+            "max_length": 7,
             "holdout": 0.1,
             **knobs,
         },
@@ -91,7 +91,7 @@ def task(store: str | None = "corpus", **knobs: Any) -> Translation:
 
 def rows(data: SequenceData) -> list[tuple[list[str], list[str], str]]:
     """Every row to train on, in order, as symbols."""
-    encoded = data.train_rows()
+    encoded = data.train_dataset()
     return [
         (
             data.source.decode(row.source),  # type: ignore[union-attr]
@@ -128,7 +128,7 @@ WAYS: dict[str, dict[str, Any]] = {
     },
     "one named language": {"train": "xa.tsv", "languages": ["xa"]},
     "lower case, shared": {"lower": True, "form": "nfkc", "shared": True, "tokenizer": "bpe"},
-    "characters": {"tokenizer": "character", "max_positions": 17},
+    "characters": {"tokenizer": "character", "max_length": 17},
 }
 
 
@@ -144,7 +144,7 @@ def test_the_folder_holds_what_memory_would(knobs: dict[str, Any]) -> None:
         assert (data.pairs.valid, data.pairs.test) == (expected.pairs.valid, expected.pairs.test)
         assert data.pairs.train == []
         assert one.notes == plain.notes
-        assert one.symbols("der  HUND", (expected.tags or ("",))[0]) == plain.symbols(
+        assert one.tokenize("der  HUND", (expected.tags or ("",))[0]) == plain.symbols(
             "der  HUND", (expected.tags or ("",))[0]
         )
     assert "longer than" in plain.notes[0]
@@ -162,17 +162,17 @@ def test_a_corpus_that_is_there_is_not_read_again(knobs: dict[str, Any], monkeyp
         return read_lines(path, *others)
 
     monkeypatch.setattr(parallel_corpus, "read_lines", watched)
-    before = Path("corpus/made_of.json").stat().st_mtime_ns
+    before = Path("corpus/origin.json").stat().st_mtime_ns
     again = task(**knobs).load()
     assert sorted(set(opened)) == sorted(name for part in knobs.values() for name in part)
-    assert again.train_rows().fingerprint() == first.train_rows().fingerprint()
-    assert Path("corpus/made_of.json").stat().st_mtime_ns == before
+    assert again.train_dataset().fingerprint() == first.train_dataset().fingerprint()
+    assert Path("corpus/origin.json").stat().st_mtime_ns == before
 
 
 OTHER: dict[str, tuple[dict[str, Any], str]] = {
     "more pieces": ({"vocab_size": 67}, "task.vocab_size was 61 and is 67"),
     "another tokenizer": ({"tokenizer": "character"}, "task.tokenizer was word and is character"),
-    "another limit": ({"max_positions": None}, "task.max_length was 7 and is null"),
+    "another limit": ({"max_length": None}, "task.max_length was 7 and is null"),
     "a ratio, lower case": (
         {"max_length_ratio": 2.0, "lower": True},
         "task.lower was false and is true, task.max_length_ratio was null and",
@@ -213,15 +213,13 @@ def test_what_decides_nothing_may_differ() -> None:
 def test_other_parts_to_judge_on_keep_the_corpus() -> None:
     """But what they share with it is no longer known, and that is told."""
     one = task(**GIVEN)
-    fingerprint = one.load().train_rows().fingerprint()
+    fingerprint = one.load().train_dataset().fingerprint()
     assert one.notes[1:] == ["1 of 14 sources of the test part are also in the training part"]
     other = task(**{**GIVEN, "test": GIVEN["valid"]})
     data = other.load()
-    assert data.train_rows().fingerprint() == fingerprint
+    assert data.train_dataset().fingerprint() == fingerprint
     assert len(data.pairs.test) == 5
-    assert other.notes[1:] == [
-        "corpus was written beside other valid or test files; what these share with it is not known"
-    ]
+    assert other.notes[1:] == ["corpus was written with other valid or test files; the overlap with these is unknown"]
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
@@ -234,9 +232,9 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a wrong test": ({"test": "va.de"}, "va.de:1: no tab"),
     "a test of another language": (
         {"train": "only.tsv", "languages": ["xa", "yb"], "valid": "v.tsv", "test": "t.tsv"},
-        "the valid part holds 'yb', which the training part has not",
+        "the valid part has 'yb', which the training part lacks",
     ),
-    "all too long": ({"max_positions": 1}, "no training pair is left: left out"),
+    "all too long": ({"max_length": 1}, "no training pair is left: left out"),
     "nothing": ({"train": ["empty", "empty"]}, "no training pair is left"),
     "no part to judge": ({"holdout": 0.0}, "the valid part holds no pairs"),
     "too few pieces": ({"tokenizer": "bpe", "vocab_size": 3}, "task.vocab_size=3: the tokenizer bpe needs"),
@@ -246,7 +244,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a file in its place": ({"store": "b.en"}, "b.en: holds no corpus that task.store wrote"),
     "a pipe": (
         {"train": ["pipe", "b.en"]},
-        "pipe: is no plain file; with task.store the training files are read twice",
+        "pipe: is not a plain file; task.store reads the training files twice",
     ),
     "a dataset": ({"train": None, "dataset": "x.csv", "columns": ["de", "en"]}, "task.dataset is set"),
     "no training files": ({"train": None}, "task.train is not set"),
@@ -280,7 +278,7 @@ def test_a_language_of_which_nothing_is_left(here: Path) -> None:
 def stop_at(patch: pytest.MonkeyPatch, call: int, stop: Callable[[], Any], chunk: int = 7) -> list[int]:
     """Stop as the rows of some sentences are written, at this call of two for each of them; count the calls."""
     append, calls = memmap._append, []
-    patch.setattr(memmap, "ENCODED", chunk)
+    patch.setattr(memmap, "ROWS_PER_CHUNK", chunk)
 
     def stopping(written: Any, side: str, sequences: list[list[int]]) -> None:
         append(written, side, sequences)
@@ -321,7 +319,7 @@ def test_an_interrupted_writing_is_gone_on_with(
         with pytest.raises((KeyboardInterrupt, UserError), match="No space left"):
             task().load()
     assert calls == [7] * 5
-    assert {"survey.json", "encoded.json", "rows"} <= {path.name for path in Path("corpus.unfinished").iterdir()}
+    assert {"scan.json", "encoding.json", "rows"} <= {path.name for path in Path("corpus.unfinished").iterdir()}
     with monkeypatch.context() as patched:
         calls = stop_at(patched, 0, raising(AssertionError))
         data = task().load()
@@ -349,15 +347,15 @@ def test_a_killed_writing_is_gone_on_with(
         try:
             stop_at(monkeypatch, moment, die)
             if moment == 0:
-                monkeypatch.setattr(build, "drawn", die)
+                monkeypatch.setattr(build, "reservoir_sample", die)
             if moment == -1:
-                monkeypatch.setattr(Store, "finish", die)
+                monkeypatch.setattr(CorpusStore, "finish", die)
             task().load()
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     assert not Path("corpus").exists()
-    monkeypatch.setattr(memmap, "ENCODED", 11)  # how the rest is parted changes no byte
+    monkeypatch.setattr(memmap, "ROWS_PER_CHUNK", 11)  # how the rest is parted changes no byte
     task().load()
     assert contents("corpus") == whole
     assert [path.name for path in here.iterdir() if "corpus" in path.name] == ["corpus"]
@@ -373,7 +371,7 @@ def test_what_was_begun_of_something_else_is_thrown_away(
             task().load()
     if change == "files":
         write("b.en", Path("b.en").read_text(encoding="utf-8").replace("dog", "god").splitlines())
-    knobs = {"max_positions": 6} if change == "settings" else {}
+    knobs = {"max_length": 6} if change == "settings" else {}
     assert rows(task(**knobs).load()) == rows(task(None, **knobs).load())
 
 
@@ -383,7 +381,7 @@ def test_what_was_begun_and_is_damaged_is_thrown_away(here: Path, monkeypatch: p
         with pytest.raises(KeyboardInterrupt):
             task().load()
     Path("corpus.unfinished/rows/source.ids").write_bytes(b"")
-    assert "source.ids: lacks" in message()
+    assert "bytes that were written are missing" in message()
     assert rows(task().load()) == rows(task(None).load())
 
 
@@ -392,11 +390,11 @@ def test_another_process_is_waited_for(here: Path, capsys: pytest.CaptureFixture
     found: list[object] = []
 
     def wait() -> None:
-        with begin_store(Path("corpus"), {}) as unfinished:
+        with open_unfinished(Path("corpus"), {}) as unfinished:
             found.append(unfinished)
 
     thread, said = threading.Thread(target=wait), ""
-    with begin_store(Path("corpus"), {}) as unfinished:
+    with open_unfinished(Path("corpus"), {}) as unfinished:
         assert unfinished is not None
         thread.start()
         while "corpus: another process is writing it; waiting" not in said:
@@ -414,12 +412,12 @@ def test_how_far_a_reading_is_stands_in_a_log(
     clock = iter(range(0, 10_000, 50))
     monkeypatch.setattr(reading_progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     sentences = [Sentence("rot", ("red",))] * 4000
-    assert list(reading_progress.watched("encoding", sentences, 8000, first=2000)) == sentences
+    assert list(reading_progress.show_progress("encoding", sentences, 8000, start=2000)) == sentences
     assert capsys.readouterr().err.splitlines() == [
         "encoding: 4,000 sentences, 20/s, 50%",
         "encoding: 6,000 sentences, 20/s, 75%",
     ]
-    assert list(reading_progress.watched("reading", sentences, 32_000, in_bytes=True)) == sentences
+    assert list(reading_progress.show_progress("reading", sentences, 32_000, in_bytes=True)) == sentences
     assert capsys.readouterr().err.splitlines()[-1] == "reading: 4,000 sentences, 20/s, 100%"
 
 
@@ -427,17 +425,17 @@ def test_the_size_of_files(here: Path) -> None:
     """Of one that is packed as it will be unpacked."""
     plain, packed = Path("b.en"), Path("a.de.gz")
     unpacked = len(gzip.decompress(packed.read_bytes()))
-    assert reading_progress.size_of([packed, plain]) == unpacked + plain.stat().st_size
+    assert reading_progress.unpacked_size([packed, plain]) == unpacked + plain.stat().st_size
 
 
 def test_files_that_change_while_they_are_read(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    finish = Store.finish
+    finish = CorpusStore.finish
 
     def slowly(*given: Any) -> None:
         os.utime("b.en", ns=(0, 0))
         finish(*given)
 
-    monkeypatch.setattr(Store, "finish", slowly)
+    monkeypatch.setattr(CorpusStore, "finish", slowly)
     assert message() == "task.train: a file has changed while it was read; start again"
     assert not [path for path in here.iterdir() if "corpus" in path.name]
 
@@ -445,8 +443,8 @@ def test_files_that_change_while_they_are_read(here: Path, monkeypatch: pytest.M
 def test_few_sentences_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 5,003 lines a sample of 13, what is encoded at once, and one or two on their way."""
     write("long.tsv", [f"der Hund {number}\tthe dog {number}" for number in range(5003)])
-    monkeypatch.setattr(build, "SAMPLE", 13)
-    monkeypatch.setattr(memmap, "ENCODED", 17)
+    monkeypatch.setattr(build, "MAX_SAMPLE", 13)
+    monkeypatch.setattr(memmap, "ROWS_PER_CHUNK", 17)
     most = {1: 0, 2: 0}
     readings: list[int] = []
 
@@ -463,7 +461,7 @@ def test_few_sentences_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     before = alive()
     monkeypatch.setattr(parallel_corpus, "read_lines", watched)
     data = task(train="long.tsv", **GIVEN).load()
-    assert len(data.train_rows()) == 5003
+    assert len(data.train_dataset()) == 5003
     assert readings.count(1) == 2
     judged = 5 + 14
     assert 13 <= most[1] <= judged + 13 + 2
@@ -471,8 +469,8 @@ def test_few_sentences_are_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_too_many_to_hold_out(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
-    monkeypatch.setattr(translation, "HELD_OUT", 3)
-    assert message().startswith("task.holdout=0.1 holds more than 3 sentences out, which are kept in memory")
+    monkeypatch.setattr(translation, "MAX_HELD_OUT", 3)
+    assert message().startswith("task.holdout=0.1 holds out more than 3 sentences, which must fit in memory")
     assert not Path("corpus").exists()
     assert task(None).load().pairs.test
 

@@ -72,7 +72,7 @@ def test_label_smoothing_is_part_of_the_loss(prepared: Callable[..., PreparedRun
     rows = job.loaders.train_rows
     batch = collate([rows[number] for number in range(7)])
     inputs = torch.cat([torch.full_like(batch.target[:, :1], 1), batch.target[:, :-1]], dim=1)
-    logits = job.module.model.eval()(batch.source, batch.present, inputs).logits.detach().double()
+    logits = job.module.model.eval()(batch.source, batch.source_mask, inputs).logits.detach().double()
     real = batch.target != 0
     told = logits.log_softmax(-1)
     chosen = told.gather(-1, batch.target[..., None])[..., 0][real].sum()

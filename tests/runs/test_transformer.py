@@ -62,7 +62,7 @@ def test_a_run_is_kept_whole(tiny: Callable[..., Any]) -> None:
     assert first[0].weights is not None
     assert first[0].weights.shape[0] == 4
     checked = export(Path("one"), "torch", Path("exported"), [one.pair for one in first])
-    assert [one.same for one in checked] == [2, 2]
+    assert [one.equal_outputs for one in checked] == [2, 2]
 
 
 def test_what_streams_read_of_themselves_is_kept_and_drawn(tiny: Callable[..., Any]) -> None:

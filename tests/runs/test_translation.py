@@ -93,7 +93,7 @@ def test_a_run_from_files_to_scores(
     reopened = attnx.open_run("one")
     predicted = table("one/predictions.tsv")
     assert len(predicted) == len(texts) == 13
-    outputs = [reopened.task.text(row["prediction"].split()) for row in predicted]
+    outputs = [reopened.task.detokenize(row["prediction"].split()) for row in predicted]
     assert len(set(outputs)) > 1
     expected = {
         "bleu": sacrebleu.BLEU().corpus_score(outputs, [[translated(text) for text in texts]]).score,
@@ -173,13 +173,13 @@ def test_one_model_of_two_languages(translate: Callable[..., Any], texts: list[s
     outputs: dict[str, list[str]] = {"xa": [], "yb": []}
     answers = []
     for row in predicted:
-        outputs[row["tag"]].append(reopened.task.text(row["prediction"].split()))
-        (one,) = reopened.predict([reopened.task.target.join(row["source"].split())], tag=row["tag"])
+        outputs[row["tag"]].append(reopened.task.detokenize(row["prediction"].split()))
+        (one,) = reopened.predict([reopened.task.target.detokenize(row["source"].split())], tag=row["tag"])
         assert " ".join(one.output) == row["prediction"]
         answers.append(one.log_probability)
     assert len(outputs["xa"]) == len(outputs["yb"]) > 3
     assert answers[::2] != pytest.approx(answers[1::2], abs=1e-6)  # the same sentence, asked for in either language
-    sources = [reopened.task.target.join(row["source"].split()) for row in predicted]
+    sources = [reopened.task.target.detokenize(row["source"].split()) for row in predicted]
     for tag, written in outputs.items():
         references = [translated(text, tag) for text, row in zip(sources, predicted, strict=True) if row["tag"] == tag]
         assert results[f"test_chrf_{tag}"] == pytest.approx(sacrebleu.CHRF().corpus_score(written, [references]).score)
@@ -197,7 +197,7 @@ def test_only_the_training_side_is_learned_from(tokenizer: str, texts: list[str]
     write("other", ["漢字 ñandú", "qq"])
     other = Translation(**knobs, valid=["other", "other"], test=["other", "other"]).load()
     assert (other.source, other.target) == (known.source, known.target)
-    assert other.train_rows().fingerprint() == known.train_rows().fingerprint()
+    assert other.train_dataset().fingerprint() == known.train_dataset().fingerprint()
     assert other.pairs.test[0].texts == ("漢字 ñandú",)
 
 
@@ -256,7 +256,7 @@ def test_case_and_form(knobs: dict[str, Any], text: str, cut: str, here: Path) -
     task = Translation(train="a.tsv", valid="a.tsv", test="a.tsv", tokenizer="word", **knobs)
     data = task.load()
     assert data.pairs.test[0].texts == (cut,)
-    assert task.symbols(text) == data.pairs.test[0].source == tuple(cut.split())
+    assert task.tokenize(text) == data.pairs.test[0].source == tuple(cut.split())
     case = "lc" if knobs.get("lower") else "mixed"
     metrics = torch.nn.ModuleDict(task.metrics(data.tags))
     task.update(metrics, [pair.references[0] for pair in data.pairs.test], data.pairs.test)
@@ -268,7 +268,7 @@ def test_case_and_form(knobs: dict[str, Any], text: str, cut: str, here: Path) -
 def test_an_unknown_symbol_reads_as_one_word(texts: list[str]) -> None:
     task = Translation(train=["a.de.gz", "b.en"], tokenizer="word", holdout=0.1)
     data = task.load()
-    assert task.text(data.target.decode(data.target.encode(["the", "giraffe", "runs", "￭!"]))) == "the ⁇ runs!"
+    assert task.detokenize(data.target.decode(data.target.encode(["the", "giraffe", "runs", "￭!"]))) == "the ⁇ runs!"
 
 
 BAD = "abc\ncaf\xe9\n".encode("latin-1")

@@ -1,4 +1,4 @@
-"""The command ``attnx data``: list, fetch and check public data sets, without torch."""
+"""The command ``attnx data``: lists, downloads and checks public data sets; without torch."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rich.table import Table
 from rich.text import Text
 
 from attnx.cli.args import text
+from attnx.data.downloads.dataset_spec import SPEC_FOLDER, DatasetFile, DatasetSpec, read_dataset_specs
 from attnx.data.downloads.download import Unreachable, download
-from attnx.data.downloads.recipe import FOLDER, Recipe, RecipeFile, read_recipes
-from attnx.data.paths import DEFAULT_FOLDER, VARIABLE, data_folders, locate
+from attnx.data.paths import DATA_VARIABLE, DEFAULT_FOLDER, data_folders, find_in_folders
 from attnx.errors import UserError, suggest
 
 DESCRIPTION = """\
-Public data sets. list: what they are, how large, whose, and whether they are
-here. get: fetch the missing files of a set, checked by size and SHA-256.
-check: read the files that are here, and print which of them are right.
+Public data sets. list: content, size, license, and whether they are here.
+get: download the missing files of a set; size and SHA-256 are checked.
+check: check size and SHA-256 of the files that are here.
 
-Sets are looked for in the folder $ATTNX_DATA, if that is set, and then in the
-folder data of the current one, also by the experiments that need them. get
-writes to the first; an interrupted download continues with the next get."""
+Data sets are searched in the folder $ATTNX_DATA, if that is set, and then in
+./data; experiments search there too. Downloads go to the first; an interrupted
+download is resumed by the next get."""
 EPILOG = """\
 examples:
   attnx data get multi30k && attnx experiment=multi30k_de_en
@@ -51,20 +51,20 @@ def run(arguments: argparse.Namespace) -> int:
     action = arguments.action or ""
     if action not in ACTIONS:
         forms = " or ".join(f"attnx data {name} NAME" for name in ACTIONS)
-        raise UserError(f"attnx data {action}".rstrip() + f": say {forms}; attnx data --help has more")
+        raise UserError(f"attnx data {action}".rstrip() + f": use {forms}; see attnx data --help")
     folders = [Path(arguments.to).expanduser()] if arguments.to else data_folders()
-    recipes = read_recipes(FOLDER)
+    datasets = read_dataset_specs(SPEC_FOLDER)
     for name in arguments.names:
-        if name not in recipes:
-            raise UserError(f"unknown data set {name!r}{suggest(name, recipes)}")
+        if name not in datasets:
+            raise UserError(f"unknown data set {name!r}{suggest(name, datasets)}")
     if action == "list" and not arguments.names:
-        _table(list(recipes.values()), folders)
+        _print_table(list(datasets.values()), folders)
     elif not arguments.names:
-        raise UserError(f"say which data set: attnx data {action} NAME{suggest('', recipes)}")
+        raise UserError(f"name a data set: attnx data {action} NAME{suggest('', datasets)}")
     for name in arguments.names:
-        folder = locate(name, folders).parent
+        folder = find_in_folders(name, folders).parent
         try:
-            ACTIONS[action](recipes[name], folder)
+            ACTIONS[action](datasets[name], folder)
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -72,72 +72,74 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _table(recipes: list[Recipe], folders: list[Path]) -> None:
+def _print_table(datasets: list[DatasetSpec], folders: list[Path]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("name", "what", "size", "license", "here"):
         table.add_column(column, overflow="fold", no_wrap=column in ("name", "size"))
-    for recipe in recipes:
-        folder = locate(recipe.name, folders).parent
-        present_files = sum((folder / file.path).is_file() for file in recipe.files)
-        presence = {0: "no", len(recipe.files): "yes"}.get(present_files, f"{present_files} of {len(recipe.files)}")
-        size = decimal(sum(file.bytes for file in recipe.files))
-        table.add_row(*map(Text, (recipe.name, recipe.what, size, recipe.license, presence)))
+    for dataset in datasets:
+        folder = find_in_folders(dataset.name, folders).parent
+        count = sum((folder / file.path).is_file() for file in dataset.files)
+        is_here = {0: "no", len(dataset.files): "yes"}.get(count, f"{count} of {len(dataset.files)}")
+        size = decimal(sum(file.bytes for file in dataset.files))
+        table.add_row(*map(Text, (dataset.name, dataset.what, size, dataset.license, is_here)))
     Console().print(table)
-    unset = "" if os.environ.get(VARIABLE) else f" (${VARIABLE} is not set)"
+    unset = "" if os.environ.get(DATA_VARIABLE) else f" (${DATA_VARIABLE} is not set)"
     print(f"\nHere: {', then '.join(map(str, folders))}{unset}")
-    print("The files of one, with addresses and SHA-256: attnx data list NAME")
+    print("Files, addresses and SHA-256 of a data set: attnx data list NAME")
 
 
-def _show(recipe: Recipe, folder: Path) -> None:
-    print(f"{recipe.name}: {recipe.what}\nlicense: {recipe.license}\norigin: {recipe.origin}")
-    if recipe.notes:
-        print(f"notes: {recipe.notes}")
-    for file in recipe.files:
+def _show(dataset: DatasetSpec, folder: Path) -> None:
+    print(f"{dataset.name}: {dataset.what}\nlicense: {dataset.license}\norigin: {dataset.origin}")
+    if dataset.notes:
+        print(f"notes: {dataset.notes}")
+    for file in dataset.files:
         print(f"\n{folder / file.path}\n  url     {file.url}\n  bytes   {file.bytes}\n  sha256  {file.sha256}")
         if file.member:
             print(f"  member  {file.member}\n  sha256  {file.unpacked}")
 
 
-def _check(recipe: Recipe, folder: Path) -> None:
+def _check(dataset: DatasetSpec, folder: Path) -> None:
     bad = 0
-    for file in recipe.files:
+    for file in dataset.files:
         path = folder / file.path
-        problem = file.wrong(path) if path.exists() else "missing"
-        bad += bool(problem)
-        print(f"{path}: {problem or 'right'}")
+        error = file.file_error(path) if path.exists() else "missing"
+        bad += bool(error)
+        print(f"{path}: {error or 'right'}")
     if bad:
         raise UserError(
-            f"{recipe.name}: {bad} of {len(recipe.files)} files are missing or wrong; attnx data get {recipe.name}"
+            f"{dataset.name}: {bad} of {len(dataset.files)} files are missing or wrong; attnx data get {dataset.name}"
         )
 
 
-def _get(recipe: Recipe, folder: Path) -> None:
+def _get(dataset: DatasetSpec, folder: Path) -> None:
     missing = []
-    for file in recipe.files:
+    for file in dataset.files:
         path = folder / file.path
         if not path.exists():
             missing.append(file)
-        elif problem := file.wrong(path):
-            raise UserError(f"{path} is there, but {problem}; move it away and ask again")
+        elif error := file.file_error(path):
+            raise UserError(f"{path} exists, but {error}; move it away and run the command again")
     try:
         _download(missing, folder)
     except Unreachable as error:
-        missing_files = [file for file in missing if not (folder / file.path).exists()]
-        for file in missing_files:
-            print(_manual_instruction(file, folder))
-        raise UserError(f"{error}; ask again later, or fetch what is listed above by other means") from error
+        for file in missing:
+            if not (folder / file.path).exists():
+                print(_manual_instruction(file, folder))
+        raise UserError(f"{error}; try again later, or download the files listed above by other means") from error
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"what has come is kept; go on with: attnx data get {recipe.name}") from None
-    print(f"{recipe.name}: {len(recipe.files)} files are right, {len(missing)} of them new, in {folder / recipe.name}")
-    print(f"license: {recipe.license}")
-    export = f"export {VARIABLE}={shlex.quote(str(folder.resolve()))}"
+        raise KeyboardInterrupt(f"the received data are kept; continue with: attnx data get {dataset.name}") from None
+    print(
+        f"{dataset.name}: {len(dataset.files)} files are right, {len(missing)} of them new, in {folder / dataset.name}"
+    )
+    print(f"license: {dataset.license}")
+    export = f"export {DATA_VARIABLE}={shlex.quote(str(folder.resolve()))}"
     if folder not in data_folders():
-        print(f"experiments find it with: {export}")
+        print(f"for experiments to find it: {export}")
     elif folder == Path(DEFAULT_FOLDER):
-        print(f"experiments that are started here find it; for those started elsewhere: {export}")
+        print(f"experiments started in this folder find it; for others: {export}")
 
 
-def _download(files: list[RecipeFile], folder: Path) -> None:
+def _download(files: list[DatasetFile], folder: Path) -> None:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as progress:
@@ -146,17 +148,17 @@ def _download(files: list[RecipeFile], folder: Path) -> None:
         for file in files:
             progress.update(bar, description=file.path)
 
-            def show_progress(received: int, offset: int = done) -> None:
-                progress.update(bar, completed=offset + received)
+            def show_bytes(received: int, start: int = done) -> None:
+                progress.update(bar, completed=start + received)
 
-            download(file, folder, show_progress)
+            download(file, folder, show_bytes)
             done += file.bytes
 
 
-def _manual_instruction(file: RecipeFile, folder: Path) -> str:
-    verb = "gzip" if file.path.endswith(".gz") else "take"
+def _manual_instruction(file: DatasetFile, folder: Path) -> str:
+    verb = "gzip" if file.path.endswith(".gz") else "extract"
     member = f", {verb} its {file.member}" if file.member else ""
-    return f"fetch {file.url}{member} to {folder / file.path}"
+    return f"download {file.url}{member} to {folder / file.path}"
 
 
 ACTIONS = {"list": _show, "get": _get, "check": _check}

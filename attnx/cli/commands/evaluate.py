@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnx import registry
 from attnx.cli.args import CHECKPOINTS, add_checkpoint, decoding_override, split_overrides, whole_number
-from attnx.data.task_files import refuse_missing_files
+from attnx.data.task_files import check_task_files
 from attnx.decoding.select import choose_search
 from attnx.errors import UserError, suggest
 from attnx.files.atomic_files import atomic_folder, write_json
@@ -163,7 +163,7 @@ def _check_test(run: Run, test: Any) -> None:
     if test is None:
         raise UserError("task.test=null: leave it out to evaluate on the run's own test part")
     registry.check("task", task, {**knobs, "test": test})
-    refuse_missing_files({"name": task, "test": test})
+    check_task_files({"name": task, "test": test})
 
 
 def _evaluation_folder(request: EvaluateArgs, settings: Mapping[str, Any]) -> Path:
@@ -212,10 +212,10 @@ def _draw(folder: Path, request: EvaluateArgs, result: EvaluationResult) -> None
     task = request.run.config["task"]
     if not registry.describe("task", task["name"]).properties.get("positions"):
         return
-    from attnx.data.points_file import KEPT
     from attnx.reports.figures.point_answers import draw_answers
+    from attnx.runs.points import MAX_SAVED_EXAMPLES
 
-    points = [item.pair.features for item in result.predictions[:KEPT] if item.pair.features is not None]
+    points = [item.pair.features for item in result.predictions[:MAX_SAVED_EXAMPLES] if item.pair.features is not None]
     draw_answers(folder, points, task["problem"])
 
 

@@ -18,7 +18,7 @@ from attnx.runs.run import Run
 
 if TYPE_CHECKING:
     from attnx.data.examples import Pair
-    from attnx.export.folder import Checked
+    from attnx.export.folder import Agreement
 
 DESCRIPTION = """\
 Export the model as two programs, one that encodes a source and one that takes
@@ -103,12 +103,15 @@ def _random(source: Any, count: int) -> list[Pair]:
     return [Pair(tuple(map(str, range(len(matrix)))), ((),), features=matrix) for matrix in matrices]
 
 
-def _show(folder: Path, checked: Sequence[Checked]) -> None:
+def _show(folder: Path, agreements: Sequence[Agreement]) -> None:
     from rich.console import Console
 
     console = Console()
-    for check in checked:
-        search = "greedily" if check.width == 1 else f"by a beam of {check.width}"
-        outputs = f"{check.same} of {check.outputs} outputs are the run's"
-        console.print(f"{search}: {outputs}, log-probabilities within {check.farthest:.0e}", highlight=False)
+    for agreement in agreements:
+        search = "greedy" if agreement.beam_size == 1 else f"beam size {agreement.beam_size}"
+        console.print(
+            f"{search}: {agreement.equal_outputs} of {agreement.outputs} outputs are the run's, "
+            f"log-probabilities within {agreement.max_difference:.0e}",
+            highlight=False,
+        )
     console.print(f"{folder}: try python {folder / 'run.py'}", highlight=False, soft_wrap=True, markup=False)

@@ -54,9 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     if run.is_finished:
         print(NOTHING_LEFT.format(folder))
         return 0
-    from attnx.data.task_files import refuse_missing_files
+    from attnx.data.task_files import check_task_files
 
-    refuse_missing_files(run.config["task"])
+    check_task_files(run.config["task"])
     from attnx.training.fit import resume as resume_run
 
     resume_run(folder)

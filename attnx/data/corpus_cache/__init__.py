@@ -1,1 +1,1 @@
-"""A corpus kept as memory-mapped files: built, read, and found again in its folder."""
+"""Encoded training corpora, stored as memory-mapped files."""

@@ -1,4 +1,4 @@
-"""A training part that is never in memory: read once for what must be known of it all, and once more to be encoded."""
+"""Encoding a training corpus larger than memory: one pass scans it, a second one encodes it."""
 
 from __future__ import annotations
 
@@ -9,113 +9,120 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from attnx.data.corpus_cache import memmap
-from attnx.data.corpus_cache.folder import JUDGED, ROWS, CorpusMetadata, Store
+from attnx.data.corpus_cache.folder import EVALUATION_PARTS, ROWS, CorpusMetadata, CorpusStore
 from attnx.data.corpus_cache.memmap import Entry
-from attnx.data.corpus_cache.reading_progress import watched
-from attnx.data.corpus_cache.unfinished_folder import Encoded, Survey, UnfinishedStore
+from attnx.data.corpus_cache.reading_progress import show_progress
+from attnx.data.corpus_cache.unfinished_folder import CorpusScan, EncodingProgress, UnfinishedStore
 from attnx.data.examples import Pair
-from attnx.data.filters import told
-from attnx.data.held_out import HeldOut, known_sources
+from attnx.data.filters import dropped_note
 from attnx.data.readers.parallel_corpus import Sentence
-from attnx.data.text_pipeline import Texts
+from attnx.data.splits import SentenceHoldout, overlap_notes
+from attnx.data.text_pipeline import TextPipeline
 from attnx.errors import UserError
 
 # Sentences in memory: those that tokenizers learn from, and those that may be held out.
-SAMPLE: Final = 1_000_000
-HELD_OUT: Final = 100_000
+MAX_SAMPLE: Final = 1_000_000
+MAX_HELD_OUT: Final = 100_000
 
 T = TypeVar("T")
 
 
-def survey(sentences: Iterable[Sentence], held: HeldOut) -> Survey:
-    """Read the training part through; what is held out of it is then in ``held``."""
-    judged = {sentence.source for part in held.given.values() for sentence in part or ()}
+def scan_corpus(sentences: Iterable[Sentence], holdout: SentenceHoldout) -> CorpusScan:
+    """Read the training files once: sample, count, and collect the held-out parts in ``holdout``."""
+    evaluation_sources = {sentence.source for part in holdout.existing.values() for sentence in part or ()}
     tags: set[str] = set()
-    known: set[str] = set()
+    overlap: set[str] = set()
+    stream = _CountedStream(sentences, 0)
 
-    def kept() -> Iterator[Sentence]:
-        for sentence in held.training(reading):
+    def training() -> Iterator[Sentence]:
+        for sentence in holdout.split_off(stream):
             tags.add(sentence.tag)
-            if sentence.source in judged:
-                known.add(sentence.source)
+            if sentence.source in evaluation_sources:
+                overlap.add(sentence.source)
             yield sentence
 
-    reading = _Counted(sentences, 0)
-    sample = drawn(kept(), SAMPLE)
-    parts = {part: held.part(part) for part in JUDGED}
-    return Survey(sample, sorted(tags), known, reading.count, parts)
+    sample = reservoir_sample(training(), MAX_SAMPLE)
+    parts = {part: holdout.part(part) for part in EVALUATION_PARTS}
+    return CorpusScan(sample, sorted(tags), overlap, stream.count, parts)
 
 
-def drawn(items: Iterable[T], count: int, seed: int = 0) -> list[T]:
-    """Draw ``count`` items, every set of so many as likely as another; all, in their order, if there are no more.
+def reservoir_sample(items: Iterable[T], count: int, seed: int = 0) -> list[T]:
+    """Draw ``count`` items uniformly; all of them, in order, if there are no more.
 
     Source: algorithm R of Vitter 1985, https://doi.org/10.1145/3147.3165
 
-    >>> drawn("abc", 5), len(drawn(range(1009), 5))
+    >>> reservoir_sample("abc", 5), len(reservoir_sample(range(1009), 5))
     (['a', 'b', 'c'], 5)
     """
-    chance = random.Random(seed)
-    found: list[T] = []
-    for number, item in enumerate(items):
-        if number < count:
-            found.append(item)
-        elif (place := chance.randrange(number + 1)) < count:
-            found[place] = item
-    return found
+    rng = random.Random(seed)
+    sample: list[T] = []
+    for index, item in enumerate(items):
+        if index < count:
+            sample.append(item)
+        elif (slot := rng.randrange(index + 1)) < count:
+            sample[slot] = item
+    return sample
 
 
-def write(
-    store: Store,
+def write_store(
+    store: CorpusStore,
     unfinished: UnfinishedStore,
     sentences: Iterable[Sentence],
-    pairs_of: Callable[[Iterable[Sentence], Counter[str]], Iterator[Pair]],
-    found: Survey,
-    held: HeldOut,
-    texts: Texts,
+    make_pairs: Callable[[Iterable[Sentence], Counter[str]], Iterator[Pair]],
+    scan: CorpusScan,
+    holdout: SentenceHoldout,
+    texts: TextPipeline,
 ) -> None:
-    """Encode the training part into a store, or go on, with all that later runs need to do without these readings.
+    """Encode the training part into a store, or continue an interrupted encoding.
 
     Args:
-        store: where to.
-        unfinished: the folder that it is written in, and what an earlier process has done of it.
-        sentences: the second reading, from its beginning.
-        pairs_of: cuts sentences, few of them in memory at a time; counts what it leaves out, by reason.
-        found: by the first reading.
-        held: the parts that are given.
+        store: the store to write.
+        unfinished: its unfinished folder, with the progress of an earlier process.
+        sentences: all training files, read again from the beginning.
+        make_pairs: tokenizes and filters sentences, a few in memory at a time; counts the dropped ones by reason.
+        scan: result of the first pass.
+        holdout: the evaluation parts.
         texts: as learned from the sample.
 
     Raises:
-        UserError: no pairs, or none with one of the tags; the training files change meanwhile; or it cannot be written.
+        UserError: no pairs are left, or none of a tag; the training files have changed; or a file cannot be written.
     """
-    done = unfinished.read_encoded()
-    kept, dropped, tags = done.kept, done.dropped, [] if found.tags == [""] else found.tags
-    reading = _Counted(islice(sentences, done.sentences, None), done.sentences)
-    pairs = pairs_of(watched("encoding", reading, found.sentences, done.sentences), dropped)
+    progress = unfinished.read_progress()
+    stream = _CountedStream(islice(sentences, progress.sentences, None), progress.sentences)
+    pairs = make_pairs(show_progress("encoding", stream, scan.sentences, progress.sentences), progress.dropped)
 
-    def chunks() -> Iterator[list[Entry]]:
-        while some := list(islice(pairs, memmap.ENCODED)):
-            kept.update(pair.tag for pair in some)
-            entries = [(pair.source, reference, pair.tag) for pair in some for reference in pair.references]
-            some.clear()  # before the next ones are made
-            yield entries
-        if missing := [tag for tag in found.tags if not kept[tag]]:
-            of_it = f" of {missing[0]!r}" if kept else ""
-            raise UserError(f"no training pair{of_it} is left: {told(dropped, dropped.total() + kept.total())}")
-
-    def mark(counts: dict[str, int]) -> None:
-        unfinished.write_encoded(Encoded(reading.count, kept, dropped, counts))
+    def save_counts(counts: dict[str, int]) -> None:
+        unfinished.write_progress(progress._replace(sentences=stream.count, counts=counts))
 
     rows = unfinished.path / ROWS
     rows.mkdir(exist_ok=True)
-    memmap.extend_corpus(rows, chunks(), *texts.vocabularies(), tags, done.counts, mark)
-    left_out = told(dropped, dropped.total() + kept.total())
-    own = {part: listed for part, listed in found.parts.items() if held.given[part] is None}
-    met = known_sources(found.known, *(found.parts[part] for part in JUDGED))
-    store.finish(unfinished, CorpusMetadata(found.tags, [*filter(None, [left_out])], met, own))
+    chunks = _entry_chunks(pairs, progress, scan.tags)
+    tags = [] if scan.tags == [""] else scan.tags
+    memmap.extend_corpus(rows, chunks, *texts.vocabularies(), tags, progress.counts, save_counts)
+    note = _dropped_note(progress)
+    held_out = {part: sentences for part, sentences in scan.parts.items() if holdout.existing[part] is None}
+    overlap = overlap_notes(scan.overlap, *(scan.parts[part] for part in EVALUATION_PARTS))
+    store.finish(unfinished, CorpusMetadata(scan.tags, [note] if note else [], overlap, held_out))
 
 
-class _Counted:
-    """Passes sentences on, and counts them, those before included."""
+def _entry_chunks(pairs: Iterator[Pair], progress: EncodingProgress, tags: list[str]) -> Iterator[list[Entry]]:
+    """Yield the entries of some pairs at a time, and count the pairs in ``progress``."""
+    while chunk := list(islice(pairs, memmap.ROWS_PER_CHUNK)):
+        progress.pairs.update(pair.tag for pair in chunk)
+        entries = [(pair.source, reference, pair.tag) for pair in chunk for reference in pair.references]
+        chunk.clear()  # before the next one is made
+        yield entries
+    if missing := [tag for tag in tags if not progress.pairs[tag]]:
+        which = f" of {missing[0]!r}" if progress.pairs else ""
+        raise UserError(f"no training pair{which} is left: {_dropped_note(progress)}")
+
+
+def _dropped_note(progress: EncodingProgress) -> str:
+    return dropped_note(progress.dropped, progress.dropped.total() + progress.pairs.total())
+
+
+class _CountedStream:
+    """Sentences, counted as they are read, from ``count`` on."""
 
     def __init__(self, sentences: Iterable[Sentence], count: int) -> None:
         self.sentences, self.count = sentences, count

@@ -1,4 +1,4 @@
-"""Shows how far the readings of a large corpus are: a bar at a terminal, a line a minute anywhere else."""
+"""Progress of passes over a large corpus: a bar on a terminal, a line a minute elsewhere."""
 
 from __future__ import annotations
 
@@ -12,56 +12,56 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from attnx.data.readers.parallel_corpus import Sentence
 
-EVERY_SENTENCES: Final = 1000
-EVERY_SECONDS: Final = 60.0
+SENTENCES_PER_UPDATE: Final = 1000
+SECONDS_PER_LINE: Final = 60.0
 
 
-def watched(
-    what: str, sentences: Iterable[Sentence], total: int, first: int = 0, in_bytes: bool = False
+def show_progress(
+    action: str, sentences: Iterable[Sentence], total: int, start: int = 0, in_bytes: bool = False
 ) -> Iterator[Sentence]:
-    """Pass sentences on, and show on standard error how many went by, how many a second, and which share that is.
+    """Yield sentences and show on standard error how many were read, how many per second, and the share of all.
 
     Args:
-        what: is done with them.
-        sentences: them.
-        total: how many there are, or how many bytes their files hold; 0 if that is not known.
-        first: how many went by before.
+        action: what is done with them.
+        sentences: what to yield.
+        total: number of sentences, or bytes of their files; 0 if unknown.
+        start: sentences read before.
         in_bytes: whether ``total`` is in bytes.
     """
     console = Console(stderr=True)
-    columns = (TextColumn(what), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[told]}"))
+    columns = (TextColumn(action), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"))
     times = (TimeElapsedColumn(), TimeRemainingColumn())
     bar = Progress(*columns, *times, console=console, disable=not console.is_terminal)
-    begun = shown = time.monotonic()
-    done, count = first, first
+    started = printed = time.monotonic()
+    done, count = start, start
     with bar:
-        task = bar.add_task(what, total=total or None, told="")
+        task = bar.add_task(action, total=total or None, rate="")
         for sentence in sentences:
             yield sentence
             count += 1
-            done += _size(sentence) if in_bytes else 1
-            if count % EVERY_SENTENCES == 0:
+            done += _line_bytes(sentence) if in_bytes else 1
+            if count % SENTENCES_PER_UPDATE == 0:
                 now = time.monotonic()
-                told = f"{count:,} sentences, {(count - first) / max(now - begun, 1e-9):,.0f}/s"
-                bar.update(task, completed=min(done, total) if total else done, told=told)
-                if not console.is_terminal and now - shown >= EVERY_SECONDS:
+                rate = f"{count:,} sentences, {(count - start) / max(now - started, 1e-9):,.0f}/s"
+                bar.update(task, completed=min(done, total) if total else done, rate=rate)
+                if not console.is_terminal and now - printed >= SECONDS_PER_LINE:
                     share = f", {min(1.0, done / total):.0%}" if total else ""
-                    console.print(f"{what}: {told}{share}", highlight=False, soft_wrap=True)
-                    shown = now
+                    console.print(f"{action}: {rate}{share}", highlight=False, soft_wrap=True)
+                    printed = now
 
 
-def _size(sentence: Sentence) -> int:
-    """The bytes of a line of it, and of a line or a column of each translation."""
+def _line_bytes(sentence: Sentence) -> int:
+    """Bytes of the lines or columns that a sentence was read from."""
     return sum(len(text.encode()) + 1 for text in (sentence.source, *sentence.references))
 
 
-def size_of(files: Sequence[Path]) -> int:
-    """How many bytes the files hold, unpacked; of one that is packed as it says itself (up to 4 GiB)."""
-    return sum(_unpacked(file) if file.suffix == ".gz" else file.stat().st_size for file in files)
+def unpacked_size(files: Sequence[Path]) -> int:
+    """Return the bytes of the files' contents; of a ``.gz`` file as its trailer says (up to 4 GiB)."""
+    return sum(_gzip_size(file) if file.suffix == ".gz" else file.stat().st_size for file in files)
 
 
-def _unpacked(file: Path) -> int:
-    """The last four bytes of a gzip file, RFC 1952; 0 of one that is too short, which its reader will tell."""
+def _gzip_size(file: Path) -> int:
+    """The last four bytes of a gzip file, RFC 1952; 0 if it is too short, which its reader reports."""
     with file.open("rb") as stream:
         size = stream.seek(0, 2)
         if size < 4:

@@ -1,1 +1,1 @@
-"""Recipes for public data sets: one YAML file a set says what it is and where it is, the modules read and fetch it."""
+"""Public data sets: a YAML file per set with addresses and hashes, and the download."""

@@ -1,4 +1,4 @@
-"""Brings one file of a recipe to its place: resumed where it was left, checked, and only then under its own name."""
+"""Downloads one file of a data set: resumable, checked by SHA-256, renamed when complete."""
 
 from __future__ import annotations
 
@@ -14,115 +14,115 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from attnx.data.downloads.recipe import SECURE, RecipeFile
+from attnx.data.downloads.dataset_spec import SECURE_URL, DatasetFile
 from attnx.errors import UserError
 
-TIMEOUT = 30  # seconds without a byte
-CHUNK = 1 << 16
+SECONDS_WITHOUT_DATA = 30
+BYTES_PER_READ = 1 << 16
 
 
 class Unreachable(UserError):
-    """The network, not the file, is what went wrong: the same can be fetched by other means."""
+    """The network failed; the file can be downloaded by other means."""
 
 
 class _SecureRedirects(HTTPRedirectHandler):
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
-        if not SECURE.fullmatch(newurl):
-            raise URLError(f"sends on to {newurl}, which is not https")
+        if not SECURE_URL.fullmatch(newurl):
+            raise URLError(f"redirects to {newurl}, which is not https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def download(file: RecipeFile, folder: Path, tell: Callable[[int], object]) -> None:
-    """Download a file to its place below a folder.
+def download(file: DatasetFile, folder: Path, show_bytes: Callable[[int], object]) -> None:
+    """Download a file into a folder.
 
-    What has come lies in ``PATH.partial`` until all is there, and is gone on with by the next call.
+    Received data are in ``PATH.partial`` until the download is complete; the next call resumes it.
 
     Args:
-        file: what to download; nothing lies at its place.
+        file: what to download; its path must not exist.
         folder: the data folder.
-        tell: is told how many bytes have come.
+        show_bytes: called with the number of bytes received.
 
     Raises:
         Unreachable: the server cannot be reached, refuses, or stops sending.
-        UserError: what came is not what the recipe says; nothing of it is kept.
-        OSError: the folder or the disk does not take it.
+        UserError: the download differs from the specification; it is deleted.
+        OSError: the folder cannot be written, or the disk is full.
     """
-    place = folder / file.path
-    partial = place.with_name(f"{place.name}.partial")
-    resumed = partial.exists()
-    _complete(file, partial, tell)
-    if resumed and file.wrong_download(partial):  # what lay there may have been the fault
+    path = folder / file.path
+    partial = path.with_name(f"{path.name}.partial")
+    is_resumed = partial.exists()
+    _receive_all(file, partial, show_bytes)
+    if is_resumed and file.download_error(partial):  # the earlier part may be wrong
         partial.unlink()
-        _complete(file, partial, tell)
-    if wrong := file.wrong_download(partial):
+        _receive_all(file, partial, show_bytes)
+    if error := file.download_error(partial):
         partial.unlink()
-        raise UserError(f"{file.url}: {wrong}; nothing of it was kept")
-    _put(file, partial, place)
+        raise UserError(f"{file.url}: {error}; the download was deleted")
+    _install(file, partial, path)
 
 
-def _complete(file: RecipeFile, partial: Path, tell: Callable[[int], object]) -> None:
-    """Ask for what is missing, again for as long as every answer brings more."""
-    before = -1
+def _receive_all(file: DatasetFile, partial: Path, show_bytes: Callable[[int], object]) -> None:
+    """Request the missing bytes, again while every response brings some."""
+    previous_size = -1
     while (size := partial.stat().st_size if partial.exists() else 0) < file.bytes:
-        if size <= before:
-            raise Unreachable(f"{file.url}: the connection was cut after {size} of {file.bytes} bytes; they are kept")
-        before = size
-        with _ask(file, size) as answer:
+        if size <= previous_size:
+            raise Unreachable(f"{file.url}: the connection broke after {size} of {file.bytes} bytes; they are kept")
+        previous_size = size
+        with _request(file, size) as response:
             partial.parent.mkdir(parents=True, exist_ok=True)
-            # A server that knows no ranges begins at the beginning.
-            with partial.open("ab" if answer.status == 206 else "wb") as stream:
-                while stream.tell() <= file.bytes and (chunk := _receive(answer)):
+            # A server without range requests sends the file from its beginning.
+            with partial.open("ab" if response.status == 206 else "wb") as stream:
+                while stream.tell() <= file.bytes and (chunk := _receive(response)):
                     stream.write(chunk)
-                    tell(stream.tell())
+                    show_bytes(stream.tell())
 
 
-def _ask(file: RecipeFile, start: int) -> HTTPResponse:
-    ranged = {"Range": f"bytes={start}-"} if start else {}
-    request = Request(file.url, headers={"User-Agent": "attnx", **ranged})
+def _request(file: DatasetFile, start: int) -> HTTPResponse:
+    byte_range = {"Range": f"bytes={start}-"} if start else {}
+    request = Request(file.url, headers={"User-Agent": "attnx", **byte_range})
     try:
-        answer: HTTPResponse = build_opener(_SecureRedirects).open(request, timeout=TIMEOUT)
+        response: HTTPResponse = build_opener(_SecureRedirects).open(request, timeout=SECONDS_WITHOUT_DATA)
     except HTTPError as error:
         error.close()
-        if error.code == 416 and start:  # what lies there is longer than what the server has
-            return _ask(file, 0)
+        if error.code == 416 and start:  # the partial file is longer than the server's
+            return _request(file, 0)
         raise Unreachable(f"{file.url}: the server answers {error.code} {error.reason}") from None
     except (OSError, HTTPException) as error:
         reason = error.reason if isinstance(error, URLError) else error
         raise Unreachable(f"cannot reach {urlsplit(file.url).netloc}: {reason}") from None
-    length = answer.headers["Content-Length"]
-    if answer.status == 200 and length and length != str(file.bytes):
-        answer.close()
+    length = response.headers["Content-Length"]
+    if response.status == 200 and length and length != str(file.bytes):
+        response.close()
         raise UserError(f"{file.url}: expected {file.bytes} bytes, the server has {length}")
-    return answer
+    return response
 
 
-def _receive(answer: HTTPResponse) -> bytes:
-    """What has arrived, so that nothing of it is lost with the connection; none at the end or where it was cut."""
+def _receive(response: HTTPResponse) -> bytes:
+    """Return the bytes received so far; none at the end or if the connection broke."""
     try:
-        return answer.read1(CHUNK)
+        return response.read1(BYTES_PER_READ)
     except (OSError, HTTPException):
         return b""
 
 
-def _put(file: RecipeFile, partial: Path, place: Path) -> None:
-    """Place a checked download. A copy is placed: another process may have the partial file open for writing."""
-    own = place.with_name(f"{place.name}.{os.getpid()}")
+def _install(file: DatasetFile, partial: Path, path: Path) -> None:
+    """Copy or unpack a checked download to its path; another process may have the partial file open for writing."""
+    copy = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         if file.member:
-            _unpack(file, partial, own)
+            _unpack(file, partial, copy)
         else:
-            shutil.copyfile(partial, own)
-        if wrong := file.wrong(own):
-            raise UserError(f"{file.path} from {file.url}: {wrong}; nothing of it was kept")
-        os.replace(own, place)
+            shutil.copyfile(partial, copy)
+        if error := file.file_error(copy):
+            raise UserError(f"{file.path} from {file.url}: {error}; the download was deleted")
+        os.replace(copy, path)
     finally:
-        own.unlink(missing_ok=True)
+        copy.unlink(missing_ok=True)
     partial.unlink(missing_ok=True)
 
 
-def _unpack(file: RecipeFile, archive: Path, target: Path) -> None:
+def _unpack(file: DatasetFile, archive: Path, target: Path) -> None:
     try:
         with (
             zipfile.ZipFile(archive) as members,
@@ -131,4 +131,6 @@ def _unpack(file: RecipeFile, archive: Path, target: Path) -> None:
         ):
             shutil.copyfileobj(source, sink)
     except (KeyError, zipfile.BadZipFile) as error:
-        raise UserError(f"{file.url}: is no zip archive that holds {file.member}; mend the recipe") from error
+        raise UserError(
+            f"{file.url}: is not a zip archive with {file.member}; correct the data set's YAML file"
+        ) from error

@@ -1,4 +1,4 @@
-"""What was measured: a row of numbers a step, with names of the steps, from files of any of four kinds."""
+"""Reading feature matrices: a row of numbers per step, with names of steps and columns."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from attnx.data.readers.feature_files import READERS, FeatureTable
 from attnx.errors import UserError
 
 
-class Recording(NamedTuple):
-    """What one file holds, step by step.
+class FeatureMatrix(NamedTuple):
+    """The matrix of a file.
 
     Attributes:
         features: (s, f), finite.
-        steps: the names of its steps, s of them: 0, 1, ... unless the file names them.
-        columns: the names of its columns, f of them; empty where the file has none.
+        steps: names of the s steps: 0, 1, ... unless the file names them.
+        columns: names of the f columns, or empty.
     """
 
     features: Matrix
@@ -27,94 +27,95 @@ class Recording(NamedTuple):
     columns: Symbols
 
 
-def read_matrix(path: Path, step_names: str | None = None) -> Recording:
-    r"""Read a matrix of features, a row a step.
+def read_matrix(path: Path, step_names: str | None = None) -> FeatureMatrix:
+    r"""Read a matrix of features, a row per step.
 
-    A CSV file may begin with a header, a line without any number. An .npz file holds the array ``features``, or one
-    array alone. A .parquet file holds columns of numbers; pandas' unnamed index is none of them.
+    A CSV file may start with a header, a line without numbers. An .npz file contains the array ``features``, or a
+    single array. The columns of a .parquet file are numbers; pandas' unnamed index is skipped.
 
     Args:
-        path: the file; its ending says what it is.
-        step_names: the column (in an .npz file the array) that names the steps, a time stamp say, and is no feature.
+        path: the file; its ending is its format.
+        step_names: column (in an .npz file, array) that names the steps, such as a time stamp, and is not a feature.
 
     Raises:
-        UserError: ``file: what is wrong``, with the line or row where there is one: no such file, not readable, a word
-            or nothing where a number belongs, NaN or infinity, rows of unlike length, no rows, or no such column.
+        UserError: ``file: problem``, with line or row: missing or unreadable file, text or nothing instead of a number,
+            NaN or infinity, rows of different lengths, no rows, or no such column.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "walk.csv"
     ...     _ = path.write_text("time,x,y\n9:00,1,2\n9:05,3,5\n")
     ...     read_matrix(path, step_names="time")
-    Recording(features=array([[1., 2.],
+    FeatureMatrix(features=array([[1., 2.],
            [3., 5.]], dtype=float32), steps=('9:00', '9:05'), columns=('x', 'y'))
     """
     reader = READERS.get(path.suffix)
     if reader is None:
-        raise UserError(f"{path}: its name does not say what it is; features are {', '.join(READERS)} files")
+        raise UserError(f"{path}: unknown ending; feature files are {', '.join(READERS)} files")
     if not path.is_file():
         raise UserError(f"{path}: no such file")
-    held = reader(path, step_names)
-    features = _judged(path, held)
-    names = range(len(features)) if held.steps is None else held.steps
-    # One word each: where symbols stand side by side they are apart by spaces.
-    return Recording(features, tuple("_".join(str(name).split()) for name in names), tuple(held.columns))
+    table = reader(path, step_names)
+    features = _check_finite(path, table)
+    names = range(len(features)) if table.steps is None else table.steps
+    # Without spaces, which separate symbols in tables.
+    return FeatureMatrix(features, tuple("_".join(str(name).split()) for name in names), tuple(table.columns))
 
 
-class Recordings:
-    """Files that belong together: all have the same columns, in the same order.
+class MatrixReader:
+    """Reads files that must have the same columns in the same order.
 
     Args:
         step_names: as in :func:`read_matrix`.
-        trained: the columns of what a run was trained on, if this is more of the same and they have names.
+        trained_columns: columns that a run was trained on, if they have names.
     """
 
-    def __init__(self, step_names: str | None = None, trained: Symbols = ()) -> None:
-        self.step_names, self.trained = step_names, trained
-        self.first: tuple[Path, Recording] | None = None
+    def __init__(self, step_names: str | None = None, trained_columns: Symbols = ()) -> None:
+        self.step_names, self.trained_columns = step_names, trained_columns
+        self.first: tuple[Path, FeatureMatrix] | None = None
 
     @property
     def columns(self) -> Symbols:
-        """The names of their columns; empty where there are none."""
+        """The names of the columns, or empty."""
         return self.first[1].columns if self.first else ()
 
-    def read(self, path: Path) -> Recording:
-        """Read one more.
+    def read(self, path: Path) -> FeatureMatrix:
+        """Read a file.
 
         Raises:
-            UserError: what :func:`read_matrix` raises, or its columns are not those of the first one.
+            UserError: as :func:`read_matrix`, or the columns differ from those of the first file.
         """
-        recording = read_matrix(path, self.step_names)
-        first, other = self.first or (path, recording)
-        width, expected = recording.features.shape[1], other.features.shape[1]
+        matrix = read_matrix(path, self.step_names)
+        first_path, first = self.first or (path, matrix)
+        width, expected = matrix.features.shape[1], first.features.shape[1]
         if width != expected:
-            raise UserError(f"{path}: {width} features a step, but {first} has {expected}")
-        if recording.columns and other.columns and recording.columns != other.columns:
+            raise UserError(f"{path}: {width} features per step, but {first_path} has {expected}")
+        columns = f"{path}: its columns are {', '.join(matrix.columns)}, but"
+        if matrix.columns and first.columns and matrix.columns != first.columns:
             raise UserError(
-                f"{path}: its columns are {', '.join(recording.columns)}, but those of {first} are "
-                f"{', '.join(other.columns)}; all files need the same ones, in the same order"
+                f"{columns} those of {first_path} are {', '.join(first.columns)}; all files need the same ones, in the "
+                "same order"
             )
-        if recording.columns and self.trained and recording.columns != self.trained:
+        if matrix.columns and self.trained_columns and matrix.columns != self.trained_columns:
             raise UserError(
-                f"{path}: its columns are {', '.join(recording.columns)}, but this run was trained on "
-                f"{', '.join(self.trained)}; give the same ones, in the same order"
+                f"{columns} this run was trained on {', '.join(self.trained_columns)}; give the same ones, in the same "
+                "order"
             )
-        self.first = first, other
-        return recording
+        self.first = first_path, first
+        return matrix
 
 
-def _judged(path: Path, held: FeatureTable) -> Matrix:
+def _check_finite(path: Path, table: FeatureTable) -> Matrix:
     with np.errstate(over="ignore"):
-        features: Matrix = held.numbers.astype(np.float32)
+        features: Matrix = table.numbers.astype(np.float32)
     if not features.size:
         raise UserError(f"{path}: holds no numbers; expected a row for each step")
-    finite = np.isfinite(features)
-    if finite.all():
+    is_finite = np.isfinite(features)
+    if is_finite.all():
         return features
-    row, column = map(int, np.argwhere(~finite)[0])
-    if held.lines is None:
-        where, named = f"{path}: row {row}, counted from 0", column
+    row, column = map(int, np.argwhere(~is_finite)[0])
+    if table.lines is None:
+        location, name = f"{path}: row {row}, counted from 0", column
     else:
-        where, named = f"{path}:{held.lines[row]}", column + 1
-    said = f"{held.numbers[row, column]} in column {repr(held.columns[column]) if held.columns else named}"
-    raise UserError(f"{where}: {said} is no finite 32-bit number; fill it in, or leave the row out")
+        location, name = f"{path}:{table.lines[row]}", column + 1
+    cell = f"{table.numbers[row, column]} in column {repr(table.columns[column]) if table.columns else name}"
+    raise UserError(f"{location}: {cell} is not a finite 32-bit number; fill it in, or remove the row")

@@ -1,4 +1,4 @@
-"""Sentences with their translations by Hugging Face's `datasets`: from a file, a folder, or a name on its hub."""
+"""Reading parallel corpora with Hugging Face's `datasets`: from a file, a folder, or a name on its hub."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import UserError, suggest
 from attnx.registry.optional_deps import require
 
-# What a file's ending says of how to read it.
+# Format by file ending.
 FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet", ".arrow": "arrow"}
-# What datasets call their parts.
-PARTS = {"train": ("train",), "valid": ("validation", "valid", "val", "dev"), "test": ("test",)}
+# Names of the parts in data sets.
+PART_NAMES = {"train": ("train",), "valid": ("validation", "valid", "val", "dev"), "test": ("test",)}
 
 
 def read_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = ()) -> dict[str, list[Sentence]]:
-    """Read the parts a dataset has of ``train``, ``valid`` and ``test``.
+    """Read those of the parts ``train``, ``valid`` and ``test`` that a data set has.
 
     Args:
         name: a file (.csv, .json, .jsonl, .parquet, .arrow), a folder of such files or of ``save_to_disk``, or a name
-            on the hub, with a colon before the configuration if it has several: ``opus_books:de-en``.
-        columns: the source's, then one for each target language; they may lie inside a column that holds mappings, as
-            ``translation`` often does.
-        languages: the names of the target languages; empty for one without a name.
+            on the hub, with a colon before the configuration if there are several: ``opus_books:de-en``.
+        columns: the source's, then one for each target language; they may be keys of a column of mappings, such as
+            ``translation``.
+        languages: names of the target languages; empty for one without a name.
 
     Raises:
-        UserError: `datasets` is not installed, the dataset cannot be read, or lacks a column or a training part; or
-            something to validate or test on is blank.
+        UserError: `datasets` is not installed, the data set cannot be read, or lacks a column or a training part; or a
+            valid or test sentence is blank.
     """
     names = list(languages) or [""]
     if len(columns) != len(names) + 1:
@@ -38,31 +38,32 @@ def read_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
             f"task.columns={list(columns)}: expected {len(names) + 1}, the source's and one for each target"
         )
     tables = _load(name)
-    found = {}
-    for part, known in PARTS.items():
-        split = next((one for one in known if one in tables), None)
+    parts = {}
+    for part, part_names in PART_NAMES.items():
+        split = next((split for split in part_names if split in tables), None)
         if split is not None:
-            found[part] = _sentences(tables[split], columns, names, f"task.dataset={name}: {split}", part != "train")
-    if "train" not in found:
+            location = f"task.dataset={name}: {split}"
+            parts[part] = _read_sentences(tables[split], columns, names, location, allow_blank=part == "train")
+    if "train" not in parts:
         raise UserError(f"task.dataset={name}: has no part called train; it has {', '.join(tables)}")
-    return found
+    return parts
 
 
 def _load(name: str) -> dict[str, Any]:
     datasets = require("datasets", "datasets", "task.dataset")
     datasets.disable_progress_bars()
     for logger in ("datasets", "huggingface_hub"):
-        logging.getLogger(logger).setLevel(logging.CRITICAL)  # what goes wrong is told below, once
+        logging.getLogger(logger).setLevel(logging.CRITICAL)  # errors are raised below, once
     try:
-        loaded = _find(datasets, name)
+        loaded = _load_dataset(datasets, name)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         cause = error.__cause__ or error
         raise UserError(f"task.dataset={name}: cannot be read: {str(cause).splitlines()[0]}") from error
     return dict(loaded) if isinstance(loaded, dict) else {"train": loaded}
 
 
-def _find(datasets: Any, name: str) -> Any:
-    """Where the name leads: to a file or folder if there is one, else to the hub."""
+def _load_dataset(datasets: Any, name: str) -> Any:
+    """Load a file or folder if it exists, else a data set on the hub."""
     path = Path(name)
     if path.is_dir():
         saved = any((path / mark).is_file() for mark in ("dataset_dict.json", "state.json"))
@@ -73,30 +74,33 @@ def _find(datasets: Any, name: str) -> Any:
     return datasets.load_dataset(hub, configuration or None)
 
 
-def _sentences(table: Any, columns: Sequence[str], names: Sequence[str], where: str, whole: bool) -> list[Sentence]:
-    source, *targets = (_column(table, column, where) for column in columns)
+def _read_sentences(
+    table: Any, columns: Sequence[str], names: Sequence[str], location: str, allow_blank: bool
+) -> list[Sentence]:
+    source, *targets = (_read_column(table, column, location) for column in columns)
     rows = (
-        Sentence(text or "", (translations[place] or "",), name)
+        Sentence(text or "", (translations[index] or "",), name)
         for text, *translations in zip(source, *targets, strict=True)
-        for place, name in enumerate(names)
+        for index, name in enumerate(names)
     )
     sentences = list(rows)
-    if whole and (blank := next((row for row, sentence in enumerate(sentences) if sentence.blank), None)) is not None:
-        raise UserError(f"{where}: row {blank // len(names) + 1} has a blank side")
+    blank = (row for row, sentence in enumerate(sentences) if sentence.is_blank)
+    if not allow_blank and (row := next(blank, None)) is not None:
+        raise UserError(f"{location}: row {row // len(names) + 1} has a blank side")
     return sentences
 
 
-def _column(table: Any, column: str, where: str) -> list[str | None]:
+def _read_column(table: Any, column: str, location: str) -> list[str | None]:
     first = table[0] if len(table) else {}
-    within = {name: list(value) for name, value in first.items() if isinstance(value, dict)}
-    outer = next((name for name, inner in within.items() if column in inner), None)
+    nested = {name: list(value) for name, value in first.items() if isinstance(value, dict)}
+    outer = next((name for name, keys in nested.items() if column in keys), None)
     if column in table.column_names:
         texts = list(table[column])
     elif outer is not None:
         texts = [row[column] for row in table[outer]]
     else:
-        known = [*table.column_names, *chain.from_iterable(within.values())]
-        raise UserError(f"{where}: has no column {column!r}{suggest(column, known)}")
-    if other := next((text for text in texts if not isinstance(text, str | None)), None):
-        raise UserError(f"{where}: the column {column!r} holds {type(other).__name__}, expected text")
+        columns = [*table.column_names, *chain.from_iterable(nested.values())]
+        raise UserError(f"{location}: has no column {column!r}{suggest(column, columns)}")
+    if wrong := next((text for text in texts if not isinstance(text, str | None)), None):
+        raise UserError(f"{location}: the column {column!r} holds {type(wrong).__name__}, expected text")
     return texts

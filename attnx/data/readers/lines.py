@@ -1,4 +1,4 @@
-"""The lines of a UTF-8 text file, plain or ``.gz``, with their numbers, so that a mistake is told with its place."""
+"""Reading the lines of a UTF-8 text file, plain or ``.gz``, with line numbers for error messages."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from attnx.data.near_files import no_such_file
+from attnx.data.near_files import missing_file_message
 from attnx.errors import UserError
 from attnx.files.printable import quoted
 
-# Bytes of a line; and of one that is longer, those that are counted.
-LONGEST_LINE: Final = 2**20
-MOST_COUNTED: Final = 2**30
-END: Final = b"\n"
-_NO_TEXT: Final = "and this should be a text file of lines"
+MAX_LINE_BYTES: Final = 2**20
+# Bytes of a longer line that are counted.
+MAX_COUNTED_BYTES: Final = 2**30
+NEWLINE: Final = b"\n"
+_EXPECTED_TEXT: Final = "expected a text file of lines"
 COLUMN_NAMES: Final = re.compile(
     "word|grapheme|letter|spelling|orthography|pronunciation|phone|phoneme|transcription|ipa|arpabet|"
     "source|target|src|tgt|trg|input|output|sentence|translation|reference|hypothesis|text|label|answer|"
@@ -26,30 +26,30 @@ COLUMN_NAMES: Final = re.compile(
 
 
 def read_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, str]]:
-    r"""Yield every line, blank ones too, with its number from 1; a byte order mark and line ends are taken off.
+    r"""Yield every line, blank ones too, with its number from 1, without byte order mark and line end.
 
-    A line ends at a line feed (with or without a carriage return) and nowhere else: two parallel files keep in step
-    whatever else Unicode calls a line's end. ``kind`` says what sort of file was expected where there is a folder.
+    A line ends at a line feed (with or without a carriage return) and not at other Unicode line separators, so that
+    parallel files stay aligned. ``kind`` is the expected kind of file, for the message about a folder.
 
     Raises:
-        UserError: ``file:line: what is wrong`` for a line that is not UTF-8, ``file: what is wrong`` for a bad file.
+        UserError: ``file:line: problem`` for a line that is not UTF-8, ``file: problem`` for a bad file.
     """
-    for number, raw in raw_lines(path, kind):
-        # Decoded line by line: a text stream decodes in blocks, blind to the line a bad byte is on.
-        yield number, decode_line(raw, f"{path}:{number}", first=number == 1)
+    for line_number, raw in raw_lines(path, kind):
+        # Decoded line by line: a text stream decodes in blocks and cannot tell the line of a bad byte.
+        yield line_number, decode_line(raw, f"{path}:{line_number}", is_first=line_number == 1)
 
 
 def raw_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, bytes]]:
-    """Yield every line as it stands, its end included, with its number from 1: for those who go on after a bad one.
+    """Yield every line as bytes with its number from 1, for callers that continue after an invalid line.
 
     Raises:
-        UserError: ``file: what is wrong`` for a bad file, ``file:line: what is wrong`` for a line that is too long.
+        UserError: ``file: problem`` for a bad file, ``file:line: problem`` for a line that is too long.
     """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             yield from bounded_lines(stream, str(path))
     except FileNotFoundError as error:
-        raise UserError(no_such_file(path)) from error
+        raise UserError(missing_file_message(path)) from error
     except IsADirectoryError as error:
         raise UserError(f"{path}: is a folder, expected a {kind} file") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -59,64 +59,64 @@ def raw_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, bytes]]:
 
 
 def bounded_lines(stream: BinaryIO | gzip.GzipFile, name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a stream with their numbers from 1; one that is too long is not held in memory.
+    """Yield the lines of a stream with their numbers from 1; a line that is too long is not kept in memory.
 
     Raises:
-        UserError: a line is longer than ``LONGEST_LINE``, with its place and its length.
+        UserError: a line is longer than ``MAX_LINE_BYTES``.
     """
-    lines = iter(lambda: stream.readline(LONGEST_LINE + 1), b"")
-    for number, raw in enumerate(lines, 1):
-        if len(raw) > LONGEST_LINE:
-            raise UserError(f"{name}:{number}: a line of {_length(raw, lines)} bytes, {_NO_TEXT}: {_beginning(raw)}")
-        yield number, raw
+    lines = iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b"")
+    for line_number, raw in enumerate(lines, 1):
+        if len(raw) > MAX_LINE_BYTES:
+            length = _line_length(raw, lines)
+            raise UserError(
+                f"{name}:{line_number}: a line of {length} bytes; {_EXPECTED_TEXT}: {_first_characters(raw)}"
+            )
+        yield line_number, raw
 
 
-def _length(raw: bytes, following: Iterator[bytes]) -> str:
-    """How long the line is that begins so, without its end; of an endless one, as far as it was looked at."""
+def _line_length(raw: bytes, following: Iterator[bytes]) -> str:
+    """Return the length of the line that starts with ``raw``, at most ``MAX_COUNTED_BYTES``."""
     length = len(raw)
-    while not raw.endswith(END) and length < MOST_COUNTED and (raw := next(following, b"")):
+    while not raw.endswith(NEWLINE) and length < MAX_COUNTED_BYTES and (raw := next(following, b"")):
         length += len(raw)
-    return f"at least {length:,}" if length >= MOST_COUNTED else f"{length - raw.endswith(END):,}"
+    return f"at least {length:,}" if length >= MAX_COUNTED_BYTES else f"{length - raw.endswith(NEWLINE):,}"
 
 
-def _beginning(raw: bytes) -> str:
+def _first_characters(raw: bytes) -> str:
     return quoted(raw[:240].decode("utf-8", "replace").rstrip("\r\n"))
 
 
-def decode_line(raw: bytes, where: str, first: bool = False) -> str:
-    """The text of a line, without its end.
+def decode_line(raw: bytes, location: str, is_first: bool = False) -> str:
+    """Decode a line, without its end.
 
     Args:
-        raw: its bytes.
-        where: its place, for the message.
-        first: whether it may begin with a byte order mark.
+        raw: the bytes.
+        location: file and line, for messages.
+        is_first: whether the line may start with a byte order mark.
 
     Raises:
-        UserError: it is not UTF-8, or holds a NUL byte, as binary files and those in UTF-16 do.
+        UserError: the line is not UTF-8, or contains a NUL byte, as binary and UTF-16 files do.
     """
-    if (place := raw.find(b"\0")) >= 0:
-        raise UserError(f"{where}: byte {place + 1} of the line is NUL, {_NO_TEXT}: {_beginning(raw)}")
+    if (index := raw.find(b"\0")) >= 0:
+        raise UserError(f"{location}: byte {index + 1} of the line is NUL; {_EXPECTED_TEXT}: {_first_characters(raw)}")
     try:
-        return raw.decode("utf-8-sig" if first else "utf-8").rstrip("\r\n")
+        return raw.decode("utf-8-sig" if is_first else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
-        wrong = f"byte {error.object[error.start]:#04x} at byte {error.start + 1} of the line is not UTF-8"
-        raise UserError(f"{where}: {wrong}; save the file as UTF-8: {_beginning(raw)}") from error
+        problem = f"byte {error.object[error.start]:#04x} at byte {error.start + 1} of the line is not UTF-8"
+        raise UserError(f"{location}: {problem}; save the file as UTF-8: {_first_characters(raw)}") from error
 
 
-def refuse_header(cells: Sequence[str], where: str) -> None:
-    """Refuse the first line of a table if each of its cells is what a column is called, and none can be data.
+def check_not_header(cells: Sequence[str], location: str) -> None:
+    """Raise a UserError if every cell of a table's first line is a typical column name.
 
-    Training on it would be silent, and a pair of such words is rare; where it is one, it can stand on any other line.
-
-    Raises:
-        UserError: it is a line of column names.
+    It would be trained on unnoticed. If it is data, the line can be moved.
     """
     if len(cells) > 1 and all(COLUMN_NAMES.fullmatch(_column_name(cell)) for cell in cells):
-        shown = quoted("\t".join(cells))
-        mend = "remove the line, or if it is data, let another be the first"
-        raise UserError(f"{where}: column names ({shown}) where data should begin; {mend}")
+        names = quoted("\t".join(cells))
+        remedy = "remove the line, or move it down if it is data"
+        raise UserError(f"{location}: column names ({names}) instead of data; {remedy}")
 
 
 def _column_name(cell: str) -> str:
-    """Without case, numbers behind it and a number of it: ``Pronunciations 2`` is ``pronunciation``."""
+    """Remove case, digits and plural: ``Pronunciations 2`` is ``pronunciation``."""
     return re.sub(r"[\W_\d]+", "", cell).lower().removesuffix("s")

@@ -1,4 +1,4 @@
-"""Sentences with their translations: two text files in step, tab-separated files, one or several target languages."""
+"""Reading parallel corpora: text files aligned by line, or TSV files; one or several target languages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from attnx.data.readers.lines import read_lines, refuse_header
+from attnx.data.readers.lines import check_not_header, read_lines
 from attnx.errors import UserError, suggest
 from attnx.files.printable import quoted
 
@@ -16,9 +16,9 @@ class Sentence(NamedTuple):
     """A sentence and its translations into one language.
 
     Attributes:
-        source: the text to be translated.
+        source: the source text.
         references: its translations, one or more.
-        tag: their language, "" where there is only one.
+        tag: their language, "" if there is only one.
     """
 
     source: str
@@ -26,40 +26,39 @@ class Sentence(NamedTuple):
     tag: str = ""
 
     @property
-    def blank(self) -> bool:
-        """Whether a side holds nothing but space."""
+    def is_blank(self) -> bool:
+        """Whether a side is only whitespace."""
         return not self.source.strip() or not all(reference.strip() for reference in self.references)
 
 
-def read_parallel(paths: Sequence[Path], languages: Sequence[str] = (), whole: bool = False) -> Iterator[Sentence]:
-    """Read sentences and translations from UTF-8 files, plain or ``.gz``; how follows from their number.
+def read_parallel(paths: Sequence[Path], languages: Sequence[str] = (), allow_blank: bool = True) -> Iterator[Sentence]:
+    """Read sentences and translations from UTF-8 files, plain or ``.gz``; their number decides on the format.
 
-    With one target language, one file is a TSV (sentence, tab, translation; further columns are ignored), and two
-    files are parallel: line n of the second translates line n of the first. With several, either each language has a
-    TSV of its own, or its own parallel file behind that of the source, or one TSV names each line's language in its
-    third column. The languages take turns.
+    With one target language, one file is a TSV (sentence, tab, translation; further columns are ignored), and two files
+    are aligned by line. With several languages there is a TSV for each, or a source file and an aligned file for each,
+    or one TSV with the language in its third column. Sentences of the languages alternate.
 
     Args:
         paths: the files; a line of each is in memory at a time.
-        languages: the names of the target languages, in the order of the files; empty for one without a name.
-        whole: nothing may be blank, as in data to test on; without it blank sides are left to the caller.
+        languages: names of the target languages, in the order of the files; empty for one without a name.
+        allow_blank: whether to yield sentences with a blank side; else they are errors, as in test data.
 
     Raises:
-        UserError: ``file:line: what is wrong`` for a bad line, ``file: what is wrong`` for a bad file.
+        UserError: ``file:line: problem`` for a bad line, ``file: problem`` for a bad file.
     """
     names = list(languages) or [""]
     if len(paths) == len(names) + 1:
-        yield from _in_step(paths, names, whole)
+        yield from _read_aligned(paths, names, allow_blank)
     elif len(paths) == len(names):
-        tables = [_table(path, name, (), whole) for path, name in zip(paths, names, strict=True)]
+        tables = [_read_table(path, name, (), allow_blank) for path, name in zip(paths, names, strict=True)]
         yield from (sentence for sentence in chain.from_iterable(zip_longest(*tables)) if sentence is not None)
     elif len(paths) == 1:
-        yield from _table(paths[0], "", names, whole)
+        yield from _read_table(paths[0], "", names, allow_blank)
     else:
-        raise UserError(_expected(paths, names))
+        raise UserError(_wrong_number_message(paths, names))
 
 
-def _expected(paths: Sequence[Path], names: Sequence[str]) -> str:
+def _wrong_number_message(paths: Sequence[Path], names: Sequence[str]) -> str:
     listed = ", ".join(map(str, paths))
     if len(names) == 1:
         return f"[{listed}]: {len(paths)} files; expected a TSV file, or the source's and the translations' text files"
@@ -69,43 +68,46 @@ def _expected(paths: Sequence[Path], names: Sequence[str]) -> str:
     )
 
 
-def _in_step(paths: Sequence[Path], names: Sequence[str], whole: bool) -> Iterator[Sentence]:
-    """Parallel files, the source's first: line by line, a sentence for each language."""
+def _read_aligned(paths: Sequence[Path], names: Sequence[str], allow_blank: bool) -> Iterator[Sentence]:
+    """Read aligned files, the source's first: a sentence per line and language."""
     texts = [(line for _, line in read_lines(path)) for path in paths]
-    for number, lines in enumerate(zip_longest(*texts), 1):
+    for line_number, lines in enumerate(zip_longest(*texts), 1):
         if None in lines:
-            counts = [number - (line is None) + sum(1 for _ in text) for line, text in zip(lines, texts, strict=True)]
-            raise UserError(_out_of_step(paths, counts))
-        if whole and (blank := next((path for path, line in zip(paths, lines, strict=True) if not line.strip()), None)):
-            raise UserError(f"{blank}:{number}: the line is blank; remove it from both files, or fill it in")
+            counts = [
+                line_number - (line is None) + sum(1 for _ in text) for line, text in zip(lines, texts, strict=True)
+            ]
+            raise UserError(_unequal_lengths_message(paths, counts))
+        blank = [path for path, line in zip(paths, lines, strict=True) if not line.strip()]
+        if blank and not allow_blank:
+            raise UserError(f"{blank[0]}:{line_number}: the line is blank; remove it from all files, or fill it in")
         source, *translations = lines
         for name, translation in zip(names, translations, strict=True):
             yield Sentence(source, (translation,), name)
 
 
-def _out_of_step(paths: Sequence[Path], counts: Sequence[int]) -> str:
+def _unequal_lengths_message(paths: Sequence[Path], counts: Sequence[int]) -> str:
     path, count = next((path, count) for path, count in zip(paths, counts, strict=True) if count != counts[0])
-    return (
-        f"{path}: has {count:,} lines, but {paths[0]} has {counts[0]:,}; "
-        "parallel files hold a line for each line of the other"
-    )
+    return f"{path}: has {count:,} lines, but {paths[0]} has {counts[0]:,}; aligned files have the same number of lines"
 
 
-def _table(path: Path, name: str, languages: Sequence[str], whole: bool) -> Iterator[Sentence]:
-    """A TSV file of one language, or of several if ``languages`` says which; lines without any text are skipped."""
+def _read_table(path: Path, name: str, languages: Sequence[str], allow_blank: bool) -> Iterator[Sentence]:
+    """Read a TSV file of one language, or of ``languages``; blank lines are skipped."""
     columns = "a sentence, a tab, its translation" + (", a tab and its language" if languages else "")
-    for number, line in read_lines(path):
+    for line_number, line in read_lines(path):
         if not line.strip():
             continue
         fields = line.split("\t")
         if len(fields) < (3 if languages else 2):
-            raise UserError(f"{path}:{number}: {len(fields) - 1 or 'no'} tab in {quoted(line)}; expected {columns}")
-        if number == 1:
-            refuse_header([field.strip() for field in fields], f"{path}:{number}")
+            raise UserError(
+                f"{path}:{line_number}: {len(fields) - 1 or 'no'} tab in {quoted(line)}; expected {columns}"
+            )
+        if line_number == 1:
+            check_not_header([field.strip() for field in fields], f"{path}:{line_number}")
         tag = fields[2].strip() if languages else name
         if languages and tag not in languages:
-            raise UserError(f"{path}:{number}: unknown language {tag!r}{suggest(tag, languages)} in {quoted(line)}")
+            hint = suggest(tag, languages)
+            raise UserError(f"{path}:{line_number}: unknown language {tag!r}{hint} in {quoted(line)}")
         sentence = Sentence(fields[0], (fields[1],), tag)
-        if whole and sentence.blank:
-            raise UserError(f"{path}:{number}: a side of {quoted(line)} is blank; remove the line, or fill it in")
+        if sentence.is_blank and not allow_blank:
+            raise UserError(f"{path}:{line_number}: a side of {quoted(line)} is blank; remove the line, or fill it in")
         yield sentence

@@ -1,4 +1,4 @@
-"""Reads a Parquet file, if the extra that can is installed."""
+"""Reading Parquet files with the optional package pyarrow."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from attnx.errors import UserError
 from attnx.registry.optional_deps import require
 
 
-def parquet_table(path: Path) -> Any:
-    """Read all of one file, a ``pyarrow.Table``.
+def read_parquet(path: Path) -> Any:
+    """Read a file as a ``pyarrow.Table``.
 
     Raises:
-        UserError: the file is not there or is none, or pyarrow is not installed.
+        UserError: the file is missing or not a Parquet file, or pyarrow is not installed.
     """
     parquet = require("pyarrow.parquet", "parquet", str(path))
     pyarrow = require("pyarrow", "parquet", str(path))
     try:
-        # Not read_table, which takes folders such as label=3/ for a column. No threads: loaders fork later.
+        # Not read_table, which reads folder names such as label=3/ as a column. No threads: loaders fork later.
         with parquet.ParquetFile(path) as file:
             return file.read(use_threads=False)
     except (OSError, pyarrow.ArrowException) as error:
-        raise UserError(f"{path}: is no Parquet file: {str(error).splitlines()[0]}") from error
+        raise UserError(f"{path}: is not a Parquet file: {str(error).splitlines()[0]}") from error

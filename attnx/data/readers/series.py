@@ -1,4 +1,4 @@
-"""Tables of time series: columns by name, times in order; what is missing or irregular is told with its line."""
+"""Reading time series from .csv and .parquet tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnx.data.readers.lines import read_lines
-from attnx.data.readers.parquet_file import parquet_table
+from attnx.data.readers.parquet_file import read_parquet
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
@@ -21,22 +21,22 @@ from attnx.files.printable import quoted
 Numbers = npt.NDArray[np.float64]
 Rows = Sequence[Sequence[Any]]
 Table = tuple[list[str], Rows, Sequence[int]]
-# What stands for a value that nobody measured.
+# Texts of missing values.
 MISSING = ("", "nan", "na", "n/a", "null", "none", "?")
-# What is hardly the name of a column: a number with a fraction or an exponent, or a date.
-MEASURED = re.compile(r"[-+]?(\d+\.\d*|\.\d+|\d+(?=e))(e[-+]?\d+)?|\d{4}[-/]\d\d?[-/]\d\d?([ T].*)?", re.IGNORECASE)
+# Not names of columns: a number with a fraction or an exponent, or a date.
+DATA_CELL = re.compile(r"[-+]?(\d+\.\d*|\.\d+|\d+(?=e))(e[-+]?\d+)?|\d{4}[-/]\d\d?[-/]\d\d?([ T].*)?", re.IGNORECASE)
 
 
 class Series(NamedTuple):
-    """One series, a row a step.
+    """One series, a row per step.
 
     Attributes:
-        name: what the group column calls it; "" without one.
-        numbers: (s, c); NaN where a value is missing.
-        columns: the name of each column.
-        times: (s,) seconds, or whatever number the time column counts; without one the numbers of the steps.
-        labels: each step's time as the file writes it, for people.
-        missing: (s, c) bool, which of the numbers nobody measured, once they are filled in; None if that is unknown.
+        name: value of the group column; "" without one.
+        numbers: (s, c); missing values are NaN.
+        columns: name of each column.
+        times: (s,) seconds, or the numbers of the time column; without one the indices of the steps.
+        labels: each step's time as written in the file.
+        missing_mask: (s, c) bool, True for values that were missing before they were filled; None if unknown.
     """
 
     name: str
@@ -44,18 +44,18 @@ class Series(NamedTuple):
     columns: tuple[str, ...]
     times: Numbers
     labels: tuple[str, ...]
-    missing: npt.NDArray[np.bool_] | None = None
+    missing_mask: npt.NDArray[np.bool_] | None = None
 
-    def of(self, names: Sequence[str], start: int, end: int) -> Numbers:
-        """(end - start, len(names)) the columns of these names, from one step up to another."""
+    def values(self, names: Sequence[str], start: int, end: int) -> Numbers:
+        """(end - start, len(names)) values of these columns, from step ``start`` up to ``end``."""
         return self.numbers[start:end, [self.columns.index(name) for name in names]]
 
-    def measured(self, names: Sequence[str], start: int, end: int) -> Numbers:
-        """As :meth:`of`, with NaN in the place of what was filled in."""
-        found = self.of(names, start, end)
-        if self.missing is None:
-            return found
-        return np.where(self.missing[start:end, [self.columns.index(name) for name in names]], np.nan, found)
+    def measured_values(self, names: Sequence[str], start: int, end: int) -> Numbers:
+        """As :meth:`values`, but filled values are NaN."""
+        values = self.values(names, start, end)
+        if self.missing_mask is None:
+            return values
+        return np.where(self.missing_mask[start:end, [self.columns.index(name) for name in names]], np.nan, values)
 
 
 def read_series(
@@ -69,136 +69,140 @@ def read_series(
 
     Args:
         path: the file.
-        time: the column of the times; None if the rows are simply in order.
-        columns: those to read; none named, all but the time's and the group's.
-        group: the column that says which series a row belongs to; None if there is one series.
-        has_header: whether the first row names the columns; without names they are called 1, 2 and so on. None if the
-            first row is to say so itself: one that may be data is refused.
+        time: column of the times; None if rows are in order without one.
+        columns: columns to read; if empty, all but those of time and group.
+        group: column with the name of a row's series; None for one series.
+        has_header: whether the first row has the names of the columns, which are else 1, 2 and so on. None to infer it;
+            a first row that may be data is then an error.
 
     Raises:
-        UserError: ``file:line: what is wrong``: text where a number belongs, a time that is none, comes twice or goes
-            back; or the file cannot be read, or has no such column.
+        UserError: ``file:line: problem``: text instead of a number, or an invalid, duplicate or decreasing time; or the
+            file cannot be read, or lacks a column.
     """
     header, rows, lines = _parquet(path, has_header) if path.suffix == ".parquet" else _csv(path, has_header)
-    if not header:
-        raise UserError(f"{path}: holds no header")
-    if twice := [name for name in header if header.count(name) > 1]:
-        raise UserError(f"{path}:1: the column {twice[0]!r} is there twice; give each a name of its own")
-    named = [name for name in (time, group) if name is not None]
-    if "" in header and not columns:
-        raise UserError(f"{path}:1: column {header.index('') + 1} has no name; give it one, or name task.targets")
-    for name in [*named, *columns]:
-        if name not in header:
-            raise UserError(f"{path}: has no column {name!r}{suggest(name, header)}")
+    key_columns = [name for name in (time, group) if name is not None]
+    _check_columns(path, header, key_columns, columns)
     if not rows:
         raise UserError(f"{path}: holds no rows")
-    kept = tuple(columns) or tuple(name for name in header if name not in named)
-    members: dict[str, list[int]] = {}
-    for number, row in enumerate(rows):
-        members.setdefault("" if group is None else str(row[header.index(group)]).strip(), []).append(number)
+    value_columns = tuple(columns) or tuple(name for name in header if name not in key_columns)
+    groups: dict[str, list[int]] = {}
+    for index, row in enumerate(rows):
+        groups.setdefault("" if group is None else str(row[header.index(group)]).strip(), []).append(index)
     return [
-        _series(name, path, header, [rows[k] for k in numbers], [lines[k] for k in numbers], time, kept)
-        for name, numbers in members.items()
+        _make_series(
+            name,
+            [dict(zip(header, rows[index], strict=True)) for index in indices],
+            [f"{path}:{lines[index]}" for index in indices],
+            time,
+            value_columns,
+        )
+        for name, indices in groups.items()
     ]
 
 
-def _series(
-    name: str, path: Path, header: list[str], rows: Rows, lines: Sequence[int], time: str | None, kept: tuple[str, ...]
+def _check_columns(path: Path, header: list[str], key_columns: Sequence[str], columns: Sequence[str]) -> None:
+    if not header:
+        raise UserError(f"{path}: holds no header")
+    if duplicates := [name for name in header if header.count(name) > 1]:
+        raise UserError(f"{path}:1: two columns are called {duplicates[0]!r}; rename one")
+    if "" in header and not columns:
+        raise UserError(f"{path}:1: column {header.index('') + 1} has no name; give it one, or name task.targets")
+    for name in [*key_columns, *columns]:
+        if name not in header:
+            raise UserError(f"{path}: has no column {name!r}{suggest(name, header)}")
+
+
+def _make_series(
+    name: str, rows: Sequence[dict[str, Any]], locations: Sequence[str], time: str | None, columns: tuple[str, ...]
 ) -> Series:
-    where = [f"{path}:{line}" for line in lines]
-    places = [header.index(column) for column in kept]
     numbers = np.array(
-        [[_number(row[place], header[place], at) for place in places] for row, at in zip(rows, where, strict=True)]
+        [
+            [_parse_value(row[column], column, location) for column in columns]
+            for row, location in zip(rows, locations, strict=True)
+        ]
     )
     if time is None:
-        return Series(name, numbers, kept, np.arange(len(rows), dtype=np.float64), tuple(map(str, range(len(rows)))))
-    labels = tuple(str(row[header.index(time)]).strip() for row in rows)
-    times = np.array([when(label, at) for label, at in zip(labels, where, strict=True)])
-    _refuse_disorder(times, labels, where)
-    return Series(name, numbers, kept, times, labels)
+        return Series(name, numbers, columns, np.arange(len(rows), dtype=np.float64), tuple(map(str, range(len(rows)))))
+    labels = tuple(str(row[time]).strip() for row in rows)
+    times = np.array([parse_time(label, location) for label, location in zip(labels, locations, strict=True)])
+    _check_order(times, labels, locations)
+    return Series(name, numbers, columns, times, labels)
 
 
 def _csv(path: Path, has_header: bool | None) -> Table:
     rows: list[list[str]] = []
     lines: list[int] = []
-    for number, line in read_lines(path, "CSV"):
+    for line_number, line in read_lines(path, "CSV"):
         if not line.strip():
             continue
         try:
             fields = [field.strip() for field in next(csv.reader([line]))]
         except csv.Error as error:
-            raise UserError(f"{path}:{number}: is no line of a CSV file: {error}") from error
+            raise UserError(f"{path}:{line_number}: is not a line of a CSV file: {error}") from error
         if rows and len(fields) != len(rows[0]):
             raise UserError(
-                f"{path}:{number}: {len(fields)} columns, but the first row has {len(rows[0])}: {quoted(line)}"
+                f"{path}:{line_number}: {len(fields)} columns, but the first row has {len(rows[0])}: {quoted(line)}"
             )
         rows.append(fields)
-        lines.append(number)
+        lines.append(line_number)
     if rows and has_header is None:
-        _refuse_data_as_header(rows[:2], f"{path}:{lines[0]}")
+        _check_header(rows[:2], f"{path}:{lines[0]}")
     if rows and has_header is False:
-        return [str(place) for place in range(1, len(rows[0]) + 1)], rows, lines
+        return [str(column_number) for column_number in range(1, len(rows[0]) + 1)], rows, lines
     return (rows[0] if rows else []), rows[1:], lines[1:]
 
 
-def _refuse_data_as_header(rows: Sequence[Sequence[str]], where: str) -> None:
-    """Refuse a first row that may be data, which would be lost in silence.
+def _check_header(rows: Sequence[Sequence[str]], location: str) -> None:
+    """Raise a UserError if the first row may be data, which would be lost.
 
-    A number with a fraction and a date are hardly what a column is called. A whole number may be, beside columns whose
-    first cell is a text and whose second is none.
+    A number with a fraction and a date are not names. An integer may be a name if another column has a text in the
+    first row and a number in the second.
 
     Args:
-        rows: the first and the second, if there is one.
-        where: the place of the first.
-
-    Raises:
-        UserError: it may be.
+        rows: the first two rows, or the only one.
+        location: file and line of the first.
     """
-    first, *others = rows
-    pairs = [pair for row in others for pair in zip(first, row, strict=True)]
-    named = any(cell.lower() not in MISSING and not _is_data(cell) and _is_data(below) for cell, below in pairs)
-    if any(map(MEASURED.fullmatch, first)) or (any(map(is_number, first)) and not named):
+    first, *second = rows
+    pairs = [pair for row in second for pair in zip(first, row, strict=True)]
+    has_names = any(cell.lower() not in MISSING and not _is_data(cell) and _is_data(below) for cell, below in pairs)
+    if any(map(DATA_CELL.fullmatch, first)) or (any(map(is_number, first)) and not has_names):
         raise UserError(
-            f"{where}: the first row may be data or names of columns ({quoted(','.join(first))}); write "
+            f"{location}: the first row may be data or names of columns ({quoted(','.join(first))}); set "
             "task.header=false if it is data (columns are then called 1, 2, ...), task.header=true if it is names"
         )
 
 
 def _is_data(cell: str) -> bool:
-    return is_number(cell) or MEASURED.fullmatch(cell) is not None
+    return is_number(cell) or DATA_CELL.fullmatch(cell) is not None
 
 
 def _parquet(path: Path, has_header: bool | None) -> Table:
-    """A line of a Parquet file is the number of its row, from 1.
-
-    Raises:
-        UserError: it is said whether there is a header.
-    """
+    """Read a table; the line number of a row is its index from 1."""
     if has_header is not None:
         raise UserError(f"{path}: a .parquet file names its columns; leave task.header={str(has_header).lower()} out")
-    table = parquet_table(path)
+    table = read_parquet(path)
     columns = [table[name].to_pylist() for name in table.column_names]
     rows = list(zip(*columns, strict=True))
     return list(table.column_names), rows, range(1, len(rows) + 1)
 
 
-def _number(field: Any, column: str, where: str) -> float:
+def _parse_value(field: Any, column: str, location: str) -> float:
     if field is None or (isinstance(field, str) and field.lower() in MISSING):
         return np.nan
     try:
-        number = float(field)
+        value = float(field)
     except (TypeError, ValueError):
         raise UserError(
-            f"{where}: {quoted(str(field))} in column {column!r} is no number; leave it empty if it is missing, or "
-            "leave the column out of task.targets and task.known"
+            f"{location}: {quoted(str(field))} in column {column!r} is not a number; leave it empty if it is missing, "
+            "or remove the column from task.targets and task.known_columns"
         ) from None
-    if np.isinf(number):
-        raise UserError(f"{where}: column {column!r} holds infinity; leave it empty if it is missing")
-    return number
+    if np.isinf(value):
+        raise UserError(f"{location}: column {column!r} holds infinity; leave it empty if it is missing")
+    return value
 
 
-def when(label: str, where: str) -> float:
-    """A time as seconds (ISO 8601), or a plain number as it is."""
+def parse_time(label: str, location: str) -> float:
+    """Return a time (ISO 8601) as seconds, and a number as it is."""
     try:
         return float(label)
     except ValueError:
@@ -207,65 +211,68 @@ def when(label: str, where: str) -> float:
         moment = datetime.fromisoformat(label)
     except ValueError:
         raise UserError(
-            f"{where}: {quoted(label)} is no time; expected 2016-07-01 00:00:00 (ISO 8601) or a number"
+            f"{location}: {quoted(label)} is not a time; expected 2016-07-01 00:00:00 (ISO 8601) or a number"
         ) from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _refuse_disorder(times: Numbers, labels: Sequence[str], places: Sequence[str]) -> None:
+def _check_order(times: Numbers, labels: Sequence[str], locations: Sequence[str]) -> None:
     steps = np.diff(times)
     if len(wrong := np.flatnonzero(steps <= 0)):
-        here = int(wrong[0]) + 1
-        what = "comes twice" if steps[here - 1] == 0 else f"comes after {labels[here - 1]}"
-        raise UserError(f"{places[here]}: the time {labels[here]} {what}; sort the rows, and keep one of each time")
+        row = int(wrong[0]) + 1
+        problem = "comes twice" if steps[row - 1] == 0 else f"comes after {labels[row - 1]}"
+        raise UserError(f"{locations[row]}: the time {labels[row]} {problem}; sort the rows and keep one of each time")
 
 
-def irregular(series: Series) -> list[str]:
-    """A line for people on steps that are not the usual one apart; none if all are."""
+def irregular_steps_note(series: Series) -> list[str]:
+    """Return a note on steps of unusual length; none if all are equal."""
     steps = np.diff(series.times)
     usual = float(np.median(steps)) if len(steps) else 0.0
-    odd = np.flatnonzero(np.abs(steps - usual) > 1e-6 * max(abs(usual), 1.0))
-    if not len(odd):
+    irregular = np.flatnonzero(np.abs(steps - usual) > 1e-6 * max(abs(usual), 1.0))
+    if not len(irregular):
         return []
     return [
-        f"{len(odd):,} of {len(steps):,} steps{_whose(series)} are not {usual:g} apart as the others are, the first "
-        f"after {series.labels[int(odd[0])]}; they are taken as they come"
+        f"{len(irregular):,} of {len(steps):,} steps{name_suffix(series)} are not {usual:g} long like the others, the "
+        f"first after {series.labels[int(irregular[0])]}; they are treated as equal"
     ]
 
 
-def filled(series: Series) -> tuple[Series, list[str]]:
-    """Fill what is missing with the last value before it, which is known by then; at the start with the first there is.
+def fill_missing(series: Series) -> tuple[Series, list[str]]:
+    """Replace missing values by the last one before, and those at the start by the first one after.
 
-    No window is forecast from before that first one (:meth:`attnx.data.windows.WindowSpec.worth`).
+    No window starts before that first value (:meth:`attnx.data.windows.WindowSpec.valid_starts`).
 
     Returns:
-        the series, and a line for people on each column that had gaps.
+        the series, and a note on each column with missing values.
 
     Raises:
-        UserError: a column holds nothing at all.
+        UserError: a column has no values.
     """
-    found, notes = series.numbers.copy(), []
-    for place, column in enumerate(series.columns):
-        there = np.flatnonzero(~np.isnan(found[:, place]))
-        if not len(there):
-            raise UserError(f"the column {column!r}{_whose(series)} holds no value at all; leave it out")
-        if len(there) < len(found):
-            last = np.maximum(np.searchsorted(there, np.arange(len(found)), side="right") - 1, 0)
-            found[:, place] = found[there[last], place]
-            missing = len(found) - len(there)
-            notes.append(f"{missing:,} missing values of {column}{_whose(series)} are read as the last ones before")
-    return series._replace(numbers=found, missing=np.isnan(series.numbers)), notes
+    numbers, notes = series.numbers.copy(), []
+    for index, column in enumerate(series.columns):
+        measured = np.flatnonzero(~np.isnan(numbers[:, index]))
+        if not len(measured):
+            raise UserError(f"the column {column!r}{name_suffix(series)} has no values; leave it out")
+        if len(measured) < len(numbers):
+            last = np.maximum(np.searchsorted(measured, np.arange(len(numbers)), side="right") - 1, 0)
+            numbers[:, index] = numbers[measured[last], index]
+            missing = len(numbers) - len(measured)
+            notes.append(
+                f"{missing:,} missing values of {column}{name_suffix(series)} are replaced by the last ones before"
+            )
+    return series._replace(numbers=numbers, missing_mask=np.isnan(series.numbers)), notes
 
 
-def constant(series: Series) -> list[str]:
-    """A line for people on each column that never changes; none if all do."""
-    still = series.numbers.min(0) == series.numbers.max(0)
+def constant_column_notes(series: Series) -> list[str]:
+    """Return a note on each column that never changes."""
+    is_constant = series.numbers.min(0) == series.numbers.max(0)
     return [
-        f"the column {column}{_whose(series)} never changes"
-        for column, at in zip(series.columns, still, strict=True)
-        if at
+        f"the column {column}{name_suffix(series)} never changes"
+        for column, constant in zip(series.columns, is_constant, strict=True)
+        if constant
     ]
 
 
-def _whose(series: Series) -> str:
+def name_suffix(series: Series) -> str:
+    """Return the series' name for a message: `` of NAME``, or nothing."""
     return f" of {series.name}" if series.name else ""

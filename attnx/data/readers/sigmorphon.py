@@ -1,4 +1,4 @@
-"""Folders with a word list for each language, as the SIGMORPHON shared tasks lay them out: ``ady_train.tsv`` ..."""
+"""Folders with a word list per language, as in the SIGMORPHON shared tasks: ``ady_train.tsv`` ..."""
 
 from __future__ import annotations
 
@@ -10,58 +10,58 @@ from pathlib import Path
 from attnx.data.examples import Pair, read_pairs
 from attnx.errors import UserError, suggest
 
-# What may stand behind a language in a file's name, and is no part of its code.
-PART = re.compile(r"[_.](all|train|dev|devel|development|val|valid|validation|test|eval)$", re.IGNORECASE)
-CODE = re.compile(r"[^\W_]+([-_][^\W_]+)*")
+# The part of the data, after the language in a file's name.
+PART_SUFFIX = re.compile(r"[_.](all|train|dev|devel|development|val|valid|validation|test|eval)$", re.IGNORECASE)
+LANGUAGE_CODE = re.compile(r"[^\W_]+([-_][^\W_]+)*")
 
 
-def holds_languages(path: Path) -> bool:
-    """Whether a path is a folder, or a pattern such as ``folder/*_train.tsv``, and not one word list."""
+def has_languages(path: Path) -> bool:
+    """Whether a path is a folder or a pattern such as ``folder/*_train.tsv``, not a single word list."""
     return "*" in path.name or path.is_dir()
 
 
 def read_languages(path: Path, languages: Sequence[str] | None = None, compose: bool = False) -> list[Pair]:
-    """Read the word list of every language; a pair's tag is its language, which its file's name begins with.
+    """Read the word list of every language; a pair's tag is its language, the start of its file's name.
 
-    The language of ``por_latn_bz_train.tsv`` is ``por_latn_bz``: the name without its ending and the part behind it,
-    ``_train``, ``_dev``, ``_valid``, ``_test`` and the like. In a pattern that begins with a star it is what the star
-    stands for: ``fre`` in ``*_gold.tsv`` of ``fre_gold.tsv``.
+    The language of ``por_latn_bz_train.tsv`` is ``por_latn_bz``: the name without its ending and a suffix ``_train``,
+    ``_dev``, ``_valid``, ``_test`` and the like. If a pattern starts with a star, the star matches the language:
+    ``fre`` of ``fre_gold.tsv`` in ``*_gold.tsv``.
 
-    A spelling that two languages share is a pair of each. The languages take turns.
+    A word of two languages is a pair in each. Pairs of the languages alternate.
 
     Args:
-        path: a folder of ``.tsv`` or ``.tsv.gz`` files, or a pattern of some of them: ``folder/*_train.tsv``.
-        languages: which to take; None takes all.
+        path: a folder of ``.tsv`` or ``.tsv.gz`` files, or a pattern of such files: ``folder/*_train.tsv``.
+        languages: the languages to read; None for all.
         compose: as in :func:`attnx.data.examples.read_pairs`, which reads the files.
 
     Raises:
-        UserError: there is no such file, two of one language, none of a language asked for, or one is malformed.
+        UserError: there are no files, two of one language, none of a language in ``languages``, or a malformed one.
     """
-    files = _by_language(path)
+    files = _files_by_language(path)
     for language in languages or ():
         if language not in files:
             raise UserError(f"{path}: has no file of the language {language!r}{suggest(language, files)}")
-    chosen = sorted(set(files if languages is None else languages))
-    lists = [[pair._replace(tag=one) for pair in read_pairs(files[one], compose)] for one in chosen]
+    selected = sorted(set(files if languages is None else languages))
+    lists = [[pair._replace(tag=tag) for pair in read_pairs(files[tag], compose)] for tag in selected]
     return [pair for pair in chain.from_iterable(zip_longest(*lists)) if pair is not None]
 
 
-def _by_language(path: Path) -> dict[str, Path]:
+def _files_by_language(path: Path) -> dict[str, Path]:
     folder, pattern = (path.parent, path.name) if "*" in path.name else (path, "*")
     files: dict[str, Path] = {}
     for file in sorted(folder.glob(pattern)):
         if not re.fullmatch(r"[^.].*\.tsv(\.gz)?", file.name):
             continue
         language = _language(file.name, pattern)
-        if not CODE.fullmatch(language):
+        if not LANGUAGE_CODE.fullmatch(language):
             raise UserError(
-                f"{file}: its name does not begin with a language, as ady_train.tsv and por_latn_bz_train.tsv do; "
+                f"{file}: its name does not start with a language, like ady_train.tsv or por_latn_bz_train.tsv; "
                 "rename it"
             )
         if language in files:
             raise UserError(
                 f"{folder}: {files[language].name} and {file.name} are both of the language {language!r}; "
-                "keep one of them there, or name a pattern of files such as *_train.tsv"
+                "remove one, or use a pattern of files such as *_train.tsv"
             )
         files[language] = file
     if not files:
@@ -70,7 +70,7 @@ def _by_language(path: Path) -> dict[str, Path]:
 
 
 def _language(name: str, pattern: str) -> str:
-    star, _, behind = pattern.partition("*")
-    if not star and "*" not in behind:
-        name = name.removesuffix(behind)
-    return PART.sub("", re.sub(r"\.tsv(\.gz)?$", "", name))
+    prefix, _, suffix = pattern.partition("*")
+    if not prefix and "*" not in suffix:
+        name = name.removesuffix(suffix)
+    return PART_SUFFIX.sub("", re.sub(r"\.tsv(\.gz)?$", "", name))

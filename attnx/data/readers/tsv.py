@@ -1,4 +1,4 @@
-"""Tab-separated lines, each a source and its target: texts, whole numbers, or the name of a file of features."""
+"""Reading pairs from TSV files: texts, ids, or names of feature files."""
 
 from __future__ import annotations
 
@@ -7,118 +7,119 @@ from pathlib import Path
 from typing import Literal
 
 from attnx.data.examples import Pair, Symbols
-from attnx.data.readers.feature_matrices import Recordings
-from attnx.data.readers.lines import read_lines, refuse_header
+from attnx.data.readers.feature_matrices import MatrixReader
+from attnx.data.readers.lines import check_not_header, read_lines
 from attnx.errors import UserError
 from attnx.files.printable import quoted
 
-Cut = Literal["characters", "words", "ids"]
-Held = Literal["characters", "words", "ids", "features"]
-SAID = {"characters": "a text", "words": "a text", "ids": "whole numbers", "features": "a file of features"}
+TextUnit = Literal["characters", "words", "ids"]
+ColumnKind = Literal["characters", "words", "ids", "features"]
+DESCRIPTIONS = {"characters": "a text", "words": "a text", "ids": "whole numbers", "features": "a file of features"}
 
 
-def cut(text: str, how: Cut) -> Symbols:
-    """Cut a text into symbols.
+def split_text(text: str, unit: TextUnit) -> Symbols:
+    """Split a text into symbols.
 
     Args:
-        text: a field of a table, or what a user asks.
-        how: ``characters`` are code points, spaces included. ``words`` are whatever has spaces between. ``ids`` are
-            words that are whole numbers; 7 and 007 are the same one.
+        text: a field of a table, or a user's input.
+        unit: ``characters`` are code points, spaces included; ``words`` are separated by spaces; ``ids`` are words that
+            are non-negative integers, 7 and 007 being equal.
 
     Raises:
-        UserError: an id is none.
+        UserError: an id is not an integer.
 
-    >>> cut("3 May", "characters"), cut("x  = 3", "words"), cut("1041 007", "ids")
+    >>> split_text("3 May", "characters"), split_text("x  = 3", "words"), split_text("1041 007", "ids")
     (('3', ' ', 'M', 'a', 'y'), ('x', '=', '3'), ('1041', '7'))
     """
-    if how == "characters":
+    if unit == "characters":
         return tuple(text)
     words = text.split()
-    if how == "words":
+    if unit == "words":
         return tuple(words)
     if wrong := next((word for word in words if not re.fullmatch("[0-9]+", word)), None):
-        raise UserError(f"{wrong!r} is no id: ids are whole numbers, 0 or more, with spaces between")
+        raise UserError(f"{wrong!r} is not an id: ids are whole numbers, 0 or more, separated by spaces")
     return tuple(word.lstrip("0") or "0" for word in words)
 
 
-def join(symbols: Symbols, how: Cut) -> str:
-    """Write symbols as the text they were cut from, with single spaces."""
-    return ("" if how == "characters" else " ").join(symbols)
+def join_symbols(symbols: Symbols, unit: TextUnit) -> str:
+    """Join symbols to a text with single spaces."""
+    return ("" if unit == "characters" else " ").join(symbols)
 
 
-class Table:
-    """How the lines of a table are read: a source, a tab, its target, and if ``tagged`` a tab and a tag.
+class PairReader:
+    """Reads pairs from TSV files: a source, a tab, its target, and if ``tagged`` a tab and a tag.
 
     Args:
-        source: how the first column is cut; ``features`` means that it names a file, seen from the table's own folder.
-        target: how the second column is cut, likewise.
-        tagged: whether there is a third column, a language or whatever else the model is to be told.
+        source: kind of the first column; ``features`` are names of files in the table's folder.
+        target: kind of the second column, likewise.
+        tagged: whether there is a third column, the tag (a language, say).
         step_names: of the sources' files, as in :func:`attnx.data.readers.feature_matrices.read_matrix`.
         target_step_names: of the targets' files.
-        trained: the columns of the files that a run was trained on, of its sources and of its targets; empty if
-            they have no names.
+        trained_columns: columns of the source and target files that a run was trained on; empty without names.
     """
 
     def __init__(
         self,
-        source: Held,
-        target: Held,
+        source: ColumnKind,
+        target: ColumnKind,
         tagged: bool = False,
         step_names: str | None = None,
         target_step_names: str | None = None,
-        trained: tuple[Symbols, Symbols] = ((), ()),
+        trained_columns: tuple[Symbols, Symbols] = ((), ()),
     ) -> None:
         self.source, self.target = source, target
-        self.sources, self.targets = Recordings(step_names, trained[0]), Recordings(target_step_names, trained[1])
-        self.columns = [SAID[source], SAID[target], *(["a tag"] if tagged else [])]
+        self.sources = MatrixReader(step_names, trained_columns[0])
+        self.targets = MatrixReader(target_step_names, trained_columns[1])
+        self.columns = [DESCRIPTIONS[source], DESCRIPTIONS[target], *(["a tag"] if tagged else [])]
 
     def read(self, path: Path) -> dict[tuple[str, str], Pair]:
         """Read a UTF-8 file, plain or ``.gz``: a pair for each (source as text, tag), in the order of the file.
 
-        Lines with the same source and tag become one pair with several references; of targets that are files of
-        features each source may have one. Blank lines are skipped. All files of features on a side must have the same
-        columns, those of tables read before included.
+        Lines with the same source and tag become one pair with several references; a source has only one target that is
+        a feature file. Blank lines are skipped. All feature files of a side must have the same columns, also in tables
+        that were read before.
 
         Raises:
-            UserError: ``file:line: what is wrong`` for a bad line, also if what it names is bad; ``file: what is
-                wrong`` for a bad file.
+            UserError: ``file:line: problem`` for a bad line or a bad file in it; ``file: problem`` for a bad table.
         """
-        found: dict[tuple[str, str], Pair] = {}
-        for number, line in read_lines(path):
+        pairs: dict[tuple[str, str], Pair] = {}
+        for line_number, line in read_lines(path):
             if not line.strip():
                 continue
-            if number == 1:
-                refuse_header([field.strip() for field in line.split("\t")], f"{path}:{number}")
+            if line_number == 1:
+                check_not_header([field.strip() for field in line.split("\t")], f"{path}:{line_number}")
             try:
-                self._add(found, line, path.parent)
+                self._add_line(pairs, line, path.parent)
             except UserError as error:
-                raise UserError(f"{path}:{number}: {error}; the line is {quoted(line)}") from error
-        if not found:
+                raise UserError(f"{path}:{line_number}: {error}; the line is {quoted(line)}") from error
+        if not pairs:
             raise UserError(f"{path}: holds no pairs; expected lines of {', a tab, '.join(self.columns)}")
-        return found
+        return pairs
 
-    def _add(self, found: dict[tuple[str, str], Pair], line: str, folder: Path) -> None:
+    def _add_line(self, pairs: dict[tuple[str, str], Pair], line: str, folder: Path) -> None:
         source, target, tag = self._split(line)
-        symbols = () if self.source == "features" else cut(source, self.source)
-        name = source if self.source == "features" else join(symbols, self.source)
-        known = found.get((name, tag))
-        if known and self.target == "features":
-            raise UserError(f"a second target of {name!r}, but a source has one if targets are features; leave one out")
-        pair = known or self._read(source, symbols, tag, folder)
+        symbols = () if self.source == "features" else split_text(source, self.source)
+        name = source if self.source == "features" else join_symbols(symbols, self.source)
+        earlier = pairs.get((name, tag))
+        if earlier and self.target == "features":
+            raise UserError(
+                f"a second target of {name!r}, but a source has only one if targets are features; remove one"
+            )
+        pair = earlier or self._read_source(source, symbols, tag, folder)
         if self.target == "features":
-            written = self.targets.read(folder / target)
-            pair = pair._replace(references=(written.steps,), target=written.features)
+            matrix = self.targets.read(folder / target)
+            pair = pair._replace(references=(matrix.steps,), target=matrix.features)
         else:
-            references = dict.fromkeys([*pair.references, cut(target, self.target)])
+            references = dict.fromkeys([*pair.references, split_text(target, self.target)])
             pair = pair._replace(references=tuple(references))
-        found[name, tag] = pair
+        pairs[name, tag] = pair
 
-    def _read(self, source: str, symbols: Symbols, tag: str, folder: Path) -> Pair:
-        """A pair that has no reference yet."""
+    def _read_source(self, source: str, symbols: Symbols, tag: str, folder: Path) -> Pair:
+        """Return a pair without references."""
         if self.source != "features":
             return Pair(symbols, (), tag)
-        recording = self.sources.read(folder / source)
-        return Pair(recording.steps, (), tag, features=recording.features, name=source)
+        matrix = self.sources.read(folder / source)
+        return Pair(matrix.steps, (), tag, features=matrix.features, name=source)
 
     def _split(self, line: str) -> tuple[str, str, str]:
         fields = [field.strip() for field in line.split("\t")]
@@ -127,7 +128,7 @@ class Table:
             hint = "; if the third is a tag, set task.tagged=true" if len(fields) == 3 else ""
             raise UserError(f"{len(fields)} column{'s' * (len(fields) > 1)}; expected {expected}{hint}")
         if "" in fields:
-            place = fields.index("")
-            raise UserError(f"column {place + 1} is empty; expected {self.columns[place]}")
+            index = fields.index("")
+            raise UserError(f"column {index + 1} is empty; expected {self.columns[index]}")
         source, target, *tags = fields
         return source, target, "".join(tags)

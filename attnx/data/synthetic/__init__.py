@@ -1,1 +1,1 @@
-"""Data sets that are generated from a seed: pointing problems and stories."""
+"""Data made from a seed, and what they share with data that are read."""

@@ -1,4 +1,4 @@
-"""A story, a question about it and the answer, and how they stand in one sequence of symbols."""
+"""Stories with a question and its answer, as one sequence of symbols."""
 
 from __future__ import annotations
 
@@ -10,85 +10,86 @@ from attnx.data.examples import Symbols
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError, reject_duplicates, suggest
 
-END, ASKED = ".", "?"
+FULL_STOP, QUESTION_MARK = ".", "?"
 
 
 class Story(NamedTuple):
-    """What a question is asked about, and what is right.
+    """A story, a question about it, and the answer.
 
     Attributes:
-        sentences: words of each, in order.
-        question: its words.
-        answer: one symbol, however many words it names: ``apple,milk``.
-        whole: what tells the story apart from others; questions about one story share it.
+        sentences: words of each sentence.
+        question: words of the question.
+        answer: one symbol, also of several words: ``apple,milk``.
+        full_text: the complete story, which all its questions share; decides on its part of the data.
     """
 
     sentences: tuple[Symbols, ...]
     question: Symbols
     answer: str
-    whole: str
+    full_text: str
 
     @property
     def symbols(self) -> Symbols:
         """One sequence: each sentence and a full stop, the question and its mark."""
-        return (*(word for sentence in self.sentences for word in (*sentence, END)), *self.question, ASKED)
+        statements = (word for sentence in self.sentences for word in (*sentence, FULL_STOP))
+        return (*statements, *self.question, QUESTION_MARK)
 
 
-class Stories(Protocol):
-    """Where stories come from."""
+class StorySource(Protocol):
+    """Stories of one or several tasks."""
 
     @property
     def tags(self) -> list[str]:
-        """What each kind of them is called."""
+        """Names of the tasks."""
         ...
 
-    def train(self, tag: str) -> list[Story]:
-        """Those of a kind to train on, and to validate on."""
+    def train(self, tag: str, /) -> list[Story]:
+        """Stories of a task for training and validation."""
         ...
 
-    def test(self, tag: str) -> list[Story]:
-        """Those of a kind to test on."""
+    def test(self, tag: str, /) -> list[Story]:
+        """Stories of a task for testing."""
         ...
 
-    def other(self, named: str | int) -> list[Story]:
-        """Others to test on, of the first kind, as ``task.test`` names them."""
+    def custom_test(self, test: str | int) -> list[Story]:
+        """Stories for testing as the option ``task.test`` says, of the first task."""
         ...
 
 
-def words(text: str) -> Symbols:
-    """The words of a sentence in small letters, since names are written either way.
+def split_words(text: str) -> Symbols:
+    """Return the lower-cased words of a sentence.
 
-    >>> words("What is gertrude afraid of? ")
+    >>> split_words("What is gertrude afraid of? ")
     ('what', 'is', 'gertrude', 'afraid', 'of')
     """
-    return tuple(text.lower().rstrip(f"{END}{ASKED} \t").split())
+    return tuple(text.lower().rstrip(f"{FULL_STOP}{QUESTION_MARK} \t").split())
 
 
-def symbols_of(text: str) -> Symbols:
-    """A story with its question as one line of text -> symbols.
+def tokenize_story(text: str) -> Symbols:
+    """Return the symbols of a story and its question on one line.
 
-    >>> symbols_of("Mary went home. Where is Mary?")
+    >>> tokenize_story("Mary went home. Where is Mary?")
     ('mary', 'went', 'home', '.', 'where', 'is', 'mary', '?')
 
     Raises:
-        UserError: it does not end with a question.
+        UserError: there is no question at the end.
     """
-    *sentences, question = (words(piece) for piece in re.split(r"\.(?=\s|$)", text))
+    *sentences, question = (split_words(sentence) for sentence in re.split(r"\.(?=\s|$)", text))
     if not question:
-        raise UserError(f"{text!r}: a story ends with its question: Mary went home. Where is Mary?")
+        raise UserError(f"{text!r}: a story must end with a question: Mary went home. Where is Mary?")
     return Story(tuple(filter(None, sentences)), question, "", "").symbols
 
 
 def source_vocabulary(sources: Iterable[Symbols], entities: Sequence[str] = ()) -> Vocabulary:
-    """The symbols of stories: behind the specials the full stop, then the entities in their order, then the others.
+    """Build the vocabulary of stories: specials, full stop, entities in their order, then the other symbols.
 
     Raises:
-        UserError: an entity is named twice, or is not a word of the stories.
+        UserError: an entity is listed twice, or is not a word of the stories.
     """
-    known = set(Vocabulary.of(sources).symbols[len(SPECIALS) :]) | {END}
+    symbols = set(Vocabulary.of(sources).symbols[len(SPECIALS) :]) | {FULL_STOP}
     for entity in entities:
-        if entity not in known:
-            raise UserError(f"task.entities: no story holds the word {entity!r}{suggest(entity, known)}")
+        if entity not in symbols:
+            raise UserError(f"task.entities: no story has the word {entity!r}{suggest(entity, symbols)}")
     reject_duplicates("task.entities", entities, "word")
-    first = (END, *entities)
-    return Vocabulary((*SPECIALS, *first, *sorted(known - set(first))))
+    first = (FULL_STOP, *entities)
+    return Vocabulary((*SPECIALS, *first, *sorted(symbols - set(first))))

@@ -1,4 +1,4 @@
-"""Stories of two agents that walk over a grid: made from a seed, and the answer is where one of them stands."""
+"""Stories of two agents on a grid, made from a seed; the answer is an agent's position."""
 
 from __future__ import annotations
 
@@ -10,51 +10,55 @@ from attnx.data.examples import Symbols
 from attnx.data.synthetic.stories import Story
 from attnx.errors import UserError
 
-SIDE = 10
-FARTHEST = 5
-AHEAD = {"n": (0, 1), "e": (1, 0), "s": (0, -1), "w": (-1, 0)}
+GRID_SIZE = 10
+MAX_STEPS = 5
+DIRECTIONS = {"n": (0, 1), "e": (1, 0), "s": (0, -1), "w": (-1, 0)}
 AGENTS = ("agent1", "agent2")
-TOLD = 2 * len(AGENTS)  # sentences before anything happens
-TESTED = 1000
+NUM_INITIAL_STATEMENTS = 2 * len(AGENTS)
+NUM_TEST_STORIES = 1000
 
 
 @dataclass
 class Agent:
-    """Where an agent stands, from (1,1) to (10,10), and where it looks."""
+    """An agent's position, from (1,1) to (10,10), and direction."""
 
     name: str
     x: int
     y: int
-    faces: str
+    direction: str
 
     @property
-    def place(self) -> str:
-        """As it is told, one symbol."""
+    def position(self) -> str:
+        """The position as one symbol."""
         return f"({self.x},{self.y})"
 
     @property
-    def room(self) -> int:
-        """How many steps ahead it can go without leaving the grid."""
-        across, along = AHEAD[self.faces]
-        return {1: SIDE - self.x, -1: self.x - 1, 0: 0}[across] + {1: SIDE - self.y, -1: self.y - 1, 0: 0}[along]
+    def free_steps(self) -> int:
+        """The number of steps to the edge of the grid."""
+        dx, dy = DIRECTIONS[self.direction]
+        return _steps_to_edge(self.x, dx) + _steps_to_edge(self.y, dy)
 
     def move(self, steps: int) -> None:
-        """Go ahead."""
-        across, along = AHEAD[self.faces]
-        self.x, self.y = self.x + steps * across, self.y + steps * along
+        """Move in the agent's direction."""
+        dx, dy = DIRECTIONS[self.direction]
+        self.x, self.y = self.x + steps * dx, self.y + steps * dy
+
+
+def _steps_to_edge(coordinate: int, step: int) -> int:
+    return {1: GRID_SIZE - coordinate, -1: coordinate - 1, 0: 0}[step]
 
 
 @dataclass(frozen=True)
 class World:
     """Stories from a seed; Henaff et al. 2017, section 5.1, https://arxiv.org/abs/1612.03969.
 
-    Where each agent stands and looks is told first. Then an agent, chosen by chance, looks elsewhere or goes some
-    steps ahead; that these are five at most, and that it turns where it cannot go on, is ours.
+    First come the position and direction of each agent. Then a random agent turns or moves some steps. The paper does
+    not say how far: here at most five steps, and an agent at the edge turns.
 
     Args:
-        statements: how many sentences a story has, 5 or more.
-        stories: how many there are to train on.
-        seed: the same one makes the same stories.
+        statements: sentences in a story, 5 or more.
+        stories: number of training stories.
+        seed: the same seed makes the same stories.
     """
 
     statements: int
@@ -63,61 +67,67 @@ class World:
 
     @property
     def tags(self) -> list[str]:
-        """One kind."""
+        """The only task."""
         return ["world"]
 
-    def train(self, tag: str) -> list[Story]:
-        """A question after either agent, story by story; no story is tested on."""
-        return self._made(self.statements, TESTED + self.stories)[len(AGENTS) * TESTED :]
+    def train(self, _tag: str, /) -> list[Story]:
+        """A question about either agent for each story; no story is in the test part."""
+        return self._make_stories(self.statements, NUM_TEST_STORIES + self.stories)[len(AGENTS) * NUM_TEST_STORIES :]
 
-    def test(self, tag: str) -> list[Story]:
-        """The questions of 1,000 others."""
-        return self._made(self.statements, TESTED)
+    def test(self, _tag: str, /) -> list[Story]:
+        """The questions of 1,000 stories."""
+        return self._make_stories(self.statements, NUM_TEST_STORIES)
 
-    def other(self, named: str | int) -> list[Story]:
-        """The questions of 1,000 stories with so many sentences."""
-        if not str(named).isdecimal():
-            raise UserError(f"task.test={named}: of the world model, expected how many sentences a story has")
-        return self._made(int(named), TESTED)
-
-    def _made(self, statements: int, count: int) -> list[Story]:
-        """The first so many stories, no two alike."""
-        if statements <= TOLD:
+    def custom_test(self, test: str | int) -> list[Story]:
+        """The questions of 1,000 stories with ``test`` sentences."""
+        if not str(test).isdecimal():
             raise UserError(
-                f"a world of {statements} sentences: the first {TOLD} say where its agents are; ask for more"
+                f"task.test={test}: with task.data=world_model, expected the number of sentences in a story"
             )
-        chance = random.Random(f"{self.seed} {statements}")
-        found: dict[tuple[Symbols, ...], list[Agent]] = {}
-        while len(found) < count:
-            agents = [Agent(name, _from_1(chance, SIDE), _from_1(chance, SIDE), _look(chance)) for name in AGENTS]
-            told = tuple(_told(agents, statements, chance))
-            found.setdefault(told, agents)
+        return self._make_stories(int(test), NUM_TEST_STORIES)
+
+    def _make_stories(self, statements: int, count: int) -> list[Story]:
+        """Return the questions of the first ``count`` distinct stories."""
+        if statements <= NUM_INITIAL_STATEMENTS:
+            raise UserError(
+                f"a world of {statements} sentences: the first {NUM_INITIAL_STATEMENTS} say where its agents are; "
+                "use more"
+            )
+        rng = random.Random(f"{self.seed} {statements}")
+        worlds: dict[tuple[Symbols, ...], list[Agent]] = {}
+        while len(worlds) < count:
+            agents = [
+                Agent(name, _draw(rng, GRID_SIZE), _draw(rng, GRID_SIZE), _draw_direction(rng)) for name in AGENTS
+            ]
+            sentences = tuple(_draw_sentences(agents, statements, rng))
+            worlds.setdefault(sentences, agents)
         return [
-            Story(told, ("where", "is", agent.name), agent.place, " ".join(map(" ".join, told)))
-            for told, agents in found.items()
+            Story(sentences, ("where", "is", agent.name), agent.position, " ".join(map(" ".join, sentences)))
+            for sentences, agents in worlds.items()
             for agent in agents
         ]
 
 
-def _told(agents: list[Agent], statements: int, chance: random.Random) -> Iterator[Symbols]:
+def _draw_sentences(agents: list[Agent], statements: int, rng: random.Random) -> Iterator[Symbols]:
     for agent in agents:
-        yield (agent.name, "is", "at", agent.place)
-        yield (agent.name, f"faces-{agent.faces}")
-    for _ in range(statements - TOLD):
-        agent = agents[_from_1(chance, len(agents)) - 1]
-        if agent.room and chance.random() < 0.5:
-            steps = _from_1(chance, min(agent.room, FARTHEST))
+        yield (agent.name, "is", "at", agent.position)
+        yield (agent.name, f"faces-{agent.direction}")
+    for _ in range(statements - NUM_INITIAL_STATEMENTS):
+        agent = agents[_draw(rng, len(agents)) - 1]
+        if agent.free_steps and rng.random() < 0.5:
+            steps = _draw(rng, min(agent.free_steps, MAX_STEPS))
             agent.move(steps)
             yield (agent.name, f"moves-{steps}")
         else:
-            agent.faces = _look(chance, agent.faces)
-            yield (agent.name, f"faces-{agent.faces}")
+            agent.direction = _draw_direction(rng, agent.direction)
+            yield (agent.name, f"faces-{agent.direction}")
 
 
-def _from_1(chance: random.Random, most: int) -> int:
-    return 1 + int(chance.random() * most)
+def _draw(rng: random.Random, maximum: int) -> int:
+    """Draw an integer from 1 to ``maximum``."""
+    return 1 + int(rng.random() * maximum)
 
 
-def _look(chance: random.Random, but: str = "") -> str:
-    ways = [way for way in AHEAD if way != but]
-    return ways[_from_1(chance, len(ways)) - 1]
+def _draw_direction(rng: random.Random, current: str = "") -> str:
+    directions = [direction for direction in DIRECTIONS if direction != current]
+    return directions[_draw(rng, len(directions)) - 1]

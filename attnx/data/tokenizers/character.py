@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from attnx.data.examples import Symbols
-from attnx.data.tokenizers.counted import load_symbols, most_frequent, save_symbols
-from attnx.data.tokenizers.protocol import SPACE, joined
+from attnx.data.tokenizers.contract import SPACE, join_pieces
+from attnx.data.tokenizers.frequent_symbols import load_symbols, most_frequent, save_symbols
 from attnx.registry import register
 
 
@@ -15,15 +15,15 @@ from attnx.registry import register
 class Character:
     """Every character is a symbol, the space among them.
 
-    Formula: ``cut("a dog") = a ▁ d o g``
+    Formula: ``tokenize("a dog") = a ▁ d o g``
     Source: Chung et al. 2016, https://arxiv.org/abs/1603.06147
 
-    Sequences are long, nothing is unknown but characters that are rare or never seen. A character is a code point:
+    Sequences are long; only rare and unseen characters are unknown. A character is a code point:
     ``task.unicode_form=nfc`` makes a letter and its accent one.
 
     >>> tokenizer = Character()
     >>> tokenizer.train(["a dog", "odd"], size=3)
-    >>> tokenizer.symbols, tokenizer.cut("a dog")
+    >>> tokenizer.symbols, tokenizer.tokenize("a dog")
     (('a', 'd', 'o'), ('a', '▁', 'd', 'o', 'g'))
     """
 
@@ -31,21 +31,21 @@ class Character:
         self.symbols: Symbols = ()
 
     def train(self, texts: Iterable[str], size: int) -> None:
-        """Keep the ``size`` most frequent characters."""
-        self.symbols = most_frequent(map(self.cut, texts), size)
+        """Learn the ``size`` most frequent characters."""
+        self.symbols = most_frequent(map(self.tokenize, texts), size)
 
-    def cut(self, text: str) -> Symbols:
+    def tokenize(self, text: str) -> Symbols:
         """Text to characters."""
         return tuple(text.replace(" ", SPACE))
 
-    def join(self, symbols: Sequence[str]) -> str:
+    def detokenize(self, symbols: Sequence[str]) -> str:
         """Characters to text."""
-        return joined(symbols)
+        return join_pieces(symbols)
 
     def save(self, path: Path) -> None:
         """Write the characters."""
         save_symbols(path, self.symbols)
 
     def load(self, path: Path) -> None:
-        """Read them."""
+        """Read the characters."""
         self.symbols = load_symbols(path)

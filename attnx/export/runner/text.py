@@ -1,6 +1,6 @@
-"""How an exported model's lines become symbols or matrices, and its symbols text; nothing of attnx.
+"""Conversion of lines to symbols or matrices, and of symbols to texts; without attnx.
 
-A tokenizer needs the package that it was trained by, sentencepiece or tokenizers.
+A tokenizer needs the package that trained it, sentencepiece or tokenizers.
 """
 
 from __future__ import annotations
@@ -18,123 +18,127 @@ from typing import Any
 import numpy as np
 
 SPACE, GLUE, LOOKALIKE = "▁", "￭", "■"
-MATRICES = (".csv", ".npy", ".npz")
+MATRIX_ENDINGS = (".csv", ".npy", ".npz")
 
 
-class WrongLine(Exception):
-    """A line that cannot be read."""
+class InvalidLine(Exception):
+    """An invalid line."""
 
 
-def tokenizer(rule: dict[str, Any], folder: Path) -> tuple[Callable[[str], list[str]], Callable[[list[str]], str]]:
-    """How a tokenizer cuts a text and joins its symbols."""
+def load_tokenizer(rule: dict[str, Any], folder: Path) -> tuple[Callable[[str], list[str]], Callable[[list[str]], str]]:
+    """Return the functions that tokenize and detokenize."""
     file, kind = folder / rule["file"], rule["tokenizer"]
     if kind in ("bpe", "unigram"):
         import sentencepiece
 
         pieces = sentencepiece.SentencePieceProcessor(model_proto=file.read_bytes())
-        return lambda text: pieces.encode(text, out_type=str), joined
+        return lambda text: pieces.encode(text, out_type=str), join_pieces
     if kind in ("wordpiece", "bytes"):
         import tokenizers
 
-        fast = tokenizers.Tokenizer.from_file(str(file))
-        names = {number: piece for piece, number in fast.get_vocab().items()}
+        model = tokenizers.Tokenizer.from_file(str(file))
+        names = {index: piece for piece, index in model.get_vocab().items()}
         decoder = tokenizers.decoders.ByteLevel()
-        join = joined if kind == "wordpiece" else lambda symbols: " ".join(decoder.decode(list(symbols)).split())
-        return lambda text: [names[number] for number in fast.encode(text).ids], join
+        join = join_pieces if kind == "wordpiece" else lambda symbols: " ".join(decoder.decode(list(symbols)).split())
+        return lambda text: [names[index] for index in model.encode(text).ids], join
     if kind == "character":
-        return lambda text: list(text.replace(" ", SPACE)), joined
-    return cut_words, lambda symbols: re.sub(f"{GLUE} | {GLUE}|{GLUE}", "", " ".join(symbols))
+        return lambda text: list(text.replace(" ", SPACE)), join_pieces
+    return split_words, lambda symbols: re.sub(f"{GLUE} | {GLUE}|{GLUE}", "", " ".join(symbols))
 
 
-def joined(symbols: list[str]) -> str:
-    """Symbols that mark where a word begins, as text."""
+def join_pieces(symbols: list[str]) -> str:
+    """Join symbols that mark the start of a word."""
     return " ".join("".join(symbols).replace(SPACE, " ").split())
 
 
-def cut_words(text: str) -> list[str]:
-    """Words, and marks that know on which sides they had no space."""
-    behind, before = word_marks()
-    return before.sub(rf"\1{GLUE} ", behind.sub(rf" {GLUE}\1", text.replace(GLUE, LOOKALIKE))).split()
+def split_words(text: str) -> list[str]:
+    """Split a text into words and marks, which record on which sides they had no space."""
+    attached_left, attached_right = mark_patterns()
+    return attached_right.sub(rf"\1{GLUE} ", attached_left.sub(rf" {GLUE}\1", text.replace(GLUE, LOOKALIKE))).split()
 
 
 @cache
-def word_marks() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """A mark with no space before it, and one with a word right behind it."""
+def mark_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return patterns of a mark without a space before it, and of one followed by a word."""
     codes = [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)).startswith("M")]
     runs = [[code for _, code in run] for _, run in groupby(enumerate(codes), key=lambda item: item[1] - item[0])]
     word = r"\w" + "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs) + "\u200c\u200d"
     return re.compile(rf"(?<=\S)([^\s{word}])"), re.compile(rf"([^\s{word}])(?=[{word}])")
 
 
-def cutter(rule: dict[str, Any], folder: Path) -> Callable[[str, str], Any]:
-    """What makes symbols, or a matrix, of a line and its tag."""
+def input_function(rule: dict[str, Any], folder: Path) -> Callable[[str, str], Any]:
+    """Return the function from a line and its tag to symbols."""
     if rule["kind"] == "pieces":
-        cut, _ = tokenizer(rule, folder)
-        return lambda text, tag: cut(clean(text, rule))
+        tokenize, _ = load_tokenizer(rule, folder)
+        return lambda text, tag: tokenize(normalize(text, rule))
     if rule["kind"] == "characters":
-        return lambda text, tag: [*([f"<tag:{tag}>"] if rule.get("tag_token") else []), *letters(text, rule)]
-    return {"words": lambda text, tag: text.split(), "ids": lambda text, tag: ids(text),
-            "story": lambda text, tag: story(text)}[rule["kind"]]  # fmt: skip
+        return lambda text, tag: [*([f"<tag:{tag}>"] if rule.get("tag_token") else []), *split_graphemes(text, rule)]
+    return {"words": lambda text, tag: text.split(), "ids": lambda text, tag: parse_ids(text),
+            "story": lambda text, tag: tokenize_story(text)}[rule["kind"]]  # fmt: skip
 
 
-def joiner(rule: dict[str, Any], folder: Path) -> Callable[[list[str]], str]:
-    """What makes a text of symbols."""
+def output_function(rule: dict[str, Any], folder: Path) -> Callable[[list[str]], str]:
+    """Return the function from symbols to a text."""
     if rule["kind"] == "pieces":
-        _, join = tokenizer(rule, folder)
-        return lambda symbols: join(["⁇" if symbol == "<unk>" else symbol for symbol in symbols])
+        _, detokenize = load_tokenizer(rule, folder)
+        return lambda symbols: detokenize(["⁇" if symbol == "<unk>" else symbol for symbol in symbols])
     return ("" if rule["kind"] == "characters" else " ").join
 
 
-def clean(text: str, rule: dict[str, Any]) -> str:
-    """A text in the form and case that the tokenizer was taught."""
+def normalize(text: str, rule: dict[str, Any]) -> str:
+    """Apply case and Unicode form of the tokenizer's training texts."""
     text = text.lower() if rule["lower"] else text
-    return " ".join((text if rule["form"] == "none" else unicodedata.normalize(rule["form"].upper(), text)).split())
+    form = rule["unicode_form"]
+    return " ".join((text if form == "none" else unicodedata.normalize(form.upper(), text)).split())
 
 
-def letters(text: str, rule: dict[str, Any]) -> str:
-    """The characters of a text in Unicode's form; of ``jamo`` syllables of Hangul alone are cut."""
+def split_graphemes(text: str, rule: dict[str, Any]) -> str:
+    """Convert a text to a Unicode form; ``jamo`` decomposes Hangul syllables alone."""
     form = rule.get("form", "as_is")
     if form == "jamo":
         composed = unicodedata.normalize("NFC", text)
-        return "".join(unicodedata.normalize("NFD", one) if "\uac00" <= one <= "\ud7a3" else one for one in composed)
+        return "".join(
+            unicodedata.normalize("NFD", char) if "\uac00" <= char <= "\ud7a3" else char for char in composed
+        )
     return text if form == "as_is" else unicodedata.normalize(form.upper(), text)
 
 
-def ids(text: str) -> list[str]:
-    """Whole numbers, without leading zeros."""
+def parse_ids(text: str) -> list[str]:
+    """Return whole numbers without leading zeros."""
     if wrong := next((word for word in text.split() if not re.fullmatch("[0-9]+", word)), None):
-        raise WrongLine(f"{wrong!r} is no id: ids are whole numbers, 0 or more, with spaces between")
+        raise InvalidLine(f"{wrong!r} is not an id: ids are whole numbers, 0 or more, separated by spaces")
     return [word.lstrip("0") or "0" for word in text.split()]
 
 
-def story(text: str) -> list[str]:
-    """The words of a story's sentences, each with its full stop, and of its question."""
+def tokenize_story(text: str) -> list[str]:
+    """Return the words of a story's sentences, each with its full stop, and of its question."""
     *sentences, question = (piece.lower().rstrip(".? \t").split() for piece in re.split(r"\.(?=\s|$)", text))
     if not question:
-        raise WrongLine(f"{text!r}: a story ends with its question: Mary went home. Where is Mary?")
+        raise InvalidLine(f"{text!r}: a story must end with a question: Mary went home. Where is Mary?")
     return [*(word for words in sentences if words for word in (*words, ".")), *question, "?"]
 
 
-def matrix(path: Path, step_names: str | None, columns: list[str]) -> Any:
-    """The rows of numbers of a .npy, .npz or .csv file; a header must name the columns that were trained on."""
+def read_matrix(path: Path, step_names: str | None, columns: list[str]) -> Any:
+    """Read a .npy, .npz or .csv file; a header must name the columns of the training data."""
     try:
         if path.suffix == ".csv":
             rows = list(filter(any, csv.reader(path.read_text(encoding="utf-8-sig").splitlines())))
             names = [name.strip() for name in rows[0]]
-            kept = [place for place, name in enumerate(names) if name != step_names]
+            used = [index for index, name in enumerate(names) if name != step_names]
             if not any(map(is_number, names)):
                 rows = rows[1:]
-                if columns and columns != [names[place] for place in kept]:
-                    raise WrongLine(f"{path}: its columns are not {', '.join(columns)}, in this order")
-            return np.array([[float(row[place]) for place in kept] for row in rows], dtype=np.float32)
-        held = np.load(path, allow_pickle=False)
-        arrays = {"features": held} if isinstance(held, np.ndarray) else {one: held[one] for one in held.files}
+                if columns and columns != [names[index] for index in used]:
+                    raise InvalidLine(f"{path}: its columns are not {', '.join(columns)}, in this order")
+            return np.array([[float(row[index]) for index in used] for row in rows], dtype=np.float32)
+        loaded = np.load(path, allow_pickle=False)
+        is_array = isinstance(loaded, np.ndarray)
+        arrays = {"features": loaded} if is_array else {name: loaded[name] for name in loaded.files}
         arrays.pop(step_names, None)
         return arrays.get("features", next(iter(arrays.values()))).astype(np.float32)
     except (OSError, ValueError, IndexError) as error:
-        raise WrongLine(f"{path}: no .npy, .npz or .csv file of numbers ({error})") from error
+        raise InvalidLine(f"{path}: not a .npy, .npz or .csv file of numbers ({error})") from error
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is one."""
+    """Whether a text is a number."""
     return re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", text) is not None

@@ -45,7 +45,7 @@ def build_history(
         model: Daniluk et al. 2017, https://arxiv.org/abs/1702.04521
 
     It has no encoder: window and forecast are one series, and every scope is over the model's own past. The input of a
-    step has the targets of the previous step, the known features of this one (``task.known``), and whether these
+    step has the targets of the previous step, the known features of this one (``task.known_columns``), and whether
     targets are observed: not at the first step, nor in the forecast steps of a direct forecast. The other queries and
     ``feed`` are as in ``seq2seq``. Weights are those of the forecast steps over all earlier states.
     """

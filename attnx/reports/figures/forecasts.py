@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.readers.series import Series
-from attnx.data.series_file import read_kept_series
 from attnx.files.bounded_arrays import read_arrays
 from attnx.reports.figures.curves import DPI, INK, PALE
 from attnx.reports.figures.fonts import choose_fonts
@@ -23,6 +22,7 @@ from attnx.runs.alignments import Alignment, read_examples
 from attnx.runs.layout import FORECASTS_PICTURE, MATRICES, PREDICTIONS, VOCABULARY
 from attnx.runs.predictions import read_table
 from attnx.runs.run import read_run
+from attnx.runs.saved_series import read_test_series
 from attnx.runs.table_fields import read_field
 
 MAX_WINDOWS, MAX_COLUMNS = 3, 4
@@ -53,7 +53,7 @@ def draw_forecasts(folder: Path | str) -> Path | None:
     """Write forecasts.png from the files of a run and return its path; None if it is no forecasting run."""
     folder = Path(folder)
     task = read_run(folder).config.get("task", {})
-    series = read_kept_series(folder / VOCABULARY)
+    series = read_test_series(folder / VOCABULARY)
     if "horizon" not in task or not series or not (folder / MATRICES).is_file():
         return None
     forecasts = read_forecasts(folder, task, series)

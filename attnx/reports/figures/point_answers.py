@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnx.data.evenly_spaced import evenly_spaced_indices
-from attnx.data.points_file import read_points
 from attnx.metrics.polygons import are_positions, canonical_polygon, is_round_trip, open_path, path_length, triangle_set
 from attnx.reports.figures.curves import DPI, INK
 from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
 from attnx.runs.layout import POINTS_PICTURE, PREDICTIONS, VOCABULARY
+from attnx.runs.points import read_points
 from attnx.runs.predictions import read_predictions
 from attnx.runs.run import read_run
 

@@ -10,7 +10,8 @@ import torch
 from lightning.fabric.utilities import move_data_to_device
 from lightning.pytorch.callbacks import Callback
 
-from attnx.data.batches import Row, collate
+from attnx.data.batches import collate
+from attnx.data.dataset import Row
 from attnx.data.examples import Pair
 
 

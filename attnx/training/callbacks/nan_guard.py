@@ -40,7 +40,7 @@ class NanGuard(Callback):
         """Check the loss."""
         if torch.isfinite(loss) or self._batch is None:
             return
-        value, rows = float(loss.detach()), self._batch.index.tolist()
+        value, rows = float(loss.detach()), self._batch.row_index.tolist()
         row_list = ", ".join(map(str, rows[:MAX_ROWS])) + (", ..." if len(rows) > MAX_ROWS else "")
         file = self.folder / (BAD_BATCH if trainer.is_global_zero else f"{trainer.global_rank}-{BAD_BATCH}")
         try:
@@ -72,7 +72,7 @@ class NanGuard(Callback):
     def _first_source(self, batch: Batch) -> str:
         """The source of the batch's first row, for a message."""
         if not isinstance(self.data.source, Vocabulary):
-            return f"{int(batch.present[0].sum())} steps"
+            return f"{int(batch.source_mask[0].sum())} steps"
         symbols = " ".join(self.data.source.decode(batch.source[0].tolist()))
         return repr(symbols if len(symbols) <= MAX_CHARACTERS else symbols[:MAX_CHARACTERS] + "...")
 

@@ -76,7 +76,7 @@ class Throughput(Callback):
             self.seconds += now - self._batch_start
             # All processes have equally many rows, give or take one.
             self.examples += len(batch.source) * trainer.world_size
-            self.tokens += int(batch.target_present.sum()) * trainer.world_size
+            self.tokens += int(batch.target_mask.sum()) * trainer.world_size
         self._batch_start = now
 
     def state_dict(self) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def test_data_are_read_once_a_task_and_settings_prepared_once_whatever_the_seeds
             raise UserError("bad: is bad")
         return "data"
 
-    monkeypatch.setattr(preflight, "refuse_missing_files", lambda task: None)
+    monkeypatch.setattr(preflight, "check_task_files", lambda task: None)
     monkeypatch.setattr("attnx.training.train.load", load)
     monkeypatch.setattr(preflight, "_prepare", lambda config, data: prepared.append((config["scorer"], data)))
     asked = [[f"scorer={s}", f"task.train={t}", f"seed={n}"] for s in "de" for t in ("good", "bad") for n in (1, 2)]
@@ -129,7 +129,7 @@ def test_what_falls_over_is_left_to_the_job(monkeypatch: pytest.MonkeyPatch) -> 
     def load(config: Any) -> None:
         raise RuntimeError("I have fallen over")
 
-    monkeypatch.setattr(preflight, "refuse_missing_files", lambda task: None)
+    monkeypatch.setattr(preflight, "check_task_files", lambda task: None)
     monkeypatch.setattr("attnx.training.train.load", load)
     check_jobs([["seed=1"]], {overrides_key(["seed=1"]): {"task": {}, "seed": 1}}, {}, Here())
 

@@ -11,7 +11,7 @@ from attnx import registry
 from attnx.data.examples import Pair
 from attnx.data.features import Features
 from attnx.data.readers.feature_files import READERS
-from attnx.data.readers.feature_matrices import Recordings
+from attnx.data.readers.feature_matrices import MatrixReader
 from attnx.data.readers.lines import bounded_lines, decode_line, raw_lines
 from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
@@ -96,7 +96,7 @@ class LineReader:
         self.folder = Path() if options.file is None else options.file.parent
         self.has_feature_files = has_feature_files(run.config)
         columns = run.source.columns if isinstance(run.source, Features) else ()
-        self.recordings = Recordings(run.config["task"].get("step_names"), columns)
+        self.recordings = MatrixReader(run.config["task"].get("step_names"), columns)
         if options.tag_column is None:
             run.check_tag(options.tag)
         elif not run.tags:
@@ -106,7 +106,7 @@ class LineReader:
         """Read a line; an error in it is returned, not raised."""
         location = f"{self.options.name}:{line_number}"
         try:
-            text = decode_line(raw, location, first=line_number == 1)
+            text = decode_line(raw, location, is_first=line_number == 1)
         except UserError as error:
             return Line(line_number, error=str(error))
         if not text.strip():

@@ -60,7 +60,7 @@ def mean_weights(prediction: Prediction) -> np.ndarray[Any, Any]:
 def output_text(prediction: Prediction, task: Any) -> str:
     """An output on one line: the task's text, or a matrix as JSON."""
     if isinstance(prediction.output, list):
-        return str(task.text(prediction.output)).translate(SEPARATORS)
+        return str(task.detokenize(prediction.output)).translate(SEPARATORS)
     return json.dumps([[float(f"{value:.7g}") for value in row] for row in prediction.output.tolist()])
 
 

@@ -1,4 +1,4 @@
-"""From the shipped ``cmudict.dict.gz`` to clean pairs of letters and phones."""
+"""Reading the shipped ``cmudict.dict.gz`` as pairs of letters and phones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from attnx.data.examples import Pair, Symbols, merge
+from attnx.data.examples import Pair, Symbols, merge_references
 from attnx.errors import UserError
 
 FILE = Path(__file__).with_name("cmudict.dict.gz")
@@ -21,31 +21,31 @@ _WORD = re.compile(r"[a-z']*[a-z][a-z']*")
 def read_cmudict(stress: bool = False) -> list[Pair]:
     """Read the shipped dictionary, in the order of its file: one pair per word, variants as its references.
 
-    Of its 135 166 entries, 1 193 are dropped: their words hold something else than the letters a-z and the
-    apostrophe (a hyphen, mostly). That leaves 124 926 words with 133 667 distinct references (133 971 with
+    Of its 135 166 entries, 1 193 are dropped: their words have characters other than the letters a-z and the
+    apostrophe (mostly a hyphen). That leaves 124 926 words with 133 667 distinct references (133 971 with
     stress).
 
     Args:
-        stress: keep the stress digits of the vowels (``AH0``); without them equal references become one.
+        stress: whether to keep the stress digits of vowels (``AH0``); without them equal references are merged.
 
     Raises:
-        UserError: the file is missing, or is not the one that was shipped.
+        UserError: the file is missing, or has changed.
     """
     try:
         packed = FILE.read_bytes()
     except OSError as error:
         raise UserError(f"{FILE}: cannot be read: {error.strerror}; install attnx again") from error
-    if (found := hashlib.sha256(packed).hexdigest()) != SHA256:
-        raise UserError(f"{FILE}: has SHA-256 {found}, expected {SHA256}; install attnx again")
-    return merge(_entries(gzip.decompress(packed).decode("ascii"), stress))
+    if (sha256 := hashlib.sha256(packed).hexdigest()) != SHA256:
+        raise UserError(f"{FILE}: has SHA-256 {sha256}, expected {SHA256}; install attnx again")
+    return merge_references(_entries(gzip.decompress(packed).decode("ascii"), stress))
 
 
 def _entries(text: str, stress: bool) -> Iterator[tuple[Symbols, Symbols]]:
     # Cached: 850 000 phones share 70 strings.
-    phone = cache(lambda written: written if stress else written.rstrip("012"))
+    normalize_phone = cache(lambda phone: phone if stress else phone.rstrip("012"))
     for line in text.splitlines():
         word, _, phones = line.partition("#")[0].partition(" ")
         if word.endswith(")"):
             word = word.partition("(")[0]
         if _WORD.fullmatch(word):
-            yield tuple(word), tuple(map(phone, phones.split()))
+            yield tuple(word), tuple(map(normalize_phone, phones.split()))

@@ -1,4 +1,4 @@
-"""Vocabularies of the symbols that a text holds most often."""
+"""Vocabularies of the most frequent symbols of a text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attnx.files.bounded_files import MAX_LIST_BYTES, read_json
 
 
 def most_frequent(texts: Iterable[Symbols], size: int) -> Symbols:
-    """The ``size`` most frequent symbols, sorted; of equally frequent ones the first in sorted order.
+    """Return the ``size`` most frequent symbols, sorted; ties go to the first in sorted order.
 
     >>> most_frequent([("b", "a", "c"), ("c",)], 2)
     ('a', 'c')
@@ -34,9 +34,9 @@ def load_symbols(path: Path) -> Symbols:
     """Read what :func:`save_symbols` wrote.
 
     Raises:
-        UserError: the file cannot be read, or is not such a list.
+        UserError: the file cannot be read, or is not a list of strings.
     """
     symbols = read_json(path, MAX_LIST_BYTES)
     if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
-        raise UserError(f"{path}: holds no symbols: expected a JSON list of strings")
+        raise UserError(f"{path}: holds no symbols; expected a JSON list of strings")
     return tuple(symbols)

@@ -1,4 +1,4 @@
-"""What every tokenizer does, and what those that learn from a text share."""
+"""The contract of tokenizers, and what several of them share."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Protocol
 from attnx.data.examples import Symbols
 from attnx.errors import UserError
 
-# Stands for a space where a symbol begins a word, as in SentencePiece; in a text it counts as a space.
+# Marks the start of a word, as in SentencePiece; in a text it counts as a space.
 SPACE = "▁"
 
 
 class Tokenizer(Protocol):
     """Cuts texts into symbols and joins symbols to texts.
 
-    Texts have single spaces between words and none at their ends; then joining gives back what was cut, save for
+    Texts have single spaces between words and none at their ends. Then ``detokenize`` undoes ``tokenize``, except for
     symbols that were not learned.
 
     Attributes:
-        symbols: every symbol it has learned, sorted; a symbol that is not among them stands for something unknown.
+        symbols: all learned symbols, sorted; every other symbol is unknown.
     """
 
     symbols: Symbols
@@ -33,12 +33,12 @@ class Tokenizer(Protocol):
         """
         ...
 
-    def cut(self, text: str) -> Symbols:
+    def tokenize(self, text: str) -> Symbols:
         """Text to symbols."""
         ...
 
-    def join(self, symbols: Sequence[str]) -> str:
-        """Symbols to text; any sequence of symbols will do."""
+    def detokenize(self, symbols: Sequence[str]) -> str:
+        """Any sequence of symbols to text."""
         ...
 
     def save(self, path: Path) -> None:
@@ -54,23 +54,23 @@ class Tokenizer(Protocol):
         ...
 
 
-def joined(symbols: Sequence[str]) -> str:
-    """Symbols that mark with ``▁`` where a word begins, as text."""
+def join_pieces(symbols: Sequence[str]) -> str:
+    """Join symbols that mark the start of a word with ``▁``."""
     return " ".join("".join(symbols).replace(SPACE, " ").split())
 
 
 def alphabet(texts: Iterable[str]) -> set[str]:
-    """Every character of the texts, with the mark in the place of the space."""
+    """Return the characters of the texts, with ``▁`` for the space."""
     return set[str]().union(*texts) - {" "} | {SPACE}
 
 
-def require_room(name: str, characters: int, size: int) -> None:
-    """Refuse a size that leaves no room for single characters.
+def check_size(name: str, num_characters: int, size: int) -> None:
+    """Check that every character can be a symbol.
 
     Raises:
-        UserError: ``size`` is below ``characters``.
+        UserError: ``size`` is below ``num_characters``.
     """
-    if size < characters:
+    if size < num_characters:
         raise UserError(
-            f"task.vocab_size={size}: the tokenizer {name} needs {characters} or more here, one per character"
+            f"task.vocab_size={size}: the tokenizer {name} needs {num_characters} or more here, one per character"
         )

@@ -1,0 +1,154 @@
+"""Encoded examples as a torch dataset: flat NumPy arrays that workers share and that pickle quickly."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from torch.utils.data import Dataset
+
+from attnx.data.examples import Pair
+from attnx.data.features import Features, Matrix
+from attnx.data.permutation import Integers
+from attnx.data.ragged import Ragged, Sequences
+from attnx.data.vocabulary import Vocabulary
+
+Ids = npt.NDArray[np.integer[Any]]
+
+
+class Row(NamedTuple):
+    """One example: ids or features of each side (target ids end with ``EOS``), its index and its tag's index."""
+
+    source: Ids | Matrix
+    target: Ids | Matrix
+    row_index: int
+    tag: int = 0
+
+
+class PairDataset(Dataset[Row]):
+    """Encoded examples in a few arrays; forked workers share their memory pages.
+
+    Attributes:
+        pair_index: (rows,) index of the pair that each row was made from; None where row i is pair i.
+        tags: (rows,) index of each row's tag; 0 without tags.
+        tag_rows: the rows of each tag, if known already.
+        reopen: returns the same dataset in another process, so that no copy is sent there.
+        known_fingerprint: the fingerprint, if known without reading all rows.
+    """
+
+    def __init__(
+        self,
+        sources: Sequences,
+        targets: Sequences,
+        pair_index: Integers | None = None,
+        tags: Ids | None = None,
+        tag_rows: Ragged | None = None,
+        reopen: Callable[[], PairDataset] | None = None,
+        known_fingerprint: str = "",
+    ) -> None:
+        self.sources = sources
+        self.targets = targets
+        self.pair_index = pair_index
+        self.tags = np.broadcast_to(np.uint8(0), len(self)) if tags is None else tags
+        self.tag_rows = tag_rows
+        self.reopen = reopen
+        self.known_fingerprint = known_fingerprint
+
+    @classmethod
+    def from_pairs(
+        cls,
+        pairs: Sequence[Pair],
+        source: Vocabulary | Features,
+        target: Vocabulary | Features,
+        every_reference: bool,
+        tags: Sequence[str] = (),
+    ) -> PairDataset:
+        """Encode pairs: a row for every reference (training), or for the first one only (evaluation).
+
+        Args:
+            pairs: what to encode.
+            source: vocabulary of the sources, or scales of their features.
+            target: vocabulary of the references, or scales of their features.
+            every_reference: see above.
+            tags: every tag, in the order of its index; without any, all rows have tag 0.
+
+        Raises:
+            ValueError: a pair has no reference, or a tag that is not listed.
+        """
+        sources: list[Any] = []
+        targets: list[Any] = []
+        pair_index = []
+        for index, pair in enumerate(pairs):
+            if not pair.references:
+                raise ValueError(f"pair {index} ({pair.source_text!r}) has no reference")
+            encoded = _scale(source, pair.features) if isinstance(source, Features) else source.encode(pair.source)
+            for reference in pair.references if every_reference else pair.references[:1]:
+                sources.append(encoded)
+                targets.append(
+                    _scale(target, pair.target, np.nan)
+                    if isinstance(target, Features)
+                    else target.encode(reference, end=True)
+                )
+                pair_index.append(index)
+        row_tags = tag_indices([pairs[index].tag for index in pair_index], tags) if tags else None
+        rows = np.array(pair_index, dtype=np.int64)
+        return cls(_concat(sources, source), _concat(targets, target), rows, row_tags)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.sources.offsets) - 1
+
+    def __getitem__(self, index: int) -> Row:
+        """Return one row; its arrays are views, not copies."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"row {index} of a dataset of {len(self)} rows")
+        return Row(self.sources.row(index), self.targets.row(index), index, int(self.tags[index]))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle the arrays, or ``reopen``."""
+        return (self.reopen, ()) if self.reopen else super().__reduce_ex__(protocol)
+
+    def lengths(self, rows: Integers | None = None) -> Integers:
+        """Return (rows, 2), the source and target lengths (``EOS`` counted) of ``rows``, by default all."""
+        rows = np.arange(len(self)) if rows is None else rows
+        return np.stack([self.sources.lengths(rows), self.targets.lengths(rows)], axis=1)
+
+    def fingerprint(self) -> str:
+        """Return a hash of all rows, which changes with the data."""
+        if self.known_fingerprint:
+            return self.known_fingerprint
+        digest = hashlib.sha256()
+        for array in (self.sources.flat, self.sources.offsets, self.targets.flat, self.targets.offsets, self.tags):
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()[:16]
+
+    def rows_by_tag(self) -> Ragged:
+        """Return the row indices of each tag, tag after tag."""
+        if self.tag_rows is not None:
+            return self.tag_rows
+        return Ragged(np.argsort(self.tags, kind="stable"), np.append(0, np.cumsum(np.bincount(self.tags))))
+
+
+def _scale(side: Features, matrix: Matrix | None, missing: float = 0.0) -> Matrix:
+    if matrix is None:
+        raise ValueError("a pair holds no features where a matrix is expected")
+    return side.encode(matrix, missing)
+
+
+def _concat(sequences: list[Any], side: Vocabulary | Features) -> Ragged:
+    return Ragged.from_matrices(sequences) if isinstance(side, Features) else Ragged.of(sequences)
+
+
+def tag_indices(tags: Sequence[str], known_tags: Sequence[str]) -> Integers:
+    """Return the index of each of ``tags`` among ``known_tags``.
+
+    Raises:
+        ValueError: a tag is unknown.
+    """
+    indices = {tag: index for index, tag in enumerate(known_tags)}
+    if missing := sorted(set(tags) - set(known_tags)):
+        raise ValueError(f"the tag {missing[0]!r} is none of {', '.join(known_tags)}")
+    return np.array([indices[tag] for tag in tags], dtype=np.int64)

@@ -1,0 +1,166 @@
+"""Train, valid and test parts: a part without data of its own is held out of the training data by a hash."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+from attnx.data.readers.parallel_corpus import Sentence
+from attnx.errors import UserError
+
+T = TypeVar("T")
+PartName = Literal["train", "valid", "test"]
+
+
+class Splits(NamedTuple, Generic[T]):
+    """Examples of the three parts."""
+
+    train: list[T]
+    valid: list[T]
+    test: list[T]
+
+
+def hash_fraction(text: str) -> float:
+    """Return a text's hash as a number in [0, 1): the first 53 bits of the SHA-256 of its UTF-8 bytes."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return (int.from_bytes(digest[:8], "big") >> 11) / 2**53  # 53 bits: more would round up to 1.0
+
+
+def fold_text(text: str) -> str:
+    r"""Return a text without differences of case and Unicode form.
+
+    >>> fold_text("Ça va ?") == fold_text("c\u0327A VA ?")
+    True
+    """
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+
+
+def holdout_shares(holdout: float, existing: Container[str]) -> tuple[float, float]:
+    """Return the shares to hold out for valid and test: ``holdout`` and twice as much, 0 for ``existing`` parts."""
+    return 0.0 if "valid" in existing else holdout, 0.0 if "test" in existing else 2 * holdout
+
+
+def hash_part(fraction: float, valid: float, test: float) -> PartName:
+    """Return the part of a hash: test has the lowest ``test`` of [0, 1), valid the highest ``valid``."""
+    return "test" if fraction < test else "valid" if fraction >= 1 - valid else "train"
+
+
+def split_by_hash(
+    items: Iterable[T], key: Callable[[T], str], valid: float, test: float, sort_held_out: bool = False
+) -> Splits[T]:
+    """Split items by the hash of their source.
+
+    The part of an item depends on its source alone: adding or reordering data moves no source, and another ``test``
+    share moves none into or out of valid. Sizes meet the shares only on average.
+
+    Args:
+        items: what to split; each part keeps their order.
+        key: item -> its source as text.
+        valid: share of the sources for valid.
+        test: share of the sources for test.
+        sort_held_out: order valid and test by hash instead.
+
+    Raises:
+        UserError: a share is negative, or the shares leave nothing to train on.
+    """
+    if not (valid >= 0 and test >= 0 and valid + test < 1):
+        raise UserError(
+            f"the held-out shares valid={valid} and test={test} must be 0 or more and sum to less than 1; "
+            "lower task.holdout"
+        )
+    splits = Splits[T]([], [], [])
+    for item in items:
+        getattr(splits, hash_part(hash_fraction(key(item)), valid, test)).append(item)
+    if sort_held_out:
+        for part in (splits.valid, splits.test):
+            part.sort(key=lambda item: hash_fraction(key(item)))
+    return splits
+
+
+def overlap_note(part: str, overlap: int, total: int) -> list[str]:
+    """Return a note on how many of a part's sources are in the training part too; none if there are none."""
+    return [f"{overlap:,} of {total:,} sources of the {part} part are also in the training part"] if overlap else []
+
+
+def overlap_notes(train: Collection[str], valid: Sequence[Sentence], test: Sequence[Sentence]) -> list[str]:
+    """Return a note for valid and for test, if sources of it are among the training sources ``train``."""
+    parts = {"valid": valid, "test": test}.items()
+    return [
+        note
+        for name, part in parts
+        for note in overlap_note(name, sum(sentence.source in train for sentence in part), len(part))
+    ]
+
+
+def sentence_hash_fraction(source: str) -> float:
+    """Return the hash fraction of a sentence, whatever its case and Unicode form."""
+    return hash_fraction(fold_text(source))
+
+
+class SentenceHoldout:
+    """Valid and test sentences: as they are given, or held out of a stream of training sentences.
+
+    All translations of a sentence, into any language, are in one part. Held-out sentences are ordered by hash; the
+    translations of one into one language are its references.
+
+    Args:
+        valid: the valid part; None to hold out ``holdout`` of the sentences.
+        test: the test part; None to hold out twice as many.
+        holdout: the share.
+        max_sentences: most sentences to hold out, each language counted for itself; None for any number.
+    """
+
+    def __init__(
+        self,
+        valid: list[Sentence] | None,
+        test: list[Sentence] | None,
+        holdout: float,
+        max_sentences: int | None = None,
+    ) -> None:
+        self.existing = {"valid": valid, "test": test}
+        self.shares = holdout_shares(holdout, [name for name, part in self.existing.items() if part is not None])
+        self.holdout, self.max_sentences = holdout, max_sentences
+        # (hash fraction, source, language) -> its translations, each once
+        self._held_out: dict[str, dict[tuple[float, str, str], dict[str, None]]] = {"valid": {}, "test": {}}
+
+    def is_training(self, sentence: Sentence) -> bool:
+        """Whether a sentence is in the training part."""
+        return hash_part(sentence_hash_fraction(sentence.source), *self.shares) == "train"
+
+    def split_off(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+        """Yield the training sentences and store the held-out ones.
+
+        Raises:
+            UserError: more than ``max_sentences`` are held out.
+        """
+        for sentence in sentences:
+            fraction = sentence_hash_fraction(sentence.source)
+            part = hash_part(fraction, *self.shares)
+            if part == "train":
+                yield sentence
+                continue
+            references = self._held_out[part].setdefault((fraction, sentence.source, sentence.tag), {})
+            references.update(dict.fromkeys(sentence.references))
+            if self.max_sentences is not None and sum(map(len, self._held_out.values())) > self.max_sentences:
+                raise UserError(
+                    f"task.holdout={self.holdout:g} holds out more than {self.max_sentences:,} sentences, which must "
+                    "fit in memory; lower it, or name task.valid and task.test"
+                )
+
+    def part(self, name: str) -> list[Sentence]:
+        """Return the part ``valid`` or ``test``."""
+        existing = self.existing[name]
+        if existing is not None:
+            return existing
+        held_out = sorted(self._held_out[name].items())
+        return [Sentence(source, tuple(references), tag) for (_, source, tag), references in held_out]
+
+
+def split_sentences(
+    train: Iterable[Sentence], valid: list[Sentence] | None, test: list[Sentence] | None, holdout: float
+) -> Splits[Sentence]:
+    """Split sentences: missing parts are held out of ``train``, see :class:`SentenceHoldout`."""
+    parts = SentenceHoldout(valid, test, holdout)
+    return Splits(list(parts.split_off(train)), parts.part("valid"), parts.part("test"))
