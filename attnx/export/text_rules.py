@@ -71,7 +71,7 @@ def _matrix(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pieces(task: Mapping[str, Any], side: str) -> dict[str, Any]:
-    normalization = {knob: task[knob] for knob in ("lower", "unicode_form")}
+    normalization = {"lower": task["lower"], "form": task["unicode_form"]}
     return {"kind": "pieces", "tokenizer": task["tokenizer"], "file": f"{side}.tokenizer", **normalization}
 
 

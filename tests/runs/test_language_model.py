@@ -112,7 +112,7 @@ def test_a_text_is_gone_on_with_by_chance_on_the_command_line(
     [
         ("scope=global", "has no source, and scope.sources=[encoder] reads one; use scope=history"),
         ("model.bridge=last", "model.bridge=last needs an encoder, and task=language_model has none"),
-        ("model=history", "the same net is model=seq2seq with recipe=attention_rnn"),
+        ("model=history", "the same network is model=seq2seq with recipe=attention_rnn"),
         (
             "encoder.hidden_size=7",
             "encoder.hidden_size=7 has no meaning beside task=language_model, which has no source",
