@@ -127,7 +127,7 @@ WAYS: dict[str, dict[str, Any]] = {
         "test": "t.tsv",
     },
     "one named language": {"train": "xa.tsv", "languages": ["xa"]},
-    "lower case, shared": {"lower": True, "form": "nfkc", "shared": True, "tokenizer": "bpe"},
+    "lower case, shared": {"lower": True, "unicode_form": "nfkc", "shared_vocabulary": True, "tokenizer": "bpe"},
     "characters": {"tokenizer": "character", "max_length": 17},
 }
 
