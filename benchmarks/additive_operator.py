@@ -1,4 +1,4 @@
-"""Additive attention as one operator: attnx beside the broadcast form, the same compiled, and keras, on a CPU.
+"""Additive attention as one operator on a CPU: attnx, the broadcast form, torch.compile of it, and keras.
 
 Everybody reads the same queries, keys and values, already projected, and is measured in turn, round after round.
 Seconds, how many times as fast attnx was in the same round, bytes at the peak and errors in float32 are printed and
@@ -43,7 +43,7 @@ Measure = Callable[[str, Shape, str], float]
 
 
 def by_attnx(width: int, accelerated: bool) -> Read:
-    """attnx's own attention; what it is given is projected already."""
+    """attnx's own attention over projected inputs."""
     attention: Any = build(query_size=width, memory_size=width, scorer=("additive", {"hidden_size": width}))
     if accelerated:
         accel.enable(attention)
@@ -58,7 +58,7 @@ def by_attnx(width: int, accelerated: bool) -> Read:
 
 
 def by_dot(width: int) -> Read:
-    """Attention whose scores are plain products; v has no part in it."""
+    """Dot-product attention; it does not use v."""
     attention = build(query_size=width, memory_size=width, scorer="dot")
 
     def read(queries: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
@@ -68,7 +68,7 @@ def by_dot(width: int) -> Read:
 
 
 def reading(attention: nn.Module, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """The contexts, where everything may be read."""
+    """The contexts, with every position valid."""
     present = torch.ones(keys.shape[:2], dtype=torch.bool)
     context: Tensor = attention(queries, Memory(keys, values, present, (keys.shape[1],))).context
     return context
@@ -81,7 +81,7 @@ def broadcast(queries: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tenso
 
 @cache
 def compiled() -> Read:
-    """The definition as Inductor compiles it, for each shape anew."""
+    """The definition compiled by Inductor, again for each shape."""
     read: Read = torch.compile(broadcast, dynamic=False)
     return read
 
@@ -94,7 +94,7 @@ def here(read_of: Callable[[int], Read], measure: str, shape: Shape, way: str) -
 
 
 class Elsewhere:
-    """Keras in a process of its own, which is asked line by line."""
+    """Keras in a process of its own, which answers one line per request."""
 
     def __init__(self, python: Path, threads: int) -> None:
         command = [str(python), str(Path(__file__).with_name("peers") / "keras_operator.py"), str(threads)]
@@ -119,7 +119,7 @@ class Elsewhere:
 
 
 def contenders(options: argparse.Namespace, console: Console) -> tuple[dict[str, Measure], dict[str, str]]:
-    """Who takes part, in the order of a round, and what is wrong with who cannot."""
+    """The libraries to compare, in the order of a round, and why others cannot take part."""
     ready: dict[str, Measure] = {
         ATTNX: partial(here, partial(by_attnx, accelerated=True)),
         BROADCAST: partial(here, partial(by_attnx, accelerated=False)),
@@ -138,7 +138,7 @@ def contenders(options: argparse.Namespace, console: Console) -> tuple[dict[str,
 def measure_shape(
     shape: Shape, ready: dict[str, Measure], options: argparse.Namespace, console: Console
 ) -> dict[str, Any]:
-    """Everybody's seconds round by round, peaks and errors at one shape, and why somebody has none."""
+    """Seconds of all libraries per round, peaks and errors at one shape, and why some have none."""
     hidden = 4 * torch.Size(shape).numel()
     too_large = {
         name: f"each of its (b, q, m, d) tensors takes {hidden / 1e9:.1f} GB" for name in HIDDEN if name in ready
@@ -166,7 +166,7 @@ def measure_shape(
 
 
 def errors(shape: Shape, accelerated: bool) -> dict[str, float]:
-    """The largest error of contexts and of each gradient, beside the largest number there is: float32 and float64."""
+    """The largest error of contexts and of each gradient, and the largest value: float32 and float64."""
     *operands, of_context = drawn(*shape)
     found = work_of(by_attnx(shape[-1], accelerated=accelerated), operands, of_context, "both")()
     compared = zip(("contexts", "queries", "keys", "values", "v"), found, exact(shape), strict=True)
@@ -175,7 +175,7 @@ def errors(shape: Shape, accelerated: bool) -> dict[str, float]:
 
 @cache
 def exact(shape: Shape) -> list[Tensor]:
-    """Contexts and gradients by definition in double precision, some queries at a time."""
+    """Contexts and gradients by the definition in double precision, some queries at a time."""
     queries, keys, values, v, of_context = (tensor.double() for tensor in drawn(*shape))
     found = [torch.empty_like(queries), *map(torch.zeros_like, (queries, keys, values, v))]
     for row, first in product(range(shape[0]), range(0, shape[1], 50)):
@@ -191,7 +191,7 @@ def exact(shape: Shape) -> list[Tensor]:
 
 
 def ratios(rounds: dict[str, list[float]]) -> dict[str, list[float]]:
-    """How many times as fast attnx was as everybody else, round by round."""
+    """For each round, how many times as fast attnx was as each other library."""
     ours = rounds[ATTNX]
     others = {name: theirs for name, theirs in rounds.items() if name != ATTNX}
     return {name: [them / us for us, them in zip(ours, theirs, strict=False)] for name, theirs in others.items()}
@@ -224,7 +224,7 @@ def show(found: dict[str, Any], console: Console) -> None:
 
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     cached = ROOT / ".benchmarks"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
@@ -249,7 +249,7 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure everybody at every shape and report."""
+    """Measure all libraries at every shape and report."""
     options, console = read_options(), Console()
     torch.set_num_threads(options.threads)
     options.envs = options.envs.resolve()

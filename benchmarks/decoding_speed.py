@@ -1,4 +1,4 @@
-"""Decoding speed in words per second: attnx beside yoyodyne and joeynmt, same words, sizes and threads.
+"""Decoding speed in words per second: attnx, yoyodyne and joeynmt with the same words, sizes and threads.
 
 Everybody first trains a model on the same pairs, once; attnx one for each peer, which is composed as the peer's. Then
 everybody decodes the same words, greedily and with a beam, many at once and one by one, in turn and round after round;
@@ -37,7 +37,7 @@ ATTNX = "attnx"
 
 @dataclass(frozen=True)
 class Alike(Peer):
-    """attnx, its model composed as that of another package."""
+    """attnx with a model that is composed like that of another package."""
 
     model: str = ""
 
@@ -57,7 +57,7 @@ EQUALLY = ("optimizer.lr=0.001", "optimizer.beta2=0.999", "lr_schedule=constant"
 
 
 class Setting(NamedTuple):
-    """How words are decoded: the width of the beam, 1 for greedy, and how many words at once."""
+    """How words are decoded: the beam size (1 is greedy) and the batch size."""
 
     width: int
     batch: int
@@ -75,7 +75,7 @@ SETTINGS = tuple(Setting(width, batch) for batch in (MANY, 1) for width in (1, W
 
 
 class Written(NamedTuple):
-    """What a package wrote: for so many words so many symbols each, with so many edits per 100 of the references'.
+    """The outputs of a package: number of words, mean number of symbols, edits per 100 reference symbols.
 
     The longest output has ``longest`` symbols: one that goes on in a circle keeps its whole batch waiting.
     """
@@ -104,7 +104,7 @@ class Work:
     limit: float
 
     def write(self) -> None:
-        """Write the pairs to train on, those to judge by, and the words to decode at either batch size."""
+        """Write the training pairs, the references, and the words to decode at either batch size."""
         write_pairs(self.training, self.folder / "pairs.tsv")
         write_pairs(self.words, self.folder / "held_out.tsv")
         for setting in SETTINGS:
@@ -112,28 +112,28 @@ class Work:
             self.file(setting).write_text("".join(lines), encoding="utf-8")
 
     def asked(self, setting: Setting) -> Sequence[Pair]:
-        """What is decoded."""
+        """The request to decode."""
         return self.words if setting.batch > 1 else self.words[: self.single]
 
     def file(self, setting: Setting) -> Path:
-        """Where its words are."""
+        """The file of its words."""
         return self.folder / f"words{len(self.asked(setting))}.txt"
 
     def out(self, peer: Peer, setting: Setting) -> Path:
-        """Where its outputs are to be."""
+        """The file for its outputs."""
         return self.home(peer) / f"{setting}.txt"
 
     def home(self, peer: Peer) -> Path:
-        """The folder of what it trains and writes."""
+        """The folder for its model and outputs."""
         return self.folder / peer.row
 
     def wanted(self, threads: int) -> dict[str, Any]:
-        """What everybody is told to train."""
+        """The training request for every package."""
         return {"pairs": str(self.folder / "pairs.tsv"), **SIZES, "updates": self.steps, "threads": threads}
 
 
 def train(work: Work, peer: Peer, python: Path, threads: int) -> None:
-    """Train a package's model, by its own means.
+    """Train a package's model by its own means.
 
     Raises:
         FailedError: that fails or takes too long.
@@ -150,7 +150,7 @@ def train(work: Work, peer: Peer, python: Path, threads: int) -> None:
 
 
 def decode(work: Work, peer: Peer, python: Path, setting: Setting, threads: int) -> float:
-    """Decode with what was trained: words per second.
+    """Decode with the trained model: words per second.
 
     Raises:
         FailedError: that fails or takes too long.
@@ -166,13 +166,13 @@ def decode(work: Work, peer: Peer, python: Path, setting: Setting, threads: int)
 
 
 def judge(pairs: Sequence[Pair], outputs: Path) -> Written:
-    """Compare what was written with the references; of several the closest counts."""
+    """Compare outputs with the references; the closest of several counts."""
     written = [tuple(line.split()) for line in outputs.read_text(encoding="utf-8").splitlines()]
     return compare(written, [pair.references for pair in pairs])
 
 
 def compare(written: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> Written:
-    """What was written, beside the references."""
+    """The outputs and their references."""
     rate, lengths = PhoneErrorRate(), [len(symbols) for symbols in written]
     rate.update(written, references)
     return Written(len(written), mean(lengths), max(lengths), float(rate.compute()))
@@ -192,14 +192,14 @@ def ratios(speeds: Rounds) -> Rounds:
 
 
 def latencies(speeds: Rounds) -> Rounds:
-    """For each round, the milliseconds that a word took where words came one by one."""
+    """For each round, milliseconds per word at batch size 1."""
     alone = tuple(setting.row("") for setting in SETTINGS if setting.batch == 1)
     return [{row: 1000 / each for row, each in speed.items() if row.startswith(alone)} for speed in speeds]
 
 
 @dataclass
 class Found:
-    """What was measured on so many threads."""
+    """The measurements with one number of threads."""
 
     threads: int
     speeds: Rounds
@@ -208,7 +208,7 @@ class Found:
     problems: dict[str, str]
 
     def show(self, console: Console) -> None:
-        """Print the tables and what went wrong."""
+        """Print the tables and the failures."""
         console.print(table(f"words per second (threads: {self.threads})", self.speeds, 1))
         if any(compared := ratios(self.speeds)):
             console.print(table("how many times as fast, in the same round", compared, 2))
@@ -223,7 +223,7 @@ class Found:
         show_trouble(self.problems, self.others, console)
 
     def as_json(self) -> dict[str, Any]:
-        """The same, to be written."""
+        """The same as JSON."""
         return {
             "words_per_second": by_row(self.speeds),
             "ratios": by_row(ratios(self.speeds)),
@@ -237,7 +237,7 @@ class Found:
 def compete(
     work: Work, pythons: Mapping[Peer, Path], problems: dict[str, str], threads: int, rounds: int, console: Console
 ) -> Found:
-    """Measure everybody in every setting, once a round."""
+    """Measure every package in every setting, once per round."""
     entrants = {
         setting.row(peer.row): (peer, setting, partial(decode, work, peer, python, setting, threads))
         for setting in SETTINGS
@@ -255,7 +255,7 @@ def compete(
 
 
 def prepare(work: Work, options: argparse.Namespace, console: Console) -> tuple[dict[Peer, Path], dict[str, str]]:
-    """Install and train everybody; who is ready, and what is wrong with those who are not."""
+    """Install and train all packages; which are ready, and why others are not."""
     work.write()
     envs = options.envs.resolve()
     envs.mkdir(parents=True, exist_ok=True)
@@ -275,7 +275,7 @@ def prepare(work: Work, options: argparse.Namespace, console: Console) -> tuple[
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     names = (ATTNX, *(peer.name for peer in PEERS))
     cache = Path(__file__).resolve().parents[1] / ".benchmarks"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
@@ -299,7 +299,7 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Train everybody, measure everybody and report."""
+    """Train and measure all packages and report."""
     options, console = read_options(), Console()
     count = options.steps * SIZES["batch"]
     try:

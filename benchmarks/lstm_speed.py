@@ -1,4 +1,4 @@
-"""An LSTM over rows of different lengths: attnx's, whose cell is in C, beside torch's own, packed and padded.
+"""An LSTM over rows of different lengths: attnx's, whose cell is in C, and torch's, packed and padded.
 
 All have the same weights and rows, and read embedded symbols: attnx's looks them up, as models do without dropout of
 their embeddings, or is given what was found (``rows given``), as torch's are. Torch's ``padded`` takes every row to be
@@ -37,7 +37,7 @@ SYMBOLS = 40
 
 
 class Shape(NamedTuple):
-    """Rows, the steps of the longest, widths of a symbol and of what is beside it, units a direction, directions."""
+    """Rows, the steps of the longest, widths of a symbol and of the extra inputs, units per direction, directions."""
 
     rows: int
     steps: int
@@ -61,7 +61,7 @@ SHAPES = (
 
 
 class Measured:
-    """One shape, ready to be run in every way."""
+    """One shape, ready to run in every way."""
 
     def __init__(self, shape: Shape) -> None:
         torch.manual_seed(0)
@@ -80,7 +80,7 @@ class Measured:
         self.work = 2 * steps * (width + shape.units) * 4 * shape.units * shape.directions
 
     def outputs(self, way: str) -> Tensor:
-        """Run it forwards."""
+        """Run it forward."""
         lengths = None if way == "torch padded" else self.lengths
         if way == OURS:
             rows = F.embedding(self.ids, self.table)
@@ -91,18 +91,18 @@ class Measured:
         return recurrent.run([inputs], lengths).outputs[-1]
 
     def train(self, way: str) -> None:
-        """Forwards and backwards."""
+        """Run forward and backward."""
         recurrent = self.recurrent if way in (OURS, PEERS[0]) else self.plain
         leaves = [self.table, *self.beside, *recurrent.parameters()]
         torch.autograd.grad(self.outputs(way), leaves, self.of_outputs)
 
     @torch.inference_mode()
     def infer(self, way: str) -> None:
-        """Forwards alone."""
+        """Run forward alone."""
         self.outputs(way)
 
     def seconds(self, run: Callable[[str], None], way: str, repeats: int) -> float:
-        """Of so many runs, a run's mean."""
+        """The mean time of a run over several."""
         run(way)
         start = time.perf_counter()
         for _ in range(repeats):
@@ -111,7 +111,7 @@ class Measured:
 
 
 def hold_round(ready: list[Measured], repeats: int) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
-    """Milliseconds of everybody in every shape, shares of the peak, and ratios."""
+    """Milliseconds of all ways in every shape, shares of the peak, and ratios."""
     milliseconds, shares, ratios = {}, {}, {}
     most = peak()
     for measured in ready:
@@ -126,7 +126,7 @@ def hold_round(ready: list[Measured], repeats: int) -> tuple[dict[str, float], d
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--rounds", type=int, default=5, help="everybody is measured once a round")
@@ -140,7 +140,7 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure everybody and report."""
+    """Measure all ways and report."""
     options, console = read_options(), Console()
     torch.set_num_threads(options.threads)
     ready = [Measured(shape) for shape in SHAPES]

@@ -1,4 +1,4 @@
-"""Memory of a corpus in training: it should not grow with the corpus.
+"""Memory of a corpus in training, which should not grow with the corpus.
 
 Synthetic corpora of several sizes are written as attnx writes a corpus to train on, and an epoch's first batches are
 read from each. Writing and reading happen in processes of their own, whose memory is measured, printed and written
@@ -61,17 +61,17 @@ def entries(pairs: int, seed: int = 0) -> Iterator[Entry]:
 
 
 def vocabulary() -> Vocabulary:
-    """The one of both sides."""
+    """The vocabulary of both sides."""
     return Vocabulary.of([SYMBOLS])
 
 
 def own_memory() -> int | None:
-    """Bytes that are this process's alone: neither files' pages nor what it shares. None where it cannot be told."""
+    """Private memory of this process in bytes, without file pages and shared memory; None if unknown."""
     return status("RssAnon")
 
 
 def resident_peak() -> int:
-    """The most bytes this process has had in memory, pages of files among them."""
+    """The peak resident memory of this process in bytes, file pages included."""
     measured = status("VmHWM")
     if measured is not None:
         return measured
@@ -80,7 +80,7 @@ def resident_peak() -> int:
 
 
 def status(field: str) -> int | None:
-    """A field of Linux's account of this process, in bytes."""
+    """A field of /proc/self/status in bytes."""
     if not STATUS.exists():
         return None
     lines = dict(line.split(":", 1) for line in STATUS.read_text(encoding="ascii").splitlines())
@@ -88,7 +88,7 @@ def status(field: str) -> int | None:
 
 
 def write_one(folder: Path, pairs: int) -> dict[str, Any]:
-    """Write a corpus and say what it took."""
+    """Write a corpus and return what it took."""
     peaks = [own_memory()]
 
     def watched() -> Iterator[Entry]:
@@ -107,7 +107,7 @@ def write_one(folder: Path, pairs: int) -> dict[str, Any]:
 
 
 def read_one(folder: Path, size: int, tokens: int | None, temperature: float, batches: int) -> dict[str, Any]:
-    """Read an epoch's first batches and say what it took."""
+    """Read the first batches of an epoch and return what it took."""
     known = vocabulary()
     peaks = [own_memory()]
     started = time.perf_counter()
@@ -131,12 +131,12 @@ def read_one(folder: Path, size: int, tokens: int | None, temperature: float, ba
 
 
 def most(measured: list[int | None]) -> int | None:
-    """The largest, if any could be measured."""
+    """The largest value, if any could be measured."""
     return max((number for number in measured if number is not None), default=None)
 
 
 def apart(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    """Call a function in a fresh process, so that nothing but its own memory is measured."""
+    """Call a function in a new process, so that only its memory is measured."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
         return process.submit(function, *arguments).result()
 
@@ -172,13 +172,13 @@ def show(measured: list[dict[str, Any]], console: Console) -> None:
 
 
 def write(options: argparse.Namespace, measured: list[dict[str, Any]]) -> None:
-    """Write everything that was asked and found to the JSON file."""
+    """Write the options and the measurements to the JSON file."""
     asked = {key: getattr(options, key) for key in ("pairs", "size", "tokens", "temperature", "batches")}
     record(options.out, asked, {"measured": measured})
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--pairs", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000], help="sizes of the corpora")

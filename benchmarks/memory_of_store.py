@@ -1,4 +1,4 @@
-"""Memory of a translation corpus that is streamed into a store: it should not grow with the corpus.
+"""Memory of a translation corpus that is streamed into a store, which should not grow with the corpus.
 
 Synthetic parallel text files of several sizes are loaded through ``task=translation`` with ``task.store``, and all
 batches of an epoch are drawn; then the store that is there is loaded again, and once more without one if that is asked
@@ -60,7 +60,7 @@ def write_texts(folder: Path, pairs: int, seed: int = 0) -> list[str]:
 
 
 def load(told: Connection, files: list[str], store: str | None, options: argparse.Namespace) -> None:
-    """Load, draw an epoch, and tell what happens when."""
+    """Load, read an epoch, and report the time of each phase."""
     build.MAX_SAMPLE = options.sample  # type: ignore[misc]
     told.send("start")
     started, busy = time.perf_counter(), time.process_time()
@@ -79,7 +79,7 @@ def load(told: Connection, files: list[str], store: str | None, options: argpars
 
 
 def own_memory(process: int) -> int | None:
-    """Bytes that are a process's alone: neither files' pages nor what it shares. None where it cannot be told."""
+    """Private memory of a process in bytes, without file pages and shared memory; None if unknown."""
     path = STATUS.parent.parent / str(process) / STATUS.name
     if not path.exists():
         return None
@@ -88,7 +88,7 @@ def own_memory(process: int) -> int | None:
 
 
 def watched(files: list[str], store: Path | None, options: argparse.Namespace) -> dict[str, Any]:
-    """Load in a fresh process; look at its memory fifty times a second."""
+    """Load in a new process and sample its memory fifty times a second."""
     here, there = multiprocessing.Pipe()
     given = there, files, None if store is None else str(store), options
     process = multiprocessing.get_context("spawn").Process(target=load, args=given)
@@ -108,7 +108,7 @@ def watched(files: list[str], store: Path | None, options: argparse.Namespace) -
 
 
 def measure(pairs: int, options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    """Write texts of one size, load them every way, and delete all."""
+    """Write texts of one size, load them every way, and delete them."""
     others = watch_neighbors()
     with tempfile.TemporaryDirectory(dir=options.folder) as name, console.status(f"{pairs:,} pairs"):
         files, store = write_texts(Path(name), pairs), Path(name) / "store"
@@ -138,13 +138,13 @@ def show(measured: list[dict[str, Any]], console: Console) -> None:
 
 
 def write(options: argparse.Namespace, measured: list[dict[str, Any]]) -> None:
-    """Write everything that was asked and found to the JSON file."""
+    """Write the options and the measurements to the JSON file."""
     asked = {key: value for key, value in vars(options).items() if key not in ("folder", "out")}
     record(options.out, asked, {"measured": measured})
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--pairs", type=int, nargs="+", default=[50_000, 200_000], help="sizes of the corpora, such as 10000000")

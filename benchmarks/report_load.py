@@ -1,4 +1,4 @@
-"""How long the report of many runs takes: to be written, and to be there in a browser (headless Chromium).
+"""How long the report of many runs takes to be written, and to load in a browser (headless Chromium).
 
     python benchmarks/report_load.py --runs 300
 
@@ -30,7 +30,7 @@ STEPS, WORDS, KEPT = 20, 1000, 24
 
 
 def write_runs(home: Path, number: int) -> Path:
-    """A sweep of so many runs, three seeds of each setting; every fiftieth has failed."""
+    """Write a sweep of synthetic runs, three seeds per setting; every fiftieth has failed."""
     random = np.random.default_rng(0)
     sweep = home / "made-up"
     jobs = []
@@ -99,7 +99,7 @@ def _write_alignments(folder: Path, random: np.random.Generator) -> None:
 
 
 def load(page: Path) -> int:
-    """Milliseconds until a page has drawn all it shows, in a browser that was just started."""
+    """Milliseconds until a page is drawn completely in a new browser."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         raise SystemExit("needs Chromium")

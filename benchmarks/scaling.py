@@ -1,4 +1,4 @@
-"""How time and memory of every scorer under every scope grow: with queries, positions, widths and windows.
+"""How time and memory of every scorer in every scope grow with queries, positions, widths and windows.
 
 Each composition reads once forwards and backwards; then again with one size doubled. Both, and the base-2 logarithm of
 how many times as much the doubled read took, are printed and written as JSON: 0 is constant, 1 linear, 2 quadratic.
@@ -41,7 +41,7 @@ MIB = 2**20
 
 
 class Peak(TorchDispatchMode):
-    """Counts the bytes of all storages that operations make, while they live."""
+    """Counts the bytes of all live storages that operations allocate."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -67,7 +67,7 @@ def _address(tensor: Tensor) -> int:
 
 
 def compositions(only: list[str]) -> Iterator[tuple[str, Scope]]:
-    """Every scorer with every scope, and with local's other center."""
+    """Every scorer with every scope, and with the predictive center of local."""
     names = registry.names("scope")
     scopes: list[Scope] = [(name, {}) for name in names]
     if "local" in names:
@@ -78,7 +78,7 @@ def compositions(only: list[str]) -> Iterator[tuple[str, Scope]]:
 
 
 class Read:
-    """One composition at one set of sizes, ready to be read."""
+    """One composition at one set of sizes, ready to run."""
 
     def __init__(self, scorer: str, scope: Scope, batch: int, sizes: Sizes, accelerated: bool) -> None:
         steps, positions, width = (sizes[name] for name in "qmd")
@@ -104,7 +104,7 @@ class Read:
         self.first = torch.arange(steps) * positions // steps
 
     def memory(self) -> Memory:
-        """The sources, of which the decoder's states are seen as they come."""
+        """The sources; the decoder's states are visible up to each step."""
         found: list[Memory] = []
         for source, states in zip(self.sources, self.states, strict=True):
             found.append(self.attention.make_memory(states))
@@ -114,13 +114,13 @@ class Read:
         return found[0]
 
     def __call__(self) -> None:
-        """Forwards and backwards."""
+        """Run forward and backward."""
         context = self.attention(self.queries, self.memory()).context
         learned = [parameter for parameter in self.attention.parameters() if parameter.requires_grad]
         torch.autograd.grad(context.sum(), (self.queries, *self.states, *learned), allow_unused=True)
 
     def measured(self, repeats: int) -> dict[str, float]:
-        """Milliseconds, the least of some, and peak bytes."""
+        """Minimum milliseconds of several runs, and peak bytes."""
         with Peak() as memory:
             self()
         times = []
@@ -151,7 +151,7 @@ def measure(scorer: str, scope: Scope, options: argparse.Namespace) -> dict[str,
 
 
 def show(rows: list[dict[str, Any]], console: Console) -> None:
-    """One line a composition; slopes of time and of memory in a cell."""
+    """One line per composition; slopes of time and of memory in a cell."""
     title = "time and memory, and the log2 of how many times as much of each it takes with one size doubled"
     drawn = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
     for heading in ("scorer", "scope"):
@@ -167,13 +167,13 @@ def show(rows: list[dict[str, Any]], console: Console) -> None:
 
 
 def write(options: argparse.Namespace, rows: list[dict[str, Any]], used: float | None) -> None:
-    """Write everything that was asked and found to the JSON file."""
+    """Write the options and the measurements to the JSON file."""
     asked = {key: getattr(options, key) for key in (*SIZES, "batch", "threads", "repeats", "accel")}
     record(options.out, asked, {"cpus_used_by_others": used, "measured": rows})
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     for (name, meaning), default in zip(SIZES.items(), (64, 512, 64, 2), strict=True):

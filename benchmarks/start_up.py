@@ -1,4 +1,4 @@
-"""How long attnx takes to answer, and to be training, beside ``import lightning`` alone.
+"""How long attnx takes to answer and to begin training, compared with ``import lightning``.
 
 Everything is measured in turn, each in a process of its own, round after round; seconds, and how many times as long as
 the import they took in the same round, are printed and written as JSON.
@@ -44,7 +44,7 @@ def seconds(arguments: tuple[str | Path, ...], threads: int) -> float:
 
 
 def measure(options: argparse.Namespace, console: Console) -> list[dict[str, float]]:
-    """Seconds of every row in every round, and the CPUs that others used meanwhile under ``others``."""
+    """Seconds of every row in every round, and the CPUs that other programs used under ``others``."""
     rounds = []
     for number in range(1, options.rounds + 1):
         others = watch_neighbors()
@@ -58,7 +58,7 @@ def measure(options: argparse.Namespace, console: Console) -> list[dict[str, flo
 
 
 def summary(rounds: list[dict[str, float]]) -> dict[str, dict[str, Any]]:
-    """Of every row its seconds and its ratios to the import, by round and their medians."""
+    """For every row its seconds and its ratios to the import, by round and their medians."""
     rows = {}
     for row in COMMANDS:
         times = [found[row] for found in rounds]
@@ -81,14 +81,14 @@ def show(rounds: list[dict[str, float]], console: Console) -> None:
 
 
 def write(options: argparse.Namespace, rounds: list[dict[str, float]]) -> None:
-    """Write everything that was asked and found to the JSON file."""
+    """Write the options and the measurements to the JSON file."""
     asked = {"rounds": options.rounds, "threads": options.threads}
     found = {"measured": summary(rounds), "cpus_used_by_others": [found.get("others") for found in rounds]}
     record(options.out, asked, found, packages=("torch", "lightning"))
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--rounds", type=int, default=5, help="everything is measured once a round")

@@ -1,4 +1,4 @@
-"""Twelve jobs, two side by side: what the sweep costs beside its trainings, and that kills and a failure lose nothing.
+"""Twelve jobs, two at a time: the cost of a sweep beyond its trainings, and that kills and a failure lose nothing.
 
 python benchmarks/sweep_demo.py
 
@@ -71,7 +71,7 @@ KILLED = (0.35, 0.35)
 
 
 def main() -> None:
-    """Run all of it, show and record."""
+    """Run everything, print and record."""
     options, console = read_options(), Console()
     out, home, others = options.out.absolute(), Path.cwd(), watch_neighbors()
     job = sizes(options)
@@ -100,7 +100,7 @@ def main() -> None:
 
 
 def sizes(options: argparse.Namespace) -> tuple[str, ...]:
-    """What each job is asked: a number of steps that is fixed, few words in validation and test."""
+    """The options of each job: a fixed number of steps, few words in validation and test."""
     return (
         f"task.train={WORDS}",
         "task.holdout=0.1",
@@ -118,7 +118,7 @@ def sizes(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def alone(job: tuple[str, ...], console: Console) -> list[float]:
-    """Seconds of training, validation included, of each job by itself with all threads."""
+    """Training seconds, validation included, of each job by itself with all threads."""
     found = []
     for number, (scorer, seed) in enumerate(JOBS):
         folder = f"alone/{number}"
@@ -129,14 +129,14 @@ def alone(job: tuple[str, ...], console: Console) -> list[float]:
 
 
 def seconds(*words: str) -> float:
-    """Of a command, from its start to its end; it must succeed."""
+    """The time of a command, which must succeed."""
     began = time.perf_counter()
     subprocess.run(attnx(*words), check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - began
 
 
 def survive(job: tuple[str, ...], wall: float, console: Console) -> dict[str, Any]:
-    """Kill the sweep twice, go on to its end, and see what is there and what was done twice."""
+    """Kill the sweep twice, continue it to its end, and check what is missing or was done twice."""
     written: dict[Path, int] = {}
     twice, kills, after = 0, 0, []
     words = ("-m", *SWEEP, "name=cut", *job)
@@ -160,7 +160,7 @@ def survive(job: tuple[str, ...], wall: float, console: Console) -> dict[str, An
 
 
 def gone_on() -> dict[str, Any]:
-    """Go on once more, when nothing makes a job fail; with as many threads a job, which sums depend on."""
+    """Continue once more, with no failing job and as many threads per job, which sums depend on."""
     before = {folder: (folder / "results.json").stat().st_mtime_ns for folder in finished()}
     code = subprocess.run(attnx("resume", str(CUT), "-j", "2"), check=False, stdout=subprocess.DEVNULL).returncode
     twice = sum((folder / "results.json").stat().st_mtime_ns != when for folder, when in before.items())
@@ -168,12 +168,12 @@ def gone_on() -> dict[str, Any]:
 
 
 def finished() -> list[Path]:
-    """The folders of the jobs that are."""
+    """The folders of finished jobs."""
     return [folder for folder in CUT.glob("[0-9]*") if done(folder)]
 
 
 def standing(folder: Path) -> dict[str, Any]:
-    """How the jobs of the sweep stand, by its own record, and which of them its report holds."""
+    """The status of the jobs by the sweep's own record, and which of them its report holds."""
     sweep = read_sweep(folder)
     text = (folder / "report.md").read_text(encoding="utf-8")
     with (folder / "report.csv").open(encoding="utf-8", newline="") as file:
@@ -187,7 +187,7 @@ def standing(folder: Path) -> dict[str, Any]:
 
 
 def bad(found: dict[str, Any]) -> bool:
-    """Whether anything was lost, done twice or is missing in a report; the ratio is for the reader to judge."""
+    """Whether anything was lost, done twice or is missing in a report; the ratio is not judged."""
     killed, mended = found["killed"], found["mended"]
     return (
         killed["kills"] != len(KILLED)
@@ -221,7 +221,7 @@ def show(found: dict[str, Any], console: Console) -> None:
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--steps", type=int, default=400, help="of each job (400)")

@@ -1,4 +1,4 @@
-"""What a job of a sweep pays beyond its own work, forked from a process that has imported everything or started anew.
+"""What a job of a sweep costs beyond its own work, forked from a process with all imports or started anew.
 
 python benchmarks/sweep_overhead.py [JOBS]
 """
@@ -50,7 +50,7 @@ def alone(number: int) -> float:
 
 
 def swept(name: str, fork: str, jobs: int) -> tuple[float, list[float]]:
-    """Seconds of a whole sweep, and of each of its jobs."""
+    """Seconds of a complete sweep, and of each of its jobs."""
     seeds = ",".join(map(str, range(jobs)))
     command = [
         sys.executable,

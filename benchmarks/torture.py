@@ -1,4 +1,4 @@
-"""Kills a run and a sweep at random moments, again and again, goes on each time, and compares with undisturbed ones.
+"""Kills a run and a sweep repeatedly at random moments, continues each time, and compares with undisturbed ones.
 
 python benchmarks/torture.py --kills 20
 """
@@ -51,7 +51,7 @@ Sign = Callable[[], bool]
 
 
 def main() -> None:
-    """Torture, show and record."""
+    """Run both, print and record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20, help="of the run, and again of the sweep (20)")
     parser.add_argument("--of", nargs="+", choices=TORTURED, default=[*TORTURED], help="what is killed (both)")
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def torture(name: str, kills: int, seed: int) -> dict[str, Any]:
-    """Torture one of them, in a folder and a process of its own."""
+    """Torture a run or a sweep in its own folder and process."""
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
         write_words(3)
@@ -91,14 +91,14 @@ def told(found: dict[str, Any]) -> str:
 
 
 def undisturbed(*words: str) -> float:
-    """Seconds of a command that is left alone."""
+    """Seconds of an undisturbed command."""
     began = time.monotonic()
     subprocess.run(attnx(*words), check=True, stdout=subprocess.DEVNULL)
     return time.monotonic() - began
 
 
 def torture_run(kills: int, chance: random.Random) -> dict[str, Any]:
-    """Kill a run so many times; one that is done before starts anew."""
+    """Kill a run several times; a run that finishes before is followed by another."""
     seconds = undisturbed(*RUN, "folder=whole")
     aims = [aim for aim in (any_time, training, writing, testing) for _ in range(-(-kills // 4))]
     chance.shuffle(aims)
@@ -121,7 +121,7 @@ def torture_run(kills: int, chance: random.Random) -> dict[str, Any]:
 
 
 def torture_sweep(kills: int, chance: random.Random) -> dict[str, Any]:
-    """Kill a sweep so many times, alone or with all of its processes; one that is done before starts anew."""
+    """Kill a sweep several times, alone or with all its processes; one that finishes before is followed by another."""
     seconds = undisturbed("-m", *SWEEP, "name=whole", "-j", "2")
     moments: Counter[str] = Counter()
     names, twice, finished = ["cut-0"], 0, dict[Path, int]()
@@ -147,18 +147,18 @@ TORTURED: dict[str, Callable[[int, random.Random], dict[str, Any]]] = {"run": to
 
 
 def any_time(folder: Path, chance: random.Random, seconds: float) -> Sign:
-    """From the start on, at any time of half a run: most of that is starting up."""
+    """At any time within half a run from the start on; most of that is start-up."""
     return at_a_time(chance.uniform(0, seconds / 2))
 
 
 def at_a_time(seconds: float) -> Sign:
-    """So many seconds from now."""
+    """After a number of seconds."""
     until = time.monotonic() + seconds
     return lambda: time.monotonic() > until
 
 
 def training(folder: Path, chance: random.Random, seconds: float) -> Sign:
-    """While it trains or validates: some time after a checkpoint of its own."""
+    """In training or validation: some time after a checkpoint of its own."""
     began, later = time.time(), chance.uniform(0, 0.3)
     seen: list[float] = []
 
@@ -172,7 +172,7 @@ def training(folder: Path, chance: random.Random, seconds: float) -> Sign:
 
 
 def writing(folder: Path, chance: random.Random, seconds: float) -> Sign:
-    """While a checkpoint or a table is half written; not the first one."""
+    """While a checkpoint or a table is being written; not the first one."""
     files = [folder / "checkpoints" / "last.ckpt.partial", folder / "checkpoints" / "best.ckpt.partial"]
     skipped = chance.randrange(30)
     there = {"before": False, "seen": 0}
@@ -187,7 +187,7 @@ def writing(folder: Path, chance: random.Random, seconds: float) -> Sign:
 
 
 def testing(folder: Path, chance: random.Random, seconds: float) -> Sign:
-    """When all steps are done: while it tests, writes or draws."""
+    """After all steps: while it tests, writes or plots."""
     later = chance.uniform(0, 1.5)
     seen: list[float] = []
 
@@ -200,17 +200,17 @@ def testing(folder: Path, chance: random.Random, seconds: float) -> Sign:
 
 
 def tested() -> bool:
-    """Whether the run that was started last has trained."""
+    """Whether the last run has finished training."""
     return "testing on" in said()
 
 
 def said() -> str:
-    """What it printed."""
+    """Its output."""
     return Path("said.txt").read_text(encoding="utf-8")
 
 
 def moment(folder: Path) -> str:
-    """What a run was at."""
+    """The phase that a run was in."""
     if not (folder / "run.json").is_file():
         return "starting"
     if read_mapping(folder / "run.json").get("status") == "finished":
@@ -229,7 +229,7 @@ def begin(*words: str) -> subprocess.Popen[bytes]:
 
 
 def wait_for(process: subprocess.Popen[bytes], sign: Sign) -> bool:
-    """Wait for a sign, or the end; whether it was the sign."""
+    """Wait for a sign or the end; whether it was the sign."""
     while process.poll() is None:
         if sign():
             return True
@@ -269,7 +269,7 @@ def rows(folder: Path) -> list[dict[str, str]]:
 
 
 def predictions(folder: Path) -> tuple[bytes, dict[str, Any]]:
-    """What was predicted, and the results without times and memory."""
+    """The predictions, and the results without times and memory."""
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     timeless = {name: value for name, value in results.items() if "second" not in name and "memory" not in name}
     return (folder / "predictions.tsv").read_bytes(), timeless

@@ -1,4 +1,4 @@
-"""Training speed in words per second: attnx beside yoyodyne and joeynmt, same pairs, sizes and threads.
+"""Training speed in words per second: attnx, yoyodyne and joeynmt with the same pairs, sizes and threads.
 
 Every peer is installed from its package into an environment of its own. Everybody is measured in turn, round
 after round; the speeds, how many times as fast attnx was in the same round, and what share of the machine's peak
@@ -62,7 +62,7 @@ def flop_of_a_word(row: str, letters: float, symbols: float) -> float:
 
 @dataclass(frozen=True)
 class Request:
-    """One measurement, the same for everybody."""
+    """One measurement, the same for all libraries."""
 
     pairs: Path
     steps: int
@@ -72,7 +72,7 @@ class Request:
 
     @property
     def wanted(self) -> dict[str, Any]:
-        """What the peers' scripts are told; the watch stops where the step after the last timed one starts."""
+        """The request for the peers' scripts; the watch stops at the start of the step after the last timed one."""
         return {
             "pairs": str(self.pairs),
             **SIZES,
@@ -88,7 +88,7 @@ Measure = Callable[[Request], float]
 
 
 def measure_peer(request: Request, peer: Peer, python: Path) -> float:
-    """Words per second of a peer, as its script prints them in its last line."""
+    """Words per second of a peer, from the last line of its script."""
     with tempfile.TemporaryDirectory() as folder:
         asked = json.dumps(request.wanted)
         printed = run([python, peer.script("speed"), asked], Path(folder), request.threads, request.limit)
@@ -96,7 +96,7 @@ def measure_peer(request: Request, peer: Peer, python: Path) -> float:
 
 
 def measure_attnx(request: Request, overrides: Sequence[str]) -> float:
-    """Words per second of an ordinary run of attnx, as its run folder states them.
+    """Words per second of an ordinary run of attnx, from its run folder.
 
     Raises:
         FailedError: the run fails or does not state its speed.
@@ -114,7 +114,7 @@ def measure_attnx(request: Request, overrides: Sequence[str]) -> float:
 def contenders(
     envs: Path, only: Sequence[str], rows: str, console: Console
 ) -> tuple[dict[str, Measure], dict[str, str]]:
-    """Who takes part, in the order of a round, and what is wrong with those who cannot."""
+    """The libraries to compare, in the order of a round, and why others cannot take part."""
     ready: dict[str, Measure] = {}
     if "attnx" in only:
         ready |= {row: partial(measure_attnx, overrides=extra) for row, extra in ATTNX_ROWS.items() if rows in row}
@@ -125,7 +125,7 @@ def contenders(
 def compete(
     ready: dict[str, Measure], problems: dict[str, str], request: Request, rounds: int, console: Console
 ) -> tuple[Rounds, Rounds, list[float]]:
-    """Measure everybody once a round: words per second, the CPUs that others used meanwhile, and the machine's peak."""
+    """Measure all libraries once per round: words per second, CPUs of other programs, and the machine's peak."""
     entrants = {row: partial(measure, request) for row, measure in ready.items()}
     held = []
     peaks: list[float] = []
@@ -138,7 +138,7 @@ def compete(
 
 
 def shares(speeds: Rounds, peaks: Sequence[float], flop: dict[str, float]) -> Rounds:
-    """For each round, what share of the machine's peak in that round each row reached, in percent."""
+    """For each round, each row's share of the machine's peak in percent."""
     return [
         {row: 100 * speed[row] * flop[row] / peak for row in flop if row in speed}
         for speed, peak in zip(speeds, peaks, strict=True)
@@ -160,7 +160,7 @@ def ratios(speeds: Rounds) -> Rounds:
 
 @dataclass
 class Found:
-    """What was measured on so many threads."""
+    """The measurements with one number of threads."""
 
     request: Request
     speeds: Rounds
@@ -170,7 +170,7 @@ class Found:
     problems: dict[str, str]
 
     def show(self, console: Console) -> None:
-        """Print the tables and what went wrong."""
+        """Print the tables and the failures."""
         words = self.request.steps * SIZES["batch"]
         console.print(table(f"words per second ({words} words, threads: {self.request.threads})", self.speeds, 0))
         if any(compared := ratios(self.speeds)):
@@ -180,7 +180,7 @@ class Found:
         show_trouble(self.problems, self.others, console)
 
     def as_json(self) -> dict[str, Any]:
-        """The same, to be written."""
+        """The same as JSON."""
         return {
             "words_per_second": by_row(self.speeds),
             "ratios": by_row(ratios(self.speeds)),
@@ -193,7 +193,7 @@ class Found:
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     names = ("attnx", *(peer.name for peer in PEERS))
     cache = ROOT / ".benchmarks"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
@@ -214,7 +214,7 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure everybody and report."""
+    """Measure all libraries and report."""
     options, console = read_options(), Console()
     steps = math.ceil(options.words / SIZES["batch"])
     # Enough pairs for a single epoch: the pause between two epochs is not what is compared.

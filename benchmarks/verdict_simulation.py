@@ -1,4 +1,4 @@
-"""How often a sweep's verdict names a winner: where no setting is better, and where one truly is.
+"""How often the conclusion of a sweep names a winner: with no better setting, and with one that is better.
 
     python benchmarks/verdict_simulation.py --grids 2000
 
@@ -34,7 +34,7 @@ def dunnett(grid: NDArray[np.float64]) -> int | None:
 
 
 def paired_holm(grid: NDArray[np.float64]) -> int | None:
-    """The winner by paired t-tests against the best, which all must be below Holm's level."""
+    """The winner by paired t-tests against the best, all of which must be below Holm's level."""
     best = int(grid.mean(axis=1).argmin())
     others = np.delete(grid, best, axis=0)
     p = np.sort(stats.ttest_rel(others, grid[best], axis=1).pvalue)
@@ -44,7 +44,7 @@ def paired_holm(grid: NDArray[np.float64]) -> int | None:
 def share_named(
     settings: int, seeds: int, lead: float, noise: Noise, grids: int, rule: Rule = dunnett, seed: int = 0
 ) -> tuple[float, float]:
-    """The shares of grids where the first setting is named winner, and where another is."""
+    """The shares of grids in which the first setting is named the winner, and in which another is."""
     random = np.random.default_rng([seed, settings, seeds, round(10 * lead)])
     named = []
     for _ in range(grids):

@@ -1,4 +1,4 @@
-"""Rounds in which everybody is measured in turn, and the tables of what was found."""
+"""Rounds in which all libraries are measured in turn, and the tables of results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Rounds = Sequence[Round]
 
 
 class Row(TypedDict):
-    """A row's median and its value in each round, None where it has none."""
+    """A row's median and its value in each round; None where it has none."""
 
     median: float
     rounds: list[float | None]
@@ -27,7 +27,7 @@ class Row(TypedDict):
 def hold_round(
     title: str, entrants: Mapping[str, Callable[[], float]], problems: dict[str, str], console: Console
 ) -> tuple[Round, Round]:
-    """Measure every row in turn: words per second, and the CPUs that others used meanwhile.
+    """Measure every row in turn: words per second, and the CPUs that other programs used.
 
     Who fails is noted among the problems and left out from then on.
     """
@@ -62,7 +62,7 @@ def by_row(rounds: Rounds) -> dict[str, Row]:
 
 
 def table(title: str, rounds: Rounds, digits: int) -> Table:
-    """One line a row: its median, then its rounds."""
+    """One line per row: its median, then its rounds."""
     drawn = Table(title=title, title_justify="left")
     drawn.add_column("")
     for heading in ("median", *(f"round {number}" for number in range(1, len(rounds) + 1))):
@@ -74,7 +74,7 @@ def table(title: str, rounds: Rounds, digits: int) -> Table:
 
 
 def show_trouble(problems: Mapping[str, str], others: Rounds, console: Console) -> None:
-    """Print what went wrong, and how many measurements are not to be trusted."""
+    """Print the failures and the number of disturbed measurements."""
     for row, problem in problems.items():
         console.print(f"{row} {problem}", style="red", highlight=False, markup=False)
     if disturbed := sum(used >= BUSY for busy in others for used in busy.values()):

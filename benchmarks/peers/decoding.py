@@ -1,4 +1,4 @@
-"""What everybody decodes, and how that is timed: words in memory to the symbols written for each."""
+"""The decoding task of all libraries and its timing: from words in memory to output symbols."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Loaded = TypeVar("Loaded")
 
 @dataclass(frozen=True)
 class Decoding(Training):
-    """Words to decode with the model that was so trained; it lies in the working folder."""
+    """Words to decode with the model that was trained in the working folder."""
 
     words: str
     """A file with a word a line, at least as many as a batch has."""
@@ -33,14 +33,14 @@ def read_words(request: Decoding) -> list[str]:
 
 
 def write_outputs(request: Decoding, outputs: list[str]) -> None:
-    """Write what was decoded, in the order of the words."""
+    """Write the outputs in the order of the words."""
     Path(request.out).write_text("".join(f"{output}\n" for output in outputs), encoding="utf-8")
 
 
 def measure(
     package: str, request: Decoding, load: Callable[[list[str]], Loaded], decode: Callable[[Loaded], list[str]]
 ) -> None:
-    """Decode the first batch, which is not timed, then all words; write the outputs and print words per second."""
+    """Decode the first batch untimed, then all words; write the outputs and print words per second."""
     words = read_words(request)
     first, every = load(words[: request.at_once]), load(words)
     watch = Stopwatch(warmup=1, steps=1)

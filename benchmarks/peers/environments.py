@@ -1,4 +1,4 @@
-"""A peer's own virtual environment: found, or made from its package."""
+"""A peer's virtual environment: an existing one, or a new one made from its package."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ UNUSED = ("torchvision", "torchaudio")
 
 
 class FailedError(Exception):
-    """Somebody who cannot be installed or measured, in one line."""
+    """A library that cannot be installed or measured, in one line."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A package to compare with; ``peers/NAME_speed.py`` and the like measure it."""
+    """A package to compare with; ``peers/NAME_speed.py`` and similar scripts measure it."""
 
     name: str
     version: str
@@ -36,7 +36,7 @@ class Peer:
         return f"{self.name} {self.version}"
 
     def script(self, work: str) -> Path:
-        """What its interpreter runs: ``speed`` of training, ``training`` alone or ``decoding``."""
+        """The script for its interpreter: ``speed`` of training, ``training`` alone or ``decoding``."""
         return Path(__file__).with_name(f"{self.name}_{work}.py")
 
 
@@ -44,7 +44,7 @@ PEERS = (Peer("yoyodyne", "0.5.27"), Peer("joeynmt", "2.3.0", also=("importlib_m
 
 
 def run(command: Sequence[str | Path], folder: Path, threads: int = 1, limit: float | None = None) -> str:
-    """Run a command without a GPU, on so many CPU threads, and return its standard output.
+    """Run a command without a GPU on a number of CPU threads and return its standard output.
 
     Raises:
         FailedError: it cannot be started, takes longer than ``limit`` seconds or fails.
@@ -71,14 +71,14 @@ def run(command: Sequence[str | Path], folder: Path, threads: int = 1, limit: fl
 
 
 def last_word(stderr: str) -> str:
-    """The line of an error output that says why: pip's last ``ERROR`` line, or just the last line."""
+    """The line of an error output that names the cause: pip's last ``ERROR`` line, or the last line."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")]
     return (errors or lines or [""])[-1]
 
 
 def install(peer: Peer, envs: Path) -> Path:
-    """Return the interpreter of the peer's environment in the folder ``envs``; make that if need be.
+    """Return the interpreter of the peer's environment in the folder ``envs``; create it if needed.
 
     Raises:
         FailedError: pip cannot install the peer.
@@ -98,7 +98,7 @@ def install(peer: Peer, envs: Path) -> Path:
 
 
 def find(peers: Sequence[Peer], envs: Path, console: Console) -> tuple[dict[Peer, Path], dict[str, str]]:
-    """The interpreters of peers, installed if need be; and by its row, what is wrong with one that cannot be."""
+    """The interpreters of peers, installed if needed; and by row, why one cannot be installed."""
     found: dict[Peer, Path] = {}
     problems: dict[str, str] = {}
     for peer in peers:

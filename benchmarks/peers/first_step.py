@@ -1,4 +1,4 @@
-"""Train like the ``attnx`` command, up to the first step: the process ends as soon as the optimizer has taken it."""
+"""Train like the ``attnx`` command up to the first step: the process ends after the first optimizer step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ train = main.run
 
 
 def run(argv: Sequence[str]) -> int:
-    """What the command does, watched; torch is imported here because the command has set its threads up by now."""
+    """Run the command with a hook on its first step; torch is imported here, after the command has set its threads."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     def done(*_: Any) -> None:

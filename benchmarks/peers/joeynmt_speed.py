@@ -14,7 +14,7 @@ from stopwatch import Stopwatch, Timing
 
 
 def timed_manager(watch: Stopwatch) -> type[training.TrainManager]:
-    """Derive from joeynmt's TrainManager one that tells the watch about every training batch."""
+    """Derive a TrainManager from joeynmt's that reports every training batch to the watch."""
 
     class TimedManager(training.TrainManager):
         def _train_step(self, batch: Batch) -> tuple[float, int]:

@@ -23,7 +23,7 @@ def write_sides(pairs: str, prefix: Path) -> None:
 
 
 def model_section(request: Training) -> dict[str, Any]:
-    """One LSTM layer on either side; without input feeding, which would be slower and is not asked for."""
+    """One LSTM layer on either side, without input feeding, which would be slower."""
     embeddings = {"embedding_dim": request.embedding, "dropout": 0.0}
     lstm = {"type": "recurrent", "rnn_type": "lstm", "num_layers": 1, "dropout": 0.0}
     lstm |= {"embeddings": embeddings}
@@ -39,7 +39,7 @@ def model_section(request: Training) -> dict[str, Any]:
 
 
 def configuration(request: Training) -> dict[str, Any]:
-    """The whole configuration, as joeynmt would have read it from a YAML file."""
+    """The complete configuration, as joeynmt would read it from a YAML file."""
     training_section = {
         "optimizer": "adam",
         "learning_rate": 1e-3,

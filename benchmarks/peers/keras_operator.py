@@ -18,7 +18,7 @@ from torch import Tensor
 
 
 def work(shape: list[int], way: str) -> Work:
-    """The layer's read; its scale is the vector v."""
+    """The layer's attention; its scale is the vector v."""
     queries, keys, values, v, of_context = drawn(*shape)
     layer = keras.layers.AdditiveAttention()
     layer.build([(None, None, shape[-1])] * 3)
@@ -32,7 +32,7 @@ def work(shape: list[int], way: str) -> Work:
 
 
 def main() -> None:
-    """Answer until there are no more requests."""
+    """Answer requests until there are no more."""
     torch.set_num_threads(int(sys.argv[1]))
     for line in sys.stdin:
         request = json.loads(line)

@@ -1,4 +1,4 @@
-"""Starts the command, kills it with whatever it has started, and reads what a run has come to."""
+"""Starts the command, kills it with its child processes, and reads the result of a run."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def attnx(*words: str) -> list[str]:
 
 
 def start(*words: str, said: IO[bytes] | int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    """Start the command, out of reach of the terminal's Ctrl-C; what it prints goes into a file."""
+    """Start the command in a session of its own, without the terminal's Ctrl-C; its output goes into a file."""
     return subprocess.Popen(attnx(*words), stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
 
 
 def kill(process: subprocess.Popen[bytes], whole: bool) -> None:
-    """Kill a command, alone or with all that it has started, and wait for it."""
+    """Kill a command, alone or with all its child processes, and wait for it."""
     for number in [process.pid, *(descendants(process.pid) if whole else [])]:
         try:
             os.kill(number, signal.SIGKILL)
@@ -36,7 +36,7 @@ def kill(process: subprocess.Popen[bytes], whole: bool) -> None:
 
 
 def descendants(number: int) -> Iterator[int]:
-    """The processes that a process has started, and those that they have."""
+    """The child processes of a process, and theirs."""
     parents: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -51,7 +51,7 @@ def descendants(number: int) -> Iterator[int]:
 
 
 def done(folder: Path) -> bool:
-    """Whether a run is finished and explained."""
+    """Whether a run is finished and has its README."""
     return read_mapping(folder / "run.json").get("status") == "finished" and (folder / "README.md").is_file()
 
 

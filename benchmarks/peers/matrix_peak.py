@@ -1,4 +1,4 @@
-"""The machine's peak, as matrix products reach it: floating-point operations a second. It needs torch alone."""
+"""The machine's peak in matrix products: floating-point operations per second. It needs torch alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIZE, PRODUCTS, ROUNDS = 1024, 10, 9
 
 
 def peak() -> float:
-    """Of so many rounds of products of square matrices, the fastest."""
+    """The fastest of several rounds of products of square matrices."""
     left, right = torch.randn(SIZE, SIZE), torch.randn(SIZE, SIZE)
     product = left @ right
     best = float("inf")

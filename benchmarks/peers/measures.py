@@ -1,4 +1,4 @@
-"""How an operator is measured, the same for everybody: seconds, and bytes at its peak. It needs torch alone."""
+"""Measurement of an operator, the same for all libraries: seconds and peak bytes. It needs torch alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Work = Callable[[], list[Tensor]]
 
 
 def drawn(batch: int, queries: int, positions: int, width: int) -> list[Tensor]:
-    """Queries, keys, values, v and the gradient of the contexts: always the same."""
+    """Queries, keys, values, v and the gradient of the contexts, from a fixed seed."""
     generator = torch.Generator().manual_seed(0)
     shapes = ((batch, queries, width), *[(batch, positions, width)] * 2, (width,), (batch, queries, width))
     tensors = [torch.randn(shape, generator=generator) for shape in shapes]
@@ -27,7 +27,7 @@ def drawn(batch: int, queries: int, positions: int, width: int) -> list[Tensor]:
 
 
 def work_of(read: Read, operands: Sequence[Tensor], of_context: Tensor, way: str) -> Work:
-    """What is measured: ``forward``, the contexts alone; ``both``, those and the gradients of all operands."""
+    """The work to measure: ``forward``, the contexts; ``both``, also the gradients of all operands."""
 
     def forward() -> list[Tensor]:
         with torch.no_grad():
@@ -43,7 +43,7 @@ def work_of(read: Read, operands: Sequence[Tensor], of_context: Tensor, way: str
 
 
 def seconds(work: Work) -> float:
-    """Of one run, after another that does not count."""
+    """The time of a run after one untimed run."""
     work()
     started = time.perf_counter()
     work()
@@ -51,7 +51,7 @@ def seconds(work: Work) -> float:
 
 
 def peak(work: Work) -> int:
-    """The most bytes that torch had allocated at a time for a run, its results among them and its operands not."""
+    """The peak of torch's allocated bytes in a run, results included and operands not."""
     work()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as watched:
         work()

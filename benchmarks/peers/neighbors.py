@@ -1,4 +1,4 @@
-"""How much of the machine other programs used meanwhile: the reason to distrust a measurement.
+"""The CPUs that other programs use during a measurement: the reason to distrust it.
 
 Threads that wait for each other at every small operation can lose far more than the share they are denied,
 and some programs lose more than others.
@@ -18,7 +18,7 @@ BUSY = 0.2
 
 
 def watch_neighbors() -> Callable[[], float | None]:
-    """Start watching; the function that is returned says how many CPUs others have used since, on average.
+    """Start watching; the returned function gives the mean number of CPUs that others have used since.
 
     It counts everything but this process and its finished children. None where there is no ``/proc/stat``.
     """

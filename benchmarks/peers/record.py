@@ -1,4 +1,4 @@
-"""What a benchmark leaves behind: a JSON file of what was asked, on which machine, and what was found."""
+"""The JSON file of a benchmark: its options, the machine, the results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def record(out: Path, asked: Mapping[str, Any], found: Mapping[str, Any], packages: Sequence[str] = ("torch",)) -> None:
-    """Write it, with the versions of the packages that matter."""
+    """Write it, with the versions of the relevant packages."""
     machine = {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()}
     contents = {"asked": dict(asked), "machine": machine | {name: version(name) for name in packages}, **found}
     out.parent.mkdir(parents=True, exist_ok=True)

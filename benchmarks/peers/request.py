@@ -1,4 +1,4 @@
-"""What a script is asked for, as one object of JSON, its only argument. It needs torch alone."""
+"""A script's request: one JSON object, its only argument. It needs torch alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 @dataclass(frozen=True)
 class Training:
-    """A model to train: on which pairs, at which sizes, how long."""
+    """A model to train: its pairs, sizes and steps."""
 
     pairs: str
     """A file of lines ``word<TAB>phone phone``."""
@@ -30,7 +30,7 @@ Asked = TypeVar("Asked", bound=Training)
 
 
 def read_request(kind: type[Asked]) -> Asked:
-    """Read what is asked for and set torch's threads as it says."""
+    """Read the request and set torch's threads by it."""
     request = kind(**json.loads(sys.argv[1]))
     torch.set_num_threads(request.threads)
     return request

@@ -1,4 +1,4 @@
-"""A watch for whole steps, and the training that is timed with it."""
+"""A stopwatch for complete steps, and the training that it times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from request import Training
 
 @dataclass(frozen=True)
 class Timing(Training):
-    """Of these updates some are timed; the watch stops where the step after the last timed one starts."""
+    """Which updates are timed; the watch stops at the start of the step after the last timed one."""
 
     warmup: int
     """Steps that are run and not timed."""
@@ -23,7 +23,7 @@ class Timing(Training):
 
 @dataclass
 class Stopwatch:
-    """Times from the start of one step to the start of a later one: every part of a step is inside."""
+    """Times from the start of one step to the start of a later one, so that all parts of a step count."""
 
     warmup: int
     steps: int
@@ -33,7 +33,7 @@ class Stopwatch:
     seconds: float = 0.0
 
     def step_begins(self, words: int) -> None:
-        """Tell the watch that a step begins which has this many words."""
+        """Report to the watch that a step with this many words begins."""
         if self.begun == self.warmup:
             self.started = time.perf_counter()
         if self.begun == self.warmup + self.steps:

@@ -1,4 +1,4 @@
-"""What everybody trains on, at which sizes, and how attnx does it."""
+"""The training task of all libraries, its sizes, and how attnx runs it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ATTNX = (
 
 
 def train_attnx(wanted: dict[str, Any], folder: Path, overrides: Sequence[str], limit: float) -> None:
-    """Train as wanted, by the command and into this folder.
+    """Train as requested, by the command and into this folder.
 
     Raises:
         FailedError: the run fails or takes longer than ``limit`` seconds.
@@ -63,7 +63,7 @@ def train_attnx(wanted: dict[str, Any], folder: Path, overrides: Sequence[str], 
 
 
 def draw(pairs: Sequence[Pair], count: int) -> list[Pair]:
-    """So many pairs, drawn at random but always the same ones."""
+    """A number of random pairs, from a fixed seed."""
     return random.Random(0).sample(pairs, count)
 
 

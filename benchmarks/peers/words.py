@@ -1,4 +1,4 @@
-"""Invented words, each letter with one sound, and the smallest model that learns them: a run then takes no time."""
+"""Invented words, each letter with one sound, and the smallest model that learns them, for fast runs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ TINY = (
 
 
 def write_words(length: int, path: Path = Path(WORDS)) -> None:
-    """Write every word of so many letters."""
+    """Write all words of a length."""
     words = itertools.product(LETTERS, repeat=length)
     path.write_text("".join(f"{''.join(word)}\t{' '.join(word)}\n" for word in words), encoding="utf-8")

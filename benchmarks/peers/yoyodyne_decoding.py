@@ -22,13 +22,13 @@ WORDS, WRITTEN = Path("words.tsv"), Path("written.tsv")
 
 
 def read_written() -> list[str]:
-    """The outputs; of a beam, a line has all hypotheses with their scores, the best one first."""
+    """The outputs; with a beam, a line has all hypotheses and their scores, the best first."""
     with WRITTEN.open(encoding="utf-8") as lines:
         return [row[0] if row else "" for row in csv.reader(lines, delimiter="\t")]
 
 
 def main() -> None:
-    """Decode the first batch, which is not timed, and then all words."""
+    """Decode the first batch untimed, then all words."""
     request = read_request(Decoding)
     words = read_words(request)
     first = words[: request.at_once]

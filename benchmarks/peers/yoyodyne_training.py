@@ -1,4 +1,4 @@
-"""yoyodyne's attentive LSTM, trained with its own data module and trainer; run as a script it also keeps the weights.
+"""yoyodyne's attentive LSTM, trained with its own data module and trainer; run as a script it also saves the weights.
 
 Run by the interpreter of yoyodyne's own environment.
 """
