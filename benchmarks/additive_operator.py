@@ -1,8 +1,7 @@
 """Additive attention as one operator on a CPU: attnx, the broadcast form, torch.compile of it, and keras.
 
-Everybody reads the same queries, keys and values, already projected, and is measured in turn, round after round.
-Seconds, how many times as fast attnx was in the same round, bytes at the peak and errors in float32 are printed and
-written as JSON.
+All compute attention of the same projected queries, keys and values, in turn, round after round. Seconds, how many
+times as fast attnx was in the same round, peak bytes and errors in float32 are printed and written as JSON.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ class Elsewhere:
         )
 
     def __call__(self, measure: str, shape: Shape, way: str) -> float:
-        """Ask and wait.
+        """Send a request and wait for the answer.
 
         Raises:
             FailedError: it does not answer.
@@ -230,10 +229,10 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     shapes = ["x".join(map(str, shape)) for shape in SHAPES]
     add("--shapes", nargs="+", default=shapes, metavar="BxQxMxD", help="batch, queries, positions, hidden units")
-    add("--rounds", type=int, default=5, help="everybody is measured once a round")
+    add("--rounds", type=int, default=5, help="all are measured once per round")
     add("--threads", type=int, default=2, help="CPU threads")
-    add("--also", nargs="*", choices=("compile", "keras"), default=["compile", "keras"], help="who else takes part")
-    add("--largest", type=float, default=3.0, help="gigabytes of the largest tensor that is tried")
+    add("--also", nargs="*", choices=("compile", "keras"), default=["compile", "keras"], help="peers to compare with")
+    add("--largest", type=float, default=3.0, help="gigabytes of the largest tensor to try")
     add("--envs", type=Path, default=cached, help="folder of the peers' environments")
     add("--out", type=Path, default=cached / "additive_operator.json", help="JSON file to write")
     options = parser.parse_args(arguments)
@@ -264,7 +263,7 @@ def main() -> None:
         console.print(f"{name} {problem}", style="red", highlight=False, markup=False)
     used = used_by_others()
     if used is not None and used >= BUSY:
-        console.print(f"others used {used:.1f} CPUs meanwhile: run it again on an idle machine", style="red")
+        console.print(f"other programs used {used:.1f} CPUs: run it again on an idle machine", style="red")
     found = {
         "measured": [one | {"ratios": {way: ratios(one["seconds"][way]) for way in WAYS}} for one in measured],
         "problems": problems,

@@ -1,9 +1,9 @@
 """Decoding speed in words per second: attnx, yoyodyne and joeynmt with the same words, sizes and threads.
 
-Everybody first trains a model on the same pairs, once; attnx one for each peer, which is composed as the peer's. Then
-everybody decodes the same words, greedily and with a beam, many at once and one by one, in turn and round after round;
-the speeds, how many times as fast attnx was with the same model in the same round, the time a word takes alone, and
-what was written, are printed and written as JSON.
+Every package first trains a model on the same pairs, once; attnx trains one for each peer, composed like the peer's.
+Then all decode the same words, greedily and with a beam, in batches and one by one, in turn and round after round.
+Printed and written as JSON are the speeds, how many times as fast attnx was with the same model in the same round, the
+time per word at batch size 1, and figures of the outputs.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ SETTINGS = tuple(Setting(width, batch) for batch in (MANY, 1) for width in (1, W
 class Written(NamedTuple):
     """The outputs of a package: number of words, mean number of symbols, edits per 100 reference symbols.
 
-    The longest output has ``longest`` symbols: one that goes on in a circle keeps its whole batch waiting.
+    The longest output has ``longest`` symbols: an output that repeats itself delays its batch.
     """
 
     words: int
@@ -88,12 +88,12 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """What everybody does.
+    """The work of all packages.
 
     Attributes:
-        folder: holds the files, and a folder for what each package trains.
-        single: how many of the words are decoded one by one.
-        limit: seconds after which a measurement is given up.
+        folder: holds the files, and a folder per package for its model.
+        single: the number of words that are decoded one by one.
+        limit: seconds after which a measurement is aborted.
     """
 
     folder: Path
@@ -136,7 +136,7 @@ def train(work: Work, peer: Peer, python: Path, threads: int) -> None:
     """Train a package's model by its own means.
 
     Raises:
-        FailedError: that fails or takes too long.
+        FailedError: it fails or takes too long.
     """
     home = work.home(peer)
     home.mkdir()
@@ -153,7 +153,7 @@ def decode(work: Work, peer: Peer, python: Path, setting: Setting, threads: int)
     """Decode with the trained model: words per second.
 
     Raises:
-        FailedError: that fails or takes too long.
+        FailedError: it fails or takes too long.
     """
     asked = work.wanted(threads) | {
         "words": str(work.file(setting)),
@@ -280,15 +280,15 @@ def read_options() -> argparse.Namespace:
     cache = Path(__file__).resolve().parents[1] / ".benchmarks"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--rounds", type=int, default=3, help="everybody is measured once a round")
+    add("--rounds", type=int, default=3, help="all are measured once per round")
     add("--words", type=int, default=10_000, help=f"words to decode, {MANY} at once")
-    add("--single", type=int, default=300, help="how many of them to decode one by one")
+    add("--single", type=int, default=300, help="number of words to decode one by one")
     add("--steps", type=int, default=400, help=f"training steps of {SIZES['batch']} pairs, before all measurements")
-    add("--threads", type=int, nargs="+", default=[2, 1], help="CPU threads; everything is measured with each number")
+    add("--threads", type=int, nargs="+", default=[2, 1], help="CPU threads; all are measured with each number")
     add("--pairs", type=Path, metavar="FILE", help="TSV file of pairs, instead of the shipped CMUdict")
-    add("--only", nargs="+", choices=names, default=names, help="who takes part")
+    add("--only", nargs="+", choices=names, default=names, help="packages to compare")
     add("--envs", type=Path, default=cache, help="folder of the peers' environments")
-    add("--limit", type=float, default=1800.0, help="seconds a training or a measurement may take")
+    add("--limit", type=float, default=1800.0, help="time limit of a training or a measurement in seconds")
     add("--out", type=Path, default=cache / "decoding_speed.json", help="JSON file to write")
     options = parser.parse_args()
     if min(options.rounds, options.single, options.steps, *options.threads) < 1:

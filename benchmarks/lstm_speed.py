@@ -1,11 +1,10 @@
 """An LSTM over rows of different lengths: attnx's, whose cell is in C, and torch's, packed and padded.
 
-All have the same weights and rows, and read embedded symbols: attnx's looks them up, as models do without dropout of
-their embeddings, or is given what was found (``rows given``), as torch's are. Torch's ``padded`` takes every row to be
-full, and padding then changes what is read backwards: it is the speed that could be had without care. Each is measured
-once a round, in turn; medians, the products of matrices a second as a share of the machine's peak (padding is no work;
-what a lookup saves is counted all the same), and how many times as fast attnx was in the same round are printed and
-written as JSON.
+All have the same weights and rows of embedded symbols. attnx projects the embedding table once, as models do without
+dropout of their embeddings, or gets embedded rows (``rows given``), as torch does. Torch's ``padded`` treats every row
+as full; padding then enters the backward direction, so it is a bound on speed and no correct LSTM. All are measured
+once per round, in turn. Printed and written as JSON are medians, matrix products per second as a share of the machine's
+peak (padding is no work; work that a lookup saves counts), and how many times as fast attnx was in the same round.
 """
 
 from __future__ import annotations
@@ -129,7 +128,7 @@ def read_options() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--rounds", type=int, default=5, help="everybody is measured once a round")
+    add("--rounds", type=int, default=5, help="all are measured once per round")
     add("--repeats", type=int, default=20, help="runs in a measurement")
     add("--threads", type=int, default=1, help="CPU threads")
     add("--out", type=Path, default=ROOT / ".benchmarks" / "lstm_speed.json", help="JSON file to write")

@@ -1,8 +1,7 @@
 """Memory of a corpus in training, which should not grow with the corpus.
 
-Synthetic corpora of several sizes are written as attnx writes a corpus to train on, and an epoch's first batches are
-read from each. Writing and reading happen in processes of their own, whose memory is measured, printed and written
-as JSON.
+Synthetic corpora of several sizes are written as attnx writes a training corpus, and the first batches of an epoch are
+read from each. Writing and reading are separate processes; their memory is measured, printed and written as JSON.
 """
 
 from __future__ import annotations
@@ -184,9 +183,9 @@ def read_options() -> argparse.Namespace:
     add("--pairs", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000], help="sizes of the corpora")
     add("--size", type=int, default=128, help="rows in a batch")
     add("--tokens", type=int, help="tokens in a batch, instead of rows")
-    add("--temperature", type=float, default=1.0, help="of sampling by language")
-    add("--batches", type=int, default=2000, help="how many are read")
-    add("--folder", type=Path, help="where the corpora stand meanwhile, if not among the temporary files")
+    add("--temperature", type=float, default=1.0, help="temperature of sampling by language")
+    add("--batches", type=int, default=2000, help="number of batches to read")
+    add("--folder", type=Path, help="folder for the corpora (default: a temporary one)")
     add("--out", type=Path, default=ROOT / ".benchmarks" / "memory_of_corpora.json", help="JSON file to write")
     options = parser.parse_args()
     if min(*options.pairs, options.size, options.tokens or 1, options.batches) < 1 or not options.temperature >= 1:

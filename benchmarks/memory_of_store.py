@@ -1,8 +1,8 @@
 """Memory of a translation corpus that is streamed into a store, which should not grow with the corpus.
 
 Synthetic parallel text files of several sizes are loaded through ``task=translation`` with ``task.store``, and all
-batches of an epoch are drawn; then the store that is there is loaded again, and once more without one if that is asked
-for. Each happens in a process of its own, whose memory another one watches; it is printed and written as JSON.
+batches of an epoch are read. Then the existing store is loaded again and, with ``--memory``, the texts without a store.
+Each load is a new process whose memory another process samples; it is printed and written as JSON.
 """
 
 from __future__ import annotations
@@ -153,9 +153,9 @@ def read_options() -> argparse.Namespace:
     add("--pieces", type=int, default=8000, help="as task.vocab_size")
     add("--holdout", type=float, default=0.001, help="as task.holdout")
     add("--size", type=int, default=128, help="rows in a batch")
-    add("--batches", type=int, help="how many are drawn; left out, an epoch's")
+    add("--batches", type=int, help="number of batches to read (default: an epoch)")
     add("--memory", action="store_true", help="also load without a store")
-    add("--folder", type=Path, help="where the corpora stand meanwhile, if not among the temporary files")
+    add("--folder", type=Path, help="folder for the corpora (default: a temporary one)")
     add("--out", type=Path, default=ROOT / ".benchmarks" / "memory_of_store.json", help="JSON file to write")
     return parser.parse_args()
 

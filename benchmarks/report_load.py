@@ -2,7 +2,7 @@
 
     python benchmarks/report_load.py --runs 300
 
-The runs are made up: folders as a sweep over scorer, scope, learning rate and seed would leave them, without weights.
+The runs are synthetic: folders like those of a sweep over scorer, scope, learning rate and seed, without weights.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--runs", type=int, default=300)
     asked.add_argument("--times", type=int, default=5)
-    asked.add_argument("--keep", type=Path, help="a folder to leave them in")
+    asked.add_argument("--keep", type=Path, help="folder to keep them in")
     given = asked.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         sweep = write_runs(given.keep or Path(temporary), given.runs)

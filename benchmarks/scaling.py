@@ -1,8 +1,8 @@
 """How time and memory of every scorer in every scope grow with queries, positions, widths and windows.
 
-Each composition reads once forwards and backwards; then again with one size doubled. Both, and the base-2 logarithm of
-how many times as much the doubled read took, are printed and written as JSON: 0 is constant, 1 linear, 2 quadratic.
-Memory is all that torch's operations make, at its peak, without what they are given.
+Each composition runs once forward and backward, then again with one size doubled. Both results, and the base-2
+logarithm of their ratio, are printed and written as JSON: 0 is constant, 1 linear, 2 quadratic. Memory is the peak of
+the storages that torch's operations allocate, without their inputs.
 """
 
 from __future__ import annotations
@@ -180,9 +180,9 @@ def read_options() -> argparse.Namespace:
         add(f"--{name}", type=int, default=default, help=meaning)
     add("--batch", type=int, default=2, help="rows")
     add("--threads", type=int, default=1, help="CPU threads")
-    add("--repeats", type=int, default=3, help="reads, of which the fastest counts")
-    add("--accel", choices=("auto", "off"), default="auto", help="faster ways, or the definition alone")
-    add("--scorers", nargs="+", choices=registry.names("scorer"), default=[], help="not all of them")
+    add("--repeats", type=int, default=3, help="calls, of which the fastest counts")
+    add("--accel", choices=("auto", "off"), default="auto", help="fast paths, or the definition alone")
+    add("--scorers", nargs="+", choices=registry.names("scorer"), default=[], help="only these")
     add("--out", type=Path, default=ROOT / ".benchmarks" / "scaling.json", help="JSON file to write")
     options = parser.parse_args()
     if min(*(getattr(options, name) for name in SIZES), options.batch, options.threads, options.repeats) < 1:

@@ -1,7 +1,7 @@
 """How long attnx takes to answer and to begin training, compared with ``import lightning``.
 
-Everything is measured in turn, each in a process of its own, round after round; seconds, and how many times as long as
-the import they took in the same round, are printed and written as JSON.
+All are measured in turn, each in a new process, round after round. Seconds, and their ratio to the import in the same
+round, are printed and written as JSON.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def read_options() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--rounds", type=int, default=5, help="everything is measured once a round")
+    add("--rounds", type=int, default=5, help="all are measured once per round")
     add("--threads", type=int, default=2, help="CPU threads")
     add("--out", type=Path, default=ROOT / ".benchmarks" / "start_up.json", help="JSON file to write")
     options = parser.parse_args()

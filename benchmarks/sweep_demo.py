@@ -2,8 +2,8 @@
 
 python benchmarks/sweep_demo.py
 
-Each job is trained alone first, with all threads; then the sweep is left alone; then it is killed twice, by SIGKILL,
-while one of its jobs falls over, and gone on with; at last what made that job fail is mended, and it is gone on with.
+Each job is first trained alone, with all threads. Then the sweep runs undisturbed. Then it is killed twice by SIGKILL,
+while one of its jobs fails, and continued. At last the cause of the failure is repaired, and it is continued again.
 """
 
 from __future__ import annotations
@@ -224,8 +224,8 @@ def read_options() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--steps", type=int, default=400, help="of each job (400)")
-    add("--width", type=int, default=128, help="of encoder and decoder, an even number (128)")
+    add("--steps", type=int, default=400, help="steps of each job (400)")
+    add("--width", type=int, default=128, help="width of encoder and decoder, an even number (128)")
     add("--out", type=Path, default=ROOT / ".benchmarks" / "sweep_demo.json", help="JSON file to write")
     return parser.parse_args()
 

@@ -53,16 +53,16 @@ Sign = Callable[[], bool]
 def main() -> None:
     """Run both, print and record."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=20, help="of the run, and again of the sweep (20)")
-    parser.add_argument("--of", nargs="+", choices=TORTURED, default=[*TORTURED], help="what is killed (both)")
-    parser.add_argument("--seed", type=int, default=1, help="of the moments (1)")
+    parser.add_argument("--kills", type=int, default=20, help="kills of the run, and as many of the sweep (20)")
+    parser.add_argument("--of", nargs="+", choices=TORTURED, default=[*TORTURED], help="what to kill (both)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the moments (1)")
     parser.add_argument("--out", type=Path, default=Path(".benchmarks/torture.json"))
     asked = parser.parse_args()
     with ProcessPoolExecutor(len(asked.of), get_context("spawn")) as beside:  # most of the time is starting up
         tortured = {name: beside.submit(torture, name, asked.kills, asked.seed) for name in asked.of}
         found = {name: one.result() for name, one in tortured.items()}
     columns = ["kills", "completed", "weights equal", "rows equal", "kept equal", "predictions equal", "trained twice"]
-    table = Table(title="killed and gone on with, beside undisturbed", caption=told(found))
+    table = Table(title="killed and continued, compared with undisturbed", caption=told(found))
     for column in ("", *columns):
         table.add_column(column, justify="right" if column else "left")
     for name, one in found.items():

@@ -1,8 +1,8 @@
 """Training speed in words per second: attnx, yoyodyne and joeynmt with the same pairs, sizes and threads.
 
-Every peer is installed from its package into an environment of its own. Everybody is measured in turn, round
-after round; the speeds, how many times as fast attnx was in the same round, and what share of the machine's peak
-in matrix products its schedules reached are printed and written as JSON.
+Every peer is installed from its package into an environment of its own. All are measured in turn, round after round.
+Printed and written as JSON are the speeds, how many times as fast attnx was in the same round, and the share of the
+machine's peak in matrix products.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ ATTNX_ROWS = SCHEDULES | {row + UNSORTED: (*extra, "trainer.bucket_pool_batches=
 
 
 def flop_of_a_word(row: str, letters: float, symbols: float) -> float:
-    """Floating-point operations that training on a word of so many letters and symbols (its end included) takes.
+    """Floating-point operations to train on a word with these numbers of letters and symbols (its end included).
 
-    Every weight of a matrix is multiplied and added once a time it is used, and twice more for the gradients.
-    Padding and whatever is no matrix product are not counted.
+    Every weight of a matrix counts one multiplication and addition per use, and two more for the gradients. Padding
+    and operations other than matrix products do not count.
     """
     width, encoder, decoder = SIZES["embedding"], SIZES["encoder"], SIZES["decoder"]
     memory = 2 * encoder
@@ -198,14 +198,14 @@ def read_options() -> argparse.Namespace:
     cache = ROOT / ".benchmarks"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--rounds", type=int, default=3, help="everybody is measured once a round")
+    add("--rounds", type=int, default=3, help="all are measured once per round")
     add("--words", type=int, default=6400, help="training pairs in each measurement")
-    add("--threads", type=int, nargs="+", default=[2, 1], help="CPU threads; everything is measured with each number")
-    add("--rows", metavar="WORDS", default="attnx", help="of the attnx rows, those whose name has these words")
+    add("--threads", type=int, nargs="+", default=[2, 1], help="CPU threads; all are measured with each number")
+    add("--rows", metavar="WORDS", default="attnx", help="only attnx rows whose name has these words")
     add("--pairs", type=Path, metavar="FILE", help="TSV file of pairs, instead of the shipped CMUdict")
-    add("--only", nargs="+", choices=names, default=names, help="who takes part")
+    add("--only", nargs="+", choices=names, default=names, help="packages to compare")
     add("--envs", type=Path, default=cache, help="folder of the peers' environments")
-    add("--limit", type=float, default=900.0, help="seconds a measurement may take")
+    add("--limit", type=float, default=900.0, help="time limit of a measurement in seconds")
     add("--out", type=Path, default=cache / "training_speed.json", help="JSON file to write")
     options = parser.parse_args()
     if min(options.rounds, options.words, *options.threads) < 1:

@@ -2,9 +2,9 @@
 
     python benchmarks/verdict_simulation.py --grids 2000
 
-Made-up grids: every setting has its seeds, of noise with a standard deviation of 1, normal or skewed (exponential); the
-first setting is better than all others by so many standard deviations. Beside the verdict of the report stands the one
-before it: Student's t paired over seeds, corrected by Holm's rule.
+The grids are synthetic. The seeds of a setting are noise with a standard deviation of 1, normal or skewed
+(exponential); the first setting is better than all others by a number of standard deviations. The report's test is
+compared with its predecessor: Student's t paired over seeds, with Holm's correction.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def hold_round(
 ) -> tuple[Round, Round]:
     """Measure every row in turn: words per second, and the CPUs that other programs used.
 
-    Who fails is noted among the problems and left out from then on.
+    A row that fails is added to the problems and left out from then on.
     """
     speed: Round = {}
     busy: Round = {}

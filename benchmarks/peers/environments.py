@@ -111,7 +111,7 @@ def find(peers: Sequence[Peer], envs: Path, console: Console) -> tuple[dict[Peer
 
 
 def _torch_pin() -> str:
-    # The project's own torch, so that everybody computes with the same one. Only this pin: others may clash.
+    # The project's torch, so that all compute with the same one. Only this pin: others may clash.
     constraints = ROOT / "constraints.txt"
     lines = constraints.read_text(encoding="utf-8").splitlines() if constraints.exists() else []
     return next((line.split()[0] for line in lines if line.startswith("torch==")), "torch==2.13.0")

@@ -1,7 +1,7 @@
 """Trains joeynmt's LSTMs with Bahdanau attention through its own `train` and prints its words per second.
 
-Run by the interpreter of joeynmt's own environment. Its TrainManager is given one habit: to tell the watch
-where a step begins.
+Run by the interpreter of joeynmt's own environment. A subclass of its TrainManager reports the start
+of each step to the watch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The CPUs that other programs use during a measurement: the reason to distrust it.
 
-Threads that wait for each other at every small operation can lose far more than the share they are denied,
-and some programs lose more than others.
+Threads that wait for each other at every small operation can lose far more than the CPU time that others take, and
+some programs lose more than others.
 """
 
 from __future__ import annotations

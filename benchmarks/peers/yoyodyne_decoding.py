@@ -1,7 +1,7 @@
 """Decodes with yoyodyne as its command ``predict`` does, and prints its words per second.
 
 Run by the interpreter of yoyodyne's own environment, where ``yoyodyne_training.py`` has trained. Its data module
-reads the words from a file and its own callback writes the predictions; another tells the watch where a batch begins.
+reads the words from a file and its own callback writes the predictions; another reports the start of each batch.
 """
 
 from __future__ import annotations

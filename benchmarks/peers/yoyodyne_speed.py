@@ -1,7 +1,7 @@
 """Trains yoyodyne's attentive LSTM with its own data module and trainer and prints its words per second.
 
-Run by the interpreter of yoyodyne's own environment. A Lightning callback tells the watch
-where a step begins.
+Run by the interpreter of yoyodyne's own environment. A Lightning callback reports the start of
+each step to the watch.
 """
 
 from __future__ import annotations
