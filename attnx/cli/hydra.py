@@ -20,8 +20,8 @@ from attnx.errors import RunFailed, UserError
 from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.runs.layout import RUN, SWEEP
 from attnx.runs.naming import SWEEPS
-from attnx.runs.run import refuse_links
 from attnx.runs.sweep import Sweep, is_sweep, read_sweep
+from attnx.runs.writer import refuse_links
 from attnx.sweeps import session
 from attnx.sweeps.expand_overrides import SweepRequest, check_dependencies, expand_sweep
 from attnx.sweeps.external_launchers import run_one_job

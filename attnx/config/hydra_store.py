@@ -42,8 +42,8 @@ def register_configs(config_dir: str | None = None) -> None:
     store = ConfigStore.instance()
     parts_catalog = catalog()
     for kind in CHOSEN:
-        # Parts of a plug-in folder that is no longer used must not stay in a long-lived process.
-        store.repo.pop(kind, None)
+        # An empty group: `callback=[]` is valid without callbacks, and no part of a previous plug-in folder stays.
+        store.repo[kind] = {}
         for name in parts_catalog.names(kind):
             part = parts_catalog.parts[kind, name]
             store.store(group=kind, name=name, node=_node(part), package=kind)

@@ -55,7 +55,7 @@ def compare_outputs(run: TrainedRun, runner: Any, pairs: Sequence[Pair], beam_si
     """
     limits = {name: run.config["decoding"][name] for name in ("max_length_ratio", "max_length_extra")}
     beam = {**limits, "beam_size": beam_size, "min_length": 0, "no_repeat_ngram_size": 0}
-    predictions = run.with_search(("beam", beam)).decode(pairs)
+    predictions = run.with_decoding(("beam", beam)).decode(pairs)
     equal_outputs, max_difference = 0, 0.0
     for pair, prediction in zip(pairs, predictions, strict=True):
         output, log_probability = runner(runner_source(pair), beam_size, pair.tag)

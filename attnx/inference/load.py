@@ -27,30 +27,30 @@ from attnx.runs.plugin_copies import other_code
 from attnx.tasks.protocols import SequenceData
 
 
-def open_run(folder: str | Path, checkpoint: str = "best", search: PartSpec | None = None) -> TrainedRun:
+def open_run(folder: str | Path, checkpoint: str = "best", decoding: PartSpec | None = None) -> TrainedRun:
     """Open a run; print a line if the code of its plug-ins has changed.
 
     Args:
         folder: the run folder.
         checkpoint: ``best``, ``last``, or ``average``, the mean of the saved best ones.
-        search: a search instead of the run's, ``"beam"`` or ``("beam", {"beam_size": 5})``.
+        decoding: a decoding instead of the run's, ``"beam"`` or ``("beam", {"beam_size": 5})``.
 
     Raises:
         UserError: not a run folder, a newer format, half-written, a missing plug-in, a missing or hostile checkpoint,
-            weights that do not fit, or no such search.
+            weights that do not fit, or no such decoding.
     """
     registry.forget_changed()
     if changed := other_code(read_complete_run(folder, checkpoint)):
         print(f"attnx: {printable(changed)}", file=sys.stderr)
-    return load_run(folder, checkpoint, search)
+    return load_run(folder, checkpoint, decoding)
 
 
-def load_run(folder: str | Path, checkpoint: str = "best", search: PartSpec | None = None) -> TrainedRun:
+def load_run(folder: str | Path, checkpoint: str = "best", decoding: PartSpec | None = None) -> TrainedRun:
     """Open a run as :func:`open_run` does, with the plug-ins that are imported already."""
     path = Path(folder)
     config = {**read_complete_run(path, checkpoint).config, "folder": str(path)}
-    if search is not None:
-        config["decoding"] = choose_search(config["decoding"], search)
+    if decoding is not None:
+        config["decoding"] = choose_search(config["decoding"], decoding)
     source = _load_side(path / VOCABULARY, SOURCE_FEATURES, SOURCE_SYMBOLS)
     target = _load_side(path / VOCABULARY, TARGET_FEATURES, TARGET_SYMBOLS)
     tags = path / VOCABULARY / TAGS
@@ -63,14 +63,14 @@ def load_run(folder: str | Path, checkpoint: str = "best", search: PartSpec | No
 
 
 def open_ensemble(
-    folders: Sequence[str | Path], checkpoint: str = "best", search: PartSpec | None = None
+    folders: Sequence[str | Path], checkpoint: str = "best", decoding: PartSpec | None = None
 ) -> TrainedRun:
     """Open several runs as an ensemble, which predicts with the mean of their probabilities (or numbers).
 
     Args:
         folders: the run folders; they need the same vocabularies.
         checkpoint: of each, as in :func:`open_run`.
-        search: a search instead of the first run's.
+        decoding: a decoding instead of the first run's.
 
     Raises:
         UserError: as :func:`open_run`; there is no folder, or runs differ in task or vocabularies.
@@ -80,7 +80,7 @@ def open_ensemble(
     if not isinstance(folders, Sequence) or isinstance(folders, str):
         raise UserError(f"{folders!r}: give a list of run folders, or use open_run")
     refuse_unlike([read_complete_run(folder, checkpoint) for folder in folders])
-    runs = [open_run(folder, checkpoint, search) for folder in folders]
+    runs = [open_run(folder, checkpoint, decoding) for folder in folders]
     first = runs[0]
     if len(runs) == 1:
         return first

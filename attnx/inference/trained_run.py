@@ -1,4 +1,4 @@
-"""A trained run: predicts from sources, with its own search or another."""
+"""A trained run: predicts from sources, with its own decoding or another."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class TrainedRun:
         sources: Sequence[str | Matrix],
         tag: str = "",
         need_weights: bool = False,
-        search: PartSpec | None = None,
+        decoding: PartSpec | None = None,
         nbest: int | None = None,
         unknown: Unknown = "replace",
     ) -> list[Prediction]:
@@ -81,32 +81,32 @@ class TrainedRun:
             sources: texts as in the task's data, or matrices of features (s, f) in the data's units.
             tag: the language of all of them, if the run has several.
             need_weights: also return the attention weights.
-            search: a search instead of the run's, ``"beam"`` or ``("beam", {"beam_size": 5})``.
+            decoding: a decoding instead of the run's, ``"beam"`` or ``("beam", {"beam_size": 5})``.
             nbest: the number of outputs for each source.
             unknown: ``replace`` source symbols that are not in the vocabulary by the unknown symbol, ``refuse`` them,
                 or ``keep`` them (:func:`attnx.inference.unk_replacement.with_copies`).
 
         Raises:
-            UserError: a source is empty or of the wrong kind, an unknown tag, a refused symbol, or no such search.
+            UserError: a source is empty or of the wrong kind, an unknown tag, a refused symbol, or no such decoding.
         """
         if isinstance(sources, str) or not isinstance(sources, Iterable):
             raise UserError(f"{sources!r}: give a list of sources, as in predict([{sources!r}])")
         if unknown not in get_args(Unknown):
             raise UserError(f"unknown={unknown!r}: expected one of {', '.join(get_args(Unknown))}")
         self.check_tag(tag)
-        run = self if search is None and nbest is None else self.with_search(search, nbest=nbest)
+        run = self if decoding is None and nbest is None else self.with_decoding(decoding, nbest=nbest)
         if unknown == "keep":
             run.check_copies()
         pairs = [self.pair(source, tag, unknown) for source in sources]
         return run.decode(pairs, need_weights, copies=unknown == "keep")
 
-    def with_search(self, search: PartSpec | None = None, nbest: int | None = None) -> TrainedRun:
-        """The same run with another search; see :func:`attnx.decoding.select.choose_search`.
+    def with_decoding(self, decoding: PartSpec | None = None, nbest: int | None = None) -> TrainedRun:
+        """The same run with another decoding; see :func:`attnx.decoding.select.choose_search`.
 
         Raises:
-            UserError: there is no such search, or it cannot decode with this model.
+            UserError: there is no such decoding, or it cannot decode with this model.
         """
-        config = choose_search(self.config["decoding"], search, nbest=nbest)
+        config = choose_search(self.config["decoding"], decoding, nbest=nbest)
         predictor = replace(self.predictor, search=registry.build("decoding", config))
         return replace(self, config={**self.config, "decoding": config}, predictor=predictor)
 

@@ -16,8 +16,9 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.registry.plugin_code import digests, plugin_parts, short_digest, source_files
 from attnx.registry.source_scan import Part
+from attnx.runs.info import plugin_digests, plugin_records
 from attnx.runs.layout import PLUGINS
-from attnx.runs.run import Run, plugin_digests, plugin_records
+from attnx.runs.run import Run
 
 
 def code_now(config: Mapping[str, Any]) -> dict[str, str]:

@@ -10,8 +10,9 @@ from attnx.data.examples import Symbols
 from attnx.data.special_tokens import tag_symbol
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping, read_text
+from attnx.runs.info import check_format
 from attnx.runs.layout import EVALUATION, PREDICTIONS, RUN
-from attnx.runs.run import Run, check_format, read_run
+from attnx.runs.run import Run, read_run
 from attnx.runs.table_fields import read_field, read_symbols
 
 COLUMNS = ("source", "prediction", "references", "edits")

@@ -4,45 +4,28 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 import time
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Self
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping
 from attnx.runs.config_yaml import read_config
-from attnx.runs.layout import CHECKPOINTS, CONFIG, EXPLANATION, FORMAT, LAST, LOG, METRICS, PROGRESS, RUN, WANDB
+from attnx.runs.folder_use import FolderUse, folder_use
+from attnx.runs.info import read_info
+from attnx.runs.layout import CHECKPOINTS, CONFIG, EXPLANATION, LAST, LOG, METRICS, PROGRESS, RUN
 from attnx.runs.metrics_csv import Curve, read_curves
 from attnx.runs.progress import JobProgress, last_step
-from attnx.runs.results_json import BaselineDifference, Interval, Results, read_results, short_repr
+from attnx.runs.results_json import BaselineDifference, Interval, Results, read_results
 from attnx.runs.status import RunStatus, parse_status
 from attnx.runs.sweep import is_job_running, is_sweep, sweep_of
 
-# Types of the values in run.json, and how a message names them.
-TEXT: Final = (str, "a text")
-TEXTS: Final = (list, "a list of texts")
-NUMBER: Final = (int, "a whole number")
-INFO_TYPES: Final[dict[str, tuple[type, str]]] = {
-    **dict.fromkeys(("name", "status", "created", "monitor", "fingerprint", "error", "data", "budget"), TEXT),
-    **dict.fromkeys(("overrides", "notes", "deleted"), TEXTS),
-    **dict.fromkeys(("versions", "git"), (dict, "names with values")),
-    "steps": NUMBER,
-    "maximize": (bool, "true or false"),
-}
 # Seconds without a write after which a run that says it is running counts as stopped: of a sweep's job, which writes
 # its step twice a second except while it is tested; of a single run, which writes at validations; before the first one.
 JOB_SILENCE_SECONDS, RUN_SILENCE_SECONDS, FIRST_SILENCE_SECONDS = 600.0, 3600.0, 86400.0
-
-
-class FolderUse(NamedTuple):
-    """The bytes of all files in a folder, and when one was last written, in seconds since 1970."""
-
-    size: int
-    modified: float
 
 
 class Run:
@@ -77,19 +60,7 @@ class Run:
         Raises:
             UserError: the file is missing or cannot be read, a value has the wrong type, or the format is newer.
         """
-        file = self.path / RUN
-        if not file.is_file():
-            raise UserError(f"{self.path}: not a run folder (it has no {RUN})")
-        info = read_mapping(file)
-        check_format(file, info.get("format"))
-        for name, (kind, phrase) in INFO_TYPES.items():
-            value = info.get(name)
-            is_right = isinstance(value, kind) and (
-                not isinstance(value, list) or all(isinstance(item, str) for item in value)
-            )
-            if value is not None and not is_right:
-                raise UserError(f"{file}: {name}: expected {phrase}, found {short_repr(value)}")
-        return info
+        return read_info(self.path)
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -130,8 +101,8 @@ class Run:
     def names(self) -> tuple[str, ...]:
         """All names of the run: the given one, the folder's, and ``SWEEP/JOB`` for a job of a sweep."""
         path = self.path.absolute()
-        given = [str(name)] if (name := self.info.get("name")) else []
-        return (*given, path.name, *([f"{path.parent.name}/{path.name}"] if is_sweep(path.parent) else []))
+        name, job = self.info.get("name"), f"{path.parent.name}/{path.name}" if is_sweep(path.parent) else ""
+        return tuple(filter(None, (str(name or ""), path.name, job)))
 
     @property
     def sweep(self) -> Path | None:
@@ -279,68 +250,3 @@ def read_run(folder: Path | str) -> Run:
     if not run.path.is_dir():
         raise UserError(f"{run.path}: not a folder")
     return run.load()
-
-
-def check_format(file: Path, number: object) -> None:
-    """Check the format number in a file.
-
-    Raises:
-        UserError: it is not a number, or is newer.
-    """
-    if type(number) is not int or number < 1:
-        raise UserError(f"{file}: format must be a whole number from 1 to {FORMAT}, not {number!r}")
-    if number > FORMAT:
-        raise UserError(f"{file}: run format {number} is newer than the {FORMAT} known here; update attnx")
-
-
-def folder_use(folder: Path | str) -> FolderUse:
-    """The bytes in a folder, and when a file in it was last written; no link is followed."""
-    size, modified = 0, 0.0
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                use = folder_use(entry.path)
-            else:
-                stat = entry.stat(follow_symlinks=False)
-                use = FolderUse(stat.st_size, stat.st_mtime)
-            size, modified = size + use.size, max(modified, use.modified)
-    return FolderUse(size, modified)
-
-
-def plugin_digests(info: Mapping[str, Any]) -> dict[str, str]:
-    """The SHA-256 of each plug-in file that a run used, from its run.json."""
-    return {path: str(digest) for path, digest in _plugin_section(info, "files").items()}
-
-
-def plugin_records(info: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, str]]:
-    """The ``origin`` and the short ``code`` digest of each plug-in part of a run, by kind and name."""
-    parts = {}
-    for key, facts in _plugin_section(info, "parts").items():
-        kind, _, name = key.partition("=")
-        if isinstance(facts, Mapping):
-            parts[kind, name] = {str(key): str(value) for key, value in facts.items()}
-    return parts
-
-
-def _plugin_section(info: Mapping[str, Any], name: str) -> dict[str, Any]:
-    plugins = info.get("plugins")
-    section = plugins.get(name) if isinstance(plugins, Mapping) else None
-    return {str(key): value for key, value in section.items()} if isinstance(section, Mapping) else {}
-
-
-def refuse_links(folder: Path) -> None:
-    """Refuse to write into a folder if what is written could land outside it.
-
-    Raises:
-        UserError: it holds a link that leads out of it.
-    """
-    root = folder.resolve()
-    for parent, folders, files in os.walk(root):
-        for path in (Path(parent, name) for name in (*folders, *files)):
-            if path.is_symlink() and not path.resolve().is_relative_to(root):
-                raise UserError(
-                    f"{folder / path.relative_to(root)}: is a link that leads out of {folder}, and nothing is written "
-                    f"there; replace the link by what it leads to"
-                )
-        if Path(parent).name == WANDB:
-            folders.clear()  # recordings link to W&B's logs; a resumed run begins a new recording

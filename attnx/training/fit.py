@@ -23,9 +23,9 @@ from attnx.reports.run.results_table import file_list, results_table
 from attnx.reports.run.start_table import start_table
 from attnx.runs.layout import CHECKPOINTS, ERROR, EXPLANATION, METRICS
 from attnx.runs.plugin_copies import code_now
-from attnx.runs.run import Run, read_run, refuse_links
+from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
-from attnx.runs.writer import update_info
+from attnx.runs.writer import refuse_links, update_info
 from attnx.tasks.protocols import metric_signatures
 from attnx.training.callbacks.step_plan import StepPlan, read_plan
 from attnx.training.distributed.devices import needs_launch, rank_infos, resolve_devices, training_device

@@ -17,7 +17,7 @@ def main() -> None:
     """Decode as requested."""
     request = read_request(Decoding)
     keep_freed_memory()  # as its command does, and as its command predict does after opening a run:
-    run = attnx.open_run(RUN, search="greedy" if request.width == 1 else ("beam", {"beam_size": request.width}))
+    run = attnx.open_run(RUN, decoding="greedy" if request.width == 1 else ("beam", {"beam_size": request.width}))
     gc.freeze()
 
     def decode(words: list[str]) -> list[str]:

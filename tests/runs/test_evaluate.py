@@ -81,7 +81,7 @@ def test_other_data_another_search_and_where_it_goes_wrong(
     }
     rows = table(folder / "predictions.tsv")
     assert [f"{row['source'].replace(' ', '')}\t{row['references']}" for row in rows] == more
-    best = attnx.open_run("one").predict([line.split("\t")[0] for line in more], search=("beam", {"beam_size": 3}))
+    best = attnx.open_run("one").predict([line.split("\t")[0] for line in more], decoding=("beam", {"beam_size": 3}))
     assert [row["prediction"] for row in rows] == [" ".join(one.output) for one in best]
     edits = [int(row["edits"]) for row in rows]
     symbols = sum(len(row["references"].split()) for row in rows)

@@ -35,7 +35,7 @@ def test_a_folder_runs_without_attnx(kind: str, run: Callable[..., Any], command
         code = blind + "runpy.run_path(sys.argv[0], run_name='__main__')"
         asked = [sys.executable, "-c", code, "out/run.py", "--width", str(width)]
         told = subprocess.run(asked, input="\n".join(words) + "\n", capture_output=True, text=True, check=True)
-        found = trained.predict([word for word in words if word], search=("beam", {"beam_size": width}))
+        found = trained.predict([word for word in words if word], decoding=("beam", {"beam_size": width}))
         expected = [" ".join(one.output) for one in found]
         expected.insert(2, "")  # an empty line stays in its place
         assert told.stdout.splitlines() == expected

@@ -66,7 +66,7 @@ def test_a_run_is_judged_by_perplexity_and_goes_on_with_texts(trained: Any, comm
         (prediction,) = one.predict(["red green"], need_weights=True)
         assert prediction.output[:2] == ["red", "green"]
         assert prediction.num_decoder_states > 0
-    drawn = reopened.predict(["red green"], search=("sampling", {"nbest": 5}))[0]
+    drawn = reopened.predict(["red green"], decoding=("sampling", {"nbest": 5}))[0]
     assert all(other.output[:2] == ["red", "green"] for other in (drawn, *drawn.alternatives))
     with pytest.raises(attnx.UserError, match="nothing to go on with"):
         reopened.predict([" "])

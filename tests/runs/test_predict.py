@@ -70,7 +70,7 @@ def test_the_best_n_stand_below_each_other(runs: Path, command: Callable[..., An
         *(["3", str(r)] for r in (1, 2, 3)),
     ]
     assert rows[3][2:] == ["", ""]
-    run = attnx.open_run("one", search=("beam", {"beam_size": 5, "nbest": 3}))
+    run = attnx.open_run("one", decoding=("beam", {"beam_size": 5, "nbest": 3}))
     found = run.predict(["dab", "sabeb"])
     expected = [(one.score, " ".join(one.output)) for best in found for one in (best, *best.alternatives)]
     shown = [(float(row[2]), row[3]) for row in rows if row[3]]
@@ -94,7 +94,7 @@ def test_a_search_is_chosen_and_its_knobs_are_set(runs: Path, command: Callable[
 
 
 def best_of(folder: str, word: str, **knobs: int) -> list[Any]:
-    best = attnx.open_run(folder).predict([word], search=("beam", knobs))[0]
+    best = attnx.open_run(folder).predict([word], decoding=("beam", knobs))[0]
     return [best, *best.alternatives]
 
 
@@ -381,16 +381,16 @@ def test_a_reader_that_has_enough_is_no_mistake(
 def test_python_is_told_as_much(runs: Path) -> None:
     run = attnx.open_run("one")
     greedy = run.predict(["dab"])[0]
-    best, wide = run.predict(["dab"], nbest=3)[0], run.predict(["dab"], search=("beam", {"beam_size": 1}))[0]
+    best, wide = run.predict(["dab"], nbest=3)[0], run.predict(["dab"], decoding=("beam", {"beam_size": 1}))[0]
     assert (greedy.output, greedy.alternatives) == (wide.output, ())
     assert len(best.alternatives) == 2
     assert best.score >= greedy.score - 1e-5
     assert run.config["decoding"]["name"] == "greedy"  # and is so still
-    assert [one.output for one in attnx.open_run("one", search="beam").predict(["dab"])] == [best.output]
+    assert [one.output for one in attnx.open_run("one", decoding="beam").predict(["dab"])] == [best.output]
     for asked, said in (
-        ({"search": "greedy", "nbest": 2}, "decoding=greedy finds one output for each source"),
-        ({"search": ("beam", {"beam_size": 2}), "nbest": 3}, "decoding.beam_size=2 holds fewer than the 3 best"),
-        ({"search": "beem"}, "did you mean beam"),
+        ({"decoding": "greedy", "nbest": 2}, "decoding=greedy finds one output for each source"),
+        ({"decoding": ("beam", {"beam_size": 2}), "nbest": 3}, "decoding.beam_size=2 holds fewer than the 3 best"),
+        ({"decoding": "beem"}, "did you mean beam"),
         ({"tag": "fr"}, "it has none"),
         ({"nbest": 0}, "nbest=0: expected a whole number, 1 or more"),
         ({"unknown": "refused"}, "unknown='refused': expected one of replace, refuse, keep"),

@@ -30,7 +30,7 @@ def refused(call: Callable[..., Any], *given: Any, **named: Any) -> str:
     ],
 )
 def test_what_is_no_configuration(given: Any, advice: str) -> None:
-    assert refused(attnx.fit, given) == f"fit takes a whole configuration, as compose makes it: {advice}"
+    assert refused(attnx.fit, given) == f"fit takes a configuration from compose: {advice}"
     assert not Path("multirun").exists()
 
 
@@ -51,7 +51,7 @@ def test_what_is_no_list_of_overrides(given: Any) -> None:
 
 @pytest.mark.parametrize("given", [None, 3, ["one"]])
 def test_what_is_no_folder(given: Any) -> None:
-    told = f"{given!r}: name one run folder; several that answer together are opened by open_ensemble"
+    told = f"{given!r}: name one run folder; several are opened as an ensemble by open_ensemble"
     assert refused(attnx.open_run, given) == told
     assert refused(attnx.open_ensemble, [given]) == told
     assert refused(attnx.open_ensemble, 3) == "3: give a list of run folders, or use open_run"
@@ -67,7 +67,7 @@ def test_what_cannot_be_predicted(runs: Path) -> None:
         assert refused(run.predict, sources) == f"{sources!r}: give a list of sources, as in predict([{sources!r}])"
     assert refused(run.predict, [np.zeros((3, 4))]).endswith("not a matrix of shape (3, 4)")
     assert refused(run.predict, ["dab"], nbest="3") == "nbest='3': expected a whole number, 1 or more"
-    assert refused(run.predict, ["dab"], search=5).startswith("search=5: expected a name, or a name with knobs")
+    assert refused(run.predict, ["dab"], decoding=5).startswith("decoding=5: expected a name, or a name with knobs")
     assert refused(attnx.open_run, "one", 3).startswith("one/checkpoints/3.ckpt: no such checkpoint; choose from best")
 
 

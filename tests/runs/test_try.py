@@ -58,12 +58,12 @@ def test_what_is_set_at_the_prompt_holds_for_what_follows(ask: Callable[..., Any
     assert lines[3].startswith("decoding=beam beam_size=3 nbest=3")  # wide enough for the best 3
     assert [line.split("  ")[2] for line in lines[4:7]] == [
         " ".join(one.output)
-        for found in attnx.open_run("one").predict(["dab"], search=("beam", {"beam_size": 3, "nbest": 3}))
+        for found in attnx.open_run("one").predict(["dab"], decoding=("beam", {"beam_size": 3, "nbest": 3}))
         for one in (found, *found.alternatives)
     ]
     assert lines[7:] == [
-        written("dab", search=("beam", {"beam_size": 2})),
-        written(":a", search=("beam", {"beam_size": 2})),
+        written("dab", decoding=("beam", {"beam_size": 2})),
+        written(":a", decoding=("beam", {"beam_size": 2})),
     ]
 
 
@@ -101,7 +101,7 @@ def test_what_is_not_text_is_told(ask: Callable[..., Any]) -> None:
 
 def test_several_runs_answer_together(ask: Callable[..., Any]) -> None:
     answer = ask("dab", words=("one", "two", "decoding=beam", "--nbest", "2"))
-    found = attnx.open_ensemble(["one", "two"]).predict(["dab"], search=("beam", {"beam_size": 5, "nbest": 2}))[0]
+    found = attnx.open_ensemble(["one", "two"]).predict(["dab"], decoding=("beam", {"beam_size": 5, "nbest": 2}))[0]
     assert answer.out.splitlines()[:2] == [
         f"{rank}  {one.score:.4f}  {' '.join(one.output)}" for rank, one in enumerate((found, *found.alternatives), 1)
     ]

@@ -16,8 +16,9 @@ from typing import NamedTuple
 from attnx.cli.commands.run_table import Column, show, size_text
 from attnx.errors import UserError
 from attnx.reports.run.readme import write_readme
+from attnx.runs.folder_use import folder_use
 from attnx.runs.layout import BEST, CHECKPOINTS, EXPLANATION, LAST, LOCK, RUN, STUDY
-from attnx.runs.run import Run, folder_use
+from attnx.runs.run import Run
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import is_locked, read_sweep
 from attnx.runs.writer import update_info

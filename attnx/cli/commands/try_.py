@@ -90,7 +90,7 @@ class Prompt:
         Raises:
             UserError: they are.
         """
-        decoder = self.run.with_search(choose_search(search, nbest=nbest))
+        decoder = self.run.with_decoding(choose_search(search, nbest=nbest))
         if options.unknown == "keep":
             self.run.check_copies()
         self.reader, self.decoder = LineReader(decoder, options), decoder

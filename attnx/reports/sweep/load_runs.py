@@ -10,10 +10,11 @@ from typing import Any
 
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
+from attnx.runs.info import plugin_records
 from attnx.runs.layout import RUN
 from attnx.runs.metrics_csv import Curve
 from attnx.runs.naming import RUNS
-from attnx.runs.run import Run, plugin_records
+from attnx.runs.run import Run
 from attnx.runs.status import RunStatus, parse_status
 from attnx.runs.sweep import Sweep, SweepJob, is_locked, is_sweep, read_sweep, split_override
 

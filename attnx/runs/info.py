@@ -1,0 +1,78 @@
+"""Reads run.json: checks its format and the types of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from attnx.errors import UserError
+from attnx.files.bounded_files import read_mapping
+from attnx.runs.layout import FORMAT, RUN
+from attnx.runs.results_json import short_repr
+
+# Types of the values in run.json, and how a message names them.
+TEXT: Final = (str, "a text")
+TEXTS: Final = (list, "a list of texts")
+NUMBER: Final = (int, "a whole number")
+INFO_TYPES: Final[dict[str, tuple[type, str]]] = {
+    **dict.fromkeys(("name", "status", "created", "monitor", "fingerprint", "error", "data", "budget"), TEXT),
+    **dict.fromkeys(("overrides", "notes", "deleted"), TEXTS),
+    **dict.fromkeys(("versions", "git"), (dict, "names with values")),
+    "steps": NUMBER,
+    "maximize": (bool, "true or false"),
+}
+
+
+def read_info(folder: Path) -> dict[str, Any]:
+    """The content of run.json.
+
+    Raises:
+        UserError: the file is missing or cannot be read, a value has the wrong type, or the format is newer.
+    """
+    file = folder / RUN
+    if not file.is_file():
+        raise UserError(f"{folder}: not a run folder (it has no {RUN})")
+    info = read_mapping(file)
+    check_format(file, info.get("format"))
+    for name, (kind, phrase) in INFO_TYPES.items():
+        value = info.get(name)
+        has_type = isinstance(value, kind) and (
+            not isinstance(value, list) or all(isinstance(item, str) for item in value)
+        )
+        if value is not None and not has_type:
+            raise UserError(f"{file}: {name}: expected {phrase}, found {short_repr(value)}")
+    return info
+
+
+def check_format(file: Path, number: object) -> None:
+    """Check the format number in a file.
+
+    Raises:
+        UserError: it is not a number, or is newer.
+    """
+    if type(number) is not int or number < 1:
+        raise UserError(f"{file}: format must be a whole number from 1 to {FORMAT}, not {number!r}")
+    if number > FORMAT:
+        raise UserError(f"{file}: run format {number} is newer than the {FORMAT} known here; update attnx")
+
+
+def plugin_digests(info: Mapping[str, Any]) -> dict[str, str]:
+    """The SHA-256 of each plug-in file that a run used, from its run.json."""
+    return {path: str(digest) for path, digest in _plugin_section(info, "files").items()}
+
+
+def plugin_records(info: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, str]]:
+    """The ``origin`` and the short ``code`` digest of each plug-in part of a run, by kind and name."""
+    parts = {}
+    for key, facts in _plugin_section(info, "parts").items():
+        kind, _, name = key.partition("=")
+        if isinstance(facts, Mapping):
+            parts[kind, name] = {str(key): str(value) for key, value in facts.items()}
+    return parts
+
+
+def _plugin_section(info: Mapping[str, Any], name: str) -> dict[str, Any]:
+    plugins = info.get("plugins")
+    section = plugins.get(name) if isinstance(plugins, Mapping) else None
+    return {str(key): value for key, value in section.items()} if isinstance(section, Mapping) else {}
