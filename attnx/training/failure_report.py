@@ -86,8 +86,8 @@ def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any])
         )
     if any(map(out_of_shared_memory, exception_chain(error))):
         return (
-            f"the data workers ran out of shared memory (/dev/shm is full): free some of it, or set workers: 0 below "
-            f"trainer: in {folder / CONFIG} (trainer.num_workers=0 of a new run); then go on with: "
+            f"the data workers ran out of shared memory (/dev/shm is full): free some of it, or set num_workers: 0 "
+            f"below trainer: in {folder / CONFIG} (trainer.num_workers=0 of a new run); then go on with: "
             f"{_resume(folder)}"
         )
     if unwritten := cannot_write(error, str(folder)):

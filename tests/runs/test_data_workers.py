@@ -43,7 +43,7 @@ def test_shared_memory_that_is_full_ends_a_run_in_a_line(words: Path, small: lis
     assert answer.returncode == 1
     assert answer.stderr.count("\n") == 1
     assert answer.stderr.startswith("attnx: the data workers ran out of shared memory (/dev/shm is full): free some")
-    assert "workers: 0 below trainer: in run/config.yaml (trainer.num_workers=0 of a new run)" in answer.stderr
+    assert "num_workers: 0 below trainer: in run/config.yaml (trainer.num_workers=0 of a new run)" in answer.stderr
     assert answer.stderr.endswith("go on with: attnx resume run\n")
 
 
