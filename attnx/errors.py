@@ -66,9 +66,9 @@ def exit_code_for(error: BaseException) -> ExitCode:
     return ExitCode.USER_ERROR if is_mistake else ExitCode.FAILED
 
 
-def suggest(word: str, known: Iterable[str]) -> str:
-    """Return ``"; did you mean a or b?"`` for the known words closest to ``word``, or all of them if none is close."""
-    choices = sorted(known)
+def suggest(word: str, candidates: Iterable[str]) -> str:
+    """Return ``"; did you mean a or b?"`` for the candidates closest to ``word``, or all of them if none is close."""
+    choices = sorted(candidates)
     folded = {choice.casefold(): choice for choice in choices}
     close = difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=0.6)
     if close:
@@ -76,7 +76,7 @@ def suggest(word: str, known: Iterable[str]) -> str:
     return f"; choose from {', '.join(choices)}" if choices else ""
 
 
-LONGEST = 200
+MAX_MESSAGE_LENGTH = 200
 """Letters of another program's message that are shown."""
 
 
@@ -93,7 +93,7 @@ def in_a_line(error: BaseException) -> str:
     text = printed.decode(errors="replace") if isinstance(printed, bytes) else str(printed)
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
     line = next((line for line in lines if re.search(r"error[:(]", line, re.IGNORECASE)), lines[0])
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+    return line if len(line) <= MAX_MESSAGE_LENGTH else f"{line[: MAX_MESSAGE_LENGTH - 1]}…"
 
 
 def reject_duplicates(knob: str, names: Sequence[str], what: str) -> None:
@@ -118,10 +118,10 @@ EITHER = (errno.EACCES, errno.EPERM, errno.EIO)  # also of what was to be read
 
 def exception_chain(error: BaseException | None) -> Iterator[BaseException]:
     """The exception, and those that led to it."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
+    visited: set[int] = set()
+    while error is not None and id(error) not in visited:
         yield error
-        seen.add(id(error))
+        visited.add(id(error))
         error = error.__cause__ or error.__context__
 
 

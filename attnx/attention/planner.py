@@ -20,7 +20,7 @@ WORDS = {
     "step_by_step": "step by step",
 }
 # Fields of `QueryContext` that are known for every step before decoding starts, under teacher forcing.
-KNOWN = frozenset({"token", "tag"})
+KNOWN_IN_ADVANCE = frozenset({"token", "tag"})
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def plan(inputs: PlannerInputs, requested: str = "auto") -> Plan:
     if loop is None and feed == "none":
         admitted.append("run_then_attend")
         reasons["run_then_attend"] = "no context enters the recurrence"
-    if loop is None and not inputs.growing and set(inputs.needs.values()) <= KNOWN:
+    if loop is None and not inputs.growing and set(inputs.needs.values()) <= KNOWN_IN_ADVANCE:
         admitted.append("attend_then_run")
         reasons["attend_then_run"] = _known_reason(inputs)
     admitted.append("step_by_step")
@@ -92,7 +92,7 @@ def _default_feed(inputs: PlannerInputs) -> Feed:
     needs = set(inputs.needs.values())
     if "state" in needs:
         return "none"
-    return "now" if "prev_state" in needs or needs <= KNOWN else "none"
+    return "now" if "prev_state" in needs or needs <= KNOWN_IN_ADVANCE else "none"
 
 
 def _why_loop(inputs: PlannerInputs, feed: Feed) -> str | None:
@@ -105,7 +105,7 @@ def _why_loop(inputs: PlannerInputs, feed: Feed) -> str | None:
         return "the query holds the last context"
     if feed == "next":
         return "the last context enters the recurrence (model.feed=next)"
-    if feed == "now" and not set(inputs.needs.values()) <= KNOWN:
+    if feed == "now" and not set(inputs.needs.values()) <= KNOWN_IN_ADVANCE:
         return "the context enters the recurrence and its query holds a state (model.feed=now)"
     if feed == "now" and inputs.growing:
         return "the context enters the recurrence and the memory grows with it"
@@ -123,6 +123,6 @@ def _why_not(inputs: PlannerInputs, feed: Feed, loop: str | None) -> str:
         return f"{loop}; use step_by_step"
     if feed != "none":
         return "the context enters the recurrence (model.feed=now); use attend_then_run or step_by_step"
-    if inputs.growing and set(inputs.needs.values()) <= KNOWN:
+    if inputs.growing and set(inputs.needs.values()) <= KNOWN_IN_ADVANCE:
         return "the memory grows while decoding; use run_then_attend or step_by_step"
     return "the query holds a state, which the recurrence must make first; use run_then_attend or step_by_step"

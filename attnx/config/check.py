@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnx import registry
-from attnx.config.groups import CHOSEN, PRESETS, SCALARS, check_placement, check_scalar, params_to_parts
+from attnx.config.groups import PART_GROUPS, PRESETS, SCALARS, check_placement, check_scalar, params_to_parts
 from attnx.config.hydra_errors import unknown_key
 from attnx.errors import UserError
 from attnx.models.resolve import resolve
@@ -31,11 +31,11 @@ def check(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> dict[str,
         UserError: an unknown key, part or knob, a value of the wrong type, or choices that contradict each other.
     """
     for key in config:
-        if key not in (*CHOSEN, *SCALARS, "placement"):
+        if key not in (*PART_GROUPS, *SCALARS, "placement"):
             raise UserError(unknown_key(key))
     checked: dict[str, Any] = {key: check_scalar(key, config.get(key)) for key in SCALARS}
     checked |= check_placement(config.get("placement"))
-    checked |= {kind: _check_kind(kind, config, overrides) for kind in CHOSEN}
+    checked |= {kind: _check_kind(kind, config, overrides) for kind in PART_GROUPS}
     checked = _drop_unused_groups(checked, overrides)
     _reject_unused_task_params(checked)
     _reject_encoder_without_source(checked, overrides)

@@ -17,10 +17,10 @@ from attnx.runs.naming import check_name
 
 # Kinds that are chosen by a configuration group. A metric goes with its task; a tokenizer is chosen by a knob of a
 # task's, a kernel by what it serves.
-CHOSEN = tuple(kind for kind in KINDS if kind not in ("kernel", "metric", "tokenizer"))
+PART_GROUPS = tuple(kind for kind in KINDS if kind not in ("kernel", "metric", "tokenizer"))
 # Groups of whole configurations, which have no node of their own.
 PRESETS = ("experiment", "recipe")
-GROUPS = (*CHOSEN, *PRESETS)
+GROUPS = (*PART_GROUPS, *PRESETS)
 # Types of the top-level values that are no part.
 SCALARS = {
     "seed": "Natural",
@@ -55,7 +55,9 @@ def default_parts() -> dict[str, str]:
     """The part of each kind in the default composition, as text: ``{"scorer": "additive", ...}``."""
     listed = yaml.safe_load((conf_folder() / "config.yaml").read_text(encoding="utf-8"))["defaults"]
     parts = {kind: part for entry in listed if isinstance(entry, dict) for kind, part in entry.items()}
-    return {kind: part if isinstance(part, str) else names_text(part) for kind, part in parts.items() if kind in CHOSEN}
+    return {
+        kind: part if isinstance(part, str) else names_text(part) for kind, part in parts.items() if kind in PART_GROUPS
+    }
 
 
 def params_to_parts(kind: str) -> dict[str, list[str]]:
@@ -105,4 +107,6 @@ def check_placement(placement: Any) -> dict[str, Any]:
 def knob_keys(name: str) -> list[str]:
     """The keys of the knobs with a name: ``optimizer.lr``."""
     name = KNOB_SYNONYMS.get(name, name)
-    return [f"{kind}.{name}" for kind in CHOSEN if kind not in MULTI_SELECT_KINDS and name in params_to_parts(kind)]
+    return [
+        f"{kind}.{name}" for kind in PART_GROUPS if kind not in MULTI_SELECT_KINDS and name in params_to_parts(kind)
+    ]

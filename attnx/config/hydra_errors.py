@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from attnx import registry
-from attnx.config.groups import CHOSEN, GROUPS, SCALARS, group_options, knob_keys, params_to_parts
+from attnx.config.groups import GROUPS, PART_GROUPS, SCALARS, group_options, knob_keys, params_to_parts
 from attnx.config.hydra_internals import override_parser
 from attnx.errors import UserError, suggest
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
@@ -100,8 +100,8 @@ def unknown_key(path: str) -> str:
         return f"unknown key {head!r}{hint}"
     if head in MULTI_SELECT_KINDS:
         return _unknown_in_set(head, knob)
-    if head not in CHOSEN:
-        return f"unknown key {path!r}{suggest(path, knob_keys(knob) or CHOSEN)}"
+    if head not in PART_GROUPS:
+        return f"unknown key {path!r}{suggest(path, knob_keys(knob) or PART_GROUPS)}"
     owners = params_to_parts(head)
     if knob in owners:
         return f"the chosen {head} has no knob {knob!r}; it belongs to {head}={', '.join(owners[knob])}"

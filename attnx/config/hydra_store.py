@@ -10,7 +10,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from attnx.config.groups import CHOSEN
+from attnx.config.groups import PART_GROUPS
 from attnx.errors import UserError
 from attnx.registry.source_scan import MULTI_SELECT_KINDS, Part, catalog
 
@@ -41,7 +41,7 @@ def register_configs(config_dir: str | None = None) -> None:
     Plugins.instance().register(UserFolder)
     store = ConfigStore.instance()
     parts_catalog = catalog()
-    for kind in CHOSEN:
+    for kind in PART_GROUPS:
         # An empty group: `callback=[]` is valid without callbacks, and no part of a previous plug-in folder stays.
         store.repo[kind] = {}
         for name in parts_catalog.names(kind):

@@ -35,9 +35,12 @@ def fitting_weights(model: nn.Module, checkpoint: Path) -> dict[str, Tensor]:
     expected, saved = ({name: tuple(w.shape) for name, w in shapes.items()} for shapes in (model.state_dict(), weights))
     for name in [*expected, *saved]:
         if expected.get(name) != saved.get(name):
-            here, there = (f"shape {shapes[name]}" if name in shapes else "nothing" for shapes in (expected, saved))
+            in_model, in_checkpoint = (
+                f"shape {shapes[name]}" if name in shapes else "nothing" for shapes in (expected, saved)
+            )
             raise UserError(
-                f"{checkpoint}: does not fit the run's configuration: {name} has {there} in the checkpoint and {here} "
+                f"{checkpoint}: does not fit the run's configuration: {name} has {in_checkpoint} in the "
+                f"checkpoint and {in_model} "
                 "in the model"
             )
     return weights

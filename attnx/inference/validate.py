@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.config.groups import CHOSEN, SCALARS, check_placement, check_scalar
+from attnx.config.groups import PART_GROUPS, SCALARS, check_placement, check_scalar
 from attnx.errors import UserError, suggest
 from attnx.runs.layout import (
     BEST,
@@ -82,9 +82,9 @@ def _check_config(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str,
         if kind not in config:
             raise UserError(f"names no {kind}; it is not the whole configuration of a run")
     for key, value in config.items():
-        if key not in (*CHOSEN, *SCALARS, "placement"):
+        if key not in (*PART_GROUPS, *SCALARS, "placement"):
             raise UserError(f"{key!r} is not a key of a run; remove it")
-        if key in CHOSEN and not isinstance(value, Mapping):
+        if key in PART_GROUPS and not isinstance(value, Mapping):
             raise UserError(f"{key}: expected a name and knobs, found {value!r}")
         if key in SCALARS:
             check_scalar(key, value)

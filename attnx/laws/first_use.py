@@ -14,7 +14,7 @@ from attnx.laws.check import first_failure
 from attnx.registry.declarations import advice
 from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, catalog
 
-Chosen = tuple[str, str, Mapping[str, Any]]
+PartWithKnobs = tuple[str, str, Mapping[str, Any]]
 
 
 def check_plug_ins(config: Mapping[str, Any]) -> None:
@@ -29,7 +29,7 @@ def check_plug_ins(config: Mapping[str, Any]) -> None:
             raise UserError(f"{failure}; {advice(info)}")
 
 
-def _plug_in_kernels() -> Iterator[Chosen]:
+def _plug_in_kernels() -> Iterator[PartWithKnobs]:
     """The kernels of plug-ins, except those that cannot be imported, which attention skips."""
     for name in registry.names("kernel"):
         if registry.describe("kernel", name).origin != "core":
@@ -60,7 +60,7 @@ def sound_names(kind: str) -> list[str]:
     return [name for name in registry.names(kind) if (kind, name) not in broken_plug_ins()]
 
 
-def chosen_parts(config: Mapping[str, Any]) -> Iterator[Chosen]:
+def chosen_parts(config: Mapping[str, Any]) -> Iterator[PartWithKnobs]:
     """Kind, name and options of every part in a configuration, including parts in options of parts."""
     for kind in (kind for kind in KINDS if kind in config):
         nodes = config[kind].items() if kind in MULTI_SELECT_KINDS else [registry.parse_spec(kind, config[kind])]
@@ -69,7 +69,7 @@ def chosen_parts(config: Mapping[str, Any]) -> Iterator[Chosen]:
             yield from _in_knobs(knobs or {})
 
 
-def _in_knobs(knobs: Mapping[str, Any]) -> Iterator[Chosen]:
+def _in_knobs(knobs: Mapping[str, Any]) -> Iterator[PartWithKnobs]:
     """Parts in options such as ``cross_scorer`` or ``tokenizer``: the option's name ends with the kind."""
     for knob, value in knobs.items():
         kind = next((kind for kind in KINDS if knob == kind or knob.endswith(f"_{kind}")), None)

@@ -154,8 +154,8 @@ class Wandb:
             (folder / INCOMPLETE).touch()
         return is_complete
 
-    def _init(self, mode: Literal["online", "offline", "disabled"]) -> Any:
-        settings = self._wandb.Settings(
+    def _settings(self) -> Any:
+        return self._wandb.Settings(
             init_timeout=self.patience,
             finish_timeout=self.patience,
             finish_timeout_raises=True,
@@ -167,6 +167,8 @@ class Wandb:
             symlink=False,
             silent=True,
         )
+
+    def _init(self, mode: Literal["online", "offline", "disabled"]) -> Any:
         run = self._start
         tags = dict.fromkeys(tag[:MAX_TAG_LENGTH] for tag in (*run.tags, *self.tags))
         with _silence_wandb():
@@ -183,7 +185,7 @@ class Wandb:
                 mode=mode,
                 resume="allow",
                 reinit="create_new",  # leaves a run alone that a notebook or an earlier job has open
-                settings=settings,
+                settings=self._settings(),
             )
 
 

@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import Any
 
-from attnx.config.groups import CHOSEN, GROUPS, SCALARS
+from attnx.config.groups import GROUPS, PART_GROUPS, SCALARS
 from attnx.errors import UserError
 from attnx.runs.layout import SWEEP
 from attnx.runs.sweep import Sweep
@@ -56,10 +56,10 @@ def is_safe(override: str) -> bool:
     head = re.split(r"[./]", key)[0]
     if "_target_" in override or "${" in INTERPOLATION.sub("", value):  # a resolver is a function call
         return False
-    if parsed.package is not None and parsed.package.split(".")[0] not in CHOSEN:
+    if parsed.package is not None and parsed.package.split(".")[0] not in PART_GROUPS:
         return False
     if head != "hydra":
-        return bool(NAMES.fullmatch(value)) if key in GROUPS else head in (*CHOSEN, *SCALARS, "placement")
+        return bool(NAMES.fullmatch(value)) if key in GROUPS else head in (*PART_GROUPS, *SCALARS, "placement")
     if key.startswith(PARAMS_PREFIX):
         return is_safe(f"{key.removeprefix(PARAMS_PREFIX)}={value.strip(QUOTES)}")
     pattern = NAME if key in ("hydra/launcher", "hydra/sweeper") else WORD if key in SAFE_KEYS else None

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from attnx.config.groups import CHOSEN
+from attnx.config.groups import PART_GROUPS
 from attnx.config.view import names_text
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.errors import Interrupted, UserError
@@ -75,7 +75,7 @@ def _finish(prepared: PreparedRun, folder: Path, status: RunStatus, show_line: A
 
 
 def _run_start(run: Run, config: Mapping[str, Any]) -> RunStart:
-    nodes = {kind: config[kind] for kind in CHOSEN if kind in config}
+    nodes = {kind: config[kind] for kind in PART_GROUPS if kind in config}
     names = {kind: [*node] if kind in MULTI_SELECT_KINDS else [node["name"]] for kind, node in nodes.items()}
     return RunStart(
         folder=run.path,

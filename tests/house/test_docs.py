@@ -258,7 +258,7 @@ def test_the_two_commands_stand_below_their_markers() -> None:
 def test_what_the_first_command_ends_at_is_said_once() -> None:
     """The README has its figures beside it; no other page has some of a run as short."""
     sentence = re.search(
-        r"this command left ([\d.]+) % of the\s+phones and ([\d.]+) % of the\s+words wrong", README.read_text("utf-8")
+        r"a phone error rate of ([\d.]+) % and a\s+word error rate of ([\d.]+) %", README.read_text("utf-8")
     )
     assert sentence, "the README does not say what its first command ends at"
     for page in PAGES:

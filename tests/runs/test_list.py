@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from attnx.cli.commands.list_ import UNPICKED
-from attnx.config.groups import CHOSEN, GROUPS, group_options
+from attnx.config.groups import GROUPS, PART_GROUPS, group_options
 from attnx.registry import source_scan
 
 WIDTHS = (60, 80, 120)
@@ -62,7 +62,7 @@ def test_a_line_is_whole_in_a_pipe_and_cut_between_words_where_it_does_not_fit(
 ) -> None:
     whole = groups(listed())
     parts = source_scan.catalog().parts
-    for kind in CHOSEN:
+    for kind in PART_GROUPS:
         for name in (name for name in group_options(kind) if (kind, name) in parts):
             assert whole[kind][name].endswith(re.sub("``", "", parts[kind, name].doc_line("Formula")))
     for width in WIDTHS:

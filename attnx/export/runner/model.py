@@ -30,6 +30,11 @@ class Hypothesis(NamedTuple):
     ids: list[int]
 
 
+def mean_over_heads(weights: Any) -> Any:
+    """(rows, heads, 1, positions) or (rows, 1, positions) -> (rows, 1, positions)."""
+    return weights.mean(1) if weights.ndim == 4 else weights
+
+
 def load_program(folder: Path, name: str, inputs: list[str]) -> Callable[[dict[str, Any]], list[Any]]:
     """Load NAME.onnx or NAME.pt as a function from arrays by name to arrays."""
     if (folder / f"{name}.onnx").exists():
@@ -91,8 +96,7 @@ class Model:
             beams = [[*beams[parent], int(symbol)] for parent, symbol in zip(parents, symbols, strict=True)]
             score = total / length_penalty(step, settings)
             if settings["coverage_penalty"]:
-                mean_weights = weights.mean(1) if weights.ndim == 4 else weights
-                coverage = coverage[parents] + mean_weights[parents, 0, : len(source)]
+                coverage = coverage[parents] + mean_over_heads(weights)[parents, 0, : len(source)]
                 score = score + settings["coverage_penalty"] * np.log(coverage.clip(MIN_COVERAGE, 1)).sum(-1)
             is_finished = (symbols == EOS) | (step == max_steps)
             best += [

@@ -38,7 +38,7 @@ def build_pointer(
     """A pointer network, which outputs positions of its source: attention's scores are the output distribution.
 
     Formula: ``p(C_t | C_<t, P) = softmax(u_t), u_tj = score(d_t, e_j)``, e the encoder's states, d the decoder's
-    SourceEncoder: Vinyals et al. 2015, section 2.3, https://arxiv.org/abs/1506.03134
+    Source: Vinyals et al. 2015, section 2.3, https://arxiv.org/abs/1506.03134
 
     Any scorer will do; the paper's is ``v . tanh(W d + U e)``. The decoder reads the encoder's input at the previous
     position, of width ``embedding_dim``. The end of the output is one more position, with a learned key. Ids are those

@@ -49,7 +49,7 @@ def seq2seq(
     """Compose an attentional encoder-decoder.
 
     Formula: ``p(y_t | y_<t, x) = softmax(O r_t), r_t = readout(h_t, c_t, e(y_{t-1}))``, or of numbers ``y_t = O r_t``
-    SourceEncoder: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473; Luong et al. 2015, https://arxiv.org/abs/1508.04025
+    Source: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473; Luong et al. 2015, https://arxiv.org/abs/1508.04025
 
     ``feed`` says when the context reaches the recurrence: ``now`` at the same step, ``next`` (the readout) at the next
     one, ``none`` never; left unset it follows from the query. ``keys_from`` and ``values_from`` are ``states``,

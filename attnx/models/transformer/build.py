@@ -63,22 +63,18 @@ def build_transformer(
     as ``{name: local, window: 5}``. ``tag_inputs`` names the streams to whose embeddings the row's tag (its language)
     is added. ``tie_embeddings`` makes the target embedding the weight of the output layer.
     """
-    shared: dict[str, Any] = {"hidden_size": hidden_size, "position_encoding": position_encoding}
-    knobs: dict[str, Any] = {
-        "form": form,
-        "layers": layers,
-        "encoder_layers": encoder_layers,
-        "max_positions": max_positions,
-    }
+    knobs: dict[str, Any] = {"form": form, "layers": layers, "encoder_layers": encoder_layers}
+    knobs |= {"hidden_size": hidden_size, "position_encoding": position_encoding, "max_positions": max_positions}
     self_parts = {"self_scorer": self_scorer, "self_scope": self_scope, "self_normalizer": self_normalizer}
     cross_parts = {"cross_scorer": cross_scorer, "cross_scope": cross_scope, "cross_normalizer": cross_normalizer}
-    knobs |= {**shared, **self_parts, **cross_parts, "tag_inputs": tag_inputs}
+    knobs |= {**self_parts, **cross_parts, "tag_inputs": tag_inputs}
     resolved = resolve({**config, "model": knobs})
     if tag_inputs:
         require_tags(tags, "model.tag_inputs")
     check_tied_embeddings(tie_embeddings, target_features)
     options = TransformerOptions(
-        **shared,
+        hidden_size=hidden_size,
+        position_encoding=position_encoding,
         heads=resolved.heads,
         feedforward_size=feedforward_size,
         activation=activation,

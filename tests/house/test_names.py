@@ -1,0 +1,134 @@
+"""The rules of names and shapes that a command can check: words, lengths of bodies, parameters, types."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "attnx"
+FILES = sorted(PACKAGE.rglob("*.py"))
+MAX_BODY_LINES = 29
+MAX_PARAMETERS = 7
+ROOT_FILES = {"__init__.py", "__main__.py", "errors.py", "version.py"}
+# Pronouns, prepositions and participles name no quantity, so no identifier is one of them.
+FORBIDDEN_WORDS = {
+    "told", "tell", "said", "say", "asked", "ask", "found", "held", "hold", "kept", "beside", "apart", "own", "mine",
+    "theirs", "ours", "others", "other", "there", "here", "whole", "taken", "given", "one", "each", "more", "rest",
+    "behind", "before", "after", "into", "wanted", "named", "chosen", "known", "meant", "seen", "unread", "going",
+    "gone", "left", "at",
+}  # fmt: skip
+
+every_file = pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+
+
+def parse(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    arguments = function.args
+    names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    return [name for name in names if name not in ("self", "cls")]
+
+
+def is_registered(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    return any(
+        ast.unparse(decorator).startswith(("register(", "registry.register(")) for decorator in node.decorator_list
+    )
+
+
+def constructors(tree: ast.AST) -> Iterator[tuple[str, ast.FunctionDef, bool]]:
+    """The constructor of each class: the name of the class, the function, and whether the class is registered."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for member in node.body:
+                if isinstance(member, ast.FunctionDef) and member.name == "__init__":
+                    yield node.name, member, is_registered(node)
+
+
+def defined_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every identifier that a file defines: functions, classes, parameters, variables and attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+
+
+@every_file
+def test_a_name_is_a_word_of_the_field(file: Path) -> None:
+    wrong = [
+        f"{file.relative_to(ROOT)}:{line}: {name}"
+        for line, name in defined_names(parse(file))
+        if name.strip("_").lower() in FORBIDDEN_WORDS
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@every_file
+def test_a_gradient_is_grad_and_not_of(file: Path) -> None:
+    wrong = [
+        f"{file.relative_to(ROOT)}:{line}: {name}"
+        for line, name in defined_names(parse(file))
+        if name.startswith("of_")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@every_file
+def test_a_body_fits_on_a_screen(file: Path) -> None:
+    for function in functions(parse(file)):
+        body = function.body[1:] if ast.get_docstring(function) else function.body
+        lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+        assert lines <= MAX_BODY_LINES, f"{file.relative_to(ROOT)}:{function.lineno}: {function.name} has {lines} lines"
+
+
+@every_file
+def test_a_constructor_has_few_parameters(file: Path) -> None:
+    """Knobs of registered parts aside: they are options, each with a default."""
+    for name, constructor, registered in constructors(parse(file)):
+        count = len(parameters(constructor))
+        assert registered or count <= MAX_PARAMETERS, f"{file.relative_to(ROOT)}: {name} takes {count} parameters"
+
+
+@every_file
+def test_a_registered_part_reads_its_parameters(file: Path) -> None:
+    """A name that is only deleted is not read."""
+    tree = parse(file)
+    registered = [(name, function) for name, function, is_part in constructors(tree) if is_part]
+    registered += [(function.name, function) for function in functions(tree) if is_registered(function)]
+    for name, function in registered:
+        read = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        unread = [parameter for parameter in parameters(function) if parameter not in read]
+        assert not unread, f"{file.relative_to(ROOT)}: {name} does not read {', '.join(unread)}"
+
+
+@pytest.mark.parametrize(
+    "file",
+    [file for file in FILES if file.relative_to(PACKAGE).parts[0] in ("attention", "nn", "models")],
+    ids=lambda file: str(file.relative_to(PACKAGE)),
+)
+def test_an_attribute_has_a_type(file: Path) -> None:
+    """``Any`` would end where a reader wants to go to a definition."""
+    for node in ast.walk(parse(file)):
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "Any":
+            is_attribute = isinstance(node.target, ast.Attribute)
+            assert not is_attribute, f"{file.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node.target)}: Any"
+
+
+def test_the_root_holds_four_files() -> None:
+    assert {file.name for file in PACKAGE.glob("*.py")} == ROOT_FILES
