@@ -96,28 +96,28 @@ def in_a_line(error: BaseException) -> str:
     return line if len(line) <= MAX_MESSAGE_LENGTH else f"{line[: MAX_MESSAGE_LENGTH - 1]}…"
 
 
-def reject_duplicates(knob: str, names: Sequence[str], what: str) -> None:
+def reject_duplicates(knob: str, names: Sequence[str], kind: str) -> None:
     """Refuse a list that names something more than once.
 
     Args:
-        knob: what holds it, for the message.
+        knob: the key of the list, for the message.
         names: the list.
-        what: what it names, one of them.
+        kind: what one entry is: ``language``.
 
     Raises:
-        UserError: it does.
+        UserError: an entry occurs twice.
     """
     if len(set(names)) < len(names):
-        raise UserError(f"{knob}=[{','.join(names)}]: name each {what} once")
+        raise UserError(f"{knob}=[{','.join(names)}]: name each {kind} once")
 
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-CLOSED = (errno.EROFS, errno.ENOTDIR)
-EITHER = (errno.EACCES, errno.EPERM, errno.EIO)  # also of what was to be read
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NOT_WRITABLE = (errno.EROFS, errno.ENOTDIR)
+NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EIO)  # for reading or writing
 
 
 def exception_chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The exception, and those that led to it."""
+    """The exception, then its cause or context, and so on."""
     visited: set[int] = set()
     while error is not None and id(error) not in visited:
         yield error
@@ -125,35 +125,35 @@ def exception_chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def out_of_memory(error: BaseException) -> bool:
-    """Whether there was not enough: Python's own exception, torch's for a GPU, or what torch says of a CPU.
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: Python's ``MemoryError``, torch's exception for a GPU, or its message for a CPU.
 
-    >>> out_of_memory(MemoryError()), out_of_memory(RuntimeError("shapes differ"))
+    >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("shapes differ"))
     (True, False)
     """
-    return any(map(_out_of_memory, exception_chain(error)))
+    return any(map(_is_memory_error, exception_chain(error)))
 
 
-def _out_of_memory(error: BaseException) -> bool:
-    named = any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__)
-    said = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    return isinstance(error, MemoryError) or named or said
+def _is_memory_error(error: BaseException) -> bool:
+    on_gpu = any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__)
+    on_cpu = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError) or on_gpu or on_cpu
 
 
-def cannot_write(error: BaseException, place: str = "") -> str:
-    """Which file could not be written, why, and how to mend it; nothing if that was not the matter.
+def explain_write_error(error: BaseException, path: str = "") -> str:
+    """Which file could not be written, why, and what to do; empty if that was not the cause.
 
     Args:
-        error: what was raised.
-        place: said where the exception does not say which file it was.
+        error: the exception.
+        path: named where the exception has no file name.
 
-    >>> cannot_write(OSError(errno.ENOSPC, "No space left on device", "one/run.json"))
+    >>> explain_write_error(OSError(errno.ENOSPC, "No space left on device", "one/run.json"))
     'one/run.json: cannot write (No space left on device); free some space'
     """
-    for one in exception_chain(error):
-        if isinstance(one, OSError) and one.errno in (*FULL, *CLOSED, *EITHER):
-            named = f"{one.filename or place}: " if one.filename or place else ""
-            what = "cannot read or write" if one.errno in EITHER else "cannot write"
-            mend = "free some space" if one.errno in FULL else "let it be written"
-            return f"{named}{what} ({one.strerror}); {mend}"
+    for cause in exception_chain(error):
+        if isinstance(cause, OSError) and cause.errno in (*DISK_FULL, *NOT_WRITABLE, *NO_ACCESS):
+            file = f"{cause.filename or path}: " if cause.filename or path else ""
+            failure = "cannot read or write" if cause.errno in NO_ACCESS else "cannot write"
+            advice = "free some space" if cause.errno in DISK_FULL else "make it writable"
+            return f"{file}{failure} ({cause.strerror}); {advice}"
     return ""

@@ -13,7 +13,7 @@ from typing import Any
 from attnx.accel.malloc import keep_freed_memory
 from attnx.cli.args import Parser
 from attnx.cli.commands import COMMANDS, load_command
-from attnx.errors import ExitCode, Interrupted, UserError, cannot_write, exit_code_for, out_of_memory, suggest
+from attnx.errors import ExitCode, Interrupted, UserError, exit_code_for, explain_write_error, is_out_of_memory, suggest
 from attnx.files.printable import printable
 
 WITHOUT_PARTS = ("compare", "data", "runs")
@@ -65,12 +65,12 @@ def _report_signal(signum: int, message: str) -> int:
 
 def _one_line(error: Exception) -> str:
     """The message of an error whose traceback is stored elsewhere or would not help; else empty."""
-    if out_of_memory(error):
+    if is_out_of_memory(error):
         return "out of memory before training; choose a smaller model, or fewer data"
     notes = [note for note in getattr(error, "__notes__", []) if "attnx resume" in note]
     if notes:
         return f"{type(error).__name__}: {' '.join(str(error).split())}; {notes[-1]}"
-    message = cannot_write(error)
+    message = explain_write_error(error)
     return message and f"{message}, then the same again"
 
 

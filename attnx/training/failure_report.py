@@ -14,7 +14,15 @@ from typing import Any
 
 from lightning.pytorch.utilities import rank_zero_only
 
-from attnx.errors import Interrupted, RunFailed, Stopped, UserError, cannot_write, exception_chain, out_of_memory
+from attnx.errors import (
+    Interrupted,
+    RunFailed,
+    Stopped,
+    UserError,
+    exception_chain,
+    explain_write_error,
+    is_out_of_memory,
+)
 from attnx.laws.first_use import find_plug_in
 from attnx.runs.layout import CONFIG, ERROR, RUN
 from attnx.runs.status import RunStatus
@@ -77,7 +85,7 @@ def deleted_message(folder: Path) -> str:
 def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any]) -> str:
     """The cause and what to do; "" if the cause is not known."""
     place = "".join(f" {note}" for note in getattr(error, "__notes__", []) if note.startswith(STEP_NOTE_PREFIX))
-    if out_of_memory(error):
+    if is_out_of_memory(error):
         knob = "batch_tokens" if trainer.get("batch_tokens") else "batch_size"
         return (
             f"out of memory{place}; start a new run with a smaller trainer.{knob} (it was {trainer.get(knob)}); half "
@@ -90,7 +98,7 @@ def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any])
             f"below trainer: in {folder / CONFIG} (trainer.num_workers=0 of a new run); then go on with: "
             f"{_resume(folder)}"
         )
-    if unwritten := cannot_write(error, str(folder)):
+    if unwritten := explain_write_error(error, str(folder)):
         return f"{unwritten}, then go on with: {_resume(folder)}"
     if died := re.search(r"DataLoader worker \(pid\S* ([\d, ]+)\) (.*?)(?:\. |\.?$)", " ".join(str(error).split())):
         return (

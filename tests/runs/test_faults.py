@@ -117,7 +117,7 @@ def test_a_folder_that_cannot_be_written_any_more(failed: Callable[..., str], at
     at_step(3, close)
     line = failed(mend=mend)
     assert "cut/checkpoints/last.ckpt.partial: cannot write (Not a directory)" in line
-    assert "let it be written, then go on with: attnx resume cut" in line
+    assert "make it writable, then go on with: attnx resume cut" in line
 
 
 def test_memory_that_runs_out(failed: Callable[..., str], spoil: pytest.MonkeyPatch) -> None:
