@@ -58,21 +58,15 @@ def merge_maps(model: Seq2seq, state: DecoderState) -> tuple[FusedWeights, Tenso
     )
     hidden_gates: Tensor = layer.weight_hh_l0  # type: ignore[assignment]
     bias: Tensor = layer.bias_ih_l0 + layer.bias_hh_l0  # type: ignore[operator]
-    joined: dict[str, Tensor] = {}
-    if isinstance(readout.join, nn.Sequential):
-        widths = {"state": decoder.size, "context": state.context.shape[1], "token": token_width}
-        weight: Tensor = readout.join[0].weight  # type: ignore[assignment]
-        columns = torch.split(weight, [widths[name] for name in readout.inputs], 1)
-        joined = dict(zip(readout.inputs, columns, strict=True))
+    widths = {"state": decoder.size, "context": state.context.shape[1], "token": token_width}
+    joined = _split_readout(readout, widths)
     readout_context = joined.pop("context", None)
     is_now = model.plan.feed == "now"
     recurrent = torch.cat([hidden_gates, context_gates], 1) if is_now else hidden_gates
-    embedding = model.embedding
-    has_table = isinstance(embedding, nn.Embedding) and embedding.num_embeddings <= MAX_SYMBOLS_IN_TABLE
     weights = FusedWeights(
         token_gates=token_gates,
         bias=bias,
-        table=F.linear(embedding.weight, token_gates, bias) if has_table else None,  # type: ignore[arg-type]
+        table=_gate_table(model.embedding, token_gates, bias),
         hidden_gates=hidden_gates,
         context_gates=context_gates if is_now else None,
         recurrent=autograd.pack_weights(recurrent, EXPECTED_STEPS * len(state.step)),
@@ -80,6 +74,22 @@ def merge_maps(model: Seq2seq, state: DecoderState) -> tuple[FusedWeights, Tenso
         readout_context=readout_context,
     )
     return weights, tag_gates
+
+
+def _gate_table(embedding: nn.Module, token_gates: Tensor, bias: Tensor) -> Tensor | None:
+    """The gates (symbols, g) of every symbol; None if there are many, or none."""
+    if not isinstance(embedding, nn.Embedding) or embedding.num_embeddings > MAX_SYMBOLS_IN_TABLE:
+        return None
+    return F.linear(embedding.weight, token_gates, bias)
+
+
+def _split_readout(readout: Joint, widths: dict[str, int]) -> dict[str, Tensor]:
+    """The columns of the readout's weight by input; none if the readout is the state."""
+    if not isinstance(readout.join, nn.Sequential):
+        return {}
+    weight: Tensor = readout.join[0].weight  # type: ignore[assignment]
+    columns = torch.split(weight, [widths[name] for name in readout.inputs], 1)
+    return dict(zip(readout.inputs, columns, strict=True))
 
 
 def _width(embedding: nn.Module) -> int:

@@ -63,18 +63,18 @@ def plan(inputs: PlannerInputs, requested: str = "auto") -> Plan:
         requested: ``auto``, or a schedule to insist on.
 
     Raises:
-        UserError: the query contradicts the feed, or the wanted schedule is not admitted.
+        UserError: the query contradicts the feed, or the requested schedule is not admitted.
     """
     feed = inputs.feed or _default_feed(inputs)
     late = [name for name, need in inputs.needs.items() if need == "state"]
     if feed == "now" and late:
         raise UserError(
             f"model.feed=now contradicts query={late[0]}: the context enters the cell that makes the state it would be "
-            "asked with; use query=previous_state, or model.feed=next or none"
+            "queried with; use query=previous_state, or model.feed=next or none"
         )
     loop = _why_loop(inputs, feed)
     admitted: list[Schedule] = []
-    reasons: dict[Schedule, str] = {"step_by_step": loop or "it was asked for"}
+    reasons: dict[Schedule, str] = {"step_by_step": loop or "it was requested"}
     if loop is None and feed == "none":
         admitted.append("run_then_attend")
         reasons["run_then_attend"] = "no context enters the recurrence"

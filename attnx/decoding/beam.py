@@ -32,7 +32,7 @@ class ActiveBeams(NamedTuple):
     """
 
     rows: Tensor
-    state: Any
+    state: object
     total: Tensor
     written: Tensor
     weights: Tensor | None

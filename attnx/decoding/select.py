@@ -1,4 +1,4 @@
-"""Which search a reopened run uses: its own, another one, or one wide enough for the best N. Without torch."""
+"""Select the decoding of a loaded run: its configured one, another one, or a beam wide enough for N outputs."""
 
 from __future__ import annotations
 
@@ -9,45 +9,44 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.registry import PartSpec
 
-# What outputs may be: a run's own rules hold for whichever search takes the place of its own.
+# Constraints on outputs: those of the run's decoding hold for the decoding that replaces it.
 RULES = ("max_length_ratio", "max_length_extra", "min_length", "no_repeat_ngram_size")
 WIDE = "beam"
 
 
 def choose_search(
-    own: Mapping[str, Any],
-    asked: PartSpec | None = None,
+    configured: Mapping[str, Any],
+    override: PartSpec | None = None,
     knobs: Mapping[str, Any] | None = None,
     nbest: int | None = None,
 ) -> dict[str, Any]:
-    """The search to use, every knob filled in.
+    """The decoding to use, with the value of every knob.
 
     Args:
-        own: the run's.
-        asked: another one, by its name or with its knobs; it keeps the rules of the run's own.
-        knobs: values for whichever it is.
-        nbest: how many outputs to find for each source. Left out, as many as the search is set to. A search that was
-            not asked for gives way to ``beam`` if it finds one alone, and a width that was not asked for is widened.
+        configured: the run's decoding.
+        override: another decoding, by its name or with its knobs; it keeps the constraints of the run's.
+        knobs: values of knobs, for either.
+        nbest: number of outputs for each source; by default the decoding's. A configured decoding with one output is
+            replaced by ``beam``, and a configured ``beam_size`` grows to ``nbest``.
 
     Raises:
-        UserError: an unknown search or knob, a value out of its range, or a search too narrow for ``nbest``.
+        UserError: an unknown decoding or knob, a value out of its range, or a beam narrower than ``nbest``.
     """
-    name, held = registry.parse_spec("decoding", own)
-    given = dict(knobs or {})
-    if asked is not None:
-        name, values = registry.parse_spec("decoding", asked)
-        given = {**values, **given}
+    name, defaults = registry.parse_spec("decoding", configured)
+    requested = dict(knobs or {})
+    if override is not None:
+        name, values = registry.parse_spec("decoding", override)
+        requested = {**values, **requested}
     elif type(nbest) is int and nbest > 1 and "nbest" not in _knobs(name):
-        name, asked = WIDE, WIDE
-    if asked is not None:
-        held = {knob: held[knob] for knob in RULES if knob in held and knob in _knobs(name)}
-    chosen = {**held, **given}
-    checked = {"name": name, **registry.check("decoding", name, chosen)}
-    return checked if nbest is None else _for_the_best(checked, given, nbest)
+        name, override = WIDE, WIDE
+    if override is not None:
+        defaults = {knob: defaults[knob] for knob in RULES if knob in defaults and knob in _knobs(name)}
+    checked = {"name": name, **registry.check("decoding", name, {**defaults, **requested})}
+    return checked if nbest is None else _widen(checked, requested, nbest)
 
 
-def _for_the_best(search: dict[str, Any], given: Mapping[str, Any], nbest: int) -> dict[str, Any]:
-    """The search with room for so many."""
+def _widen(search: dict[str, Any], requested: Mapping[str, Any], nbest: int) -> dict[str, Any]:
+    """The decoding with a beam of at least ``nbest``."""
     if type(nbest) is not int or nbest < 1:
         raise UserError(f"nbest={nbest!r}: expected a whole number, 1 or more")
     name = search["name"]
@@ -55,10 +54,10 @@ def _for_the_best(search: dict[str, Any], given: Mapping[str, Any], nbest: int) 
         if nbest > 1:
             raise UserError(f"decoding={name} finds one output for each source; the {nbest} best need decoding={WIDE}")
         return search
-    if given.get("nbest", nbest) != nbest:
-        raise UserError(f"decoding.nbest={given['nbest']} and {nbest} best are both asked for; leave one out")
+    if requested.get("nbest", nbest) != nbest:
+        raise UserError(f"decoding.nbest={requested['nbest']} and nbest={nbest} contradict each other; leave one out")
     beam_size = search.get("beam_size", nbest)
-    if beam_size < nbest and "beam_size" in given:
+    if beam_size < nbest and "beam_size" in requested:
         raise UserError(f"decoding.beam_size={beam_size} holds fewer than the {nbest} best; raise it, or leave it out")
     wide = {"beam_size": max(beam_size, nbest)} if "beam_size" in search else {}
     return {"name": name, **registry.check("decoding", name, {**_without_name(search), **wide, "nbest": nbest})}

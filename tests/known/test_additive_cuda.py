@@ -50,11 +50,11 @@ def test_scores_and_gradients(
     rows, queries, positions, width = sizes
     shapes = (rows, queries, width), (rows, positions, width), (width,)
     operands = [scale * torch.randn(shape, device=DEVICE) for shape in shapes]
-    of_scores = torch.randn(rows, queries, positions, device=DEVICE)
-    found = [additive_triton.scores(*operands), *additive_triton.gradients(*operands, of_scores)]
+    grad_scores = torch.randn(rows, queries, positions, device=DEVICE)
+    found = [additive_triton.scores(*operands), *additive_triton.gradients(*operands, grad_scores)]
     leaves = [operand.double().requires_grad_() for operand in operands]
     exact = by_definition(*leaves)
-    expected = [exact.detach(), *torch.autograd.grad(exact, leaves, of_scores.double())]
+    expected = [exact.detach(), *torch.autograd.grad(exact, leaves, grad_scores.double())]
     for one, right in zip(found, expected, strict=True):
         assert (one - right).abs().max() < 3e-6 * right.abs().max()
 
@@ -82,7 +82,7 @@ def test_as_a_part_of_autograd(additive_triton: Any) -> None:
     operands = [torch.randn(shape, device=DEVICE, requires_grad=True) for shape in ((2, 3, 7), (2, 5, 7), (7,))]
     found, expected = (
         torch.autograd.grad(scores.pow(2).sum(), operands)
-        for scores in (score(additive_triton.WAYS, *operands), by_definition(*operands))
+        for scores in (score(additive_triton.BACKEND, *operands), by_definition(*operands))
     )
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

@@ -32,7 +32,7 @@ HEARD = {
 @pytest.mark.parametrize("choices", HEARD.values(), ids=HEARD)
 def test_tags_differ(built: Built, composed: Composed, choices: dict[str, Any]) -> None:
     """One source in three rows: those of one tag are alike, that of another is not, and each is what it is alone."""
-    assert resolve(composed(**choices)).tagged
+    assert resolve(composed(**choices)).needs_tags
     model = built(**choices).eval()
     logits = model(SOURCE, PRESENT, INPUTS, TAG).logits
     torch.testing.assert_close(logits[0], logits[2])
@@ -44,7 +44,7 @@ def test_tags_differ(built: Built, composed: Composed, choices: dict[str, Any]) 
 
 
 def test_who_hears_no_tag_minds_none(built: Built, composed: Composed) -> None:
-    assert not resolve(composed()).tagged
+    assert not resolve(composed()).needs_tags
     model = built().eval()
     assert model.tag_embedding is None
     logits = model(SOURCE, PRESENT, INPUTS, TAG).logits

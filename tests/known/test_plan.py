@@ -91,7 +91,7 @@ def test_a_current_state_now_is_refused(needs: dict[str, str]) -> None:
         plan(PlannerInputs(needs, "now"))
     assert str(refused.value) == (
         "model.feed=now contradicts query=current_state: the context enters the cell that makes the state it would be "
-        "asked with; use query=previous_state, or model.feed=next or none"
+        "queried with; use query=previous_state, or model.feed=next or none"
     )
 
 
@@ -122,7 +122,7 @@ def test_the_sentence(facts: PlannerInputs, sentence: str) -> None:
 
 
 def test_insisting_is_its_own_reason() -> None:
-    assert str(plan(PlannerInputs(CURRENT, "none"), STEP)) == "step by step: it was asked for"
+    assert str(plan(PlannerInputs(CURRENT, "none"), STEP)) == "step by step: it was requested"
 
 
 @pytest.mark.parametrize(

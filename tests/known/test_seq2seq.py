@@ -320,7 +320,7 @@ def test_compositions_that_contradict_themselves(composed: Composed, choices: di
 def test_what_follows_from_the_memory(composed: Composed, choices: dict[str, Any], encoder: int, bridge: str) -> None:
     """How many of the encoder's 3 layers are built, under a decoder of 2, and where the decoder starts."""
     found = resolve(composed(**choices, encoder={"layers": 3}, decoder={"layers": 2}))
-    assert (found.encoder, found.bridge) == (encoder, bridge)
+    assert (found.encoder_layers, found.bridge) == (encoder, bridge)
 
 
 def test_widths_are_foreseen(composed: Composed, built: Built) -> None:

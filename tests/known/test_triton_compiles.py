@@ -47,7 +47,7 @@ def launched(module: Any, functions: dict[str, Any], monkeypatch: pytest.MonkeyP
 def launch(module: Any, dtype: torch.dtype) -> None:
     """Scores and all gradients."""
     shapes = (2, 3, 5), (2, 7, 5), (5,)
-    score(module.WAYS, *(torch.ones(shape, dtype=dtype, requires_grad=True) for shape in shapes)).sum().backward()
+    score(module.BACKEND, *(torch.ones(shape, dtype=dtype, requires_grad=True) for shape in shapes)).sum().backward()
 
 
 @pytest.mark.parametrize("capability", GENERATIONS.values(), ids=list(GENERATIONS))

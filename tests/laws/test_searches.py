@@ -81,7 +81,7 @@ def forced(model: Any, found: DecodeResult, source: Tensor = SOURCE, tag: Tensor
 
 @each_composition
 @pytest.mark.parametrize(
-    "decoding", [Greedy(), Beam(5, nbest=3), Sampling(nbest=3)], ids=lambda one: type(one).__name__
+    "search", [Greedy(), Beam(5, nbest=3), Sampling(nbest=3)], ids=lambda one: type(one).__name__
 )
 def test_what_is_written_is_what_the_model_says_of_it(decided: Built, composition: Any, search: Any) -> None:
     """Log-probability and weights of each hypothesis are those of a pass over it: every state followed its own."""

@@ -31,7 +31,7 @@ def composed(scorer: str, scope: str) -> dict[str, Any]:
         "query": {"current_state": {}},
         "normalizer": node("normalizer", "softmax"),
         "attention": node("attention", "standard"),
-        "model": node("model", "seq2seq", embedding_dim=16, values="inputs", bridge="zeros", feed="none"),
+        "model": node("model", "seq2seq", embedding_dim=16, values_from="inputs", bridge="zeros", feed="none"),
         "encoder": node("encoder", "recurrent", hidden_size=24),
         "decoder": node("decoder", "recurrent", hidden_size=32),
         "readout": node("readout", "joint"),

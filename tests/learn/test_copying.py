@@ -40,7 +40,7 @@ def model_of(output: str) -> Any:
     sizes |= {"target_symbols": symbols, "target_features": 0}
     model = registry.build("model", config["model"], config=config, **sizes)
     if output == "copy":
-        model.output.match([0] * 4 + list(range(4, symbols)))
+        model.output.set_vocabulary_map([0] * 4 + list(range(4, symbols)))
     return model
 
 

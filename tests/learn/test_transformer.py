@@ -22,7 +22,7 @@ def node(kind: str, name: str, **knobs: Any) -> dict[str, Any]:
 
 
 def built(**knobs: Any) -> Any:
-    model = {"width": 32, "layers": 2, "feedforward_size": 64, "dropout": 0.0, **knobs}
+    model = {"hidden_size": 32, "layers": 2, "feedforward_size": 64, "dropout": 0.0, **knobs}
     config = {
         "scorer": node("scorer", "scaled"),
         "scope": node("scope", "global"),

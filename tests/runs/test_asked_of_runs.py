@@ -56,7 +56,7 @@ ASKED = {
         "decoding.beam_size=2 holds fewer than the 3 best"
     ],
     "predict one words.tsv decoding=beam decoding.nbest=2 --nbest 3": [
-        "decoding.nbest=2 and 3 best are both asked for"
+        "decoding.nbest=2 and nbest=3 contradict each other"
     ],
     "predict one words.tsv decoding=greedy --nbest 2": ["decoding=greedy finds one output for each source"],
     "predict one words.tsv decoding=beam decoding.length_penalty=short": [

@@ -217,18 +217,16 @@ class _PackedRecurrence(torch.autograd.Function):
             grad_last = grad_h[index], grad_c[index]
             grad_gates, grad_start = direction.backward(activations, weight_hh, grad_last, ctx.has_start)
             table_weight, input_weight = _split_weight(weight_ih, table)
-            grad_input_weight, grad_weight_hh = (grad_gates.t() @ activations[1]).tensor_split(
-                [input_weight.shape[1]], 1
-            )
+            grad_joined = grad_gates.t() @ activations[1]
+            grad_input_weight, grad_weight_hh = grad_joined.tensor_split([input_weight.shape[1]], 1)
             # The sum over the steps that look up a row of the table stands for all of them.
             summed = grad_gates if table is None else segment_sum(grad_gates, ids, len(table))
             if ctx.needs_input_grad[1]:
                 grad_table = _add_product(grad_table, summed, table_weight)
             if ctx.needs_input_grad[2]:
                 grad_inputs = _add_product(grad_inputs, grad_gates, input_weight)
-            grad_weight_ih = (
-                grad_input_weight if table is None else torch.cat([summed.t() @ table, grad_input_weight], 1)
-            )
+            grad_table_weight = [] if table is None else [summed.t() @ table]
+            grad_weight_ih = torch.cat([*grad_table_weight, grad_input_weight], 1)
             grad_weights += [grad_weight_ih, grad_weight_hh, summed.sum(0)]
         return None, grad_table, grad_inputs, *grad_start, *grad_weights
 

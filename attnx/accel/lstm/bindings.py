@@ -106,15 +106,7 @@ class Direction(NamedTuple):
             both weights' gradients are one product; the previous c (n, d). Undefined without gradients.
         """
         rows, units = sum(self.sizes), weight_hh.shape[1]
-        width = 0 if extra_inputs is None else extra_inputs.shape[1]
-        if needs_grad:
-            joined, cells = weight_hh.new_zeros(rows, width + units), weight_hh.new_zeros(rows, units)
-            step_states, step_cells = self._split(joined[:, width:]), self._split(cells)
-        else:
-            joined, cells = weight_hh.new_zeros(2, 2, self.sizes[0], units)  # rows that begin later begin with zeros
-            step_states, step_cells = self._double_buffered(joined), self._double_buffered(cells)
-        if extra_inputs is not None:
-            joined[:, :width] = extra_inputs
+        joined, cells, step_states, step_cells = self._allocate_states(extra_inputs, weight_hh, needs_grad)
         if start is not None:
             step_states[0][:], step_cells[0][:] = (tensor[self.order] for tensor in start)
         weights = pack_weights(weight_hh, rows)
@@ -131,23 +123,30 @@ class Direction(NamedTuple):
             parts = [state] if index or start is not None else []  # else the state is zero
             if parts and not in_c:
                 gate.addmm_(state, weight_hh.t(), beta=int(has_gates))
-            struct = _step_struct(
-                cell.shape,
-                min(len(cell), len(following[2])) if following else 0,
-                (following[1] if following else state, output, gate),
-                self.order,
-                StepOperands(
-                    inputs.table,
-                    step_ids,
-                    adds_gates=has_gates or (bool(parts) and not in_c),
-                    keeps_activations=needs_grad,
-                    tiles=weights.tiles,
-                    parts=parts if in_c else (),
-                ),
+            adds_gates = has_gates or (bool(parts) and not in_c)
+            operands = StepOperands(
+                inputs.table, step_ids, adds_gates, needs_grad, weights.tiles, parts if in_c else ()
             )
+            continuing = min(len(cell), len(following[2])) if following else 0
+            strided = following[1] if following else state, output, gate
+            struct = _step_struct(cell.shape, continuing, strided, self.order, operands)
             next_pointers = _state_pointers(*following[1:3]) if following else last_pointers
             run_step(struct, gate.data_ptr(), cell.data_ptr(), next_pointers, last_pointers, output.data_ptr())
         return gates, joined, cells
+
+    def _allocate_states(
+        self, extra_inputs: Tensor | None, weight_hh: Tensor, needs_grad: bool
+    ) -> tuple[Tensor, Tensor, Sequence[Tensor], Sequence[Tensor]]:
+        """[extra inputs; previous h] and previous c, whole and by step; two buffers of each without gradients."""
+        rows, units = sum(self.sizes), weight_hh.shape[1]
+        if not needs_grad:  # rows that begin later begin with zeros
+            joined, cells = weight_hh.new_zeros(2, 2, self.sizes[0], units)
+            return joined, cells, self._double_buffered(joined), self._double_buffered(cells)
+        width = 0 if extra_inputs is None else extra_inputs.shape[1]
+        joined, cells = weight_hh.new_zeros(rows, width + units), weight_hh.new_zeros(rows, units)
+        if extra_inputs is not None:
+            joined[:, :width] = extra_inputs
+        return joined, cells, self._split(joined[:, width:]), self._split(cells)
 
     def backward(
         self,

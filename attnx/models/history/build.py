@@ -50,7 +50,7 @@ def build_history(
     ``feed`` are as in ``seq2seq``. Weights are those of the forecast steps over all earlier states.
     """
     resolved = resolve({**config, "model": {"embedding_dim": embedding_dim, "feed": feed, "bridge": bridge}})
-    if resolved.tagged:
+    if resolved.needs_tags:
         require_tags(0, "query=language_tag")
     target = build_target(config["task"], target_symbols, target_features)
     embedding = nn.Linear(source_features + 1, embedding_dim)

@@ -1,4 +1,4 @@
-"""The model ``seq2seq``: builds an encoder-decoder from the names of its parts."""
+"""Build a sequence-to-sequence model from a configuration: ``model=seq2seq``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import nn
 from attnx import registry
 from attnx.attention import Query
 from attnx.attention.factory import build_attention
+from attnx.attention.protocols import AttentionModule
 from attnx.data.special_tokens import PAD
 from attnx.errors import UserError
 from attnx.models.resolve import check_tied_embeddings, part_declarations, require_tags
@@ -18,14 +19,16 @@ from attnx.models.seq2seq.model import Seq2seq
 from attnx.models.seq2seq.parts import Seq2seqParts
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.decoder_memory import DecoderStateProjection
+from attnx.nn.outputs.contract import OutputLayer
 from attnx.nn.position_encoding import POSITIONS
 from attnx.nn.source_encoder import SourceEncoder
 from attnx.nn.targets.build import build_target
+from attnx.nn.targets.contract import TargetSpec
 from attnx.registry import Positive, Probability, Size, register
 
 
 @register("model", "seq2seq", config_module="attnx.models.seq2seq.config")
-def seq2seq(
+def build_seq2seq(
     config: Mapping[str, Any],
     source_symbols: Size,
     source_features: Size,
@@ -46,7 +49,7 @@ def seq2seq(
     source_vectors: str | None = None,
     target_vectors: str | None = None,
 ) -> Seq2seq:
-    """Compose an attentional encoder-decoder.
+    """An encoder-decoder with attention.
 
     Formula: ``p(y_t | y_<t, x) = softmax(O r_t), r_t = readout(h_t, c_t, e(y_{t-1}))``, or of numbers ``y_t = O r_t``
     Source: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473; Luong et al. 2015, https://arxiv.org/abs/1508.04025
@@ -60,74 +63,40 @@ def seq2seq(
     the chance, reached by a linear rise over training, to feed the model's own output back. ``source_vectors`` and
     ``target_vectors`` are files of pretrained embeddings.
     """
+    sizes = {"embedding_dim": embedding_dim, "position_dim": position_dim, "tag_dim": tag_dim}
+    memory = {"keys_from": keys_from, "values_from": values_from, "bridge": bridge, "feed": feed}
+    inputs = {"tag_inputs": tag_inputs, "source_vectors": source_vectors, "target_vectors": target_vectors}
+    rates = {"dropout": dropout, "scheduled_sampling": scheduled_sampling}
+    config = {**config, "model": {**sizes, **memory, **inputs, **rates, "tie_embeddings": tie_embeddings}}
     resolved = resolve(config)
-    if resolved.tagged:
+    if resolved.needs_tags:
         require_tags(tags, "model.tag_inputs" if tag_inputs else "query=language_tag")
     check_tied_embeddings(tie_embeddings, target_features)
     if (source_features or target_features) and part_declarations(config, "output").get("copies"):
         side = "source" if source_features else "target"
         raise UserError(f"output=copy copies symbols, but the {side} is made of features; use output=linear")
-    tagged = tag_inputs or []
-    inputs: nn.Module
-    if source_features:
-        inputs = nn.Linear(source_features, embedding_dim)
-    else:
-        inputs = nn.Embedding(source_symbols, embedding_dim, padding_idx=PAD)
-    source = _source(config, resolved, inputs, tag_dim if "encoder" in tagged else 0)
-    state = config["decoder"]["hidden_size"]
-    if source is not None and "encoder" in resolved.sources:
-        keys_size, values_size = source.keys_size, source.values_size
-    else:
-        keys_size, values_size = position_dim if resolved.memory in POSITIONS else state, state
-    # `hidden` is every decoder's state width: the readout is built first because feed=next puts it into the decoder.
-    widths = {"state_size": state, "token_size": embedding_dim, "context_size": values_size}
-    shape = {"hidden_size": embedding_dim} if tie_embeddings else {}
-    readout = registry.build("readout", {**config["readout"], **shape}, **widths)
-    fed = {"now": values_size, "next": readout.size, "none": 0}[resolved.plan.feed]
-    tag_width = tag_dim if "decoder" in tagged else 0
-    decoder = registry.build("decoder", config["decoder"], input_size=embedding_dim + tag_width + fed)
+    source = _build_source(config, resolved, source_symbols, source_features)
     target = build_target(config.get("task", {}), target_symbols, target_features)
-    target_embedding = target.embedding(embedding_dim)
-    tag_embedding = nn.Embedding(tags, tag_dim) if tagged else None
-    bridge_module = BRIDGES[resolved.bridge](decoder, 0 if source is None else source.final_size)
-    query, attention = _attention(config, (keys_size, values_size), {**widths, "tags": tags})
-    projects = "decoder" in resolved.sources
-    projection = DecoderStateProjection(state, keys_size, values_size, resolved.memory) if projects else None
-    weight = target_embedding.weight if tie_embeddings else None
-    output = registry.build(
-        "output", config.get("output", "linear"), size=readout.size, width=target.width, tied=weight, **widths
-    )
-    parts = Seq2seqParts(
-        embedding=target_embedding,
-        bridge=bridge_module,
-        query=query,
-        attention=attention,
-        decoder=decoder,
-        readout=readout,
-        output=output,
-        source=source,
-        state_projection=projection,
-        tag_embedding=tag_embedding,
-        encoder_tags="encoder" in tagged,
-        decoder_tags="decoder" in tagged,
-    )
+    parts = _build_parts(config, resolved, source, target, tags)
     return Seq2seq(parts, target, resolved.plan, resolved.sources, resolved.newest, dropout)
 
 
-def _source(
-    config: Mapping[str, Any], resolved: ResolvedSeq2seqConfig, inputs: nn.Module, tag_size: int
+def _build_source(
+    config: Mapping[str, Any], resolved: ResolvedSeq2seqConfig, symbols: int, features: int
 ) -> SourceEncoder | None:
-    """Build what reads the source, as far as anything reads it."""
-    model = config["model"]
-    if not resolved.encoder and "encoder" not in resolved.sources:
-        return None
-    layers = {"layers": resolved.encoder} if "layers" in config["encoder"] else {}
+    """Build the source encoder with the layers that are used; None if the source is not read."""
+    model, encoder = config["model"], None
     size = model["embedding_dim"]
+    embedding = nn.Linear(features, size) if features else nn.Embedding(symbols, size, padding_idx=PAD)
+    if not resolved.encoder_layers and "encoder" not in resolved.sources:
+        return None
+    if resolved.encoder_layers:
+        layers = {"layers": resolved.encoder_layers} if "layers" in config["encoder"] else {}
+        tag_size = model["tag_dim"] if "encoder" in (model["tag_inputs"] or []) else 0
+        encoder = registry.build("encoder", {**config["encoder"], **layers}, input_size=size + tag_size)
     return SourceEncoder(
-        embedding=inputs,
-        encoder=registry.build("encoder", {**config["encoder"], **layers}, input_size=size + tag_size)
-        if resolved.encoder
-        else None,
+        embedding=embedding,
+        encoder=encoder,
         embedding_size=size,
         memory=resolved.memory,
         values=resolved.values,
@@ -136,10 +105,77 @@ def _source(
     )
 
 
-def _attention(config: Mapping[str, Any], sizes: tuple[int, int], widths: Mapping[str, int]) -> tuple[Query, Any]:
-    """Build the query and what reads with it a memory whose keys and values have these sizes."""
+def _build_parts(
+    config: Mapping[str, Any],
+    resolved: ResolvedSeq2seqConfig,
+    source: SourceEncoder | None,
+    target: TargetSpec,
+    tags: int,
+) -> Seq2seqParts:
+    """Build the parts around a source encoder; at equal seeds their order decides their initial weights."""
+    model, state_size = config["model"], config["decoder"]["hidden_size"]
+    tag_inputs, token_size = model["tag_inputs"] or [], model["embedding_dim"]
+    memory_sizes = _memory_sizes(resolved, source, state_size, model["position_dim"])
+    sizes = {"state_size": state_size, "token_size": token_size, "context_size": memory_sizes[1]}
+    # The readout is built before the decoder: with feed=next its output is an input of the decoder.
+    width = {"hidden_size": token_size} if model["tie_embeddings"] else {}
+    readout = registry.build("readout", {**config["readout"], **width}, **sizes)
+    feed_size = {"now": memory_sizes[1], "next": readout.size, "none": 0}[resolved.plan.feed]
+    tag_size = model["tag_dim"] if "decoder" in tag_inputs else 0
+    decoder = registry.build("decoder", config["decoder"], input_size=token_size + tag_size + feed_size)
+    embedding = target.embedding(token_size)
+    tag_embedding = nn.Embedding(tags, model["tag_dim"]) if tag_inputs else None
+    bridge = BRIDGES[resolved.bridge](decoder, 0 if source is None else source.final_size)
+    query, attention = _build_attention(config, memory_sizes, {**sizes, "tags": tags})
+    return Seq2seqParts(
+        embedding=embedding,
+        bridge=bridge,
+        query=query,
+        attention=attention,
+        decoder=decoder,
+        readout=readout,
+        state_projection=_build_projection(resolved, state_size, memory_sizes),
+        output=_build_output(config, readout.size, target, embedding, sizes),
+        source=source,
+        tag_embedding=tag_embedding,
+        encoder_tags="encoder" in tag_inputs,
+        decoder_tags="decoder" in tag_inputs,
+    )
+
+
+def _memory_sizes(
+    resolved: ResolvedSeq2seqConfig, source: SourceEncoder | None, state_size: int, position_dim: int
+) -> tuple[int, int]:
+    """The widths of keys and values."""
+    if source is not None and "encoder" in resolved.sources:
+        return source.keys_size, source.values_size
+    return position_dim if resolved.memory in POSITIONS else state_size, state_size
+
+
+def _build_attention(
+    config: Mapping[str, Any], memory_sizes: tuple[int, int], sizes: Mapping[str, int]
+) -> tuple[Query, AttentionModule]:
+    """Build the query, and attention to a memory whose keys and values have these widths."""
     if config["attention"]["name"] == "none":
         return Query([]), registry.build("attention", "none")
-    query = Query(registry.build("query", (name, knobs), **widths) for name, knobs in config["query"].items())
-    knobs = config["attention"]
-    return query, build_attention(config["scorer"], config["scope"], config["normalizer"], (query.size, *sizes), knobs)
+    query = Query(registry.build("query", (name, knobs), **sizes) for name, knobs in config["query"].items())
+    parts = config["scorer"], config["scope"], config["normalizer"]
+    return query, build_attention(*parts, (query.size, *memory_sizes), config["attention"])
+
+
+def _build_projection(
+    resolved: ResolvedSeq2seqConfig, state_size: int, memory_sizes: tuple[int, int]
+) -> DecoderStateProjection | None:
+    if "decoder" not in resolved.sources:
+        return None
+    return DecoderStateProjection(state_size, *memory_sizes, resolved.memory)
+
+
+def _build_output(
+    config: Mapping[str, Any], size: int, target: TargetSpec, embedding: nn.Module, sizes: Mapping[str, int]
+) -> OutputLayer:
+    tied = embedding.weight if config["model"]["tie_embeddings"] else None
+    output: OutputLayer = registry.build(
+        "output", config.get("output", "linear"), size=size, width=target.width, tied=tied, **sizes
+    )
+    return output

@@ -1,4 +1,4 @@
-"""What a sequence-to-sequence model will be, from its plain configuration: checked before torch is imported."""
+"""Resolve and check the configuration of a sequence-to-sequence model, without importing torch."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ POSITIONS = ("one_hot", "sinusoidal")
 
 @dataclass(frozen=True)
 class ResolvedSeq2seqConfig:
-    """The choices that follow from other choices.
+    """The settings of a sequence-to-sequence model that follow from its configuration.
 
     Attributes:
         plan: the schedule and the feed.
-        sources: what the memory holds, ``encoder`` or ``decoder`` or both, in this order.
-        newest: how many of the decoder's states a query may read, less the number of its step: -1, 0 or 1.
-        memory: what the keys are made of: ``states``, ``inputs``, ``layer:N``, ``one_hot`` or ``sinusoidal`` positions,
+        sources: the sources of the memory, ``encoder`` or ``decoder`` or both, in this order.
+        newest: the number of decoder states that a query may read, less its step index: -1, 0 or 1.
+        memory: the source of the keys: ``states``, ``inputs``, ``layer:N``, ``one_hot`` or ``sinusoidal`` positions,
             or ``final`` without attention.
-        values: what the contexts are made of, likewise, positions excepted.
-        bridge: where the decoder's state starts.
-        encoder: how many layers of the encoder are read by anything; only those are built, none for embeddings alone.
-        tagged: whether anything is told the rows' tags.
+        values: the source of the values, likewise, positions excepted.
+        bridge: the decoder's initial state: ``last``, ``zeros`` or ``learned``.
+        encoder_layers: the number of encoder layers that are used, and built; 0 for embeddings alone.
+        needs_tags: whether any part reads the rows' tags.
     """
 
     plan: Plan
@@ -38,8 +38,8 @@ class ResolvedSeq2seqConfig:
     memory: str
     values: str
     bridge: str
-    encoder: int
-    tagged: bool
+    encoder_layers: int
+    needs_tags: bool
 
     def summary(self) -> dict[str, str]:
         """The lines of the start table: the schedule with its reason, and the derived settings."""
@@ -48,7 +48,7 @@ class ResolvedSeq2seqConfig:
 
 
 def resolve(config: Config) -> ResolvedSeq2seqConfig:
-    """Work out what follows from the choices of a model ``seq2seq``, and check that they do not contradict each other.
+    """Derive the settings of a model ``seq2seq`` and check that its choices do not contradict each other.
 
     Raises:
         UserError: one line naming the knobs that contradict each other and what to choose.
@@ -56,81 +56,106 @@ def resolve(config: Config) -> ResolvedSeq2seqConfig:
     attends = config["attention"]["name"] != "none"
     model = config["model"]
     sources = _sources(config) if attends else ("encoder",)
-    continues = "task" in config and bool(part_declarations(config, "task").get("continues"))
-    if continues and "encoder" in sources:
-        reads = f"scope.sources=[{','.join(sources)}]" if attends else "attention=none"
-        raise UserError(f"task={config['task']['name']} has no source, and {reads} reads one; use scope=history")
-    chosen = plan(_facts(config, attends, sources), config["attention"].get("schedule", "auto"))
+    continues = _continues(config, attends, sources)
+    schedule = plan(_planner_inputs(config, attends, sources), config["attention"].get("schedule", "auto"))
     memory = _source("model.keys_from", model["keys_from"], config) if attends else "final"
     values = _source("model.values_from", _values(model, memory), config) if attends else "final"
-    for knob, pick in (("keys_from", memory), ("values_from", values)):
-        if "encoder" not in sources and pick not in ("states", *POSITIONS):
-            raise UserError(
-                f"model.{knob}={pick} is the encoder's, but scope.sources=[{','.join(sources)}] does not read it"
-            )
+    _check_memory(config, sources, memory, values)
     read = {memory, values} if "encoder" in sources else set()
-    if read - {"states", "final"} and part_declarations(config, "encoder").get("shortens"):
-        raise UserError(
-            f"encoder={config['encoder']['name']} has fewer states than its source has steps, so model.keys_from and "
-            f"model.values_from must both be states, not {memory} and {values}"
-        )
-    without = continues or (bool(read) and read <= {"inputs", *POSITIONS})
-    bridge = model["bridge"] or ("learned" if without else "last")
-    if bridge == "last" and without:
-        nobody = f"task={config['task']['name']}" if continues else f"model.keys_from={memory}"
-        raise UserError(f"model.bridge=last needs an encoder, and {nobody} has none; use zeros or learned")
-    encoder = _layers_read(config, read, bridge)
-    if "encoder" in (model["tag_inputs"] or []) and not encoder:
-        raise UserError(
-            f"model.tag_inputs=[{','.join(model['tag_inputs'])}] needs an encoder, and nothing here reads one; "
-            "name the decoder"
-        )
+    has_no_encoder = continues or (bool(read) and read <= {"inputs", *POSITIONS})
+    bridge = _bridge(config, memory, continues, has_no_encoder)
+    encoder_layers = _layers_read(config, read, bridge)
+    _check_tag_inputs(model["tag_inputs"] or [], encoder_layers)
     _check_tied(config)
     _check_copies(config, attends, sources)
-    _check_read(config, chosen, sources)
+    _check_read(config, schedule, sources)
     if attends:
         _check_widths(config, memory, values, sources)
     return ResolvedSeq2seqConfig(
-        plan=chosen,
+        plan=schedule,
         sources=sources,
         newest=_newest(config) if "decoder" in sources else 0,
         memory=memory,
         values=values,
         bridge=bridge,
-        encoder=encoder,
-        tagged=bool(model["tag_inputs"]) or "tag" in _needed(config),
+        encoder_layers=encoder_layers,
+        needs_tags=bool(model["tag_inputs"]) or "tag" in _needed(config),
     )
 
 
+def _continues(config: Config, attends: bool, sources: tuple[str, ...]) -> bool:
+    """Whether the task has no source and continues its target.
+
+    Raises:
+        UserError: it has none, and the memory needs one.
+    """
+    continues = "task" in config and bool(part_declarations(config, "task").get("continues"))
+    if continues and "encoder" in sources:
+        reads = f"scope.sources=[{','.join(sources)}]" if attends else "attention=none"
+        raise UserError(f"task={config['task']['name']} has no source, and {reads} reads one; use scope=history")
+    return continues
+
+
+def _check_memory(config: Config, sources: tuple[str, ...], memory: str, values: str) -> None:
+    """Check that keys and values are of a source in the scope, and that each has a row for every position."""
+    for knob, pick in (("keys_from", memory), ("values_from", values)):
+        if "encoder" not in sources and pick not in ("states", *POSITIONS):
+            raise UserError(
+                f"model.{knob}={pick} is the encoder's, but scope.sources=[{','.join(sources)}] does not read it"
+            )
+    has_other_layers = "encoder" in sources and {memory, values} - {"states", "final"}
+    if has_other_layers and part_declarations(config, "encoder").get("shortens"):
+        raise UserError(
+            f"encoder={config['encoder']['name']} has fewer states than its source has steps, so model.keys_from and "
+            f"model.values_from must both be states, not {memory} and {values}"
+        )
+
+
+def _bridge(config: Config, memory: str, continues: bool, has_no_encoder: bool) -> str:
+    """The bridge: the configured one, else ``last``, or ``learned`` without an encoder."""
+    bridge: str = config["model"]["bridge"] or ("learned" if has_no_encoder else "last")
+    if bridge == "last" and has_no_encoder:
+        setting = f"task={config['task']['name']}" if continues else f"model.keys_from={memory}"
+        raise UserError(f"model.bridge=last needs an encoder, and {setting} has none; use zeros or learned")
+    return bridge
+
+
+def _check_tag_inputs(tag_inputs: list[str], encoder_layers: int) -> None:
+    if "encoder" in tag_inputs and not encoder_layers:
+        raise UserError(
+            f"model.tag_inputs=[{','.join(tag_inputs)}] needs an encoder, and nothing here reads one; name the decoder"
+        )
+
+
 def _values(model: Mapping[str, Any], memory: str) -> str:
-    """Values are the memory's own states, but positions are only fit for keys."""
+    """The configured source of the values, else that of the keys; ``states`` where keys are positions."""
     return str(model["values_from"] or ("states" if memory in POSITIONS else memory))
 
 
 def _sources(config: Config) -> tuple[str, ...]:
-    """What the memory holds, the encoder's states first.
+    """The sources of the memory, the encoder first.
 
     Raises:
-        UserError: a source named twice, or ``include_self`` where it means nothing.
+        UserError: a source is repeated, or ``include_self`` has no effect.
     """
     scope = config["scope"]
-    named = scope_sources(scope)
-    reject_duplicates("scope.sources", named, "source")
+    sources = scope_sources(scope)
+    reject_duplicates("scope.sources", sources, "source")
     if scope.get("include_self"):
-        if "decoder" not in named:
+        if "decoder" not in sources:
             raise UserError("scope.include_self=true needs the decoder's states in scope.sources")
         if not {"prev_state", "state"} & set(_needed(config)):
             raise UserError(
                 "scope.include_self=true needs a state in the query, current_state or previous_state: "
                 "without one there is no state being queried"
             )
-    return tuple(sorted(named, reverse=True))
+    return tuple(sorted(sources, reverse=True))
 
 
 def _newest(config: Config) -> int:
-    """The number of readable decoder states, less the step's: those before the earliest state in the query.
+    """The number of readable decoder states less the step index: those before the earliest state in the query.
 
-    With ``include_self`` those in the query too.
+    With ``include_self`` the states in the query are readable, too.
     """
     needs = set(_needed(config))
     if config["scope"].get("include_self"):
@@ -139,11 +164,11 @@ def _newest(config: Config) -> int:
 
 
 def _needed(config: Config) -> list[str]:
-    """What the query inputs need; nothing without attention."""
+    """The declared ``needs`` of the query inputs; empty without attention."""
     return [_needs(name) for name in config.get("query", {})]
 
 
-def _facts(config: Config, attends: bool, sources: tuple[str, ...]) -> PlannerInputs:
+def _planner_inputs(config: Config, attends: bool, sources: tuple[str, ...]) -> PlannerInputs:
     needs = {name: _needs(name) for name in config["query"]} if attends else {}
     if attends and not needs:
         raise UserError(
@@ -182,10 +207,10 @@ def _source(knob: str, choice: str, config: Config) -> str:
 
 
 def _layers_read(config: Config, read: set[str], bridge: str) -> int:
-    """How many encoder layers anything reads; a parameter that is never used would stop distributed training."""
+    """The number of encoder layers that are used; an unused parameter would stop distributed training."""
     layers: int = config["encoder"].get("layers", 1)
-    whole = {"inputs": 0, "one_hot": 0, "sinusoidal": 0, "states": layers, "final": layers}
-    counts = [whole[pick] if pick in whole else int(pick.removeprefix("layer:")) + 1 for pick in read]
+    layer_counts = {"inputs": 0, "one_hot": 0, "sinusoidal": 0, "states": layers, "final": layers}
+    counts = [layer_counts[pick] if pick in layer_counts else int(pick.removeprefix("layer:")) + 1 for pick in read]
     from_bridge = min(layers, config["decoder"].get("layers", 1)) if bridge == "last" else 0
     return max(*counts, from_bridge, 0)
 
@@ -200,7 +225,7 @@ def _check_tied(config: Config) -> None:
 
 
 def _check_copies(config: Config, attends: bool, sources: tuple[str, ...]) -> None:
-    """Refuse to copy by weights that are not there, or that are no shares of one."""
+    """Check that a copy output has attention weights on the source that sum to 1."""
     if not part_declarations(config, "output").get("copies"):
         return
     name = config["output"]["name"]
@@ -217,44 +242,44 @@ def _check_copies(config: Config, attends: bool, sources: tuple[str, ...]) -> No
         )
 
 
-def _check_read(config: Config, chosen: Plan, sources: tuple[str, ...]) -> None:
-    """Refuse a composition in which the state or the context never reaches the output, by whatever way."""
+def _check_read(config: Config, schedule: Plan, sources: tuple[str, ...]) -> None:
+    """Check that the state and the context reach the output, directly or through other inputs."""
     inputs = config["readout"].get("inputs", ["state", "context"])
     reject_duplicates("readout.inputs", inputs, "input")
-    asked = [{"prev_state": "state", "state": "state"}.get(need, need) for need in _needed(config)]
+    needs = [{"prev_state": "state", "state": "state"}.get(need, need) for need in _needed(config)]
     reads = {
-        "state": ["token", *(["context"] if chosen.feed == "now" else [])],
-        "context": [*asked, *(["state"] if "decoder" in sources else [])],
+        "state": ["token", *(["context"] if schedule.feed == "now" else [])],
+        "context": [*needs, *(["state"] if "decoder" in sources else [])],
         "token": [],
         "tag": [],
     }
     reached: set[str] = set()
     waiting = list(inputs)
     while waiting:
-        thing = waiting.pop()
-        if thing not in reached:
-            reached.add(thing)
-            waiting += reads[thing]
-    for thing in ("state", "context"):
-        if thing not in reached:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += reads[name]
+    for name in ("state", "context"):
+        if name not in reached:
             raise UserError(
-                f"nothing that leads to the output reads the {thing} (readout.inputs=[{','.join(inputs)}], "
-                f"model.feed={chosen.feed}); add {thing} to readout.inputs"
+                f"nothing that leads to the output reads the {name} (readout.inputs=[{','.join(inputs)}], "
+                f"model.feed={schedule.feed}); add {name} to readout.inputs"
             )
 
 
 def _check_widths(config: Config, memory: str, values: str, sources: tuple[str, ...]) -> None:
     model, encoder, state = config["model"], config["encoder"], config["decoder"].get("hidden_size")
     sizes = {"inputs": model["embedding_dim"], "one_hot": model["position_dim"], "sinusoidal": model["position_dim"]}
-    # A plug-in's width is known only when it is built; then attention itself refuses.
+    # The width of a plug-in is unknown until it is built; then attention checks it.
     encoded = (
         encoder["hidden_size"] * (2 if encoder["bidirectional"] else 1) if encoder["name"] == "recurrent" else None
     )
     key, value = (sizes.get(pick, encoded if "encoder" in sources else state) for pick in (memory, values))
     if config["attention"]["projection"] != "never":
         return
-    own = [size for pick, size in ((memory, key), (values, value)) if pick not in POSITIONS]
-    for size in own if "decoder" in sources else []:
+    state_sizes = [size for pick, size in ((memory, key), (values, value)) if pick not in POSITIONS]
+    for size in state_sizes if "decoder" in sources else []:
         if size not in (None, state):
             raise UserError(
                 f"scope.sources=[{','.join(sources)}] needs equal widths, but the encoder's states have {size} and "
