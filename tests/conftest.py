@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnx import registry
+from attnx import accel, registry
 from attnx.config.groups import DEFAULTS
 from attnx.laws.candidate import Candidate
 from attnx.laws.first_use import broken_plug_ins, sound_names
@@ -157,10 +157,11 @@ def float32(float64: None) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _accel() -> Iterator[None]:
-    """``ATTNX_TEST_ACCEL=off`` makes ``accel=off`` the default of every configuration in this process."""
+    """``ATTNX_TEST_ACCEL=off`` makes ``accel=off`` the default, and skips a test that enables accel nevertheless."""
     with pytest.MonkeyPatch.context() as patch:
         if os.environ.get("ATTNX_TEST_ACCEL") == "off":
             patch.setitem(DEFAULTS, "accel", "off")
+            patch.setattr(accel, "enable", lambda model: pytest.skip("ATTNX_TEST_ACCEL=off: this test is of accel"))
         yield
 
 

@@ -142,7 +142,10 @@ def test_las_location(built: Built) -> None:
             "model.keys_from and model.values_from must both be states, not states and layer:1",
         ),
         ("model.keys_from=one_hot", "must both be states, not one_hot and states"),
-        ("model=pointer task=pointing", "encoder=pyramid has fewer states than its source has positions; use encoder=recurrent"),
+        (
+            "model=pointer task=pointing",
+            "encoder=pyramid has fewer states than its source has positions; use encoder=recurrent",
+        ),
     ],
 )
 def test_what_needs_a_state_a_step_is_refused(line: str, said: str) -> None:

@@ -53,7 +53,7 @@ FACTORS: dict[str, Any] = {
 }
 # What a kernel may lack where the tests run.
 MISSING = {
-    "additive": lambda: None if c_build.load_library(FOLDER / "additive.c") else "no C compiler",
+    "additive": lambda: None if c_build.load_library(FOLDER / "attention/additive/additive.c") else "no C compiler",
     "additive_cuda": lambda: None if torch.cuda.is_available() else "no GPU",
 }
 

@@ -80,9 +80,7 @@ def forced(model: Any, found: DecodeResult, source: Tensor = SOURCE, tag: Tensor
 
 
 @each_composition
-@pytest.mark.parametrize(
-    "search", [Greedy(), Beam(5, nbest=3), Sampling(nbest=3)], ids=lambda one: type(one).__name__
-)
+@pytest.mark.parametrize("search", [Greedy(), Beam(5, nbest=3), Sampling(nbest=3)], ids=lambda one: type(one).__name__)
 def test_what_is_written_is_what_the_model_says_of_it(decided: Built, composition: Any, search: Any) -> None:
     """Log-probability and weights of each hypothesis are those of a pass over it: every state followed its own."""
     model = decided(**composition)
@@ -148,7 +146,7 @@ def same(one: DecodeResult, other: DecodeResult) -> None:
 
 @each_composition
 @pytest.mark.parametrize(
-    "decoding",
+    "search",
     [Greedy(), Beam(5, nbest=3), Beam(3, nbest=2, length_penalty="average"), Sampling(nbest=3, top_p=0.9)],
     ids=["greedy", "beam", "average", "sampling"],
 )
@@ -509,7 +507,7 @@ def test_samples_depend_on_the_seed_and_the_source(decided: Built) -> None:
 
 @each_composition
 @pytest.mark.parametrize(
-    "decoding", [Greedy(), Beam(3, nbest=2, length_penalty="gnmt"), Sampling()], ids=lambda one: type(one).__name__
+    "search", [Greedy(), Beam(3, nbest=2, length_penalty="gnmt"), Sampling()], ids=lambda one: type(one).__name__
 )
 def test_an_ensemble_of_a_model_with_itself_is_that_model(decided: Built, composition: Any, search: Any) -> None:
     model = decided(**composition)
