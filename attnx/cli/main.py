@@ -34,7 +34,7 @@ def main() -> None:
     try:
         code = run(sys.argv[1:])
     except Interrupted as signal_error:
-        code = _report_signal(signal_error.signum, f"go on with: attnx resume {shlex.quote(str(signal_error.folder))}")
+        code = _report_signal(signal_error.signum, f"resume with: attnx resume {shlex.quote(str(signal_error.folder))}")
     except UserError as error:
         print(f"attnx: {printable(str(error))}", file=sys.stderr)
         code = exit_code_for(error)

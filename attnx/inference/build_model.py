@@ -19,17 +19,20 @@ Config = Mapping[str, Any]
 
 
 def build_model(config: Config, data: SequenceData) -> torch.nn.Module:
-    """Build the model for a task's vocabularies, with pretrained vectors if files are named."""
+    """Build the model for a task's vocabularies, with pretrained vectors from ``model.source_vectors`` and the like.
+
+    Raises:
+        UserError: as :func:`new_model`; or a file of vectors is missing, malformed, or named for features.
+    """
     model = new_model(config, data)
-    places = {"source": "source.embedding", "target": "embedding"}
-    for side, place in places.items():
+    for side, module_name in (("source", "source.embedding"), ("target", "embedding")):
         knob, vocabulary = f"{side}_vectors", getattr(data, side)
         if config["model"].get(knob):
             if not isinstance(vocabulary, Vocabulary):
-                raise UserError(f"model.{knob}: the {side} is made of features, which have no vectors of their own")
-            ids = {symbol: number for number, symbol in enumerate(vocabulary.symbols)}
+                raise UserError(f"model.{knob}: the {side} is made of features, not of symbols with vectors")
+            ids = {symbol: index for index, symbol in enumerate(vocabulary.symbols)}
             file = str(resolve_data_path(f"model.{knob}", config["model"][knob]))
-            load_vectors(model.get_submodule(place), ids, file)  # type: ignore[arg-type]
+            load_vectors(model.get_submodule(module_name), ids, file)  # type: ignore[arg-type]
     return model
 
 
@@ -37,18 +40,17 @@ def new_model(config: Config, data: SequenceData) -> torch.nn.Module:
     """Build the model for a task's vocabularies, with its fast paths unless ``accel=off``.
 
     Raises:
-        UserError: something is to be told the rows' tags, and the data have none; or nothing of the source can be
-            copied.
+        UserError: a part needs tags, which the data do not have; or no source symbol can be copied.
     """
     sizes = {"tags": len(data.tags)}
-    for side, measured in (("source", data.source), ("target", data.target)):
-        sizes[f"{side}_symbols"] = len(measured) if isinstance(measured, Vocabulary) else 0
-        sizes[f"{side}_features"] = measured.width if isinstance(measured, Features) else 0
+    for side, encoding in (("source", data.source), ("target", data.target)):
+        sizes[f"{side}_symbols"] = len(encoding) if isinstance(encoding, Vocabulary) else 0
+        sizes[f"{side}_features"] = encoding.width if isinstance(encoding, Features) else 0
     model = registry.build("model", config["model"], config=config, **sizes)
     assert isinstance(model, torch.nn.Module)
-    match = getattr(getattr(model, "output", None), "set_vocabulary_map", None)
-    if match is not None and isinstance(data.source, Vocabulary) and isinstance(data.target, Vocabulary):
-        match(data.source.ids_in(data.target))
+    set_vocabulary_map = getattr(getattr(model, "output", None), "set_vocabulary_map", None)
+    if set_vocabulary_map is not None and isinstance(data.source, Vocabulary) and isinstance(data.target, Vocabulary):
+        set_vocabulary_map(data.source.ids_in(data.target))
     if config.get("accel", "auto") == "auto":
         accel.enable(model)
     return model

@@ -35,13 +35,12 @@ def fitting_weights(model: nn.Module, checkpoint: Path) -> dict[str, Tensor]:
     expected, saved = ({name: tuple(w.shape) for name, w in shapes.items()} for shapes in (model.state_dict(), weights))
     for name in [*expected, *saved]:
         if expected.get(name) != saved.get(name):
-            in_model, in_checkpoint = (
+            in_model, in_file = (
                 f"shape {shapes[name]}" if name in shapes else "nothing" for shapes in (expected, saved)
             )
             raise UserError(
-                f"{checkpoint}: does not fit the run's configuration: {name} has {in_checkpoint} in the "
-                f"checkpoint and {in_model} "
-                "in the model"
+                f"{checkpoint}: does not fit the run's configuration: {name} has {in_file} in the checkpoint and "
+                f"{in_model} in the model"
             )
     return weights
 

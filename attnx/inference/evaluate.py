@@ -118,8 +118,8 @@ def _check(run: TrainedRun, pairs: Sequence[Pair], where: str) -> None:
     tags = run.tags or ("",)
     for pair in pairs:
         if pair.tag not in tags:
-            known_tags = ", ".join(tags) if run.tags else "it knows none"
-            raise UserError(f"{where}: holds the tag {pair.tag!r}, which is not one that this run knows: {known_tags}")
+            known_tags = ", ".join(tags) if run.tags else "it has none"
+            raise UserError(f"{where}: holds the tag {pair.tag!r}, which is not one of this run's: {known_tags}")
         for side, matrix, expected in (("source", pair.features, run.source), ("target", pair.target, run.target)):
             if isinstance(expected, Vocabulary):
                 continue

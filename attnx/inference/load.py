@@ -23,7 +23,7 @@ from attnx.inference.trained_run import TrainedRun as TrainedRun
 from attnx.inference.validate import checkpoint_files, read_complete_run, refuse_unlike
 from attnx.registry import PartSpec
 from attnx.runs.layout import SOURCE_FEATURES, SOURCE_SYMBOLS, TAGS, TARGET_FEATURES, TARGET_SYMBOLS, VOCABULARY
-from attnx.runs.plugin_copies import other_code
+from attnx.runs.plugin_copies import changed_code_message
 from attnx.tasks.protocols import SequenceData
 
 
@@ -40,7 +40,7 @@ def open_run(folder: str | Path, checkpoint: str = "best", decoding: PartSpec | 
             weights that do not fit, or no such decoding.
     """
     registry.forget_changed()
-    if changed := other_code(read_complete_run(folder, checkpoint)):
+    if changed := changed_code_message(read_complete_run(folder, checkpoint)):
         print(f"attnx: {printable(changed)}", file=sys.stderr)
     return load_run(folder, checkpoint, decoding)
 

@@ -96,7 +96,7 @@ class TrainedRun:
         self.check_tag(tag)
         run = self if decoding is None and nbest is None else self.with_decoding(decoding, nbest=nbest)
         if unknown == "keep":
-            run.check_copies()
+            run.check_unk_replacement()
         pairs = [self.pair(source, tag, unknown) for source in sources]
         return run.decode(pairs, need_weights, copies=unknown == "keep")
 
@@ -129,7 +129,7 @@ class TrainedRun:
             rows = self.predictor.data.evaluation_dataset(batch)
             with torch.inference_mode():
                 decoded = self.predictor.decode(batch, as_batch(rows), need_weights or copies)
-            predictions.update(zip(indices, map(self._copied, decoded) if copies else decoded, strict=True))
+            predictions.update(zip(indices, map(self._with_copies, decoded) if copies else decoded, strict=True))
         return [predictions[index] for index in range(len(pairs))]
 
     def pair(self, source: str | Matrix, tag: str = "", unknown: Unknown = "replace") -> Pair:
@@ -169,32 +169,34 @@ class TrainedRun:
         if tags and not tag:
             raise UserError(f"this run has several tags: choose one of {', '.join(tags)}")
         if tag not in (tags or ("",)):
-            raise UserError(f"the tag {tag!r} is not one that this run knows: {', '.join(tags) or 'it has none'}")
+            raise UserError(f"the tag {tag!r} is not one of this run's: {', '.join(tags) or 'it has none'}")
 
-    def check_copies(self) -> None:
+    def check_unk_replacement(self) -> None:
         """Check that unknown symbols can be copied: sources and targets are symbols, and attention aligns them.
 
         Raises:
             UserError: they cannot.
         """
         if not isinstance(self.source, Vocabulary) or not isinstance(self.target, Vocabulary):
-            raise UserError(
-                "unknown symbols can be kept only where symbols are read and written; this run has matrices"
-            )
+            raise UserError("unknown=keep needs symbols as source and target; this run has matrices")
         if not self.reads_source:
-            raise UserError("unknown symbols are kept where attention read them, and this run's reads no source")
+            raise UserError(
+                "unknown=keep copies symbols that attention reads; this run's attention does not read the source"
+            )
         if not registry.describe("model", self.config["model"]["name"]).properties.get("reads_symbols", True):
-            raise UserError("unknown symbols are kept where attention read them, and this run's reads no symbols")
-        if not self.gives_weights():
-            raise UserError("unknown symbols are kept where attention read them, and these runs do not read alike")
+            raise UserError(
+                "unknown=keep copies symbols that attention reads; this run's attention does not read symbols"
+            )
+        if not self.has_weights():
+            raise UserError("unknown=keep needs attention weights; those of these runs cannot be averaged")
 
     @property
     def reads_source(self) -> bool:
         """Whether there are attention weights over the source."""
         return self.config["attention"]["name"] != "none" and "encoder" in getattr(self.model, "sources", ())
 
-    def gives_weights(self) -> bool:
-        """Whether predictions come with attention weights: those of unlike runs that answer together have no mean."""
+    def has_weights(self) -> bool:
+        """Whether predictions have attention weights; an ensemble of different models has none."""
         tag = next(iter(self.tags), "")
         if isinstance(self.source, Features):
             pair = self.pair(np.zeros((1, self.source.width), np.float32), tag)
@@ -202,7 +204,7 @@ class TrainedRun:
             pair = Pair((self.source.symbols[-1],), ((),), tag, target=self._empty_target)
         return self.decode([pair], need_weights=True)[0].weights is not None
 
-    def _copied(self, prediction: Prediction) -> Prediction:
+    def _with_copies(self, prediction: Prediction) -> Prediction:
         assert isinstance(self.source, Vocabulary)
         alternatives = tuple(with_copies(alternative, self.source) for alternative in prediction.alternatives)
         return with_copies(prediction, self.source)._replace(alternatives=alternatives)

@@ -20,7 +20,7 @@ from attnx.runs.layout import (
     TARGET_SYMBOLS,
     VOCABULARY,
 )
-from attnx.runs.plugin_copies import other_code, refuse_missing
+from attnx.runs.plugin_copies import changed_code_message, refuse_missing
 from attnx.runs.predictions import is_evaluation
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
@@ -72,7 +72,7 @@ def read_configured_run(path: Path, needed: Sequence[str] = KINDS_TO_OPEN) -> Ru
     try:
         return run.with_config(_check_config(run.config, needed))
     except UserError as error:
-        changed = other_code(run)
+        changed = changed_code_message(run)
         raise UserError(f"{path / CONFIG}: {error}" + (f"; {changed}" if changed else "")) from error
 
 
@@ -99,7 +99,7 @@ def read_resumable_run(path: Path) -> Run:
         UserError: as there; or the code of its plug-ins has changed.
     """
     run = read_configured_run(path, KINDS_TO_TRAIN)
-    if run.recorded_status != RunStatus.FINISHED and (changed := other_code(run)):
+    if run.recorded_status != RunStatus.FINISHED and (changed := changed_code_message(run)):
         raise UserError(f"{changed}, restore that, or start a new run")
     return run
 

@@ -1,4 +1,4 @@
-"""Where runs and sweeps lie, and which names their folders can have."""
+"""The folders of runs and sweeps, and which names are valid."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ from attnx.runs.layout import CHECKPOINTS, CONFIG, LOG, PLUGINS, RUN
 
 SWEEPS = Path("multirun")
 RUNS = SWEEPS / "runs"
-# Bytes of a name. File systems take 255, encrypted ones 143, and a sweep that is put aside gets a number behind it.
-LONGEST = 128
-# What a folder may hold that a run begins in: the log of a sweep's job, and what a run left that was killed at once.
-FREE = {LOG, CONFIG, f"{RUN}{PARTIAL}", CHECKPOINTS, PLUGINS}
+# File systems allow 255 bytes, encrypted ones 143, and a sweep that is moved away gets a number as suffix.
+MAX_NAME_BYTES = 128
+# Files allowed in the folder of a new run: the log of a sweep's job, and those of a run that was killed at its start.
+ALLOWED_FILES = {LOG, CONFIG, f"{RUN}{PARTIAL}", CHECKPOINTS, PLUGINS}
 
 
 def check_name(name: str) -> None:
-    """See that ``name=`` is one plain path component, which names a folder in ``multirun/`` and nothing outside it.
+    """Check that ``name=`` is one plain path component, so that its folder is in ``multirun/``.
 
     Raises:
-        UserError: it is not, with what is wrong.
+        UserError: it is not.
     """
     if problem := _problem(name):
         shown = name if name.isprintable() else repr(name)
-        raise UserError(f"name={shown}: {problem}; a name is that of one folder, such as name=scorers")
+        raise UserError(f"name={shown}: {problem}; expected the name of one folder, such as name=scorers")
 
 
 def _problem(name: str) -> str:
     if not name:
-        return "is empty, as an unset variable leaves it"
+        return "is empty, perhaps from an unset variable"
     if "/" in name or "\\" in name:
-        return "holds a separator of paths"
+        return "contains a path separator"
     if not name.isprintable():
-        return "holds a sign that cannot be printed"
+        return "contains a character that cannot be printed"
     if name != name.strip() or name.startswith("."):
         return "begins with a dot, or begins or ends with a space"
-    if len(name.encode()) > LONGEST:
-        return f"is longer than {LONGEST} bytes"
+    if len(name.encode()) > MAX_NAME_BYTES:
+        return f"is longer than {MAX_NAME_BYTES} bytes"
     if name.casefold() == RUNS.name:
-        return f"{RUNS} is where single runs lie"
+        return f"{RUNS} is the folder of single runs"
     return ""
 
 
 def refuse_link(folder: Path) -> None:
-    """See that the folder of a name is no link: what it leads to may lie anywhere.
+    """Check that the folder of a name is not a link, whose target may be anywhere.
 
     Raises:
-        UserError: it is one.
+        UserError: it is.
     """
     if folder.is_symlink():
         raise UserError(f"{folder}: is a link to {folder.readlink()}; choose another name=..., or remove the link")
 
 
 def chosen_folder(config: Mapping[str, Any]) -> Path | None:
-    """The folder that ``folder=`` or ``name=`` asks for a run, which may begin in it; None if neither is said.
+    """The folder of a new run by ``folder=`` or ``name=``; None if neither is set.
 
     Raises:
-        UserError: the folder holds something already, or lies in that of another run.
+        UserError: the folder is not empty, or is inside another run's.
     """
     if not config["folder"] and not config["name"]:
         return None
@@ -68,16 +68,16 @@ def chosen_folder(config: Mapping[str, Any]) -> Path | None:
         check_name(config["name"])
         refuse_link(folder)
     if folder.exists() and not (folder.is_dir() and _is_free(folder)):
-        raise UserError(f"{knob}={config[knob]}: {_taken(folder, knob)}")
-    if around := [above for above in folder.absolute().parents if (above / RUN).is_file()]:
-        raise UserError(f"folder={folder}: lies in the folder of another run, {around[0]}; choose one outside it")
+        raise UserError(f"{knob}={config[knob]}: {_not_empty(folder, knob)}")
+    if runs := [parent for parent in folder.absolute().parents if (parent / RUN).is_file()]:
+        raise UserError(f"folder={folder}: is inside the folder of another run, {runs[0]}; choose one outside it")
     return folder
 
 
-def _taken(folder: Path, knob: str) -> str:
-    place = "it" if knob == "folder" else str(folder)
-    return f"{place} is not empty; choose another, or `attnx resume {folder}`"
+def _not_empty(folder: Path, knob: str) -> str:
+    subject = "it" if knob == "folder" else str(folder)
+    return f"{subject} is not empty; choose another, or `attnx resume {folder}`"
 
 
 def _is_free(folder: Path) -> bool:
-    return {file.name for file in folder.iterdir()} <= FREE and not [*folder.glob(f"{CHECKPOINTS}/*")]
+    return {file.name for file in folder.iterdir()} <= ALLOWED_FILES and not [*folder.glob(f"{CHECKPOINTS}/*")]

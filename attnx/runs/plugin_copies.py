@@ -1,7 +1,4 @@
-"""The plug-ins of a run: copies of their code in its folder, and what is said if other code is there now.
-
-Without torch.
-"""
+"""Copies of a run's plug-ins in its folder, and checks against the current code. Without torch."""
 
 from __future__ import annotations
 
@@ -21,75 +18,75 @@ from attnx.runs.layout import PLUGINS
 from attnx.runs.run import Run
 
 
-def code_now(config: Mapping[str, Any]) -> dict[str, str]:
-    """The SHA-256 of each file of the plug-ins that a configuration uses, as they are now; empty if it uses none."""
+def current_code(config: Mapping[str, Any]) -> dict[str, str]:
+    """The current SHA-256 of each plug-in file that a configuration uses; empty if it uses none."""
     return digests(source_files(plugin_parts(config)))
 
 
-def keep_copies(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+def copy_plugins(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """Copy the plug-ins that a configuration uses into its run folder.
 
     Returns:
-        ``plugins`` for run.json: where each part is from, with what stands for its code, and the SHA-256 of each copy;
-        empty if there is none.
+        ``plugins`` for run.json: the origin and code digest of each part, and the SHA-256 of each copy; empty if there
+        is no plug-in.
     """
     parts = plugin_parts(config)
     code = source_files(parts)
-    for place, text in code.items():
-        (copy := folder / PLUGINS / place).parent.mkdir(parents=True, exist_ok=True)
+    for path, text in code.items():
+        (copy := folder / PLUGINS / path).parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(text)
-    told = {f"{part.kind}={part.name}": _told(part) for part in parts}
-    return {"plugins": {"parts": told, "files": digests(code)}} if parts else {}
+    records = {f"{part.kind}={part.name}": _record(part) for part in parts}
+    return {"plugins": {"parts": records, "files": digests(code)}} if parts else {}
 
 
-def _told(part: Part) -> dict[str, str]:
+def _record(part: Part) -> dict[str, str]:
     return {"origin": part.origin, "code": short_digest(digests(source_files([part])))}
 
 
 def refuse_missing(run: Run) -> None:
-    """See that the plug-ins of a run are there.
+    """Check that the plug-ins of a run are registered.
 
     Raises:
-        UserError: one is not: which file it was, where that is looked for, and where the run keeps a copy.
+        UserError: one is not; with its file, the folders searched, and the run's copy.
     """
-    for (kind, name), told in plugin_records(run.info).items():
+    for (kind, name), record in plugin_records(run.info).items():
         if name in registry.names(kind):
             continue
-        copy = f"; the run's copy serves by {use}" if (use := _use_of_copies(run)) else ""
-        origin = told.get("origin", "")
-        looked = f"$ATTNX_PLUGINS ({os.environ.get('ATTNX_PLUGINS') or 'not set'}) and {Path('plugins').absolute()}"
-        what = {
+        copy = f"; to use the run's copy, set {variables}" if (variables := _copy_variables(run)) else ""
+        origin = record.get("origin", "")
+        folders = f"$ATTNX_PLUGINS ({os.environ.get('ATTNX_PLUGINS') or 'not set'}) and {Path('plugins').absolute()}"
+        problem = {
             "package": "is not installed; install it",
-            "plug-in": f"is not there; it is looked for in {looked}",
-        }.get(origin.partition(" ")[0], "is not registered now; do that before")
-        raise UserError(f"{run.path}: its {kind} {name!r} was a part from outside, {origin}, which {what}{copy}")
+            "plug-in": f"is missing; the folders searched are {folders}",
+        }.get(origin.partition(" ")[0], "is not registered; register it first")
+        raise UserError(f"{run.path}: its {kind} {name!r} was a plug-in part, {origin}, which {problem}{copy}")
 
 
-def other_code(run: Run) -> str | None:
-    """Say which plug-ins of a run have other code now than it was made with; None if they are as they were."""
-    before, now = plugin_digests(run.info), code_now(run.config)
-    if short_digest(before) == short_digest(now):
+def changed_code_message(run: Run) -> str | None:
+    """Which plug-ins of a run have changed since it was trained; None if none has."""
+    recorded, current = plugin_digests(run.info), current_code(run.config)
+    if short_digest(recorded) == short_digest(current):
         return None
-    changed = [place for place, digest in {**before, **now}.items() if digest not in before.values()]
-    changed += [place for place, digest in before.items() if digest not in now.values() and place not in changed]
-    use = _use_of_copies(run)
-    copy = f"use the code it was made with by {use}" if use else "and its own copy of it is not whole"
-    return f"{run.path}: the code of {', '.join(changed)} is not what this run was made with; {copy}"
+    changed = [path for path, digest in {**recorded, **current}.items() if digest not in recorded.values()]
+    changed += [path for path, digest in recorded.items() if digest not in current.values() and path not in changed]
+    variables = _copy_variables(run)
+    copy = f"to use the run's copy, set {variables}" if variables else "the run's copy of it is incomplete"
+    return f"{run.path}: the code of {', '.join(changed)} has changed since this run was trained; {copy}"
 
 
-def other_code_name(run: Run) -> str:
-    """What names the code of the plug-ins in force, if it is not what the run was made with; else empty."""
-    before, now = short_digest(plugin_digests(run.info)), short_digest(code_now(run.config))
-    return "" if now == before else now or "none"
+def changed_code_digest(run: Run) -> str:
+    """The short digest of the current plug-in code if it has changed since the run was trained; else ""."""
+    recorded, current = short_digest(plugin_digests(run.info)), short_digest(current_code(run.config))
+    return "" if current == recorded else current or "none"
 
 
-def _use_of_copies(run: Run) -> str:
-    """The variables that put the run's copies in force; empty if these are not what was copied."""
+def _copy_variables(run: Run) -> str:
+    """The environment variables that select the run's copies; "" if a copy is missing or was changed."""
     files, folder = plugin_digests(run.info), run.path / PLUGINS
-    for place, digest in files.items():
-        copy = folder / place
+    for path, digest in files.items():
+        copy = folder / path
         if not copy.is_file() or hashlib.sha256(copy.read_bytes()).hexdigest() != digest:
             return ""
-    packages = [place.partition("/")[0] for place in files if "/" in place]
-    variables = {"PYTHONPATH": bool(packages), "ATTNX_PLUGINS": any("/" not in place for place in files)}
-    return " ".join(f"{name}={shlex.quote(str(folder))}" for name, needed in variables.items() if needed)
+    packages = [path.partition("/")[0] for path in files if "/" in path]
+    variables = {"PYTHONPATH": bool(packages), "ATTNX_PLUGINS": any("/" not in path for path in files)}
+    return " ".join(f"{name}={shlex.quote(str(folder))}" for name, is_needed in variables.items() if is_needed)

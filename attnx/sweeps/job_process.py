@@ -18,7 +18,7 @@ from attnx.errors import ExitCode, Interrupted, UserError, exit_code_for
 from attnx.files.bounded_files import read_mapping
 from attnx.files.printable import printable
 from attnx.runs.layout import CHECKPOINTS, LAST, LOG, PROGRESS, RUN
-from attnx.runs.plugin_copies import code_now
+from attnx.runs.plugin_copies import current_code
 from attnx.runs.sweep import is_sweep, read_sweep
 from attnx.training.callbacks.heartbeat import PROGRESS_VARIABLE
 from attnx.training.distributed.slurm import slurm_job, stop_signals
@@ -140,7 +140,7 @@ def reject_edited_plugins(sweep: Path, config: Mapping[str, Any]) -> None:
         UserError: a plug-in was edited.
     """
     recorded = read_sweep(sweep).plugins if is_sweep(sweep) else {}
-    for path, digest in code_now(config).items():
+    for path, digest in current_code(config).items():
         if recorded.get(path, digest) != digest:
             raise UserError(f"the plug-in {path} was edited since this sweep began; put it back, or use fresh=true")
 

@@ -15,7 +15,7 @@ from attnx.files.atomic_files import write_json
 from attnx.registry.plugin_code import digests, source_files
 from attnx.registry.source_scan import BY_HAND, catalog
 from attnx.runs.layout import CONFIG, RUN, SWEEP
-from attnx.runs.plugin_copies import other_code
+from attnx.runs.plugin_copies import changed_code_message
 from attnx.runs.progress import JobProgress
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
@@ -137,7 +137,7 @@ def reject_other_code(folder: Path) -> None:
     """
     run = read_run(folder)
     has_results = run.recorded_status in DONE_STATUSES or run.has_checkpoint
-    if has_results and (change := other_code(run)):
+    if has_results and (change := changed_code_message(run)):
         raise UserError(f"{change}, put that back, or start the sweep anew with fresh=true")
 
 

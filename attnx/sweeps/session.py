@@ -89,7 +89,7 @@ class SweepSession:
         return self.fork_server
 
     def _stopped(self, signum: int) -> Stopped:
-        return Stopped(f"go on with: attnx resume {shlex.quote(str(self.sweep.path))}", signum)
+        return Stopped(f"resume with: attnx resume {shlex.quote(str(self.sweep.path))}", signum)
 
     def job_spec(self, job: SweepJob, config: Mapping[str, Any], **variables: str) -> JobSpec:
         """The spec of a job, with further environment variables."""

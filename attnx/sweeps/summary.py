@@ -54,7 +54,7 @@ def resume_command(sweep: Sweep) -> str:
 
 def failure_message(sweep: Sweep, error: Exception) -> str:
     """The error that ended a sweep in one line; its traceback is written into the sweep's folder."""
-    advice = f"go on with: {resume_command(sweep)}"
+    advice = f"resume with: {resume_command(sweep)}"
     with suppress(OSError):
         (sweep.path / ERROR).write_text("".join(traceback.format_exception(error)), encoding="utf-8")
         advice = f"the traceback is in {sweep.path / ERROR}; {advice}"

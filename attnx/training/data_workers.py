@@ -1,4 +1,4 @@
-"""Processes that make batches beside the one that trains: they share memory with it, and end with it."""
+"""Data worker processes: batches in shared memory; workers that end with their parent."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ from attnx.errors import UserError
 from attnx.training.distributed.parent_death import interrupt_with_parent
 
 SHARED_MEMORY = Path("/dev/shm")
-# The semaphores of an event.
-EVENT = 5
-# What PyTorch, multiprocessing and the system say of shared memory that is full.
-SIGNS = ("shared memory", "unable to write to file </torch_", "Bus error")
+SEMAPHORES_PER_EVENT = 5
+# Parts of the messages of PyTorch, multiprocessing and the system for full shared memory.
+FULL_MEMORY_MESSAGES = ("shared memory", "unable to write to file </torch_", "Bus error")
 
 
 @dataclass(frozen=True)
 class SharedBatches:
-    """Makes batches in shared memory; as ``collate_fn``, so that what goes wrong is raised where it is waited for.
+    """Collates batches in shared memory.
 
-    A tensor that is put into a queue would be shared by the queue's own thread, and what that raises nobody hears.
+    A tensor in a queue would be shared by the queue's thread, whose errors are lost; here they reach the main process.
 
     Attributes:
-        collate: makes a batch of rows.
+        collate: collates rows to a batch.
     """
 
     collate: Callable[[Sequence[Row]], Batch]
@@ -50,8 +49,8 @@ class SharedBatches:
         return batch
 
 
-def begin_worker(number: int) -> None:
-    """Have this process killed when the one that it works for is gone; it holds nothing that could be lost."""
+def begin_worker(worker_id: int) -> None:
+    """Let the system kill this worker when its parent dies; it has nothing to save."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     assert parent.pid is not None
@@ -59,25 +58,24 @@ def begin_worker(number: int) -> None:
 
 
 def refuse_full_memory(workers: int) -> None:
-    """See, before anything is written, that workers could share any memory at all.
+    """Check before anything is written that shared memory can be used.
 
     Raises:
-        UserError: they could not.
+        UserError: it cannot.
     """
     try:
-        # As many as a loader makes: for the queue to each worker, the one from all, and the event that ends them.
-        _ = [multiprocessing.Semaphore() for _ in range(workers and 3 * (workers + 1) + EVENT)]
+        # The semaphores of a loader: of a queue to each worker, the queue of results, and the event that ends them.
+        _ = [multiprocessing.Semaphore() for _ in range(workers and 3 * (workers + 1) + SEMAPHORES_PER_EVENT)]
     except OSError as error:
         raise UserError(
             f"trainer.num_workers={workers}: shared memory cannot be used ({SHARED_MEMORY}: {error.strerror}); "
-            "free some "
-            "of it, give a container more (docker run --shm-size), or set trainer.num_workers=0"
+            "free some of it, give a container more (docker run --shm-size), or set trainer.num_workers=0"
         ) from error
 
 
-def out_of_shared_memory(error: BaseException) -> bool:
-    """Whether that is what an exception says, or where it was raised if it is that something is full."""
+def is_out_of_shared_memory(error: BaseException) -> bool:
+    """Whether an exception is about full shared memory, by its message or the place it was raised at."""
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         frames = traceback.extract_tb(error.__traceback__)
         return bool(frames) and frames[-1].filename == synchronize.__file__
-    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS)
+    return isinstance(error, RuntimeError) and any(message in str(error) for message in FULL_MEMORY_MESSAGES)

@@ -29,7 +29,7 @@ from attnx.runs.status import RunStatus
 from attnx.runs.writer import update_info
 from attnx.training.callbacks.nan_guard import STEP_NOTE_PREFIX
 from attnx.training.callbacks.stop_signal import StopSignal
-from attnx.training.data_workers import out_of_shared_memory
+from attnx.training.data_workers import is_out_of_shared_memory
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def record_failure(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
     """Record a failure in run.json, and raise it as one line if its cause is known; error.txt has the traceback.
 
     Args:
-        folder: the run's.
+        folder: the run folder.
         trainer: the trainer's knobs.
 
     Raises:
@@ -45,18 +45,18 @@ def record_failure(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
         Stopped: by a signal, and the folder was deleted meanwhile.
         RunFailed: the disk is full or cannot be written, memory ran out, a data worker died, or the folder was deleted.
     """
-    with StopSignal() as stopping:
+    with StopSignal() as stop_signal:
         try:
             yield
-        except (KeyboardInterrupt, Interrupted) as stopped:
-            stopping.ignore()
-            signum = stopped.signum if isinstance(stopped, Interrupted) else stopping.signum or signal.SIGINT
+        except (KeyboardInterrupt, Interrupted) as interrupt:
+            stop_signal.ignore()
+            signum = interrupt.signum if isinstance(interrupt, Interrupted) else stop_signal.signum or signal.SIGINT
             if is_deleted(folder):
                 raise Stopped(deleted_message(folder), signum) from None
             _update_info(folder, status=RunStatus.INTERRUPTED)
             raise Interrupted(folder, signum) from None
         except Exception as error:
-            stopping.ignore()
+            stop_signal.ignore()
             if is_deleted(folder):
                 raise RunFailed(deleted_message(folder)) from error
             if isinstance(error, UserError):
@@ -68,7 +68,7 @@ def record_failure(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
             note = _save_traceback(error, folder)
             if line:
                 raise RunFailed(line) from error
-            error.add_note(f"{note}; try again with: {_resume(folder)}")
+            error.add_note(f"{note}; try again with: {_resume_command(folder)}")
             raise
 
 
@@ -84,33 +84,33 @@ def deleted_message(folder: Path) -> str:
 
 def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any]) -> str:
     """The cause and what to do; "" if the cause is not known."""
-    place = "".join(f" {note}" for note in getattr(error, "__notes__", []) if note.startswith(STEP_NOTE_PREFIX))
+    step_note = "".join(f" {note}" for note in getattr(error, "__notes__", []) if note.startswith(STEP_NOTE_PREFIX))
     if is_out_of_memory(error):
         knob = "batch_tokens" if trainer.get("batch_tokens") else "batch_size"
         return (
-            f"out of memory{place}; start a new run with a smaller trainer.{knob} (it was {trainer.get(knob)}); half "
-            f"of it with twice the trainer.accumulate_grad_batches ({trainer.get('accumulate_grad_batches', 1)}) takes "
-            "equal steps"
+            f"out of memory{step_note}; start a new run with a smaller trainer.{knob} (it was {trainer.get(knob)}); "
+            "half of it with twice the trainer.accumulate_grad_batches "
+            f"({trainer.get('accumulate_grad_batches', 1)}) takes equal steps"
         )
-    if any(map(out_of_shared_memory, exception_chain(error))):
+    if any(map(is_out_of_shared_memory, exception_chain(error))):
         return (
             f"the data workers ran out of shared memory (/dev/shm is full): free some of it, or set num_workers: 0 "
-            f"below trainer: in {folder / CONFIG} (trainer.num_workers=0 of a new run); then go on with: "
-            f"{_resume(folder)}"
+            f"below trainer: in {folder / CONFIG} (trainer.num_workers=0 of a new run); then resume with: "
+            f"{_resume_command(folder)}"
         )
-    if unwritten := explain_write_error(error, str(folder)):
-        return f"{unwritten}, then go on with: {_resume(folder)}"
-    if died := re.search(r"DataLoader worker \(pid\S* ([\d, ]+)\) (.*?)(?:\. |\.?$)", " ".join(str(error).split())):
+    if write_error := explain_write_error(error, str(folder)):
+        return f"{write_error}, then resume with: {_resume_command(folder)}"
+    if match := re.search(r"DataLoader worker \(pid\S* ([\d, ]+)\) (.*?)(?:\. |\.?$)", " ".join(str(error).split())):
         return (
-            f"a data worker died (process {died[1]} {died[2]}); go on with: {_resume(folder)}; if it happens again, "
-            f"set trainer.num_workers to 0 in {folder / CONFIG}"
+            f"a data worker died (process {match[1]} {match[2]}); resume with: {_resume_command(folder)}; if it "
+            f"happens again, set trainer.num_workers to 0 in {folder / CONFIG}"
         )
     if line := find_plug_in(error):
         return f"{line}; the traceback is in {folder / ERROR}"
     return ""
 
 
-def _resume(folder: Path) -> str:
+def _resume_command(folder: Path) -> str:
     return f"attnx resume {shlex.quote(str(folder))}"
 
 

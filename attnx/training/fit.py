@@ -22,7 +22,7 @@ from attnx.reports.run.readme import write_readme
 from attnx.reports.run.results_table import file_list, results_table
 from attnx.reports.run.start_table import start_table
 from attnx.runs.layout import CHECKPOINTS, ERROR, EXPLANATION, METRICS
-from attnx.runs.plugin_copies import code_now
+from attnx.runs.plugin_copies import current_code
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
 from attnx.runs.writer import refuse_links, update_info
@@ -53,7 +53,7 @@ def fit(config: Mapping[str, Any], overrides: Sequence[str] = (), console: Conso
         RunFailed: the disk is full, memory ran out, the loss is not finite ...; with the known cause in one line.
     """
     config = _complete(config)
-    code_now(config)  # a plug-in whose source cannot be copied is refused before anything is written
+    current_code(config)  # a plug-in whose source cannot be copied is refused before anything is written
     config = resolve_devices(config)
     if needs_launch(config):
         return _launch(ProcessTask("attnx.training.fit:fit", [config, list(overrides)]), config)

@@ -1,4 +1,4 @@
-"""The loaders of a run: bucketed batches to train on, a sample of examples to judge on."""
+"""Loaders of a run: bucketed batches for training, a sample of examples for validation and test."""
 
 from __future__ import annotations
 
@@ -24,24 +24,23 @@ Loader = DataLoader[Row]
 
 
 class Loaders(lightning.LightningDataModule):
-    """Loaders over a task's data that a resumed run takes up at the batch where it was left.
+    """Loaders over a task's data; a resumed run continues at the batch where it stopped.
 
-    A batch is what an optimizer step learns from: where several processes train one model, or gradients gather over
-    several turns, each process gets a share of it in each turn. So 2 processes, or 2 turns, with batches of b rows
-    learn from what one learns with batches of 2b.
+    A batch holds the rows of one optimizer step, dealt to ranks and accumulation steps. So 2 ranks, or 2 accumulation
+    steps, with batches of b rows learn the same as one with batches of 2b.
 
     Args:
-        data: pairs and vocabularies; it is validated and tested on all of theirs.
-        trainer: the trainer's knobs: ``batch_size`` or ``batch_tokens``, ``accumulate``, ``pool``, ``temperature``,
-            ``workers``.
+        data: pairs and vocabularies; all its validation and test pairs are used.
+        trainer: the trainer's knobs: ``batch_size`` or ``batch_tokens``, ``accumulate_grad_batches``,
+            ``bucket_pool_batches``, ``tag_sampling_temperature``, ``num_workers``.
         seed: of the order of the batches.
 
     Attributes:
-        batches: all that is learned from, batch by batch.
-        shares: what this process gets of it.
+        batches: the batches of all ranks.
+        shares: this rank's share of them.
 
     Raises:
-        UserError: a temperature for data without tags; or workers, and no shared memory for them.
+        UserError: a temperature for data without tags; or there is no shared memory for workers.
     """
 
     def __init__(self, data: SequenceData, trainer: Mapping[str, Any], seed: int) -> None:
@@ -51,53 +50,53 @@ class Loaders(lightning.LightningDataModule):
         tokens, temperature = trainer.get("batch_tokens"), trainer.get("tag_sampling_temperature", 1.0)
         if temperature > 1 and not data.tags:
             raise UserError(
-                f"trainer.tag_sampling_temperature={temperature:g} draws rows by their tags, and these data have none"
+                f"trainer.tag_sampling_temperature={temperature:g} draws rows by their tags, but the data have none"
             )
         self.train_rows = data.train_dataset()
-        turns, world = trainer["accumulate_grad_batches"], rank_info().world_size
-        size = None if tokens else trainer["batch_size"] * turns * world
-        tokens = tokens and tokens * turns * world
+        steps, world = trainer["accumulate_grad_batches"], rank_info().world_size
+        size = None if tokens else trainer["batch_size"] * steps * world
+        tokens = tokens and tokens * steps * world
         pool = trainer.get("bucket_pool_batches", 50)
         self.batches = BucketBatches(self.train_rows, size, tokens, seed=seed, pool=pool, temperature=temperature)
-        self.shares = ShardedBatchSampler(self.batches, rank_info().rank, world, turns)
+        self.shares = ShardedBatchSampler(self.batches, rank_info().rank, world, steps)
         self.valid_rows = data.evaluation_dataset(data.pairs.valid)
         self.test_rows = data.evaluation_dataset(data.pairs.test)
-        self.judged_at_once = 4 * trainer["batch_size"]
+        self.evaluation_batch_size = 4 * trainer["batch_size"]
 
     def train_dataloader(self) -> Loader:
-        """Bucketed batches, in an order that only seed and epoch decide."""
+        """Bucketed batches, in an order that depends on seed and epoch alone."""
         return _loader(self.train_rows, self.shares, self.workers)
 
     def val_dataloader(self) -> Loader:
         """The validation examples."""
-        return self._judged(self.valid_rows)
+        return self._evaluation_loader(self.valid_rows)
 
     def test_dataloader(self) -> Loader:
         """The test examples."""
-        return self._judged(self.test_rows)
+        return self._evaluation_loader(self.test_rows)
 
-    def _judged(self, rows: PairDataset) -> Loader:
-        batches = BucketBatches(rows, self.judged_at_once * rank_info().world_size, shuffle=False)
+    def _evaluation_loader(self, rows: PairDataset) -> Loader:
+        batches = BucketBatches(rows, self.evaluation_batch_size * rank_info().world_size, shuffle=False)
         return _loader(rows, ShardedBatchSampler(batches, rank_info().rank, rank_info().world_size))
 
     def state_dict(self) -> dict[str, Any]:
-        """Where in the data the run stands."""
+        """The epoch, and the batches of it that are done."""
         assert self.trainer is not None
         progress = self.trainer.fit_loop.epoch_loop.batch_progress.current
-        # Not those completed: a run that stops at a batch's end has learned from it already.
+        # Not `completed`, which lags by one: a run that stops at a batch's end has already learned from it.
         return {"epoch": self.trainer.current_epoch, "batches": progress.processed}  # type: ignore[attr-defined]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Skip what a resumed run has already seen of its epoch."""
+        """Skip the batches of the epoch that are done."""
         done = state_dict["batches"] % len(self.shares)
         self.shares.resume(state_dict["epoch"] + (state_dict["batches"] > 0 and done == 0), done)
 
 
 def draw_examples(data: SequenceData, trainer: Mapping[str, Any], monitor: str) -> SequenceData:
-    """Draw the examples that a run is validated and tested on: ``valid_examples`` and ``test_examples``.
+    """Draw the samples for validation and test: ``valid_examples`` and ``test_examples``.
 
     Raises:
-        UserError: the monitor is a mean over tags, and of some tag there is no validation example.
+        UserError: the monitor is a mean over tags, and a tag has no validation example.
     """
     count, parts = trainer["valid_examples"], data.pairs
     valid = sample_examples(parts.valid, count)
@@ -108,19 +107,19 @@ def draw_examples(data: SequenceData, trainer: Mapping[str, Any], monitor: str) 
 
 
 def _refuse_missing_tags(data: SequenceData, count: int | None, drawn: int, monitor: str) -> None:
-    """Refuse a validation without some tag where a mean over all tags says which weights are best."""
-    mean = f"{monitor}, which says which weights are best, is the mean over {len(data.tags)} tags"
+    """Refuse a validation sample without some tag if the mean over all tags selects the best weights."""
+    mean = f"{monitor}, which selects the best weights, is the mean over {len(data.tags)} tags"
     if missing := sorted(set(data.tags) - {pair.tag for pair in data.pairs.valid}):
-        mend = "name a task.valid that holds some, or hold more out"
-        raise UserError(f"the valid part holds no example of {missing[0]!r}, and {mean}; {mend}")
+        advice = "name a task.valid that has some, or hold out more examples"
+        raise UserError(f"the validation part has no example of {missing[0]!r}, and {mean}; {advice}")
     if drawn < len(data.tags):
         raise UserError(f"trainer.valid_examples={count}: {mean}; set {len(data.tags)} or more, or null for all")
 
 
 def _loader(rows: PairDataset, shares: ShardedBatchSampler, workers: int = 0) -> Loader:
-    is_whole = shares.world_size * shares.accumulation_steps == 1  # no row is there that counts for nothing
-    dataset, make = (rows, collate) if is_whole else (ShardedDataset(rows), collate_shard)
+    is_unsharded = shares.world_size * shares.accumulation_steps == 1  # so there are no dummy rows
+    dataset, collate_rows = (rows, collate) if is_unsharded else (ShardedDataset(rows), collate_shard)
     if not workers:
-        return DataLoader(dataset, batch_sampler=shares, collate_fn=make)
+        return DataLoader(dataset, batch_sampler=shares, collate_fn=collate_rows)
     knobs: dict[str, Any] = {"num_workers": workers, "persistent_workers": True, "worker_init_fn": begin_worker}
-    return DataLoader(dataset, batch_sampler=shares, collate_fn=SharedBatches(make), **knobs)
+    return DataLoader(dataset, batch_sampler=shares, collate_fn=SharedBatches(collate_rows), **knobs)

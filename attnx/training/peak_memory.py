@@ -1,4 +1,4 @@
-"""How much memory a process has needed at most: its own, and a GPU's if it used one."""
+"""Peak memory of the process, and of its GPU."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import sys
 
 import torch
 
-MEGABYTE = 1e6
+BYTES_PER_MEGABYTE = 1e6
 
 
 def peak_memory() -> dict[str, float]:
-    """Megabytes, by their names in results.json: of the whole process so far, imports included.
+    """Peak megabytes of the process so far, imports included, by their names in results.json.
 
-    ``peak_memory_mb`` is what was resident, where the system tells; ``peak_gpu_memory_mb`` what torch held of the GPU.
+    ``peak_memory_mb`` is the resident memory, where the system reports it; ``peak_gpu_memory_mb`` torch's on the GPU.
     """
-    found: dict[str, float] = {}
+    megabytes: dict[str, float] = {}
     if sys.platform != "win32":
         import resource
 
         unit = 1 if sys.platform == "darwin" else 1024
-        found["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / MEGABYTE
+        megabytes["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / BYTES_PER_MEGABYTE
     if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
-        found["peak_gpu_memory_mb"] = torch.cuda.max_memory_allocated() / MEGABYTE
-    return found
+        megabytes["peak_gpu_memory_mb"] = torch.cuda.max_memory_allocated() / BYTES_PER_MEGABYTE
+    return megabytes

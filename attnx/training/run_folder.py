@@ -29,7 +29,7 @@ from attnx.runs.layout import (
     VOCABULARY,
 )
 from attnx.runs.naming import RUNS, chosen_folder
-from attnx.runs.plugin_copies import keep_copies
+from attnx.runs.plugin_copies import copy_plugins
 from attnx.runs.status import RunStatus
 from attnx.runs.writer import write_info
 from attnx.tasks.protocols import SequenceData, SequenceTask
@@ -54,7 +54,7 @@ def create_run_folder(config: Mapping[str, Any], overrides: Sequence[str], facts
     try:
         (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
         (folder / CONFIG).write_text(text, encoding="utf-8")
-        copies = keep_copies(folder, config)
+        copies = copy_plugins(folder, config)
     except OSError as error:
         raise UserError(f"{folder}: cannot write the run folder ({error.strerror}); choose folder=...") from error
     info = {

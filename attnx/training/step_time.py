@@ -1,4 +1,4 @@
-"""How long a training step takes, and how many fit into a time."""
+"""Measures the seconds of a training step, and how many steps fit into a time."""
 
 from __future__ import annotations
 
@@ -20,54 +20,54 @@ from attnx.training.distributed import process_group
 from attnx.training.distributed.devices import training_device
 from attnx.training.lightning_module import TrainingModule
 from attnx.training.loaders import Loaders
-from attnx.training.precision import precision_of, round_factors
+from attnx.training.precision import precision_of, set_tf32
 
-# Steps before the clock starts; seconds, and the share of the time to be trained, that are measured at most.
-WARM, SECONDS, SHARE = 3, 4.0, 0.05
+WARM_UP_STEPS = 3
+# The measurement ends after so many seconds, or this share of the training time if that is less.
+MAX_MEASURED_SECONDS, MAX_MEASURED_SHARE = 4.0, 0.05
 
 
 def seconds_per_step(
     seconds: float,
-    experiment: TrainingModule,
+    module: TrainingModule,
     loaders: Loaders,
     trainer: Mapping[str, Any],
-    placed: torch.device | None = None,
+    input_device: torch.device | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> float:
-    """Measure how long an optimizer step takes, on a copy of the model.
+    """Measure the seconds of an optimizer step on a copy of the model, with the device and precision of the run.
 
-    Measured is what will be done: on the device and in the precision of the run. The copy is thrown away and the random
-    state put back, so that measuring changes nothing but the number. Several processes measure together, gradients
-    exchanged, and the first one's clock decides.
+    The random state is restored afterwards. Several processes measure together and exchange gradients; the clock of
+    the main process decides.
 
     Args:
-        seconds: that are to be trained.
-        experiment: what is to be trained.
-        loaders: of its batches.
+        seconds: of training.
+        module: the model and how it is trained.
+        loaders: of batches.
         trainer: the trainer's knobs.
-        placed: where batches go, if the model's parts are on devices of their own already.
-        clock: tells seconds.
+        input_device: of batches, if the model's parts are already placed on several devices.
+        clock: returns seconds.
     """
-    device = placed or training_device(trainer)
-    trial = copy.deepcopy(experiment.model)
-    step = _stepping(trial if placed else trial.to(device), experiment, trainer, device)
+    device = input_device or training_device(trainer)
+    model = copy.deepcopy(module.model)
+    step = _step_function(model if input_device else model.to(device), module, trainer, device)
+    limit = min(MAX_MEASURED_SECONDS, MAX_MEASURED_SHARE * seconds)
     with torch.random.fork_rng():
-        taken, started = 0, _now(device, clock)
-        for number, batch in enumerate(itertools.cycle(loaders.train_dataloader())):
+        for index, batch in enumerate(itertools.cycle(loaders.train_dataloader())):
             step(batch)
-            if number + 1 == WARM:
-                started = _now(device, clock)
-            elif number >= WARM:
-                taken += 1
-                spent = _now(device, clock) - started
-                if process_group.broadcast_from_main(partial(bool, spent > min(SECONDS, SHARE * seconds))):
+            if index + 1 == WARM_UP_STEPS:
+                start = _synchronized_time(device, clock)
+            elif index >= WARM_UP_STEPS:
+                elapsed = _synchronized_time(device, clock) - start
+                if process_group.broadcast_from_main(partial(bool, elapsed > limit)):
                     break
-        per_step: float = (_now(device, clock) - started) / taken * trainer["accumulate_grad_batches"]
+        per_batch = elapsed / (index + 1 - WARM_UP_STEPS)
+    per_step: float = per_batch * trainer["accumulate_grad_batches"]
     return process_group.broadcast_from_main(lambda: per_step)
 
 
 def steps_within(seconds: float, per_step: float) -> int:
-    """How many steps fit into a time, some of which is left for validations.
+    """The number of steps that fit into a time, of which a share is reserved for validations.
 
     >>> steps_within(100, 0.5)
     188
@@ -75,13 +75,13 @@ def steps_within(seconds: float, per_step: float) -> int:
     return max(1, int((1 - VALIDATION_SHARE) * seconds / per_step))
 
 
-def _stepping(
-    model: nn.Module, experiment: TrainingModule, trainer: Mapping[str, Any], device: torch.device
+def _step_function(
+    model: nn.Module, module: TrainingModule, trainer: Mapping[str, Any], device: torch.device
 ) -> Callable[[Batch], None]:
-    """What takes one step of training."""
-    settings, clip = experiment.settings, trainer["gradient_clip_val"]
+    """A function that takes one training step."""
+    settings, clip = module.settings, trainer["gradient_clip_val"]
     precision = precision_of(trainer["precision"], device)
-    round_factors(trainer["precision"])
+    set_tf32(trainer["precision"])
     model = precision.convert_module(model.train())
     optimizer = settings.optimizer(model.parameters())
 
@@ -89,7 +89,7 @@ def _stepping(
         batch = precision.convert_input(move_data_to_device(batch, device))
         optimizer.zero_grad()
         with precision.forward_context():
-            loss = token_loss(model, batch, experiment.task.smoothing, settings.sampling)
+            loss = token_loss(model, batch, module.task.smoothing, settings.sampling)
         precision.backward((loss.total + loss.penalty) / loss.tokens.clamp(min=1), None)
         if process_group.rank_info().world_size > 1:
             for weight in model.parameters():
@@ -102,8 +102,8 @@ def _stepping(
     return step
 
 
-def _now(device: torch.device, clock: Callable[[], float]) -> float:
-    """Seconds, of a GPU once it has done what it was given."""
+def _synchronized_time(device: torch.device, clock: Callable[[], float]) -> float:
+    """The seconds of the clock, after a GPU has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return clock()

@@ -197,7 +197,7 @@ def test_what_the_tests_kept_is_compared(write: Write) -> None:
         np.savez(folder / "resampled.npz", **drawn)
     rows = [row for row in shown([first, second]) if row[0].endswith("against the first")]
     assert rows == [
-        ["BLEU, more is better against the first", "-", "+1.00 (+1.00 to +1.00), p 0.001"],
+        ["BLEU, higher is better against the first", "-", "+1.00 (+1.00 to +1.00), p 0.001"],
         ["MSE against the first", "-", "-0.1000 (-0.1000 to -0.1000), p 0.001"],
     ]
 
@@ -261,7 +261,7 @@ def test_compare_tells_runs_of_one_name_apart_by_folder(write: Write) -> None:
 @pytest.mark.parametrize(
     ("config", "info", "told"),
     [
-        ("task: {name: translation}\n", {}, "its task is translation, that of .*first is g2p; such runs are"),
+        ("task: {name: translation}\n", {}, "its task is translation, that of .*first is g2p; such runs cannot"),
         (
             "task: {name: g2p}\n",
             {"monitor": "valid_loss"},

@@ -86,7 +86,7 @@ def test_a_run_of_many_languages_and_a_run_of_one_are_compared_on_the_words_of_t
     assert rows["PER against the first"][1].startswith("+25 (")
     assert rows["WER against the first"][1].startswith("+25 (")
     assert not any(name in rows for name in rates)
-    assert "not shared: 2 of the 6 test examples of many, 1 of the 5 test examples of alone; results of" in text
+    assert "not shared: 2 of the 6 test examples of many, 1 of the 5 test examples of alone; each" in text
     assert rows["test_examples"] == ["6", "5"]
 
 
@@ -108,7 +108,7 @@ def test_what_cannot_be_counted_again_is_left_out(tmp_path: Path) -> None:
     rows, text = shown(first, second)
     assert "test_bleu" not in rows
     assert rows["steps"] == ["7", "8"]
-    assert "not counted again on what is shared: test_bleu; to compare these, evaluate all runs on one file" in text
+    assert "not computed on the shared examples: test_bleu; to compare these, evaluate all runs on one file" in text
 
 
 def test_runs_that_share_nothing_have_no_best(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_references_that_were_written_as_texts_match_however_they_are_cut(tmp_pa
         folders.append(write(tmp_path / str(number), answered([one], ["Z"]), test_bleu=10.0 + number))
         np.savez(folders[-1] / RESAMPLED, test_bleu=np.full(2000, 10.0 + number))
     rows, text = shown(*folders)
-    assert rows["BLEU, more is better against the first"][1].startswith("+1.00 (")
+    assert rows["BLEU, higher is better against the first"][1].startswith("+1.00 (")
     assert "share" not in text
     assert [one.texts for one in read(folders[0]).predictions] == [(("c", "d", "|"),)]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from attnx.training.data_workers import out_of_shared_memory
+from attnx.training.data_workers import is_out_of_shared_memory
 
 # A page each: seventeen semaphores are taken at once by two workers, a tensor takes one more.
 FULL, NEARLY = 4, 20
@@ -44,7 +44,7 @@ def test_shared_memory_that_is_full_ends_a_run_in_a_line(words: Path, small: lis
     assert answer.stderr.count("\n") == 1
     assert answer.stderr.startswith("attnx: the data workers ran out of shared memory (/dev/shm is full): free some")
     assert "num_workers: 0 below trainer: in run/config.yaml (trainer.num_workers=0 of a new run)" in answer.stderr
-    assert answer.stderr.endswith("go on with: attnx resume run\n")
+    assert answer.stderr.endswith("resume with: attnx resume run\n")
 
 
 PARENT = """
@@ -88,8 +88,8 @@ def is_running(process: int) -> bool:
 
 
 def test_what_says_that_shared_memory_is_full() -> None:
-    assert out_of_shared_memory(RuntimeError("unable to allocate shared memory(shm) for file </torch_7_8_9>: No space"))
-    assert out_of_shared_memory(RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error. "))
-    assert not out_of_shared_memory(RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."))
-    assert not out_of_shared_memory(OSError(28, "No space left on device", "run.json"))
+    assert is_out_of_shared_memory(RuntimeError("unable to allocate shared memory(shm) for file </torch_7>: No space"))
+    assert is_out_of_shared_memory(RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error. "))
+    assert not is_out_of_shared_memory(RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."))
+    assert not is_out_of_shared_memory(OSError(28, "No space left on device", "run.json"))
     assert os.strerror(28) == "No space left on device"

@@ -155,7 +155,7 @@ def test_a_process_that_is_killed_ends_the_others_and_says_so(sized: Callable[..
     assert process.returncode == 1
     assert err.count("\n") == 1
     assert err.startswith("attnx: rank 1 of 2 was killed by SIGKILL")
-    assert "go on with: attnx resume one" in err
+    assert "resume with: attnx resume one" in err
     assert gone(ranks)
     assert json.loads(Path("one/run.json").read_text("utf-8"))["status"] == "failed"
 
@@ -178,7 +178,7 @@ def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(
         ranks = ranks_of(process)
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=SECONDS)
-    assert (process.returncode, err) == (143, "attnx: ended by SIGTERM; go on with: attnx resume cut\n")
+    assert (process.returncode, err) == (143, "attnx: ended by SIGTERM; resume with: attnx resume cut\n")
     assert gone(ranks)
     config = Path("cut/config.yaml").read_text(encoding="utf-8")
     Path("cut/config.yaml").write_text(config.replace("devices: 2", "devices: 1"), encoding="utf-8")

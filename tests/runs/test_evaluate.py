@@ -159,7 +159,7 @@ MISTAKES = {
     "task.test=binary.tsv": "binary.tsv:2: byte 0xff",
     "task.test=empty.tsv": "empty.tsv: holds no pairs",
     "task.test=fre_test.tsv task.test=more.tsv": "task.test is set twice",
-    "task.test=tagged": "tagged: holds the tag 'fre', which is not one that this run knows: it knows none",
+    "task.test=tagged": "tagged: holds the tag 'fre', which is not one of this run's: it has none",
     "trainer.test_examples=2": "the data of its test part have changed since it was trained",
 }
 

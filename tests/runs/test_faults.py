@@ -99,7 +99,7 @@ def test_a_disk_that_is_full(failed: Callable[..., str], at_step: Callable[..., 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     at_step(3, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1])))
     line = failed(mend=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, before))
-    assert "cannot write (File too large); free some space, then go on with: attnx resume cut" in line
+    assert "cannot write (File too large); free some space, then resume with: attnx resume cut" in line
 
 
 def test_a_folder_that_cannot_be_written_any_more(failed: Callable[..., str], at_step: Callable[..., None]) -> None:
@@ -117,7 +117,7 @@ def test_a_folder_that_cannot_be_written_any_more(failed: Callable[..., str], at
     at_step(3, close)
     line = failed(mend=mend)
     assert "cut/checkpoints/last.ckpt.partial: cannot write (Not a directory)" in line
-    assert "make it writable, then go on with: attnx resume cut" in line
+    assert "make it writable, then resume with: attnx resume cut" in line
 
 
 def test_memory_that_runs_out(failed: Callable[..., str], spoil: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ def test_a_data_worker_that_dies(failed: Callable[..., str], spoil: pytest.Monke
     line = failed("trainer.num_workers=1")
     # How soon it is noticed decides by which words.
     assert re.search(r"a data worker died \(process \d+ (is killed by signal: Killed|exited unexpectedly)\)", line)
-    assert "go on with: attnx resume cut; if it happens again, set trainer.num_workers to 0 in cut/config.yaml" in line
+    assert "resume with: attnx resume cut; if it happens again, set trainer.num_workers to 0 in cut/config.yaml" in line
 
 
 def test_what_nobody_foresaw(failed: Callable[..., str], at_step: Callable[..., None]) -> None:
@@ -191,7 +191,7 @@ def test_a_loss_that_is_no_number_leaves_its_batch(
     for source, target, ids in zip(held["source_symbols"], held["target_symbols"], held["source"], strict=True):
         assert sounds["".join(source)] == target
         assert int((ids != 0).sum()) == len(source)
-    assert held["rows"] == held["index"].tolist()
+    assert held["rows"] == held["row_index"].tolist()
     first = " ".join(held["source_symbols"][0])
     assert f"the loss became nan at step 4, in a batch of {len(held['rows'])} rows ({held['rows'][0]}" in answer.err
     assert (
@@ -215,7 +215,7 @@ def test_sigterm_saves_and_says_how_to_go_on(
     at_step(3, lambda: signal.raise_signal(signal.SIGTERM))
     answer = command(*asked, "folder=cut")
     assert answer.code == 128 + 15
-    assert answer.err == "attnx: ended by SIGTERM; go on with: attnx resume cut\n"
+    assert answer.err == "attnx: ended by SIGTERM; resume with: attnx resume cut\n"
     assert signal.getsignal(signal.SIGTERM) is before
     assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == 3
     assert command("resume", "cut").code == 0
@@ -262,7 +262,7 @@ def test_a_third_ctrl_c_does_not_leave_a_run_that_says_it_is_running(
     spoil.setattr(failure_report, "update_info", slow)
     at_step(3, lambda: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
     answer = command(*asked, "folder=cut")
-    assert (answer.code, answer.err) == (130, "attnx: interrupted; go on with: attnx resume cut\n")
+    assert (answer.code, answer.err) == (130, "attnx: interrupted; resume with: attnx resume cut\n")
     assert json.loads(Path("cut/run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
 
 
@@ -300,7 +300,7 @@ def test_a_job_of_slurms_is_sent_again_and_goes_on(
     answer = command(*asked)
     assert answer.code == 128 + signal.SIGUSR1
     (folder,) = Path("multirun/runs").iterdir()
-    told = f"SLURM will start job 17 again, and it goes on; go on with: attnx resume {folder}"
+    told = f"SLURM will start job 17 again, and it goes on; resume with: attnx resume {folder}"
     assert answer.err == f"attnx: ended by SIGUSR1; {told}\n"
     assert slurm() == ["show job 17", "requeue 17"]
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")

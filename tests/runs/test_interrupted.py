@@ -124,7 +124,7 @@ def test_the_command_says_how_to_go_on(
     press(2)
     answer = command(*small, "folder=one")
     assert answer.code == 130
-    assert answer.err == "attnx: interrupted; go on with: attnx resume one\n"
+    assert answer.err == "attnx: interrupted; resume with: attnx resume one\n"
     answer = command("resume", "one")  # still pressed at step 2, which is over
     assert (answer.code, answer.err) == (0, "")
     written = {path: path.stat().st_mtime_ns for path in Path("one").rglob("*")}
@@ -265,5 +265,5 @@ def test_ctrl_c_ends_a_process_with_130(words: Path, small: list[str]) -> None:
         process.stdout.read()
         err = process.stderr.read()
     assert process.returncode == 130
-    assert err == "attnx: interrupted; go on with: attnx resume one\n"
+    assert err == "attnx: interrupted; resume with: attnx resume one\n"
     assert Path("one/checkpoints/last.ckpt").is_file()

@@ -20,7 +20,7 @@ from attnx.errors import UserError
 from attnx.inference.load import open_run
 from attnx.registry.plugin_code import plugin_parts, source_files
 from attnx.reports.sweep.load_runs import load_runs
-from attnx.reports.sweep.settings import varied
+from attnx.reports.sweep.settings import varied_keys
 from attnx.sweeps.job_process import reject_edited_plugins
 from attnx.sweeps.record import open_record, reject_other_code, save_sweep
 from attnx.training.fit import fit, resume
@@ -102,8 +102,8 @@ def info() -> dict[str, Any]:
 
 
 WORDS = ["dab", "seked", "kab", "abede", "bakes", "dekab"]
-COPY = "use the code it was made with by ATTNX_PLUGINS=one/plugins"
-TOLD = f"one: the code of {{0}} is not what this run was made with; {COPY}"
+COPY = "to use the run's copy, set ATTNX_PLUGINS=one/plugins"
+TOLD = f"one: the code of {{0}} has changed since this run was trained; {COPY}"
 
 
 def test_the_run_keeps_the_files_that_it_used() -> None:
@@ -144,7 +144,7 @@ def test_other_code_is_told_and_the_copy_serves_by_name(
     monkeypatch.setenv("ATTNX_PLUGINS", "one/plugins")
     again = command("predict", "one", "in.txt", "--scores")
     assert again.out == first.out
-    assert "is not what this run was made with" not in again.err
+    assert "has changed since this run was trained" not in again.err
 
 
 def test_python_is_told_too_and_sees_what_the_file_holds_now(capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,7 +169,7 @@ def test_a_copy_that_was_changed_is_not_offered(capsys: pytest.CaptureFixture[st
     edit(NEGATED)
     Path("one/plugins/mine.py").write_text(NEGATED + "#\n", encoding="utf-8")
     open_run("one")
-    told = TOLD.format("mine.py").replace(COPY, "and its own copy of it is not whole")
+    told = TOLD.format("mine.py").replace(COPY, "the run's copy of it is incomplete")
     assert capsys.readouterr().err == f"attnx: {told}\n"
 
 
@@ -183,9 +183,9 @@ def test_evaluations_of_other_code_have_a_name_of_their_own(command: Callable[..
     assert [name.partition("=")[0] for name in folders] == ["test", "test-code"]
     results = [json.loads(Path(f"one/evaluations/{name}/results.json").read_text()) for name in folders]
     assert results[0] != results[1]
-    assert f"{folders[1]}: is there already" in command("evaluate", "one").out
+    assert f"{folders[1]}: exists already" in command("evaluate", "one").out
     edit(SCORER)
-    assert "evaluations/test: is there already" in command("evaluate", "one").out
+    assert "evaluations/test: exists already" in command("evaluate", "one").out
 
 
 def test_other_code_does_not_go_on_with_a_run(command: Callable[..., Any]) -> None:
@@ -202,7 +202,7 @@ def test_knobs_that_went_away_are_told_with_the_code(command: Callable[..., Any]
     config = Path("one/config.yaml")
     config.write_text(config.read_text().replace("scorer:\n  name: mine\n", "scorer:\n  name: mine\n  cap: 1.0\n"))
     edit(NEGATED)
-    with pytest.raises(UserError, match=r"the scorer 'mine' has no knob 'cap'.*; one: the code of mine\.py is not"):
+    with pytest.raises(UserError, match=r"the scorer 'mine' has no knob 'cap'.*; one: the code of mine\.py has"):
         open_run("one")
 
 
@@ -214,8 +214,8 @@ def test_a_plug_in_that_is_not_there_is_named(
     answer = command("predict", "one")
     assert answer.code == 2
     assert answer.err == (
-        "attnx: one: its scorer 'mine' was a part from outside, plug-in mine.py, which is not there; it is looked for "
-        f"in $ATTNX_PLUGINS (not set) and {here / 'plugins'}; the run's copy serves by ATTNX_PLUGINS=one/plugins\n"
+        "attnx: one: its scorer 'mine' was a plug-in part, plug-in mine.py, which is missing; the folders searched "
+        f"are $ATTNX_PLUGINS (not set) and {here / 'plugins'}; to use the run's copy, set ATTNX_PLUGINS=one/plugins\n"
     )
     monkeypatch.setenv("ATTNX_PLUGINS", "one/plugins")
     assert [one.output for one in open_run("one").predict(WORDS)] == [one.output for one in before]
@@ -224,11 +224,11 @@ def test_a_plug_in_that_is_not_there_is_named(
 def test_a_report_holds_other_code_for_another_setting() -> None:
     shutil.copytree("one", "two")
     same = [run.choices for run in load_runs(["one", "two"])]
-    assert varied(same) == []
+    assert varied_keys(same) == []
     held = info()
     held["plugins"]["parts"]["scorer=mine"]["code"] = "0" * 8
     Path("two/run.json").write_text(json.dumps(held), encoding="utf-8")
-    assert varied([run.choices for run in load_runs(["one", "two"])]) == ["scorer.mine code"]
+    assert varied_keys([run.choices for run in load_runs(["one", "two"])]) == ["scorer.mine code"]
 
 
 def test_a_sweep_does_not_go_on_with_other_code() -> None:

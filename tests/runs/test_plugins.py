@@ -199,7 +199,7 @@ def test_it_is_swept_by_name(
     plug("mine", SCORER.format(name="mine").replace("-self", "self"))
     answer = command("-m", "scorer=mine,dot", *small, "name=grid")
     assert (answer.code, answer.out) == (2, "")
-    assert "multirun/grid/0: the code of mine.py is not what this run was made with" in answer.err
+    assert "multirun/grid/0: the code of mine.py has changed since this run was trained" in answer.err
     assert "put that back, or start the sweep anew with fresh=true" in answer.err
 
 
@@ -313,8 +313,8 @@ def test_a_run_keeps_what_it_used_of_a_package(
     capsys.readouterr()
     open_run("one")
     assert capsys.readouterr().err == (
-        "attnx: one: the code of far_parts/scorers.py is not what this run was made with; "
-        "use the code it was made with by PYTHONPATH=one/plugins\n"
+        "attnx: one: the code of far_parts/scorers.py has changed since this run was trained; "
+        "to use the run's copy, set PYTHONPATH=one/plugins\n"
     )
     sys.modules.pop("far_parts")
 

@@ -460,7 +460,7 @@ def test_files_of_features_and_tags_of_a_column(
     answer = command("predict", "one", "deep/list.tsv", "--tag", "ann")
     assert (answer.code, answer.err) == (2, "attnx: deep/list.tsv:2: deep/no.npy: no such file\n")
     for words, said in (
-        (["--tag", "eve"], "the tag 'eve' is not one that this run knows: ann, bob"),
+        (["--tag", "eve"], "the tag 'eve' is not one of this run's: ann, bob"),
         ([], "this run knows several tags, and none is given: choose from ann, bob"),
         (["--tag", "ann", "--tag-column", "1"], "leave one out"),
         (["--tag", "ann", "--unknown", "keep"], "only where symbols are read and written"),

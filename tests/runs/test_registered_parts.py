@@ -111,8 +111,8 @@ def test_it_trains_and_its_copy_is_a_plug_in_that_says_the_same(
     with pytest.raises(UserError) as missing:
         open_run("one")
     assert str(missing.value) == (
-        "one: its scorer 'mine' was a part from outside, registered in Python, which is not registered now; do that "
-        "before; the run's copy serves by ATTNX_PLUGINS=one/plugins"
+        "one: its scorer 'mine' was a plug-in part, registered in Python, which is not registered; register it "
+        "first; to use the run's copy, set ATTNX_PLUGINS=one/plugins"
     )
     monkeypatch.setenv("ATTNX_PLUGINS", "one/plugins")
     assert [one.log_probability for one in open_run("one").predict(["dab", "kebab"])] == before
@@ -124,7 +124,7 @@ def test_another_cell_is_other_code(cell: Cell, run: Callable[..., Any], capsys:
     run("+scorer=mine", folder="one")
     cell("STEEP = -3.0")
     open_run("one")
-    assert "one: the code of scorer_mine.py is not what this run was made with" in capsys.readouterr().err
+    assert "one: the code of scorer_mine.py has changed since this run was trained" in capsys.readouterr().err
 
 
 def test_the_copy_holds_what_the_part_uses_and_no_more(cell: Cell) -> None:

@@ -228,7 +228,7 @@ def test_a_folder_may_be_moved(run: Callable[..., Any], here: Path) -> None:
 def test_no_run_is_made_in_another_s_folder(run: Callable[..., Any]) -> None:
     run(folder="one")
     before = sorted(Path("one").rglob("*"))
-    with pytest.raises(attnx.UserError, match=r"folder=one/two: lies in the folder of another run, .*one; "):
+    with pytest.raises(attnx.UserError, match=r"folder=one/two: is inside the folder of another run, .*one; "):
         run(folder="one/two")
     assert sorted(Path("one").rglob("*")) == before
 

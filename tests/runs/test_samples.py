@@ -129,10 +129,10 @@ def test_a_mean_over_tags_needs_them_all(many: Path, run: Callable[..., Any], co
 
 
 REFUSED = {
-    "trainer.valid_examples=2: valid_symbol_error_rate_macro, which says which weights are best, is the mean over 3 "
+    "trainer.valid_examples=2: valid_symbol_error_rate_macro, which selects the best weights, is the mean over 3 "
     "tags; set 3 or more, or null for all": ["trainer.valid_examples=2"],
-    "the valid part holds no example of 'fre', and valid_symbol_error_rate_macro, which says which weights are best, "
-    "is the mean over 3 tags; name a task.valid that holds some, or hold more out": ["task.valid=lacking.tsv"],
+    "the validation part has no example of 'fre', and valid_symbol_error_rate_macro, which selects the best weights, "
+    "is the mean over 3 tags; name a task.valid that has some, or hold out more examples": ["task.valid=lacking.tsv"],
 }
 
 

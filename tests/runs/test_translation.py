@@ -138,7 +138,7 @@ def test_scores_stand_with_their_signatures(translate: Callable[..., Any], comma
     held = json.loads((evaluation / "results.json").read_text(encoding="utf-8"))
     held["signatures"]["bleu"] = "nrefs:1|case:lc"
     (evaluation / "results.json").write_text(json.dumps(held), encoding="utf-8")
-    unlike = compared("one", str(evaluation))["BLEU, signature: unlike, so not to be compared"]
+    unlike = compared("one", str(evaluation))["BLEU, signature: different, so not comparable"]
     assert unlike == [signature, "nrefs:1|case:lc"]
 
 

@@ -76,7 +76,7 @@ def test_a_mistake_is_told_and_the_prompt_goes_on(ask: Callable[..., Any]) -> No
         ":decoding beem": "unknown decoding 'beem'; did you mean beam?",
         ":decoding beam beam_size=0": "decoding.beam_size=0: expected a whole number, 1 or more",
         ":decoding 'beam": ":decoding 'beam: no closing quotation",
-        ":tag fr": "the tag 'fr' is not one that this run knows: it has none",
+        ":tag fr": "the tag 'fr' is not one of this run's: it has none",
         ":unknown copy": ":unknown copy: expected one of replace, refuse, keep",
         ":grid maybe": ":grid maybe: expected one of on, off",
     }

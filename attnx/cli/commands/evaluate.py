@@ -19,7 +19,7 @@ from attnx.files.atomic_files import atomic_folder, write_json
 from attnx.inference.validate import checkpoint_files, file_digest, read_complete_run
 from attnx.reports.run.evaluation import error_tables, terminal_tables, write_readme, write_tables
 from attnx.runs.layout import EVALUATION, EVALUATIONS, FORMAT
-from attnx.runs.plugin_copies import code_now, other_code_name
+from attnx.runs.plugin_copies import changed_code_digest, current_code
 from attnx.runs.predictions import Evaluation
 from attnx.runs.run import Run
 
@@ -57,7 +57,7 @@ class EvaluateArgs(NamedTuple):
     def settings(self, fingerprint: str) -> dict[str, Any]:
         """Everything that affects the scores; an evaluation with equal settings is not repeated."""
         weights = [file_digest(file) for file in checkpoint_files(self.run.path, self.checkpoint)]
-        code = code_now(self.run.config)
+        code = current_code(self.run.config)
         return {
             "weights": weights,
             "decoding": self.search,
@@ -126,7 +126,7 @@ def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
     if count is not None and (type(count) is not int or count < 1):
         raise UserError(f"trainer.test_examples={count}: expected a whole number, 1 or more, or null")
     search = choose_search(run.config["decoding"], *decoding_override(overrides))
-    name = name_of(overrides, arguments.checkpoint, other_code_name(run))
+    name = name_of(overrides, arguments.checkpoint, changed_code_digest(run))
     return EvaluateArgs(run, test, search, count, arguments.checkpoint, arguments.batch, name, arguments.command_line)
 
 

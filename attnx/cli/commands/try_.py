@@ -92,7 +92,7 @@ class Prompt:
         """
         decoder = self.run.with_decoding(choose_search(search, nbest=nbest))
         if options.unknown == "keep":
-            self.run.check_copies()
+            self.run.check_unk_replacement()
         self.reader, self.decoder = LineReader(decoder, options), decoder
         self.search, self.options, self.nbest = search, options, nbest
 

@@ -1,4 +1,4 @@
-"""How surely one run is better than another, by the test examples or the draws of a test that both have."""
+"""Differences between two runs with intervals and p-values, by shared test examples or saved draws."""
 
 from __future__ import annotations
 
@@ -19,57 +19,53 @@ from attnx.runs.run import Run
 ABSENT: Final = "-"
 
 
-class Compared(NamedTuple):
-    """A run, or an evaluation of one, with its test.
+class ComparedRun(NamedTuple):
+    """A run or an evaluation, with its test.
 
     Attributes:
         run: its folder.
-        heading: what its column is called.
-        test: its test examples; None of a run that was not tested.
-        drawn: its measures of other draws of the test.
+        heading: of its column.
+        test: its test examples; None without a test.
+        draws: its measures on bootstrap samples of the test.
     """
 
     run: Run
     heading: str
     test: Examples | None
-    drawn: Mapping[str, NDArray[np.float64]]
+    draws: Mapping[str, NDArray[np.float64]]
 
 
-def differences_by_examples(first: Compared, other: Compared, rate: str) -> dict[str, str]:
-    """How surely a run differs from the first in an error rate, by the examples that both were tested on.
+def differences_by_examples(first: ComparedRun, challenger: ComparedRun, rate: str) -> dict[str, str]:
+    """The difference of a run from the first in an error rate, by the test examples that both share.
 
     Returns:
-        a cell by the rate's name; of examples of several tags of the mean over these, too. Empty of a run that was not
-        tested.
+        a cell by the rate's name, and by that of the mean over tags if there are several; empty without a test.
     """
-    if first.test is None or other.test is None:
+    if first.test is None or challenger.test is None:
         return {}
-    one, two = shared_part([first.test, other.test])
-    if not one.identities:
+    baseline, test = shared_part([first.test, challenger.test])
+    if not baseline.identities:
         return {rate: "no shared example"}
-    errors = count_errors(two.predictions, rate), count_errors(one.predictions, rate)
-    found = {rate: _say(bootstrap_difference(*errors))}
-    if len(set(one.tags)) > 1 and one.tags == two.tags:
-        found[f"{rate}_{MACRO}"] = _say(bootstrap_difference(*errors, groups=one.tags))
-    return found
+    errors = count_errors(test.predictions, rate), count_errors(baseline.predictions, rate)
+    cells = {rate: _format_difference(bootstrap_difference(*errors))}
+    if len(set(baseline.tags)) > 1 and baseline.tags == test.tags:
+        cells[f"{rate}_{MACRO}"] = _format_difference(bootstrap_difference(*errors, groups=baseline.tags))
+    return cells
 
 
-def difference_by_draws(measure: str, first: Compared, other: Compared) -> str:
-    """How surely a run differs from the first in any measure, by what was measured of the same draws of the same test.
-
-    There is nothing to tell of what is the same.
-    """
-    if first.test is None or other.test is None or first.test.order != other.test.order:
+def difference_by_draws(measure: str, first: ComparedRun, challenger: ComparedRun) -> str:
+    """The difference of a run from the first in any measure, by saved draws of the same test; ``-`` without any."""
+    if first.test is None or challenger.test is None or first.test.order != challenger.test.order:
         return ABSENT
-    if measure not in first.drawn or measure not in other.drawn:
+    if measure not in first.draws or measure not in challenger.draws:
         return ABSENT
-    values = other.run.results[measure], first.run.results[measure]
-    drawn = other.drawn[measure] - first.drawn[measure]
-    return _say(difference_from_draws(values[0] - values[1], drawn)) if drawn.any() else ABSENT
+    difference = challenger.run.results[measure] - first.run.results[measure]
+    draws = challenger.draws[measure] - first.draws[measure]
+    return _format_difference(difference_from_draws(difference, draws)) if draws.any() else ABSENT
 
 
-def _say(found: Difference) -> str:
-    return f"{format_difference(found.difference, found.low, found.high)}, p {found.p:.3f}"
+def _format_difference(difference: Difference) -> str:
+    return f"{format_difference(difference.difference, difference.low, difference.high)}, p {difference.p:.3f}"
 
 
 def paired_bootstrap(
@@ -80,16 +76,15 @@ def paired_bootstrap(
     Args:
         a: a folder with predictions.tsv, of a run or an evaluation.
         b: another one.
-        samples: how often examples are drawn again.
-        seed: of the draws.
-        measure: ``wer``, wrong words a hundred; or ``per``, edits a hundred symbols of the closest references.
+        samples: the number of bootstrap samples.
+        seed: of the samples.
+        measure: ``wer``, wrong words in percent; or ``per``, edits per hundred symbols of the closest references.
 
     Raises:
         UserError: predictions.tsv is missing or malformed, or the runs share no example.
     """
-    tests = [read_examples(Path(folder)) for folder in (a, b)]
-    known = [test for test in tests if test is not None]
-    first, second = shared_part(known) if len(known) == 2 else (Examples((), (), ()),) * 2
+    tests = [test for folder in (a, b) if (test := read_examples(Path(folder))) is not None]
+    first, second = shared_part(tests) if len(tests) == 2 else (Examples((), (), ()),) * 2
     if not first.identities:
         raise UserError(f"{a} and {b} share no test example, so they cannot be compared")
     errors = count_errors(first.predictions, measure), count_errors(second.predictions, measure)

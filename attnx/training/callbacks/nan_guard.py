@@ -67,7 +67,7 @@ class NanGuard(Callback):
         tensors = {name: value.detach().cpu() for name, value in batch._asdict().items() if value is not None}
         position = {"step": trainer.global_step, "epoch": trainer.current_epoch, "batch": trainer.fit_loop.batch_idx}
         with atomic_write(file) as partial, partial.open("wb") as opened:
-            torch.save({"loss": loss, **position, "rows": tensors["index"].tolist(), **texts, **tensors}, opened)
+            torch.save({"loss": loss, **position, "rows": tensors["row_index"].tolist(), **texts, **tensors}, opened)
 
     def _first_source(self, batch: Batch) -> str:
         """The source of the batch's first row, for a message."""

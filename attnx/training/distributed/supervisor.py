@@ -189,4 +189,4 @@ class ProcessSupervisor:
                 (run / ERROR).write_text(report.traceback, encoding="utf-8")
                 message += f"; the traceback is in {run / ERROR}"
             update_info(run, status="failed", error=message)
-        return message if "attnx resume" in message else f"{message}; go on with: attnx resume {shlex.quote(str(run))}"
+        return message if "attnx resume" in message else f"{message}; resume with: attnx resume {shlex.quote(str(run))}"

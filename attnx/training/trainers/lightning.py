@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import Callback
 from attnx.registry import Natural, Positive, Rate, Time, register
 from attnx.training.callbacks.atomic_checkpoint_io import AtomicCheckpointIO
 from attnx.training.distributed.lightning_args import trainer_kwargs
-from attnx.training.precision import round_factors
+from attnx.training.precision import set_tf32
 
 
 @register("trainer", "lightning")
@@ -74,7 +74,7 @@ class TrainerSettings:
             total_steps: the length of the run.
             placed: the devices of model parts, by name; empty if the model is on one device.
         """
-        round_factors(self.precision)
+        set_tf32(self.precision)
         return lightning.Trainer(
             **trainer_kwargs(self.accelerator, self.devices, self.num_nodes, self.strategy, placed),
             precision=32 if self.precision == "tf32" else self.precision,

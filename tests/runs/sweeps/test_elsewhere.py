@@ -36,7 +36,7 @@ def test_ctrl_c_while_another_launcher_is_at_work_says_how_to_go_on(
 
     monkeypatch.setattr(hydra, "_run_hydra", press)
     answer = command("-m", "scorer=dot", "name=one", *small)
-    assert (answer.code, answer.err) == (130, "attnx: interrupted; go on with: attnx resume multirun/one\n")
+    assert (answer.code, answer.err) == (130, "attnx: interrupted; resume with: attnx resume multirun/one\n")
     assert read_sweep("multirun/one").status == "interrupted"
     assert answer.out.splitlines()[-1] == "multirun/one/report.html"
 

@@ -40,7 +40,7 @@ def test_plain_names_are_taken(name: str) -> None:
     ],
 )
 def test_names_that_are_no_plain_component_are_refused_in_one_line(name: str) -> None:
-    with pytest.raises(UserError, match="a name is that of one folder") as told:
+    with pytest.raises(UserError, match="expected the name of one folder") as told:
         check_name(name)
     assert str(told.value).isprintable()
 

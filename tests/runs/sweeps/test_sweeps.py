@@ -346,7 +346,7 @@ def test_a_sweep_that_is_asked_to_stop_lets_each_job_save_and_says_how_to_go_on(
         process.send_signal(number)
         out, err = process.communicate()
     assert process.returncode == 128 + number
-    assert err == f"attnx: {said}; go on with: attnx resume multirun/cut\n"
+    assert err == f"attnx: {said}; resume with: attnx resume multirun/cut\n"
     assert "stopping" in out
     assert out.splitlines()[-1] == "multirun/cut/report.html"
     assert reported("multirun/cut") == "3 runs: 2 interrupted, 1 waiting."
@@ -376,7 +376,7 @@ def test_a_job_that_a_third_ctrl_c_ends_is_interrupted_in_all_files(
             process.send_signal(signal.SIGINT)
             time.sleep(2 * POLL_SECONDS)  # of several that wait, a process hears one
         _, err = process.communicate()
-    assert (process.returncode, err) == (130, "attnx: interrupted; go on with: attnx resume multirun/cut\n")
+    assert (process.returncode, err) == (130, "attnx: interrupted; resume with: attnx resume multirun/cut\n")
     until_free("multirun/cut")
     assert all(gone(job) for job in jobs)
     assert (read_sweep("multirun/cut").status, stands("multirun/cut")) == ("interrupted", ["interrupted", "waiting"])

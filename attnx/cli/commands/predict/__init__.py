@@ -54,8 +54,8 @@ def _open_reader(request: PredictArgs) -> LineReader:
     run = open_ensemble([run.path for run in request.runs], request.checkpoint, request.search)
     gc.freeze()  # a garbage collection over all imported objects takes as long as hundreds of words
     if request.lines.unknown == "keep":
-        run.check_copies()
-    if request.alignments and not run.gives_weights():
+        run.check_unk_replacement()
+    if request.alignments and not run.has_weights():
         raise UserError(
             f"--alignments {request.alignments}: these runs do not read alike, so their attention has no mean"
         )

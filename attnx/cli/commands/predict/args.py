@@ -14,7 +14,7 @@ from attnx.cli.commands.predict.write import Layout, check_alignments
 from attnx.decoding.select import choose_search
 from attnx.errors import UserError
 from attnx.inference.validate import checkpoint_files, file_digest, read_complete_run, refuse_unlike
-from attnx.runs.plugin_copies import code_now
+from attnx.runs.plugin_copies import current_code
 from attnx.runs.run import Run
 
 KEYS = ("decoding", "decoding.")
@@ -63,7 +63,7 @@ class PredictArgs(NamedTuple):
             **self.layout._asdict(),
             "on_error": self.on_error,
             "alignments": self.alignments and str(self.alignments),
-            "plugins": [code_now(run.config) for run in self.runs],
+            "plugins": [current_code(run.config) for run in self.runs],
         }
 
     @property
