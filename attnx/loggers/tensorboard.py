@@ -12,6 +12,7 @@ from typing import Any
 from attnx.loggers.contract import RunStart
 from attnx.registry import register
 from attnx.registry.optional_deps import require
+from attnx.runs.layout import TENSORBOARD
 from attnx.runs.status import RunStatus
 
 MAX_TABLE_ROWS = 100  # tables are shown as text
@@ -32,7 +33,7 @@ class TensorBoard:
         """Start an event file; a resumed run adds another one."""
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(run.folder / "tensorboard")
+        self._writer = SummaryWriter(run.folder / TENSORBOARD)
         self._step = 0
         if not run.state:
             config = json.dumps(run.config, indent=2, ensure_ascii=False).replace("\n", "\n    ")

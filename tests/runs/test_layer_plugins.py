@@ -1,4 +1,4 @@
-"""The plug-in examples of docs/add-a-part.md for encoder, decoder, readout and output keep the laws of their kinds."""
+"""The plug-in examples of docs/add-a-part.md for encoder, decoder, readout, output and callback."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from attnx.config.compose import compose
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-part.md"
 EXAMPLES = {
@@ -31,3 +35,18 @@ def test_an_example_keeps_the_laws(kind: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_the_callback_limits_the_norms(here: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    name, text = EXAMPLES["callback"]
+    (here / f"{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("ATTNX_PLUGINS", str(here))
+    chosen = [f"callback=[{name}]", f"callback.{name}.max_norm=0.25"]
+    model = run(*chosen, "trainer.max_steps=2", folder="limited").model
+    norms = [weight.norm(dim=1).max() for weight in model.parameters() if weight.dim() == 2]
+    assert max(norms) <= 0.25 * (1 + 1e-5)
+    assert compose(chosen)["callback"] == {name: {"max_norm": 0.25}}
+
+
+def test_no_callback_composes_without_any_callback() -> None:
+    assert compose(["callback=[]"])["callback"] == {}

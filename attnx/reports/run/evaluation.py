@@ -22,6 +22,7 @@ from attnx.reports.stats.number_errors import number_errors_by_column, number_er
 from attnx.runs.layout import (
     ERRORS,
     EVALUATION,
+    EXPLANATION,
     MATRICES,
     POINTS_PICTURE,
     PREDICTIONS,
@@ -104,7 +105,7 @@ def write_readme(folder: Path, name: str) -> None:
         "`attnx compare` compares this folder with other evaluations and runs.",
         "",
     ]
-    (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
+    (folder / EXPLANATION).write_text("\n".join(lines), encoding="utf-8")
 
 
 def terminal_tables(folder: Path, tables: Mapping[str, Rows]) -> list[Table]:

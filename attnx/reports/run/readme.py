@@ -29,7 +29,9 @@ from attnx.runs.layout import (
     RESAMPLED,
     RESULTS,
     RUN,
+    TENSORBOARD,
     VOCABULARY,
+    WANDB,
 )
 from attnx.runs.run import Run, read_run
 
@@ -71,8 +73,8 @@ FILES = {
     ERROR: "the error with its traceback",
     BAD_BATCH: "the batch whose loss was not finite",
     PLUGINS: "copies of the plug-ins that the run used",
-    "wandb": "recordings for W&B, a folder each",
-    "tensorboard": "recordings for TensorBoard: tensorboard --logdir FOLDER",
+    WANDB: "recordings for W&B, a folder each",
+    TENSORBOARD: "recordings for TensorBoard: tensorboard --logdir FOLDER",
     VOCABULARY: "source and target symbols, or the scaling of features",
 }
 RESUME = """\
