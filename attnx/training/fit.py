@@ -116,16 +116,22 @@ def resume(folder: str | Path, console: Console | None = None) -> TrainedRun:
         return _launch(ProcessTask("attnx.training.fit:resume", [str(path)]), config)
     prepared = prepare(config)
     _refuse_changed(run, prepared)
+    return _continue(run, prepared, console)
+
+
+def _continue(run: Run, prepared: PreparedRun, console: Console) -> TrainedRun:
+    """Train from the last checkpoint, or from the beginning without one."""
+    path, trainer = run.path, prepared.config["trainer"]
     has_checkpoint = "plan" in run.info and any((path / CHECKPOINTS).glob("*.ckpt"))
     if has_checkpoint:
         check_fits(prepared.module, path)
-        plan = read_plan(path, run.info, config["trainer"].get("max_time"))
-    with _failure_recorded(path, config["trainer"]):
+        plan = read_plan(path, run.info, trainer.get("max_time"))
+    with _failure_recorded(path, trainer):
         update_info(path, status=RunStatus.RUNNING, **({"error": None} if "error" in run.info else {}))
         for file in (ERROR, EXPLANATION):  # of the previous attempt
             (path / file).unlink(missing_ok=True)
         if not has_checkpoint:
-            console.print(f"{path}: it had no checkpoint yet, so it starts from its beginning")
+            console.print(f"{path}: has no checkpoint yet, so it starts from the beginning")
             (path / METRICS).unlink(missing_ok=True)
             (path / CHECKPOINTS).mkdir(exist_ok=True)
             return _start(prepared, path, console)

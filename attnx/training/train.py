@@ -166,9 +166,9 @@ def train(
     module.settings = module.settings._replace(plan=plan)
     monitor, maximize = module.task.monitor, module.task.maximize
     interval = SaveInterval(options.get("checkpoint_every"), options.get("checkpoint_minutes"))
-    with StopSignal() as stopping:
+    with StopSignal() as stop_signal:
         checkpoints = CheckpointManager(
-            folder / CHECKPOINTS, monitor, maximize, options.get("save_top_k", 1), interval, stopping
+            folder / CHECKPOINTS, monitor, maximize, options.get("save_top_k", 1), interval, stop_signal
         )
         throughput = Throughput(prepared.clock)
         callbacks = _callbacks(prepared, folder, plan, console, throughput)
@@ -180,7 +180,7 @@ def train(
                 save_test(module, folder, results)
                 save_examples(module, prepared.loaders.test_rows, folder)
         except (KeyboardInterrupt, SystemExit):  # Lightning turns the former into the latter
-            raise Interrupted(folder, stopping.signum or signal.SIGINT) from None
+            raise Interrupted(folder, stop_signal.signum or signal.SIGINT) from None
         return results
 
 
@@ -241,11 +241,7 @@ def _callbacks(
         NanGuard(folder, prepared.data),
         throughput,
         MetricsFile(folder / METRICS, throughput),
-        *(
-            [TimeBudget(plan, throughput, lambda plan: update_info(folder, **plan.run_fields()))]
-            if plan.seconds
-            else []
-        ),
+        *([TimeBudget(plan, throughput, update_plan)] if plan.seconds else []),
         FollowPlan(plan),
         ShowProgress(console, throughput, task.monitor),
         *(registry.build("callback", {"name": name, **knobs}) for name, knobs in config.get("callback", {}).items()),

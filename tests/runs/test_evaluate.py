@@ -125,7 +125,7 @@ def test_nothing_is_written_over(
         again = command(*asked)
     assert again.code == 0
     assert again.out.splitlines()[:-1] == first.out.splitlines()[:-1]
-    said = "one/evaluations/more: exists already, with the same weights, search and data"
+    said = "one/evaluations/more: exists already, with the same weights, decoding and data"
     assert again.out.splitlines()[-1] == said
     assert {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()} == held
     Path("more.tsv").write_text("\n".join(more[:5]) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The command ``attnx evaluate``: a run's scores and errors on any data, written into its folder."""
+"""The command ``attnx evaluate``: writes a run's scores and errors on any data into its folder."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from attnx.inference.evaluate import EvaluationResult
 
 DESCRIPTION = """\
-A run's scores by its task's metrics, and its errors, on its own test part or on
-other data of the same kind. They are written to RUN/evaluations/NAME, named
-after the arguments; the same command again shows what is there.
+Compute a run's scores by its task's metrics, and its errors, on its own test
+part or on other data of the same kind. They are written to RUN/evaluations/NAME,
+named after the arguments; the same command again shows the saved result.
 
   task.test=FILE           data to evaluate on, as in training
   trainer.test_examples=N  a random sample of N examples (null: all); as in
@@ -46,8 +46,8 @@ class EvaluateArgs(NamedTuple):
     """The checked arguments of the command."""
 
     run: Run
-    test: Any
-    search: dict[str, Any]
+    test: str | list[str] | None
+    decoding: dict[str, Any]
     examples: int | None
     checkpoint: str
     batch: int
@@ -60,7 +60,7 @@ class EvaluateArgs(NamedTuple):
         code = current_code(self.run.config)
         return {
             "weights": weights,
-            "decoding": self.search,
+            "decoding": self.decoding,
             "test_examples": self.examples,
             "data": fingerprint,
             **({"plugins": code} if code else {}),
@@ -96,13 +96,13 @@ def _evaluate(request: EvaluateArgs) -> int:
     from attnx.inference.evaluate import evaluation_pairs, fingerprint_of
     from attnx.inference.load import open_run
 
-    run = open_run(request.run.path, request.checkpoint, request.search)
+    run = open_run(request.run.path, request.checkpoint, request.decoding)
     pairs = evaluation_pairs(run, request.test, request.run.info.get("fingerprint", ""))
     pairs = sample_examples(pairs, request.examples)
     settings = request.settings(fingerprint_of(pairs))
     folder = _evaluation_folder(request, settings)
     if folder.is_dir():
-        return _show(folder, f"{folder}: exists already, with the same weights, search and data")
+        return _show(folder, f"{folder}: exists already, with the same weights, decoding and data")
     _write(folder, request, settings, evaluate_run(run, pairs, request.batch))
     return _show(folder, f"{folder}: start with README.md")
 
@@ -111,44 +111,44 @@ def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
     """Check the arguments.
 
     Raises:
-        UserError: they are wrong, apart from the data.
+        UserError: one of them is wrong; the data are not read.
     """
     names, overrides = split_overrides(arguments.words, KEYS)
     if len(names) != 1:
-        more = f", not {' and '.join(names)}" if names else ""
-        raise UserError(f"say which run to evaluate: attnx evaluate RUN{more}; data are named by task.test=FILE")
+        wrong = f", not {' and '.join(names)}" if names else ""
+        raise UserError(f"name one run: attnx evaluate RUN{wrong}; name data by task.test=FILE")
     run = read_complete_run(names[0], arguments.checkpoint)
     test = overrides.get("task.test")
     if "task.test" in overrides:
         _check_test(run, test)
-    own = run.config["trainer"].get("test_examples") if test is None else None
-    count = overrides.get("trainer.test_examples", own)
+    default = run.config["trainer"].get("test_examples") if test is None else None
+    count = overrides.get("trainer.test_examples", default)
     if count is not None and (type(count) is not int or count < 1):
         raise UserError(f"trainer.test_examples={count}: expected a whole number, 1 or more, or null")
-    search = choose_search(run.config["decoding"], *decoding_override(overrides))
-    name = name_of(overrides, arguments.checkpoint, changed_code_digest(run))
-    return EvaluateArgs(run, test, search, count, arguments.checkpoint, arguments.batch, name, arguments.command_line)
+    decoding = choose_search(run.config["decoding"], *decoding_override(overrides))
+    name = evaluation_name(overrides, arguments.checkpoint, changed_code_digest(run))
+    return EvaluateArgs(run, test, decoding, count, arguments.checkpoint, arguments.batch, name, arguments.command_line)
 
 
-def name_of(chosen: Mapping[str, Any], checkpoint: str, code: str = "") -> str:
-    """The folder's name: the data, the search, and what else was asked for; ``test`` for the run's own test part.
+def evaluation_name(overrides: Mapping[str, Any], checkpoint: str, code: str = "") -> str:
+    """The folder's name: the data (``test`` for the run's own test part), the decoding, and the other options.
 
-    What names the code of plug-ins stands in it if that is not what the run was made with.
+    ``code``, the digest of plug-in code that has changed since the run was trained, is part of it.
 
-    >>> name_of({"task.test": "data/more.tsv.gz", "decoding": "beam", "decoding.beam_size": 5}, "best")
+    >>> evaluation_name({"task.test": "data/more.tsv.gz", "decoding": "beam", "decoding.beam_size": 5}, "best")
     'more-beam-beam_size=5'
     """
-    test = chosen.get("task.test")
+    test = overrides.get("task.test")
     files = [] if test is None else test if isinstance(test, list) else [test]
     parts = [re.sub(r"(\.gz|\.tsv|\.txt|\.csv)+$", "", Path(str(file)).name) for file in files] or ["test"]
-    parts += [str(chosen["decoding"])] if "decoding" in chosen else []
+    parts += [str(overrides["decoding"])] if "decoding" in overrides else []
     parts += [
         f"{key.removeprefix('decoding.')}={value}"
-        for key, value in sorted(chosen.items())
+        for key, value in sorted(overrides.items())
         if key.startswith("decoding.")
     ]
-    if "trainer.test_examples" in chosen:
-        count = chosen["trainer.test_examples"]
+    if "trainer.test_examples" in overrides:
+        count = overrides["trainer.test_examples"]
         parts.append(f"examples={'null' if count is None else count}")
     parts += [checkpoint] if checkpoint != CHECKPOINTS[0] else []
     parts += [f"code={code}"] if code else []
@@ -157,9 +157,9 @@ def name_of(chosen: Mapping[str, Any], checkpoint: str, code: str = "") -> str:
 
 def _check_test(run: Run, test: Any) -> None:
     task, knobs = registry.parse_spec("task", run.config["task"])
-    known = [knob.name for knob in registry.describe("task", task).knobs]
-    if "test" not in known:
-        raise UserError(f"task.test={test}: the task {task!r} has no knob 'test'{suggest('test', known)}")
+    names = [knob.name for knob in registry.describe("task", task).knobs]
+    if "test" not in names:
+        raise UserError(f"task.test={test}: the task {task!r} has no knob 'test'{suggest('test', names)}")
     if test is None:
         raise UserError("task.test=null: leave it out to evaluate on the run's own test part")
     registry.check("task", task, {**knobs, "test": test})
@@ -167,10 +167,10 @@ def _check_test(run: Run, test: Any) -> None:
 
 
 def _evaluation_folder(request: EvaluateArgs, settings: Mapping[str, Any]) -> Path:
-    """The folder of an evaluation with equal settings if there is one; else the first free one of NAME, NAME-2 ..."""
+    """The folder of an evaluation with equal settings if it exists; else the first free one of NAME, NAME-2 ..."""
     parent = request.run.path / EVALUATIONS
-    for number in itertools.count(1):
-        folder = parent / (request.name if number == 1 else f"{request.name}-{number}")
+    for count in itertools.count(1):
+        folder = parent / (request.name if count == 1 else f"{request.name}-{count}")
         if not folder.exists():
             return folder
         if (folder / EVALUATION).is_file() and Evaluation(folder).info.get("settings") == settings:
@@ -208,7 +208,7 @@ def _write(folder: Path, request: EvaluateArgs, settings: Mapping[str, Any], res
 
 
 def _draw(folder: Path, request: EvaluateArgs, result: EvaluationResult) -> None:
-    """Draw what a run's end draws of its test, where answers are positions."""
+    """Draw the answers of the test if they are positions, as at the end of a run."""
     task = request.run.config["task"]
     if not registry.describe("task", task["name"]).properties.get("positions"):
         return
@@ -219,12 +219,12 @@ def _draw(folder: Path, request: EvaluateArgs, result: EvaluationResult) -> None
     draw_answers(folder, points, task["problem"])
 
 
-def _show(folder: Path, last: str) -> int:
+def _show(folder: Path, message: str) -> int:
     from rich.console import Console
 
     console = Console()
     for table in terminal_tables(folder, error_tables(folder)):
         console.print(table)
         console.print()
-    console.print(last, highlight=False, soft_wrap=True, markup=False)
+    console.print(message, highlight=False, soft_wrap=True, markup=False)
     return 0

@@ -10,8 +10,8 @@ from attnx.errors import UserError
 from attnx.runs.sweep import is_sweep
 
 DESCRIPTION = """\
-Continue a run that was interrupted or killed, from its last checkpoint; or a
-sweep, whose finished jobs stay."""
+Resume an interrupted or killed run from its last checkpoint; or a sweep, of
+which finished jobs are skipped."""
 EPILOG = """\
 examples:
   attnx resume multirun/mine
@@ -23,21 +23,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s FOLDER [-j N] [--config-dir FOLDER]"
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("folder", metavar="FOLDER", type=Path)
-    parser.add_argument("-j", "--jobs", metavar="N", type=whole_number, help="jobs of a sweep that run at a time (1)")
+    parser.add_argument("-j", "--jobs", metavar="N", type=whole_number, help="parallel jobs of a sweep (1)")
     parser.add_argument(
         "-cd",
         "--config-dir",
         metavar="FOLDER",
         type=text,
-        help="your configuration files, of a sweep that began with them",
+        help="your configuration files, if the sweep was started with them",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Continue the run or the sweep.
+    """Resume the run or the sweep.
 
     Raises:
-        UserError: a folder that is neither a run nor a sweep, or a flag that does not fit.
+        UserError: the folder is neither a run nor a sweep, or a flag is not for it.
     """
     folder = arguments.folder
     if is_sweep(folder):
@@ -45,9 +45,9 @@ def run(arguments: argparse.Namespace) -> int:
 
         return resume_sweep(folder, arguments.jobs or 1, arguments.config_dir)
     if arguments.jobs:
-        raise UserError("-j says how many jobs of a sweep run side by side, but this is a single run")
+        raise UserError("-j is the number of parallel jobs of a sweep, but this is a single run; leave it out")
     if arguments.config_dir:
-        raise UserError("--config-dir is part of how a sweep is composed, but a single run holds its configuration")
+        raise UserError("--config-dir is for sweeps; a single run has its complete configuration, so leave it out")
     from attnx.inference.validate import NOTHING_LEFT, read_resumable_run
 
     run = read_resumable_run(folder)  # a wrong folder is refused before torch is imported

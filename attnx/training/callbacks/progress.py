@@ -7,7 +7,15 @@ from typing import Any
 import lightning
 from lightning.pytorch.callbacks import Callback
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from attnx.training.callbacks.heartbeat import Heartbeat
 from attnx.training.callbacks.throughput import Throughput
@@ -41,7 +49,7 @@ class ShowProgress(Callback):
             disable=not console.is_terminal,
         )
         self.heartbeat = Heartbeat()
-        self._task: Any = None
+        self._task: TaskID | None = None
         self._metrics = ""
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
